@@ -1,3 +1,46 @@
-//! To be written.
+//! `cargo xtask`: the one door to every development verb, for people and for CI alike.
+//!
+//! Each verb lives in the file of its name and first sets up what it needs.
 
-fn main() {}
+mod bench;
+mod check;
+mod command;
+mod setup;
+mod test;
+mod workspace;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::workspace::Workspace;
+
+/// Set up, try, check, test and measure xsched-ctl.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Install and mount everything that the other verbs need; says what it cannot get
+    Setup,
+    /// Check format, lints, documentation and forbidden things; runs all, then lists the failures
+    Check,
+    /// Run the tests, end-to-end tests included
+    Test(test::Args),
+    /// Run a benchmark; it prints series and asserts nothing
+    Bench(bench::Args),
+}
+
+fn main() -> Result<()> {
+    let cli = Cli::parse();
+    let workspace = Workspace::find()?;
+    match cli.verb {
+        Verb::Setup => setup::everything(&workspace),
+        Verb::Check => check::run(&workspace),
+        Verb::Test(args) => test::run(&workspace, &args),
+        Verb::Bench(args) => bench::run(&workspace, &args),
+    }
+}

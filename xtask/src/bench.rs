@@ -1,0 +1,105 @@
+//! `cargo xtask bench`: builds a benchmark, runs it, and shows its rows. It judges nothing: a row says itself whether
+//! its goal is met.
+//!
+//! Benchmarks are the binaries `bench-*` of the package of end-to-end tests. They print one JSON object a line on stdout.
+
+mod table;
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, IsTerminal as _},
+    process::Stdio,
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::{
+    command,
+    setup::{self, Need},
+    workspace::{Profile, Target, Workspace},
+};
+
+/// Arguments of the verb.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Which benchmark
+    #[arg(required_unless_present = "list")]
+    name: Option<String>,
+    /// Pass the rows on as JSON, one object a line
+    #[arg(long)]
+    json: bool,
+    /// List the benchmarks
+    #[arg(long, exclusive = true)]
+    list: bool,
+}
+
+const PACKAGE: &str = "xsched-tests";
+const PREFIX: &str = "bench-";
+
+/// The verb.
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    let Some(name) = &args.name else { return list(workspace) };
+    let Some(bench) = benches(workspace).find(|(known, _)| known == name).map(|(_, target)| target) else {
+        let known: Vec<_> = benches(workspace).map(|(known, _)| known).collect();
+        bail!("no benchmark `{name}`; there are: {}", known.join(", "));
+    };
+    setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms])?;
+    setup::prefer(workspace, &[Need::Kernel]);
+    command::run(
+        command::cargo(&workspace.root)
+            .args(["build", "--package", PACKAGE, "--bin", &bench.name])
+            .args(Profile::Release.arguments()),
+    )?;
+    let mut program = command::command(workspace.built(Profile::Release, &bench.name));
+    program.stdin(Stdio::null());
+    if args.json {
+        return command::run(&mut program);
+    }
+
+    eprintln!("$ {}", command::shown(&program));
+    let mut child =
+        program.stdout(Stdio::piped()).spawn().with_context(|| format!("failed to start {}", bench.name))?;
+    let rows = child.stdout.take().expect("it was asked for in the line above");
+    let mut table = table::Table::new(std::io::stdout().is_terminal());
+    for row in BufReader::new(rows).lines() {
+        println!("{}", table.line(&row?)?);
+    }
+    let status = child.wait()?;
+    ensure!(status.success(), "{} ended with {status}", bench.name);
+    Ok(())
+}
+
+fn list(workspace: &Workspace) -> Result<()> {
+    for (name, target) in benches(workspace) {
+        let source = fs::read_to_string(&target.src_path)
+            .with_context(|| format!("failed to read {}", target.src_path.display()))?;
+        println!("{name:10} {}", headline(&source));
+    }
+    Ok(())
+}
+
+/// Names without the prefix, with their targets.
+fn benches(workspace: &Workspace) -> impl Iterator<Item = (&str, &Target)> {
+    workspace.binaries(PACKAGE).filter_map(|target| Some((target.name.strip_prefix(PREFIX)?, target)))
+}
+
+/// The first sentence of a file's header.
+fn headline(source: &str) -> String {
+    let header = source.lines().map_while(|line| line.strip_prefix("//!"));
+    let paragraph: Vec<_> = header.map(str::trim).take_while(|line| !line.is_empty()).collect();
+    paragraph.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_headline_is_the_first_paragraph_of_the_header() {
+        assert_eq!(
+            headline("//! Time per call,\n//! paired.\n//!\n//! More.\nfn main() {}"),
+            "Time per call, paired."
+        );
+        assert_eq!(headline("fn main() {}"), "");
+    }
+}

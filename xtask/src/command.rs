@@ -1,0 +1,105 @@
+//! Starts other programs: shows each command on stderr first, and turns a bad exit into an error that names it.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+/// A command that inherits this process's environment, except for what `cargo run` added to the library path.
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    if let Some(path) = env::var_os("LD_LIBRARY_PATH") {
+        let own_build = env::current_exe().ok().and_then(|exe| Some(exe.parent()?.to_owned()));
+        let added: Vec<_> =
+            own_build.into_iter().chain(env::var_os("RUSTUP_HOME").map(PathBuf::from)).collect();
+        match without_folders(&path, &added) {
+            Some(rest) => command.env("LD_LIBRARY_PATH", rest),
+            None => command.env_remove("LD_LIBRARY_PATH"),
+        };
+    }
+    command
+}
+
+/// The cargo that runs this xtask, in the workspace's root.
+pub(crate) fn cargo(root: &Path) -> Command {
+    let mut command = command(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root);
+    command
+}
+
+/// Runs a command to its end, showing it first; anything but exit status 0 is an error.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let status = status(command)?;
+    if !status.success() {
+        bail!("`{}` ended with {status}", shown(command));
+    }
+    Ok(())
+}
+
+/// Runs a command to its end, showing it first, and hands back how it ended.
+pub(crate) fn status(command: &mut Command) -> Result<ExitStatus> {
+    eprintln!("$ {}", shown(command));
+    command.status().with_context(|| format!("failed to start `{}`", command.get_program().display()))
+}
+
+/// A command as one would type it, variables that were set for it included.
+pub(crate) fn shown(command: &Command) -> String {
+    let variables = command.get_envs().filter_map(|(name, value)| {
+        let value = value?;
+        (name != "LD_LIBRARY_PATH").then(|| format!("{}={}", name.display(), quoted(value)))
+    });
+    let words = std::iter::once(command.get_program()).chain(command.get_args()).map(quoted);
+    variables.chain(words).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@+,%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.into_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// `cargo run` puts its build directories and the toolchain's libraries in front of the library path. Programs
+/// started from here would then find those before their own run path, so they are taken out again.
+fn without_folders(path: &OsStr, folders: &[PathBuf]) -> Option<OsString> {
+    let kept: Vec<_> = env::split_paths(path)
+        .filter(|entry| {
+            !entry.as_os_str().is_empty() && !folders.iter().any(|folder| entry.starts_with(folder))
+        })
+        .collect();
+    if kept.is_empty() { None } else { env::join_paths(kept).ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_shown_as_one_would_type_them() {
+        let mut command = Command::new("apt-get");
+        command.env("DEBIAN_FRONTEND", "noninteractive").args(["install", "a b", ""]);
+        assert_eq!(shown(&command), "DEBIAN_FRONTEND=noninteractive apt-get install 'a b' ''");
+    }
+
+    #[test]
+    fn a_bad_exit_names_the_command() {
+        let error = run(Command::new("sh").args(["-c", "exit 3"])).unwrap_err();
+        assert_eq!(error.to_string(), "`sh -c 'exit 3'` ended with exit status: 3");
+    }
+
+    #[test]
+    fn only_what_cargo_added_leaves_the_library_path() {
+        let path =
+            OsStr::new("/src/target/debug/deps:/src/target/debug:/opt/rocm/lib:/rust/toolchains/stable/lib");
+        let added = [PathBuf::from("/src/target/debug"), PathBuf::from("/rust")];
+        assert_eq!(without_folders(path, &added).as_deref(), Some(OsStr::new("/opt/rocm/lib")));
+        assert_eq!(without_folders(OsStr::new("/rust/lib:"), &added), None);
+    }
+}

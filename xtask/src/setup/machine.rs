@@ -1,0 +1,78 @@
+//! What setup asks of a machine, as a trait, so that its decisions are tested on machines that do not exist.
+
+use std::{
+    env, fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use anyhow::Result;
+
+use crate::command;
+
+/// The questions and the one action.
+pub(crate) trait Machine {
+    /// An environment variable.
+    fn variable(&self, name: &str) -> Option<String>;
+    /// Whether a path exists.
+    fn exists(&self, path: &str) -> bool;
+    /// The text of a file.
+    fn read(&self, path: &str) -> Option<String>;
+    /// Standard output of a program that could be started and succeeded; its messages are dropped.
+    fn output(&self, program: &str, arguments: &[&str]) -> Option<String>;
+    /// Whether this process may install and mount by itself.
+    fn is_root(&self) -> bool;
+    /// Runs a command in the open: shown, and with its messages.
+    fn run(&self, command: &mut Command) -> Result<()>;
+}
+
+/// The machine that this process runs on, asked from the workspace's root.
+pub(crate) struct ThisMachine<'a> {
+    pub(crate) root: &'a Path,
+}
+
+impl Machine for ThisMachine<'_> {
+    fn variable(&self, name: &str) -> Option<String> {
+        env::var(name).ok()
+    }
+
+    fn exists(&self, path: &str) -> bool {
+        Path::new(path).exists()
+    }
+
+    fn read(&self, path: &str) -> Option<String> {
+        fs::read_to_string(path).ok()
+    }
+
+    fn output(&self, program: &str, arguments: &[&str]) -> Option<String> {
+        let output = command::command(program)
+            .args(arguments)
+            .current_dir(self.root)
+            .stdin(Stdio::null())
+            .output()
+            .ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn is_root(&self) -> bool {
+        rustix::process::geteuid().is_root()
+    }
+
+    fn run(&self, command: &mut Command) -> Result<()> {
+        command::run(command)
+    }
+}
+
+impl dyn Machine + '_ {
+    /// A command that runs with root's rights: as it stands for root, through a sudo that asks nothing for others.
+    /// None: there is no way to those rights without asking someone.
+    pub(crate) fn privileged(&self, program: &str) -> Option<Command> {
+        if self.is_root() {
+            return Some(command::command(program));
+        }
+        self.output("sudo", &["-n", "true"])?;
+        let mut command = command::command("sudo");
+        command.args(["-n", program]);
+        Some(command)
+    }
+}

@@ -1,0 +1,215 @@
+//! Setup on machines that do not exist: each test is one machine and what becomes of it.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    process::Command,
+};
+
+use anyhow::{Result, bail};
+
+use super::{super::requirements, *};
+use crate::command::shown;
+
+/// A machine that grows what is installed on it.
+#[derive(Default)]
+struct Fake {
+    root: bool,
+    has_apt: bool,
+    sudo: bool,
+    /// Packages that the archive offers.
+    archive: &'static [&'static str],
+    kernel: &'static str,
+    /// Programs that can be started, with what they print.
+    programs: RefCell<BTreeMap<&'static str, &'static str>>,
+    files: RefCell<BTreeSet<&'static str>>,
+    mounts: RefCell<Vec<String>>,
+    /// Every command that was run in the open.
+    ran: RefCell<Vec<String>>,
+}
+
+const DEBIAN_12: &[&str] = &[
+    "gcc",
+    "libc6-dev",
+    "rustc-web",
+    "cargo-web",
+    "rust-web-src",
+    "clang-19",
+    "clang-tools-19",
+    "lld-19",
+    "nodejs",
+    "python3",
+    "python3-venv",
+];
+
+impl Fake {
+    /// Debian 12 with rustup's Rust and gcc and nothing else, on a kernel with everything.
+    fn fresh_debian() -> Self {
+        let fake = Self {
+            root: true,
+            has_apt: true,
+            archive: DEBIAN_12,
+            kernel: "6.1.0-18-amd64\n",
+            ..Self::default()
+        };
+        fake.programs.borrow_mut().insert("cc", "cc (Debian) 12.2.0");
+        fake.files
+            .borrow_mut()
+            .extend(["/sys/bus/event_source/devices/uprobe/type", "/sys/kernel/btf/vmlinux"]);
+        fake
+    }
+
+    fn unpack(&self, package: &str) {
+        let mut programs = self.programs.borrow_mut();
+        let mut files = self.files.borrow_mut();
+        match package {
+            "rustc-web" => _ = files.insert("/usr/lib/x86_64-linux-gnu/libLLVM.so.22.1"),
+            "rust-web-src" => _ = files.insert("/usr/lib/rustlib/src/rust/library/core/Cargo.toml"),
+            "clang-19" => _ = programs.insert("clang++-19", "19.1.7"),
+            "clang-tools-19" => _ = programs.insert("clang-offload-bundler-19", "19.1.7"),
+            "lld-19" => _ = programs.insert("ld.lld-19", "19.1.7"),
+            "nodejs" => _ = programs.insert("node", "v18.20.4\n"),
+            "python3-venv" => _ = programs.insert("python3", ""),
+            _ => {}
+        }
+    }
+
+    fn ran(&self) -> Vec<String> {
+        self.ran.borrow().clone()
+    }
+}
+
+impl Machine for Fake {
+    fn variable(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn exists(&self, path: &str) -> bool {
+        self.files.borrow().contains(path)
+    }
+
+    fn read(&self, path: &str) -> Option<String> {
+        match path {
+            "/proc/self/mounts" => Some(self.mounts.borrow().join("\n")),
+            "/proc/sys/kernel/osrelease" => Some(self.kernel.into()),
+            _ => None,
+        }
+    }
+
+    fn output(&self, program: &str, arguments: &[&str]) -> Option<String> {
+        match program {
+            "sudo" => self.sudo.then(String::new),
+            "apt-get" => self.has_apt.then(String::new),
+            "apt-cache" => {
+                let known = arguments.iter().filter(|a| self.archive.contains(a));
+                Some(known.flat_map(|package| [package, ":\n  Candidate: 1.0\n"]).collect())
+            }
+            _ => self.programs.borrow().get(program).map(|&text| text.to_owned()),
+        }
+    }
+
+    fn is_root(&self) -> bool {
+        self.root
+    }
+
+    fn run(&self, command: &mut Command) -> Result<()> {
+        let line = shown(command);
+        self.ran.borrow_mut().push(line.clone());
+        let words: Vec<_> = line.split(' ').collect();
+        if words.contains(&"apt-get") && words.contains(&"install") {
+            for word in &words {
+                self.unpack(word);
+            }
+        } else if words.contains(&"bpf-linker") {
+            self.programs.borrow_mut().insert("bpf-linker", "bpf-linker 0.13.0\n");
+        } else if let Some(at) = words.iter().position(|&w| w == "mount") {
+            let (kind, place) = (words[at + 2], words[at + 4]);
+            self.mounts.borrow_mut().push(format!("{kind} {place} {kind} rw 0 0"));
+        } else if !words.contains(&"update") {
+            bail!("this machine cannot run `{line}`");
+        }
+        Ok(())
+    }
+}
+
+fn names(unmet: &[Unmet]) -> Vec<&'static str> {
+    unmet.iter().map(|missing| missing.name).collect()
+}
+
+#[test]
+fn a_fresh_debian_gets_everything_with_one_apt_call_and_then_nothing() {
+    let machine = Fake::fresh_debian();
+    let requirements = requirements::all();
+    assert_eq!(names(&fulfil(&machine, &requirements)), Vec::<&str>::new());
+
+    let ran = machine.ran();
+    let starts: Vec<_> = ran.iter().map(|line| line.split(" -").next().unwrap_or_default()).collect();
+    assert_eq!(ran.iter().filter(|line| line.contains("apt-get install")).count(), 1, "{ran:#?}");
+    assert_eq!(starts[0], "env DEBIAN_FRONTEND=noninteractive apt-get update", "{ran:#?}");
+    assert_eq!(ran.len(), 5, "update, install, bpf-linker and two mounts: {ran:#?}");
+
+    assert!(fulfil(&machine, &requirements).is_empty());
+    assert_eq!(machine.ran().len(), 5, "a second run does nothing");
+}
+
+#[test]
+fn a_user_with_sudo_installs_through_it() {
+    let machine = Fake { root: false, sudo: true, ..Fake::fresh_debian() };
+    assert_eq!(names(&fulfil(&machine, &requirements::all())), Vec::<&str>::new());
+    let ran = machine.ran();
+    assert!(ran[0].starts_with("sudo -n env DEBIAN_FRONTEND=noninteractive apt-get update"), "{ran:#?}");
+    assert!(ran.contains(&"sudo -n mount -t bpf bpf /sys/fs/bpf".to_owned()), "{ran:#?}");
+}
+
+#[test]
+fn a_user_without_rights_hears_about_every_missing_thing() {
+    let machine = Fake { root: false, ..Fake::fresh_debian() };
+    let unmet = fulfil(&machine, &requirements::all());
+    assert_eq!(
+        names(&unmet),
+        [
+            "Rust compiler for BPF",
+            "bpf-linker",
+            "clang 19 and lld 19",
+            "node 18 or later",
+            "python3 with venv",
+            "tracefs",
+            "bpffs"
+        ]
+    );
+    assert!(machine.ran().is_empty());
+    assert_eq!(
+        unmet[0].to_string(),
+        "missing: Rust compiler for BPF, needed to compile the BPF programs: a rustc together with the sources of \
+         `core`\n  cause: installing packages needs root\n  hint: rustup toolchain install nightly --component rust-src"
+    );
+}
+
+#[test]
+fn a_package_that_the_archive_lacks_does_not_take_the_others_down() {
+    let machine = Fake {
+        archive: &["clang-19", "clang-tools-19", "lld-19", "nodejs", "python3-venv"],
+        ..Fake::fresh_debian()
+    };
+    let unmet = fulfil(&machine, &requirements::all());
+    assert_eq!(names(&unmet), ["Rust compiler for BPF", "bpf-linker"]);
+    assert!(unmet[1].to_string().contains("no libLLVM.so.22.1"), "{}", unmet[1]);
+}
+
+#[test]
+fn an_old_linker_is_replaced_and_an_old_node_is_not_enough() {
+    let machine = Fake::fresh_debian();
+    machine.programs.borrow_mut().extend([("bpf-linker", "bpf-linker 0.9.15"), ("node", "v12.22.12\n")]);
+    assert!(fulfil(&machine, &requirements::all()).is_empty());
+    assert_eq!(machine.output("bpf-linker", &[]).as_deref(), Some("bpf-linker 0.13.0\n"));
+    assert_eq!(machine.output("node", &[]).as_deref(), Some("v18.20.4\n"));
+}
+
+#[test]
+fn what_belongs_to_the_kernel_is_said_and_not_tried() {
+    let machine = Fake { kernel: "5.4.0-150-generic\n", ..Fake::fresh_debian() };
+    machine.files.borrow_mut().clear();
+    let unmet = fulfil(&machine, &requirements::all());
+    assert_eq!(names(&unmet), ["BPF features of the kernel", "uprobes", "kernel type information (BTF)"]);
+    assert!(unmet[0].to_string().ends_with("hint: boot Linux 5.15 or later"));
+}

