@@ -9,6 +9,8 @@ mod setup;
 mod test;
 mod workspace;
 
+use std::process::ExitCode;
+
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
@@ -34,10 +36,19 @@ enum Verb {
     Bench(bench::Args),
 }
 
-fn main() -> Result<()> {
-    let cli = Cli::parse();
+fn main() -> ExitCode {
+    match run(Cli::parse().verb) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(verb: Verb) -> Result<()> {
     let workspace = Workspace::find()?;
-    match cli.verb {
+    match verb {
         Verb::Setup => setup::everything(&workspace),
         Verb::Check => check::run(&workspace),
         Verb::Test(args) => test::run(&workspace, &args),

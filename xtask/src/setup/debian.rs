@@ -9,6 +9,9 @@ use super::machine::Machine;
 /// Sysroot of Debian's own Rust, whose `rust-web-src` package carries the sources of `core`.
 pub(crate) const SYSROOT: &str = "/usr";
 
+/// Minor version of Debian's Rust 1 that compiles the BPF programs; without its security archive Debian 12 has 1.85.
+const RUST_MINOR_MIN: u32 = 95;
+
 /// Waits for another apt instead of failing at once.
 const WAIT_FOR_LOCK: &str = "DPkg::Lock::Timeout=300";
 
@@ -24,6 +27,17 @@ pub(crate) fn install(machine: &dyn Machine, packages: &[&str]) -> Result<()> {
     let mut arguments = vec!["install", "-y", "-q", "--no-install-recommends", "-o", WAIT_FOR_LOCK];
     arguments.extend(known);
     machine.run(&mut apt_get(machine, &arguments)?)
+}
+
+/// Whether the Rust compiler in [`SYSROOT`] is recent enough for the BPF programs.
+pub(crate) fn has_recent_rustc(machine: &dyn Machine) -> bool {
+    let answer = machine.output("/usr/bin/rustc", &["--version"]);
+    answer.as_deref().and_then(rust_minor).is_some_and(|minor| minor >= RUST_MINOR_MIN)
+}
+
+/// Reads `rustc 1.96.0 (...)`.
+fn rust_minor(answer: &str) -> Option<u32> {
+    answer.strip_prefix("rustc 1.")?.split('.').next()?.parse().ok()
 }
 
 /// Why packages cannot be installed here at all, if so.
@@ -70,6 +84,12 @@ fn candidates(policy: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_minor_version_of_a_compiler_is_read() {
+        assert_eq!(rust_minor("rustc 1.96.0 (abc 2026-05-01) (built from a source tarball)\n"), Some(96));
+        assert_eq!(rust_minor("gcc 12"), None);
+    }
 
     #[test]
     fn a_package_without_a_candidate_is_not_known() {

@@ -66,7 +66,7 @@ pub(crate) fn all() -> Vec<Requirement> {
             why: "to compile the BPF programs: a rustc together with the sources of `core`",
             is_met: has_bpf_rustc,
             remedy: Remedy::Packages(&["rustc-web", "cargo-web", "rust-web-src"]),
-            elsewhere: "rustup toolchain install nightly --component rust-src",
+            elsewhere: "rustup toolchain install nightly --component rust-src   (Debian 12: rustc-web 1.96 is in its security archive)",
         },
         Requirement {
             name: "bpf-linker",
@@ -74,7 +74,7 @@ pub(crate) fn all() -> Vec<Requirement> {
             why: "to link the BPF programs",
             is_met: bpf_linker::is_installed,
             remedy: Remedy::Step(bpf_linker::install),
-            elsewhere: "cargo install bpf-linker --locked",
+            elsewhere: "cargo binstall bpf-linker   (or a release of https://github.com/aya-rs/bpf-linker)",
         },
         Requirement {
             name: "clang 19 and lld 19",
@@ -164,7 +164,7 @@ fn has_bpf_rustc(machine: &dyn Machine) -> bool {
     if let Some(named) = machine.variable("BPF_TOOLCHAIN") {
         return through_rustup(&named);
     }
-    has_core(debian::SYSROOT)
+    (has_core(debian::SYSROOT) && debian::has_recent_rustc(machine))
         || through_rustup("nightly")
         || machine.output("rustc", &print_sysroot).is_some_and(|sysroot| has_core(&sysroot))
 }

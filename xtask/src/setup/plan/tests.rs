@@ -19,6 +19,7 @@ struct Fake {
     sudo: bool,
     /// Packages that the archive offers.
     archive: &'static [&'static str],
+    debian_rust: &'static str,
     kernel: &'static str,
     /// Programs that can be started, with what they print.
     programs: RefCell<BTreeMap<&'static str, &'static str>>,
@@ -49,6 +50,7 @@ impl Fake {
             root: true,
             has_apt: true,
             archive: DEBIAN_12,
+            debian_rust: "rustc 1.96.0",
             kernel: "6.1.0-18-amd64\n",
             ..Self::default()
         };
@@ -63,7 +65,10 @@ impl Fake {
         let mut programs = self.programs.borrow_mut();
         let mut files = self.files.borrow_mut();
         match package {
-            "rustc-web" => _ = files.insert("/usr/lib/x86_64-linux-gnu/libLLVM.so.22.1"),
+            "rustc-web" => {
+                programs.insert("/usr/bin/rustc", self.debian_rust);
+                files.insert("/usr/lib/x86_64-linux-gnu/libLLVM.so.22.1");
+            }
             "rust-web-src" => _ = files.insert("/usr/lib/rustlib/src/rust/library/core/Cargo.toml"),
             "clang-19" => _ = programs.insert("clang++-19", "19.1.7"),
             "clang-tools-19" => _ = programs.insert("clang-offload-bundler-19", "19.1.7"),
@@ -181,7 +186,8 @@ fn a_user_without_rights_hears_about_every_missing_thing() {
     assert_eq!(
         unmet[0].to_string(),
         "missing: Rust compiler for BPF, needed to compile the BPF programs: a rustc together with the sources of \
-         `core`\n  cause: installing packages needs root\n  hint: rustup toolchain install nightly --component rust-src"
+         `core`\n  cause: installing packages needs root\n  hint: rustup toolchain install nightly --component rust-src   \
+         (Debian 12: rustc-web 1.96 is in its security archive)"
     );
 }
 
@@ -194,6 +200,12 @@ fn a_package_that_the_archive_lacks_does_not_take_the_others_down() {
     let unmet = fulfil(&machine, &requirements::all());
     assert_eq!(names(&unmet), ["Rust compiler for BPF", "bpf-linker"]);
     assert!(unmet[1].to_string().contains("no libLLVM.so.22.1"), "{}", unmet[1]);
+}
+
+#[test]
+fn a_debian_without_its_security_archive_has_too_old_a_compiler() {
+    let machine = Fake { debian_rust: "rustc 1.85.0", ..Fake::fresh_debian() };
+    assert_eq!(names(&fulfil(&machine, &requirements::all())), ["Rust compiler for BPF"]);
 }
 
 #[test]
