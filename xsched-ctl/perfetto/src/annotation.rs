@@ -1,0 +1,76 @@
+//! Named values attached to a slice or an instant: Perfetto's debug annotations.
+
+/// One named value. In SQL it is the argument `debug.<name>` of the slice.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Annotation<'a> {
+    /// Interned, so it should come from a small set.
+    pub name: &'a str,
+    /// What it says.
+    pub value: Value<'a>,
+}
+
+impl<'a> Annotation<'a> {
+    /// Pairs a name with whatever converts into a [`Value`].
+    pub fn new(name: &'a str, value: impl Into<Value<'a>>) -> Self {
+        Self { name, value: value.into() }
+    }
+}
+
+/// The value of an [`Annotation`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// Interned: cheap when it repeats. Texts of which no two are alike cost a new table entry each.
+    Str(&'a str),
+    /// An unsigned number. SQL has only `int64`: what is larger shows there as negative.
+    U64(u64),
+    /// A signed number.
+    I64(i64),
+    /// A floating-point number.
+    F64(f64),
+    /// An address or handle; shown in hexadecimal.
+    Pointer(u64),
+    /// A truth value.
+    Bool(bool),
+}
+
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Str(text)
+    }
+}
+
+impl From<u64> for Value<'_> {
+    fn from(number: u64) -> Self {
+        Self::U64(number)
+    }
+}
+
+impl From<u32> for Value<'_> {
+    fn from(number: u32) -> Self {
+        Self::U64(number.into())
+    }
+}
+
+impl From<i64> for Value<'_> {
+    fn from(number: i64) -> Self {
+        Self::I64(number)
+    }
+}
+
+impl From<i32> for Value<'_> {
+    fn from(number: i32) -> Self {
+        Self::I64(number.into())
+    }
+}
+
+impl From<f64> for Value<'_> {
+    fn from(number: f64) -> Self {
+        Self::F64(number)
+    }
+}
+
+impl From<bool> for Value<'_> {
+    fn from(truth: bool) -> Self {
+        Self::Bool(truth)
+    }
+}

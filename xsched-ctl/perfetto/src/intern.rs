@@ -1,0 +1,134 @@
+//! Interned texts: each is written once and referred to by number (iid) until the state is cleared.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+
+use crate::{
+    schema::{InternedData, InternedString},
+    text,
+};
+
+/// How much a writer remembers. When a limit is passed, what it limits is forgotten and written again as it
+/// is used, which costs trace size but never correctness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of interned text.
+    pub interned_bytes: usize,
+    /// Number of interned texts.
+    pub interned_count: usize,
+    /// Number of tracks that are remembered as described.
+    pub track_count: usize,
+}
+
+impl Default for Limits {
+    /// 8 MiB of text, 65,536 texts, 16,384 tracks: about 15 MiB of memory when full.
+    fn default() -> Self {
+        Self { interned_bytes: 8 << 20, interned_count: 1 << 16, track_count: 1 << 14 }
+    }
+}
+
+/// Which of Perfetto's tables a text belongs to; each numbers its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Table {
+    Category,
+    EventName,
+    AnnotationName,
+    AnnotationValue,
+}
+
+/// The writer's side of the interning tables of one sequence.
+#[derive(Debug)]
+pub(crate) struct Interner {
+    tables: [HashMap<Box<str>, u64, RandomState>; 4],
+    limits: Limits,
+    bytes: usize,
+    count: usize,
+    /// What has been given out since the last packet and must travel with the next one.
+    pending: InternedData,
+}
+
+impl Interner {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self { tables: Default::default(), limits, bytes: 0, count: 0, pending: InternedData::default() }
+    }
+
+    /// Whether the tables should be cleared before the next packet. One packet may overshoot the limits by
+    /// its own texts.
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes > self.limits.interned_bytes || self.count > self.limits.interned_count
+    }
+
+    /// Forgets everything, and gives back the memory of texts but not that of the tables.
+    pub(crate) fn clear(&mut self) {
+        self.tables.iter_mut().for_each(HashMap::clear);
+        self.bytes = 0;
+        self.count = 0;
+        self.pending = InternedData::default();
+    }
+
+    /// The number of `text`, which [`Self::take_pending`] will define if it is new. Does not allocate for a
+    /// known text.
+    pub(crate) fn iid(&mut self, table: Table, text: &str) -> u64 {
+        let known = &mut self.tables[table as usize];
+        // Texts that differ only behind the cut share an entry: they look alike anyway.
+        let key = text::cut(text);
+        if let Some(iid) = known.get(key) {
+            return *iid;
+        }
+        // 0 means "unset".
+        let iid = known.len() as u64 + 1;
+        known.insert(key.into(), iid);
+        self.bytes += key.len();
+        self.count += 1;
+        let entry = InternedString { iid: Some(iid), text: Some(text::clean(text).into_bytes()) };
+        match table {
+            Table::Category => self.pending.event_categories.push(entry),
+            Table::EventName => self.pending.event_names.push(entry),
+            Table::AnnotationName => self.pending.debug_annotation_names.push(entry),
+            Table::AnnotationValue => self.pending.debug_annotation_string_values.push(entry),
+        }
+        iid
+    }
+
+    /// The definitions that the next packet must carry; `None` (and no allocation) if there are none.
+    pub(crate) fn take_pending(&mut self) -> Option<InternedData> {
+        (self.pending != InternedData::default()).then(|| std::mem::take(&mut self.pending))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: Limits = Limits { interned_bytes: 10, interned_count: 3, track_count: 1 };
+
+    #[test]
+    fn a_text_is_defined_once_per_table() {
+        let mut interner = Interner::new(Limits::default());
+        assert_eq!(interner.iid(Table::EventName, "hipMalloc"), 1);
+        assert_eq!(interner.iid(Table::EventName, "hipFree"), 2);
+        assert_eq!(interner.iid(Table::EventName, "hipMalloc"), 1);
+        assert_eq!(interner.iid(Table::Category, "hipMalloc"), 1);
+        let pending = interner.take_pending().expect("three new texts");
+        assert_eq!((pending.event_names.len(), pending.event_categories.len()), (2, 1));
+        assert_eq!(interner.iid(Table::EventName, "hipFree"), 2);
+        assert_eq!(interner.take_pending(), None);
+    }
+
+    #[test]
+    fn either_limit_fills_it_and_clearing_starts_again() {
+        for texts in [&["a", "b", "c", "d"][..], &["longer than ten"]] {
+            let mut interner = Interner::new(SMALL);
+            for text in texts {
+                assert!(!interner.is_full());
+                interner.iid(Table::AnnotationValue, text);
+            }
+            assert!(interner.is_full());
+            interner.clear();
+            assert!(!interner.is_full());
+            assert_eq!(interner.take_pending(), None, "what was never written is forgotten too");
+            assert_eq!(interner.iid(Table::AnnotationValue, texts[0]), 1);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The part of Perfetto's trace schema that this crate speaks, declared by hand.
+//!
+//! Field numbers are those of `protos/perfetto/trace/**.proto`; `tests/decode.rs` checks each of them
+//! against the complete schema. A `oneof` is declared as plain optional fields, which is the same on the
+//! wire: the writer sets one of them, and the reader takes what is there. What is not declared here is
+//! skipped when reading.
+
+/// What precedes the length of each packet: field 1 of `Trace`, length-delimited.
+pub(crate) const PACKET_KEY: u8 = 1 << 3 | 2;
+
+/// `SEQ_INCREMENTAL_STATE_CLEARED | SEQ_NEEDS_INCREMENTAL_STATE`: what was interned before is void.
+pub(crate) const FLAGS_CLEARED: u32 = 3;
+/// `SEQ_NEEDS_INCREMENTAL_STATE`: the packet leans on interned data or on defaults.
+pub(crate) const FLAGS_NEEDS_STATE: u32 = 2;
+
+/// `BuiltinClock`: the clock identifiers of `ClockSnapshot` and `timestamp_clock_id`.
+pub(crate) mod clock {
+    pub(crate) const REALTIME: u32 = 1;
+    pub(crate) const MONOTONIC: u32 = 3;
+    pub(crate) const BOOTTIME: u32 = 6;
+}
+
+/// `trace_packet.proto`. One of these, length-delimited as field 1 of `Trace`, is the unit of writing.
+#[expect(clippy::struct_field_names, reason = "Perfetto's names")]
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct TracePacket {
+    #[prost(message, optional, tag = "6")]
+    pub clock_snapshot: Option<ClockSnapshot>,
+    #[prost(uint64, optional, tag = "8")]
+    pub timestamp: Option<u64>,
+    #[prost(uint32, optional, tag = "10")]
+    pub trusted_packet_sequence_id: Option<u32>,
+    #[prost(message, optional, tag = "11")]
+    pub track_event: Option<TrackEvent>,
+    #[prost(message, optional, tag = "12")]
+    pub interned_data: Option<InternedData>,
+    #[prost(uint32, optional, tag = "13")]
+    pub sequence_flags: Option<u32>,
+    /// A `bool` in old schemas, a bit set in new ones; 1 is "lost, no specific cause" in both.
+    #[prost(uint32, optional, tag = "42")]
+    pub previous_packet_dropped: Option<u32>,
+    #[prost(uint32, optional, tag = "58")]
+    pub timestamp_clock_id: Option<u32>,
+    #[prost(message, optional, tag = "59")]
+    pub trace_packet_defaults: Option<TracePacketDefaults>,
+    #[prost(message, optional, tag = "60")]
+    pub track_descriptor: Option<TrackDescriptor>,
+    #[prost(bool, optional, tag = "87")]
+    pub first_packet_on_sequence: Option<bool>,
+}
+
+/// `trace_packet_defaults.proto`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct TracePacketDefaults {
+    #[prost(uint32, optional, tag = "58")]
+    pub timestamp_clock_id: Option<u32>,
+}
+
+/// `clock_snapshot.proto`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ClockSnapshot {
+    #[prost(message, repeated, tag = "1")]
+    pub clocks: Vec<ClockReading>,
+    #[prost(uint32, optional, tag = "2")]
+    pub primary_trace_clock: Option<u32>,
+}
+
+/// `ClockSnapshot.Clock`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ClockReading {
+    #[prost(uint32, optional, tag = "1")]
+    pub clock_id: Option<u32>,
+    #[prost(uint64, optional, tag = "2")]
+    pub timestamp: Option<u64>,
+}
+
+/// `interned_data.proto`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct InternedData {
+    #[prost(message, repeated, tag = "1")]
+    pub event_categories: Vec<InternedString>,
+    #[prost(message, repeated, tag = "2")]
+    pub event_names: Vec<InternedString>,
+    #[prost(message, repeated, tag = "3")]
+    pub debug_annotation_names: Vec<InternedString>,
+    #[prost(message, repeated, tag = "29")]
+    pub debug_annotation_string_values: Vec<InternedString>,
+}
+
+/// `EventCategory`, `EventName`, `DebugAnnotationName` and `InternedString` share one layout.
+/// The text is bytes here because Perfetto's `InternedString.str` is: a reader must survive what is not UTF-8.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct InternedString {
+    #[prost(uint64, optional, tag = "1")]
+    pub iid: Option<u64>,
+    #[prost(bytes = "vec", optional, tag = "2")]
+    pub text: Option<Vec<u8>>,
+}
+
+/// `TrackEvent.Type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
+#[repr(i32)]
+pub(crate) enum EventType {
+    Unspecified = 0,
+    SliceBegin = 1,
+    SliceEnd = 2,
+    Instant = 3,
+    Counter = 4,
+}
+
+/// `track_event.proto`. `category_iids` is repeated there; one value is encoded alike, and needs no vector.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct TrackEvent {
+    #[prost(uint64, optional, tag = "3")]
+    pub category_iid: Option<u64>,
+    #[prost(message, repeated, tag = "4")]
+    pub debug_annotations: Vec<DebugAnnotation>,
+    #[prost(enumeration = "EventType", optional, tag = "9")]
+    pub event_type: Option<i32>,
+    #[prost(uint64, optional, tag = "10")]
+    pub name_iid: Option<u64>,
+    #[prost(uint64, optional, tag = "11")]
+    pub track_uuid: Option<u64>,
+    #[prost(string, optional, tag = "22")]
+    pub category: Option<String>,
+    #[prost(string, optional, tag = "23")]
+    pub name: Option<String>,
+    #[prost(int64, optional, tag = "30")]
+    pub counter_value: Option<i64>,
+}
+
+/// `debug_annotation.proto`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct DebugAnnotation {
+    #[prost(uint64, optional, tag = "1")]
+    pub name_iid: Option<u64>,
+    #[prost(bool, optional, tag = "2")]
+    pub bool_value: Option<bool>,
+    #[prost(uint64, optional, tag = "3")]
+    pub uint_value: Option<u64>,
+    #[prost(int64, optional, tag = "4")]
+    pub int_value: Option<i64>,
+    #[prost(double, optional, tag = "5")]
+    pub double_value: Option<f64>,
+    #[prost(string, optional, tag = "6")]
+    pub string_value: Option<String>,
+    #[prost(uint64, optional, tag = "7")]
+    pub pointer_value: Option<u64>,
+    #[prost(string, optional, tag = "10")]
+    pub name: Option<String>,
+    #[prost(uint64, optional, tag = "17")]
+    pub string_value_iid: Option<u64>,
+}
+
+/// `track_descriptor.proto`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct TrackDescriptor {
+    #[prost(uint64, optional, tag = "1")]
+    pub uuid: Option<u64>,
+    #[prost(string, optional, tag = "2")]
+    pub name: Option<String>,
+    #[prost(message, optional, tag = "3")]
+    pub process: Option<ProcessDescriptor>,
+    #[prost(message, optional, tag = "4")]
+    pub thread: Option<ThreadDescriptor>,
+    #[prost(uint64, optional, tag = "5")]
+    pub parent_uuid: Option<u64>,
+    #[prost(message, optional, tag = "8")]
+    pub counter: Option<CounterDescriptor>,
+    #[prost(string, optional, tag = "14")]
+    pub description: Option<String>,
+}
+
+/// `process_descriptor.proto`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ProcessDescriptor {
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    #[prost(string, repeated, tag = "2")]
+    pub cmdline: Vec<String>,
+    #[prost(string, optional, tag = "6")]
+    pub process_name: Option<String>,
+    #[prost(int64, optional, tag = "7")]
+    pub start_timestamp_ns: Option<i64>,
+}
+
+/// `thread_descriptor.proto`. Its `tid` became an int64 in 2025; the encoding of what fits did not change.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ThreadDescriptor {
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    #[prost(int64, optional, tag = "2")]
+    pub tid: Option<i64>,
+    #[prost(string, optional, tag = "5")]
+    pub thread_name: Option<String>,
+}
+
+/// `CounterDescriptor.Unit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
+#[repr(i32)]
+pub(crate) enum CounterUnit {
+    Unspecified = 0,
+    TimeNs = 1,
+    Count = 2,
+    SizeBytes = 3,
+}
+
+/// `counter_descriptor.proto`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct CounterDescriptor {
+    #[prost(enumeration = "CounterUnit", optional, tag = "3")]
+    pub unit: Option<i32>,
+}

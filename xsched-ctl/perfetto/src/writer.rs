@@ -1,0 +1,378 @@
+//! Writes a trace, packet by packet, in bounded memory.
+//!
+//! # Order and clock
+//!
+//! Calls are reported when they return, by several CPUs, so an inner call's slice arrives before the outer
+//! one's and begin times jump back. Perfetto sorts by time when it loads a trace, and keeps the written
+//! order among equal times. Therefore
+//!
+//! * times are absolute `CLOCK_BOOTTIME` nanoseconds. An incremental clock (8 bytes less a packet) cannot go
+//!   back, and one that is rebased at each snapshot cannot name a time before it: the begin of a long call.
+//! * slices of one thread that begin at the very same nanosecond are moved apart (`nesting`).
+//! * a slice's end repeats its category and name. The loader would do without, and close whatever was opened
+//!   last; this way slices that overlap without nesting are counted as an error instead of exchanging their
+//!   ends in silence.
+//!
+//! # What reaches the file
+//!
+//! A packet is encoded into a reused buffer and handed on by one `write_all`, begin and end of a slice
+//! together. Whoever kills the process leaves at most a cut tail, which loads. If a write fails, part of a
+//! packet may be in the file, and anything behind it would make the whole file unreadable: the writer
+//! refuses to go on ([`WriteError::Broken`]).
+//!
+//! # What is remembered
+//!
+//! Interned texts, the set of described tracks, and a few slices of each thread, all up to [`Limits`].
+//! Writing a slice whose thread and texts are known does not allocate.
+
+mod nesting;
+mod packets;
+
+use std::{collections::HashSet, io};
+
+use foldhash::fast::RandomState;
+
+use self::{nesting::Nesting, packets::PacketBuffer};
+use crate::{
+    annotation::Annotation,
+    clocks::Clocks,
+    identity::{CounterId, ProcessId, Scope, ThreadId},
+    intern::{Interner, Limits},
+    schema::{
+        CounterDescriptor, CounterUnit, EventType, ProcessDescriptor, ThreadDescriptor, TrackDescriptor,
+    },
+    text,
+};
+
+/// Why writing a trace failed.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The underlying writer failed.
+    #[error("write a packet of the trace at byte {offset}: {source}")]
+    Io {
+        /// Bytes that were written before this packet.
+        offset: u64,
+        /// What the underlying writer said.
+        source: io::Error,
+    },
+    /// An earlier write failed and may have left half a packet; nothing may follow it.
+    #[error("continue a trace after a failed write")]
+    Broken,
+}
+
+/// A process to be shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Process<'a> {
+    /// Which one.
+    pub id: ProcessId,
+    /// `argv[0]` or the `comm`. Perfetto shows the first name that it is given for a [`ProcessId`].
+    pub name: &'a str,
+    /// The command line; shown as the description of the process's track. May be empty.
+    pub cmdline: &'a [&'a str],
+}
+
+/// A call, or anything else that lasts, on a thread.
+///
+/// If a slice of the same thread that was written before begins at the same time, the begin is written one
+/// nanosecond earlier, so that the later one encloses it.
+#[derive(Clone, Copy, Debug)]
+pub struct Slice<'a> {
+    /// On whose track. The track is described if it was not yet.
+    pub thread: ThreadId,
+    /// When it began, `CLOCK_BOOTTIME` nanoseconds.
+    pub begin_ns: u64,
+    /// When it ended, on the same clock; `None` for what still runs at the end of the trace. An end before
+    /// the begin is taken for the begin.
+    pub end_ns: Option<u64>,
+    /// For filtering, e.g. `hip`. Interned.
+    pub category: &'a str,
+    /// What is shown on it. Interned.
+    pub name: &'a str,
+    /// What is known about it.
+    pub annotations: &'a [Annotation<'a>],
+}
+
+/// Something that happened at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Instant<'a> {
+    /// On whose track.
+    pub scope: Scope,
+    /// When, `CLOCK_BOOTTIME` nanoseconds.
+    pub ts_ns: u64,
+    /// For filtering. Interned.
+    pub category: &'a str,
+    /// What is shown on it. Interned.
+    pub name: &'a str,
+    /// What is known about it.
+    pub annotations: &'a [Annotation<'a>],
+}
+
+/// A counter to be shown.
+#[derive(Clone, Copy, Debug)]
+pub struct CounterTrack<'a> {
+    /// Where.
+    pub scope: Scope,
+    /// Its name, unique in its scope.
+    pub name: &'a str,
+    /// What it counts.
+    pub unit: Unit,
+}
+
+/// The unit of a counter's samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A number of things.
+    Count,
+    /// Bytes.
+    Bytes,
+    /// Nanoseconds.
+    Ns,
+}
+
+/// Writes one trace into `W`.
+///
+/// `W` should buffer (`BufWriter<File>`, which passes on whole packets); [`TraceWriter::flush`] makes what
+/// was written visible to others.
+#[derive(Debug)]
+pub struct TraceWriter<W> {
+    out: W,
+    packets: PacketBuffer,
+    described: HashSet<u64, RandomState>,
+    nesting: Nesting,
+    limits: Limits,
+    lost: u64,
+    lost_counter: CounterId,
+    bytes_written: u64,
+    broken: bool,
+}
+
+impl<W: io::Write> TraceWriter<W> {
+    /// Begins a trace: clocks, and the counter `lost events` at 0, so that "nothing was lost" can be read
+    /// from the trace as well.
+    pub fn new(out: W, clocks: Clocks) -> Result<Self, WriteError> {
+        Self::with_limits(out, clocks, Limits::default())
+    }
+
+    /// [`TraceWriter::new`] with other limits than the default ones.
+    pub fn with_limits(out: W, clocks: Clocks, limits: Limits) -> Result<Self, WriteError> {
+        let lost_counter = CounterTrack { scope: Scope::Global, name: "lost events", unit: Unit::Count };
+        let mut writer = Self {
+            out,
+            packets: PacketBuffer::new(Interner::new(limits)),
+            described: HashSet::default(),
+            nesting: Nesting::new(limits.track_count),
+            limits,
+            lost: 0,
+            lost_counter: CounterId::new(lost_counter.scope, lost_counter.name),
+            bytes_written: 0,
+            broken: false,
+        };
+        writer.packets.clock_snapshot(clocks.to_snapshot());
+        writer.packets.describe(TrackDescriptor {
+            uuid: Some(Scope::Global.uuid()),
+            name: Some("trace".to_owned()),
+            ..Default::default()
+        });
+        writer.described.insert(Scope::Global.uuid());
+        writer.commit()?;
+        writer.counter_track(&lost_counter)?;
+        writer.counter(writer.lost_counter, clocks.boottime_ns, 0)?;
+        Ok(writer)
+    }
+
+    /// Relates the clocks to each other once more; wanted every few seconds, since they drift apart.
+    pub fn clock_snapshot(&mut self, clocks: Clocks) -> Result<(), WriteError> {
+        self.packets.clock_snapshot(clocks.to_snapshot());
+        self.commit()
+    }
+
+    /// Describes a process. May be called again when more is known.
+    pub fn process(&mut self, process: &Process<'_>) -> Result<(), WriteError> {
+        self.describe_process(process.id, Some(process.name), process.cmdline);
+        self.commit()
+    }
+
+    /// Names a thread, anew if it renamed itself: the last name is shown.
+    pub fn thread(&mut self, thread: ThreadId, name: &str) -> Result<(), WriteError> {
+        self.ensure_process(thread.process);
+        self.describe_thread(thread, Some(name));
+        self.commit()
+    }
+
+    /// Writes a slice. Slices may come in any order of time; those of one thread nest or follow each other.
+    pub fn slice(&mut self, slice: &Slice<'_>) -> Result<(), WriteError> {
+        self.ensure_thread(slice.thread);
+        let uuid = slice.thread.uuid();
+        let end_ns = slice.end_ns.map(|end_ns| end_ns.max(slice.begin_ns));
+        let begin_ns = self.nesting.place(uuid, slice.begin_ns, end_ns.unwrap_or(u64::MAX));
+        self.packets.begin_event(uuid, Some((slice.category, slice.name)), slice.annotations);
+        self.packets.push_event(EventType::SliceBegin, begin_ns);
+        if let Some(end_ns) = end_ns {
+            self.packets.drop_annotations();
+            self.packets.push_event(EventType::SliceEnd, end_ns);
+        }
+        self.commit()
+    }
+
+    /// Writes an instant.
+    pub fn instant(&mut self, instant: &Instant<'_>) -> Result<(), WriteError> {
+        self.ensure_scope(instant.scope);
+        let uuid = instant.scope.uuid();
+        self.packets.begin_event(uuid, Some((instant.category, instant.name)), instant.annotations);
+        self.packets.push_event(EventType::Instant, instant.ts_ns);
+        self.commit()
+    }
+
+    /// Describes a counter; the same scope and name always give the same identifier.
+    pub fn counter_track(&mut self, track: &CounterTrack<'_>) -> Result<CounterId, WriteError> {
+        let id = CounterId::new(track.scope, track.name);
+        self.ensure_scope(track.scope);
+        let unit = match track.unit {
+            Unit::Count => CounterUnit::Count,
+            Unit::Bytes => CounterUnit::SizeBytes,
+            Unit::Ns => CounterUnit::TimeNs,
+        };
+        self.packets.describe(TrackDescriptor {
+            uuid: Some(id.0),
+            name: Some(text::clean(track.name)),
+            // A counter below the trace's own track would be hidden in a group of that name.
+            parent_uuid: (track.scope != Scope::Global).then(|| track.scope.uuid()),
+            counter: Some(CounterDescriptor { unit: Some(unit.into()) }),
+            ..Default::default()
+        });
+        self.commit()?;
+        Ok(id)
+    }
+
+    /// Writes a sample of a counter.
+    pub fn counter(&mut self, counter: CounterId, ts_ns: u64, value: i64) -> Result<(), WriteError> {
+        self.packets.begin_event(counter.0, None, &[]);
+        self.packets.push_counter(ts_ns, value);
+        self.commit()
+    }
+
+    /// Notes that `lost` events are missing before `ts_ns`, and why. Readers of the format are told by
+    /// `previous_packet_dropped` on a packet that clears the sequence's state, people by an instant
+    /// `events lost` and by the counter `lost events`, which shows the sum.
+    pub fn gap(&mut self, ts_ns: u64, lost: u64, cause: &str) -> Result<(), WriteError> {
+        self.packets.mark_loss();
+        self.instant(&Instant {
+            scope: Scope::Global,
+            ts_ns,
+            category: "loss",
+            name: "events lost",
+            annotations: &[Annotation::new("lost", lost), Annotation::new("cause", cause)],
+        })?;
+        self.lost = self.lost.saturating_add(lost);
+        self.counter(self.lost_counter, ts_ns, i64::try_from(self.lost).unwrap_or(i64::MAX))
+    }
+
+    /// Passes on what the underlying writer buffers.
+    pub fn flush(&mut self) -> Result<(), WriteError> {
+        self.ensure_intact()?;
+        self.out.flush().map_err(|source| self.fail(source))
+    }
+
+    /// Flushes and gives back the underlying writer. A trace needs no closing packet.
+    pub fn finish(mut self) -> Result<W, WriteError> {
+        self.flush()?;
+        Ok(self.out)
+    }
+
+    /// Bytes handed to the underlying writer so far.
+    pub fn bytes_written(&self) -> u64 {
+        self.bytes_written
+    }
+
+    /// Events reported as lost so far.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    fn ensure_scope(&mut self, scope: Scope) {
+        match scope {
+            Scope::Global => {}
+            Scope::Process(process) => self.ensure_process(process),
+            Scope::Thread(thread) => self.ensure_thread(thread),
+        }
+    }
+
+    /// Describes a process of which nothing is known yet but that it has tracks.
+    fn ensure_process(&mut self, process: ProcessId) {
+        if !self.described.contains(&process.uuid()) {
+            self.describe_process(process, None, &[]);
+        }
+    }
+
+    fn ensure_thread(&mut self, thread: ThreadId) {
+        if !self.described.contains(&thread.uuid()) {
+            self.ensure_process(thread.process);
+            self.describe_thread(thread, None);
+        }
+    }
+
+    fn describe_process(&mut self, id: ProcessId, name: Option<&str>, cmdline: &[&str]) {
+        self.remember(id.uuid());
+        self.packets.describe_at(
+            id.start_ns,
+            TrackDescriptor {
+                uuid: Some(id.uuid()),
+                description: (!cmdline.is_empty()).then(|| text::clean(&cmdline.join(" "))),
+                process: Some(ProcessDescriptor {
+                    pid: Some(id.pid as i32),
+                    cmdline: cmdline.iter().map(|argument| text::clean(argument)).collect(),
+                    process_name: name.map(text::clean),
+                    start_timestamp_ns: (id.start_ns > 0).then_some(id.start_ns as i64),
+                }),
+                ..Default::default()
+            },
+        );
+    }
+
+    fn describe_thread(&mut self, id: ThreadId, name: Option<&str>) {
+        self.remember(id.uuid());
+        self.packets.describe_at(
+            id.process.start_ns,
+            TrackDescriptor {
+                uuid: Some(id.uuid()),
+                parent_uuid: Some(id.process.uuid()),
+                thread: Some(ThreadDescriptor {
+                    pid: Some(id.process.pid as i32),
+                    tid: Some(id.tid.into()),
+                    thread_name: name.map(text::clean),
+                }),
+                ..Default::default()
+            },
+        );
+    }
+
+    /// Forgetting all tracks at the limit only means that some are described once more, which adds nothing
+    /// to what readers know and takes nothing from it.
+    fn remember(&mut self, uuid: u64) {
+        if self.described.len() >= self.limits.track_count {
+            self.described.clear();
+        }
+        self.described.insert(uuid);
+    }
+
+    /// Hands the buffered packets to the underlying writer.
+    fn commit(&mut self) -> Result<(), WriteError> {
+        self.ensure_intact()?;
+        let encoded = self.packets.encoded();
+        if let Err(source) = self.out.write_all(encoded) {
+            return Err(self.fail(source));
+        }
+        self.bytes_written += encoded.len() as u64;
+        self.packets.clear_encoded();
+        Ok(())
+    }
+
+    fn ensure_intact(&self) -> Result<(), WriteError> {
+        if self.broken { Err(WriteError::Broken) } else { Ok(()) }
+    }
+
+    fn fail(&mut self, source: io::Error) -> WriteError {
+        self.broken = true;
+        WriteError::Io { offset: self.bytes_written, source }
+    }
+}
