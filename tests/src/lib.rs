@@ -1,1 +1,3 @@
 //! Shared parts of the end-to-end tests.
+
+pub mod bench;

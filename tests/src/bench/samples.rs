@@ -1,0 +1,152 @@
+//! Repeated measurements of one quantity, and of two in alternation.
+
+/// Measurements of one quantity, in one unit; at least one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Samples {
+    sorted: Vec<f64>,
+}
+
+impl Samples {
+    /// Takes measurements in any order.
+    ///
+    /// # Panics
+    ///
+    /// If there are none.
+    #[must_use]
+    pub fn new(mut values: Vec<f64>) -> Self {
+        assert!(!values.is_empty(), "no measurements");
+        values.sort_by(f64::total_cmp);
+        Self { sorted: values }
+    }
+
+    /// The middle measurement.
+    #[must_use]
+    pub fn median(&self) -> f64 {
+        self.quantile(0.5)
+    }
+
+    /// The smallest measurement.
+    #[must_use]
+    pub fn min(&self) -> f64 {
+        self.sorted[0]
+    }
+
+    /// How far measurements lie apart: the interquartile range as a fraction of the median. Two medians that differ by
+    /// less than this are the same.
+    #[must_use]
+    pub fn noise(&self) -> f64 {
+        let median = self.median();
+        if median == 0.0 { 0.0 } else { (self.quantile(0.75) - self.quantile(0.25)) / median.abs() }
+    }
+
+    /// The value below which this fraction of the measurements lies, interpolated.
+    #[must_use]
+    pub fn quantile(&self, fraction: f64) -> f64 {
+        let position = fraction.clamp(0.0, 1.0) * (self.sorted.len() - 1) as f64;
+        let (below, above) = (self.sorted[position.floor() as usize], self.sorted[position.ceil() as usize]);
+        below + (above - below) * position.fract()
+    }
+}
+
+/// Two sides measured in alternation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Paired {
+    /// What is compared against.
+    pub baseline: Samples,
+    /// What is judged.
+    pub subject: Samples,
+    /// Subject over baseline, round by round.
+    pub ratio: Samples,
+    /// Subject less baseline, round by round.
+    pub difference: Samples,
+}
+
+impl Paired {
+    /// Takes (baseline, subject), one pair a round.
+    ///
+    /// # Panics
+    ///
+    /// If there are none.
+    #[must_use]
+    pub fn new(rounds: &[(f64, f64)]) -> Self {
+        let each = |of: fn(&(f64, f64)) -> f64| Samples::new(rounds.iter().map(of).collect());
+        Self {
+            baseline: each(|&(baseline, _)| baseline),
+            subject: each(|&(_, subject)| subject),
+            ratio: each(|&(baseline, subject)| subject / baseline),
+            difference: each(|&(baseline, subject)| subject - baseline),
+        }
+    }
+}
+
+/// Measures one quantity `rounds` times, after one round that is thrown away.
+///
+/// # Errors
+///
+/// The first that a measurement returns.
+pub fn repeated<E>(rounds: usize, mut measure: impl FnMut() -> Result<f64, E>) -> Result<Samples, E> {
+    measure()?;
+    (0..rounds).map(|_| measure()).collect::<Result<_, _>>().map(Samples::new)
+}
+
+/// Measures two sides `rounds` times each, after one round of both that is thrown away. Their order swaps from round to
+/// round, so that neither always profits from what the other left in the caches.
+///
+/// # Errors
+///
+/// The first that a measurement returns.
+pub fn paired<E>(
+    rounds: usize,
+    mut baseline: impl FnMut() -> Result<f64, E>,
+    mut subject: impl FnMut() -> Result<f64, E>,
+) -> Result<Paired, E> {
+    baseline()?;
+    subject()?;
+    let mut pairs = Vec::with_capacity(rounds);
+    for round in 0..rounds {
+        pairs.push(if round % 2 == 0 {
+            let b = baseline()?;
+            (b, subject()?)
+        } else {
+            let s = subject()?;
+            (baseline()?, s)
+        });
+    }
+    Ok(Paired::new(&pairs))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::RefCell, convert::Infallible};
+
+    use super::*;
+
+    #[test]
+    fn quantiles_interpolate() {
+        let samples = Samples::new(vec![4.0, 1.0, 3.0, 2.0]);
+        assert_eq!((samples.min(), samples.median(), samples.quantile(1.0)), (1.0, 2.5, 4.0));
+        assert!((samples.noise() - 0.6).abs() < 1e-9, "{}", samples.noise());
+    }
+
+    #[test]
+    fn one_outlier_moves_neither_median_nor_noise_far() {
+        let samples = Samples::new(vec![10.0, 10.0, 10.0, 10.0, 900.0]);
+        assert_eq!((samples.median(), samples.noise()), (10.0, 0.0));
+    }
+
+    #[test]
+    fn pairs_alternate_and_the_first_round_is_thrown_away() {
+        let order = RefCell::new(String::new());
+        let measure = |name: char, value: f64| {
+            order.borrow_mut().push(name);
+            Ok::<_, Infallible>(value)
+        };
+        let Ok(pair) = paired(3, || measure('b', 2.0), || measure('s', 3.0));
+        assert_eq!(*order.borrow(), "bsbssbbs");
+        assert_eq!(pair, Paired::new(&[(2.0, 3.0); 3]));
+        assert_eq!((pair.ratio.median(), pair.difference.median()), (1.5, 1.0));
+        let Ok(samples) = repeated(2, || measure('x', 1.0));
+        assert_eq!(samples, Samples::new(vec![1.0; 2]));
+        assert!(order.borrow().ends_with("xxx"));
+    }
+}
