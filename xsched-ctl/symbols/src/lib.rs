@@ -1,1 +1,65 @@
-//! To be written.
+//! Address spaces of other processes, kept up to date by the kernel, and the names in them.
+//!
+//! A trace record names a process, an address and a time, and is read a few milliseconds after it was
+//! written. By then the process may have loaded libraries, run another program, or ended, so reading
+//! `/proc/PID/maps` for each record would often read the wrong address space or none. This crate listens to
+//! what perf calls side-band data instead: the kernel reports every mapping, name change, fork, exec and exit
+//! with its time, and an address is looked up in the address space *as it was at the record's time*.
+//!
+//! ```no_run
+//! use xsched_symbols::{Change, Processes, Sideband, kernel_name, short_name};
+//!
+//! // Listen first, then look at what runs already: nothing falls between the two.
+//! let mut sideband = Sideband::open()?;
+//! let mut processes = Processes::new();
+//! processes.scan_running();
+//! for (pid, runtime) in processes.runtimes() {
+//!     println!("{pid} runs {}", runtime.path.display());
+//! }
+//! sideband.drain(|event| {
+//!     if let Some(Change::Mapped { pid, mapping }) = processes.apply(&event) {
+//!         println!("{pid} loaded {}", mapping.library());
+//!     }
+//! });
+//! # let (pid, address, time_ns) = (1, 2, 3);
+//! if let Some(location) = processes.locate(pid, address, time_ns) {
+//!     match processes.name(&location) {
+//!         Ok(symbol) => println!("{} in {}", short_name(&symbol.mangled), location.mapping.library()),
+//!         Err(why) => println!("{}+{:#x}: {why}", location.mapping.library(), address),
+//!     }
+//! }
+//! # Ok::<(), xsched_symbols::SidebandError>(())
+//! ```
+//!
+//! Times are nanoseconds of `CLOCK_BOOTTIME`, the clock of `bpf_ktime_get_boot_ns`. Process and thread ids are
+//! those of the initial pid namespace, as BPF programs see them; so the reader must run in that namespace.
+
+mod address_space;
+mod binaries;
+mod demangle;
+mod elf;
+mod mapping;
+mod maps;
+mod open;
+mod process;
+mod processes;
+mod procfs;
+mod runtime;
+mod sideband;
+mod symbol_table;
+
+pub use demangle::{demangle, kernel_name, short_name};
+pub use elf::{ElfError, symbol_file_offsets};
+pub use mapping::{Backing, FileId, Mapping};
+pub use open::{OpenError, open_mapped};
+pub use process::{End, EndCause, Process};
+pub use processes::{Change, Location, NameError, Processes, ScanError};
+pub use runtime::is_hip_runtime;
+pub use sideband::{Event, EventKind, Sideband, SidebandError};
+pub use symbol_table::Symbol;
+
+/// The present time in nanoseconds of `CLOCK_BOOTTIME`, the clock of every time in this crate.
+pub fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

@@ -1,0 +1,304 @@
+//! The executable mappings of one program, with their history.
+//!
+//! `current` is what is mapped as far as is known; its pieces never overlap. `past` holds what newer mappings
+//! covered, until the caller says that no record so old can still come. The kernel reports no unmapping: a
+//! library closed by `dlclose` stays until something else is mapped over it or the whole is read again.
+//!
+//! Only executable mappings are kept. Perf can report all others too (`mmap_data`), at several times the number
+//! of events, and would still not answer for `.bss`, which is anonymous memory behind the file's last mapping.
+//! An address in a library's data is found the way a debugger does it: the executable mapping gives the load
+//! bias of the file, and bias and `PT_LOAD` headers give every address of the module (see `Elf::covers`).
+//!
+//! A forked child shares its parent's map until one of them changes (copy on write), since most children only
+//! run another program.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::mapping::{Backing, Mapping};
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AddressSpace(Arc<History>);
+
+#[derive(Clone, Debug, Default)]
+struct History {
+    /// By first address.
+    current: BTreeMap<u64, Piece>,
+    past: Vec<Past>,
+}
+
+/// What is left of a mapping after others were put over parts of it.
+#[derive(Clone, Debug)]
+struct Piece {
+    end: u64,
+    from_ns: u64,
+    mapping: Arc<Mapping>,
+}
+
+#[derive(Clone, Debug)]
+struct Past {
+    start: u64,
+    until_ns: u64,
+    piece: Piece,
+}
+
+impl AddressSpace {
+    /// Adds a mapping that was made at `from_ns`. False if it is known already.
+    pub(crate) fn map(&mut self, from_ns: u64, mapping: &Arc<Mapping>) -> bool {
+        if self.knows(mapping) {
+            return false;
+        }
+        let history = Arc::make_mut(&mut self.0);
+        let piece = Piece { end: mapping.end, from_ns, mapping: Arc::clone(mapping) };
+        // Reports of two CPUs may arrive in the wrong order: then the other mapping is the newer one.
+        let newer = history.overlapping(mapping.start, mapping.end).map(|(_, other)| other.from_ns).max();
+        if let Some(until_ns) = newer.filter(|&newer_ns| newer_ns > from_ns) {
+            history.past.push(Past { start: mapping.start, until_ns, piece });
+        } else {
+            history.retire(mapping.start, mapping.end, from_ns);
+            history.current.insert(mapping.start, piece);
+        }
+        true
+    }
+
+    fn knows(&self, mapping: &Mapping) -> bool {
+        let known = self.0.current.get(&mapping.start);
+        known.is_some_and(|piece| piece.end == mapping.end && piece.mapping.is_same_as(mapping))
+    }
+
+    /// Makes the present state equal to `mappings`, as read at `now_ns`. Returns those that were unknown.
+    pub(crate) fn reconcile(
+        &mut self,
+        now_ns: u64,
+        started_ns: u64,
+        mappings: impl Iterator<Item = Mapping>,
+    ) -> Vec<Arc<Mapping>> {
+        let read: BTreeMap<u64, Mapping> = mappings.map(|mapping| (mapping.start, mapping)).collect();
+        let gone: Vec<(u64, u64)> = (self.0.current.iter())
+            .filter(|(start, piece)| {
+                read.get(*start)
+                    .is_none_or(|other| piece.end != other.end || !piece.mapping.is_same_as(other))
+            })
+            .map(|(&start, piece)| (start, piece.end))
+            .collect();
+        if !gone.is_empty() {
+            let history = Arc::make_mut(&mut self.0);
+            for (start, end) in gone {
+                history.retire(start, end, now_ns);
+            }
+        }
+        let mut unknown = Vec::new();
+        for mapping in read.into_values() {
+            let mapping = Arc::new(mapping);
+            // When it was made is not known. It may serve old records, except where something else is known to
+            // have been.
+            let from_ns = self.0.free_since(mapping.start, mapping.end).unwrap_or(started_ns);
+            if self.map(from_ns, &mapping) {
+                unknown.push(mapping);
+            }
+        }
+        unknown
+    }
+
+    /// The mapping at `address` at `time_ns`.
+    pub(crate) fn at(&self, address: u64, time_ns: u64) -> Option<&Arc<Mapping>> {
+        let below = self.0.current.range(..=address).next_back();
+        if let Some((_, piece)) = below
+            && address < piece.end
+            && piece.from_ns <= time_ns
+        {
+            return Some(&piece.mapping);
+        }
+        (self.0.past.iter())
+            .filter(|past| past.was_at(time_ns) && (past.start..past.piece.end).contains(&address))
+            .max_by_key(|past| past.piece.from_ns)
+            .map(|past| &past.piece.mapping)
+    }
+
+    /// File mappings that may belong to the module around `address`. Spans of modules do not overlap, so it is
+    /// the module of the nearest executable mapping below or above.
+    pub(crate) fn neighbours(&self, address: u64, time_ns: u64) -> Vec<Arc<Mapping>> {
+        let there = |piece: &Piece| piece.from_ns <= time_ns && piece.mapping.backing.is_file();
+        let current = &self.0.current;
+        let below = current.range(..=address).rev().map(|(_, piece)| piece).find(|piece| there(piece));
+        let above = current.range(address..).map(|(_, piece)| piece).find(|piece| there(piece));
+        let past = || {
+            (self.0.past.iter())
+                .filter(|past| past.was_at(time_ns) && past.piece.mapping.backing.is_file())
+                .map(|past| &past.piece)
+        };
+        let past_below =
+            past().filter(|piece| piece.mapping.start <= address).max_by_key(|piece| piece.mapping.start);
+        let past_above =
+            past().filter(|piece| piece.mapping.start >= address).min_by_key(|piece| piece.mapping.start);
+        [below, above, past_below, past_above]
+            .into_iter()
+            .flatten()
+            .map(|piece| Arc::clone(&piece.mapping))
+            .collect()
+    }
+
+    /// Every mapping that is there now.
+    pub(crate) fn current(&self) -> impl Iterator<Item = &Arc<Mapping>> {
+        self.0.current.values().map(|piece| &piece.mapping)
+    }
+
+    /// Drops what ended before `before_ns`.
+    pub(crate) fn forget_before(&mut self, before_ns: u64) {
+        if self.0.past.iter().any(|past| past.until_ns < before_ns) {
+            Arc::make_mut(&mut self.0).past.retain(|past| past.until_ns >= before_ns);
+        }
+    }
+}
+
+impl History {
+    fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, &Piece)> {
+        // Pieces do not overlap, so at most one that begins before `start` reaches into the range.
+        let first = self.current.range(..=start).next_back().map_or(start, |(&first, _)| first);
+        self.current
+            .range(first..end.max(first))
+            .map(|(&first, piece)| (first, piece))
+            .filter(move |(_, piece)| piece.end > start)
+    }
+
+    /// Moves what lies in the range into the past and leaves what sticks out, as the kernel does it.
+    fn retire(&mut self, start: u64, end: u64, now_ns: u64) {
+        let covered: Vec<u64> = self.overlapping(start, end).map(|(first, _)| first).collect();
+        for first in covered {
+            let Some(piece) = self.current.remove(&first) else { continue };
+            if first < start {
+                self.current.insert(first, Piece { end: start, ..piece.clone() });
+            }
+            if piece.end > end {
+                self.current.insert(end, piece.clone());
+            }
+            let inside = Piece { end: piece.end.min(end), ..piece };
+            self.past.push(Past { start: first.max(start), until_ns: now_ns, piece: inside });
+        }
+    }
+
+    /// The last time at which something in the range ended; None if nothing was ever there.
+    fn free_since(&self, start: u64, end: u64) -> Option<u64> {
+        let overlaps = |past: &&Past| past.start < end && past.piece.end > start;
+        self.past.iter().filter(overlaps).map(|past| past.until_ns).max()
+    }
+}
+
+impl Past {
+    fn was_at(&self, time_ns: u64) -> bool {
+        self.piece.from_ns <= time_ns && time_ns < self.until_ns
+    }
+}
+
+impl Backing {
+    pub(crate) fn is_file(self) -> bool {
+        matches!(self, Self::File | Self::Memfd)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mapping::FileId;
+
+    fn mapping(start: u64, end: u64, inode: u64) -> Arc<Mapping> {
+        let file = FileId { device_major: 8, device_minor: 1, inode, generation: None };
+        Arc::new(Mapping::new(start, end, 0, Some(file), format!("/lib/{inode}.so").as_bytes()))
+    }
+
+    fn inode_at(space: &AddressSpace, address: u64, time_ns: u64) -> Option<u64> {
+        space.at(address, time_ns).and_then(|mapping| mapping.file).map(|file| file.inode)
+    }
+
+    #[test]
+    fn an_address_means_what_it_meant_at_the_time() {
+        let mut space = AddressSpace::default();
+        space.map(10, &mapping(0x1000, 0x3000, 1));
+        space.map(20, &mapping(0x1000, 0x3000, 2));
+        assert_eq!(inode_at(&space, 0x2000, 5), None);
+        assert_eq!(inode_at(&space, 0x2000, 10), Some(1));
+        assert_eq!(inode_at(&space, 0x2000, 19), Some(1));
+        assert_eq!(inode_at(&space, 0x2000, 20), Some(2));
+        space.forget_before(21);
+        assert_eq!(inode_at(&space, 0x2000, 19), None, "the past is forgotten");
+        assert_eq!(inode_at(&space, 0x2000, 25), Some(2));
+    }
+
+    #[test]
+    fn a_mapping_in_the_middle_leaves_both_ends() {
+        let mut space = AddressSpace::default();
+        space.map(10, &mapping(0x1000, 0x5000, 1));
+        space.map(20, &mapping(0x2000, 0x3000, 2));
+        for (address, inode) in [(0x1fff, 1), (0x2000, 2), (0x2fff, 2), (0x3000, 1), (0x4fff, 1)] {
+            assert_eq!(inode_at(&space, address, 30), Some(inode), "{address:#x}");
+            assert_eq!(inode_at(&space, address, 15), Some(1), "{address:#x} before");
+        }
+        assert_eq!(inode_at(&space, 0x5000, 30), None);
+        assert_eq!(inode_at(&space, 0xfff, 30), None);
+    }
+
+    #[test]
+    fn reports_in_the_wrong_order_end_in_the_same_state() {
+        let mut space = AddressSpace::default();
+        space.map(20, &mapping(0x1000, 0x3000, 2));
+        space.map(10, &mapping(0x1000, 0x3000, 1));
+        assert_eq!(inode_at(&space, 0x2000, 15), Some(1));
+        assert_eq!(inode_at(&space, 0x2000, 25), Some(2));
+    }
+
+    #[test]
+    fn a_repeated_report_is_no_news() {
+        let mut space = AddressSpace::default();
+        assert!(space.map(10, &mapping(0x1000, 0x3000, 1)));
+        assert!(!space.map(30, &mapping(0x1000, 0x3000, 1)));
+        assert_eq!(inode_at(&space, 0x2000, 15), Some(1), "the older time stays");
+    }
+
+    #[test]
+    fn a_child_keeps_what_its_parent_had_when_they_parted() {
+        let mut parent = AddressSpace::default();
+        parent.map(10, &mapping(0x1000, 0x3000, 1));
+        let mut child = parent.clone();
+        parent.map(20, &mapping(0x1000, 0x3000, 2));
+        child.map(30, &mapping(0x8000, 0x9000, 3));
+        assert_eq!(inode_at(&child, 0x2000, 40), Some(1));
+        assert_eq!(inode_at(&parent, 0x2000, 40), Some(2));
+        assert_eq!(inode_at(&parent, 0x8000, 40), None);
+    }
+
+    #[test]
+    fn reading_again_finds_the_missed_and_drops_the_closed() {
+        let mut space = AddressSpace::default();
+        space.map(10, &mapping(0x1000, 0x2000, 1));
+        space.map(10, &mapping(0x4000, 0x5000, 2));
+        let read = [(0x4000, 0x5000, 2), (0x7000, 0x8000, 3)];
+        let read = read.map(|(start, end, inode)| Arc::into_inner(mapping(start, end, inode)).unwrap());
+        let unknown = space.reconcile(50, 5, read.into_iter());
+        assert_eq!(unknown.iter().map(|mapping| mapping.start).collect::<Vec<_>>(), [0x7000]);
+        assert_eq!(inode_at(&space, 0x1000, 60), None, "closed");
+        assert_eq!(inode_at(&space, 0x1000, 40), Some(1), "open at the time");
+        assert_eq!(inode_at(&space, 0x7000, 6), Some(3), "as old as the program, for all one knows");
+        assert_eq!(inode_at(&space, 0x4000, 60), Some(2));
+    }
+
+    #[test]
+    fn a_missed_replacement_serves_records_from_when_it_was_found() {
+        let mut space = AddressSpace::default();
+        space.map(10, &mapping(0x1000, 0x2000, 1));
+        let read = Arc::into_inner(mapping(0x1000, 0x2000, 9)).unwrap();
+        space.reconcile(50, 5, [read].into_iter());
+        assert_eq!(inode_at(&space, 0x1000, 40), Some(1));
+        assert_eq!(inode_at(&space, 0x1000, 50), Some(9));
+    }
+
+    #[test]
+    fn neighbours_are_the_nearest_files_below_and_above() {
+        let mut space = AddressSpace::default();
+        for (start, inode) in [(0x1000, 1), (0x4000, 2), (0x8000, 3)] {
+            space.map(10, &mapping(start, start + 0x1000, inode));
+        }
+        space.map(10, &Arc::new(Mapping::new(0x6000, 0x7000, 0, None, b"//anon")));
+        let near: Vec<_> = space.neighbours(0x7800, 20).iter().map(|mapping| mapping.start).collect();
+        assert_eq!(near, [0x4000, 0x8000]);
+    }
+}

@@ -1,0 +1,134 @@
+//! Reads the text of `/proc/PID/maps`.
+//!
+//! Bytes, not `str`: a path may hold anything but NUL and newline, and one odd name must not hide the rest.
+
+use crate::mapping::{FileId, Mapping};
+
+/// One line of the file.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) executable: bool,
+    pub(crate) mapping: Mapping,
+}
+
+/// Every line that can be read; lines that cannot are passed over.
+pub(crate) fn parse(text: &[u8]) -> impl Iterator<Item = Entry> {
+    text.split(|&byte| byte == b'\n').filter_map(parse_line)
+}
+
+// 7f0c5a200000-7f0c5a228000 r-xp 00026000 fe:01 1835266                    /usr/lib/libc.so.6
+fn parse_line(line: &[u8]) -> Option<Entry> {
+    let (range, rest) = word(line)?;
+    let (permissions, rest) = word(rest)?;
+    let (file_offset, rest) = word(rest)?;
+    let (device, rest) = word(rest)?;
+    let (inode, name) = word(rest)?;
+
+    let mut bounds = range.splitn(2, |&byte| byte == b'-');
+    let start = hexadecimal(bounds.next()?)?;
+    let end = hexadecimal(bounds.next()?)?;
+    if start >= end {
+        return None;
+    }
+    let mut numbers = device.splitn(2, |&byte| byte == b':');
+    let device_major = u32::try_from(hexadecimal(numbers.next()?)?).ok()?;
+    let device_minor = u32::try_from(hexadecimal(numbers.next()?)?).ok()?;
+    let inode = std::str::from_utf8(inode).ok()?.parse().ok()?;
+    let file = (inode != 0).then_some(FileId { device_major, device_minor, inode, generation: None });
+    Some(Entry {
+        executable: permissions.get(2) == Some(&b'x'),
+        mapping: Mapping::new(
+            start,
+            end,
+            hexadecimal(file_offset)?,
+            file,
+            &unescape(name.trim_ascii_start()),
+        ),
+    })
+}
+
+fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let text = text.trim_ascii_start();
+    if text.is_empty() {
+        return None;
+    }
+    let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
+    Some(text.split_at(end))
+}
+
+fn hexadecimal(digits: &[u8]) -> Option<u64> {
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+/// A newline is the one byte that the kernel escapes in this file.
+fn unescape(name: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(name.len());
+    let mut rest = name;
+    while let Some((&first, tail)) = rest.split_first() {
+        if let Some(after) = rest.strip_prefix(b"\\012") {
+            plain.push(b'\n');
+            rest = after;
+        } else {
+            plain.push(first);
+            rest = tail;
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::mapping::Backing;
+
+    #[test]
+    fn a_line_with_every_field() {
+        let text = b"7f0c5a200000-7f0c5a228000 r-xp 00026000 fe:01 1835266                    /usr/lib/a b.so (deleted)\n";
+        let [entry] = parse(text).collect::<Vec<_>>().try_into().unwrap();
+        assert!(entry.executable);
+        assert_eq!((entry.mapping.start, entry.mapping.end), (0x7f0c_5a20_0000, 0x7f0c_5a22_8000));
+        assert_eq!(entry.mapping.file_offset, 0x26000);
+        let file = FileId { device_major: 0xfe, device_minor: 1, inode: 1_835_266, generation: None };
+        assert_eq!(entry.mapping.file, Some(file));
+        assert_eq!(entry.mapping.path.as_ref(), Path::new("/usr/lib/a b.so"));
+        assert!(entry.mapping.deleted);
+    }
+
+    #[test]
+    fn memory_without_a_name_and_odd_names() {
+        let text = b"1000-2000 rw-p 00000000 00:00 0 \n\
+            3000-4000 r-xp 00000000 00:00 0                          [vdso]\n\
+            5000-6000 r--p 00000000 08:01 7                          /tmp/new\\012line \xff.so";
+        let entries: Vec<_> = parse(text).collect();
+        assert_eq!(entries.len(), 3);
+        assert_eq!(entries[0].mapping.backing, Backing::Anonymous);
+        assert!(!entries[0].executable);
+        assert_eq!(entries[1].mapping.backing, Backing::Vdso);
+        assert_eq!(entries[2].mapping.path.as_os_str().as_encoded_bytes(), b"/tmp/new\nline \xff.so");
+    }
+
+    #[test]
+    fn broken_lines_are_passed_over() {
+        for line in [
+            "",
+            "1000",
+            "2000-1000 r-xp 0 08:01 7 /a",
+            "zz-1000 r-xp 0 08:01 7 /a",
+            "1000-2000 r-xp 0 0801 7 /a",
+        ] {
+            assert_eq!(parse(line.as_bytes()).count(), 0, "{line}");
+        }
+    }
+
+    #[test]
+    fn this_process_has_its_own_code() {
+        let text = std::fs::read("/proc/self/maps").unwrap();
+        let here = this_process_has_its_own_code as *const () as u64;
+        let own = parse(&text).find(|entry| entry.mapping.contains(here)).unwrap();
+        assert!(own.executable);
+        assert_eq!(own.mapping.backing, Backing::File);
+        assert_eq!(parse(&text).count(), text.split(|&byte| byte == b'\n').count() - 1);
+    }
+}

@@ -1,0 +1,189 @@
+//! One program in one process: from the fork or exec that began it to the next exec or the end.
+//!
+//! A process that runs another program is a new `Process` here, since nothing of the old one holds any more:
+//! its name, its arguments, the meaning of every address.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::address_space::AddressSpace;
+use crate::mapping::{Backing, Mapping};
+use crate::procfs;
+
+/// How and when a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Boot-time nanoseconds.
+    pub time_ns: u64,
+    /// What ended it.
+    pub cause: EndCause,
+}
+
+/// What ended a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndCause {
+    /// Its process runs another program now.
+    Exec,
+    /// Its last thread has ended.
+    Exit,
+}
+
+/// One program in one process.
+#[derive(Debug)]
+pub struct Process {
+    pub(crate) pid: u32,
+    pub(crate) parent: Option<u32>,
+    pub(crate) started_ns: u64,
+    pub(crate) end: Option<End>,
+    pub(crate) executable: Option<Arc<Path>>,
+    pub(crate) command_line: Option<Vec<String>>,
+    pub(crate) threads: HashMap<u32, Thread>,
+    pub(crate) space: AddressSpace,
+    /// When `/proc` was last read for all of it: earlier events about it say nothing new. 0: never.
+    pub(crate) scanned_ns: u64,
+    /// Mappings that are not executable, as read after an address was found in none that is.
+    pub(crate) others: Others,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Thread {
+    pub(crate) name: Arc<str>,
+    pub(crate) ended_ns: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Others {
+    pub(crate) read_ns: u64,
+    pub(crate) mappings: Vec<Arc<Mapping>>,
+}
+
+impl Process {
+    pub(crate) fn new(pid: u32, started_ns: u64) -> Self {
+        Self {
+            pid,
+            parent: None,
+            started_ns,
+            end: None,
+            executable: None,
+            command_line: None,
+            threads: HashMap::new(),
+            space: AddressSpace::default(),
+            scanned_ns: 0,
+            others: Others::default(),
+        }
+    }
+
+    /// Process id (thread group id) in the initial pid namespace.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// The process that forked it, where known.
+    pub fn parent(&self) -> Option<u32> {
+        self.parent
+    }
+
+    /// When the program began, in boot-time nanoseconds. For programs that ran already when they were first
+    /// seen it is when their process began, rounded down to 10 ms.
+    pub fn started_ns(&self) -> u64 {
+        self.started_ns
+    }
+
+    /// How it ended, if it has.
+    pub fn end(&self) -> Option<End> {
+        self.end
+    }
+
+    /// The kernel's short name for it: that of its first thread, at most 15 bytes. Empty if unknown.
+    pub fn name(&self) -> &str {
+        self.thread_name(self.pid).unwrap_or_default()
+    }
+
+    /// The kernel's short name for a thread, also for a while after the thread has ended.
+    pub fn thread_name(&self, tid: u32) -> Option<&str> {
+        self.threads.get(&tid).map(|thread| &*thread.name)
+    }
+
+    /// The program's file, as the process saw it. None for kernel threads.
+    pub fn executable(&self) -> Option<&Arc<Path>> {
+        self.executable.as_ref()
+    }
+
+    /// The executable file mappings that are there now (or were at its end).
+    pub fn mappings(&self) -> impl Iterator<Item = &Arc<Mapping>> {
+        self.space.current().filter(|mapping| mapping.backing.is_file())
+    }
+
+    /// The copies of the HIP runtime that it has loaded: one mapping each.
+    pub fn runtimes(&self) -> impl Iterator<Item = &Arc<Mapping>> {
+        self.mappings().filter(|mapping| mapping.is_hip_runtime())
+    }
+
+    /// The name of the program's file, or else the kernel's short name.
+    pub fn display_name(&self) -> std::borrow::Cow<'_, str> {
+        match self.executable.as_ref().and_then(|path| path.file_name()) {
+            Some(name) => name.to_string_lossy(),
+            None => self.name().into(),
+        }
+    }
+
+    pub(crate) fn read_command_line(&mut self) -> &[String] {
+        let is_alive = self.end.is_none();
+        self.command_line
+            .get_or_insert_with(|| if is_alive { procfs::command_line(self.pid) } else { Vec::new() })
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        self.end.is_none()
+    }
+
+    /// Adds an executable mapping. False if it is known already.
+    pub(crate) fn map(&mut self, time_ns: u64, mapping: &Arc<Mapping>) -> bool {
+        // After an exec the kernel maps the program first, then its interpreter.
+        if self.executable.is_none() && mapping.backing == Backing::File {
+            self.executable = Some(Arc::clone(&mapping.path));
+        }
+        self.space.map(time_ns, mapping)
+    }
+
+    pub(crate) fn name_thread(&mut self, tid: u32, name: &str) {
+        self.threads.insert(tid, Thread { name: name.into(), ended_ns: None });
+    }
+
+    /// Notes the end of a thread, and of the process with its last one.
+    pub(crate) fn end_thread(&mut self, tid: u32, time_ns: u64) {
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            thread.ended_ns = Some(time_ns);
+        }
+        if self.threads.values().all(|thread| thread.ended_ns.is_some()) {
+            self.finish(time_ns, EndCause::Exit);
+        }
+    }
+
+    pub(crate) fn finish(&mut self, time_ns: u64, cause: EndCause) {
+        self.end.get_or_insert(End { time_ns, cause });
+    }
+
+    /// The child that a fork makes: the same program in another process.
+    pub(crate) fn fork(&self, pid: u32, parent_tid: u32, time_ns: u64) -> Self {
+        let mut child = Self {
+            parent: Some(self.pid),
+            executable: self.executable.clone(),
+            space: self.space.clone(),
+            ..Self::new(pid, time_ns)
+        };
+        let name = self.thread_name(parent_tid).unwrap_or_else(|| self.name()).to_owned();
+        child.name_thread(pid, &name);
+        child
+    }
+
+    pub(crate) fn forget_before(&mut self, before_ns: u64) {
+        self.space.forget_before(before_ns);
+        let first = self.pid;
+        // The first thread's name is the process's, also when other threads outlive it.
+        self.threads.retain(|&tid, thread| {
+            tid == first || thread.ended_ns.is_none_or(|ended_ns| ended_ns >= before_ns)
+        });
+    }
+}

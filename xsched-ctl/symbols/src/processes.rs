@@ -1,0 +1,355 @@
+//! All processes of the machine, kept up to date by side-band events, and lookups in them.
+//!
+//! The order of events does not matter much: each has its time, and everything is looked up by time. What was
+//! lost is made up for by reading `/proc`, at the latest when an address is found nowhere.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::binaries::Binaries;
+use crate::elf::ElfError;
+use crate::mapping::{Backing, Mapping};
+use crate::process::{EndCause, Process, Thread};
+use crate::sideband::{Event, EventKind};
+use crate::symbol_table::Symbol;
+use crate::{maps, now_ns, procfs};
+
+/// Shortest time between two readings of one process's maps because of addresses that were found nowhere.
+/// Reading a large process takes a millisecond.
+const REREAD_NS_MIN: u64 = 50_000_000;
+
+/// What an event changed, for the caller to act on.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Code of a file was mapped.
+    Mapped {
+        /// The process.
+        pid: u32,
+        /// The new mapping.
+        mapping: Arc<Mapping>,
+    },
+    /// A process runs another program now, without any of its former mappings.
+    Executed {
+        /// The process.
+        pid: u32,
+    },
+    /// There is a new process, with the mappings of its parent.
+    Forked {
+        /// The new process.
+        pid: u32,
+        /// Its parent.
+        parent: u32,
+    },
+    /// A process or thread has a new name.
+    Renamed {
+        /// The process.
+        pid: u32,
+        /// The thread; equal to `pid` when it is the process's own name.
+        tid: u32,
+    },
+    /// The last thread of a process has ended.
+    Exited {
+        /// The process.
+        pid: u32,
+    },
+    /// The kernel dropped events: call `scan_running` to catch up.
+    Lost {
+        /// How many.
+        count: u64,
+    },
+}
+
+/// Where an address of a process lies.
+#[derive(Clone, Debug)]
+pub struct Location {
+    /// The process.
+    pub pid: u32,
+    /// The address that was asked for.
+    pub address: u64,
+    /// The mapping around it. For data of a library it is the library's executable mapping, which tells the
+    /// file; it does not contain the address then.
+    pub mapping: Arc<Mapping>,
+    /// Where the byte lies in the file. None for memory without a file, and for `.bss`.
+    pub file_offset: Option<u64>,
+    /// The address in the file's own numbering, where finding the location gave it already.
+    file_address: Option<u64>,
+}
+
+/// Why an address has no name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// The memory shows no file.
+    #[error("no file is mapped there ({0:?})")]
+    NoFile(Backing),
+    /// The file cannot be reached any more.
+    #[error("the file is gone or replaced")]
+    Gone,
+    /// The file could be opened but not read.
+    #[error(transparent)]
+    Elf(#[from] ElfError),
+    /// No symbol of the file covers the address.
+    #[error("no symbol there")]
+    NoSymbol,
+}
+
+/// Why a process could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScanError {
+    /// It has ended, or this process may not look at it.
+    #[error("process {0} is gone or not readable")]
+    Unreadable(u32),
+}
+
+/// All processes that are known, ended ones included until they are forgotten.
+#[derive(Debug, Default)]
+pub struct Processes {
+    /// The programs that each pid has run, in order. Never empty.
+    by_pid: HashMap<u32, Vec<Process>>,
+    binaries: Binaries,
+}
+
+impl Processes {
+    /// Knows nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads every process of the machine from `/proc`, and notes the end of those that are gone. To be called
+    /// once after the side-band is open, and again after it has lost events. Gives the number of processes.
+    pub fn scan_running(&mut self) -> usize {
+        let asked_ns = now_ns();
+        let pids = procfs::pids();
+        for programs in self.by_pid.values_mut() {
+            let Some(process) = programs.last_mut() else { continue };
+            // One that began after the list was asked for is not missing from it.
+            if process.is_alive() && process.started_ns < asked_ns && !pids.contains(&process.pid) {
+                process.finish(asked_ns, EndCause::Exit);
+            }
+        }
+        pids.into_iter().filter(|&pid| self.scan(pid).is_ok()).count()
+    }
+
+    /// Reads one process from `/proc`.
+    pub fn scan(&mut self, pid: u32) -> Result<(), ScanError> {
+        // Taken first: all that happened before is in what is read next.
+        let scanned_ns = now_ns();
+        let unreadable = ScanError::Unreadable(pid);
+        let stat = procfs::stat(pid).ok_or(unreadable)?;
+        let text = std::fs::read(format!("/proc/{pid}/maps")).map_err(|_| unreadable)?;
+        let threads: HashMap<u32, Thread> = (procfs::tids(pid).into_iter())
+            .filter_map(|tid| {
+                Some((tid, Thread { name: procfs::thread_name(pid, tid)?.into(), ended_ns: None }))
+            })
+            .collect();
+        if threads.is_empty() || (stat.is_zombie && threads.len() == 1) {
+            return Err(unreadable);
+        }
+        let programs = self.by_pid.entry(pid).or_default();
+        // The end that the side-band reported may be of this same process, still on its way out.
+        if programs.last().is_some_and(|last| last.end.is_some_and(|end| stat.started_ns <= end.time_ns)) {
+            return Err(unreadable);
+        }
+        if programs.last().is_none_or(|last| !last.is_alive()) {
+            programs.push(Process::new(pid, stat.started_ns));
+        }
+        let Some(process) = programs.last_mut() else { return Err(unreadable) };
+        process.parent = Some(stat.parent);
+        process.executable = procfs::executable(pid).map(Into::into).or_else(|| process.executable.take());
+        process.threads.extend(threads);
+        process.scanned_ns = scanned_ns;
+        process.read_maps(scanned_ns, &text);
+        Ok(())
+    }
+
+    /// Takes in what the side-band reported.
+    pub fn apply(&mut self, event: &Event) -> Option<Change> {
+        let &Event { time_ns, pid, tid, ref kind } = event;
+        match kind {
+            EventKind::Mapped(mapping) => {
+                let process = self.at_event(pid, tid, time_ns)?;
+                let is_news = process.map(time_ns, mapping) && mapping.backing.is_file();
+                is_news.then(|| Change::Mapped { pid, mapping: Arc::clone(mapping) })
+            }
+            EventKind::Renamed { name } => {
+                self.at_event(pid, tid, time_ns)?.name_thread(tid, name);
+                Some(Change::Renamed { pid, tid })
+            }
+            EventKind::Executed { name } => {
+                let old = self.at_event(pid, tid, time_ns)?;
+                old.finish(time_ns, EndCause::Exec);
+                let mut new = Process { parent: old.parent, ..Process::new(pid, time_ns) };
+                new.name_thread(pid, name);
+                self.by_pid.entry(pid).or_default().push(new);
+                Some(Change::Executed { pid })
+            }
+            &EventKind::Forked { parent, parent_tid } if parent == pid => {
+                let process = self.at_event(pid, parent_tid, time_ns)?;
+                let name = process.thread_name(parent_tid).unwrap_or_default().to_owned();
+                process.name_thread(tid, &name);
+                None
+            }
+            &EventKind::Forked { parent, parent_tid } => self.fork(pid, parent, parent_tid, time_ns),
+            EventKind::Exited => {
+                let process = self.by_pid.get_mut(&pid)?.last_mut()?;
+                // An older event than the program is about the one before it.
+                if !process.is_alive() || process.started_ns > time_ns {
+                    return None;
+                }
+                process.end_thread(tid, time_ns);
+                (!process.is_alive()).then_some(Change::Exited { pid })
+            }
+            &EventKind::Lost { count } => Some(Change::Lost { count }),
+        }
+    }
+
+    fn fork(&mut self, pid: u32, parent: u32, parent_tid: u32, time_ns: u64) -> Option<Change> {
+        let known = self.by_pid.get_mut(&pid).and_then(|programs| programs.last_mut());
+        if let Some(last) = known {
+            if last.scanned_ns > time_ns {
+                return None;
+            }
+            // Its end was lost: the number would not have been given out again.
+            last.finish(time_ns, EndCause::Exit);
+        }
+        let child = match self.find(parent, time_ns) {
+            Some(parent) => parent.fork(pid, parent_tid, time_ns),
+            None => Process { parent: Some(parent), ..Process::new(pid, time_ns) },
+        };
+        self.by_pid.entry(pid).or_default().push(child);
+        Some(Change::Forked { pid, parent })
+    }
+
+    /// The program that an event is about. None if the event says nothing new, because `/proc` was read later.
+    fn at_event(&mut self, pid: u32, tid: u32, time_ns: u64) -> Option<&mut Process> {
+        let is_known = |programs: &Vec<Process>| programs.last().is_some_and(Process::is_alive);
+        if !self.by_pid.get(&pid).is_some_and(is_known) && self.scan(pid).is_err() {
+            // Its beginning was lost and its end is past. What is known is this event.
+            let mut process = Process::new(pid, time_ns);
+            process.name_thread(tid, "");
+            self.by_pid.entry(pid).or_default().push(process);
+        }
+        self.by_pid.get_mut(&pid)?.last_mut().filter(|process| process.scanned_ns <= time_ns)
+    }
+
+    /// Where an address of a process lay at a time, in boot-time nanoseconds (`u64::MAX`: as late as known).
+    ///
+    /// Looked for among executable mappings, then in the data of the modules around, and, while the process
+    /// lives and nothing is found, in its maps as they are now. None if the address was not mapped, as far as
+    /// anyone knows. Give a return address minus one: the call may be the last instruction of its function.
+    pub fn locate(&mut self, pid: u32, address: u64, time_ns: u64) -> Option<Location> {
+        if !self.by_pid.contains_key(&pid) {
+            self.scan(pid).ok()?;
+        }
+        if let Some(location) = self.locate_in_known(pid, address, time_ns) {
+            return Some(location);
+        }
+        let process = self.by_pid.get_mut(&pid)?.last_mut()?;
+        if !process.is_alive() || process.started_ns > time_ns {
+            return None;
+        }
+        let now_ns = now_ns();
+        if now_ns.saturating_sub(process.others.read_ns) >= REREAD_NS_MIN {
+            let text = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
+            process.read_maps(now_ns, &text);
+            // A program that the process has run since would be read here too. Its exec is reported on its own
+            // and wipes what this reading found.
+            if let Some(location) = self.locate_in_known(pid, address, time_ns) {
+                return Some(location);
+            }
+        }
+        let process = self.by_pid.get(&pid)?.last()?;
+        let mapping = process.others.mappings.iter().find(|mapping| mapping.contains(address))?;
+        let file_offset = mapping.backing.is_file().then(|| mapping.file_offset + (address - mapping.start));
+        Some(Location { pid, address, mapping: Arc::clone(mapping), file_offset, file_address: None })
+    }
+
+    fn locate_in_known(&mut self, pid: u32, address: u64, time_ns: u64) -> Option<Location> {
+        let space = &find(&self.by_pid, pid, time_ns)?.space;
+        if let Some(mapping) = space.at(address, time_ns) {
+            let file_offset =
+                mapping.backing.is_file().then(|| mapping.file_offset + (address - mapping.start));
+            return Some(Location {
+                pid,
+                address,
+                mapping: Arc::clone(mapping),
+                file_offset,
+                file_address: None,
+            });
+        }
+        space.neighbours(address, time_ns).into_iter().find_map(|mapping| {
+            let binary = self.binaries.of(pid, &mapping).ok()?;
+            let file_address = address.wrapping_sub(binary.bias(&mapping)?);
+            binary.covers(file_address).then(|| Location {
+                pid,
+                address,
+                mapping,
+                file_offset: binary.file_offset_of(file_address),
+                file_address: Some(file_address),
+            })
+        })
+    }
+
+    /// The symbol at a location.
+    pub fn name(&mut self, location: &Location) -> Result<Symbol, NameError> {
+        let binary = self.binaries.of(location.pid, &location.mapping)?;
+        let file_address = match (location.file_address, location.file_offset) {
+            (Some(address), _) => address,
+            (None, Some(offset)) => binary.address_of(offset).ok_or(NameError::NoSymbol)?,
+            (None, None) => return Err(NameError::NoFile(location.mapping.backing)),
+        };
+        binary.symbols()?.at(file_address).ok_or(NameError::NoSymbol)
+    }
+
+    /// The program that a pid runs, or ran last.
+    pub fn process(&self, pid: u32) -> Option<&Process> {
+        self.by_pid.get(&pid)?.last()
+    }
+
+    /// The program that a pid ran at a time, in boot-time nanoseconds.
+    pub fn find(&self, pid: u32, time_ns: u64) -> Option<&Process> {
+        find(&self.by_pid, pid, time_ns)
+    }
+
+    /// The arguments of the program that a pid runs: read when first asked for, empty if that is too late.
+    pub fn command_line(&mut self, pid: u32) -> &[String] {
+        let process = self.by_pid.get_mut(&pid).and_then(|programs| programs.last_mut());
+        process.map(Process::read_command_line).unwrap_or_default()
+    }
+
+    /// The programs that run now.
+    pub fn running(&self) -> impl Iterator<Item = &Process> {
+        self.by_pid.values().filter_map(|programs| programs.last()).filter(|process| process.is_alive())
+    }
+
+    /// The copies of the HIP runtime that running processes have loaded: `(pid, mapping)`.
+    pub fn runtimes(&self) -> impl Iterator<Item = (u32, &Arc<Mapping>)> {
+        self.running().flat_map(|process| process.runtimes().map(|mapping| (process.pid, mapping)))
+    }
+
+    /// Drops what ended before `before_ns`: programs, threads and replaced mappings. To be called now and then,
+    /// with a time before which no record can still be on its way.
+    pub fn forget_exited(&mut self, before_ns: u64) {
+        self.by_pid.retain(|_, programs| {
+            programs.retain(|process| process.end.is_none_or(|end| end.time_ns >= before_ns));
+            for process in programs.iter_mut() {
+                process.forget_before(before_ns);
+            }
+            !programs.is_empty()
+        });
+    }
+}
+
+/// Apart from `Processes::find` because it must leave the other fields free to borrow.
+fn find(by_pid: &HashMap<u32, Vec<Process>>, pid: u32, time_ns: u64) -> Option<&Process> {
+    let programs = by_pid.get(&pid)?;
+    programs.iter().rev().find(|process| process.started_ns <= time_ns).or(programs.first())
+}
+
+impl Process {
+    fn read_maps(&mut self, now_ns: u64, text: &[u8]) {
+        let (executable, others): (Vec<_>, Vec<_>) = maps::parse(text).partition(|entry| entry.executable);
+        self.others.read_ns = now_ns;
+        self.others.mappings = others.into_iter().map(|entry| Arc::new(entry.mapping)).collect();
+        self.space.reconcile(now_ns, self.started_ns, executable.into_iter().map(|entry| entry.mapping));
+    }
+}

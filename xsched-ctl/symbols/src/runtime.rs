@@ -1,0 +1,53 @@
+//! Tells copies of AMD's HIP runtime from other libraries.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use crate::mapping::Mapping;
+
+/// Whether the file's name is one of the HIP runtime's: `libamdhip64.so`, `libamdhip64.so.6.2.41134`, and the
+/// renamed copies that some wheels bundle (`libamdhip64-0a1b2c3d.so.6`).
+pub fn is_hip_runtime(path: &Path) -> bool {
+    let Some(name) = path.file_name().map(OsStr::as_encoded_bytes) else { return false };
+    let Some(rest) = name.strip_prefix(b"libamdhip64") else { return false };
+    // After `.so` comes nothing or a version; a file such as `libamdhip64.so.debug` is no runtime.
+    rest.windows(3).position(|part| part == b".so").is_some_and(|at| {
+        let version = &rest[at + 3..];
+        version.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.')
+    })
+}
+
+impl Mapping {
+    /// Whether it maps code of a copy of the HIP runtime.
+    pub fn is_hip_runtime(&self) -> bool {
+        self.file.is_some() && is_hip_runtime(&self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_runtimes() {
+        for name in [
+            "libamdhip64.so",
+            "libamdhip64.so.5",
+            "/opt/rocm/lib/libamdhip64.so.6.2.41134",
+            "libamdhip64-0a1b2c3d.so.6",
+        ] {
+            assert!(is_hip_runtime(Path::new(name)), "{name}");
+        }
+        for name in [
+            "",
+            "/",
+            "libamdhip64.a",
+            "libhip64.so",
+            "xlibamdhip64.so",
+            "libamdhip64.so.debug",
+            "/libamdhip64.so/x",
+        ] {
+            assert!(!is_hip_runtime(Path::new(name)), "{name}");
+        }
+    }
+}
