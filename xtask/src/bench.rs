@@ -22,8 +22,7 @@ use crate::{
 /// Arguments of the verb.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Which benchmark
-    #[arg(required_unless_present = "list")]
+    /// Which benchmark; without it, they are listed
     name: Option<String>,
     /// Pass the rows on as JSON, one object a line
     #[arg(long)]

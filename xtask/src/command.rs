@@ -52,7 +52,10 @@ pub(crate) fn shown(command: &Command) -> String {
         let value = value?;
         (name != "LD_LIBRARY_PATH").then(|| format!("{}={}", name.display(), quoted(value)))
     });
-    let words = std::iter::once(command.get_program()).chain(command.get_args()).map(quoted);
+    let program = command.get_program();
+    let program =
+        if env::var_os("CARGO").is_some_and(|cargo| cargo == program) { "cargo".as_ref() } else { program };
+    let words = std::iter::once(program).chain(command.get_args()).map(quoted);
     variables.chain(words).collect::<Vec<_>>().join(" ")
 }
 

@@ -19,6 +19,12 @@ impl Samples {
         Self { sorted: values }
     }
 
+    /// The same measurements in another unit.
+    #[must_use]
+    pub fn map(&self, convert: impl FnMut(f64) -> f64) -> Self {
+        Self::new(self.sorted.iter().copied().map(convert).collect())
+    }
+
     /// The middle measurement.
     #[must_use]
     pub fn median(&self) -> f64 {
@@ -126,6 +132,11 @@ mod tests {
         let samples = Samples::new(vec![4.0, 1.0, 3.0, 2.0]);
         assert_eq!((samples.min(), samples.median(), samples.quantile(1.0)), (1.0, 2.5, 4.0));
         assert!((samples.noise() - 0.6).abs() < 1e-9, "{}", samples.noise());
+    }
+
+    #[test]
+    fn a_conversion_may_turn_the_order_round() {
+        assert_eq!(Samples::new(vec![1.0, 2.0, 4.0]).map(|x| 1.0 / x), Samples::new(vec![0.25, 0.5, 1.0]));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! What setup asks of a machine, as a trait, so that its decisions are tested on machines that do not exist.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsStr,
+    fs,
     path::Path,
     process::{Command, Stdio},
 };
@@ -66,13 +68,13 @@ impl Machine for ThisMachine<'_> {
 impl dyn Machine + '_ {
     /// A command that runs with root's rights: as it stands for root, through a sudo that asks nothing for others.
     /// None: there is no way to those rights without asking someone.
-    pub(crate) fn privileged(&self, program: &str) -> Option<Command> {
+    pub(crate) fn privileged(&self, program: impl AsRef<OsStr>) -> Option<Command> {
         if self.is_root() {
             return Some(command::command(program));
         }
         self.output("sudo", &["-n", "true"])?;
         let mut command = command::command("sudo");
-        command.args(["-n", program]);
+        command.arg("-n").arg(program);
         Some(command)
     }
 }
