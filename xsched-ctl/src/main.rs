@@ -1,3 +1,66 @@
-//! To be written.
+//! `xsched-ctl`: sees every HIP launch with the library that made it.
+//!
+//! Data goes to standard output, everything else to standard error. How the parts fit: ARCHITECTURE.md.
 
-fn main() {}
+mod attach;
+mod bpf;
+mod call;
+mod cli;
+mod command;
+mod doctor;
+mod exit;
+mod failure;
+mod hip_error;
+mod output;
+mod privilege;
+mod recorder;
+mod session;
+mod signals;
+mod summary;
+mod timeline;
+mod trace;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use tracing_subscriber::EnvFilter;
+
+use cli::{Cli, Verb};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to standard output and are no errors.
+            let code = if error.use_stderr() { exit::USAGE } else { 0 };
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    let filter = EnvFilter::try_from_env("XSCHED_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+    match run(cli.verb) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            eprintln!("xsched-ctl: {failure}");
+            if let Some(hint) = failure.hint() {
+                eprintln!("hint: {hint}");
+            }
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+fn run(verb: Verb) -> Result<u8, Failure> {
+    // One thread: the work is in batches, and the writing has a thread of its own.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::internal("starting the event loop"))?;
+    match verb {
+        Verb::Trace(arguments) => runtime.block_on(trace::run(arguments)),
+        Verb::Attach(arguments) => runtime.block_on(attach::run(arguments)),
+        Verb::Doctor => Ok(doctor::run()),
+    }
+}

@@ -1,1 +1,31 @@
-//! To be written.
+//! Every type that crosses the boundary between the BPF programs and user space, and the table of probed functions.
+//!
+//! Plain data only: `#[repr(C)]`, sized by assertion, without padding, readable by either side without `unsafe`.
+//! Times are nanoseconds of `CLOCK_BOOTTIME`. Process and thread ids are those of the initial pid namespace.
+
+#![no_std]
+
+pub mod call;
+pub mod config;
+pub mod counter;
+pub mod loader;
+pub mod probe;
+
+pub use call::{Call, CallKey, Pending, TEXT_LEN_MAX, WORD_COUNT, Words};
+pub use config::{Config, Scope};
+pub use counter::Counter;
+pub use loader::{Held, LoaderStop, RUNTIME_NAME_MARK};
+pub use probe::{Category, Cookie, PROBES, Param, ParamKind, Probe};
+
+/// Changes whenever a type in this crate changes its layout or meaning.
+pub const ABI_VERSION: u32 = 1;
+
+/// First word of every record in the ring buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum RecordKind {
+    /// A [`Call`], followed by `text_len` bytes.
+    Call = 1,
+    /// A [`LoaderStop`].
+    LoaderStop = 2,
+}

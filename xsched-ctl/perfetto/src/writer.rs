@@ -279,6 +279,12 @@ impl<W: io::Write> TraceWriter<W> {
         Ok(self.out)
     }
 
+    /// The underlying writer, to take out what a `Vec` has collected: whole packets. Writing to it breaks the
+    /// trace.
+    pub fn get_mut(&mut self) -> &mut W {
+        &mut self.out
+    }
+
     /// Bytes handed to the underlying writer so far.
     pub fn bytes_written(&self) -> u64 {
         self.bytes_written

@@ -1,0 +1,111 @@
+//! Compiles the BPF programs with a toolchain that has the sources of `core`, and leaves the object in `OUT_DIR`.
+//!
+//! `aya-build` does the same, but turns each line of the nested build's progress into a warning and cannot choose the
+//! instruction set; this script is quiet unless something fails.
+
+use std::env;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const PACKAGE: &str = "xsched-ebpf";
+const TARGET: &str = "bpfel-unknown-none";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let manifest_dir = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
+    let out_dir = PathBuf::from(env::var("OUT_DIR")?);
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed={}", manifest_dir.join("../xsched-ebpf").display());
+    println!("cargo::rerun-if-env-changed=BPF_TOOLCHAIN");
+
+    let toolchain = toolchain()?;
+    // Apart from the outer build's folder, on which the outer cargo holds a lock.
+    let target_dir = out_dir.join("bpf");
+    let output = toolchain
+        .command("cargo")
+        .args(["build", "--release", "--package", PACKAGE, "--bin", PACKAGE, "--features", "bpf"])
+        .args(["--target", TARGET, "-Zbuild-std=core", "--locked", "--target-dir"])
+        .arg(&target_dir)
+        .current_dir(&manifest_dir)
+        // The BPF target has no prebuilt core. Set here only, so that nothing else is built with unstable features.
+        .env("RUSTC_BOOTSTRAP", "1")
+        // Version 3 of the instruction set (kernel 5.12) has atomics and 32-bit jumps; the debug information becomes BTF.
+        .env(
+            "CARGO_ENCODED_RUSTFLAGS",
+            ["--cfg=bpf_target_arch=\"x86_64\"", "-Ctarget-cpu=v3", "-Cdebuginfo=2", "-Clink-arg=--btf"]
+                .join("\x1f"),
+        )
+        // The outer compiler must not leak into the nested build.
+        .env_remove("RUSTC")
+        .env_remove("RUSTC_WRAPPER")
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
+        .env_remove("RUSTUP_TOOLCHAIN")
+        .env_remove("CARGO")
+        .output()
+        .map_err(|error| format!("cannot start cargo of toolchain {toolchain:?}: {error}"))?;
+    if !output.status.success() {
+        return Err(format!(
+            "building the BPF programs failed ({}):\n{}\n\
+             `cargo xtask setup` installs what this needs: a toolchain with rust-src, and bpf-linker",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        )
+        .into());
+    }
+    std::fs::copy(target_dir.join(TARGET).join("release").join(PACKAGE), out_dir.join("programs.o"))?;
+    Ok(())
+}
+
+/// Where the compiler for the BPF programs comes from.
+#[derive(Debug)]
+enum Toolchain {
+    /// A toolchain that rustup knows by name, or the path of a sysroot.
+    Rustup(String),
+    /// Whatever `cargo` is on the path.
+    Path,
+}
+
+impl Toolchain {
+    fn command(&self, program: &str) -> Command {
+        match self {
+            Self::Rustup(name) => {
+                let mut command = Command::new("rustup");
+                command.args(["run", name, program]);
+                command
+            }
+            Self::Path => Command::new(program),
+        }
+    }
+
+    /// Whether it carries the sources of `core`.
+    fn has_source(&self) -> bool {
+        let Ok(output) = self.command("rustc").args(["--print", "sysroot"]).output() else { return false };
+        output.status.success()
+            && sysroot_has_source(Path::new(String::from_utf8_lossy(&output.stdout).trim()))
+    }
+}
+
+fn sysroot_has_source(sysroot: &Path) -> bool {
+    sysroot.join("lib/rustlib/src/rust/library/core/Cargo.toml").exists()
+}
+
+/// `$BPF_TOOLCHAIN`; else a nightly with rust-src, as developers have; else Debian's compiler, driven as a sysroot
+/// (packages rustc-web, rust-web-src); else the compiler on the path.
+fn toolchain() -> Result<Toolchain, String> {
+    if let Ok(name) = env::var("BPF_TOOLCHAIN") {
+        return Ok(Toolchain::Rustup(name));
+    }
+    let nightly = Toolchain::Rustup("nightly".to_owned());
+    if nightly.has_source() {
+        return Ok(nightly);
+    }
+    if sysroot_has_source(Path::new("/usr")) {
+        return Ok(Toolchain::Rustup("/usr".to_owned()));
+    }
+    if Toolchain::Path.has_source() {
+        return Ok(Toolchain::Path);
+    }
+    Err("no Rust toolchain with the sources of core: `cargo xtask setup` installs one on Debian; elsewhere \
+         `rustup toolchain install nightly --component rust-src`"
+        .to_owned())
+}

@@ -1,0 +1,108 @@
+//! `xsched-ctl attach`: who launches how much, while it happens.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+use tokio::time::MissedTickBehavior;
+
+use crate::bpf::Options;
+use crate::cli;
+use crate::failure::Failure;
+use crate::output::{Destination, Output};
+use crate::recorder::Recorder;
+use crate::session::{Session, Targets};
+use crate::signals::Signals;
+use crate::trace;
+
+/// Runs the verb; returns the exit code.
+pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
+    Session::check_privileges()?;
+    let pid = NonZeroU32::new(arguments.pid).ok_or(Failure::NoSuchProcess(arguments.pid))?;
+    Session::check_process(pid)?;
+    let output = arguments.recording.output.as_deref().map(|path| Destination::choose(Some(path)));
+    let mut display = Display::new(output != Some(Destination::Stdout));
+    let mut signals = Signals::catch()?;
+    let output = output.map(Output::open).transpose()?;
+    let options = Options { ring_size: arguments.recording.ring_size };
+    let mut session = Session::start(Targets::Process(pid), options, Recorder::new(output)?)?;
+    for runtime in session.runtimes() {
+        eprintln!("attached to process {pid}: {}", runtime.display());
+    }
+    eprintln!("Ctrl-C detaches");
+
+    let started = Instant::now();
+    let mut ticks = tokio::time::interval(Duration::from_secs_f64(arguments.interval));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks.tick().await;
+    loop {
+        tokio::select! {
+            _ = signals.next() => break,
+            _ = ticks.tick() => display.show(started.elapsed(), session.recorder()),
+            () = session.wait() => session.pump().await?,
+        }
+        if session.target_has_ended() {
+            eprintln!("process {pid} has ended");
+            break;
+        }
+    }
+    let recorded = session.finish().await?;
+    display.clear();
+    display.print(&format!("{}detached after {:.1} s\n", recorded.summary, started.elapsed().as_secs_f64()));
+    if let Some((destination, bytes)) = &recorded.trace {
+        eprintln!("{bytes} bytes in {destination}");
+    }
+    trace::report_losses(&recorded);
+    Ok(0)
+}
+
+/// The live summary: redrawn in place on a terminal, else one after the other.
+struct Display {
+    to_stdout: bool,
+    redraws: bool,
+    lines: usize,
+}
+
+impl Display {
+    /// Standard output, unless the trace goes there.
+    fn new(to_stdout: bool) -> Self {
+        let redraws = if to_stdout { io::stdout().is_terminal() } else { io::stderr().is_terminal() };
+        Self { to_stdout, redraws, lines: 0 }
+    }
+
+    fn show(&mut self, elapsed: Duration, recorder: &Recorder) {
+        let mut text = recorder.summary().to_string();
+        let summary = recorder.summary();
+        let _ = writeln!(
+            text,
+            "{:.1} s, {} calls, {} launches, {} lost",
+            elapsed.as_secs_f64(),
+            summary.calls(),
+            summary.launches(),
+            recorder.lost().calls()
+        );
+        self.clear();
+        self.print(&text);
+        self.lines = text.lines().count();
+    }
+
+    /// Takes the last summary off the terminal.
+    fn clear(&mut self) {
+        if self.redraws && self.lines > 0 {
+            // Up by that many lines, then erase to the end of the screen.
+            self.print(&format!("\x1b[{}A\x1b[J", self.lines));
+        }
+        self.lines = 0;
+    }
+
+    fn print(&self, text: &str) {
+        // Whoever reads it may be gone; the recording goes on.
+        let _ = if self.to_stdout {
+            let mut stdout = io::stdout().lock();
+            stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())
+        } else {
+            io::stderr().lock().write_all(text.as_bytes())
+        };
+    }
+}

@@ -1,0 +1,190 @@
+//! Putting probes into files, and taking them out.
+
+use std::io;
+use std::num::NonZeroU32;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
+
+use aya::programs::ProgramError;
+use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLink, UProbeScope};
+use xsched_abi::Cookie;
+
+use super::object::{BpfError, Programs};
+use super::self_test::{Attach, Features, PidFilter};
+use super::sys::{self, Direction};
+
+/// A function to probe: its row in the table and its offset in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Site {
+    /// Index into [`xsched_abi::PROBES`].
+    pub(crate) probe: usize,
+    /// Offset in the file.
+    pub(crate) offset: u64,
+}
+
+/// Whose calls of a probed file reach the programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Every process that maps the file.
+    Everybody,
+    /// One process. Others pay nothing, where the kernel can tell them apart.
+    Process(NonZeroU32),
+}
+
+/// The programs, ready to be attached.
+pub(crate) struct Probes {
+    programs: Programs,
+    features: Features,
+}
+
+/// Probes in one file. Dropping it removes them.
+pub(crate) struct Attachment {
+    // Entries go first: a call without its entry is not recorded, one without its return would be left in progress.
+    _enter: Links,
+    _return: Links,
+}
+
+impl Probes {
+    /// `programs` that this kernel attaches as `features` say.
+    pub(crate) fn new(programs: Programs, features: Features) -> Self {
+        Self { programs, features }
+    }
+
+    /// Attaches to the entries and returns of a HIP runtime's functions.
+    pub(crate) fn attach_runtime(
+        &mut self,
+        path: &Path,
+        sites: &[Site],
+        reach: Reach,
+    ) -> Result<Attachment, BpfError> {
+        // Returns first, for the reason given at the fields.
+        let returns = self.attach("hip_return", Direction::Return, path, sites, reach)?;
+        let enter = self.attach("hip_enter", Direction::Enter, path, sites, reach)?;
+        Ok(Attachment { _enter: enter, _return: returns })
+    }
+
+    /// Attaches to the function at `offset` of a dynamic loader.
+    pub(super) fn attach_loader(&mut self, path: &Path, offset: u64) -> Result<Links, BpfError> {
+        // Its program waits by `bpf_loop`, which wants type information that only aya's way of loading passes on.
+        self.attach_perf_events("loader_state", path, &[Site { probe: 0, offset }], Reach::Everybody)
+    }
+
+    /// Puts children of listed processes onto the list, from their first instruction on.
+    pub(crate) fn follow_children(&mut self) -> Result<(), BpfError> {
+        self.attach_tracepoint("task_new", "task", "task_newtask")
+    }
+
+    /// Attaches to a tracepoint, for as long as the programs live.
+    pub(super) fn attach_tracepoint(
+        &mut self,
+        program: &'static str,
+        category: &str,
+        name: &str,
+    ) -> Result<(), BpfError> {
+        self.programs.tracepoint(program)?.attach(category, name).map(drop).map_err(|error| {
+            BpfError::Attach { program, path: Path::new(category).join(name), cause: cause(error) }
+        })
+    }
+
+    fn attach(
+        &mut self,
+        program: &'static str,
+        direction: Direction,
+        path: &Path,
+        sites: &[Site],
+        reach: Reach,
+    ) -> Result<Links, BpfError> {
+        match self.features.attach {
+            Attach::Multi(filter) => {
+                let tgid = match (reach, filter) {
+                    (Reach::Process(pid), PidFilter::Process) => Some(pid.get()),
+                    _ => None,
+                };
+                self.attach_multi(program, direction, path, sites, tgid)
+            }
+            Attach::PerfEvents => self.attach_perf_events(program, path, sites, reach),
+        }
+    }
+
+    fn attach_multi(
+        &mut self,
+        program: &'static str,
+        direction: Direction,
+        path: &Path,
+        sites: &[Site],
+        tgid: Option<u32>,
+    ) -> Result<Links, BpfError> {
+        let offsets: Vec<_> = sites.iter().map(|site| site.offset).collect();
+        let cookies: Vec<_> = sites.iter().map(|site| Cookie::of(site.probe).0).collect();
+        sys::link_uprobe_multi(
+            self.programs.multi(program)?.as_fd(),
+            direction,
+            path,
+            &offsets,
+            &cookies,
+            tgid,
+        )
+        .map(|link| Links::Multi { _link: link })
+        .map_err(|cause| BpfError::Attach { program, path: path.to_owned(), cause })
+    }
+
+    fn attach_perf_events(
+        &mut self,
+        program: &'static str,
+        path: &Path,
+        sites: &[Site],
+        reach: Reach,
+    ) -> Result<Links, BpfError> {
+        let uprobe = self.programs.uprobe(program)?;
+        let scope = match reach {
+            Reach::Everybody => UProbeScope::AllProcesses,
+            Reach::Process(pid) => UProbeScope::OneProcess(pid),
+        };
+        let attach_one = |site: &Site| {
+            let point = UProbeAttachPoint {
+                location: UProbeAttachLocation::AbsoluteOffset(site.offset),
+                cookie: Some(Cookie::of(site.probe).0),
+            };
+            let id = uprobe.attach(point, path, scope)?;
+            uprobe.take_link(id)
+        };
+        let links: Result<Vec<_>, ProgramError> = sites.iter().map(attach_one).collect();
+        links.map(Links::PerfEvents).map_err(|error| BpfError::Attach {
+            program,
+            path: path.to_owned(),
+            cause: cause(error),
+        })
+    }
+}
+
+/// The kernel's own error, if there is one below aya's.
+fn cause(error: ProgramError) -> io::Error {
+    let kind = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source())
+        .find_map(|error| error.downcast_ref::<io::Error>())
+        .map_or(io::ErrorKind::Other, io::Error::kind);
+    io::Error::new(kind, error)
+}
+
+/// Links of one program. Dropping them detaches.
+pub(super) enum Links {
+    Multi { _link: OwnedFd },
+    PerfEvents(Vec<UProbeLink>),
+}
+
+/// Threads that take perf events out of the kernel, which waits about 0.1 s for each.
+const DETACH_THREADS: usize = 16;
+
+impl Drop for Links {
+    fn drop(&mut self) {
+        let Self::PerfEvents(links) = self else { return };
+        let mut shares: Vec<Vec<UProbeLink>> = (0..DETACH_THREADS).map(|_| Vec::new()).collect();
+        for (index, link) in links.drain(..).enumerate() {
+            shares[index % DETACH_THREADS].push(link);
+        }
+        std::thread::scope(|scope| {
+            for share in shares.into_iter().filter(|share| !share.is_empty()) {
+                scope.spawn(move || drop(share));
+            }
+        });
+    }
+}

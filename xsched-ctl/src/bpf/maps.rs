@@ -1,0 +1,112 @@
+//! What user space and the programs tell each other outside the ring buffer.
+
+use aya::maps::{Array, HashMap, Map, MapData, MapError};
+use xsched_abi::{CallKey, Config, Counter, Held, Pending};
+
+use super::object::{BpfError, Programs};
+
+/// Makes a type of `xsched_abi` usable as a map's key or value.
+macro_rules! map_value {
+    ($name:ident, $inner:ty) => {
+        #[repr(transparent)]
+        #[derive(Clone, Copy)]
+        struct $name($inner);
+
+        // SAFETY: the types of `xsched_abi` are plain data without padding (`zerocopy::IntoBytes` is derived there),
+        // and every bit pattern is valid (`zerocopy::FromBytes`).
+        unsafe impl aya::Pod for $name {}
+    };
+}
+
+map_value!(ConfigValue, Config);
+map_value!(Key, CallKey);
+map_value!(Value, Pending);
+
+/// The maps, taken out of the object.
+pub(crate) struct Maps {
+    config: Array<MapData, ConfigValue>,
+    targets: HashMap<MapData, u32, u8>,
+    held: HashMap<MapData, u32, Held>,
+    pending: HashMap<MapData, Key, Value>,
+    counters: Array<MapData, u64>,
+}
+
+fn take<M: TryFrom<Map, Error = MapError>>(
+    programs: &mut Programs,
+    name: &'static str,
+) -> Result<M, BpfError> {
+    let map = programs.ebpf.take_map(name).expect("build.rs compiles all maps into the object");
+    map.try_into().map_err(|cause| BpfError::Map { map: name, cause })
+}
+
+impl Maps {
+    /// Takes the maps; programs must have been loaded for `uprobe_multi` before, since that needs them.
+    pub(crate) fn take(programs: &mut Programs) -> Result<Self, BpfError> {
+        Ok(Self {
+            config: take(programs, "CONFIG")?,
+            targets: take(programs, "TARGETS")?,
+            held: take(programs, "HELD")?,
+            pending: take(programs, "PENDING")?,
+            counters: take(programs, "COUNTERS")?,
+        })
+    }
+
+    /// Says whom to watch. Until this is called the programs watch nobody.
+    pub(crate) fn configure(&mut self, config: Config) -> Result<(), BpfError> {
+        self.config.set(0, ConfigValue(config), 0).map_err(|cause| BpfError::Map { map: "CONFIG", cause })
+    }
+
+    /// Puts a process onto the list of the watched.
+    pub(crate) fn watch(&mut self, tgid: u32) -> Result<(), BpfError> {
+        self.targets.insert(tgid, 1, 0).map_err(|cause| BpfError::Map { map: "TARGETS", cause })
+    }
+
+    /// Takes a process off the list; one that is not on it is none of our business.
+    pub(crate) fn unwatch(&mut self, tgid: u32) {
+        let _ = self.targets.remove(&tgid);
+    }
+
+    /// Whether a process is on the list, on which children appear by themselves.
+    pub(crate) fn watches(&self, tgid: u32) -> bool {
+        self.targets.get(&tgid, 0).is_ok()
+    }
+
+    /// Lets a process go on that is held in its loader. One that has waited too long is gone on already.
+    pub(crate) fn release(&mut self, tgid: u32) {
+        let _ = self.held.remove(&tgid);
+    }
+
+    /// Takes the calls in progress of the processes that `whose` selects.
+    pub(crate) fn take_pending(&mut self, mut whose: impl FnMut(u32) -> bool) -> Vec<(CallKey, Pending)> {
+        let keys: Vec<Key> =
+            self.pending.keys().filter_map(Result::ok).filter(|key| whose(key.0.tgid)).collect();
+        keys.into_iter()
+            .filter_map(|key| {
+                let value = self.pending.get(&key, 0).ok()?;
+                let _ = self.pending.remove(&key);
+                Some((key.0, value.0))
+            })
+            .collect()
+    }
+
+    /// What was lost so far, by cause.
+    pub(crate) fn losses(&self) -> Losses {
+        Losses(Counter::ALL.map(|cause| self.counters.get(&(cause as u32), 0).unwrap_or(0)))
+    }
+}
+
+/// Counts of everything that was lost, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Losses([u64; Counter::ALL.len()]);
+
+impl Losses {
+    /// Each cause with its count.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Counter, u64)> {
+        Counter::ALL.into_iter().zip(self.0)
+    }
+
+    /// Calls that are missing from the trace.
+    pub(crate) fn calls(&self) -> u64 {
+        self.iter().filter(|(cause, _)| cause.loses_call()).map(|(_, count)| count).sum()
+    }
+}

@@ -1,0 +1,186 @@
+//! The BPF object: its programs and maps in the kernel.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::path::PathBuf;
+
+use aya::programs::{ProgramError, TracePoint, UProbe};
+use aya::{Ebpf, EbpfError, EbpfLoader};
+use aya_obj::generated::bpf_insn;
+
+use super::sys;
+
+/// Compiled by `build.rs`.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/programs.o"));
+
+/// Why the kernel's side could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BpfError {
+    /// The object was refused before any program was loaded.
+    #[error("the kernel refused the BPF maps: {0}")]
+    Object(#[from] EbpfError),
+    /// The verifier refused a program, or the kernel lacks something that it uses.
+    #[error("the kernel refused the BPF program `{program}`: {cause}{log}")]
+    Load {
+        /// Its name.
+        program: &'static str,
+        /// The kernel's error.
+        cause: io::Error,
+        /// The last lines of the verifier's log, each on a line of its own, or nothing.
+        log: String,
+    },
+    /// A probe could not be put into a file.
+    #[error("cannot attach `{program}` to {path}: {cause}")]
+    Attach {
+        /// The program's name.
+        program: &'static str,
+        /// What it was to be attached to.
+        path: PathBuf,
+        /// The kernel's error.
+        cause: io::Error,
+    },
+    /// A map could not be used.
+    #[error("cannot use the BPF map `{map}`: {cause}")]
+    Map {
+        /// Its name.
+        map: &'static str,
+        /// What happened.
+        cause: aya::maps::MapError,
+    },
+}
+
+impl BpfError {
+    /// Whether the cause is a missing permission.
+    pub(crate) fn is_permission(&self) -> bool {
+        match self {
+            Self::Load { cause, .. } | Self::Attach { cause, .. } => {
+                cause.kind() == io::ErrorKind::PermissionDenied
+            }
+            Self::Object(error) => chain_has_permission_error(error),
+            Self::Map { cause, .. } => chain_has_permission_error(cause),
+        }
+    }
+}
+
+fn chain_has_permission_error(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source())
+        .filter_map(|error| error.downcast_ref::<io::Error>())
+        .any(|error| error.kind() == io::ErrorKind::PermissionDenied)
+}
+
+/// Sizes that the user may choose.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    /// Bytes of the ring buffer: a power of two and a multiple of the page size.
+    pub(crate) ring_size: u32,
+}
+
+/// The object, its maps in the kernel, its programs loaded when they are first used.
+pub(crate) struct Programs {
+    pub(super) ebpf: Ebpf,
+    /// The programs again, loaded for links of type `uprobe_multi`.
+    multi: HashMap<&'static str, OwnedFd>,
+}
+
+impl Programs {
+    /// Creates the maps.
+    pub(crate) fn create(options: Options) -> Result<Self, BpfError> {
+        let ebpf = EbpfLoader::new().map_max_entries("EVENTS", options.ring_size).load(OBJECT)?;
+        Ok(Self { ebpf, multi: HashMap::new() })
+    }
+
+    /// A program for perf-event based uprobe links.
+    pub(super) fn uprobe(&mut self, name: &'static str) -> Result<&mut UProbe, BpfError> {
+        let program: &mut UProbe =
+            self.program(name).try_into().expect("the object's programs have fixed types");
+        if program.fd().is_err() {
+            program.load().map_err(|error| load_error(name, error))?;
+        }
+        Ok(program)
+    }
+
+    /// A program for tracepoints.
+    pub(super) fn tracepoint(&mut self, name: &'static str) -> Result<&mut TracePoint, BpfError> {
+        let program: &mut TracePoint =
+            self.program(name).try_into().expect("the object's programs have fixed types");
+        if program.fd().is_err() {
+            program.load().map_err(|error| load_error(name, error))?;
+        }
+        Ok(program)
+    }
+
+    fn program(&mut self, name: &str) -> &mut aya::programs::Program {
+        self.ebpf.program_mut(name).expect("build.rs compiles all programs into the object")
+    }
+
+    /// A uprobe program for links of type `uprobe_multi`, which want it loaded with that type. aya 0.14 cannot, so
+    /// its instructions are taken from the object, pointed at the maps that aya made, and loaded here.
+    pub(super) fn multi(&mut self, name: &'static str) -> Result<&OwnedFd, BpfError> {
+        if !self.multi.contains_key(name) {
+            let fd = self.load_multi(name)?;
+            self.multi.insert(name, fd);
+        }
+        Ok(&self.multi[name])
+    }
+
+    fn load_multi(&self, name: &'static str) -> Result<OwnedFd, BpfError> {
+        let mut object = aya_obj::Object::parse(OBJECT).map_err(EbpfError::from)?;
+        let fds: HashMap<&str, i32> =
+            self.ebpf.maps().filter_map(|(name, map)| Some((name, map_fd(map)?))).collect();
+        let maps = std::mem::take(&mut object.maps);
+        let text_sections = object.functions.keys().map(|(section, _)| *section).collect();
+        object
+            .relocate_maps(
+                maps.iter().filter_map(|(name, map)| Some((name.as_str(), *fds.get(name.as_str())?, map))),
+                &text_sections,
+            )
+            .and_then(|()| object.relocate_calls(&text_sections))
+            .map_err(EbpfError::from)?;
+        let program = &object.programs[name];
+        let instructions: &[bpf_insn] = &object.functions[&program.function_key()].instructions;
+        sys::load_uprobe_multi(name, &program.license, instructions).map_err(|(cause, log)| BpfError::Load {
+            program: name,
+            cause,
+            log: last_lines(&log),
+        })
+    }
+}
+
+fn map_fd(map: &aya::maps::Map) -> Option<i32> {
+    use aya::maps::Map;
+    match map {
+        Map::Array(data) | Map::HashMap(data) | Map::RingBuf(data) => Some(data.fd().as_fd().as_raw_fd()),
+        _ => None,
+    }
+}
+
+fn load_error(program: &'static str, error: ProgramError) -> BpfError {
+    match error {
+        ProgramError::LoadError { io_error, verifier_log } => {
+            BpfError::Load { program, cause: io_error, log: last_lines(&verifier_log.to_string()) }
+        }
+        other => BpfError::Load { program, cause: io::Error::other(other), log: String::new() },
+    }
+}
+
+/// The end of a verifier log, where it says what it refused.
+fn last_lines(log: &str) -> String {
+    const LINES: usize = 12;
+    let lines: Vec<_> = log.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(LINES)..].iter().flat_map(|line| ["\n  verifier: ", line]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verifier_logs_are_cut_from_the_front() {
+        let log: String = (0..100).map(|n| format!("line {n}\n\n")).collect();
+        let end = last_lines(&log);
+        assert!(end.starts_with("\n  verifier: line 88"), "{end}");
+        assert!(end.ends_with("line 99"), "{end}");
+        assert_eq!(last_lines(""), "");
+    }
+}

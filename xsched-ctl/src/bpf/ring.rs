@@ -1,0 +1,92 @@
+//! Records from the ring buffer.
+
+use std::os::fd::{AsRawFd, RawFd};
+
+use aya::maps::{MapData, RingBuf};
+use xsched_abi::{Call, LoaderStop, RecordKind};
+use zerocopy::FromBytes as _;
+
+use super::object::{BpfError, Programs};
+
+/// What a program has reported.
+#[derive(Debug)]
+pub(crate) enum Record {
+    /// A call has returned.
+    Call {
+        /// The call.
+        call: Call,
+        /// The name that it passed, if the probe reads one.
+        text: Box<[u8]>,
+    },
+    /// A process waits in its loader.
+    LoaderStop(LoaderStop),
+}
+
+/// The reading end of the ring buffer. Its descriptor becomes readable when a program asks for attention.
+pub(crate) struct Ring(RingBuf<MapData>);
+
+impl Ring {
+    /// Takes the ring buffer out of the object.
+    pub(crate) fn take(programs: &mut Programs) -> Result<Self, BpfError> {
+        let map = programs.ebpf.take_map("EVENTS").expect("build.rs compiles all maps into the object");
+        RingBuf::try_from(map).map(Self).map_err(|cause| BpfError::Map { map: "EVENTS", cause })
+    }
+
+    /// Moves at most `max` records into `records`; returns how many could not be read because they are not ours.
+    pub(crate) fn drain(&mut self, records: &mut Vec<Record>, max: usize) -> u64 {
+        let mut unreadable = 0;
+        for _ in 0..max {
+            let Some(item) = self.0.next() else { break };
+            match parse(&item) {
+                Some(record) => records.push(record),
+                None => unreadable += 1,
+            }
+        }
+        unreadable
+    }
+}
+
+impl AsRawFd for Ring {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+fn parse(bytes: &[u8]) -> Option<Record> {
+    let (kind, _) = u32::read_from_prefix(bytes).ok()?;
+    if kind == RecordKind::Call as u32 {
+        let (call, rest) = Call::read_from_prefix(bytes).ok()?;
+        let text = rest.get(..call.text_len as usize)?.into();
+        Some(Record::Call { call, text })
+    } else if kind == RecordKind::LoaderStop as u32 {
+        LoaderStop::read_from_prefix(bytes).ok().map(|(stop, _)| Record::LoaderStop(stop))
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zerocopy::{FromZeros as _, IntoBytes as _};
+
+    use super::*;
+
+    #[test]
+    fn text_beyond_the_record_is_refused() {
+        let mut call = Call::new_zeroed();
+        call.kind = RecordKind::Call as u32;
+        call.text_len = 4;
+        let mut bytes = call.as_bytes().to_vec();
+        bytes.extend(b"abc");
+        assert!(parse(&bytes).is_none());
+        bytes.push(b'd');
+        assert!(matches!(parse(&bytes), Some(Record::Call { text, .. }) if &*text == b"abcd"));
+    }
+
+    #[test]
+    fn unknown_and_short_records_are_refused() {
+        assert!(parse(&[]).is_none());
+        assert!(parse(&99u32.to_ne_bytes()).is_none());
+        assert!(parse(&(RecordKind::LoaderStop as u32).to_ne_bytes()).is_none());
+    }
+}

@@ -1,0 +1,107 @@
+//! The bpf(2) calls that aya 0.14 does not make: programs and links of type `uprobe_multi`.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+
+use aya_obj::generated::{
+    BPF_F_UPROBE_MULTI_RETURN, bpf_attach_type, bpf_attr, bpf_cmd, bpf_insn, bpf_prog_type,
+};
+
+/// Bytes of verifier log that a failed load asks for.
+const LOG_SIZE: usize = 1 << 18;
+
+/// Loads `instructions` for links of type `uprobe_multi`.
+///
+/// # Errors
+///
+/// The kernel's error, with the verifier's log if it wrote one.
+pub(crate) fn load_uprobe_multi(
+    name: &str,
+    license: &CStr,
+    instructions: &[bpf_insn],
+) -> Result<OwnedFd, (io::Error, String)> {
+    load(name, license, instructions, &mut []).or_else(|_| {
+        // The log costs time, so only a failed load asks for it.
+        let mut log = vec![0u8; LOG_SIZE];
+        load(name, license, instructions, &mut log).map_err(|error| {
+            let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
+            (error, String::from_utf8_lossy(&log[..end]).into_owned())
+        })
+    })
+}
+
+fn load(name: &str, license: &CStr, instructions: &[bpf_insn], log: &mut [u8]) -> io::Result<OwnedFd> {
+    // SAFETY: all-zero is a valid bpf_attr, and the kernel wants unused fields zero.
+    let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
+    // SAFETY: this arm of the union is the one of BPF_PROG_LOAD; every field of it is plain data.
+    let fields = unsafe { &mut attr.__bindgen_anon_3 };
+    fields.prog_type = bpf_prog_type::BPF_PROG_TYPE_KPROBE as u32;
+    fields.expected_attach_type = bpf_attach_type::BPF_TRACE_UPROBE_MULTI as u32;
+    fields.insns = instructions.as_ptr() as u64;
+    fields.insn_cnt = instructions.len() as u32;
+    fields.license = license.as_ptr() as u64;
+    if !log.is_empty() {
+        fields.log_level = 1;
+        fields.log_buf = log.as_mut_ptr() as u64;
+        fields.log_size = log.len() as u32;
+    }
+    for (to, from) in fields.prog_name.iter_mut().take(15).zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    bpf(bpf_cmd::BPF_PROG_LOAD, &mut attr)
+}
+
+/// When the program of a link runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// At the function's entry.
+    Enter,
+    /// When the function returns.
+    Return,
+}
+
+/// Attaches `program` at every file offset of `path`, with a cookie each; `tgid` restricts it to one process.
+pub(crate) fn link_uprobe_multi(
+    program: BorrowedFd<'_>,
+    direction: Direction,
+    path: &std::path::Path,
+    offsets: &[u64],
+    cookies: &[u64],
+    tgid: Option<u32>,
+) -> io::Result<OwnedFd> {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    assert_eq!(offsets.len(), cookies.len(), "one cookie an offset");
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: all-zero is a valid bpf_attr, and the kernel wants unused fields zero.
+    let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
+    // SAFETY: this arm of the union is the one of BPF_LINK_CREATE; every field of it is plain data.
+    let create = unsafe { &mut attr.link_create };
+    create.__bindgen_anon_1.prog_fd = program.as_raw_fd() as u32;
+    create.attach_type = bpf_attach_type::BPF_TRACE_UPROBE_MULTI as u32;
+    // SAFETY: this arm is the one of BPF_TRACE_UPROBE_MULTI; every field of it is plain data.
+    let multi = unsafe { &mut create.__bindgen_anon_3.uprobe_multi };
+    multi.path = path.as_ptr() as u64;
+    multi.offsets = offsets.as_ptr() as u64;
+    multi.cookies = cookies.as_ptr() as u64;
+    multi.cnt = offsets.len() as u32;
+    multi.pid = tgid.unwrap_or(0);
+    if direction == Direction::Return {
+        multi.flags = BPF_F_UPROBE_MULTI_RETURN;
+    }
+    bpf(bpf_cmd::BPF_LINK_CREATE, &mut attr)
+}
+
+/// The commands used here all return a new file descriptor.
+fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<OwnedFd> {
+    // SAFETY: `attr` is a whole bpf_attr whose pointers outlive the call.
+    let fd = unsafe {
+        libc::syscall(libc::SYS_bpf, command as libc::c_int, attr as *mut bpf_attr, size_of::<bpf_attr>())
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just returned this descriptor, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}

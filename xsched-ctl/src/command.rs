@@ -1,0 +1,74 @@
+//! Running the command to be traced.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{ExitStatus, Stdio};
+
+use tokio::process::{Child, Command};
+
+use crate::exit;
+use crate::failure::Failure;
+
+/// Where the command's standard output goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CommandOutput {
+    /// Where the tracer's goes.
+    Inherited,
+    /// To standard error, since the trace goes to standard output.
+    ToStderr,
+}
+
+/// Starts a command: its name, found along `PATH`, and its arguments.
+pub(crate) fn spawn(command: &[OsString], output: CommandOutput) -> Result<Child, Failure> {
+    let (program, arguments) =
+        command.split_first().expect("the command line parser wants at least one word");
+    let stdout = match output {
+        CommandOutput::Inherited => Stdio::inherit(),
+        CommandOutput::ToStderr => io::stderr()
+            .as_fd()
+            .try_clone_to_owned()
+            .map(Stdio::from)
+            .map_err(Failure::internal("duplicating standard error"))?,
+    };
+    Command::new(program).args(arguments).stdout(stdout).spawn().map_err(|cause| {
+        let command = program.to_string_lossy().into_owned();
+        match cause.kind() {
+            io::ErrorKind::NotFound => Failure::CommandNotFound(command),
+            _ => Failure::CommandNotExecutable { command, cause },
+        }
+    })
+}
+
+/// The exit code that stands for a command's end, as shells have it.
+pub(crate) fn exit_code(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code as u8,
+        (None, Some(signal)) => 128 + signal as u8,
+        (None, None) => exit::SOFTWARE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn run(words: &[&str]) -> Result<u8, Failure> {
+        let words: Vec<OsString> = words.iter().map(Into::into).collect();
+        let mut child = spawn(&words, CommandOutput::Inherited)?;
+        Ok(exit_code(child.wait().await.unwrap()))
+    }
+
+    #[tokio::test]
+    async fn statuses_pass_through() {
+        assert_eq!(run(&["sh", "-c", "exit 3"]).await.unwrap(), 3);
+        assert_eq!(run(&["sh", "-c", "kill -TERM $$"]).await.unwrap(), 128 + 15);
+    }
+
+    #[tokio::test]
+    async fn missing_and_unusable_commands_are_told_apart() {
+        assert_eq!(run(&["no-such-command-anywhere"]).await.unwrap_err().exit_code(), exit::NOT_FOUND);
+        assert_eq!(run(&["/etc/hostname"]).await.unwrap_err().exit_code(), exit::NOT_EXECUTABLE);
+    }
+}

@@ -1,0 +1,248 @@
+//! `xsched-ctl doctor`: what this machine has and lacks for tracing.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use crate::bpf::{Attach, Features, Options, PidFilter, Programs};
+use crate::exit;
+use crate::privilege;
+
+/// One requirement: what was found.
+struct Finding {
+    name: &'static str,
+    verdict: Verdict,
+    value: String,
+    /// What to do about it, unless it is fine.
+    advice: &'static str,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Found,
+    /// Tracing works with less.
+    Reduced,
+    /// Tracing does not work.
+    Missing,
+    /// Cannot be told without the privileges.
+    Unknown,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Found => "ok",
+            Self::Reduced => "reduced",
+            Self::Missing => "missing",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+/// Prints a line per requirement; the exit code says whether tracing works.
+pub(crate) fn run() -> u8 {
+    let findings =
+        [kernel(), privileges(), uprobes(), tracefs(), btf(), links(), namespace(), driver(), runtime()];
+    for finding in &findings {
+        println!("{:<12} {:<8} {}", finding.name, finding.verdict, finding.value);
+        if finding.verdict != Verdict::Found {
+            println!("{:21} -> {}", "", finding.advice);
+        }
+    }
+    let worst = |verdict| findings.iter().any(|finding| finding.verdict == verdict);
+    if findings.iter().any(|finding| finding.name == "privileges" && finding.verdict == Verdict::Missing) {
+        exit::NOT_PERMITTED
+    } else if worst(Verdict::Missing) {
+        exit::UNAVAILABLE
+    } else {
+        0
+    }
+}
+
+fn kernel() -> Finding {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    Finding { name: "kernel", verdict: Verdict::Found, value: release, advice: "" }
+}
+
+fn privileges() -> Finding {
+    let effective = privilege::effective();
+    let missing: Vec<_> = privilege::NEEDED
+        .iter()
+        .filter(|capability| !capability.is_in(effective))
+        .map(|capability| format!("{} (to {})", capability.name, capability.purpose))
+        .collect();
+    let names: Vec<_> = privilege::NEEDED.iter().map(|capability| capability.name).collect();
+    if missing.is_empty() {
+        Finding { name: "privileges", verdict: Verdict::Found, value: names.join(", "), advice: "" }
+    } else {
+        Finding {
+            name: "privileges",
+            verdict: Verdict::Missing,
+            value: format!("without {}", missing.join(", ")),
+            advice: "run as root: sudo xsched-ctl doctor",
+        }
+    }
+}
+
+fn uprobes() -> Finding {
+    let advice = "a kernel with CONFIG_UPROBES and CONFIG_BPF_EVENTS, as all distributions ship";
+    match fs::read_to_string("/sys/bus/event_source/devices/uprobe/type") {
+        Ok(kind) => Finding {
+            name: "uprobes",
+            verdict: Verdict::Found,
+            value: format!("perf event type {}", kind.trim()),
+            advice,
+        },
+        Err(error) => {
+            Finding { name: "uprobes", verdict: Verdict::Missing, value: error.to_string(), advice }
+        }
+    }
+}
+
+fn tracefs() -> Finding {
+    const EVENTS: [&str; 2] = ["syscalls/sys_enter_openat", "task/task_newtask"];
+    let advice =
+        "mount -t tracefs tracefs /sys/kernel/tracing; needed by `trace -- CMD`, and to catch first calls";
+    let mounted = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].into_iter().find(|path| {
+        EVENTS.iter().all(|event| Path::new(path).join("events").join(event).join("id").exists())
+    });
+    match mounted {
+        Some(path) => Finding { name: "tracefs", verdict: Verdict::Found, value: path.to_owned(), advice },
+        None if privilege::missing().is_empty() => Finding {
+            name: "tracefs",
+            verdict: Verdict::Reduced,
+            value: "not mounted, or without system call tracepoints".to_owned(),
+            advice,
+        },
+        None => Finding {
+            name: "tracefs",
+            verdict: Verdict::Unknown,
+            value: "only root can tell".to_owned(),
+            advice: "run as root: sudo xsched-ctl doctor",
+        },
+    }
+}
+
+fn btf() -> Finding {
+    let path = "/sys/kernel/btf/vmlinux";
+    let advice = "a kernel with CONFIG_DEBUG_INFO_BTF; tracing works without";
+    match fs::metadata(path) {
+        Ok(_) => Finding { name: "BTF", verdict: Verdict::Found, value: path.to_owned(), advice },
+        Err(error) => {
+            Finding { name: "BTF", verdict: Verdict::Reduced, value: format!("{path}: {error}"), advice }
+        }
+    }
+}
+
+/// Loads the programs and probes this very process.
+fn links() -> Finding {
+    let name = "BPF";
+    if !privilege::missing().is_empty() {
+        return Finding {
+            name,
+            verdict: Verdict::Unknown,
+            value: "only root can tell".to_owned(),
+            advice: "run as root: sudo xsched-ctl doctor",
+        };
+    }
+    let tried = Programs::create(Options { ring_size: 1 << 16 })
+        .and_then(|mut programs| Features::probe(&mut programs));
+    match tried {
+        Ok(Features { attach: Attach::Multi(PidFilter::Process) }) => Finding {
+            name,
+            verdict: Verdict::Found,
+            value: "programs load; uprobe_multi links, selecting by process".to_owned(),
+            advice: "",
+        },
+        Ok(Features { attach: Attach::Multi(PidFilter::Thread) }) => Finding {
+            name,
+            verdict: Verdict::Reduced,
+            value: "programs load; uprobe_multi links cannot select by process".to_owned(),
+            advice: "with --pid, other processes that use HIP pay for the probes too; kernel 6.10 mends it",
+        },
+        Ok(Features { attach: Attach::PerfEvents }) => Finding {
+            name,
+            verdict: Verdict::Reduced,
+            value: "programs load; one perf event a probe".to_owned(),
+            advice: "attaching and detaching takes seconds; kernel 6.6 has uprobe_multi links",
+        },
+        Err(error) => Finding {
+            name,
+            verdict: Verdict::Missing,
+            value: error.to_string(),
+            advice: "a kernel of 5.17 or later with BPF (CONFIG_BPF_SYSCALL, CONFIG_BPF_JIT)",
+        },
+    }
+}
+
+/// Programs see the ids of the initial pid namespace.
+fn namespace() -> Finding {
+    /// Inode of the initial pid namespace, fixed in the kernel (`PROC_PID_INIT_INO`).
+    const INITIAL: u64 = 0xEFFF_FFFC;
+    use std::os::unix::fs::MetadataExt as _;
+
+    let advice = "run it on the host, or in a container with the host's pid namespace (--pid=host)";
+    match fs::metadata("/proc/self/ns/pid") {
+        Ok(metadata) if metadata.ino() == INITIAL => Finding {
+            name: "pid space",
+            verdict: Verdict::Found,
+            value: "the machine's own".to_owned(),
+            advice,
+        },
+        Ok(_) => Finding {
+            name: "pid space",
+            verdict: Verdict::Missing,
+            value: "a container's: process ids would not match".to_owned(),
+            advice,
+        },
+        Err(error) => {
+            Finding { name: "pid space", verdict: Verdict::Unknown, value: error.to_string(), advice }
+        }
+    }
+}
+
+fn driver() -> Finding {
+    let advice = "load amdgpu for work on a real GPU; simulated runtimes are traced without";
+    match fs::read_dir("/sys/class/kfd/kfd/topology/nodes") {
+        Ok(nodes) => {
+            // CPUs are nodes too; they have no GPU id.
+            let gpus = nodes
+                .filter_map(Result::ok)
+                .filter(|node| {
+                    fs::read_to_string(node.path().join("gpu_id")).is_ok_and(|id| id.trim() != "0")
+                })
+                .count();
+            let verdict = if gpus > 0 { Verdict::Found } else { Verdict::Reduced };
+            Finding { name: "AMD GPU", verdict, value: format!("{gpus} in the KFD topology"), advice }
+        }
+        Err(_) => Finding {
+            name: "AMD GPU",
+            verdict: Verdict::Reduced,
+            value: "the amdkfd driver is not loaded".to_owned(),
+            advice,
+        },
+    }
+}
+
+fn runtime() -> Finding {
+    let mut processes = xsched_symbols::Processes::new();
+    processes.scan_running();
+    let mut found: Vec<_> =
+        processes.runtimes().map(|(pid, mapping)| format!("{pid} {}", mapping.path.display())).collect();
+    found.sort();
+    found.dedup();
+    match found.len() {
+        0 => Finding {
+            name: "HIP",
+            verdict: Verdict::Found,
+            value: "no process uses it at present".to_owned(),
+            advice: "",
+        },
+        count => Finding {
+            name: "HIP",
+            verdict: Verdict::Found,
+            value: format!("{count} in use: {}", found.join(", ")),
+            advice: "",
+        },
+    }
+}

@@ -1,0 +1,34 @@
+//! Exit codes. A traced command's own status passes through; the tracer's own are those of sysexits(3) and shells.
+
+/// The command line is wrong (`EX_USAGE`).
+pub(crate) const USAGE: u8 = 64;
+/// The process to trace does not exist or does not use HIP (`EX_NOINPUT`).
+pub(crate) const NO_TARGET: u8 = 66;
+/// This kernel lacks something that tracing needs (`EX_UNAVAILABLE`).
+pub(crate) const UNAVAILABLE: u8 = 69;
+/// A fault in xsched-ctl itself (`EX_SOFTWARE`).
+pub(crate) const SOFTWARE: u8 = 70;
+/// The output cannot be created (`EX_CANTCREAT`).
+pub(crate) const CANNOT_CREATE: u8 = 73;
+/// Writing the output failed (`EX_IOERR`).
+pub(crate) const OUTPUT_FAILED: u8 = 74;
+/// A privilege is missing (`EX_NOPERM`).
+pub(crate) const NOT_PERMITTED: u8 = 77;
+/// The command exists but cannot be executed, as in shells.
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+/// The command does not exist, as in shells.
+pub(crate) const NOT_FOUND: u8 = 127;
+
+/// The table for `--help`.
+pub(crate) const HELP: &str = "\
+Exit codes:
+  CMD's own status, or 128+N if signal N ended it; 0 without CMD
+  64   the command line is wrong
+  66   no such process, or it does not use HIP
+  69   the kernel lacks something; `xsched-ctl doctor` says what
+  70   a fault in xsched-ctl
+  73   the output cannot be created
+  74   writing the output failed; what was written loads
+  77   not permitted; run as root
+  126  CMD cannot be executed
+  127  CMD was not found";

@@ -1,0 +1,117 @@
+//! Everything that ends the program early, with what to do about it and the exit code.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::bpf::BpfError;
+use crate::exit;
+
+/// Why the program ends without having done what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// Tracing needs privileges that this process does not have.
+    #[error("tracing is not permitted: missing {missing}")]
+    NotPermitted {
+        /// The missing capabilities.
+        missing: String,
+    },
+    /// No process has this id.
+    #[error("no process has the id {0}")]
+    NoSuchProcess(u32),
+    /// The process exists and has no HIP runtime mapped.
+    #[error("process {pid} ({name}) does not use HIP: no libamdhip64 is mapped into it")]
+    NoRuntime {
+        /// Its id.
+        pid: u32,
+        /// Its name.
+        name: String,
+    },
+    /// The command does not exist.
+    #[error("cannot run `{0}`: not found")]
+    CommandNotFound(String),
+    /// The command could not be started.
+    #[error("cannot run `{command}`: {cause}")]
+    CommandNotExecutable {
+        /// Its name.
+        command: String,
+        /// The system's error.
+        cause: io::Error,
+    },
+    /// The output could not be opened.
+    #[error("cannot write {path}: {cause}")]
+    OutputNotCreated {
+        /// Where to.
+        path: PathBuf,
+        /// The system's error.
+        cause: io::Error,
+    },
+    /// The output failed while it was written.
+    #[error("writing the trace to {to} failed: {cause}")]
+    OutputFailed {
+        /// Where to.
+        to: String,
+        /// The system's error.
+        cause: io::Error,
+    },
+    /// The kernel's side could not be set up.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// Address spaces could not be followed.
+    #[error("cannot follow the mappings of processes: {0}")]
+    Sideband(#[from] xsched_symbols::SidebandError),
+    /// Something that should not happen.
+    #[error("{what}: {cause}")]
+    Internal {
+        /// What was being done.
+        what: &'static str,
+        /// The system's error.
+        cause: io::Error,
+    },
+}
+
+impl Failure {
+    /// What to do about it.
+    pub(crate) fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NotPermitted { .. } => {
+                "run it as root (`sudo xsched-ctl …`), or grant the missing capabilities".to_owned()
+            }
+            Self::NoSuchProcess(_) => "`pgrep -af python` lists processes with their ids".to_owned(),
+            Self::NoRuntime { .. } => {
+                "attach once the program has loaded HIP, or start it under `xsched-ctl trace -- CMD`"
+                    .to_owned()
+            }
+            Self::CommandNotFound(_) => "give a path, or a name that is on PATH".to_owned(),
+            Self::CommandNotExecutable { command, .. } => {
+                format!("`ls -l {command}` shows whether it may be executed")
+            }
+            Self::OutputNotCreated { .. } => "choose another file with `-o FILE`".to_owned(),
+            Self::OutputFailed { .. } => "what was written up to then loads in Perfetto".to_owned(),
+            Self::Bpf(error) if error.is_permission() => {
+                "`xsched-ctl doctor` lists what is missing".to_owned()
+            }
+            Self::Bpf(_) | Self::Sideband(_) => "`xsched-ctl doctor` says what this kernel lacks".to_owned(),
+            Self::Internal { .. } => return None,
+        })
+    }
+
+    /// The exit code.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::NotPermitted { .. } => exit::NOT_PERMITTED,
+            Self::NoSuchProcess(_) | Self::NoRuntime { .. } => exit::NO_TARGET,
+            Self::CommandNotFound(_) => exit::NOT_FOUND,
+            Self::CommandNotExecutable { .. } => exit::NOT_EXECUTABLE,
+            Self::OutputNotCreated { .. } => exit::CANNOT_CREATE,
+            Self::OutputFailed { .. } => exit::OUTPUT_FAILED,
+            Self::Bpf(error) if error.is_permission() => exit::NOT_PERMITTED,
+            Self::Bpf(_) | Self::Sideband(_) => exit::UNAVAILABLE,
+            Self::Internal { .. } => exit::SOFTWARE,
+        }
+    }
+
+    /// For `map_err` at operations that do not fail in practice.
+    pub(crate) fn internal(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |cause| Self::Internal { what, cause }
+    }
+}

@@ -1,0 +1,72 @@
+//! The capabilities that tracing needs.
+
+use std::fs;
+
+/// A capability: its name, its bit, what it is for.
+pub(crate) struct Capability {
+    /// As capabilities(7) calls it.
+    pub(crate) name: &'static str,
+    bit: u32,
+    /// What it is needed for.
+    pub(crate) purpose: &'static str,
+}
+
+/// `CAP_SYS_ADMIN`, which implies the other two on kernels before 5.8.
+const SYS_ADMIN: u32 = 21;
+
+/// Capabilities without which tracing cannot start.
+pub(crate) const NEEDED: [Capability; 3] = [
+    Capability { name: "CAP_BPF", bit: 39, purpose: "load BPF programs" },
+    Capability { name: "CAP_PERFMON", bit: 38, purpose: "probe functions and follow mappings" },
+    Capability { name: "CAP_SYS_PTRACE", bit: 19, purpose: "read other users' mappings" },
+];
+
+impl Capability {
+    /// Whether `effective` (a mask as in `/proc/self/status`) has it.
+    pub(crate) fn is_in(&self, effective: u64) -> bool {
+        let implied = matches!(self.name, "CAP_BPF" | "CAP_PERFMON") && effective & 1 << SYS_ADMIN != 0;
+        implied || effective & 1 << self.bit != 0
+    }
+}
+
+/// The effective capabilities of this process.
+pub(crate) fn effective() -> u64 {
+    fs::read_to_string("/proc/self/status").ok().and_then(|status| parse(&status)).unwrap_or(0)
+}
+
+fn parse(status: &str) -> Option<u64> {
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(mask.trim(), 16).ok()
+}
+
+/// Names of the needed capabilities that this process lacks.
+pub(crate) fn missing() -> Vec<&'static str> {
+    let effective = effective();
+    NEEDED
+        .iter()
+        .filter(|capability| !capability.is_in(effective))
+        .map(|capability| capability.name)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mask_is_found_in_a_status_file() {
+        assert_eq!(
+            parse("Name:\tcat\nCapPrm:\t0\nCapEff:\t000001ffffffffff\nCapBnd:\t1\n"),
+            Some(0x1ff_ffff_ffff)
+        );
+        assert_eq!(parse("Name:\tcat\n"), None);
+    }
+
+    #[test]
+    fn sys_admin_implies_what_was_split_off_from_it() {
+        let sys_admin = 1 << SYS_ADMIN;
+        assert!(NEEDED[0].is_in(sys_admin) && NEEDED[1].is_in(sys_admin) && !NEEDED[2].is_in(sys_admin));
+        assert!(NEEDED.iter().all(|capability| !capability.is_in(0)));
+        assert!(NEEDED.iter().all(|capability| capability.is_in(1 << capability.bit)));
+    }
+}

@@ -1,0 +1,172 @@
+//! What becomes of resolved calls: the timeline, on its way to the output, and the summary.
+
+use std::collections::HashSet;
+
+use xsched_perfetto::{Process, ProcessId, ThreadId, WriteError};
+use xsched_symbols::{Change, Processes};
+
+use crate::bpf::Losses;
+use crate::call::HipCall;
+use crate::failure::Failure;
+use crate::output::{Destination, Output};
+use crate::summary::Summary;
+use crate::timeline::Timeline;
+
+/// Takes in calls.
+pub(crate) struct Recorder {
+    recording: Option<Recording>,
+    summary: Summary,
+    losses: Losses,
+}
+
+struct Recording {
+    timeline: Timeline,
+    output: Output,
+    /// Processes and threads that the trace has names for.
+    processes: HashSet<ProcessId>,
+    threads: HashSet<ThreadId>,
+    bytes: u64,
+}
+
+/// What was recorded, for the closing words.
+pub(crate) struct Recorded {
+    /// Where the trace is, and its size in bytes; nothing if none was asked for.
+    pub(crate) trace: Option<(Destination, u64)>,
+    /// Per library.
+    pub(crate) summary: Summary,
+    /// What is missing.
+    pub(crate) losses: Losses,
+}
+
+impl Recorder {
+    /// Writes a timeline to `output`, if there is one.
+    pub(crate) fn new(output: Option<Output>) -> Result<Self, Failure> {
+        let recording = output
+            .map(|output| {
+                Ok::<_, Failure>(Recording {
+                    timeline: Timeline::new().map_err(memory_write)?,
+                    output,
+                    processes: HashSet::new(),
+                    threads: HashSet::new(),
+                    bytes: 0,
+                })
+            })
+            .transpose()?;
+        Ok(Self { recording, summary: Summary::default(), losses: Losses::default() })
+    }
+
+    /// Takes in a call.
+    pub(crate) fn call(&mut self, processes: &mut Processes, call: &HipCall) -> Result<(), Failure> {
+        self.summary.add(call);
+        let Some(recording) = &mut self.recording else { return Ok(()) };
+        let process = recording.describe(processes, call).map_err(memory_write)?;
+        recording.timeline.call(process, call).map_err(memory_write)
+    }
+
+    /// Takes note of a change: names that may be new are written again when they are next needed.
+    pub(crate) fn changed(&mut self, change: &Change) {
+        let Some(recording) = &mut self.recording else { return };
+        match *change {
+            Change::Renamed { pid, tid } => {
+                recording.threads.retain(|thread| thread.tid != tid);
+                if pid == tid {
+                    recording.processes.retain(|process| process.pid != pid);
+                }
+            }
+            Change::Exited { pid } => {
+                recording.processes.retain(|process| process.pid != pid);
+                recording.threads.retain(|thread| thread.process.pid != pid);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes note of all losses up to `now_ns`.
+    pub(crate) fn losses(&mut self, now_ns: u64, losses: Losses) -> Result<(), Failure> {
+        if losses == self.losses {
+            return Ok(());
+        }
+        self.losses = losses;
+        match &mut self.recording {
+            Some(recording) => recording.timeline.losses(now_ns, losses).map_err(memory_write),
+            None => Ok(()),
+        }
+    }
+
+    /// Relates the clocks to each other once more.
+    pub(crate) fn clocks(&mut self) -> Result<(), Failure> {
+        match &mut self.recording {
+            Some(recording) => recording.timeline.clocks().map_err(memory_write),
+            None => Ok(()),
+        }
+    }
+
+    /// Hands the timeline to the output once there is enough of it, or `all` of it.
+    pub(crate) async fn pass_on(&mut self, all: bool) -> Result<(), Failure> {
+        match &mut self.recording {
+            Some(recording) => recording.pass_on(all).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Totals so far.
+    pub(crate) fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// Losses so far.
+    pub(crate) fn lost(&self) -> &Losses {
+        &self.losses
+    }
+
+    /// Writes the rest and waits until it is written.
+    pub(crate) async fn finish(mut self) -> Result<Recorded, Failure> {
+        self.pass_on(true).await?;
+        let trace = match self.recording {
+            Some(recording) => {
+                let destination = recording.output.destination().clone();
+                recording.output.finish().await?;
+                Some((destination, recording.bytes))
+            }
+            None => None,
+        };
+        Ok(Recorded { trace, summary: self.summary, losses: self.losses })
+    }
+}
+
+impl Recording {
+    /// Names the call's process and thread, once.
+    fn describe(&mut self, processes: &mut Processes, call: &HipCall) -> Result<ProcessId, WriteError> {
+        let found = processes.find(call.pid, call.begin_ns);
+        let id = ProcessId { pid: call.pid, start_ns: found.map_or(0, xsched_symbols::Process::started_ns) };
+        let thread = ThreadId { process: id, tid: call.tid };
+        let is_new_process = self.processes.insert(id);
+        if !is_new_process && self.threads.contains(&thread) {
+            return Ok(id);
+        }
+        let thread_name =
+            found.and_then(|process| process.thread_name(call.tid)).unwrap_or_default().to_owned();
+        if is_new_process {
+            let name = found.map(|process| process.display_name().into_owned()).unwrap_or_default();
+            let cmdline: Vec<&str> = processes.command_line(call.pid).iter().map(String::as_str).collect();
+            self.timeline.process(&Process { id, name: &name, cmdline: &cmdline })?;
+        }
+        if self.threads.insert(thread) && !thread_name.is_empty() {
+            self.timeline.thread(thread, &thread_name)?;
+        }
+        Ok(id)
+    }
+
+    async fn pass_on(&mut self, all: bool) -> Result<(), Failure> {
+        let collected = self.timeline.collected();
+        let before = collected.len();
+        self.output.pass_on(collected, all).await?;
+        self.bytes += (before - self.timeline.collected().len()) as u64;
+        Ok(())
+    }
+}
+
+/// The timeline is written into memory, which does not fail.
+fn memory_write(error: WriteError) -> Failure {
+    Failure::Internal { what: "encoding the timeline", cause: std::io::Error::other(error) }
+}

@@ -1,0 +1,342 @@
+//! A recording session: from loading the programs to taking everything out of the kernel again.
+//!
+//! One task runs it. Every [`TICK`], or when a program asks for attention, it empties the ring buffer and then the
+//! side-band (so that every mapping that a record can name is known), resolves the records and hands them to the
+//! recorder.
+
+mod kernels;
+mod resolve;
+mod runtimes;
+
+use std::collections::{HashSet, VecDeque};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use xsched_abi::{Config, Scope};
+use xsched_symbols::{Change, Processes, Sideband, now_ns};
+
+use crate::bpf::{Features, Maps, Options, Probes, Programs, Reach, Record, Ring};
+use crate::failure::Failure;
+use crate::privilege;
+use crate::recorder::{Recorded, Recorder};
+use resolve::Resolver;
+use runtimes::Runtimes;
+
+/// How often the ring buffer is looked into when no program asks for it.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Records that are resolved between two looks at everything else.
+const BATCH_MAX: usize = 8192;
+
+/// How long the memory of an ended process is kept, for records that are still on their way.
+const GRACE_NS: u64 = 1_000_000_000;
+
+/// How often clocks are related to each other and memory of ended processes is freed.
+const HOUSEKEEPING_NS: u64 = 5_000_000_000;
+
+/// Whom to record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Targets {
+    /// Every process that uses HIP.
+    Everybody,
+    /// One process that runs already.
+    Process(NonZeroU32),
+    /// The children of this process, and theirs.
+    Children,
+}
+
+/// A recording in progress.
+pub(crate) struct Session {
+    targets: Targets,
+    runtimes: Runtimes,
+    maps: Maps,
+    ring: AsyncFd<Ring>,
+    sideband: Sideband,
+    processes: Processes,
+    resolver: Resolver,
+    recorder: Recorder,
+    /// Changes that happened after the records that have been resolved.
+    changes: VecDeque<(u64, Change)>,
+    /// Processes that have made calls: only these can have calls in progress.
+    callers: HashSet<u32>,
+    records: Vec<Record>,
+    housekeeping_ns: u64,
+    unreadable: u64,
+}
+
+impl Session {
+    /// Checks that tracing is permitted.
+    pub(crate) fn check_privileges() -> Result<(), Failure> {
+        let missing = privilege::missing();
+        if missing.is_empty() { Ok(()) } else { Err(Failure::NotPermitted { missing: missing.join(", ") }) }
+    }
+
+    /// Checks that a process exists and uses HIP, without touching it.
+    pub(crate) fn check_process(pid: NonZeroU32) -> Result<(), Failure> {
+        let mut processes = Processes::new();
+        processes.scan(pid.get()).map_err(|_| Failure::NoSuchProcess(pid.get()))?;
+        let process = processes.process(pid.get()).ok_or(Failure::NoSuchProcess(pid.get()))?;
+        if process.runtimes().next().is_none() {
+            return Err(Failure::NoRuntime { pid: pid.get(), name: process.display_name().into_owned() });
+        }
+        Ok(())
+    }
+
+    /// Puts the probes in. From here on calls are recorded.
+    pub(crate) fn start(targets: Targets, options: Options, recorder: Recorder) -> Result<Self, Failure> {
+        // Listen first, then look at what runs already: nothing falls between the two.
+        let sideband = Sideband::open()?;
+        let mut programs = Programs::create(options)?;
+        let features = Features::probe(&mut programs)?;
+        let maps = Maps::take(&mut programs)?;
+        let ring = Ring::take(&mut programs)?;
+        // SAFETY: the ring keeps its descriptor open, and unchanged, for as long as it lives in the `AsyncFd`.
+        let ring = unsafe { AsyncFd::register_with_interest(ring, Interest::READABLE) }
+            .map_err(|error| Failure::internal("waiting for the ring buffer")(error.into()))?;
+        let reach = match targets {
+            Targets::Process(pid) => Reach::Process(pid),
+            Targets::Everybody | Targets::Children => Reach::Everybody,
+        };
+        let mut session = Self {
+            targets,
+            runtimes: Runtimes::new(Probes::new(programs, features), reach),
+            maps,
+            ring,
+            sideband,
+            processes: Processes::new(),
+            resolver: Resolver::default(),
+            recorder,
+            changes: VecDeque::new(),
+            callers: HashSet::new(),
+            records: Vec::new(),
+            housekeeping_ns: now_ns(),
+            unreadable: 0,
+        };
+        session.choose()?;
+        Ok(session)
+    }
+
+    /// Tells the programs whom to watch, and probes the runtimes that are loaded already.
+    fn choose(&mut self) -> Result<(), Failure> {
+        let own_tgid = std::process::id();
+        let scope = match self.targets {
+            Targets::Everybody => {
+                self.processes.scan_running();
+                Scope::Everybody
+            }
+            Targets::Process(pid) => {
+                self.processes.scan(pid.get()).map_err(|_| Failure::NoSuchProcess(pid.get()))?;
+                self.maps.watch(pid.get())?;
+                Scope::Listed
+            }
+            Targets::Children => {
+                // Being on the list puts its children there, before they run their first instruction.
+                self.maps.watch(own_tgid)?;
+                self.runtimes.follow_children()?;
+                Scope::ListedAndChildren
+            }
+        };
+        self.maps.configure(Config { scope: scope as u32, own_tgid })?;
+        let running: Vec<_> = self.processes.running().map(xsched_symbols::Process::pid).collect();
+        for pid in running {
+            self.probe_mapped(pid);
+        }
+        match self.targets {
+            Targets::Process(pid) if self.runtimes.paths().next().is_none() => Err(Failure::NoRuntime {
+                pid: pid.get(),
+                name: self
+                    .processes
+                    .process(pid.get())
+                    .map(|p| p.display_name().into_owned())
+                    .unwrap_or_default(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Probes what a process has mapped.
+    fn probe_mapped(&mut self, pid: u32) {
+        let Some(process) = self.processes.process(pid) else { return };
+        let mappings: Vec<_> = process.mappings().cloned().collect();
+        for mapping in mappings {
+            self.mapped(pid, &mapping);
+        }
+    }
+
+    fn mapped(&mut self, pid: u32, mapping: &xsched_symbols::Mapping) {
+        if Runtimes::concerns(mapping)
+            && self.is_target(pid)
+            && let Err(error) = self.runtimes.mapped(pid, mapping)
+        {
+            tracing::warn!("process {pid} is not recorded: {error}");
+        }
+    }
+
+    fn is_target(&self, pid: u32) -> bool {
+        match self.targets {
+            Targets::Everybody => true,
+            Targets::Process(target) => pid == target.get(),
+            Targets::Children => self.maps.watches(pid),
+        }
+    }
+
+    /// Waits until there is something to do.
+    pub(crate) async fn wait(&self) {
+        // Nothing but a closed epoll fails here, and then the tick remains.
+        if let Ok(Ok(mut guard)) = tokio::time::timeout(TICK, self.ring.readable()).await {
+            guard.clear_ready();
+        }
+    }
+
+    /// Takes in what has been reported so far.
+    pub(crate) async fn pump(&mut self) -> Result<(), Failure> {
+        while self.pump_batch().await? == BATCH_MAX {}
+        let now_ns = now_ns();
+        self.recorder.losses(now_ns, self.maps.losses())?;
+        if now_ns - self.housekeeping_ns > HOUSEKEEPING_NS {
+            self.housekeeping_ns = now_ns;
+            self.recorder.clocks()?;
+            // People who watch the file see it grow.
+            self.recorder.pass_on(true).await?;
+            self.processes.forget_exited(now_ns.saturating_sub(GRACE_NS));
+        }
+        Ok(())
+    }
+
+    /// One batch; returns the number of records in it.
+    async fn pump_batch(&mut self) -> Result<usize, Failure> {
+        let mut records = std::mem::take(&mut self.records);
+        records.clear();
+        let drained_ns = now_ns();
+        self.unreadable += self.ring.get_mut().drain(&mut records, BATCH_MAX);
+        self.take_changes();
+        self.release_held(&records);
+
+        // Programs on several processors write; what they write belongs in order of time.
+        records.sort_by_key(|record| match record {
+            Record::Call { call, .. } => call.end_ns,
+            Record::LoaderStop(stop) => stop.time_ns,
+        });
+        for record in &records {
+            let Record::Call { call, text } = record else { continue };
+            self.settle_changes(call.end_ns)?;
+            self.callers.insert(call.tgid);
+            if let Some(call) = self.resolver.returned(&mut self.processes, call, text) {
+                self.recorder.call(&mut self.processes, &call)?;
+            }
+        }
+        if records.len() < BATCH_MAX {
+            self.settle_changes(drained_ns)?;
+        }
+        self.recorder.pass_on(false).await?;
+        let count = records.len();
+        self.records = records;
+        Ok(count)
+    }
+
+    /// Reads the side-band; new runtimes are probed at once.
+    fn take_changes(&mut self) {
+        let mut changes = Vec::new();
+        let processes = &mut self.processes;
+        self.sideband.drain(|event| {
+            let time_ns = event.time_ns;
+            changes.extend(processes.apply(&event).map(|change| (time_ns, change)));
+        });
+        for (time_ns, change) in changes {
+            match &change {
+                Change::Mapped { pid, mapping } => self.mapped(*pid, mapping),
+                Change::Lost { .. } => self.catch_up(),
+                _ => {}
+            }
+            self.changes.push_back((time_ns, change));
+        }
+    }
+
+    /// The side-band has lost events: look at what is there.
+    fn catch_up(&mut self) {
+        match self.targets {
+            Targets::Process(pid) => drop(self.processes.scan(pid.get())),
+            Targets::Everybody | Targets::Children => drop(self.processes.scan_running()),
+        }
+        let running: Vec<_> = self.processes.running().map(xsched_symbols::Process::pid).collect();
+        for pid in running {
+            self.probe_mapped(pid);
+        }
+    }
+
+    /// Lets processes go on that wait in their loader; what they have mapped is probed by now.
+    fn release_held(&mut self, records: &[Record]) {
+        for record in records {
+            let Record::LoaderStop(stop) = record else { continue };
+            // The side-band has told already, unless it lost something.
+            if self.processes.process(stop.tgid).is_none_or(|process| process.runtimes().next().is_none())
+                && self.processes.scan(stop.tgid).is_ok()
+            {
+                self.probe_mapped(stop.tgid);
+            }
+            self.maps.release(stop.tgid);
+        }
+    }
+
+    /// Lets changes up to `time_ns` take effect on what calls after them mean.
+    fn settle_changes(&mut self, time_ns: u64) -> Result<(), Failure> {
+        while let Some((change_ns, change)) = self.changes.front()
+            && *change_ns <= time_ns
+        {
+            if let Change::Exited { pid } | Change::Executed { pid } = *change
+                && self.callers.contains(&pid)
+            {
+                let change_ns = *change_ns;
+                self.record_pending(Some(change_ns), |tgid| tgid == pid)?;
+            }
+            let Some((_, change)) = self.changes.pop_front() else { break };
+            self.resolver.changed(&change);
+            self.recorder.changed(&change);
+            if let Change::Exited { pid } = change {
+                self.callers.remove(&pid);
+                self.maps.unwatch(pid);
+            }
+        }
+        Ok(())
+    }
+
+    /// Records calls that have not returned, up to `cut_ns` where something ended them.
+    fn record_pending(&mut self, cut_ns: Option<u64>, whose: impl FnMut(u32) -> bool) -> Result<(), Failure> {
+        for (key, pending) in self.maps.take_pending(whose) {
+            if let Some(mut call) = self.resolver.in_progress(&mut self.processes, &key, &pending) {
+                call.cut_ns = cut_ns;
+                self.recorder.call(&mut self.processes, &call)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the process that is recorded has ended. Never true of several.
+    pub(crate) fn target_has_ended(&self) -> bool {
+        let Targets::Process(pid) = self.targets else { return false };
+        self.processes.process(pid.get()).is_none_or(|process| process.end().is_some())
+    }
+
+    /// The recorder.
+    pub(crate) fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// Paths of the probed runtimes.
+    pub(crate) fn runtimes(&self) -> impl Iterator<Item = &std::path::Path> {
+        self.runtimes.paths()
+    }
+
+    /// Takes the probes out and records what is left.
+    pub(crate) async fn finish(mut self) -> Result<Recorded, Failure> {
+        self.runtimes.detach();
+        self.pump().await?;
+        self.record_pending(None, |_| true)?;
+        if self.unreadable > 0 {
+            tracing::warn!("{} records in the ring buffer were not readable", self.unreadable);
+        }
+        self.recorder.finish().await
+    }
+}

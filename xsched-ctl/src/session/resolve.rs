@@ -1,0 +1,178 @@
+//! From records to calls with names.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use xsched_abi::{Call, CallKey, Category, PROBES, ParamKind, Pending, Probe};
+use xsched_symbols::{Change, Processes, kernel_name};
+
+use super::kernels::Kernels;
+use crate::call::{Caller, HipCall};
+
+/// Names for everything in a record.
+#[derive(Default)]
+pub(crate) struct Resolver {
+    kernels: Kernels,
+    /// By process, what addresses have turned out to be. Emptied whenever the process's mappings change.
+    known: HashMap<u32, Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    callers: HashMap<u64, Caller>,
+    kernels: HashMap<u64, Arc<str>>,
+}
+
+/// A call that has returned, or one that never did.
+struct Recorded<'a> {
+    probe: &'static Probe,
+    call: &'a Call,
+    text: &'a [u8],
+    end_ns: Option<u64>,
+}
+
+impl Resolver {
+    /// Takes note of what has changed in a process.
+    pub(crate) fn changed(&mut self, change: &Change) {
+        match change {
+            Change::Mapped { pid, .. } => {
+                self.known.remove(pid);
+            }
+            Change::Forked { pid, parent } => {
+                self.known.remove(pid);
+                self.kernels.fork(*parent, *pid);
+            }
+            Change::Executed { pid } | Change::Exited { pid } => {
+                self.known.remove(pid);
+                self.kernels.forget(*pid);
+            }
+            Change::Renamed { .. } | Change::Lost { .. } => {}
+        }
+    }
+
+    /// Resolves a call that has returned. None for a record that this program does not know.
+    pub(crate) fn returned(
+        &mut self,
+        processes: &mut Processes,
+        call: &Call,
+        text: &[u8],
+    ) -> Option<HipCall> {
+        let probe = PROBES.get(call.probe as usize)?;
+        Some(self.resolve(processes, &Recorded { probe, call, text, end_ns: Some(call.end_ns) }))
+    }
+
+    /// Resolves a call that has not returned.
+    pub(crate) fn in_progress(
+        &mut self,
+        processes: &mut Processes,
+        key: &CallKey,
+        pending: &Pending,
+    ) -> Option<HipCall> {
+        let probe = PROBES.get(key.probe as usize)?;
+        let call = Call {
+            kind: 0,
+            probe: key.probe,
+            tgid: key.tgid,
+            tid: key.tid,
+            begin_ns: pending.begin_ns,
+            end_ns: 0,
+            caller: pending.caller,
+            ret: 0,
+            out: 0,
+            words: pending.words,
+            cpu: 0,
+            text_len: 0,
+        };
+        Some(self.resolve(processes, &Recorded { probe, call: &call, text: &[], end_ns: None }))
+    }
+
+    fn resolve(&mut self, processes: &mut Processes, recorded: &Recorded<'_>) -> HipCall {
+        let &Recorded { probe, call, text, end_ns } = recorded;
+        let (pid, begin_ns) = (call.tgid, call.begin_ns);
+        let text: Option<Arc<str>> = (!text.is_empty()).then(|| String::from_utf8_lossy(text).into());
+        let kernel = match (&text, handle(probe, call)) {
+            // Functions that name a kernel: modules load by file name, the others by the kernel's.
+            (Some(name), _) if names_kernel(probe) => Some(kernel_name(name).into()),
+            (_, Some(handle)) => Some(self.kernel(processes, pid, handle, begin_ns)),
+            _ => None,
+        };
+        if let Some(kernel) = &kernel
+            && let Some(handle) = defined_handle(probe, call)
+        {
+            self.kernels.define(pid, handle, kernel.clone());
+        }
+        HipCall {
+            probe,
+            pid,
+            tid: call.tid,
+            begin_ns,
+            end_ns,
+            cut_ns: None,
+            ret: call.ret,
+            words: call.words,
+            out: call.out,
+            text,
+            kernel,
+            caller: self.caller(processes, pid, call.caller, begin_ns),
+        }
+    }
+
+    fn caller(&mut self, processes: &mut Processes, pid: u32, address: u64, time_ns: u64) -> Caller {
+        let known = self.known.entry(pid).or_default();
+        if let Some(caller) = known.callers.get(&address) {
+            return caller.clone();
+        }
+        // The return address may already belong to the next function: look at the call before it.
+        let caller = match processes.locate(pid, address.wrapping_sub(1), time_ns) {
+            Some(location) => Caller {
+                library: location.mapping.library().into(),
+                symbol: processes.name(&location).ok().map(|symbol| symbol.demangled),
+            },
+            None => Caller { library: UNKNOWN.into(), symbol: None },
+        };
+        known.callers.insert(address, caller.clone());
+        caller
+    }
+
+    fn kernel(&mut self, processes: &mut Processes, pid: u32, handle: u64, time_ns: u64) -> Arc<str> {
+        if let Some(name) = self.kernels.get(pid, handle) {
+            return name;
+        }
+        // Registered before recording began: the handle is a symbol of the program or library that holds the kernel.
+        let known = self.known.entry(pid).or_default();
+        if let Some(name) = known.kernels.get(&handle) {
+            return name.clone();
+        }
+        let name: Arc<str> = processes
+            .locate(pid, handle, time_ns)
+            .and_then(|location| processes.name(&location).ok())
+            .map_or_else(|| format!("{handle:#x}"), |symbol| kernel_name(&symbol.mangled))
+            .into();
+        known.kernels.insert(handle, name.clone());
+        name
+    }
+}
+
+/// Library of calls from code that is in no known mapping.
+const UNKNOWN: &str = "[unknown]";
+
+/// The kernel handle among the arguments.
+fn handle(probe: &Probe, call: &Call) -> Option<u64> {
+    let param = probe.params.iter().find(|param| param.kind == ParamKind::Kernel)?;
+    Some(call.words[usize::from(param.offset / 8)])
+}
+
+/// Whether the text of a call is a kernel's name.
+fn names_kernel(probe: &Probe) -> bool {
+    matches!(probe.name, "hipModuleGetFunction" | "__hipRegisterFunction")
+}
+
+/// The handle under which the named kernel is known from now on.
+fn defined_handle(probe: &Probe, call: &Call) -> Option<u64> {
+    let handle = match (probe.category, probe.name) {
+        (Category::Register, "__hipRegisterFunction") => call.words[1],
+        (Category::Module, "hipModuleGetFunction" | "hipGetFuncBySymbol") if call.ret as u32 == 0 => call.out,
+        _ => 0,
+    };
+    (handle != 0).then_some(handle)
+}

@@ -1,0 +1,151 @@
+//! Calls as a Perfetto timeline.
+//!
+//! | recorded | in the trace |
+//! | --- | --- |
+//! | a HIP call | a slice named after the function on its thread's track, category `hip.launch`, `hip.copy`, … |
+//! | kernel, grid, block, stream, bytes, … | `debug.kernel`, `debug.grid`, … |
+//! | the calling library and function | `debug.library`, `debug.caller` |
+//! | what it returned | `debug.return`: a number, or an address |
+//! | calls lost | an instant `events lost` and a counter, by cause |
+
+use std::collections::HashMap;
+
+use xsched_abi::probe::Return;
+use xsched_perfetto::{
+    Annotation, Clocks, CounterId, CounterTrack, Process, ProcessId, Scope, Slice, ThreadId, TraceWriter,
+    Unit, Value, WriteError,
+};
+
+use crate::bpf::Losses;
+use crate::call::{Argument, HipCall};
+use crate::hip_error;
+
+/// Writes calls into a buffer, as whole packets.
+pub(crate) struct Timeline {
+    writer: TraceWriter<Vec<u8>>,
+    losses: Losses,
+    counters: HashMap<&'static str, CounterId>,
+    /// Reused for each call: the texts of its arguments, and the annotations that refer to them.
+    texts: Vec<String>,
+}
+
+impl Timeline {
+    /// Begins a trace.
+    pub(crate) fn new() -> Result<Self, WriteError> {
+        Ok(Self {
+            writer: TraceWriter::new(Vec::new(), Clocks::now())?,
+            losses: Losses::default(),
+            counters: HashMap::new(),
+            texts: Vec::new(),
+        })
+    }
+
+    /// What has been written since it was last taken.
+    pub(crate) fn collected(&mut self) -> &mut Vec<u8> {
+        self.writer.get_mut()
+    }
+
+    /// Describes a process.
+    pub(crate) fn process(&mut self, process: &Process<'_>) -> Result<(), WriteError> {
+        self.writer.process(process)
+    }
+
+    /// Names a thread.
+    pub(crate) fn thread(&mut self, thread: ThreadId, name: &str) -> Result<(), WriteError> {
+        self.writer.thread(thread, name)
+    }
+
+    /// Relates the clocks to each other, which drift apart.
+    pub(crate) fn clocks(&mut self) -> Result<(), WriteError> {
+        self.writer.clock_snapshot(Clocks::now())
+    }
+
+    /// Writes a call of a process that is known as `process`.
+    pub(crate) fn call(&mut self, process: ProcessId, call: &HipCall) -> Result<(), WriteError> {
+        self.texts.clear();
+        let arguments: Vec<(&str, Argument)> = call.arguments().collect();
+        self.texts
+            .extend(arguments.iter().filter(|(_, argument)| is_text(*argument)).map(|(_, a)| a.to_string()));
+
+        let mut annotations = Vec::with_capacity(arguments.len() + 6);
+        annotations.push(Annotation::new("library", &*call.caller.library));
+        if let Some(symbol) = &call.caller.symbol {
+            annotations.push(Annotation::new("caller", &**symbol));
+        }
+        if let Some(kernel) = &call.kernel {
+            annotations.push(Annotation::new("kernel", &**kernel));
+        }
+        if let Some(text) = call.text.as_ref().filter(|_| call.kernel.is_none()) {
+            annotations.push(Annotation::new("name", &**text));
+        }
+        let mut texts = self.texts.iter();
+        for (name, argument) in &arguments {
+            let value = match *argument {
+                Argument::Pointer(address) => Value::Pointer(address),
+                Argument::Number(number) => Value::I64(number),
+                _ => Value::Str(texts.next().expect("one text for each argument that is shown as text")),
+            };
+            annotations.push(Annotation { name, value });
+        }
+        if call.out != 0 {
+            annotations.push(Annotation { name: "result", value: Value::Pointer(call.out) });
+        }
+        if let Some(cut_ns) = call.cut_ns {
+            annotations.push(Annotation { name: "process_ended_ns", value: Value::U64(cut_ns) });
+        }
+        if call.end_ns.is_some() {
+            match call.probe.ret {
+                Return::Void => {}
+                Return::Pointer => {
+                    annotations.push(Annotation { name: "return", value: Value::Pointer(call.ret) });
+                }
+                Return::Error => {
+                    let code = call.ret as u32;
+                    annotations.push(Annotation::new("return", code));
+                    if let Some(name) = hip_error::name(code).filter(|_| code != 0) {
+                        annotations.push(Annotation::new("error", name));
+                    }
+                }
+            }
+        }
+        self.writer.slice(&Slice {
+            thread: ThreadId { process, tid: call.tid },
+            begin_ns: call.begin_ns,
+            end_ns: call.end_ns.or(call.cut_ns),
+            category: call.probe.category.name(),
+            name: call.probe.name,
+            annotations: &annotations,
+        })
+    }
+
+    /// Notes what has been lost up to `now_ns`, given all losses so far.
+    pub(crate) fn losses(&mut self, now_ns: u64, losses: Losses) -> Result<(), WriteError> {
+        let before = std::mem::replace(&mut self.losses, losses);
+        for ((cause, before), (_, count)) in before.iter().zip(losses.iter()) {
+            if count == before {
+                continue;
+            }
+            if cause.loses_call() {
+                self.writer.gap(now_ns, count - before, cause.describe())?;
+            } else {
+                let counter = self.counter(cause.name())?;
+                self.writer.counter(counter, now_ns, count as i64)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn counter(&mut self, name: &'static str) -> Result<CounterId, WriteError> {
+        if let Some(counter) = self.counters.get(name) {
+            return Ok(*counter);
+        }
+        let track = CounterTrack { scope: Scope::Global, name, unit: Unit::Count };
+        let counter = self.writer.counter_track(&track)?;
+        self.counters.insert(name, counter);
+        Ok(counter)
+    }
+}
+
+fn is_text(argument: Argument) -> bool {
+    !matches!(argument, Argument::Pointer(_) | Argument::Number(_))
+}

@@ -1,0 +1,126 @@
+//! `xsched-ctl trace`: record a timeline.
+
+use std::ffi::OsString;
+use std::num::NonZeroU32;
+
+use tokio::process::Child;
+
+use crate::bpf::Options;
+use crate::cli;
+use crate::command::{self, CommandOutput};
+use crate::failure::Failure;
+use crate::output::{Destination, Output};
+use crate::recorder::{Recorded, Recorder};
+use crate::session::{Session, Targets};
+use crate::signals::{Signals, Stop};
+
+/// Runs the verb; returns the exit code.
+pub(crate) async fn run(arguments: cli::Trace) -> Result<u8, Failure> {
+    Session::check_privileges()?;
+    let targets = match arguments.pid {
+        Some(pid) => {
+            let pid = NonZeroU32::new(pid).ok_or(Failure::NoSuchProcess(pid))?;
+            Session::check_process(pid)?;
+            Targets::Process(pid)
+        }
+        None if arguments.command.is_empty() => Targets::Everybody,
+        None => Targets::Children,
+    };
+    let destination = Destination::choose(arguments.recording.output.as_deref());
+    let command_output = match destination {
+        Destination::Stdout => CommandOutput::ToStderr,
+        Destination::File(_) => CommandOutput::Inherited,
+    };
+    let mut signals = Signals::catch()?;
+    let output = Output::open(destination)?;
+    let options = Options { ring_size: arguments.recording.ring_size };
+    let session = Session::start(targets, options, Recorder::new(Some(output))?)?;
+    let (code, recorded) = if targets == Targets::Children {
+        record_command(session, &mut signals, &arguments.command, command_output).await?
+    } else {
+        eprintln!("recording {}; Ctrl-C ends it", describe(targets));
+        (0, record_running(session, &mut signals).await?)
+    };
+    conclude(&recorded);
+    Ok(code)
+}
+
+fn describe(targets: Targets) -> String {
+    match targets {
+        Targets::Process(pid) => format!("process {pid}"),
+        Targets::Everybody | Targets::Children => "every process that uses HIP".to_owned(),
+    }
+}
+
+/// Records until a signal or the end of the process.
+async fn record_running(mut session: Session, signals: &mut Signals) -> Result<Recorded, Failure> {
+    loop {
+        tokio::select! {
+            _ = signals.next() => break,
+            () = session.wait() => session.pump().await?,
+        }
+        if session.target_has_ended() {
+            break;
+        }
+    }
+    session.finish().await
+}
+
+/// Records a command from its first instruction to its end.
+async fn record_command(
+    mut session: Session,
+    signals: &mut Signals,
+    words: &[OsString],
+    output: CommandOutput,
+) -> Result<(u8, Recorded), Failure> {
+    let mut child = command::spawn(words, output)?;
+    let mut interrupts = 0;
+    let status = loop {
+        tokio::select! {
+            status = child.wait() => break Some(status.map_err(Failure::internal("waiting for the command"))?),
+            stop = signals.next() => match stop {
+                // The terminal has sent it to the command too, which decides for itself what to make of it.
+                Stop::Interrupt if interrupts == 0 => {
+                    interrupts += 1;
+                    eprintln!("waiting for the command to end; Ctrl-C again ends the recording without it");
+                }
+                Stop::Interrupt => break None,
+                Stop::Terminate => terminate(&child),
+            },
+            () = session.wait() => session.pump().await?,
+        }
+    };
+    let recorded = session.finish().await?;
+    Ok((status.map_or(0, command::exit_code), recorded))
+}
+
+/// Passes a request to end on to the command.
+fn terminate(child: &Child) {
+    let Some(pid) = child.id().and_then(|pid| rustix::process::Pid::from_raw(pid as i32)) else { return };
+    // It fails only if the command has just ended, which is what was wanted.
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+}
+
+/// The closing words.
+pub(crate) fn conclude(recorded: &Recorded) {
+    let summary = &recorded.summary;
+    if summary.calls() > 0 {
+        eprintln!("\n{summary}");
+    }
+    eprint!("{} HIP calls, {} launches", summary.calls(), summary.launches());
+    if let Some((destination, bytes)) = &recorded.trace {
+        eprint!(", {bytes} bytes in {destination}");
+    }
+    eprintln!();
+    report_losses(recorded);
+}
+
+/// What is missing, if anything.
+pub(crate) fn report_losses(recorded: &Recorded) {
+    for (cause, count) in recorded.losses.iter().filter(|(_, count)| *count > 0) {
+        eprintln!("incomplete: {count} {}", cause.describe());
+    }
+    if recorded.losses.calls() > 0 {
+        eprintln!("hint: a larger `--ring-size` loses less");
+    }
+}

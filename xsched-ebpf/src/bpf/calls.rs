@@ -1,0 +1,196 @@
+//! Recording of HIP calls: the entry probe notes the call, the return probe submits it.
+
+use aya_ebpf::EbpfContext as _;
+use aya_ebpf::bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP};
+use aya_ebpf::helpers::bpf_probe_read_user;
+use aya_ebpf::helpers::generated::{
+    bpf_get_attach_cookie, bpf_get_smp_processor_id, bpf_ktime_get_boot_ns, bpf_probe_read_user_str,
+};
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::{HashMap, RingBuf};
+use aya_ebpf::programs::{ProbeContext, RetProbeContext};
+use xsched_abi::{Call, CallKey, Cookie, Counter, Pending, RecordKind, TEXT_LEN_MAX, WORD_COUNT};
+
+use crate::count::count;
+use crate::scope::Current;
+use crate::unwind::{Frame, STACK_ARGUMENTS};
+
+/// Records on their way to user space. User space sets the size.
+#[map]
+pub(crate) static EVENTS: RingBuf = RingBuf::with_byte_size(1 << 23, 0);
+
+/// Calls in progress.
+#[map]
+static PENDING: HashMap<CallKey, Pending> = HashMap::with_max_entries(16384, 0);
+
+/// User space looks into the ring buffer every few milliseconds; it is woken earlier once this many bytes wait.
+const WAKEUP_BYTES: u64 = 1 << 18;
+
+/// Most names fit here; longer ones take a second, larger reservation.
+const SHORT_TEXT: usize = 256;
+
+/// Words of the arguments in registers.
+const REGISTERS: usize = 6;
+
+/// A record with room for text.
+#[repr(C)]
+struct WithText<const N: usize> {
+    call: Call,
+    text: [u8; N],
+}
+
+#[inline(always)]
+fn cookie(ctx: *mut core::ffi::c_void) -> Cookie {
+    // SAFETY: the context is the one that the kernel passed to the program.
+    Cookie(unsafe { bpf_get_attach_cookie(ctx) })
+}
+
+#[inline(always)]
+pub(crate) fn now_ns() -> u64 {
+    // SAFETY: the helper takes nothing and only reads a clock.
+    unsafe { bpf_ktime_get_boot_ns() }
+}
+
+#[inline(always)]
+pub(crate) fn enter(ctx: &ProbeContext) {
+    let Some(current) = Current::watched() else { return };
+    let begin_ns = now_ns();
+    let cookie = cookie(ctx.as_ptr());
+    // SAFETY: the context's register file is valid while the program runs.
+    let regs = unsafe { &*ctx.regs };
+    let mut words = [0; WORD_COUNT];
+    words[0] = regs.rdi;
+    words[1] = regs.rsi;
+    words[2] = regs.rdx;
+    words[3] = regs.rcx;
+    words[4] = regs.r8;
+    words[5] = regs.r9;
+    let (return_slot, caller) = match Frame::read(ctx) {
+        Ok(frame) => {
+            words[REGISTERS..REGISTERS + STACK_ARGUMENTS].copy_from_slice(&frame.arguments);
+            (frame.return_slot, frame.caller)
+        }
+        Err(return_slot) => {
+            count(Counter::ArgumentsUnreadable);
+            (return_slot, 0)
+        }
+    };
+    if let Some(index) = cookie.pointee()
+        && index < REGISTERS
+    {
+        // SAFETY: the helper checks the user address.
+        match unsafe { bpf_probe_read_user(words[index] as *const [u64; WORD_COUNT - REGISTERS]) } {
+            Ok(fields) => words[REGISTERS..].copy_from_slice(&fields),
+            Err(_) => count(Counter::ArgumentsUnreadable),
+        }
+    }
+    let key =
+        CallKey { return_slot, tgid: current.tgid, tid: current.tid, probe: cookie.probe(), reserved: 0 };
+    if PENDING.insert(key, Pending { begin_ns, caller, words }, 0).is_err() {
+        count(Counter::PendingFull);
+    }
+}
+
+#[inline(always)]
+pub(crate) fn leave(ctx: &RetProbeContext) {
+    let Some(current) = Current::watched() else { return };
+    let cookie = cookie(ctx.as_ptr());
+    // SAFETY: the context's register file is valid while the program runs.
+    let regs = unsafe { &*ctx.regs };
+    // The return popped the slot.
+    let return_slot = regs.rsp.wrapping_sub(8);
+    let key =
+        CallKey { return_slot, tgid: current.tgid, tid: current.tid, probe: cookie.probe(), reserved: 0 };
+    // Calls that were entered before the probes were there have no entry.
+    let Some(pending) = PENDING.get_ptr(key) else { return };
+    // SAFETY: only this thread uses this key, and user space removes only keys of dead processes.
+    let Pending { begin_ns, caller, words } = unsafe { *pending };
+    let _ = PENDING.remove(key);
+    let call = Call {
+        kind: RecordKind::Call as u32,
+        probe: cookie.probe(),
+        tgid: current.tgid,
+        tid: current.tid,
+        begin_ns,
+        end_ns: now_ns(),
+        caller,
+        ret: regs.rax,
+        out: argument(cookie.out(), &words).map_or(0, read_handle),
+        words,
+        // SAFETY: the helper takes nothing.
+        cpu: unsafe { bpf_get_smp_processor_id() },
+        text_len: 0,
+    };
+    // The callee has read the text by now, so its page is present.
+    match argument(cookie.text(), &words) {
+        Some(text) if text != 0 => submit_text(&call, text),
+        _ => submit(&call),
+    }
+}
+
+#[inline(always)]
+fn argument(index: Option<usize>, words: &[u64; WORD_COUNT]) -> Option<u64> {
+    index.filter(|&index| index < REGISTERS).map(|index| words[index])
+}
+
+#[inline(always)]
+fn read_handle(address: u64) -> u64 {
+    // SAFETY: the helper checks the user address.
+    unsafe { bpf_probe_read_user(address as *const u64) }.unwrap_or(0)
+}
+
+#[inline(always)]
+fn wakeup() -> u64 {
+    if EVENTS.query(u64::from(BPF_RB_AVAIL_DATA)) > WAKEUP_BYTES {
+        u64::from(BPF_RB_FORCE_WAKEUP)
+    } else {
+        u64::from(BPF_RB_NO_WAKEUP)
+    }
+}
+
+#[inline(always)]
+fn submit(call: &Call) {
+    match EVENTS.reserve::<Call>(0) {
+        Some(mut entry) => {
+            entry.write(*call);
+            entry.submit(wakeup());
+        }
+        None => count(Counter::RingFull),
+    }
+}
+
+#[inline(always)]
+fn submit_text(call: &Call, text: u64) {
+    if !try_submit_text::<SHORT_TEXT>(call, text, false) {
+        try_submit_text::<TEXT_LEN_MAX>(call, text, true);
+    }
+}
+
+/// Submits `call` with the text at `text`. False if the text is longer than `N` and `last` is not set.
+#[inline(always)]
+fn try_submit_text<const N: usize>(call: &Call, text: u64, last: bool) -> bool {
+    let Some(mut entry) = EVENTS.reserve::<WithText<N>>(0) else {
+        count(Counter::RingFull);
+        return true;
+    };
+    let record: *mut WithText<N> = entry.as_mut_ptr();
+    // SAFETY: the reservation is as large as the record, and nobody else sees it before it is submitted.
+    let copied = unsafe {
+        (*record).call = *call;
+        bpf_probe_read_user_str((&raw mut (*record).text).cast(), N as u32, text as *const _)
+    };
+    // The helper counts the terminator, and returns N for a text that it had to cut.
+    if copied >= N as i64 {
+        if !last {
+            entry.discard(u64::from(BPF_RB_NO_WAKEUP));
+            return false;
+        }
+        count(Counter::TextCut);
+    } else if copied < 0 {
+        count(Counter::TextUnreadable);
+    }
+    // SAFETY: as above.
+    unsafe { (*record).call.text_len = if copied > 0 { copied as u32 - 1 } else { 0 } };
+    entry.submit(wakeup());
+    true
+}

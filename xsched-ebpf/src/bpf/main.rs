@@ -1,0 +1,75 @@
+//! The BPF programs: entry points only. Each takes its context apart and hands over to the module that does the work.
+//!
+//! A program reads arguments, fills one record and submits it; work belongs to user space. Programs at uprobes may be
+//! preempted, so none keeps anything in per-CPU memory, and every counter is bumped atomically.
+
+#![no_std]
+#![no_main]
+#![feature(core_intrinsics)]
+#![expect(
+    internal_features,
+    reason = "core::sync::atomic has no read-modify-write operations for BPF targets"
+)]
+#![expect(missing_docs, reason = "the macros of aya-ebpf make undocumented public items")]
+
+mod calls;
+mod count;
+mod hold;
+mod scope;
+mod self_test;
+mod unwind;
+
+use aya_ebpf::macros::{tracepoint, uprobe, uretprobe};
+use aya_ebpf::programs::{ProbeContext, RetProbeContext, TracePointContext};
+
+/// Entry of every function in the table.
+#[uprobe]
+pub fn hip_enter(ctx: ProbeContext) -> u32 {
+    calls::enter(&ctx);
+    0
+}
+
+/// Return of every function in the table.
+#[uretprobe]
+pub fn hip_return(ctx: RetProbeContext) -> u32 {
+    calls::leave(&ctx);
+    0
+}
+
+/// `syscalls:sys_enter_openat`: notes who opens a HIP runtime.
+#[tracepoint]
+pub fn open_enter(ctx: TracePointContext) -> u32 {
+    hold::note_open(&ctx);
+    0
+}
+
+/// `_dl_debug_state` of a dynamic loader: new objects are mapped and have not run yet.
+#[uprobe]
+pub fn loader_state(_ctx: ProbeContext) -> u32 {
+    hold::hold();
+    0
+}
+
+/// `task:task_newtask`: children of watched processes are watched.
+#[tracepoint]
+pub fn task_new(ctx: TracePointContext) -> u32 {
+    scope::follow(&ctx);
+    0
+}
+
+/// A function of the tracer itself.
+#[uprobe]
+pub fn self_test(_ctx: ProbeContext) -> u32 {
+    self_test::hit();
+    0
+}
+
+#[panic_handler]
+fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
+    // The verifier proves that no panic is reachable; the language wants the function all the same.
+    loop {}
+}
+
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

@@ -1,0 +1,37 @@
+//! Who made the call.
+//!
+//! At a function's entry the return address lies at the stack pointer, whether or not the caller keeps frame
+//! pointers. It names the immediate caller; walking further up needs unwind tables and will start from here.
+
+use aya_ebpf::helpers::bpf_probe_read_user;
+use aya_ebpf::programs::ProbeContext;
+
+/// The top of the stack at a function's entry.
+pub(crate) struct Frame {
+    /// Address of the slot that holds the return address.
+    pub(crate) return_slot: u64,
+    /// The return address.
+    pub(crate) caller: u64,
+    /// The first stack arguments.
+    pub(crate) arguments: [u64; STACK_ARGUMENTS],
+}
+
+/// Stack arguments that are read along with the return address.
+pub(crate) const STACK_ARGUMENTS: usize = 4;
+
+impl Frame {
+    /// Reads the frame of the function that is being entered.
+    ///
+    /// `Err` holds the slot's address: the stack could not be read.
+    #[inline(always)]
+    pub(crate) fn read(ctx: &ProbeContext) -> Result<Self, u64> {
+        // SAFETY: the context's register file is valid while the program runs.
+        let return_slot = unsafe { (*ctx.regs).rsp };
+        // SAFETY: the helper checks the user address.
+        let words = unsafe { bpf_probe_read_user(return_slot as *const [u64; 1 + STACK_ARGUMENTS]) };
+        match words {
+            Ok([caller, a, b, c, d]) => Ok(Self { return_slot, caller, arguments: [a, b, c, d] }),
+            Err(_) => Err(return_slot),
+        }
+    }
+}

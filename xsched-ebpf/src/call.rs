@@ -1,0 +1,87 @@
+//! One HIP call: what the entry probe notes, and the record that the return probe submits.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Argument words that a record carries.
+pub const WORD_COUNT: usize = 11;
+
+/// Longest text that a record carries, in bytes; longer ones are cut and counted.
+///
+/// Mangled names of template-heavy kernels reach several kilobytes.
+pub const TEXT_LEN_MAX: usize = 4096;
+
+/// The argument words of a call under the System V AMD64 ABI.
+///
+/// ```text
+/// word   0    1    2    3    4    5    6 .. 9            10
+///        rdi  rsi  rdx  rcx  r8   r9   stack arguments   0
+///                                      6 .. 10: the first 40 bytes of the struct behind an argument,
+///                                      where the probe's cookie asks for it
+/// ```
+///
+/// A struct of up to 16 bytes that is passed by value (`dim3`) lies in two consecutive words, so its fields are
+/// contiguous here as they are in memory.
+pub type Words = [u64; WORD_COUNT];
+
+/// Which call of which thread. The stack pointer tells nested calls of one thread apart; the probe tells a function
+/// from one that it tail-jumps into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct CallKey {
+    /// Address of the slot that holds the return address.
+    pub return_slot: u64,
+    /// Thread group (what user space calls the pid).
+    pub tgid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// Index into [`PROBES`](crate::PROBES).
+    pub probe: u32,
+    /// Keeps the struct free of padding; zero.
+    pub reserved: u32,
+}
+
+/// A call that has been entered and has not returned.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Pending {
+    /// When it was entered.
+    pub begin_ns: u64,
+    /// Return address, that is an address in the immediate caller.
+    pub caller: u64,
+    /// Its arguments.
+    pub words: Words,
+}
+
+/// A call that has returned; `text_len` bytes of text follow in the ring buffer.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Call {
+    /// [`RecordKind::Call`](crate::RecordKind::Call).
+    pub kind: u32,
+    /// Index into [`PROBES`](crate::PROBES).
+    pub probe: u32,
+    /// Thread group (what user space calls the pid).
+    pub tgid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// When it was entered.
+    pub begin_ns: u64,
+    /// When it returned.
+    pub end_ns: u64,
+    /// Return address, that is an address in the immediate caller.
+    pub caller: u64,
+    /// Return register (`rax`).
+    pub ret: u64,
+    /// The pointer-sized value behind the probe's out argument, or zero.
+    pub out: u64,
+    /// Its arguments.
+    pub words: Words,
+    /// Processor on which it returned.
+    pub cpu: u32,
+    /// Bytes of text behind this struct, without a terminator; zero for calls that carry none.
+    pub text_len: u32,
+}
+
+const _: () = assert!(size_of::<CallKey>() == 24);
+const _: () = assert!(size_of::<Pending>() == 16 + 8 * WORD_COUNT);
+const _: () = assert!(size_of::<Call>() == 64 + 8 * WORD_COUNT);

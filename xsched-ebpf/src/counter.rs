@@ -1,0 +1,69 @@
+//! Everything that can be lost, by cause. One per-CPU counter each, read by user space.
+
+/// A cause of loss or of an incomplete record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Counter {
+    /// Calls not recorded: the ring buffer was full.
+    RingFull = 0,
+    /// Calls not recorded: too many calls were in progress at once.
+    PendingFull = 1,
+    /// Calls whose stack arguments or struct argument could not be read; those arguments read zero.
+    ArgumentsUnreadable = 2,
+    /// Names that could not be read.
+    TextUnreadable = 3,
+    /// Names longer than [`TEXT_LEN_MAX`](crate::TEXT_LEN_MAX), recorded cut.
+    TextCut = 4,
+    /// Processes that went on before probes were in a runtime that they had just loaded: first calls may be missing.
+    HoldExpired = 5,
+    /// Child processes not followed: the list of targets was full.
+    TargetsFull = 6,
+}
+
+impl Counter {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 7] = [
+        Self::RingFull,
+        Self::PendingFull,
+        Self::ArgumentsUnreadable,
+        Self::TextUnreadable,
+        Self::TextCut,
+        Self::HoldExpired,
+        Self::TargetsFull,
+    ];
+
+    /// Name in traces and in machine-readable output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RingFull => "ring_full",
+            Self::PendingFull => "pending_full",
+            Self::ArgumentsUnreadable => "arguments_unreadable",
+            Self::TextUnreadable => "text_unreadable",
+            Self::TextCut => "text_cut",
+            Self::HoldExpired => "hold_expired",
+            Self::TargetsFull => "targets_full",
+        }
+    }
+
+    /// What happened, for a person: reads after a count.
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::RingFull => "calls lost: the ring buffer was full",
+            Self::PendingFull => "calls lost: too many calls were in progress at once",
+            Self::ArgumentsUnreadable => {
+                "calls recorded without their stack arguments: the memory was unreadable"
+            }
+            Self::TextUnreadable => "names lost: the memory was unreadable",
+            Self::TextCut => "names cut at 4096 bytes",
+            Self::HoldExpired => {
+                "processes went on before their runtime was probed: their first calls may be missing"
+            }
+            Self::TargetsFull => "child processes not followed: the list of targets was full",
+        }
+    }
+
+    /// Whether each count stands for one call that is missing from the trace.
+    pub const fn loses_call(self) -> bool {
+        matches!(self, Self::RingFull | Self::PendingFull)
+    }
+}

@@ -1,0 +1,220 @@
+//! The one table of probed functions.
+//!
+//! The programs are the same for every function; a [`Cookie`], attached to each probe, tells them what to read.
+//! User space decodes the argument words by the table. Signatures are checked against `tests/data/hip-api.tsv`.
+
+mod table;
+
+pub use table::PROBES;
+
+/// A probed function.
+#[derive(Clone, Copy, Debug)]
+pub struct Probe {
+    /// HIP's name, and the exported symbol unless [`aliases`](Self::aliases) has more.
+    pub name: &'static str,
+    /// Further symbols under which runtimes export it.
+    pub aliases: &'static [&'static str],
+    /// Group, shown as the slice's category.
+    pub category: Category,
+    /// Arguments worth showing.
+    pub params: &'static [Param],
+    /// Argument that points to a NUL-terminated name.
+    pub text: Option<u8>,
+    /// Argument that points to where a handle is returned.
+    pub out: Option<u8>,
+    /// Argument that points to a struct of which the first 40 bytes are kept in place of stack arguments.
+    pub pointee: Option<u8>,
+    /// What the return register holds.
+    pub ret: Return,
+}
+
+/// A group of functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Category {
+    /// Starts kernels.
+    Launch,
+    /// Copies memory.
+    Copy,
+    /// Fills memory.
+    Set,
+    /// Loads and unloads code.
+    Module,
+    /// Registers an executable's or library's kernels before `main`.
+    Register,
+    /// Makes and destroys streams.
+    Stream,
+    /// Waits on the host.
+    Synchronize,
+}
+
+impl Category {
+    /// Name of the category in traces.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Launch => "hip.launch",
+            Self::Copy => "hip.copy",
+            Self::Set => "hip.set",
+            Self::Module => "hip.module",
+            Self::Register => "hip.register",
+            Self::Stream => "hip.stream",
+            Self::Synchronize => "hip.synchronize",
+        }
+    }
+}
+
+/// Type of a probed function's return value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Return {
+    /// `hipError_t`.
+    Error,
+    /// A pointer.
+    Pointer,
+    /// Nothing.
+    Void,
+}
+
+/// An argument worth showing.
+#[derive(Clone, Copy, Debug)]
+pub struct Param {
+    /// Name of the annotation.
+    pub name: &'static str,
+    /// Type, and so how to show it.
+    pub kind: ParamKind,
+    /// Offset of its first byte within the call's words.
+    pub offset: u8,
+}
+
+/// How the bytes of an argument are to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParamKind {
+    /// A kernel: host handle or `hipFunction_t`.
+    Kernel,
+    /// Three consecutive `u32`: blocks or threads per block.
+    Dim3,
+    /// Three words, a `u32` each.
+    Dims,
+    /// As [`ParamKind::Dims`], but threads in all instead of blocks.
+    Threads,
+    /// `hipStream_t`.
+    Stream,
+    /// A pointer.
+    Pointer,
+    /// `size_t`.
+    Size,
+    /// `unsigned int`.
+    U32,
+    /// `int`.
+    I32,
+    /// `hipMemcpyKind`.
+    CopyKind,
+}
+
+impl ParamKind {
+    /// Bytes that it takes, the gaps between words included.
+    pub const fn size(self) -> usize {
+        match self {
+            Self::Kernel | Self::Stream | Self::Pointer | Self::Size => 8,
+            Self::Dim3 => 12,
+            Self::Dims | Self::Threads => 20,
+            Self::U32 | Self::I32 | Self::CopyKind => 4,
+        }
+    }
+}
+
+/// The 64 bits that come with every hit of a probe.
+///
+/// ```text
+/// bits  0..16  index into PROBES
+///      16..20  text argument + 1, or 0
+///      20..24  out argument + 1, or 0
+///      24..28  pointee argument + 1, or 0
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cookie(pub u64);
+
+impl Cookie {
+    /// Cookie of the function at `index` in [`PROBES`].
+    ///
+    /// # Panics
+    ///
+    /// If `index` is beyond the table.
+    pub const fn of(index: usize) -> Self {
+        let probe = &PROBES[index];
+        Self(
+            index as u64
+                | Self::field(probe.text) << 16
+                | Self::field(probe.out) << 20
+                | Self::field(probe.pointee) << 24,
+        )
+    }
+
+    const fn field(argument: Option<u8>) -> u64 {
+        match argument {
+            Some(index) => index as u64 + 1,
+            None => 0,
+        }
+    }
+
+    const fn argument(self, shift: u32) -> Option<usize> {
+        match (self.0 >> shift) & 0xf {
+            0 => None,
+            n => Some(n as usize - 1),
+        }
+    }
+
+    /// Index into [`PROBES`].
+    pub const fn probe(self) -> u32 {
+        (self.0 & 0xffff) as u32
+    }
+
+    /// Argument that points to a name.
+    pub const fn text(self) -> Option<usize> {
+        self.argument(16)
+    }
+
+    /// Argument that points to where a handle is returned.
+    pub const fn out(self) -> Option<usize> {
+        self.argument(20)
+    }
+
+    /// Argument that points to a struct to keep.
+    pub const fn pointee(self) -> Option<usize> {
+        self.argument(24)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Words;
+
+    #[test]
+    fn cookies_carry_the_table() {
+        for (index, probe) in PROBES.iter().enumerate() {
+            let cookie = Cookie::of(index);
+            assert_eq!(cookie.probe() as usize, index);
+            assert_eq!(cookie.text(), probe.text.map(usize::from), "{}", probe.name);
+            assert_eq!(cookie.out(), probe.out.map(usize::from), "{}", probe.name);
+            assert_eq!(cookie.pointee(), probe.pointee.map(usize::from), "{}", probe.name);
+        }
+    }
+
+    #[test]
+    fn arguments_read_by_the_programs_are_in_registers() {
+        for probe in PROBES {
+            for argument in [probe.text, probe.out, probe.pointee].into_iter().flatten() {
+                assert!(argument < 6, "{}", probe.name);
+            }
+        }
+    }
+
+    #[test]
+    fn params_lie_within_the_words() {
+        for probe in PROBES {
+            for param in probe.params {
+                let end = usize::from(param.offset) + param.kind.size();
+                assert!(end <= size_of::<Words>(), "{} {}", probe.name, param.name);
+            }
+        }
+    }
+}
