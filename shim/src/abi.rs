@@ -1,0 +1,188 @@
+//! HIP's C types as the shim sees them.
+//!
+//! Only what crosses a call by value has a layout here. What a pointer points to stays `c_void` until a hook
+//! has to read it. The types are our own: the shim forwards to runtimes of many releases, and the only thing
+//! that they promise each other is the C ABI. Layouts are from HIP's `hip/hip_runtime_api.h` and
+//! `hip/driver_types.h`; they have not changed between 4.2 and 7.2.
+
+mod passing;
+mod signature;
+
+use std::ffi::{c_int, c_uint, c_void};
+
+#[cfg(test)]
+pub(crate) use passing::Arg;
+pub(crate) use passing::{InRegister, Passed, Ret};
+pub(crate) use signature::{Args, Signature};
+
+/// Declares opaque handles: pointers in the ABI, distinct types here so that they cannot be swapped.
+macro_rules! handles {
+    ($($(#[$doc:meta])* $name:ident;)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+            #[repr(transparent)]
+            pub(crate) struct $name(pub(crate) *mut c_void);
+        )*
+    };
+}
+
+handles! {
+    /// `hipStream_t`. Null and 1 are the legacy null stream, 2 is the per-thread stream.
+    Stream;
+    /// `hipEvent_t`
+    Event;
+    /// `hipGraph_t`
+    Graph;
+    /// `hipGraphExec_t`
+    GraphExec;
+    /// `hipGraphNode_t`
+    GraphNode;
+    /// `hipUserObject_t`
+    UserObject;
+    /// `hipModule_t`
+    Module;
+    /// `hipFunction_t`, a kernel of a loaded module
+    Function;
+    /// `hipLibrary_t`
+    Library;
+    /// `hipKernel_t`, a kernel of a library
+    Kernel;
+    /// `hipLinkState_t`
+    LinkState;
+    /// `hipArray_t`, `hipArray_const_t`
+    Array;
+    /// `hipMipmappedArray_t`, `hipMipmappedArray_const_t`
+    MipmappedArray;
+    /// `hipMemPool_t`
+    MemPool;
+    /// `hipCtx_t`
+    Context;
+    /// `hipDeviceptr_t`
+    DevicePtr;
+    /// `hipMemGenericAllocationHandle_t`
+    Allocation;
+    /// `hipExternalMemory_t`
+    ExternalMemory;
+    /// `hipExternalSemaphore_t`
+    ExternalSemaphore;
+    /// `hipGraphicsResource_t`
+    GraphicsResource;
+    /// `hipTextureObject_t`
+    TextureObject;
+    /// `hipSurfaceObject_t`
+    SurfaceObject;
+    /// `hipHostFn_t`, a host function that the runtime calls
+    HostFn;
+    /// `hipStreamCallback_t`, a host function that the runtime calls
+    StreamCallback;
+}
+
+/// `hipError_t`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct HipError(pub(crate) c_uint);
+
+impl HipError {
+    /// `hipErrorNotSupported`
+    pub(crate) const NOT_SUPPORTED: Self = Self(801);
+}
+
+/// `hipDevice_t`, a device's ordinal in the driver API
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Device(pub(crate) c_int);
+
+/// `hipMemcpyKind`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct MemcpyKind(pub(crate) c_uint);
+
+/// Any other C enumeration: four bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Enum(pub(crate) c_uint);
+
+/// `dim3`: 12 bytes, hence passed in two registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Dim3 {
+    /// extent in x
+    pub(crate) x: u32,
+    /// extent in y
+    pub(crate) y: u32,
+    /// extent in z
+    pub(crate) z: u32,
+}
+
+/// `hipMemLocation`: 8 bytes, hence passed in one register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct MemLocation {
+    /// `hipMemLocationType`
+    pub(crate) kind: Enum,
+    /// which device or NUMA node
+    pub(crate) id: c_int,
+}
+
+/// `hipExtent`: too large for registers, hence passed on the stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Extent {
+    /// bytes or elements
+    pub(crate) width: usize,
+    /// rows
+    pub(crate) height: usize,
+    /// slices
+    pub(crate) depth: usize,
+}
+
+/// `hipPitchedPtr`, passed on the stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct PitchedPtr {
+    /// first byte
+    pub(crate) ptr: *mut c_void,
+    /// bytes from row to row
+    pub(crate) pitch_bytes: usize,
+    /// logical width
+    pub(crate) xsize: usize,
+    /// logical height
+    pub(crate) ysize: usize,
+}
+
+/// `hipIpcMemHandle_t`, passed on the stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct IpcMemHandle(pub(crate) [u8; 64]);
+
+/// `hipIpcEventHandle_t`, passed on the stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct IpcEventHandle(pub(crate) [u8; 64]);
+
+/// `hipChannelFormatDesc`: returned by value, hence through a pointer that the caller passes in front.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct ChannelFormatDesc {
+    /// bits of x
+    pub(crate) x: c_int,
+    /// bits of y
+    pub(crate) y: c_int,
+    /// bits of z
+    pub(crate) z: c_int,
+    /// bits of w
+    pub(crate) w: c_int,
+    /// `hipChannelFormatKind`
+    pub(crate) f: c_uint,
+}
+
+const _: () = {
+    assert!(size_of::<Dim3>() == 12);
+    assert!(size_of::<MemLocation>() == 8);
+    assert!(size_of::<Extent>() == 24);
+    assert!(size_of::<PitchedPtr>() == 32);
+    assert!(size_of::<IpcMemHandle>() == 64);
+    assert!(size_of::<IpcEventHandle>() == 64);
+    assert!(size_of::<ChannelFormatDesc>() == 20);
+};

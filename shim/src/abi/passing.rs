@@ -1,0 +1,214 @@
+//! How the System V x86-64 ABI passes HIP's types, and how a hook reads them back from a stopped call.
+//!
+//! A hook does not receive its arguments by being called with them: the gate saves the argument registers and
+//! the hook's typed view is *read* from there. So forwarding stays a plain jump, with registers and stack as the
+//! caller left them, whatever a signature in the list says.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr;
+
+use crate::abi::{
+    Allocation, Array, ChannelFormatDesc, Context, Device, DevicePtr, Dim3, Enum, Event, Extent,
+    ExternalMemory, ExternalSemaphore, Function, Graph, GraphExec, GraphNode, GraphicsResource, HipError,
+    HostFn, IpcEventHandle, IpcMemHandle, Kernel, Library, LinkState, MemLocation, MemPool, MemcpyKind,
+    MipmappedArray, Module, PitchedPtr, Stream, StreamCallback, SurfaceObject, TextureObject, UserObject,
+};
+use crate::gate::Frame;
+
+/// How a value of one type crosses a call: the four of the ABI's cases that HIP needs. Sizes are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Passed {
+    /// An integer or pointer, or a structure of integers that fits: one general register, or one word of stack
+    /// when none is left.
+    Word(usize),
+    /// A structure of integers of 9 to 16 bytes: two general registers, or the stack when fewer are left.
+    Pair(usize),
+    /// A `float`: one vector register. No HIP function has more floats than there are vector registers.
+    Float(usize),
+    /// A larger structure: on the stack; as a result, through a pointer passed in front.
+    Memory(usize),
+}
+
+/// A type that HIP functions take by value. Every bit pattern must be a value of it.
+pub(crate) trait Arg: Copy {
+    const PASSED: Passed;
+
+    /// This argument if it is a stream.
+    fn as_stream(&self) -> Option<Stream> {
+        None
+    }
+}
+
+macro_rules! args {
+    ($($passed:ident: $($ty:ty)*;)*) => {
+        $($(impl Arg for $ty {
+            const PASSED: Passed = Passed::$passed(size_of::<Self>());
+        })*)*
+    };
+}
+
+args! {
+    Word: u8 u16 u32 u64 usize c_int Device MemcpyKind Enum HipError MemLocation Event Graph GraphExec
+        GraphNode UserObject Module Function Library Kernel LinkState Array MipmappedArray MemPool Context
+        DevicePtr Allocation ExternalMemory ExternalSemaphore GraphicsResource TextureObject SurfaceObject
+        HostFn StreamCallback;
+    Pair: Dim3;
+    Float: f32;
+    Memory: Extent PitchedPtr IpcMemHandle IpcEventHandle;
+}
+
+impl<T> Arg for *mut T {
+    const PASSED: Passed = Passed::Word(size_of::<Self>());
+}
+
+impl<T> Arg for *const T {
+    const PASSED: Passed = Passed::Word(size_of::<Self>());
+}
+
+impl Arg for Stream {
+    const PASSED: Passed = Passed::Word(size_of::<Self>());
+
+    fn as_stream(&self) -> Option<Stream> {
+        Some(*self)
+    }
+}
+
+/// Reads the arguments of one stopped call, in order.
+pub(crate) struct ArgReader<'a> {
+    frame: &'a Frame,
+    general_used: usize,
+    vector_used: usize,
+    stack_words_used: usize,
+}
+
+impl<'a> ArgReader<'a> {
+    /// A reader at the first argument of a call with a result passed as `result`.
+    pub(crate) fn new(frame: &'a Frame, result: Option<Passed>) -> Self {
+        // A result in memory takes the first register for its address.
+        let general_used = usize::from(matches!(result, Some(Passed::Memory(_))));
+        Self { frame, general_used, vector_used: 0, stack_words_used: 0 }
+    }
+
+    /// The next argument.
+    ///
+    /// # Safety
+    /// The call must have another argument, and it must be a `T`.
+    pub(crate) unsafe fn read<T: Arg>(&mut self) -> T {
+        let place: *const u64 = match T::PASSED {
+            Passed::Word(_) => self.general(1).unwrap_or_else(|| self.stack(1)),
+            // The two halves stay together: a single register that is left goes to a later argument.
+            Passed::Pair(_) => self.general(2).unwrap_or_else(|| self.stack(2)),
+            Passed::Float(_) => self.vector(),
+            // In whole words, because none of them is aligned to more than one.
+            Passed::Memory(size) => self.stack(size.div_ceil(size_of::<u64>())),
+        };
+        // SAFETY: by the caller's promise a `T` was passed, and this is where the ABI says that it lies; any
+        // value's first bytes are the low bytes of its place, this machine being little-endian.
+        unsafe { place.cast::<T>().read() }
+    }
+
+    /// The next `words` general registers, if as many are left.
+    fn general(&mut self, words: usize) -> Option<*const u64> {
+        let registers = self.frame.general.get(self.general_used..self.general_used + words)?;
+        self.general_used += words;
+        Some(registers.as_ptr())
+    }
+
+    /// The next vector register.
+    fn vector(&mut self) -> *const u64 {
+        let register = self.frame.vector[self.vector_used].as_ptr();
+        self.vector_used += 1;
+        register
+    }
+
+    /// The next `words` of stack.
+    fn stack(&mut self, words: usize) -> *const u64 {
+        let start = self.frame.stack_arguments().wrapping_add(self.stack_words_used);
+        self.stack_words_used += words;
+        start
+    }
+}
+
+/// A type that HIP functions return.
+pub(crate) trait Ret: Copy {
+    /// None for `void`.
+    const PASSED: Option<Passed>;
+
+    /// What a caller finds in `rax` after calling a function that its runtime does not have. A result passed in memory
+    /// is written there.
+    ///
+    /// # Safety
+    /// `frame` must be of a call to a function that returns this type.
+    unsafe fn missing(frame: &Frame) -> u64;
+}
+
+/// A result that fits a register. Functions with another one cannot be hooked, only counted.
+pub(crate) trait InRegister: Ret {
+    /// What the caller finds in `rax`.
+    fn into_word(self) -> u64;
+}
+
+impl Ret for HipError {
+    const PASSED: Option<Passed> = Some(Passed::Word(size_of::<Self>()));
+
+    unsafe fn missing(_: &Frame) -> u64 {
+        Self::NOT_SUPPORTED.into_word()
+    }
+}
+
+impl InRegister for HipError {
+    fn into_word(self) -> u64 {
+        self.0.into()
+    }
+}
+
+impl Ret for () {
+    const PASSED: Option<Passed> = None;
+
+    unsafe fn missing(_: &Frame) -> u64 {
+        0
+    }
+}
+
+impl InRegister for () {
+    fn into_word(self) -> u64 {
+        0
+    }
+}
+
+impl Ret for c_int {
+    const PASSED: Option<Passed> = Some(Passed::Word(size_of::<Self>()));
+
+    /// -1 is no device; `hipGetStreamDeviceId` is the only function of this kind.
+    unsafe fn missing(_: &Frame) -> u64 {
+        (-1_i32).cast_unsigned().into()
+    }
+}
+
+impl Ret for *const c_char {
+    const PASSED: Option<Passed> = Some(Passed::Word(size_of::<Self>()));
+
+    /// Names are printed without being looked at: a text, not null.
+    unsafe fn missing(_: &Frame) -> u64 {
+        c"not supported by this HIP runtime".as_ptr() as u64
+    }
+}
+
+impl Ret for *mut *mut c_void {
+    const PASSED: Option<Passed> = Some(Passed::Word(size_of::<Self>()));
+
+    unsafe fn missing(_: &Frame) -> u64 {
+        ptr::null::<c_void>() as u64
+    }
+}
+
+impl Ret for ChannelFormatDesc {
+    const PASSED: Option<Passed> = Some(Passed::Memory(size_of::<Self>()));
+
+    unsafe fn missing(frame: &Frame) -> u64 {
+        let [place, ..] = frame.general;
+        // SAFETY: the first register points to the room that the caller made for a result in memory.
+        unsafe { (place as *mut Self).write(Self::default()) };
+        place
+    }
+}

@@ -1,0 +1,67 @@
+//! Whole signatures: the type of a function gives the types of its arguments, as a tuple, and of its result.
+#![expect(non_snake_case, reason = "the macro has one name for an argument's type and its value")]
+
+use crate::abi::passing::{Arg, ArgReader};
+use crate::abi::{Passed, Ret, Stream};
+use crate::gate::Frame;
+
+/// A function's type, `unsafe extern "C" fn(..) -> ..`.
+pub(crate) trait Signature {
+    type Args: Args;
+    type Ret: Ret;
+}
+
+/// The arguments of one function, as a tuple.
+pub(crate) trait Args: Sized {
+    /// Reads the arguments of a stopped call.
+    ///
+    /// # Safety
+    /// `frame` must be of a call to a function with these arguments and a result passed as `result`.
+    unsafe fn read(frame: &Frame, result: Option<Passed>) -> Self;
+
+    /// The first stream among the arguments.
+    fn stream(&self) -> Option<Stream>;
+}
+
+impl Args for () {
+    unsafe fn read(_: &Frame, _: Option<Passed>) -> Self {}
+
+    fn stream(&self) -> Option<Stream> {
+        None
+    }
+}
+
+impl<R: Ret> Signature for unsafe extern "C" fn() -> R {
+    type Args = ();
+    type Ret = R;
+}
+
+macro_rules! signatures {
+    ($(($($arg:ident)+))*) => {
+        $(
+            impl<$($arg: Arg),+> Args for ($($arg,)+) {
+                unsafe fn read(frame: &Frame, result: Option<Passed>) -> Self {
+                    let mut reader = ArgReader::new(frame, result);
+                    // SAFETY: the caller promises these arguments; a tuple expression reads them in order.
+                    unsafe { ($(reader.read::<$arg>(),)+) }
+                }
+
+                fn stream(&self) -> Option<Stream> {
+                    let ($($arg,)+) = self;
+                    None$(.or_else(|| $arg.as_stream()))+
+                }
+            }
+
+            impl<$($arg: Arg,)+ R: Ret> Signature for unsafe extern "C" fn($($arg),+) -> R {
+                type Args = ($($arg,)+);
+                type Ret = R;
+            }
+        )*
+    };
+}
+
+signatures! {
+    (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) (A B C D E F G) (A B C D E F G H)
+    (A B C D E F G H I) (A B C D E F G H I J) (A B C D E F G H I J K) (A B C D E F G H I J K L)
+    (A B C D E F G H I J K L M) (A B C D E F G H I J K L M N)
+}

@@ -1,0 +1,95 @@
+//! What the list says about one function.
+
+use std::ffi::CStr;
+
+use crate::abi::{Ret, Signature};
+use crate::gate::Frame;
+use crate::hooks::Outcome;
+
+/// One function of the list.
+pub(crate) struct ApiFunction {
+    /// The exported symbol.
+    pub(crate) name: &'static CStr,
+    pub(crate) family: Family,
+    pub(crate) class: Class,
+    /// Whether a null stream is the per-thread one: the functions that
+    /// `-DHIP_API_PER_THREAD_DEFAULT_STREAM` renames calls to.
+    pub(crate) null_stream_is_per_thread: bool,
+    pub(crate) hook: Option<Hook>,
+    missing: unsafe fn(&Frame) -> u64,
+}
+
+/// Decides one call of the given function. The frame must be of a call to that function.
+pub(crate) type Hook = unsafe fn(&'static ApiFunction, &Frame) -> Outcome<u64>;
+
+/// The file under `hooks/` that a function belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(non_camel_case_types, reason = "the list names the module")]
+pub(crate) enum Family {
+    registration,
+    launch,
+    copy,
+    set,
+    stream,
+    event,
+    synchronise,
+    host,
+    graph,
+    module,
+    memory,
+    texture,
+    external,
+    device,
+    occupancy,
+    error,
+    profiling,
+}
+
+/// How a call relates to the order of the streams.
+///
+/// The class is the most that may ever be done with a function; a hook may do less. A function that is ordered
+/// by a stream in a way that nobody has studied drains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(non_camel_case_types, reason = "the list names the hook")]
+pub(crate) enum Class {
+    /// Puts work on a stream and returns nothing that depends on it: may be buffered and forwarded later.
+    deferrable,
+    /// Waits for work, observes it, takes away what it uses, or changes how it would run: what is buffered must
+    /// be forwarded first.
+    drains,
+    /// Begins, ends or observes stream capture: nothing is deferred or injected meanwhile.
+    captures,
+    /// Has nothing to do with the order of streams: forwarded without a look.
+    passes,
+}
+
+impl ApiFunction {
+    /// `name` ends in a zero byte, the only one.
+    pub(crate) const fn new<S: Signature>(
+        name: &'static str,
+        family: Family,
+        class: Class,
+        hook: Option<Hook>,
+    ) -> Self {
+        let Ok(name) = CStr::from_bytes_with_nul(name.as_bytes()) else {
+            panic!("a function's name must end in its only zero byte")
+        };
+        Self {
+            name,
+            family,
+            class,
+            null_stream_is_per_thread: matches!(name.to_bytes(), [.., b'_', b's', b'p', b't']),
+            hook,
+            missing: S::Ret::missing,
+        }
+    }
+
+    /// What the caller gets if its runtime lacks the function.
+    ///
+    /// # Safety
+    /// `frame` must be of a call to this function.
+    pub(crate) unsafe fn missing(&self, frame: &Frame) -> u64 {
+        // SAFETY: the caller's promise, and `new` took both from one signature.
+        unsafe { (self.missing)(frame) }
+    }
+}

@@ -1,0 +1,138 @@
+//! What the shim counts. Counters only grow, and begin again at zero in a forked child.
+//!
+//! All accesses are relaxed: a counter orders nothing, and whoever reads several gets a snapshot that is as
+//! consistent as a running process allows.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::api::COUNT;
+use crate::hooks::Reason;
+
+/// Calls of every function, in the order of the list. The exports count in assembly.
+pub(crate) static CALLS: [AtomicU64; COUNT] = [const { AtomicU64::new(0) }; COUNT];
+
+static PASSED: [AtomicU64; Reason::ALL.len()] = [const { AtomicU64::new(0) }; Reason::ALL.len()];
+static TROUBLE: [AtomicU64; Trouble::ALL.len()] = [const { AtomicU64::new(0) }; Trouble::ALL.len()];
+static WORK: [[AtomicU64; StreamKind::ALL.len()]; Work::ALL.len()] =
+    [const { [const { AtomicU64::new(0) }; StreamKind::ALL.len()] }; Work::ALL.len()];
+
+/// Declares an enum together with the list and the names of its variants.
+macro_rules! counted {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum $name {
+            $($(#[$variant_doc])* $variant,)*
+        }
+
+        impl $name {
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// As the summary calls it.
+            pub(crate) fn text(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)*
+                }
+            }
+        }
+    };
+}
+pub(crate) use counted;
+
+counted! {
+    /// Things that should not happen. They cost a call its shortcut or its hook, never its result, except for
+    /// the first.
+    Trouble {
+        /// The runtime that the caller reaches lacks the function: the call returned `hipErrorNotSupported`.
+        Missing = "missing in the runtime",
+        /// Several runtime copies are mapped and nothing says which one the caller reaches: the first was taken.
+        Ambiguous = "ambiguous runtime copies",
+        /// The call site was not remembered and is looked up at each call.
+        SiteNotKept = "call sites not kept",
+        /// The shim panicked.
+        Panic = "panics",
+    }
+}
+
+counted! {
+    /// What a call puts on a stream.
+    Work {
+        /// a kernel
+        Kernel = "kernels",
+        /// a copy
+        Copy = "copies",
+        /// a fill
+        Fill = "fills",
+        /// a graph
+        Graph = "graphs",
+        /// a host function
+        HostFunction = "host functions",
+        /// an event's record
+        Event = "event records",
+        /// a wait for an event, a value or a semaphore, or a signal to one
+        Signal = "waits and signals",
+        /// a change of memory: freed, moved, mapped
+        Memory = "memory operations",
+    }
+}
+
+counted! {
+    /// Which kind of stream work was put on.
+    StreamKind {
+        /// The null stream that every thread of the process shares.
+        Legacy = "legacy null stream",
+        /// The null stream that each thread has for itself.
+        PerThread = "per-thread stream",
+        /// A stream that the application created.
+        Created = "created streams",
+    }
+}
+
+/// Notes that a call was passed on.
+pub(crate) fn passed(reason: Reason) {
+    bump(&PASSED[reason as usize]);
+}
+
+/// Notes something that should not happen.
+pub(crate) fn trouble(trouble: Trouble) {
+    bump(&TROUBLE[trouble as usize]);
+}
+
+/// Notes that an application put work on a stream.
+pub(crate) fn submitted(work: Work, stream: StreamKind) {
+    bump(&WORK[work as usize][stream as usize]);
+}
+
+/// Calls so far of the function with this number.
+pub(crate) fn calls(id: usize) -> u64 {
+    read(&CALLS[id])
+}
+
+/// Calls passed on so far for this reason.
+pub(crate) fn passed_so_far(reason: Reason) -> u64 {
+    read(&PASSED[reason as usize])
+}
+
+/// Times that this happened so far.
+pub(crate) fn trouble_so_far(trouble: Trouble) -> u64 {
+    read(&TROUBLE[trouble as usize])
+}
+
+/// Work of this kind submitted so far.
+pub(crate) fn submitted_so_far(work: Work, stream: StreamKind) -> u64 {
+    read(&WORK[work as usize][stream as usize])
+}
+
+/// Sets every counter to zero. For a forked child, which runs one thread and counts for itself.
+pub(crate) fn reset() {
+    let all = CALLS.iter().chain(&PASSED).chain(&TROUBLE).chain(WORK.as_flattened());
+    all.for_each(|counter| counter.store(0, Ordering::Relaxed));
+}
+
+fn bump(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}

@@ -1,0 +1,62 @@
+//! Every `XSCHED_*` variable that the shim reads.
+//!
+//! | variable | effect |
+//! | --- | --- |
+//! | `XSCHED_DISABLE` | anything but empty or `0`: calls are counted and forwarded, no hook runs |
+//! | `XSCHED_LOG` | a file's path, or `stderr`: where a summary is appended when the process exits; otherwise the shim is silent |
+//! | `XSCHED_TEST_PANIC` | a function's name: its hook panics (builds with debug assertions only) |
+//!
+//! In a set-user-id program the environment belongs to somebody else: there, no variable is read.
+
+use std::ffi::{CStr, OsString};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+const UNKNOWN: u8 = 0;
+const NO: u8 = 1;
+const YES: u8 = 2;
+
+/// Whether hooks are switched off. Read once, so that switching does not come between two calls that belong together.
+pub(crate) fn disabled() -> bool {
+    // Not a `OnceLock`: in a forked child it could wait for a thread that is not there any more.
+    static DISABLED: AtomicU8 = AtomicU8::new(UNKNOWN);
+    match DISABLED.load(Ordering::Relaxed) {
+        UNKNOWN => {
+            let disabled = read("XSCHED_DISABLE").is_some_and(|value| !value.is_empty() && value != "0");
+            DISABLED.store(if disabled { YES } else { NO }, Ordering::Relaxed);
+            disabled
+        }
+        known => known == YES,
+    }
+}
+
+/// Where the shim writes what it has to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LogTarget {
+    /// The process's standard error.
+    Stderr,
+    /// A file, created if need be and appended to.
+    File(OsString),
+}
+
+/// Where to write; None keeps the shim silent.
+pub(crate) fn log_target() -> Option<LogTarget> {
+    let value = read("XSCHED_LOG").filter(|value| !value.is_empty())?;
+    Some(if value == "stderr" { LogTarget::Stderr } else { LogTarget::File(value) })
+}
+
+/// Panics if `XSCHED_TEST_PANIC` names this function.
+#[cfg(debug_assertions)]
+pub(crate) fn panic_if_asked(function: &CStr) {
+    let asked = read("XSCHED_TEST_PANIC").is_some_and(|name| name.as_encoded_bytes() == function.to_bytes());
+    assert!(!asked, "asked to panic in {}", function.to_string_lossy());
+}
+
+/// A build for users has no way to ask for a panic.
+#[cfg(not(debug_assertions))]
+pub(crate) fn panic_if_asked(_: &CStr) {}
+
+fn read(variable: &str) -> Option<OsString> {
+    // SAFETY: the call reads one word of the auxiliary vector.
+    let privileged = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    if privileged { None } else { std::env::var_os(variable) }
+}

@@ -1,0 +1,109 @@
+//! The exported symbols: one for every function of the list, and the shim's own.
+//!
+//! An export is a few instructions without a stack frame. Those that only count look their call site up right
+//! here and jump; the rest, and every first call of a site, go through the gate. Symbols carry no version: a
+//! definition without one satisfies references to every version.
+//!
+//! All functions are exported, also those that the process's runtime is too old for, because what the runtime
+//! has is not known when programs are linked. Such a function returns `hipErrorNotSupported`.
+//!
+//! Under test the symbols stay unexported, or the test program would interpose itself.
+#![cfg_attr(
+    test,
+    expect(non_snake_case, dead_code, reason = "unexported, they are ordinary unused functions")
+)]
+
+use std::arch::naked_asm;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+use crate::abi::{
+    Allocation, Array, ChannelFormatDesc, Context, Device, DevicePtr, Dim3, Enum, Event, Extent,
+    ExternalMemory, ExternalSemaphore, Function, Graph, GraphExec, GraphNode, GraphicsResource, HipError,
+    HostFn, IpcEventHandle, IpcMemHandle, Kernel, Library, LinkState, MemLocation, MemPool, MemcpyKind,
+    MipmappedArray, Module, PitchedPtr, Stream, StreamCallback, SurfaceObject, TextureObject, UserObject,
+};
+use crate::api::{self, Id, for_each_function};
+use crate::counters::{self, CALLS};
+use crate::gate::gate;
+use crate::sites::{HASH_MULTIPLIER, Key, SITE_SHIFT, SITES, Site, TABLE_BITS};
+
+/// The code of one export. Counting is the first instruction; uses no register but `r10` and `r11`.
+macro_rules! export_code {
+    // No hook: jump straight to the real function if the first place of the call site's hash knows it.
+    (passes $name:ident) => {
+        naked_asm!(
+            ".cfi_startproc",
+            "lock inc qword ptr [rip + {calls} + {id} * 8]",
+            "mov r11, [rsp]",
+            "shl r11, {address_shift}",
+            "or r11, {id}",
+            "movabs r10, {multiplier}",
+            "imul r10, r11",
+            "shr r10, {hash_shift}",
+            "shl r10, {site_shift}",
+            "add r10, [rip + {sites}]",
+            "cmp [r10 + {key}], r11",
+            "jne 2f",
+            "jmp [r10 + {address}]",
+            "2:",
+            "mov r11d, {id}",
+            "jmp {gate}",
+            ".cfi_endproc",
+            calls = sym CALLS,
+            id = const Id::$name as usize,
+            address_shift = const Key::ADDRESS_SHIFT,
+            multiplier = const HASH_MULTIPLIER,
+            hash_shift = const 64 - TABLE_BITS,
+            site_shift = const SITE_SHIFT,
+            sites = sym SITES,
+            key = const std::mem::offset_of!(Site, key),
+            address = const std::mem::offset_of!(Site, address),
+            gate = sym gate,
+        )
+    };
+    // A hook decides every call.
+    ($class:ident $name:ident) => {
+        naked_asm!(
+            ".cfi_startproc",
+            "lock inc qword ptr [rip + {calls} + {id} * 8]",
+            "mov r11d, {id}",
+            "jmp {gate}",
+            ".cfi_endproc",
+            calls = sym CALLS,
+            id = const Id::$name as usize,
+            gate = sym gate,
+        )
+    };
+}
+
+macro_rules! define_exports {
+    ($($family:ident {
+        $($class:ident $table:ident $($index:literal)? fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty;)*
+    })*) => {
+        $($(
+            #[unsafe(naked)]
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            unsafe extern "C" fn $name($($arg: $ty),*) -> $ret {
+                export_code!($class $name)
+            }
+        )*)*
+    };
+}
+for_each_function!(define_exports);
+
+/// How often the HIP function `name` was called in this process, by whomever; `UINT64_MAX` for a name that the
+/// shim does not export.
+///
+/// C: `uint64_t xsched_shim_call_count(const char *name)`.
+///
+/// # Safety
+/// `name` must be null or a C string.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C" fn xsched_shim_call_count(name: *const c_char) -> u64 {
+    if name.is_null() {
+        return u64::MAX;
+    }
+    // SAFETY: the caller promises a C string.
+    let name = unsafe { CStr::from_ptr(name) };
+    api::find(name).map_or(u64::MAX, counters::calls)
+}

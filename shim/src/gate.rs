@@ -1,0 +1,208 @@
+//! The way from an exported symbol into Rust and out again to the real function.
+//!
+//! An export does not call the real function, it *jumps* there. Whatever Rust has to do before happens
+//! between saving the argument registers and restoring them, so that the real function finds registers, stack
+//! arguments and return address exactly as its caller left them, and nothing of the shim remains on the stack.
+//!
+//! ```text
+//!   application --call--> export --jump--> real function --ret--> application
+//!                            \              ^
+//!                             gate: save, enter(), restore
+//! ```
+
+use std::arch::naked_asm;
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+use crate::api::{ApiFunction, Hook, TABLE};
+use crate::counters::{self, Trouble};
+use crate::hooks::{Outcome, Reason};
+use crate::sites::{Key, Original, sites};
+use crate::{env, process, runtime};
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+compile_error!("the shim knows the calling convention of x86-64 Linux only, like the HIP runtime itself");
+
+/// What the gate saves of a call, as it lies on the stack; the caller's stack arguments follow.
+#[repr(C, align(16))]
+pub(crate) struct Frame {
+    /// xmm0 to xmm7
+    pub(crate) vector: [[u64; 2]; 8],
+    /// rdi, rsi, rdx, rcx, r8, r9
+    pub(crate) general: [u64; 6],
+    /// which function, see [`crate::api::Id`]
+    pub(crate) id: u64,
+    /// where in the caller the call returns to
+    pub(crate) return_address: u64,
+}
+
+/// Bytes of a frame that the gate makes room for; the rest are pushes.
+const VECTOR_BYTES: usize = 128;
+
+const _: () = {
+    // The gate's code below pushes exactly this.
+    assert!(std::mem::offset_of!(Frame, general) == VECTOR_BYTES);
+    assert!(std::mem::offset_of!(Frame, id) == VECTOR_BYTES + 48);
+    assert!(size_of::<Frame>() == VECTOR_BYTES + 64);
+};
+
+impl Frame {
+    /// The first word of arguments on the caller's stack.
+    pub(crate) fn stack_arguments(&self) -> *const u64 {
+        ptr::from_ref(self).wrapping_add(1).cast()
+    }
+}
+
+/// How a call goes on after the gate, in `rax` and `rdx`.
+#[repr(C)]
+pub(crate) struct Next {
+    /// where to jump; null returns to the caller
+    jump: *mut c_void,
+    /// what `rax` holds then
+    result: u64,
+}
+
+/// Every export that does not know where to jump comes here, with its number in `r11`.
+///
+/// All that the C ABI may pass arguments in is saved. `rax`, `r10` and `r11` are free to use: HIP has no variadic
+/// function, and dynamic linkers use the other two between a call and its function as well.
+///
+/// Keeps unwind tables, for whoever walks the stack while a hook runs.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn gate() {
+    naked_asm!(
+        ".cfi_startproc",
+        // On entry rsp is 8 below a multiple of 16; 7 pushes and 128 bytes more make it a multiple.
+        "push r11",
+        ".cfi_adjust_cfa_offset 8",
+        "push r9",
+        ".cfi_adjust_cfa_offset 8",
+        "push r8",
+        ".cfi_adjust_cfa_offset 8",
+        "push rcx",
+        ".cfi_adjust_cfa_offset 8",
+        "push rdx",
+        ".cfi_adjust_cfa_offset 8",
+        "push rsi",
+        ".cfi_adjust_cfa_offset 8",
+        "push rdi",
+        ".cfi_adjust_cfa_offset 8",
+        "sub rsp, {vector_bytes}",
+        ".cfi_adjust_cfa_offset {vector_bytes}",
+        "movaps [rsp], xmm0",
+        "movaps [rsp + 16], xmm1",
+        "movaps [rsp + 32], xmm2",
+        "movaps [rsp + 48], xmm3",
+        "movaps [rsp + 64], xmm4",
+        "movaps [rsp + 80], xmm5",
+        "movaps [rsp + 96], xmm6",
+        "movaps [rsp + 112], xmm7",
+        "mov rdi, rsp",
+        "call {enter}",
+        "mov r11, rax",
+        "mov rax, rdx",
+        "movaps xmm0, [rsp]",
+        "movaps xmm1, [rsp + 16]",
+        "movaps xmm2, [rsp + 32]",
+        "movaps xmm3, [rsp + 48]",
+        "movaps xmm4, [rsp + 64]",
+        "movaps xmm5, [rsp + 80]",
+        "movaps xmm6, [rsp + 96]",
+        "movaps xmm7, [rsp + 112]",
+        "add rsp, {vector_bytes}",
+        ".cfi_adjust_cfa_offset -{vector_bytes}",
+        "pop rdi",
+        ".cfi_adjust_cfa_offset -8",
+        "pop rsi",
+        ".cfi_adjust_cfa_offset -8",
+        "pop rdx",
+        ".cfi_adjust_cfa_offset -8",
+        "pop rcx",
+        ".cfi_adjust_cfa_offset -8",
+        "pop r8",
+        ".cfi_adjust_cfa_offset -8",
+        "pop r9",
+        ".cfi_adjust_cfa_offset -8",
+        "add rsp, 8",
+        ".cfi_adjust_cfa_offset -8",
+        "test r11, r11",
+        "jz 2f",
+        "jmp r11",
+        "2:",
+        "ret",
+        ".cfi_endproc",
+        vector_bytes = const VECTOR_BYTES,
+        enter = sym enter,
+    )
+}
+
+/// Decides a call: where it goes, after its function's hook had a look.
+extern "C" fn enter(frame: &Frame) -> Next {
+    let function = &TABLE[frame.id as usize];
+    let key = Key::new(frame.return_address, frame.id);
+    let Some(original) = sites().find(key).or_else(|| first_call(function, key, frame.return_address)) else {
+        // SAFETY: the export that made this frame put its own number there.
+        return Next::after(unsafe { missing(function, frame) }, ptr::null_mut());
+    };
+    match function.hook {
+        // SAFETY: as above.
+        Some(hook) => Next::after(unsafe { decide(hook, function, frame, original) }, original.address),
+        None => Next { jump: original.address, result: 0 },
+    }
+}
+
+impl Next {
+    fn after(outcome: Outcome<u64>, original: *mut c_void) -> Self {
+        match outcome {
+            Outcome::Done(result) => Self { jump: ptr::null_mut(), result },
+            Outcome::Pass(reason) => {
+                counters::passed(reason);
+                Self { jump: original, result: 0 }
+            }
+        }
+    }
+}
+
+/// Runs the hook, unless something speaks against it.
+///
+/// # Safety
+/// `frame` must be of a call to `function`, and `hook` be its hook.
+unsafe fn decide(
+    hook: Hook,
+    function: &'static ApiFunction,
+    frame: &Frame,
+    original: Original,
+) -> Outcome<u64> {
+    if env::disabled() {
+        Outcome::Pass(Reason::Disabled)
+    } else if original.caller_is_runtime {
+        Outcome::Pass(Reason::RuntimeInternal)
+    } else {
+        // SAFETY: the caller's promise.
+        unsafe { hook(function, frame) }
+    }
+}
+
+/// A call that no runtime in the process can serve.
+///
+/// # Safety
+/// `frame` must be of a call to `function`.
+#[cold]
+unsafe fn missing(function: &ApiFunction, frame: &Frame) -> Outcome<u64> {
+    counters::trouble(Trouble::Missing);
+    // SAFETY: the caller's promise.
+    Outcome::Done(unsafe { function.missing(frame) })
+}
+
+/// Finds the real function for a call site that has not called it before.
+#[cold]
+#[inline(never)]
+fn first_call(function: &ApiFunction, key: Key, return_address: u64) -> Option<Original> {
+    process::prepare();
+    catch_unwind(AssertUnwindSafe(|| runtime::resolve(function.name, key, return_address as usize)))
+        .unwrap_or_else(|_| {
+            counters::trouble(Trouble::Panic);
+            None
+        })
+}

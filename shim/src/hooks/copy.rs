@@ -1,0 +1,19 @@
+//! Copies.
+//!
+//! The synchronous ones return when the data has arrived, except from device to device. Asynchronous ones may still
+//! read pageable host memory after they returned, or wait for it: a copy can be held back only if its host memory
+//! is known to be pinned.
+
+use crate::abi::Signature;
+use crate::counters::Work;
+use crate::hooks::{Call, Outcome};
+
+/// A copy on the stream that the call names.
+pub(crate) fn deferrable<S: Signature>(call: &Call<S>) -> Outcome<S::Ret> {
+    super::submitted(Work::Copy, call)
+}
+
+/// A copy that the host waits for, or that returns more than an error: earlier work comes first.
+pub(crate) fn drains<S: Signature>(call: &Call<S>) -> Outcome<S::Ret> {
+    super::ordered(call)
+}

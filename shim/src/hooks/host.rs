@@ -1,0 +1,10 @@
+//! Host functions that the runtime calls in stream order, on a thread of its own.
+
+use crate::abi::Signature;
+use crate::counters::Work;
+use crate::hooks::{Call, Outcome};
+
+/// A host function on the stream that the call names.
+pub(crate) fn deferrable<S: Signature>(call: &Call<S>) -> Outcome<S::Ret> {
+    super::submitted(Work::HostFunction, call)
+}

@@ -1,0 +1,9 @@
+//! The host waiting for the device: what it waits for must have been forwarded.
+
+use crate::abi::Signature;
+use crate::hooks::{Call, Outcome};
+
+/// A wait for a stream, an event or the whole device.
+pub(crate) fn drains<S: Signature>(call: &Call<S>) -> Outcome<S::Ret> {
+    super::ordered(call)
+}

@@ -1,0 +1,9 @@
+//! Textures and surfaces: a kernel reads their state when it starts.
+
+use crate::abi::Signature;
+use crate::hooks::{Call, Outcome};
+
+/// A binding, an attribute or the end of a texture: earlier launches come first.
+pub(crate) fn drains<S: Signature>(call: &Call<S>) -> Outcome<S::Ret> {
+    super::ordered(call)
+}

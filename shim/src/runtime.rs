@@ -1,0 +1,113 @@
+//! Which real function a call would have reached if the shim were not there.
+//!
+//! The dynamic linker looks in the global scope first and then in the caller's own; so does this module, with
+//! what the loader has mapped:
+//!
+//! 1. the objects after the shim in the global scope (another interposer may be there, and is then served as well);
+//! 2. the caller's object and what it depends on, in its order, which skips preloaded libraries;
+//! 3. the mapped runtime copies. With one, that is the answer for whoever has neither: objects that link
+//!    no runtime, generated code. With several, the first is taken, and the ambiguity is counted.
+//!
+//! `RTLD_NEXT` alone would not do: it is the first step only, and finds nothing of a runtime that was loaded with
+//! `RTLD_LOCAL`. No step ever opens a file: a copy that was not mapped has none of the program's kernels.
+//!
+//! A copy that was called stays mapped: the addresses kept for its call sites must not dangle, and a program that
+//! closes its last handle keeps callers mapped by other means anyway. Looking up may overwrite the thread's
+//! `dlerror` message, as any call of the loader does.
+
+mod objects;
+
+use std::ffi::{CStr, c_void};
+use std::ptr::NonNull;
+
+use crate::counters::{self, Trouble};
+use crate::runtime::objects::{Handle, MappedObject};
+use crate::sites::{Key, Original, sites};
+
+/// How the file names of all runtimes begin: plain, versioned, or with a hash from a wheel.
+const RUNTIME_FILE_PREFIX: &[u8] = b"libamdhip64";
+
+/// Finds the real function called `name` for the call that returns to `return_address`, and remembers it.
+pub(crate) fn resolve(name: &CStr, key: Key, return_address: usize) -> Option<Original> {
+    let _errno = Errno::save();
+    let objects = objects::mapped();
+    let caller = containing(&objects, return_address);
+    let found = Found::in_global_scope(name, &objects)
+        .or_else(|| Found::in_scope_of(caller?, name, &objects))
+        .or_else(|| Found::in_any_runtime(name, &objects))?;
+
+    let original = Original {
+        address: found.address.as_ptr(),
+        caller_is_runtime: caller.is_some_and(MappedObject::is_runtime),
+    };
+    // Without a caller's object the return address says nothing about who calls: it may be the trampoline that a
+    // return probe puts there, the same for all callers.
+    let kept = caller.is_some() && found.pin(&objects) && sites().insert(key, original);
+    if !kept {
+        counters::trouble(Trouble::SiteNotKept);
+    }
+    Some(original)
+}
+
+/// A definition that is not the shim's own.
+struct Found {
+    address: NonNull<c_void>,
+}
+
+impl Found {
+    fn in_global_scope(name: &CStr, objects: &[MappedObject]) -> Option<Self> {
+        Self::unless_ours(objects::next_definition(name)?, objects)
+    }
+
+    fn in_scope_of(object: &MappedObject, name: &CStr, objects: &[MappedObject]) -> Option<Self> {
+        Self::unless_ours(Handle::of_mapped(object)?.definition(name)?, objects)
+    }
+
+    fn in_any_runtime(name: &CStr, objects: &[MappedObject]) -> Option<Self> {
+        let mut runtimes = objects.iter().filter(|object| object.is_runtime());
+        let first = Self::in_scope_of(runtimes.next()?, name, objects);
+        if runtimes.next().is_some() {
+            counters::trouble(Trouble::Ambiguous);
+        }
+        first
+    }
+
+    fn unless_ours(address: NonNull<c_void>, objects: &[MappedObject]) -> Option<Self> {
+        let ours = containing(objects, resolve as *const () as usize);
+        let is_ours = ours.is_some_and(|object| object.contains(address.addr().get()));
+        (!is_ours).then_some(Self { address })
+    }
+
+    /// Keeps the defining object mapped for good. False if that cannot be done.
+    fn pin(&self, objects: &[MappedObject]) -> bool {
+        let handle = containing(objects, self.address.addr().get()).and_then(Handle::of_mapped);
+        handle.map(std::mem::forget).is_some()
+    }
+}
+
+impl MappedObject {
+    fn is_runtime(&self) -> bool {
+        self.file_name().starts_with(RUNTIME_FILE_PREFIX)
+    }
+}
+
+fn containing(objects: &[MappedObject], address: usize) -> Option<&MappedObject> {
+    objects.iter().find(|object| object.contains(address))
+}
+
+/// Puts `errno` back: the loader's calls change it, and a HIP call must not seem to.
+struct Errno(i32);
+
+impl Errno {
+    fn save() -> Self {
+        // SAFETY: the address is valid for as long as the thread lives.
+        Self(unsafe { *libc::__errno_location() })
+    }
+}
+
+impl Drop for Errno {
+    fn drop(&mut self) {
+        // SAFETY: as in `save`.
+        unsafe { *libc::__errno_location() = self.0 }
+    }
+}

@@ -1,0 +1,87 @@
+//! The objects that the dynamic linker has mapped, and lookups in them.
+
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::slice;
+
+/// One mapped program or library.
+pub(crate) struct MappedObject {
+    /// The path that it was opened by; empty for the program itself.
+    path: CString,
+    /// Its loaded segments.
+    segments: Vec<Range<usize>>,
+}
+
+impl MappedObject {
+    pub(crate) fn contains(&self, address: usize) -> bool {
+        self.segments.iter().any(|segment| segment.contains(&address))
+    }
+
+    /// The last component of its path.
+    pub(crate) fn file_name(&self) -> &[u8] {
+        let path = self.path.to_bytes();
+        path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
+    }
+}
+
+/// What is mapped right now, in the loader's order.
+pub(crate) fn mapped() -> Vec<MappedObject> {
+    let mut objects: Vec<MappedObject> = Vec::new();
+    // SAFETY: the callback gets back the vector that is passed here, which nobody else uses meanwhile.
+    unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut objects).cast()) };
+    objects
+}
+
+/// Appends one object to the vector behind `objects`.
+unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, objects: *mut c_void) -> c_int {
+    // SAFETY: the loader passes a valid record, and its name is a C string; the vector is `mapped`'s.
+    let (info, objects) = unsafe { (&*info, &mut *objects.cast::<Vec<MappedObject>>()) };
+    // SAFETY: as above; the program headers are mapped for as long as the object is.
+    let (path, headers) = unsafe {
+        (CStr::from_ptr(info.dlpi_name), slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()))
+    };
+    let segments = headers.iter().filter(|header| header.p_type == libc::PT_LOAD).map(|header| {
+        let start = (info.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
+        start..start + header.p_memsz as usize
+    });
+    objects.push(MappedObject { path: path.to_owned(), segments: segments.collect() });
+    0
+}
+
+/// The definition of `name` that follows the shim's own in the global scope.
+pub(crate) fn next_definition(name: &CStr) -> Option<NonNull<c_void>> {
+    // SAFETY: `name` is a C string, and the lookup runs no foreign code.
+    NonNull::new(unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) })
+}
+
+/// A reference to a mapped object: it stays mapped for as long as this lives.
+pub(crate) struct Handle(NonNull<c_void>);
+
+impl Handle {
+    /// Takes a reference to an object that is mapped, and never maps one.
+    ///
+    /// None for the program itself, whose scope is the global one, and for what the loader does not know by path.
+    pub(crate) fn of_mapped(object: &MappedObject) -> Option<Self> {
+        if object.path.is_empty() {
+            return None;
+        }
+        // SAFETY: with RTLD_NOLOAD nothing is loaded, so no constructor runs.
+        let handle = unsafe { libc::dlopen(object.path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        NonNull::new(handle).map(Self)
+    }
+
+    /// The definition of `name` in the object or, in their order, in what it depends on.
+    pub(crate) fn definition(&self, name: &CStr) -> Option<NonNull<c_void>> {
+        // SAFETY: the handle is open, `name` is a C string.
+        NonNull::new(unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) })
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: this reference is ours to give back, once. The object's other references keep it mapped: one that
+        // called into the shim is running.
+        unsafe { libc::dlclose(self.0.as_ptr()) };
+    }
+}

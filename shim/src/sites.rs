@@ -1,0 +1,210 @@
+//! Which real function a call site reaches: looked up once, then read without a lock.
+//!
+//! A process can hold several copies of the runtime, and which of them a call reaches depends on the caller. So the
+//! answer is kept per call site: the return address tells callers apart. A later `dlopen` of a second
+//! copy changes nothing for the sites that are known and nothing is known yet about the sites that it brings.
+//!
+//! The table is open-addressed and an entry is written once:
+//!
+//! ```text
+//!   key    0 empty -> 1 being written -> the key      (never changes again)
+//!   rest   undefined       undefined     valid
+//! ```
+//!
+//! A full neighbourhood is no error: the site is then resolved at each call, and that is counted. Sites of code that
+//! was unloaded stay; at worst another object is mapped there later, and a call of the same function, at the very
+//! same address, reaches the copy of its predecessor, which is still mapped (see [`crate::runtime`]).
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+
+use crate::api::COUNT;
+
+/// log2 of the number of entries: room for every launch site of a large framework. Pages are touched as they are
+/// used.
+pub(crate) const TABLE_BITS: usize = 14;
+
+/// How far from its first place an entry may lie.
+const PROBES: usize = 32;
+
+/// 2^64 / golden ratio: spreads keys that differ in few bits. Same in [`crate::exports`].
+pub(crate) const HASH_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+
+const EMPTY: u64 = 0;
+const BEING_WRITTEN: u64 = 1;
+
+const _: () = assert!(COUNT <= 1 << Key::ADDRESS_SHIFT);
+
+/// A call site and the function it calls, since one site may call through a pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key(u64);
+
+impl Key {
+    /// How far the return address is shifted to make room for the number of the function. User addresses have 47
+    /// bits.
+    pub(crate) const ADDRESS_SHIFT: usize = 16;
+
+    pub(crate) fn new(return_address: u64, id: u64) -> Self {
+        Self(return_address << Self::ADDRESS_SHIFT | id)
+    }
+
+    fn first_place(self) -> usize {
+        (self.0.wrapping_mul(HASH_MULTIPLIER) >> (u64::BITS as usize - TABLE_BITS)) as usize
+    }
+}
+
+/// One call site. The exports read the first two fields in assembly.
+#[repr(C, align(32))]
+pub(crate) struct Site {
+    pub(crate) key: AtomicU64,
+    pub(crate) address: AtomicPtr<c_void>,
+    caller_is_runtime: AtomicBool,
+}
+
+/// log2 of a site's size.
+pub(crate) const SITE_SHIFT: usize = 5;
+const _: () = assert!(size_of::<Site>() == 1 << SITE_SHIFT);
+
+/// The real function behind a call site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Original {
+    pub(crate) address: *mut c_void,
+    /// The call comes from inside a runtime copy: the runtime using its own API.
+    pub(crate) caller_is_runtime: bool,
+}
+
+/// All known call sites.
+pub(crate) struct Sites([Site; 1 << TABLE_BITS]);
+
+/// The table's own address, which the exports add to an offset: an operand in memory saves them a register.
+pub(crate) static SITES: &Sites = &TABLE;
+
+static TABLE: Sites = Sites(
+    [const {
+        Site {
+            key: AtomicU64::new(EMPTY),
+            address: AtomicPtr::new(std::ptr::null_mut()),
+            caller_is_runtime: AtomicBool::new(false),
+        }
+    }; 1 << TABLE_BITS],
+);
+
+/// The process's table.
+pub(crate) fn sites() -> &'static Sites {
+    &TABLE
+}
+
+impl Sites {
+    fn places(&self, key: Key) -> impl Iterator<Item = &Site> {
+        let first = key.first_place();
+        (first..first + PROBES).map(|place| &self.0[place % self.0.len()])
+    }
+
+    /// What is known about a call site.
+    pub(crate) fn find(&self, key: Key) -> Option<Original> {
+        for site in self.places(key) {
+            // Acquire: pairs with the release in `insert`, so that the fields are seen that were written before.
+            match site.key.load(Ordering::Acquire) {
+                EMPTY => return None,
+                found if found == key.0 => {
+                    return Some(Original {
+                        address: site.address.load(Ordering::Relaxed),
+                        caller_is_runtime: site.caller_is_runtime.load(Ordering::Relaxed),
+                    });
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Remembers a call site. False if there was no place for it.
+    ///
+    /// Two threads that insert one site at once both succeed, with equal contents in two places.
+    pub(crate) fn insert(&self, key: Key, original: Original) -> bool {
+        for site in self.places(key) {
+            // Relaxed: the exchange only reserves the place; nothing that others wrote there is read.
+            let reserved =
+                site.key.compare_exchange(EMPTY, BEING_WRITTEN, Ordering::Relaxed, Ordering::Relaxed);
+            if reserved.is_ok() {
+                site.address.store(original.address, Ordering::Relaxed);
+                site.caller_is_runtime.store(original.caller_is_runtime, Ordering::Relaxed);
+                site.key.store(key.0, Ordering::Release);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn original(address: usize) -> Original {
+        Original { address: std::ptr::without_provenance_mut(address), caller_is_runtime: address % 2 == 1 }
+    }
+
+    fn table() -> Box<Sites> {
+        // On the heap: the table is larger than a test thread's stack should be asked for.
+        // SAFETY: zero is a valid value of every field: an empty table.
+        unsafe { Box::<Sites>::new_zeroed().assume_init() }
+    }
+
+    #[test]
+    fn unknown_sites_are_not_found() {
+        let sites = table();
+        assert_eq!(sites.find(Key::new(0x7f00_1234_5678, 3)), None);
+    }
+
+    #[test]
+    fn one_site_may_call_several_functions() {
+        let sites = table();
+        for id in 0..20 {
+            assert!(sites.insert(Key::new(0x7f00_1234_5678, id), original(0x1000 + id as usize)));
+        }
+        for id in 0..20 {
+            assert_eq!(
+                sites.find(Key::new(0x7f00_1234_5678, id)),
+                Some(original(0x1000 + id as usize)),
+                "function {id}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_full_neighbourhood_refuses_and_loses_nothing() {
+        let sites = table();
+        let crowded: Vec<Key> = (0..)
+            .map(|n| Key::new(0x7f00_0000_0000 + n * 5, 7))
+            .filter(|key| key.first_place() == (1 << TABLE_BITS) - 1)
+            .take(PROBES + 1)
+            .collect();
+        let (refused, kept) = crowded.split_last().unwrap();
+        for (n, &key) in kept.iter().enumerate() {
+            assert!(sites.insert(key, original(n)), "site {n}");
+        }
+        assert!(!sites.insert(*refused, original(99)));
+        assert_eq!(sites.find(*refused), None);
+        for (n, &key) in kept.iter().enumerate() {
+            assert_eq!(sites.find(key), Some(original(n)), "site {n}");
+        }
+    }
+
+    #[test]
+    fn threads_that_insert_together_all_find_theirs() {
+        let sites = table();
+        std::thread::scope(|scope| {
+            for thread in 0..4_u64 {
+                let sites = &sites;
+                scope.spawn(move || {
+                    for n in 0..1000 {
+                        let key = Key::new(0x7f00_0000_0000 + n * 9, thread % 2);
+                        assert!(sites.insert(key, original((n * 2 + thread % 2) as usize)));
+                        assert_eq!(sites.find(key), Some(original((n * 2 + thread % 2) as usize)));
+                    }
+                });
+            }
+        });
+    }
+}
