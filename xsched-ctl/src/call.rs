@@ -80,11 +80,11 @@ impl HipCall {
 
     fn u32(&self, offset: u8) -> u32 {
         let word = self.words[usize::from(offset / 8)];
-        if offset % 8 == 0 { word as u32 } else { (word >> 32) as u32 }
+        if offset.is_multiple_of(8) { word as u32 } else { (word >> 32) as u32 }
     }
 
     fn u64(&self, offset: u8) -> u64 {
-        debug_assert_eq!(offset % 8, 0, "pointers and sizes are aligned");
+        debug_assert!(offset.is_multiple_of(8), "pointers and sizes are aligned");
         self.words[usize::from(offset / 8)]
     }
 }

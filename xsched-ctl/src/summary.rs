@@ -147,12 +147,10 @@ fn duration(ns: Option<u64>) -> String {
 }
 
 fn three_digits(value: f64) -> String {
-    let decimals = if value < 10.0 {
-        2
-    } else if value < 100.0 {
-        1
-    } else {
-        0
+    let decimals = match value {
+        ..10.0 => 2,
+        10.0..100.0 => 1,
+        _ => 0,
     };
     format!("{value:.decimals$}")
 }

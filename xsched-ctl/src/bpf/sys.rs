@@ -97,7 +97,7 @@ pub(crate) fn link_uprobe_multi(
 fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<OwnedFd> {
     // SAFETY: `attr` is a whole bpf_attr whose pointers outlive the call.
     let fd = unsafe {
-        libc::syscall(libc::SYS_bpf, command as libc::c_int, attr as *mut bpf_attr, size_of::<bpf_attr>())
+        libc::syscall(libc::SYS_bpf, command as libc::c_int, std::ptr::from_mut(attr), size_of::<bpf_attr>())
     };
     if fd < 0 {
         return Err(io::Error::last_os_error());
