@@ -1,1 +1,39 @@
-//! To be written.
+//! A simulated `libamdhip64`: HIP's functions, symbol versions and host-side rules, with a device made of threads.
+//!
+//! Built as a static library and linked once per HIP major (see `README.md`). The way of a call:
+//!
+//! 1. `trampolines`: the exported symbol jumps through a dispatch table, arguments untouched.
+//! 2. `api`: the tables, filled with the functions implemented here and with counted fallbacks.
+//! 3. A module named after HIP's noun (`launch`, `copy`, `stream`, ..): checks and converts, inside `boundary`.
+//! 4. `engine`: in-order queues on real threads, a timeline for the device. It knows nothing of HIP.
+//! 5. `twin`: what a kernel does, on the CPU, reading the marshalled argument buffer.
+//!
+//! State lives in statics: two copies of the library in one process are two runtimes.
+
+mod abi;
+mod api;
+mod boundary;
+mod code_object;
+mod config;
+mod copy;
+mod counters;
+mod device;
+mod engine;
+mod error;
+mod event;
+mod fat_binary;
+mod handles;
+mod host_function;
+mod kernel;
+mod launch;
+mod memory;
+mod module;
+mod proc_address;
+mod properties;
+mod runtime;
+mod set;
+mod stream;
+mod symbol;
+mod trampolines;
+mod twin;
+mod version;

@@ -1,0 +1,69 @@
+//! Exported symbols: almost one a function, and the exceptions that the genuine library has.
+
+use crate::api_list::{Function, Table};
+
+/// A symbol of the library and the table entry that it jumps through.
+pub(crate) struct Export {
+    pub(crate) symbol: String,
+    pub(crate) table: Table,
+    pub(crate) index: usize,
+    /// Version node, which is the release that first had the function.
+    pub(crate) version: (u32, u32),
+    /// First major that exports it: not always the version's, see `EXTRA`.
+    pub(crate) since_major: u32,
+}
+
+/// Exports whose symbol is not the function's name: (symbol, function, version, first major).
+///
+/// The four mangled names are functions that a C++ header declares without `extern "C"`: the list gives three of
+/// them no version because no C symbol exists. `hipGetDeviceProperties` and `hipChooseDevice` are what programs
+/// built before 6.0 import; they take the old structure, so they go to the `R0000` entries.
+const EXTRA: [(&str, &str, (u32, u32), u32); 7] = [
+    (
+        "_Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j",
+        "hipExtModuleLaunchKernel",
+        (4, 2),
+        4,
+    ),
+    (
+        "_Z24hipHccModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_",
+        "hipHccModuleLaunchKernel",
+        (4, 2),
+        4,
+    ),
+    ("_Z22hipCreateSurfaceObjectPP13__hip_surfacePK15hipResourceDesc", "hipCreateSurfaceObject", (4, 2), 4),
+    ("_Z23hipDestroySurfaceObjectP13__hip_surface", "hipDestroySurfaceObject", (4, 2), 4),
+    ("hipGetDeviceProperties", "hipGetDevicePropertiesR0000", (4, 2), 4),
+    ("hipChooseDevice", "hipChooseDeviceR0000", (4, 2), 4),
+    ("hipChooseDeviceR0600", "hipChooseDevice", (6, 0), 6),
+];
+
+/// Every export, C symbols first. Functions without a version get none of their own: three are in `EXTRA` by their
+/// mangled names, `hipExternalMemoryGetMappedMipmappedArray` is reachable through the dispatch table only.
+pub(crate) fn of(functions: &[Function]) -> Vec<Export> {
+    let plain = functions.iter().filter(|f| !is_extra(&f.name)).filter_map(|f| {
+        let version = f.version?;
+        // Its C symbol came with 6.1 but sits in the oldest node.
+        let since_major = if f.name == "hipExtModuleLaunchKernel" { 6 } else { version.0 };
+        Some(Export { symbol: f.name.clone(), table: f.table, index: f.index, version, since_major })
+    });
+    let extra = EXTRA.iter().map(|(symbol, function, version, since_major)| {
+        let target = functions
+            .iter()
+            .find(|f| f.name == *function)
+            .unwrap_or_else(|| panic!("`{function}` is not in the list"));
+        Export {
+            symbol: (*symbol).to_owned(),
+            table: target.table,
+            index: target.index,
+            version: *version,
+            since_major: *since_major,
+        }
+    });
+    plain.chain(extra).collect()
+}
+
+/// Whether an extra export takes this very name.
+fn is_extra(name: &str) -> bool {
+    EXTRA.iter().any(|(symbol, ..)| *symbol == name)
+}

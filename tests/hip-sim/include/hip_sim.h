@@ -1,0 +1,55 @@
+/* C interface of the simulated HIP runtime: what kernels do, and what was asked of the runtime. */
+
+#ifndef HIP_SIM_H
+#define HIP_SIM_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One launch, as a twin sees it. */
+struct hip_sim_launch {
+    /* The kernel's mangled name. */
+    const char *name;
+    /* Extent of the grid in blocks, of a block in threads. */
+    unsigned int grid[3];
+    unsigned int block[3];
+    /* Dynamic local data share in bytes. */
+    size_t dynamic_lds_size;
+    /* The explicit arguments as the device would read them: each at the offset that the code object's metadata
+     * gives, aligned to 16 bytes as a whole. Pointers in it are addresses that the twin may follow. */
+    const void *kernarg;
+    size_t kernarg_size;
+};
+
+/* A twin does the work of all of a launch's threads. It is a function
+ *
+ *     void hip_sim_twin_<kernel name>(const struct hip_sim_launch *launch);
+ *
+ * with C linkage, in a library named by HIP_SIM_TWINS or visible in the process. It is called on a thread of the
+ * simulator, must not call HIP, and must not throw. Twins of different streams may run at the same time.
+ *
+ * HIP_SIM_TWIN(vector_add) { ... uses `launch` ... } */
+#define HIP_SIM_TWIN(kernel)                                                                        \
+    __attribute__((visibility("default"))) void hip_sim_twin_##kernel(                              \
+        const struct hip_sim_launch *launch)
+
+/* Counters of this copy of the library, as lines "name count\n", sorted by name. Each function copies as much as fits
+ * into len bytes, always terminated, and returns the size that all of it needs. */
+
+/* Launches by kernel; those of null mode together as "*". */
+size_t hip_sim_kernel_launches(char *buffer, size_t len);
+/* Kernels that ran without a twin: they took their time and did nothing. */
+size_t hip_sim_missing_twins(char *buffer, size_t len);
+/* HIP functions that were called and are not implemented: they returned hipErrorNotSupported, null, or nothing. */
+size_t hip_sim_unsupported_calls(char *buffer, size_t len);
+/* Sets all of them to zero. */
+void hip_sim_reset_counters(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,110 @@
+//! HIP's C types, with HIP's names: the signatures in `tests/data/hip-api.tsv` are checked against them.
+//!
+//! Layouts are those of the public headers of HIP 5 to 7 (`hip_runtime_api.h`).
+#![expect(non_camel_case_types, reason = "C's names, so that generated signatures match")]
+#![expect(non_snake_case, reason = "C's field names")]
+
+use core::ffi::c_void;
+
+use zerocopy::FromZeros;
+
+mod device_prop;
+
+pub(crate) use device_prop::{hipDeviceProp_tR0000, hipDeviceProp_tR0600};
+
+/// A result code; `crate::error` names them.
+pub(crate) type hipError_t = u32;
+pub(crate) type hipDevice_t = i32;
+pub(crate) type hipDeviceAttribute_t = u32;
+pub(crate) type hipDeviceptr_t = *mut c_void;
+pub(crate) type hipMemcpyKind = u32;
+pub(crate) type hipChannelFormatKind = u32;
+pub(crate) type hipJitOption = u32;
+pub(crate) type hipDriverProcAddressQueryResult = u32;
+/// Address of a `Stream`, or null, 1 (legacy null stream) or 2 (this thread's default stream).
+pub(crate) type hipStream_t = *mut c_void;
+pub(crate) type hipEvent_t = *mut c_void;
+pub(crate) type hipModule_t = *mut c_void;
+pub(crate) type hipFunction_t = *mut c_void;
+pub(crate) type hipStreamCallback_t =
+    Option<unsafe extern "C" fn(stream: hipStream_t, status: hipError_t, user: *mut c_void)>;
+pub(crate) type hipHostFn_t = Option<unsafe extern "C" fn(user: *mut c_void)>;
+
+/// Extent of a grid in blocks or of a block in threads.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct dim3 {
+    pub(crate) x: u32,
+    pub(crate) y: u32,
+    pub(crate) z: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct uint3 {
+    x: u32,
+    y: u32,
+    z: u32,
+}
+
+/// What `hipPointerGetAttributes` reports of an address.
+#[repr(C)]
+#[derive(FromZeros)]
+pub(crate) struct hipPointerAttribute_t {
+    pub(crate) r#type: u32,
+    pub(crate) device: i32,
+    pub(crate) devicePointer: usize,
+    pub(crate) hostPointer: usize,
+    pub(crate) isManaged: i32,
+    pub(crate) allocationFlags: u32,
+}
+
+/// Argument of `hipLaunchKernelExC`. Attributes are not modelled.
+#[repr(C)]
+pub(crate) struct hipLaunchConfig_t {
+    pub(crate) gridDim: dim3,
+    pub(crate) blockDim: dim3,
+    pub(crate) dynamicSmemBytes: usize,
+    pub(crate) stream: hipStream_t,
+    attrs: *mut c_void,
+    numAttrs: u32,
+}
+
+/// What `__hipRegisterFatBinary` is given.
+#[repr(C)]
+pub(crate) struct FatBinaryWrapper {
+    /// `HIPF` for a binary in this image.
+    pub(crate) magic: u32,
+    pub(crate) version: u32,
+    pub(crate) binary: *const c_void,
+    reserved: *const c_void,
+}
+
+/// Bits per channel, and the kind of number in it.
+#[repr(C)]
+pub(crate) struct hipChannelFormatDesc {
+    pub(crate) x: i32,
+    pub(crate) y: i32,
+    pub(crate) z: i32,
+    pub(crate) w: i32,
+    pub(crate) f: hipChannelFormatKind,
+}
+
+/// `hipMemcpyKind` values.
+pub(crate) mod memcpy_kind {
+    pub(crate) const HOST_TO_HOST: u32 = 0;
+    pub(crate) const HOST_TO_DEVICE: u32 = 1;
+    pub(crate) const DEVICE_TO_HOST: u32 = 2;
+    pub(crate) const DEVICE_TO_DEVICE: u32 = 3;
+    /// Derived from the addresses.
+    pub(crate) const DEFAULT: u32 = 4;
+    /// Device to device by a copy engine only.
+    pub(crate) const DEVICE_TO_DEVICE_NO_CU: u32 = 1024;
+}
+
+const _: () = {
+    assert!(size_of::<dim3>() == 12);
+    assert!(size_of::<hipPointerAttribute_t>() == 32);
+    assert!(size_of::<hipLaunchConfig_t>() == 56);
+    assert!(size_of::<FatBinaryWrapper>() == 24);
+};

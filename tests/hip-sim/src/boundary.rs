@@ -1,0 +1,44 @@
+//! The line between C and Rust: results become codes, a panic becomes `hipErrorUnknown` and goes no further.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::abi::hipError_t;
+use crate::error::{self, HipError};
+
+/// Body of a function that returns a result code; the code also becomes this thread's last error.
+pub(crate) fn call(body: impl FnOnce() -> Result<(), HipError>) -> hipError_t {
+    // A body that panics leaves at worst a poisoned lock, whose later users panic into this very handler.
+    let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(HipError::Unknown));
+    let code = result.err().map_or(error::SUCCESS, HipError::code);
+    error::set_last(code);
+    code
+}
+
+/// Body of a function that returns something else: `fallback` on panic.
+pub(crate) fn value<T>(fallback: T, body: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(fallback)
+}
+
+/// Writes to a caller's out-parameter; null is an invalid value.
+///
+/// # Safety
+///
+/// `out` is null or valid for a write, which HIP's contract asks of the caller.
+pub(crate) unsafe fn write<T>(out: *mut T, value: T) -> Result<(), HipError> {
+    if out.is_null() {
+        return Err(HipError::InvalidValue);
+    }
+    // SAFETY: not null, so the caller of this function promises that it is valid.
+    unsafe { out.write(value) };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_a_code() {
+        assert_eq!(call(|| panic!("seen by no C frame")), HipError::Unknown.code());
+    }
+}

@@ -1,0 +1,74 @@
+//! The ELF file of a code object: its metadata note and its global variables.
+
+use std::collections::HashMap;
+
+use object::elf;
+use object::read::elf::{ElfFile64, FileHeader as _, NoteIterator, ProgramHeader as _};
+use object::{LittleEndian, Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
+
+use super::CodeObjectError;
+
+/// `NT_AMDGPU_METADATA`, in notes named `AMDGPU`.
+const NOTE_METADATA: elf::NoteType = elf::NoteType(32);
+const NOTE_NAME: &[u8] = b"AMDGPU";
+
+/// A variable of the device, before any program changed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Global {
+    pub(crate) initial: Vec<u8>,
+}
+
+/// What the simulation takes from the file.
+pub(super) struct Image<'a> {
+    /// Message pack.
+    pub(super) metadata: &'a [u8],
+    pub(super) globals: HashMap<String, Global>,
+}
+
+impl<'a> Image<'a> {
+    pub(super) fn parse(elf: &'a [u8]) -> Result<Self, CodeObjectError> {
+        let file = ElfFile64::<LittleEndian>::parse(elf).map_err(malformed)?;
+        Ok(Self { metadata: metadata_note(&file)?, globals: globals(&file) })
+    }
+}
+
+fn malformed(error: impl core::fmt::Display) -> CodeObjectError {
+    CodeObjectError::Malformed(error.to_string())
+}
+
+fn metadata_note<'a>(file: &ElfFile64<'a, LittleEndian>) -> Result<&'a [u8], CodeObjectError> {
+    let endian = LittleEndian;
+    let segments = file.elf_header().program_headers(endian, file.data()).map_err(malformed)?;
+    for segment in segments {
+        let Some(notes) = segment.notes(endian, file.data()).map_err(malformed)? else { continue };
+        if let Some(note) = find_note(notes)? {
+            return Ok(note);
+        }
+    }
+    Err(CodeObjectError::Malformed("no metadata note".into()))
+}
+
+fn find_note(
+    mut notes: NoteIterator<'_, elf::FileHeader64<LittleEndian>>,
+) -> Result<Option<&[u8]>, CodeObjectError> {
+    while let Some(note) = notes.next().map_err(malformed)? {
+        if note.n_type(LittleEndian) == NOTE_METADATA && note.name() == NOTE_NAME {
+            return Ok(Some(note.desc()));
+        }
+    }
+    Ok(None)
+}
+
+/// Data symbols. Kernel descriptors are data symbols too; they end in `.kd` and are left out.
+fn globals(file: &ElfFile64<'_, LittleEndian>) -> HashMap<String, Global> {
+    let variables = file.dynamic_symbols().filter(|s| s.kind() == SymbolKind::Data && s.is_definition());
+    let named = variables.filter_map(|symbol| {
+        let name = symbol.name().ok().filter(|name| name.strip_suffix(".kd").is_none())?;
+        let size = usize::try_from(symbol.size()).ok()?;
+        let section = file.section_by_index(symbol.section_index()?).ok()?;
+        // A section without contents (.bss) has zeros.
+        let data = section.data_range(symbol.address(), symbol.size()).ok().flatten();
+        Some((name.to_owned(), Global { initial: data.map_or_else(|| vec![0; size], <[u8]>::to_vec) }))
+    });
+    named.collect()
+}

@@ -1,0 +1,219 @@
+//! Events: a name for the completion of what a stream held when the event was recorded.
+
+use std::sync::{Arc, Mutex};
+
+use crate::abi::{hipError_t, hipEvent_t, hipStream_t};
+use crate::boundary::{self, write};
+use crate::engine::{Command, Completion};
+use crate::error::HipError;
+use crate::runtime;
+use crate::stream;
+
+const FLAG_DISABLE_TIMING: u32 = 0x2;
+const FLAG_INTERPROCESS: u32 = 0x4;
+/// At most one of these: release to device, to system, no system fence.
+const FLAGS_RELEASE: u32 = 0x4000_0000 | 0x8000_0000 | 0x2000_0000;
+const FLAGS_ALL: u32 = 0x1 | FLAG_DISABLE_TIMING | FLAG_INTERPROCESS | FLAGS_RELEASE;
+
+/// An event.
+pub(crate) struct Event {
+    flags: u32,
+    record: Mutex<Option<Record>>,
+}
+
+/// What an event stands for.
+#[derive(Clone)]
+struct Record {
+    completion: Arc<Completion>,
+    /// Bound by a launch rather than by `hipEventRecord`: two such events measure the kernel alone.
+    by_launch: bool,
+}
+
+impl Event {
+    /// Of the latest record, none if never recorded.
+    pub(crate) fn completion(&self) -> Option<Arc<Completion>> {
+        self.record().map(|record| record.completion)
+    }
+
+    /// Binds to a kernel's own completion, or to a marker before it.
+    pub(crate) fn bind_to_launch(&self, completion: Arc<Completion>) {
+        self.set(Record { completion, by_launch: true });
+    }
+
+    fn record(&self) -> Option<Record> {
+        self.record.lock().expect("no holder panics").clone()
+    }
+
+    fn set(&self, record: Record) {
+        *self.record.lock().expect("no holder panics") = Some(record);
+    }
+
+    fn is_timed(&self) -> bool {
+        self.flags & FLAG_DISABLE_TIMING == 0
+    }
+}
+
+/// An event that a call names; null and destroyed ones are invalid handles.
+fn resolve(event: hipEvent_t) -> Result<Arc<Event>, HipError> {
+    runtime::get().events.get(event).ok_or(HipError::InvalidHandle)
+}
+
+/// An event that a launch may name: null is none.
+pub(crate) fn resolve_optional(event: hipEvent_t) -> Result<Option<Arc<Event>>, HipError> {
+    if event.is_null() {
+        return Ok(None);
+    }
+    runtime::get().events.get(event).map(Some).ok_or(HipError::InvalidValue)
+}
+
+/// `hipEventCreate`
+pub(crate) unsafe extern "C" fn create(event: *mut hipEvent_t) -> hipError_t {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { create_with_flags(event, 0) }
+}
+
+/// `hipEventCreateWithFlags`
+pub(crate) unsafe extern "C" fn create_with_flags(event: *mut hipEvent_t, flags: u32) -> hipError_t {
+    boundary::call(|| {
+        let is_valid = flags & !FLAGS_ALL == 0
+            && (flags & FLAGS_RELEASE).count_ones() <= 1
+            && (flags & FLAG_INTERPROCESS == 0 || flags & FLAG_DISABLE_TIMING != 0);
+        if !is_valid || event.is_null() {
+            return Err(HipError::InvalidValue);
+        }
+        let object = Arc::new(Event { flags, record: Mutex::new(None) });
+        // SAFETY: an out-parameter of the caller.
+        unsafe { write(event, runtime::get().events.insert(&object)) }
+    })
+}
+
+/// `hipEventDestroy`
+pub(crate) unsafe extern "C" fn destroy(event: hipEvent_t) -> hipError_t {
+    boundary::call(|| {
+        if event.is_null() {
+            return Err(HipError::InvalidHandle);
+        }
+        runtime::get().events.remove(event).map(drop).ok_or(HipError::ContextIsDestroyed)
+    })
+}
+
+/// `hipEventRecord`
+pub(crate) unsafe extern "C" fn record(event: hipEvent_t, stream: hipStream_t) -> hipError_t {
+    boundary::call(|| {
+        let event = resolve(event)?;
+        let stream = stream::resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
+        let completion = runtime::get().submit(&stream, Command::marker());
+        event.set(Record { completion, by_launch: false });
+        Ok(())
+    })
+}
+
+/// `hipEventRecord_spt`
+pub(crate) unsafe extern "C" fn record_spt(event: hipEvent_t, stream: hipStream_t) -> hipError_t {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { record(event, stream::or_per_thread(stream)) }
+}
+
+/// `hipEventQuery`: an event never recorded is ready.
+pub(crate) unsafe extern "C" fn query(event: hipEvent_t) -> hipError_t {
+    boundary::call(|| {
+        let is_pending = resolve(event)?.completion().is_some_and(|c| c.poll().is_none());
+        if is_pending { Err(HipError::NotReady) } else { Ok(()) }
+    })
+}
+
+/// `hipEventSynchronize`
+pub(crate) unsafe extern "C" fn synchronize(event: hipEvent_t) -> hipError_t {
+    boundary::call(|| {
+        if let Some(completion) = resolve(event)?.completion() {
+            completion.wait();
+        }
+        Ok(())
+    })
+}
+
+/// `hipEventElapsedTime`: milliseconds on the simulated timeline.
+pub(crate) unsafe extern "C" fn elapsed_time(
+    ms: *mut f32,
+    start: hipEvent_t,
+    stop: hipEvent_t,
+) -> hipError_t {
+    boundary::call(|| {
+        if ms.is_null() {
+            return Err(HipError::InvalidValue);
+        }
+        let (start, stop) = (resolve(start)?, resolve(stop)?);
+        let elapsed_ns = elapsed_ns(&start, &stop)?;
+        // SAFETY: an out-parameter of the caller.
+        unsafe { write(ms, elapsed_ns as f32 / 1e6) }
+    })
+}
+
+fn elapsed_ns(start: &Event, stop: &Event) -> Result<i64, HipError> {
+    if !start.is_timed() || !stop.is_timed() {
+        return Err(HipError::InvalidHandle);
+    }
+    let started = start.record().ok_or(HipError::InvalidHandle)?;
+    let stopped = stop.record().ok_or(HipError::InvalidHandle)?;
+    let begin = started.completion.poll().ok_or(HipError::NotReady)?;
+    let end = stopped.completion.poll().ok_or(HipError::NotReady)?;
+    // A launch's two events bracket the kernel, not the markers.
+    let begin_ns = if started.by_launch && stopped.by_launch { end.start_ns } else { begin.end_ns };
+    Ok(end.end_ns.cast_signed() - begin_ns.cast_signed())
+}
+
+#[cfg(test)]
+mod tests {
+    use core::ffi::c_void;
+    use core::ptr;
+
+    use super::*;
+
+    fn created(flags: u32) -> *mut c_void {
+        let mut event = ptr::null_mut();
+        // SAFETY: a local out-parameter.
+        assert_eq!(unsafe { create_with_flags(&raw mut event, flags) }, 0);
+        event
+    }
+
+    #[test]
+    fn elapsed_time_is_that_of_the_timeline() {
+        let runtime = runtime::get();
+        let stream = stream::resolve(ptr::without_provenance_mut(2)).unwrap();
+        let (start, stop) = (created(0), created(0));
+        let mut ms = 0.0;
+        // SAFETY: live handles and a local out-parameter.
+        unsafe {
+            let handle = ptr::without_provenance_mut(2);
+            assert_eq!(record(start, handle), 0);
+            for _ in 0..10 {
+                runtime.submit(&stream, Command::kernel(1_000_000, || ()));
+            }
+            assert_eq!(record(stop, handle), 0);
+            assert_eq!(elapsed_time(&raw mut ms, start, stop), HipError::NotReady.code());
+            assert_eq!(synchronize(stop), 0);
+            assert_eq!(query(stop), 0);
+            assert_eq!(elapsed_time(&raw mut ms, start, stop), 0);
+        }
+        assert!(ms >= 10.0, "ten kernels of a millisecond took {ms} ms");
+    }
+
+    #[test]
+    fn flags_are_checked_as_the_genuine_runtime_does() {
+        let mut event = ptr::null_mut();
+        for flags in [FLAG_INTERPROCESS, 0x8, 0x6000_0000] {
+            // SAFETY: a local out-parameter.
+            let code = unsafe { create_with_flags(&raw mut event, flags) };
+            assert_eq!(code, HipError::InvalidValue.code(), "flags {flags:#x}");
+        }
+    }
+
+    #[test]
+    fn an_event_without_timing_has_no_elapsed_time() {
+        let (start, stop) = (created(FLAG_DISABLE_TIMING), created(0));
+        let mut ms = 0.0;
+        // SAFETY: live handles and a local out-parameter.
+        let code = unsafe { elapsed_time(&raw mut ms, start, stop) };
+        assert_eq!(code, HipError::InvalidHandle.code());
+    }
+}

@@ -1,0 +1,83 @@
+//! Functions of the host that a stream calls in its turn.
+
+use core::ffi::c_void;
+
+use crate::abi::{hipError_t, hipHostFn_t, hipStream_t, hipStreamCallback_t};
+use crate::boundary;
+use crate::engine::Command;
+use crate::error::{HipError, SUCCESS};
+use crate::runtime;
+use crate::stream;
+
+/// A pointer of the application that travels to the stream's thread.
+struct Sent(*mut c_void);
+
+// SAFETY: it is only handed back to the application's own function, which HIP says runs on another thread.
+unsafe impl Send for Sent {}
+
+impl Sent {
+    /// By value, so that a closure captures the whole and not the bare pointer in it.
+    fn into_inner(self) -> *mut c_void {
+        self.0
+    }
+}
+
+/// `hipLaunchHostFunc`
+pub(crate) unsafe extern "C" fn launch(
+    stream: hipStream_t,
+    function: hipHostFn_t,
+    user: *mut c_void,
+) -> hipError_t {
+    boundary::call(|| {
+        let function = function.ok_or(HipError::InvalidValue)?;
+        let stream = stream::resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
+        let user = Sent(user);
+        let call = move || {
+            // SAFETY: the application gave the function together with its argument.
+            unsafe { function(user.into_inner()) };
+        };
+        runtime::get().submit(&stream, Command::transfer(call));
+        Ok(())
+    })
+}
+
+/// `hipLaunchHostFunc_spt`
+pub(crate) unsafe extern "C" fn launch_spt(
+    stream: hipStream_t,
+    function: hipHostFn_t,
+    user: *mut c_void,
+) -> hipError_t {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { launch(stream::or_per_thread(stream), function, user) }
+}
+
+/// `hipStreamAddCallback`: like a host function, told which stream calls and that all went well.
+pub(crate) unsafe extern "C" fn add_callback(
+    stream: hipStream_t,
+    callback: hipStreamCallback_t,
+    user: *mut c_void,
+    flags: u32,
+) -> hipError_t {
+    boundary::call(|| {
+        let callback = callback.filter(|_| flags == 0).ok_or(HipError::InvalidValue)?;
+        let target = stream::resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
+        let (stream, user) = (Sent(stream), Sent(user));
+        let call = move || {
+            // SAFETY: the application gave the function together with its arguments.
+            unsafe { callback(stream.into_inner(), SUCCESS, user.into_inner()) };
+        };
+        runtime::get().submit(&target, Command::transfer(call));
+        Ok(())
+    })
+}
+
+/// `hipStreamAddCallback_spt`
+pub(crate) unsafe extern "C" fn add_callback_spt(
+    stream: hipStream_t,
+    callback: hipStreamCallback_t,
+    user: *mut c_void,
+    flags: u32,
+) -> hipError_t {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { add_callback(stream::or_per_thread(stream), callback, user, flags) }
+}

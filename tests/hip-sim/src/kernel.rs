@@ -1,0 +1,203 @@
+//! A kernel as the runtime knows it: its name and how its arguments lie in the buffer that the device reads.
+
+use core::ffi::c_void;
+
+use crate::error::HipError;
+use crate::twin::Twin;
+
+/// One explicit argument, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Argument {
+    pub(crate) offset: usize,
+    pub(crate) size: usize,
+}
+
+/// From the code object's metadata.
+pub(crate) struct Kernel {
+    /// Mangled, as in the code object.
+    pub(crate) name: std::ffi::CString,
+    /// Explicit arguments in the order of the kernel's parameters.
+    pub(crate) arguments: Vec<Argument>,
+    /// Threads that one block may have at most.
+    pub(crate) max_threads_per_block: u32,
+    /// Static local data share, bytes.
+    pub(crate) lds_size: usize,
+    pub(crate) twin: Twin,
+}
+
+impl Kernel {
+    pub(crate) fn name(&self) -> &str {
+        self.name.to_str().expect("made from a str")
+    }
+
+    /// Bytes up to the end of the last explicit argument.
+    fn explicit_size(&self) -> usize {
+        self.arguments.iter().map(|a| a.offset + a.size).max().unwrap_or(0)
+    }
+}
+
+/// How a launch passes its arguments.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Passed {
+    /// An array with the address of each argument.
+    Pointers(*mut *mut c_void),
+    /// A ready-made buffer: the `extra` of module launches.
+    Extra(*mut *mut c_void),
+}
+
+impl Passed {
+    /// From the two parameters of a module launch, of which exactly one may be given, or none without arguments.
+    pub(crate) fn from_module_launch(
+        kernel: &Kernel,
+        pointers: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    ) -> Result<Self, HipError> {
+        match (pointers.is_null(), extra.is_null()) {
+            (false, false) => Err(HipError::InvalidValue),
+            (true, true) if !kernel.arguments.is_empty() => Err(HipError::InvalidValue),
+            (true, false) => Ok(Self::Extra(extra)),
+            _ => Ok(Self::Pointers(pointers)),
+        }
+    }
+
+    /// Where an argument is to be read.
+    ///
+    /// # Safety
+    ///
+    /// There is such an argument, passed as HIP asks.
+    unsafe fn source(self, index: usize, offset: usize) -> *const u8 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Self::Pointers(pointers) => (*pointers.add(index)).cast::<u8>(),
+                Self::Extra(extra) => (*extra.add(1)).cast::<u8>().add(offset),
+            }
+        }
+    }
+}
+
+const EXTRA_END: usize = 3;
+const EXTRA_POINTER: usize = 1;
+const EXTRA_SIZE: usize = 2;
+
+/// The buffer that a kernel reads its arguments from, aligned for any of them.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ArgumentBuffer {
+    words: Box<[u128]>,
+    size: usize,
+}
+
+impl ArgumentBuffer {
+    fn zeroed(size: usize) -> Self {
+        Self { words: vec![0; size.div_ceil(16)].into_boxed_slice(), size }
+    }
+
+    pub(crate) fn as_ptr(&self) -> *const u8 {
+        self.words.as_ptr().cast()
+    }
+
+    /// Bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Copies each explicit argument to the place that the metadata gives it, as the genuine runtime does.
+    ///
+    /// # Safety
+    ///
+    /// What is passed must be as HIP's launch functions ask: an address for each argument, or an `extra` array whose
+    /// buffer is as long as it says.
+    pub(crate) unsafe fn marshal(kernel: &Kernel, passed: Passed) -> Result<Self, HipError> {
+        let mut buffer = Self::zeroed(kernel.explicit_size());
+        let to = buffer.words.as_mut_ptr().cast::<u8>();
+        if let Passed::Extra(extra) = passed {
+            // SAFETY: the caller promises an `extra` array.
+            unsafe { check_extra(extra, buffer.size)? };
+        }
+        for (index, argument) in kernel.arguments.iter().enumerate() {
+            // SAFETY: the target was sized for all arguments; the source is valid by the caller's promise.
+            unsafe {
+                let from = passed.source(index, argument.offset);
+                to.add(argument.offset).copy_from_nonoverlapping(from, argument.size);
+            }
+        }
+        Ok(buffer)
+    }
+}
+
+/// Exactly {1, buffer, 2, &size, 3}. The genuine runtime trusts the size; here a buffer too short is an error.
+///
+/// # Safety
+///
+/// `extra` has five elements and its fourth points to a size, if the others are as they should be.
+unsafe fn check_extra(extra: *mut *mut c_void, needed: usize) -> Result<(), HipError> {
+    // SAFETY: the caller's promise.
+    let tags = unsafe { [*extra, *extra.add(2), *extra.add(4)] }.map(|tag| tag as usize);
+    if tags != [EXTRA_POINTER, EXTRA_SIZE, EXTRA_END] {
+        return Err(HipError::InvalidValue);
+    }
+    // SAFETY: the tag before it says that this is the size's address.
+    let size = unsafe { *(*extra.add(3)).cast::<usize>() };
+    if size < needed { Err(HipError::InvalidValue) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::ptr;
+
+    use super::*;
+
+    fn kernel() -> Kernel {
+        Kernel {
+            name: c"k".to_owned(),
+            arguments: vec![Argument { offset: 0, size: 4 }, Argument { offset: 8, size: 8 }],
+            max_threads_per_block: 1024,
+            lds_size: 0,
+            twin: Twin::default(),
+        }
+    }
+
+    fn bytes(buffer: &ArgumentBuffer) -> &[u8] {
+        // SAFETY: the buffer's own size.
+        unsafe { core::slice::from_raw_parts(buffer.as_ptr(), buffer.size()) }
+    }
+
+    #[test]
+    fn pointed_to_arguments_land_at_their_offsets() {
+        let (mut small, mut large) = (0x0403_0201_u32, 0x0807_0605_0403_0201_u64);
+        let mut pointers = [(&raw mut small).cast(), (&raw mut large).cast()];
+        // SAFETY: one pointer for each argument.
+        let buffer =
+            unsafe { ArgumentBuffer::marshal(&kernel(), Passed::Pointers(pointers.as_mut_ptr())) }.unwrap();
+        assert_eq!(bytes(&buffer), [1, 2, 3, 4, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    }
+
+    fn marshalled_from_buffer(mut size: usize) -> Result<Vec<u8>, HipError> {
+        let mut packed = [9_u8; 16];
+        let tag = ptr::without_provenance_mut;
+        let mut extra = [tag(1), packed.as_mut_ptr().cast(), tag(2), (&raw mut size).cast(), tag(3)];
+        // SAFETY: five elements as the function asks.
+        let buffer = unsafe { ArgumentBuffer::marshal(&kernel(), Passed::Extra(extra.as_mut_ptr())) };
+        buffer.map(|buffer| bytes(&buffer).to_vec())
+    }
+
+    #[test]
+    fn a_ready_made_buffer_is_copied_and_its_padding_is_not() {
+        assert_eq!(marshalled_from_buffer(16).unwrap(), [9, 9, 9, 9, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9]);
+    }
+
+    #[test]
+    fn a_ready_made_buffer_must_hold_every_argument() {
+        assert_eq!(marshalled_from_buffer(8), Err(HipError::InvalidValue));
+    }
+
+    #[test]
+    fn exactly_one_way_of_passing_is_taken() {
+        let mut list = [ptr::null_mut(); 5];
+        let given = list.as_mut_ptr();
+        let check = |pointers, extra| Passed::from_module_launch(&kernel(), pointers, extra).map(drop);
+        assert_eq!(check(given, given), Err(HipError::InvalidValue));
+        assert_eq!(check(ptr::null_mut(), ptr::null_mut()), Err(HipError::InvalidValue));
+        assert_eq!(check(given, ptr::null_mut()), Ok(()));
+    }
+}

@@ -1,0 +1,510 @@
+//! Launches: every way to ask for a kernel, one way to run it.
+
+use core::cell::RefCell;
+use core::ffi::{c_char, c_void};
+use core::ptr;
+use std::sync::Arc;
+
+use crate::abi::{dim3, hipError_t, hipEvent_t, hipFunction_t, hipLaunchConfig_t, hipStream_t};
+use crate::boundary::{self, write};
+use crate::engine::Command;
+use crate::error::HipError;
+use crate::kernel::{ArgumentBuffer, Kernel, Passed};
+use crate::properties::{COMPUTE_UNITS, LDS_SIZE, MAX_THREADS_PER_BLOCK, MAX_THREADS_PER_COMPUTE_UNIT};
+use crate::stream::Stream;
+use crate::twin::Dispatch;
+use crate::{config, counters, event, runtime, stream};
+
+mod geometry;
+
+use geometry::Geometry;
+
+/// Whether all blocks must be resident at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Residency {
+    Any,
+    Cooperative,
+}
+
+/// Events that a launch records, null where none.
+struct Events {
+    start: hipEvent_t,
+    stop: hipEvent_t,
+}
+
+const NO_EVENTS: Events = Events { start: ptr::null_mut(), stop: ptr::null_mut() };
+
+/// Checks and submits one kernel.
+///
+/// # Safety
+///
+/// `passed` is as HIP's launch functions ask.
+unsafe fn submit(
+    kernel: &Arc<Kernel>,
+    geometry: &Geometry,
+    passed: Passed,
+    stream: &Stream,
+    events: &Events,
+    residency: Residency,
+) -> Result<(), HipError> {
+    let (start, stop) = (event::resolve_optional(events.start)?, event::resolve_optional(events.stop)?);
+    check(kernel, geometry, passed, residency)?;
+    // SAFETY: the caller's promise.
+    let arguments = unsafe { ArgumentBuffer::marshal(kernel, passed) }?;
+    let dispatch = Dispatch {
+        kernel: Arc::clone(kernel),
+        grid: geometry.grid()?,
+        block: geometry.block,
+        dynamic_lds_size: geometry.lds_size,
+        arguments,
+    };
+    counters::launched(kernel.name());
+    let runtime = runtime::get();
+    if let Some(start) = start {
+        start.bind_to_launch(runtime.submit(stream, Command::marker()));
+    }
+    let duration = config::get().durations.of(kernel.name());
+    let completion =
+        runtime.submit(stream, Command::kernel(duration.as_nanos() as u64, move || dispatch.run()));
+    if let Some(stop) = stop {
+        stop.bind_to_launch(completion);
+    }
+    Ok(())
+}
+
+/// The genuine runtime's checks, in its order.
+fn check(kernel: &Kernel, geometry: &Geometry, passed: Passed, residency: Residency) -> Result<(), HipError> {
+    geometry.check()?;
+    let threads = geometry.threads_per_block();
+    if threads > u64::from(MAX_THREADS_PER_BLOCK) {
+        return Err(HipError::InvalidValue);
+    }
+    if matches!(passed, Passed::Pointers(p) if p.is_null()) && !kernel.arguments.is_empty() {
+        return Err(HipError::InvalidValue);
+    }
+    if threads > u64::from(kernel.max_threads_per_block) {
+        return Err(HipError::LaunchFailure);
+    }
+    if geometry.lds_size + kernel.lds_size > LDS_SIZE {
+        return Err(HipError::InvalidValue);
+    }
+    let resident = u64::from((MAX_THREADS_PER_COMPUTE_UNIT * COMPUTE_UNITS).unsigned_abs()) / threads;
+    if residency == Residency::Cooperative && geometry.blocks()? > resident {
+        return Err(HipError::CooperativeLaunchTooLarge);
+    }
+    Ok(())
+}
+
+/// In null mode nothing is looked up, checked or done.
+fn is_null_mode() -> bool {
+    let is_null_mode = config::get().null;
+    if is_null_mode {
+        counters::launched_in_null_mode();
+    }
+    is_null_mode
+}
+
+/// Launches the kernel that a host address stands for.
+///
+/// # Safety
+///
+/// `arguments` is an array with the address of each of the kernel's arguments.
+unsafe fn launch_host_function(
+    host: *const c_void,
+    grid: dim3,
+    block: dim3,
+    arguments: *mut *mut c_void,
+    lds_size: usize,
+    stream: hipStream_t,
+    events: &Events,
+) -> Result<(), HipError> {
+    if is_null_mode() {
+        return Ok(());
+    }
+    let stream = stream::resolve(stream).ok_or(HipError::InvalidValue)?;
+    let kernel = runtime::get().fat_binaries.kernel(host)?;
+    let geometry = Geometry::of_blocks(grid, block, lds_size)?;
+    // SAFETY: the caller's promise.
+    unsafe { submit(&kernel, &geometry, Passed::Pointers(arguments), &stream, events, Residency::Any) }
+}
+
+/// Launches a function of a module.
+///
+/// # Safety
+///
+/// `pointers` and `extra` are as HIP's module launches ask.
+unsafe fn launch_function(
+    function: hipFunction_t,
+    geometry: impl FnOnce() -> Result<Geometry, HipError>,
+    (pointers, extra): (*mut *mut c_void, *mut *mut c_void),
+    stream: hipStream_t,
+    events: &Events,
+    residency: Residency,
+) -> Result<(), HipError> {
+    if is_null_mode() {
+        return Ok(());
+    }
+    let stream = stream::resolve(stream).ok_or(HipError::InvalidValue)?;
+    let geometry = geometry()?;
+    let kernel = runtime::get().functions.get(function).ok_or(HipError::InvalidHandle)?;
+    let passed = Passed::from_module_launch(&kernel, pointers, extra)?;
+    // SAFETY: the caller's promise.
+    unsafe { submit(&kernel, &geometry, passed, &stream, events, residency) }
+}
+
+/// `hipLaunchKernel`
+pub(crate) unsafe extern "C" fn kernel(
+    host: *const c_void,
+    grid: dim3,
+    block: dim3,
+    arguments: *mut *mut c_void,
+    lds_size: usize,
+    stream: hipStream_t,
+) -> hipError_t {
+    // SAFETY: the caller's promise.
+    boundary::call(|| unsafe {
+        launch_host_function(host, grid, block, arguments, lds_size, stream, &NO_EVENTS)
+    })
+}
+
+/// `hipLaunchKernel_spt`
+pub(crate) unsafe extern "C" fn kernel_spt(
+    host: *const c_void,
+    grid: dim3,
+    block: dim3,
+    arguments: *mut *mut c_void,
+    lds_size: usize,
+    stream: hipStream_t,
+) -> hipError_t {
+    // SAFETY: the caller's promise.
+    unsafe { kernel(host, grid, block, arguments, lds_size, stream::or_per_thread(stream)) }
+}
+
+/// `hipExtLaunchKernel`
+pub(crate) unsafe extern "C" fn kernel_with_events(
+    host: *const c_void,
+    grid: dim3,
+    block: dim3,
+    arguments: *mut *mut c_void,
+    lds_size: usize,
+    stream: hipStream_t,
+    start: hipEvent_t,
+    stop: hipEvent_t,
+    _flags: i32,
+) -> hipError_t {
+    let events = Events { start, stop };
+    // SAFETY: the caller's promise.
+    boundary::call(|| unsafe {
+        launch_host_function(host, grid, block, arguments, lds_size, stream, &events)
+    })
+}
+
+/// `hipLaunchKernelExC`
+pub(crate) unsafe extern "C" fn kernel_by_config(
+    config: *const hipLaunchConfig_t,
+    host: *const c_void,
+    arguments: *mut *mut c_void,
+) -> hipError_t {
+    boundary::call(|| {
+        // SAFETY: null or a configuration of the caller.
+        let config = unsafe { config.as_ref() }.ok_or(HipError::InvalidConfiguration)?;
+        let (grid, block, lds_size) = (config.gridDim, config.blockDim, config.dynamicSmemBytes);
+        // SAFETY: the caller's promise.
+        unsafe { launch_host_function(host, grid, block, arguments, lds_size, config.stream, &NO_EVENTS) }
+    })
+}
+
+/// `hipLaunchCooperativeKernel`: its errors for a bad stream, function or size differ from `hipLaunchKernel`'s.
+pub(crate) unsafe extern "C" fn cooperative(
+    host: *const c_void,
+    grid: dim3,
+    block: dim3,
+    arguments: *mut *mut c_void,
+    lds_size: u32,
+    stream: hipStream_t,
+) -> hipError_t {
+    boundary::call(|| {
+        if is_null_mode() {
+            return Ok(());
+        }
+        let stream = stream::resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
+        let kernel = runtime::get().fat_binaries.kernel(host)?;
+        let geometry = Geometry::of_blocks(grid, block, lds_size as usize)?;
+        if geometry.threads_per_block() > u64::from(MAX_THREADS_PER_BLOCK) {
+            return Err(HipError::InvalidConfiguration);
+        }
+        if geometry.lds_size > LDS_SIZE {
+            return Err(HipError::CooperativeLaunchTooLarge);
+        }
+        let passed = Passed::Pointers(arguments);
+        // SAFETY: the caller's promise.
+        unsafe { submit(&kernel, &geometry, passed, &stream, &NO_EVENTS, Residency::Cooperative) }
+    })
+}
+
+/// `hipLaunchCooperativeKernel_spt`
+pub(crate) unsafe extern "C" fn cooperative_spt(
+    host: *const c_void,
+    grid: dim3,
+    block: dim3,
+    arguments: *mut *mut c_void,
+    lds_size: u32,
+    stream: hipStream_t,
+) -> hipError_t {
+    // SAFETY: the caller's promise.
+    unsafe { cooperative(host, grid, block, arguments, lds_size, stream::or_per_thread(stream)) }
+}
+
+/// `hipModuleLaunchKernel`: sizes in blocks.
+pub(crate) unsafe extern "C" fn function(
+    function: hipFunction_t,
+    grid_x: u32,
+    grid_y: u32,
+    grid_z: u32,
+    block_x: u32,
+    block_y: u32,
+    block_z: u32,
+    lds_size: u32,
+    stream: hipStream_t,
+    pointers: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> hipError_t {
+    let grid = dim3 { x: grid_x, y: grid_y, z: grid_z };
+    let block = dim3 { x: block_x, y: block_y, z: block_z };
+    let geometry = || Geometry::of_module_launch(grid, block, lds_size as usize);
+    let passed = (pointers, extra);
+    // SAFETY: the caller's promise.
+    boundary::call(|| unsafe {
+        launch_function(function, geometry, passed, stream, &NO_EVENTS, Residency::Any)
+    })
+}
+
+/// `hipModuleLaunchCooperativeKernel`
+pub(crate) unsafe extern "C" fn cooperative_function(
+    function: hipFunction_t,
+    grid_x: u32,
+    grid_y: u32,
+    grid_z: u32,
+    block_x: u32,
+    block_y: u32,
+    block_z: u32,
+    lds_size: u32,
+    stream: hipStream_t,
+    pointers: *mut *mut c_void,
+) -> hipError_t {
+    let grid = dim3 { x: grid_x, y: grid_y, z: grid_z };
+    let block = dim3 { x: block_x, y: block_y, z: block_z };
+    let geometry = || Geometry::of_blocks(grid, block, lds_size as usize);
+    let passed = (pointers, ptr::null_mut());
+    boundary::call(|| {
+        // SAFETY: the caller's promise.
+        unsafe { launch_function(function, geometry, passed, stream, &NO_EVENTS, Residency::Cooperative) }
+    })
+}
+
+/// `hipExtModuleLaunchKernel`: sizes in threads.
+pub(crate) unsafe extern "C" fn function_with_events(
+    function: hipFunction_t,
+    global_x: u32,
+    global_y: u32,
+    global_z: u32,
+    block_x: u32,
+    block_y: u32,
+    block_z: u32,
+    lds_size: usize,
+    stream: hipStream_t,
+    pointers: *mut *mut c_void,
+    extra: *mut *mut c_void,
+    start: hipEvent_t,
+    stop: hipEvent_t,
+    _flags: u32,
+) -> hipError_t {
+    let global = dim3 { x: global_x, y: global_y, z: global_z };
+    let block = dim3 { x: block_x, y: block_y, z: block_z };
+    let geometry = || Ok(Geometry::of_threads(global, block, lds_size));
+    let (passed, events) = ((pointers, extra), Events { start, stop });
+    // SAFETY: the caller's promise.
+    boundary::call(|| unsafe { launch_function(function, geometry, passed, stream, &events, Residency::Any) })
+}
+
+/// `hipHccModuleLaunchKernel`: the same under its old name, without flags.
+pub(crate) unsafe extern "C" fn function_with_events_hcc(
+    function: hipFunction_t,
+    global_x: u32,
+    global_y: u32,
+    global_z: u32,
+    block_x: u32,
+    block_y: u32,
+    block_z: u32,
+    lds_size: usize,
+    stream: hipStream_t,
+    pointers: *mut *mut c_void,
+    extra: *mut *mut c_void,
+    start: hipEvent_t,
+    stop: hipEvent_t,
+) -> hipError_t {
+    // SAFETY: the caller's promise.
+    unsafe {
+        function_with_events(
+            function, global_x, global_y, global_z, block_x, block_y, block_z, lds_size, stream, pointers,
+            extra, start, stop, 0,
+        )
+    }
+}
+
+/// `hipGetFuncBySymbol`
+pub(crate) unsafe extern "C" fn function_of_symbol(
+    function: *mut hipFunction_t,
+    host: *const c_void,
+) -> hipError_t {
+    boundary::call(|| {
+        let runtime = runtime::get();
+        let kernel = runtime.fat_binaries.kernel(host).map_err(|_| HipError::InvalidDeviceFunction)?;
+        // SAFETY: an out-parameter of the caller.
+        unsafe { write(function, runtime.functions.insert(&kernel)) }
+    })
+}
+
+/// `hipKernelNameRef`: null for no function. Valid as long as the function.
+pub(crate) unsafe extern "C" fn function_name(function: hipFunction_t) -> *const c_char {
+    boundary::value(ptr::null(), || {
+        runtime::get().functions.get(function).map_or(ptr::null(), |kernel| kernel.name.as_ptr())
+    })
+}
+
+/// `hipKernelNameRefByPtr`: null for no kernel. Valid as long as the kernel is registered.
+pub(crate) unsafe extern "C" fn function_name_by_symbol(
+    host: *const c_void,
+    _stream: hipStream_t,
+) -> *const c_char {
+    boundary::value(ptr::null(), || {
+        runtime::get().fat_binaries.kernel(host).map_or(ptr::null(), |kernel| kernel.name.as_ptr())
+    })
+}
+
+/// What `<<<..>>>` says, on its way from the caller to the kernel's host stub.
+#[derive(Clone, Copy)]
+struct Configuration {
+    grid: dim3,
+    block: dim3,
+    lds_size: usize,
+    stream: hipStream_t,
+}
+
+thread_local! {
+    static CONFIGURATIONS: RefCell<Vec<Configuration>> = const { RefCell::new(Vec::new()) };
+}
+
+/// `__hipPushCallConfiguration`
+pub(crate) unsafe extern "C" fn push_call_configuration(
+    grid: dim3,
+    block: dim3,
+    lds_size: usize,
+    stream: hipStream_t,
+) -> hipError_t {
+    boundary::call(|| {
+        let configuration = Configuration { grid, block, lds_size, stream };
+        CONFIGURATIONS
+            .try_with(|stack| stack.borrow_mut().push(configuration))
+            .map_err(|_| HipError::Deinitialized)
+    })
+}
+
+/// `__hipPopCallConfiguration`
+pub(crate) unsafe extern "C" fn pop_call_configuration(
+    grid: *mut dim3,
+    block: *mut dim3,
+    lds_size: *mut usize,
+    stream: *mut hipStream_t,
+) -> hipError_t {
+    boundary::call(|| {
+        let popped = CONFIGURATIONS.try_with(|stack| stack.borrow_mut().pop());
+        let configuration = popped.ok().flatten().ok_or(HipError::MissingConfiguration)?;
+        // SAFETY: out-parameters of the compiler's stub.
+        unsafe {
+            write(grid, configuration.grid)?;
+            write(block, configuration.block)?;
+            write(lds_size, configuration.lds_size)?;
+            write(stream, configuration.stream)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Argument;
+    use crate::twin::Twin;
+
+    fn cube(x: u32, y: u32, z: u32) -> dim3 {
+        dim3 { x, y, z }
+    }
+
+    fn bounded_kernel() -> Kernel {
+        Kernel {
+            name: c"bounded".to_owned(),
+            arguments: vec![Argument { offset: 0, size: 8 }],
+            max_threads_per_block: 256,
+            lds_size: 1024,
+            twin: Twin::default(),
+        }
+    }
+
+    fn checked(grid: dim3, block: dim3, lds_size: usize, residency: Residency) -> Result<(), HipError> {
+        let mut list = [ptr::null_mut()];
+        let geometry = Geometry::of_blocks(grid, block, lds_size)?;
+        check(&bounded_kernel(), &geometry, Passed::Pointers(list.as_mut_ptr()), residency)
+    }
+
+    #[test]
+    fn a_launch_is_checked_as_the_genuine_runtime_does() {
+        let one = cube(1, 1, 1);
+        let any = |grid, block, lds_size| checked(grid, block, lds_size, Residency::Any);
+        assert_eq!(any(one, cube(256, 1, 1), 0), Ok(()));
+        assert_eq!(any(one, cube(1025, 1, 1), 0), Err(HipError::InvalidValue));
+        assert_eq!(any(one, cube(512, 1, 1), 0), Err(HipError::LaunchFailure));
+        assert_eq!(any(one, one, LDS_SIZE), Err(HipError::InvalidValue));
+        assert_eq!(any(cube(1 << 30, 1, 1), cube(8, 1, 1), 0), Err(HipError::InvalidConfiguration));
+    }
+
+    #[test]
+    fn a_cooperative_grid_must_fit_at_once() {
+        let fits = |blocks| checked(cube(blocks, 1, 1), cube(256, 1, 1), 0, Residency::Cooperative);
+        assert_eq!(fits(8 * 304), Ok(()));
+        assert_eq!(fits(8 * 304 + 1), Err(HipError::CooperativeLaunchTooLarge));
+    }
+
+    #[test]
+    fn a_kernel_with_arguments_needs_some() {
+        let geometry = Geometry::of_blocks(cube(1, 1, 1), cube(1, 1, 1), 0).unwrap();
+        let passed = Passed::Pointers(ptr::null_mut());
+        assert_eq!(check(&bounded_kernel(), &geometry, passed, Residency::Any), Err(HipError::InvalidValue));
+    }
+
+    #[test]
+    fn an_unregistered_kernel_is_error_98() {
+        let bogus = ptr::without_provenance(0x1234);
+        // SAFETY: the address is looked up, not followed.
+        let code =
+            unsafe { kernel(bogus, cube(1, 1, 1), cube(1, 1, 1), ptr::null_mut(), 0, ptr::null_mut()) };
+        assert_eq!(code, 98);
+    }
+
+    #[test]
+    fn call_configurations_are_a_stack() {
+        let (mut grid, mut block, mut lds_size, mut stream) =
+            (cube(0, 0, 0), cube(0, 0, 0), 0, ptr::null_mut());
+        // SAFETY: local out-parameters.
+        unsafe {
+            let (grid, block, lds_size, stream) =
+                (&raw mut grid, &raw mut block, &raw mut lds_size, &raw mut stream);
+            assert_eq!(push_call_configuration(cube(1, 2, 3), cube(4, 5, 6), 7, ptr::null_mut()), 0);
+            assert_eq!(pop_call_configuration(grid, block, lds_size, stream), 0);
+            assert_eq!(
+                pop_call_configuration(grid, block, lds_size, stream),
+                HipError::MissingConfiguration.code()
+            );
+        }
+        assert_eq!((grid, block, lds_size), (cube(1, 2, 3), cube(4, 5, 6), 7));
+    }
+}

@@ -1,0 +1,303 @@
+//! Memory: allocation, freeing, and what is known of an address.
+
+use core::ffi::c_void;
+use core::ptr;
+
+use zerocopy::FromZeros;
+
+use crate::abi::{hipChannelFormatDesc, hipDeviceptr_t, hipError_t, hipPointerAttribute_t, hipStream_t};
+use crate::boundary::{self, write};
+use crate::engine::Command;
+use crate::error::HipError;
+use crate::runtime;
+use crate::{stream, version};
+
+mod allocations;
+
+pub(crate) use allocations::{Allocations, Kind};
+
+/// Host memory that is both coherent and not makes no sense.
+const HOST_COHERENCE_FLAGS: u32 = 0x4000_0000 | 0x8000_0000;
+/// `hipHostRegister` knows four flags.
+const HOST_REGISTER_FLAGS: u32 = 0xf;
+/// `hipExtMallocWithFlags`: default, fine-grained, signal, uncached, contiguous.
+const DEVICE_MALLOC_FLAGS: [u32; 5] = [0x0, 0x1, 0x2, 0x3, 0x4];
+const DEVICE_MALLOC_SIGNAL: u32 = 0x2;
+
+/// Allocates; nothing of size zero, as in the genuine runtime, and the address is then null.
+fn allocate(out: *mut *mut c_void, size: usize, kind: Kind, flags: u32) -> Result<(), HipError> {
+    if out.is_null() {
+        return Err(HipError::InvalidValue);
+    }
+    let address = match size {
+        0 => ptr::null_mut(),
+        _ => runtime::get().memory.allocate(size, kind, flags).ok_or(HipError::OutOfMemory)?,
+    };
+    // SAFETY: an out-parameter of the caller.
+    unsafe { write(out, address) }
+}
+
+/// Frees after everything that is submitted on any stream.
+fn release(address: *mut c_void) -> Result<(), HipError> {
+    if address.is_null() {
+        return Ok(());
+    }
+    let runtime = runtime::get();
+    if !runtime.memory.is_base(address as usize) {
+        return Err(HipError::InvalidValue);
+    }
+    runtime.synchronize();
+    runtime.memory.remove(address as usize).map(drop).ok_or(HipError::InvalidValue)
+}
+
+/// `hipMalloc`
+pub(crate) unsafe extern "C" fn malloc(out: *mut *mut c_void, size: usize) -> hipError_t {
+    boundary::call(|| allocate(out, size, Kind::Device, 0))
+}
+
+/// `hipExtMallocWithFlags`
+pub(crate) unsafe extern "C" fn malloc_with_flags(
+    out: *mut *mut c_void,
+    size: usize,
+    flags: u32,
+) -> hipError_t {
+    boundary::call(|| {
+        if !DEVICE_MALLOC_FLAGS.contains(&flags) || (flags == DEVICE_MALLOC_SIGNAL && size != 8) {
+            return Err(HipError::InvalidValue);
+        }
+        allocate(out, size, Kind::Device, flags)
+    })
+}
+
+/// `hipFree`
+pub(crate) unsafe extern "C" fn free(address: *mut c_void) -> hipError_t {
+    boundary::call(|| release(address))
+}
+
+/// `hipMallocAsync`: the memory is there at once, which is one of the moments that stream order permits.
+pub(crate) unsafe extern "C" fn malloc_async(
+    out: *mut *mut c_void,
+    size: usize,
+    stream: hipStream_t,
+) -> hipError_t {
+    boundary::call(|| {
+        stream::resolve(stream).ok_or(HipError::InvalidHandle)?;
+        allocate(out, size, Kind::Device, 0)
+    })
+}
+
+/// `hipFreeAsync`: unmapped in the stream's turn; the address is invalid for new calls from now on.
+pub(crate) unsafe extern "C" fn free_async(address: *mut c_void, stream: hipStream_t) -> hipError_t {
+    boundary::call(|| {
+        let stream = stream::resolve(stream).ok_or(HipError::InvalidHandle)?;
+        let runtime = runtime::get();
+        let allocation = runtime.memory.remove(address as usize).ok_or(HipError::InvalidValue)?;
+        runtime.submit(&stream, Command::transfer(move || drop(allocation)));
+        Ok(())
+    })
+}
+
+/// `hipMallocManaged`
+pub(crate) unsafe extern "C" fn malloc_managed(out: *mut *mut c_void, size: usize, flags: u32) -> hipError_t {
+    boundary::call(|| {
+        // Attached to all streams, or to the host.
+        if !matches!(flags, 1 | 2) || size == 0 {
+            return Err(HipError::InvalidValue);
+        }
+        allocate(out, size, Kind::Managed, flags)
+    })
+}
+
+/// `hipHostMalloc`, `hipHostAlloc`, `hipExtHostAlloc`
+pub(crate) unsafe extern "C" fn host_malloc(out: *mut *mut c_void, size: usize, flags: u32) -> hipError_t {
+    boundary::call(|| {
+        if flags & HOST_COHERENCE_FLAGS == HOST_COHERENCE_FLAGS {
+            return Err(HipError::InvalidValue);
+        }
+        allocate(out, size, Kind::Host, flags)
+    })
+}
+
+/// `hipMallocHost`, `hipMemAllocHost`
+pub(crate) unsafe extern "C" fn host_malloc_default(out: *mut *mut c_void, size: usize) -> hipError_t {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { host_malloc(out, size, 0) }
+}
+
+/// `hipHostFree`, `hipFreeHost`
+pub(crate) unsafe extern "C" fn host_free(address: *mut c_void) -> hipError_t {
+    boundary::call(|| release(address))
+}
+
+/// `hipHostRegister`
+pub(crate) unsafe extern "C" fn host_register(address: *mut c_void, size: usize, flags: u32) -> hipError_t {
+    boundary::call(|| {
+        if address.is_null() || size == 0 || flags & !HOST_REGISTER_FLAGS != 0 {
+            return Err(HipError::InvalidValue);
+        }
+        let is_new = runtime::get().memory.register(address as usize, size, flags);
+        if is_new { Ok(()) } else { Err(HipError::HostMemoryAlreadyRegistered) }
+    })
+}
+
+/// `hipHostUnregister`
+pub(crate) unsafe extern "C" fn host_unregister(address: *mut c_void) -> hipError_t {
+    boundary::call(|| {
+        let runtime = runtime::get();
+        runtime.synchronize();
+        if runtime.memory.unregister(address as usize) {
+            Ok(())
+        } else {
+            Err(HipError::HostMemoryNotRegistered)
+        }
+    })
+}
+
+/// `hipHostGetDevicePointer`: the device sees host memory where the host does.
+pub(crate) unsafe extern "C" fn host_device_pointer(
+    device: *mut *mut c_void,
+    host: *mut c_void,
+    flags: u32,
+) -> hipError_t {
+    boundary::call(|| {
+        let range = runtime::get().memory.find(host as usize).ok_or(HipError::InvalidValue)?;
+        if flags != 0 || range.kind == Kind::Device {
+            return Err(HipError::InvalidValue);
+        }
+        // SAFETY: an out-parameter of the caller.
+        unsafe { write(device, host) }
+    })
+}
+
+/// `hipHostGetFlags`
+pub(crate) unsafe extern "C" fn host_flags(flags: *mut u32, host: *mut c_void) -> hipError_t {
+    boundary::call(|| {
+        let range = runtime::get().memory.find(host as usize).ok_or(HipError::InvalidValue)?;
+        // SAFETY: an out-parameter of the caller.
+        unsafe { write(flags, range.flags) }
+    })
+}
+
+/// `hipMemGetInfo`
+pub(crate) unsafe extern "C" fn info(free: *mut usize, total: *mut usize) -> hipError_t {
+    boundary::call(|| {
+        let memory = &runtime::get().memory;
+        for (out, value) in [(free, memory.free_size()), (total, memory.total_size())] {
+            if !out.is_null() {
+                // SAFETY: an out-parameter of the caller.
+                unsafe { write(out, value)? };
+            }
+        }
+        Ok(())
+    })
+}
+
+/// `hipMemGetAddressRange`
+pub(crate) unsafe extern "C" fn address_range(
+    base: *mut hipDeviceptr_t,
+    size: *mut usize,
+    address: hipDeviceptr_t,
+) -> hipError_t {
+    boundary::call(|| {
+        let range = runtime::get().memory.find(address as usize).ok_or(HipError::NotFound)?;
+        // SAFETY: out-parameters of the caller.
+        unsafe {
+            write(base, ptr::with_exposed_provenance_mut(range.base))?;
+            write(size, range.size)
+        }
+    })
+}
+
+/// `hipMemPtrGetInfo`
+pub(crate) unsafe extern "C" fn pointer_size(address: *mut c_void, size: *mut usize) -> hipError_t {
+    boundary::call(|| {
+        let range = runtime::get().memory.find(address as usize).ok_or(HipError::InvalidValue)?;
+        // SAFETY: an out-parameter of the caller.
+        unsafe { write(size, range.size) }
+    })
+}
+
+/// `hipPointerGetAttributes`: memory that HIP does not know is unregistered from 6.0 on, an error before.
+pub(crate) unsafe extern "C" fn pointer_attributes(
+    attributes: *mut hipPointerAttribute_t,
+    address: *const c_void,
+) -> hipError_t {
+    boundary::call(|| {
+        if address.is_null() {
+            return Err(HipError::InvalidValue);
+        }
+        let mut known = hipPointerAttribute_t::new_zeroed();
+        match runtime::get().memory.find(address as usize) {
+            Some(range) => {
+                known.r#type = range.kind.code(version::major());
+                known.devicePointer = address as usize;
+                known.hostPointer = if range.kind == Kind::Host { address as usize } else { 0 };
+                known.isManaged = i32::from(range.kind == Kind::Managed);
+                known.allocationFlags = range.flags;
+            }
+            None if version::major() < 6 => return Err(HipError::InvalidValue),
+            None => known.device = -2,
+        }
+        // SAFETY: an out-parameter of the caller.
+        unsafe { write(attributes, known) }
+    })
+}
+
+/// `hipCreateChannelDesc`
+#[expect(clippy::many_single_char_names, reason = "HIP's names")]
+pub(crate) unsafe extern "C" fn channel_format(
+    x: i32,
+    y: i32,
+    z: i32,
+    w: i32,
+    f: u32,
+) -> hipChannelFormatDesc {
+    hipChannelFormatDesc { x, y, z, w, f }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allocated(size: usize) -> *mut c_void {
+        let mut address = ptr::null_mut();
+        // SAFETY: a local out-parameter.
+        assert_eq!(unsafe { malloc(&raw mut address, size) }, 0);
+        address
+    }
+
+    #[test]
+    fn memory_is_freed_once() {
+        let address = allocated(100);
+        // SAFETY: addresses are checked, not followed.
+        unsafe {
+            assert_eq!(free(address.wrapping_byte_add(8)), HipError::InvalidValue.code());
+            assert_eq!(free(address), 0);
+            assert_eq!(free(address), HipError::InvalidValue.code());
+            assert_eq!(free(ptr::null_mut()), 0);
+        }
+    }
+
+    #[test]
+    fn nothing_is_allocated_for_no_bytes() {
+        assert!(allocated(0).is_null());
+    }
+
+    #[test]
+    fn more_than_the_device_has_is_refused() {
+        let mut address = ptr::null_mut();
+        // SAFETY: a local out-parameter.
+        let code = unsafe { malloc(&raw mut address, usize::MAX / 2) };
+        assert_eq!(code, HipError::OutOfMemory.code());
+    }
+
+    #[test]
+    fn an_address_inside_an_allocation_is_known() {
+        let address = allocated(100);
+        let mut base = ptr::null_mut();
+        let mut size = 0;
+        // SAFETY: local out-parameters.
+        let code = unsafe { address_range(&raw mut base, &raw mut size, address.wrapping_byte_add(99)) };
+        assert_eq!((code, base, size), (0, address, 100));
+    }
+}

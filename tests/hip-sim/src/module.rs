@@ -1,0 +1,194 @@
+//! Modules: code objects that a program loads itself.
+
+use core::ffi::{CStr, c_char, c_void};
+use core::ptr;
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use crate::abi::{hipDeviceptr_t, hipError_t, hipFunction_t, hipJitOption, hipModule_t};
+use crate::boundary::{self, write};
+use crate::code_object::CodeObject;
+use crate::error::HipError;
+use crate::memory::Kind;
+use crate::runtime;
+
+/// A loaded module.
+pub(crate) struct Module {
+    code: CodeObject,
+    /// Device addresses of the globals that were asked for.
+    globals: Mutex<HashMap<String, usize>>,
+}
+
+impl Module {
+    /// Device address and size of a global, placed when first asked for.
+    fn global(&self, name: &str) -> Result<(usize, usize), HipError> {
+        let initial = &self.code.globals.get(name).ok_or(HipError::NotFound)?.initial;
+        let mut placed = self.globals.lock().expect("no holder panics");
+        if let Some(address) = placed.get(name) {
+            return Ok((*address, initial.len()));
+        }
+        let memory = &runtime::get().memory;
+        let address = memory.allocate(initial.len(), Kind::Device, 0).ok_or(HipError::OutOfMemory)?;
+        // SAFETY: the allocation was just made with this size.
+        unsafe { address.cast::<u8>().copy_from_nonoverlapping(initial.as_ptr(), initial.len()) };
+        placed.insert(name.to_owned(), address as usize);
+        Ok((address as usize, initial.len()))
+    }
+}
+
+/// Parses an image and hands out a handle to it.
+///
+/// # Safety
+///
+/// `image` points to a bundle or an ELF file.
+unsafe fn load_image(module: *mut hipModule_t, image: *const c_void) -> Result<(), HipError> {
+    if module.is_null() || image.is_null() {
+        return Err(HipError::InvalidValue);
+    }
+    // SAFETY: the caller's promise.
+    let code = unsafe { CodeObject::from_address(image) }?;
+    let loaded = Arc::new(Module { code, globals: Mutex::default() });
+    // SAFETY: an out-parameter of the application.
+    unsafe { write(module, runtime::get().modules.insert(&loaded)) }
+}
+
+/// A name that the application passes; null and empty ones are invalid.
+///
+/// # Safety
+///
+/// `name` is null or a terminated string.
+unsafe fn text<'a>(name: *const c_char) -> Result<&'a CStr, HipError> {
+    if name.is_null() {
+        return Err(HipError::InvalidValue);
+    }
+    // SAFETY: the caller's promise.
+    let name = unsafe { CStr::from_ptr(name) };
+    if name.is_empty() { Err(HipError::InvalidValue) } else { Ok(name) }
+}
+
+/// A live module; null and unloaded ones are invalid handles.
+fn resolve(module: hipModule_t) -> Result<Arc<Module>, HipError> {
+    runtime::get().modules.get(module).ok_or(HipError::InvalidHandle)
+}
+
+/// `hipModuleLoad`
+pub(crate) unsafe extern "C" fn load(module: *mut hipModule_t, path: *const c_char) -> hipError_t {
+    boundary::call(|| {
+        // SAFETY: a string of the caller.
+        let path = unsafe { text(path) }?;
+        let path = Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()));
+        let image = fs::read(path).map_err(|_| HipError::FileNotFound)?;
+        // SAFETY: the application says that the file is one; nothing of it is needed after parsing.
+        unsafe { load_image(module, image.as_ptr().cast()) }
+    })
+}
+
+/// `hipModuleLoadData`
+pub(crate) unsafe extern "C" fn load_data(module: *mut hipModule_t, image: *const c_void) -> hipError_t {
+    // SAFETY: the caller's promise.
+    boundary::call(|| unsafe { load_image(module, image) })
+}
+
+/// `hipModuleLoadDataEx`: the options are for a compiler that is not here.
+pub(crate) unsafe extern "C" fn load_data_ex(
+    module: *mut hipModule_t,
+    image: *const c_void,
+    _count: u32,
+    _options: *mut hipJitOption,
+    _values: *mut *mut c_void,
+) -> hipError_t {
+    // SAFETY: the caller's promise.
+    boundary::call(|| unsafe { load_image(module, image) })
+}
+
+/// `hipModuleUnload`: its functions are invalid from now on.
+pub(crate) unsafe extern "C" fn unload(module: hipModule_t) -> hipError_t {
+    boundary::call(|| {
+        let runtime = runtime::get();
+        let module = runtime.modules.remove(module).ok_or(HipError::InvalidHandle)?;
+        runtime.synchronize();
+        for kernel in module.code.kernels.values() {
+            runtime.functions.remove(Arc::as_ptr(kernel).cast());
+        }
+        for (_, address) in module.globals.lock().expect("no holder panics").drain() {
+            drop(runtime.memory.remove(address));
+        }
+        Ok(())
+    })
+}
+
+/// `hipModuleGetFunction`
+pub(crate) unsafe extern "C" fn function(
+    function: *mut hipFunction_t,
+    module: hipModule_t,
+    name: *const c_char,
+) -> hipError_t {
+    boundary::call(|| {
+        // SAFETY: a string of the caller.
+        let name = unsafe { text(name) }?;
+        let module = resolve(module)?;
+        let kernel = name.to_str().ok().and_then(|name| module.code.kernels.get(name));
+        let kernel = kernel.ok_or(HipError::NotFound)?;
+        // SAFETY: an out-parameter of the caller.
+        unsafe { write(function, runtime::get().functions.insert(kernel)) }
+    })
+}
+
+/// `hipModuleGetGlobal`
+pub(crate) unsafe extern "C" fn global(
+    address: *mut hipDeviceptr_t,
+    size: *mut usize,
+    module: hipModule_t,
+    name: *const c_char,
+) -> hipError_t {
+    boundary::call(|| {
+        // SAFETY: a string of the caller.
+        let name = unsafe { text(name) }?;
+        let found = resolve(module)?.global(name.to_str().map_err(|_| HipError::NotFound)?)?;
+        if address.is_null() && size.is_null() {
+            return Err(HipError::InvalidValue);
+        }
+        // SAFETY: out-parameters of the caller, of which one may be null.
+        unsafe {
+            if !address.is_null() {
+                address.write(ptr::with_exposed_provenance_mut(found.0));
+            }
+            if !size.is_null() {
+                size.write(found.1);
+            }
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_code_object_is_not_loaded() {
+        let mut module = ptr::null_mut();
+        // SAFETY: a local out-parameter and strings.
+        unsafe {
+            assert_eq!(load(&raw mut module, c"/nowhere".as_ptr()), HipError::FileNotFound.code());
+            let image = c"plain text";
+            let code = load_data(&raw mut module, image.as_ptr().cast());
+            assert_eq!(code, HipError::InvalidKernelFile.code());
+        }
+        assert!(module.is_null());
+    }
+
+    #[test]
+    fn a_module_that_does_not_exist_is_an_invalid_handle() {
+        let mut found = ptr::null_mut();
+        // SAFETY: handles are checked, not followed.
+        unsafe {
+            let bogus = ptr::without_provenance_mut(0x1234);
+            assert_eq!(function(&raw mut found, bogus, c"k".as_ptr()), HipError::InvalidHandle.code());
+            assert_eq!(unload(bogus), HipError::InvalidHandle.code());
+        }
+    }
+}

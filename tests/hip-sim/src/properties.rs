@@ -1,0 +1,190 @@
+//! What the device says of itself: the shape of an MI300X, the name of a simulation.
+
+use core::ffi::c_char;
+
+use zerocopy::FromZeros;
+
+use crate::abi::{hipDeviceProp_tR0000, hipDeviceProp_tR0600};
+use crate::{config, runtime};
+
+/// Domain, bus, device, function of an address that no machine here has.
+pub(crate) const PCI_BUS_ID: &str = "0000:c1:00.0";
+const PCI_BUS: i32 = 0xc1;
+pub(crate) const COMPUTE_UNITS: i32 = 304;
+pub(crate) const MAX_THREADS_PER_BLOCK: u32 = 1024;
+pub(crate) const MAX_THREADS_PER_COMPUTE_UNIT: i32 = 2048;
+/// Local data share of a compute unit, all of which one block may take.
+pub(crate) const LDS_SIZE: usize = 64 << 10;
+const MAX_GRID: [i32; 3] = [i32::MAX, 65_536, 65_536];
+const CLOCK_KHZ: i32 = 2_100_000;
+const MEMORY_CLOCK_KHZ: i32 = 1_300_000;
+const MEMORY_BUS_BITS: i32 = 8192;
+const L2_SIZE: i32 = 4 << 20;
+const REGISTERS: i32 = 65_536;
+const WALL_CLOCK_KHZ: i32 = 100_000;
+const PITCH_ALIGNMENT: usize = 256;
+
+/// Says what it is, so that no report mistakes it for hardware.
+pub(crate) fn name() -> String {
+    format!("hip-sim {}", config::get().arch)
+}
+
+/// `gfx942` is 9.4, `gfx1030` is 10.3: what stands before the last digit, in two parts.
+pub(crate) fn compute_capability() -> (i32, i32) {
+    capability_of(&config::get().arch)
+}
+
+fn capability_of(arch: &str) -> (i32, i32) {
+    let digits = arch.trim_start_matches("gfx");
+    let split = digits.len().saturating_sub(2);
+    let major = digits.get(..split).and_then(|s| s.parse().ok()).unwrap_or(0);
+    let minor = digits.get(split..split + 1).and_then(|s| s.parse().ok()).unwrap_or(0);
+    (major, minor)
+}
+
+/// Wave size: 64 on data-centre parts, 32 from gfx10 on.
+fn warp_size() -> i32 {
+    if compute_capability().0 >= 10 { 32 } else { 64 }
+}
+
+/// Fills a C array of characters, always terminated.
+fn text<const N: usize>(text: &str) -> [c_char; N] {
+    let mut out = [0; N];
+    for (slot, byte) in out[..N - 1].iter_mut().zip(text.bytes()) {
+        *slot = byte.cast_signed();
+    }
+    out
+}
+
+/// Fills the fields that both layouts have, under the same names.
+macro_rules! shared_fields {
+    ($prop:ident) => {
+        let (major, minor) = compute_capability();
+        $prop.name = text(&name());
+        $prop.gcnArchName = text(&config::get().arch);
+        $prop.totalGlobalMem = runtime::get().memory.total_size();
+        $prop.sharedMemPerBlock = LDS_SIZE;
+        $prop.maxSharedMemoryPerMultiProcessor = LDS_SIZE;
+        $prop.regsPerBlock = REGISTERS;
+        $prop.warpSize = warp_size();
+        $prop.memPitch = i32::MAX as usize;
+        $prop.maxThreadsPerBlock = MAX_THREADS_PER_BLOCK.cast_signed();
+        $prop.maxThreadsDim = [MAX_THREADS_PER_BLOCK.cast_signed(); 3];
+        $prop.maxGridSize = MAX_GRID;
+        $prop.clockRate = CLOCK_KHZ;
+        $prop.clockInstructionRate = WALL_CLOCK_KHZ;
+        $prop.memoryClockRate = MEMORY_CLOCK_KHZ;
+        $prop.memoryBusWidth = MEMORY_BUS_BITS;
+        $prop.totalConstMem = i32::MAX as usize;
+        $prop.major = major;
+        $prop.minor = minor;
+        $prop.textureAlignment = PITCH_ALIGNMENT;
+        $prop.texturePitchAlignment = PITCH_ALIGNMENT;
+        $prop.multiProcessorCount = COMPUTE_UNITS;
+        $prop.l2CacheSize = L2_SIZE;
+        $prop.maxThreadsPerMultiProcessor = MAX_THREADS_PER_COMPUTE_UNIT;
+        $prop.canMapHostMemory = 1;
+        $prop.concurrentKernels = 1;
+        $prop.cooperativeLaunch = 1;
+        $prop.managedMemory = 1;
+        $prop.ECCEnabled = 1;
+        $prop.isLargeBar = 1;
+        $prop.pciBusID = PCI_BUS;
+    };
+}
+
+/// Properties in the layout since 6.0; fields not named here are zero, which means "no" or "none".
+pub(crate) fn r0600() -> hipDeviceProp_tR0600 {
+    let mut prop = hipDeviceProp_tR0600::new_zeroed();
+    shared_fields!(prop);
+    prop.uuid = text("HIPSIM000000001");
+    prop.sharedMemPerMultiprocessor = LDS_SIZE;
+    prop.sharedMemPerBlockOptin = LDS_SIZE;
+    prop.regsPerMultiprocessor = REGISTERS;
+    prop.maxBlocksPerMultiProcessor = MAX_THREADS_PER_COMPUTE_UNIT / warp_size();
+    prop.streamPrioritiesSupported = 1;
+    prop.unifiedAddressing = 1;
+    prop.hostRegisterSupported = 1;
+    prop.asyncEngineCount = 1;
+    prop
+}
+
+/// Properties in the layout before 6.0.
+pub(crate) fn r0000() -> hipDeviceProp_tR0000 {
+    let mut prop = hipDeviceProp_tR0000::new_zeroed();
+    shared_fields!(prop);
+    prop.gcnArch = config::get().arch.trim_start_matches("gfx").parse().unwrap_or(0);
+    prop
+}
+
+/// `hipDeviceAttribute_t`, in the numbering that headers have since 5.0; none outside of it.
+///
+/// Attributes that the list leaves out are zero: not supported, or textures and surfaces, which are not modelled.
+pub(crate) fn attribute(attribute: u32) -> Option<i32> {
+    let prop = r0600();
+    let value = match attribute {
+        0 => prop.ECCEnabled,
+        2 => prop.asyncEngineCount,
+        3 => prop.canMapHostMemory,
+        5 => prop.clockRate,
+        8 => prop.concurrentKernels,
+        10 => prop.cooperativeLaunch,
+        19 => prop.l2CacheSize,
+        23 => prop.major,
+        24 => prop.managedMemory,
+        25 => prop.maxBlocksPerMultiProcessor,
+        26..=28 => prop.maxThreadsDim[attribute as usize - 26],
+        29..=31 => prop.maxGridSize[attribute as usize - 29],
+        56 => prop.maxThreadsPerBlock,
+        57 => prop.maxThreadsPerMultiProcessor,
+        58 => prop.memPitch as i32,
+        59 => prop.memoryBusWidth,
+        60 => prop.memoryClockRate,
+        61 => prop.minor,
+        63 | 10_015 => prop.multiProcessorCount,
+        67 => prop.pciBusID,
+        71 => prop.regsPerBlock,
+        72 => prop.regsPerMultiprocessor,
+        74..=76 | 10_002 => LDS_SIZE as i32,
+        78 => prop.streamPrioritiesSupported,
+        81 | 82 => PITCH_ALIGNMENT as i32,
+        83 => prop.totalConstMem as i32,
+        84 => i32::try_from(prop.totalGlobalMem).unwrap_or(i32::MAX),
+        85 => prop.unifiedAddressing,
+        87 => prop.warpSize,
+        90 => prop.hostRegisterSupported,
+        10_000 | 10_017 => WALL_CLOCK_KHZ,
+        10_011 => prop.isLargeBar,
+        0..=91 | 10_000..=10_017 => 0,
+        _ => return None,
+    };
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_layouts_tell_the_same() {
+        let (new, old) = (r0600(), r0000());
+        assert_eq!(new.name, old.name);
+        assert_eq!(new.gcnArchName, old.gcnArchName);
+        assert_eq!(attribute(63), Some(new.multiProcessorCount));
+        assert_eq!(attribute(87), Some(old.warpSize));
+    }
+
+    #[test]
+    fn attributes_outside_the_enumeration_are_unknown() {
+        assert_eq!(attribute(92), None);
+        assert_eq!(attribute(10_018), None);
+        assert_eq!(attribute(39), Some(0));
+    }
+
+    #[test]
+    fn the_capability_is_in_the_name() {
+        assert_eq!(capability_of("gfx942"), (9, 4));
+        assert_eq!(capability_of("gfx90a"), (9, 0));
+        assert_eq!(capability_of("gfx1030"), (10, 3));
+    }
+}
