@@ -175,30 +175,14 @@ fn links() -> Finding {
     }
 }
 
-/// Programs see the ids of the initial pid namespace.
 fn namespace() -> Finding {
-    /// Inode of the initial pid namespace, fixed in the kernel (`PROC_PID_INIT_INO`).
-    const INITIAL: u64 = 0xEFFF_FFFC;
-    use std::os::unix::fs::MetadataExt as _;
-
     let advice = "run it on the host, or in a container with the host's pid namespace (--pid=host)";
-    match fs::metadata("/proc/self/ns/pid") {
-        Ok(metadata) if metadata.ino() == INITIAL => Finding {
-            name: "pid space",
-            verdict: Verdict::Found,
-            value: "the machine's own".to_owned(),
-            advice,
-        },
-        Ok(_) => Finding {
-            name: "pid space",
-            verdict: Verdict::Missing,
-            value: "a container's: process ids would not match".to_owned(),
-            advice,
-        },
-        Err(error) => {
-            Finding { name: "pid space", verdict: Verdict::Unknown, value: error.to_string(), advice }
-        }
-    }
+    let (verdict, value) = match privilege::in_initial_pid_namespace() {
+        Ok(true) => (Verdict::Found, "the machine's own".to_owned()),
+        Ok(false) => (Verdict::Missing, "a container's: process ids would not match".to_owned()),
+        Err(error) => (Verdict::Unknown, error.to_string()),
+    };
+    Finding { name: "pid space", verdict, value, advice }
 }
 
 fn driver() -> Finding {

@@ -18,6 +18,9 @@ pub(crate) enum Failure {
     /// No process has this id.
     #[error("no process has the id {0}")]
     NoSuchProcess(u32),
+    /// The process exists and cannot be read: it is a kernel thread, or ending.
+    #[error("process {0} cannot be traced: it has no readable memory map")]
+    NoMemoryMap(u32),
     /// The process exists and has no HIP runtime mapped.
     #[error("process {pid} ({name}) does not use HIP: no libamdhip64 is mapped into it")]
     NoRuntime {
@@ -26,6 +29,9 @@ pub(crate) enum Failure {
         /// Its name.
         name: String,
     },
+    /// Programs see the ids of the initial pid namespace, this process those of another one.
+    #[error("this process is in a pid namespace of its own, where process ids differ from the kernel's")]
+    PidNamespace,
     /// The command does not exist.
     #[error("cannot run `{0}`: not found")]
     CommandNotFound(String),
@@ -77,6 +83,10 @@ impl Failure {
                 "run it as root (`sudo xsched-ctl …`), or grant the missing capabilities".to_owned()
             }
             Self::NoSuchProcess(_) => "`pgrep -af python` lists processes with their ids".to_owned(),
+            Self::NoMemoryMap(_) => "only processes with a program of their own can be traced".to_owned(),
+            Self::PidNamespace => {
+                "run it on the host, or in a container with the host's pid namespace (`--pid=host`)".to_owned()
+            }
             Self::NoRuntime { .. } => {
                 "attach once the program has loaded HIP, or start it under `xsched-ctl trace -- CMD`"
                     .to_owned()
@@ -99,13 +109,14 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::NotPermitted { .. } => exit::NOT_PERMITTED,
-            Self::NoSuchProcess(_) | Self::NoRuntime { .. } => exit::NO_TARGET,
+            Self::NoSuchProcess(_) | Self::NoMemoryMap(_) | Self::NoRuntime { .. } => exit::NO_TARGET,
             Self::CommandNotFound(_) => exit::NOT_FOUND,
             Self::CommandNotExecutable { .. } => exit::NOT_EXECUTABLE,
             Self::OutputNotCreated { .. } => exit::CANNOT_CREATE,
             Self::OutputFailed { .. } => exit::OUTPUT_FAILED,
             Self::Bpf(error) if error.is_permission() => exit::NOT_PERMITTED,
-            Self::Bpf(_) | Self::Sideband(_) => exit::UNAVAILABLE,
+            Self::Sideband(xsched_symbols::SidebandError::NotPermitted) => exit::NOT_PERMITTED,
+            Self::Bpf(_) | Self::Sideband(_) | Self::PidNamespace => exit::UNAVAILABLE,
             Self::Internal { .. } => exit::SOFTWARE,
         }
     }

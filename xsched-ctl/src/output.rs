@@ -103,10 +103,9 @@ impl Output {
         if collected.is_empty() || (!all && collected.len() < CHUNK_SIZE) {
             return Ok(());
         }
-        let chunk = std::mem::replace(collected, Vec::with_capacity(CHUNK_SIZE));
-        if self.chunks.send(chunk).await.is_err() {
-            return Err(self.failure().await);
-        }
+        // The bytes are taken once there is room for them: a caller that stops waiting here loses nothing.
+        let Ok(room) = self.chunks.reserve().await else { return Err(self.failure().await) };
+        room.send(std::mem::replace(collected, Vec::with_capacity(CHUNK_SIZE)));
         Ok(())
     }
 

@@ -10,6 +10,7 @@ mod runtimes;
 
 use std::collections::{HashSet, VecDeque};
 use std::num::NonZeroU32;
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::io::Interest;
@@ -70,14 +71,24 @@ impl Session {
     /// Checks that tracing is permitted.
     pub(crate) fn check_privileges() -> Result<(), Failure> {
         let missing = privilege::missing();
-        if missing.is_empty() { Ok(()) } else { Err(Failure::NotPermitted { missing: missing.join(", ") }) }
+        if !missing.is_empty() {
+            return Err(Failure::NotPermitted { missing: missing.join(", ") });
+        }
+        // Where it cannot be told, the ids are taken to match, as they do on nearly every machine.
+        if let Ok(false) = privilege::in_initial_pid_namespace() {
+            return Err(Failure::PidNamespace);
+        }
+        Ok(())
     }
 
     /// Checks that a process exists and uses HIP, without touching it.
     pub(crate) fn check_process(pid: NonZeroU32) -> Result<(), Failure> {
         let mut processes = Processes::new();
-        processes.scan(pid.get()).map_err(|_| Failure::NoSuchProcess(pid.get()))?;
-        let process = processes.process(pid.get()).ok_or(Failure::NoSuchProcess(pid.get()))?;
+        let readable = processes.scan(pid.get()).ok().and_then(|()| processes.process(pid.get()));
+        let Some(process) = readable else {
+            let exists = Path::new("/proc").join(pid.to_string()).exists();
+            return Err(if exists { Failure::NoMemoryMap(pid.get()) } else { Failure::NoSuchProcess(pid.get()) });
+        };
         if process.runtimes().next().is_none() {
             return Err(Failure::NoRuntime { pid: pid.get(), name: process.display_name().into_owned() });
         }
@@ -325,7 +336,7 @@ impl Session {
     }
 
     /// Paths of the probed runtimes.
-    pub(crate) fn runtimes(&self) -> impl Iterator<Item = &std::path::Path> {
+    pub(crate) fn runtimes(&self) -> impl Iterator<Item = &Path> {
         self.runtimes.paths()
     }
 

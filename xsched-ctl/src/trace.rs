@@ -74,25 +74,58 @@ async fn record_command(
     output: CommandOutput,
 ) -> Result<(u8, Recorded), Failure> {
     let mut child = command::spawn(words, output)?;
-    let mut interrupts = 0;
-    let status = loop {
-        tokio::select! {
-            status = child.wait() => break Some(status.map_err(Failure::internal("waiting for the command"))?),
-            stop = signals.next() => match stop {
-                // The terminal has sent it to the command too, which decides for itself what to make of it.
-                Stop::Interrupt if interrupts == 0 => {
-                    interrupts += 1;
-                    eprintln!("waiting for the command to end; Ctrl-C again ends the recording without it");
-                }
-                Stop::Interrupt => break None,
-                Stop::Terminate => terminate(&child),
-            },
-            () = session.wait() => session.pump().await?,
+    let mut end = CommandEnd { child: &mut child, signals, interrupted: false };
+    let recording = async {
+        loop {
+            session.wait().await;
+            session.pump().await?;
         }
     };
-    let recorded = session.finish().await?;
-    Ok((status.map_or(0, command::exit_code), recorded))
+    let code = tokio::select! {
+        code = end.wait() => code?,
+        failure = recording => {
+            let Err::<std::convert::Infallible, Failure>(failure) = failure;
+            // The command is the user's: it runs on, and this process still waits for it.
+            drop(session);
+            eprintln!("recording has stopped; waiting for the command to end");
+            end.wait().await?;
+            return Err(failure);
+        }
+    };
+    Ok((code, session.finish().await?))
 }
+
+/// The end of a command, or that of the wait for it.
+struct CommandEnd<'a> {
+    child: &'a mut Child,
+    signals: &'a mut Signals,
+    interrupted: bool,
+}
+
+impl CommandEnd<'_> {
+    /// Waits for it; returns the exit code.
+    async fn wait(&mut self) -> Result<u8, Failure> {
+        loop {
+            tokio::select! {
+                status = self.child.wait() => {
+                    return status.map(command::exit_code).map_err(Failure::internal("waiting for the command"));
+                }
+                stop = self.signals.next() => match stop {
+                    // The terminal has sent it to the command too, which decides for itself what to make of it.
+                    Stop::Interrupt if !self.interrupted => {
+                        self.interrupted = true;
+                        eprintln!("waiting for the command to end; Ctrl-C again does not wait");
+                    }
+                    Stop::Interrupt => return Ok(INTERRUPTED),
+                    Stop::Terminate => terminate(self.child),
+                },
+            }
+        }
+    }
+}
+
+/// The exit code for a command that was not waited for, as if the signal had ended it.
+const INTERRUPTED: u8 = 128 + 2;
 
 /// Passes a request to end on to the command.
 fn terminate(child: &Child) {
@@ -106,6 +139,8 @@ pub(crate) fn conclude(recorded: &Recorded) {
     let summary = &recorded.summary;
     if summary.calls() > 0 {
         eprintln!("\n{summary}");
+    } else {
+        eprintln!("no HIP calls were seen: `xsched-ctl doctor` lists the processes that use HIP");
     }
     eprint!("{} HIP calls, {} launches", summary.calls(), summary.launches());
     if let Some((destination, bytes)) = &recorded.trace {

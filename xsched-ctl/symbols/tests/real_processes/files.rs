@@ -1,0 +1,126 @@
+//! Files that are deleted, replaced or stripped.
+
+use std::fs;
+
+use xsched_symbols::{ElfError, NameError, OpenError, open_mapped};
+
+use crate::subject::{Subject, Watch, build, folder, library, replace, subject};
+
+const NOW: u64 = u64::MAX;
+
+#[test]
+fn a_library_is_deleted_while_it_is_used() {
+    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+    let folder = folder();
+    let Some(path) = library(folder.path(), "libgone.so", "gone_entry") else { return };
+    let mut subject = Subject::start(program);
+    subject.must(&format!("open {}", path.display()));
+    let entry = subject.address("symbol gone_entry");
+    let data = subject.address("symbol library_data");
+    fs::remove_file(&path).unwrap();
+    watch.catch_up();
+    let pid = subject.pid();
+    assert_eq!(watch.describe(pid, entry + 1, NOW), "gone_entry+1 in libgone.so");
+    assert_eq!(watch.describe(pid, data, NOW), "library_data+0 in libgone.so");
+
+    // One that comes later learns of the deletion from the kernel's mark.
+    let Some(mut late) = Watch::start() else { return };
+    late.processes.scan(pid).unwrap();
+    assert_eq!(late.describe(pid, entry, NOW), "gone_entry+0 in libgone.so");
+    assert!(late.locate(pid, entry, NOW).mapping.deleted);
+}
+
+#[test]
+fn a_library_is_replaced_while_it_is_used() {
+    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+    let folder = folder();
+    let Some(path) = library(folder.path(), "libpart.so", "old_entry") else { return };
+    let Some(newer) = library(folder.path(), "libnewer.so", "new_entry") else { return };
+    let mut subject = Subject::start(program);
+    subject.must(&format!("open {}", path.display()));
+    let entry = subject.address("symbol old_entry");
+    replace(&path, &newer);
+    watch.catch_up();
+    let pid = subject.pid();
+    assert_eq!(watch.describe(pid, entry, NOW), "old_entry+0 in libpart.so");
+
+    let mut second = Subject::start(program);
+    second.must(&format!("open {}", path.display()));
+    let entry = second.address("symbol new_entry");
+    watch.catch_up();
+    assert_eq!(watch.describe(second.pid(), entry, NOW), "new_entry+0 in libpart.so");
+}
+
+#[test]
+fn a_library_is_replaced_and_its_user_dead_before_anyone_looks() {
+    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+    let folder = folder();
+    let Some(path) = library(folder.path(), "libpart.so", "old_entry") else { return };
+    let Some(newer) = library(folder.path(), "libnewer.so", "new_entry") else { return };
+    let mut subject = Subject::start(program);
+    subject.must(&format!("open {}", path.display()));
+    let (entry, asked_ns) = (subject.address("symbol old_entry"), subject.time_ns());
+    subject.end();
+    replace(&path, &newer);
+    let pid = subject.pid();
+    watch.catch_up_until("the exit", |watch| watch.has_exited(pid));
+    let location = watch.locate(pid, entry, asked_ns);
+    assert_eq!(location.mapping.library(), "libpart.so");
+    assert_eq!(watch.processes.name(&location), Err(NameError::Gone), "no name is better than a wrong one");
+    assert_eq!(open_mapped(pid, &location.mapping).unwrap_err(), OpenError::Gone { path: path.clone() });
+}
+
+#[test]
+fn a_library_known_from_one_process_is_deleted_and_its_next_user_dead() {
+    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+    let folder = folder();
+    let Some(path) = library(folder.path(), "libshared.so", "shared_entry") else { return };
+    let mut run = |watch: &mut Watch, look: bool| {
+        let mut subject = Subject::start(program);
+        subject.must(&format!("open {}", path.display()));
+        let (entry, asked_ns, pid) = (subject.address("symbol shared_entry"), subject.time_ns(), subject.pid());
+        if look {
+            watch.catch_up();
+            assert_eq!(watch.describe(pid, entry, asked_ns), "shared_entry+0 in libshared.so");
+        }
+        subject.end();
+        (pid, entry, asked_ns)
+    };
+    run(&mut watch, true);
+    let (pid, entry, asked_ns) = run(&mut watch, false);
+    fs::remove_file(&path).unwrap();
+    watch.catch_up_until("the exit", |watch| watch.has_exited(pid));
+    assert_eq!(watch.describe(pid, entry, asked_ns), "shared_entry+0 in libshared.so");
+}
+
+#[test]
+fn a_library_without_symbols_still_has_its_place() {
+    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+    let folder = folder();
+    // Its one function is found by address only: no table names it.
+    let flags = ["-O1", "-shared", "-fPIC", "-s", "-fvisibility=hidden", "-DENTRY=unnamed"];
+    let Some(path) = build(folder.path(), "libstripped.so", "library.c", &flags) else { return };
+    let mut subject = Subject::start(program);
+    subject.must(&format!("open {}", path.display()));
+    watch.catch_up();
+    let pid = subject.pid();
+    let process = watch.processes.process(pid).unwrap();
+    let mapping = process.mappings().find(|mapping| mapping.library() == "libstripped.so").unwrap().clone();
+    let location = watch.locate(pid, mapping.start + 8, NOW);
+    assert_eq!(location.file_offset, Some(mapping.file_offset + 8));
+    assert_eq!(watch.processes.name(&location), Err(NameError::Elf(ElfError::NoSymbols)));
+}
+
+#[test]
+fn a_stripped_program_keeps_its_dynamic_names_only() {
+    let Some(mut watch) = Watch::start() else { return };
+    let folder = folder();
+    let flags = ["-O1", "-pie", "-fPIE", "-pthread", "-ldl", "-s", "-rdynamic"];
+    let Some(program) = build(folder.path(), "stripped", "subject.c", &flags) else { return };
+    let mut subject = Subject::start(&program);
+    let (code, hidden) = (subject.address("code"), subject.address("hidden"));
+    watch.catch_up();
+    let pid = subject.pid();
+    assert_eq!(watch.describe(pid, code, NOW), "subject_code+0 in stripped");
+    assert_eq!(watch.symbol(pid, hidden, NOW), Err(NameError::NoSymbol));
+}

@@ -1,0 +1,76 @@
+//! What the kernel had to drop is counted and made up for.
+
+use std::process::Command;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use xsched_symbols::{Change, Sideband};
+
+use crate::subject::{Subject, Watch, subject};
+
+#[test]
+fn a_ring_overflows_while_nobody_reads() {
+    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+    watch.sideband = Sideband::with_ring_bytes(1).expect("permitted a moment ago");
+    let mut subject = Subject::start(program);
+    let code = subject.address("code");
+    // Each start maps a handful of files; a page holds some twenty such reports.
+    let start = || assert!(Command::new("true").status().expect("start true").success());
+    for _ in 0..100 {
+        start();
+    }
+    watch.catch_up();
+    // The kernel tells of a loss with the next event on that CPU.
+    let mut rounds = 0;
+    while watch.sideband.lost() == 0 {
+        rounds += 1;
+        assert!(rounds < 100, "no loss was told");
+        start();
+        watch.catch_up();
+    }
+    let told: u64 = (watch.changes.iter())
+        .map(|change| if let Change::Lost { count } = change { *count } else { 0 })
+        .sum();
+    assert_eq!(told, watch.sideband.lost());
+    assert!(told > 100, "{told}");
+    assert_eq!(watch.sideband.unreadable(), 0);
+
+    watch.processes.scan_running();
+    assert_eq!(watch.describe(subject.pid(), code, u64::MAX), "subject_code+0 in subject");
+    let pid = subject.pid();
+    subject.end();
+    watch.processes.scan_running();
+    assert!(watch.processes.process(pid).unwrap().end().is_some(), "an end without a report is noticed");
+}
+
+#[test]
+fn records_come_through_whole_wherever_the_ring_wraps() {
+    let Some(mut watch) = Watch::start() else { return };
+    watch.sideband = Sideband::with_ring_bytes(16 << 10).expect("permitted a moment ago");
+    // Each round writes a few kilobytes of reports of varying length into rings of 16 KiB.
+    for round in 0..200 {
+        let name = format!("{:0width$}", round, width = 1 + round % 15);
+        let status = Command::new("sh").args(["-c", "echo $1 > /proc/self/comm; exec true", "sh", &name]).status();
+        assert!(status.expect("start sh").success());
+        watch.catch_up();
+    }
+    assert_eq!((watch.sideband.lost(), watch.sideband.unreadable()), (0, 0));
+    let executed = watch.changes.iter().filter(|change| matches!(change, Change::Executed { .. })).count();
+    assert!(executed >= 400, "{executed}");
+}
+
+#[test]
+fn the_side_band_can_be_waited_for() {
+    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+    for _ in 0..3 {
+        watch.catch_up();
+        let subject = Subject::start(program);
+        let pid = subject.pid();
+        watch.changes.clear();
+        while !watch.changes.iter().any(|change| matches!(change, Change::Executed { pid: by } if *by == pid)) {
+            let mut fds = [PollFd::new(&watch.sideband, PollFlags::IN)];
+            let timeout = rustix::time::Timespec { tv_sec: 5, tv_nsec: 0 };
+            assert_eq!(poll(&mut fds, Some(&timeout)).unwrap(), 1, "no wake-up");
+            watch.catch_up();
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The C programs under `tests/real_processes`, built once, and the conversation with them.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use xsched_symbols::{Change, Location, NameError, Processes, Sideband, SidebandError, Symbol};
+
+/// Builds `source` into `name`, once for each test that wants it. None, with the reason printed, without `cc`.
+pub(crate) fn build(folder: &Path, name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real_processes");
+    let output = folder.join(name);
+    let mut command = Command::new("cc");
+    command.current_dir(&sources).args(flags).arg(source).arg("-o").arg(&output);
+    match command.output() {
+        Ok(done) if done.status.success() => Some(output),
+        Ok(done) => {
+            println!("skipped: cc cannot build {name}: {}", String::from_utf8_lossy(&done.stderr));
+            None
+        }
+        Err(error) => {
+            println!("skipped: cc does not start: {error}");
+            None
+        }
+    }
+}
+
+/// A folder of its own for one test.
+pub(crate) fn folder() -> TempDir {
+    tempfile::Builder::new().prefix("xsched-symbols-").tempdir().expect("temporary folder")
+}
+
+/// The subject program, shared by all tests.
+pub(crate) fn subject() -> Option<&'static Path> {
+    static SUBJECT: OnceLock<Option<(TempDir, PathBuf)>> = OnceLock::new();
+    let built = SUBJECT.get_or_init(|| {
+        let folder = folder();
+        let program = build(folder.path(), "subject", "subject.c", &["-O1", "-pie", "-fPIE", "-pthread", "-ldl"])?;
+        Some((folder, program))
+    });
+    built.as_ref().map(|(_, program)| program.as_path())
+}
+
+/// A library whose only function is `entry`.
+pub(crate) fn library(folder: &Path, name: &str, entry: &str) -> Option<PathBuf> {
+    build(folder, name, "library.c", &["-O1", "-shared", "-fPIC", &format!("-DENTRY={entry}")])
+}
+
+/// A running subject.
+pub(crate) struct Subject {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Subject {
+    pub(crate) fn start(program: &Path) -> Self {
+        Self::run(&mut Command::new(program))
+    }
+
+    pub(crate) fn run(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start the subject");
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().expect("a piped stdout"));
+        Self { child, stdin, stdout }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Next line of its output.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("read from the subject");
+        line.trim_end().to_owned()
+    }
+
+    pub(crate) fn tell(&mut self, command: &str) {
+        let stdin = self.stdin.as_mut().expect("open until the end");
+        writeln!(stdin, "{command}").expect("write to the subject");
+    }
+
+    pub(crate) fn ask(&mut self, command: &str) -> String {
+        self.tell(command);
+        self.line()
+    }
+
+    pub(crate) fn must(&mut self, command: &str) {
+        assert_eq!(self.ask(command), "ok", "{command}");
+    }
+
+    pub(crate) fn address(&mut self, command: &str) -> u64 {
+        hexadecimal(&self.ask(command))
+    }
+
+    /// Boot-time nanoseconds at which the subject was asked.
+    pub(crate) fn time_ns(&mut self) -> u64 {
+        self.ask("time").parse().expect("nanoseconds")
+    }
+
+    /// Closes its input, and waits until it has ended.
+    pub(crate) fn end(&mut self) {
+        self.stdin = None;
+        self.child.wait().expect("wait for the subject");
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        // A failed assertion must not leave it behind.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn hexadecimal(text: &str) -> u64 {
+    u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap_or_else(|_| panic!("no address: {text}"))
+}
+
+/// A side-band and what it told.
+pub(crate) struct Watch {
+    pub(crate) sideband: Sideband,
+    pub(crate) processes: Processes,
+    pub(crate) changes: Vec<Change>,
+}
+
+impl Watch {
+    /// None, with the reason printed, if this user may not watch every process.
+    pub(crate) fn start() -> Option<Self> {
+        match Sideband::open() {
+            Ok(sideband) => Some(Self { sideband, processes: Processes::new(), changes: Vec::new() }),
+            Err(SidebandError::NotPermitted) => {
+                println!("skipped: {}", SidebandError::NotPermitted);
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    pub(crate) fn catch_up(&mut self) {
+        let Self { sideband, processes, changes } = self;
+        sideband.drain(|event| changes.extend(processes.apply(&event)));
+    }
+
+    /// Catches up until `wanted` has been seen: a report may still be on its way from another CPU.
+    pub(crate) fn catch_up_until(&mut self, what: &str, wanted: impl Fn(&Self) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        loop {
+            self.catch_up();
+            if wanted(self) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{what} was not reported");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    pub(crate) fn has_exited(&self, pid: u32) -> bool {
+        self.changes.iter().any(|change| matches!(change, Change::Exited { pid: ended } if *ended == pid))
+    }
+
+    pub(crate) fn locate(&mut self, pid: u32, address: u64, time_ns: u64) -> Location {
+        let located = self.processes.locate(pid, address, time_ns);
+        located.unwrap_or_else(|| panic!("{address:#x} of {pid} at {time_ns} was not found"))
+    }
+
+    pub(crate) fn symbol(&mut self, pid: u32, address: u64, time_ns: u64) -> Result<Symbol, NameError> {
+        let location = self.locate(pid, address, time_ns);
+        self.processes.name(&location)
+    }
+
+    /// `name+offset in library`.
+    pub(crate) fn describe(&mut self, pid: u32, address: u64, time_ns: u64) -> String {
+        let location = self.locate(pid, address, time_ns);
+        let library = location.mapping.library().into_owned();
+        match self.processes.name(&location) {
+            Ok(symbol) => format!("{}+{} in {library}", symbol.mangled, symbol.offset),
+            Err(why) => format!("{why} in {library}"),
+        }
+    }
+}
+
+pub(crate) fn replace(old: &Path, new: &Path) {
+    fs::remove_file(old).expect("remove the old file");
+    fs::rename(new, old).expect("put the new file in its place");
+}
