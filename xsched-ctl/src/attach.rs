@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use tokio::time::MissedTickBehavior;
 
-use crate::bpf::Options;
 use crate::cli;
 use crate::failure::Failure;
 use crate::output::{Destination, Output};
@@ -25,7 +24,7 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
     let mut display = Display::new(output != Some(Destination::Stdout));
     let mut signals = Signals::catch()?;
     let output = output.map(Output::open).transpose()?;
-    let options = Options { ring_size: arguments.recording.ring_size };
+    let options = arguments.recording.options();
     let mut session = Session::start(Targets::Process(pid), options, Recorder::new(output)?)?;
     for runtime in session.runtimes() {
         eprintln!("attached to process {pid}: {}", runtime.display());

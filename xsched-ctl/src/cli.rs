@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::bpf::Options;
 use crate::exit;
 
 /// See every HIP launch with the library that made it, on programs nobody prepared.
@@ -42,7 +43,7 @@ pub(crate) struct Trace {
     pub(crate) recording: Recording,
 
     /// Run this command and record it and its children
-    #[arg(value_name = "CMD", trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "CMD", trailing_var_arg = true)]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -69,6 +70,26 @@ pub(crate) struct Recording {
     /// Memory between kernel and tracer, a power of two: 64K to 1G
     #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = ring_size)]
     pub(crate) ring_size: u32,
+
+    /// How to attach probes
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Uprobes::Auto, hide_short_help = true)]
+    pub(crate) uprobes: Uprobes,
+}
+
+impl Recording {
+    /// Sizes and kinds for the kernel's side.
+    pub(crate) fn options(&self) -> Options {
+        Options { ring_size: self.ring_size, uprobes: self.uprobes }
+    }
+}
+
+/// How probes are attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Uprobes {
+    /// By the best way that works on this kernel
+    Auto,
+    /// One perf event for each function: slower to attach and detach, works since kernel 5.15
+    PerfEvents,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -114,6 +135,11 @@ mod tests {
         let Verb::Trace(trace) = cli.verb else { panic!("not trace") };
         assert_eq!(trace.command, ["app", "-o", "--pid", "x"]);
         assert_eq!(trace.recording.output, Some("f".into()));
+    }
+
+    #[test]
+    fn a_mistyped_option_is_not_taken_for_a_command() {
+        assert!(Cli::try_parse_from(["xsched-ctl", "trace", "--pidd", "1"]).is_err());
     }
 
     #[test]

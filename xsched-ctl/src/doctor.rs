@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::bpf::{Attach, Features, Options, PidFilter, Programs};
+use crate::cli::Uprobes;
 use crate::exit;
 use crate::privilege;
 
@@ -145,8 +146,8 @@ fn links() -> Finding {
             advice: "run as root: sudo xsched-ctl doctor",
         };
     }
-    let tried = Programs::create(Options { ring_size: 1 << 16 })
-        .and_then(|mut programs| Features::probe(&mut programs));
+    let tried = Programs::create(Options { ring_size: 1 << 16, uprobes: Uprobes::Auto })
+        .and_then(|mut programs| Features::probe(&mut programs, Uprobes::Auto));
     match tried {
         Ok(Features { attach: Attach::Multi(PidFilter::Process) }) => Finding {
             name,

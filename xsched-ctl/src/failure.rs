@@ -85,7 +85,8 @@ impl Failure {
             Self::NoSuchProcess(_) => "`pgrep -af python` lists processes with their ids".to_owned(),
             Self::NoMemoryMap(_) => "only processes with a program of their own can be traced".to_owned(),
             Self::PidNamespace => {
-                "run it on the host, or in a container with the host's pid namespace (`--pid=host`)".to_owned()
+                "run it on the host, or in a container with the host's pid namespace (`--pid=host`)"
+                    .to_owned()
             }
             Self::NoRuntime { .. } => {
                 "attach once the program has loaded HIP, or start it under `xsched-ctl trace -- CMD`"

@@ -87,7 +87,11 @@ impl Session {
         let readable = processes.scan(pid.get()).ok().and_then(|()| processes.process(pid.get()));
         let Some(process) = readable else {
             let exists = Path::new("/proc").join(pid.to_string()).exists();
-            return Err(if exists { Failure::NoMemoryMap(pid.get()) } else { Failure::NoSuchProcess(pid.get()) });
+            return Err(if exists {
+                Failure::NoMemoryMap(pid.get())
+            } else {
+                Failure::NoSuchProcess(pid.get())
+            });
         };
         if process.runtimes().next().is_none() {
             return Err(Failure::NoRuntime { pid: pid.get(), name: process.display_name().into_owned() });
@@ -100,7 +104,7 @@ impl Session {
         // Listen first, then look at what runs already: nothing falls between the two.
         let sideband = Sideband::open()?;
         let mut programs = Programs::create(options)?;
-        let features = Features::probe(&mut programs)?;
+        let features = Features::probe(&mut programs, options.uprobes)?;
         let maps = Maps::take(&mut programs)?;
         let ring = Ring::take(&mut programs)?;
         // SAFETY: the ring keeps its descriptor open, and unchanged, for as long as it lives in the `AsyncFd`.

@@ -5,7 +5,6 @@ use std::num::NonZeroU32;
 
 use tokio::process::Child;
 
-use crate::bpf::Options;
 use crate::cli;
 use crate::command::{self, CommandOutput};
 use crate::failure::Failure;
@@ -33,7 +32,7 @@ pub(crate) async fn run(arguments: cli::Trace) -> Result<u8, Failure> {
     };
     let mut signals = Signals::catch()?;
     let output = Output::open(destination)?;
-    let options = Options { ring_size: arguments.recording.ring_size };
+    let options = arguments.recording.options();
     let session = Session::start(targets, options, Recorder::new(Some(output))?)?;
     let (code, recorded) = if targets == Targets::Children {
         record_command(session, &mut signals, &arguments.command, command_output).await?

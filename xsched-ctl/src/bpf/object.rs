@@ -10,6 +10,7 @@ use aya::{Ebpf, EbpfError, EbpfLoader};
 use aya_obj::generated::bpf_insn;
 
 use super::sys;
+use crate::cli::Uprobes;
 
 /// Compiled by `build.rs`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/programs.o"));
@@ -69,11 +70,13 @@ fn chain_has_permission_error(error: &(dyn std::error::Error + 'static)) -> bool
         .any(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
-/// Sizes that the user may choose.
+/// What the user may choose.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
     /// Bytes of the ring buffer: a power of two and a multiple of the page size.
     pub(crate) ring_size: u32,
+    /// How to attach.
+    pub(crate) uprobes: Uprobes,
 }
 
 /// The object, its maps in the kernel, its programs loaded when they are first used.

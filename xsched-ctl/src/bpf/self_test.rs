@@ -11,6 +11,7 @@ use aya::programs::uprobe::{UProbeAttachLocation, UProbeScope};
 
 use super::object::{BpfError, Programs};
 use super::sys::{self, Direction};
+use crate::cli::Uprobes;
 
 /// How uprobes are attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,21 +47,26 @@ impl Features {
     /// # Errors
     ///
     /// If uprobes do not work at all, or a program is refused.
-    pub(crate) fn probe(programs: &mut Programs) -> Result<Self, BpfError> {
+    pub(crate) fn probe(programs: &mut Programs, wanted: Uprobes) -> Result<Self, BpfError> {
         let offset = own_offset(probe_site as *const () as u64).map_err(|cause| BpfError::Attach {
             program: "self_test",
             path: OWN_FILE.into(),
             cause,
         })?;
-        let attach = match multi_works(programs, offset) {
-            Ok(filter) => {
+        let multi = match wanted {
+            Uprobes::Auto => multi_works(programs, offset)
+                .inspect_err(|error| tracing::debug!("no uprobe_multi links: {error}"))
+                .ok(),
+            Uprobes::PerfEvents => None,
+        };
+        let attach = match multi {
+            Some(filter) => {
                 for program in CALL_PROGRAMS {
                     programs.multi(program)?;
                 }
                 Attach::Multi(filter)
             }
-            Err(error) => {
-                tracing::debug!("no uprobe_multi links: {error}");
+            None => {
                 perf_works(programs, offset)?;
                 for program in CALL_PROGRAMS {
                     programs.uprobe(program)?;
