@@ -65,6 +65,8 @@ counted! {
 /// One call, as its hook sees it.
 pub(crate) struct Call<S: Signature> {
     function: &'static ApiFunction,
+    /// Where in the caller the call returns to.
+    return_address: usize,
     args: S::Args,
 }
 
@@ -121,7 +123,7 @@ pub(crate) unsafe fn run<S: Signature<Ret: InRegister>>(
         // SAFETY: the caller's promise.
         let args = unsafe { S::Args::read(frame, S::Ret::PASSED) };
         env::panic_if_asked(function.name);
-        hook(&Call { function, args })
+        hook(&Call { function, return_address: frame.return_address as usize, args })
     }));
     match decided {
         Ok(Outcome::Done(result)) => Outcome::Done(result.into_word()),

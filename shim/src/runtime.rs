@@ -11,9 +11,11 @@
 //! `RTLD_NEXT` alone would not do: it is the first step only, and finds nothing of a runtime that was loaded with
 //! `RTLD_LOCAL`. No step ever opens a file: a copy that was not mapped has none of the program's kernels.
 //!
-//! A copy that was called stays mapped: the addresses kept for its call sites must not dangle, and a program that
-//! closes its last handle keeps callers mapped by other means anyway. Looking up may overwrite the thread's
-//! `dlerror` message, as any call of the loader does.
+//! A library stays with the copy that it reached first. The linker binds all calls of a library when it is loaded,
+//! usually; the shim sees them one by one, and another copy may have become global between two of them.
+//!
+//! A copy that was called stays mapped: the addresses kept for its call sites must not dangle. Looking up may
+//! overwrite the thread's `dlerror` message, as any call of the loader does.
 
 mod objects;
 
@@ -35,6 +37,7 @@ pub(crate) fn resolve(name: &CStr, key: Key, return_address: usize) -> Option<Or
     let found = Found::in_global_scope(name, &objects)
         .or_else(|| Found::in_scope_of(caller?, name, &objects))
         .or_else(|| Found::in_any_runtime(name, &objects))?;
+    let found = caller.and_then(|caller| in_settled_copy(caller, &found, name, &objects)).unwrap_or(found);
 
     let original = Original {
         address: found.address.as_ptr(),
@@ -47,6 +50,32 @@ pub(crate) fn resolve(name: &CStr, key: Key, return_address: usize) -> Option<Or
         counters::trouble(Trouble::SiteNotKept);
     }
     Some(original)
+}
+
+/// The definition in the copy that the caller's library belongs to, if `found` lies in another copy.
+fn in_settled_copy(
+    caller: &MappedObject,
+    found: &Found,
+    name: &CStr,
+    objects: &[MappedObject],
+) -> Option<Found> {
+    let copy = containing(objects, found.address.addr().get()).filter(|object| object.is_runtime())?;
+    let key = Key::of_library(caller.identity());
+    if let Some(settled) = sites().find(key) {
+        let address = Handle::borrow(NonNull::new(settled.address)?).definition(name)?;
+        return Some(Found { address });
+    }
+    let address = Handle::of_mapped(copy)?.keep_mapped().as_ptr();
+    sites().insert(key, Original { address, caller_is_runtime: false });
+    None
+}
+
+/// Forgets the call sites of the library that contains `address`, which may be about to be unloaded.
+pub(crate) fn forget_library_at(address: usize) {
+    let objects = objects::mapped();
+    if let Some(library) = containing(&objects, address) {
+        sites().forget(|return_address| library.contains(return_address));
+    }
 }
 
 /// A definition that is not the shim's own.
@@ -81,7 +110,7 @@ impl Found {
     /// Keeps the defining object mapped for good. False if that cannot be done.
     fn pin(&self, objects: &[MappedObject]) -> bool {
         let handle = containing(objects, self.address.addr().get()).and_then(Handle::of_mapped);
-        handle.map(std::mem::forget).is_some()
+        handle.map(Handle::keep_mapped).is_some()
     }
 }
 

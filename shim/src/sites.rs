@@ -4,16 +4,19 @@
 //! answer is kept per call site: the return address tells callers apart. A later `dlopen` of a second
 //! copy changes nothing for the sites that are known and nothing is known yet about the sites that it brings.
 //!
-//! The table is open-addressed and an entry is written once:
+//! The table is open-addressed and read without a lock:
 //!
 //! ```text
-//!   key    0 empty -> 1 being written -> the key      (never changes again)
-//!   rest   undefined       undefined     valid
+//!   key    0 empty --> 1 being written --> the key --> 2 forgotten --> 1 being written ...
+//!   rest   undefined      undefined         valid       undefined
 //! ```
 //!
-//! A full neighbourhood is no error: the site is then resolved at each call, and that is counted. Sites of code that
-//! was unloaded stay; at worst another object is mapped there later, and a call of the same function, at the very
-//! same address, reaches the copy of its predecessor, which is still mapped (see [`crate::runtime`]).
+//! A full neighbourhood is no error: the site is then resolved at each call, and that is counted.
+//!
+//! Sites must not outlive their code, or another library that is mapped there later reaches the copy of its
+//! predecessor. Compiled code takes its fat binaries back when it is unloaded; that is the moment to forget
+//! the sites of its library. Nobody can be calling from there at that time, so no reader sees an entry change under
+//! it. Libraries without kernels give no such sign, see `DESIGN.md`.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
@@ -32,10 +35,14 @@ pub(crate) const HASH_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 const EMPTY: u64 = 0;
 const BEING_WRITTEN: u64 = 1;
+const FORGOTTEN: u64 = 2;
 
-const _: () = assert!(COUNT <= 1 << Key::ADDRESS_SHIFT);
+/// In the place of a function's number: the key is of a library.
+const LIBRARY: u64 = COUNT as u64;
+const _: () = assert!(LIBRARY < 1 << Key::ADDRESS_SHIFT);
 
-/// A call site and the function it calls, since one site may call through a pointer.
+/// A call site and the function it calls, since one site may call through a pointer. Or a library as a whole, to
+/// remember which copy it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key(u64);
 
@@ -46,6 +53,17 @@ impl Key {
 
     pub(crate) fn new(return_address: u64, id: u64) -> Self {
         Self(return_address << Self::ADDRESS_SHIFT | id)
+    }
+
+    /// The key of a library, by a hash that tells it from others.
+    pub(crate) fn of_library(hash: u64) -> Self {
+        Self::new(hash, LIBRARY)
+    }
+
+    /// Where the call returns to; None if the key is of a library.
+    fn return_address(self) -> Option<usize> {
+        let function = self.0 & ((1 << Self::ADDRESS_SHIFT) - 1);
+        (function != LIBRARY).then_some((self.0 >> Self::ADDRESS_SHIFT) as usize)
     }
 
     fn first_place(self) -> usize {
@@ -65,9 +83,10 @@ pub(crate) struct Site {
 pub(crate) const SITE_SHIFT: usize = 5;
 const _: () = assert!(size_of::<Site>() == 1 << SITE_SHIFT);
 
-/// The real function behind a call site.
+/// The real function behind a call site; for a library, its copy of the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Original {
+    /// The function's code; for a library, a handle of the loader.
     pub(crate) address: *mut c_void,
     /// The call comes from inside a runtime copy: the runtime using its own API.
     pub(crate) caller_is_runtime: bool,
@@ -123,9 +142,13 @@ impl Sites {
     /// Two threads that insert one site at once both succeed, with equal contents in two places.
     pub(crate) fn insert(&self, key: Key, original: Original) -> bool {
         for site in self.places(key) {
+            let free = site.key.load(Ordering::Relaxed);
+            if !matches!(free, EMPTY | FORGOTTEN) {
+                continue;
+            }
             // Relaxed: the exchange only reserves the place; nothing that others wrote there is read.
             let reserved =
-                site.key.compare_exchange(EMPTY, BEING_WRITTEN, Ordering::Relaxed, Ordering::Relaxed);
+                site.key.compare_exchange(free, BEING_WRITTEN, Ordering::Relaxed, Ordering::Relaxed);
             if reserved.is_ok() {
                 site.address.store(original.address, Ordering::Relaxed);
                 site.caller_is_runtime.store(original.caller_is_runtime, Ordering::Relaxed);
@@ -134,6 +157,20 @@ impl Sites {
             }
         }
         false
+    }
+
+    /// Forgets the call sites at these return addresses.
+    pub(crate) fn forget(&self, is_gone: impl Fn(usize) -> bool) {
+        for site in &self.0 {
+            let key = Key(site.key.load(Ordering::Relaxed));
+            if !matches!(key.0, EMPTY | BEING_WRITTEN | FORGOTTEN)
+                && key.return_address().is_some_and(&is_gone)
+            {
+                // Relaxed: whoever takes the place reserves it anew. If another thread did since the load, the
+                // exchange fails, as it should.
+                let _ = site.key.compare_exchange(key.0, FORGOTTEN, Ordering::Relaxed, Ordering::Relaxed);
+            }
+        }
     }
 }
 
@@ -189,6 +226,22 @@ mod tests {
         for (n, &key) in kept.iter().enumerate() {
             assert_eq!(sites.find(key), Some(original(n)), "site {n}");
         }
+    }
+
+    #[test]
+    fn forgotten_sites_make_room_and_others_stay() {
+        let sites = table();
+        let (gone, stays) = (Key::new(0x7f00_0000_1000, 1), Key::new(0x7f00_0000_9000, 1));
+        let library = Key::of_library(0x7f00_0000_1000);
+        for key in [gone, stays, library] {
+            assert!(sites.insert(key, original(8)));
+        }
+        sites.forget(|address| (0x7f00_0000_0000..0x7f00_0000_2000).contains(&address));
+        assert_eq!(sites.find(gone), None);
+        assert_eq!(sites.find(stays), Some(original(8)));
+        assert_eq!(sites.find(library), Some(original(8)));
+        assert!(sites.insert(gone, original(16)));
+        assert_eq!(sites.find(gone), Some(original(16)));
     }
 
     #[test]

@@ -121,7 +121,7 @@ fn floats_come_from_vector_registers_and_narrow_words_lose_their_upper_bits() {
 fn streams_are_told_apart() {
     let kind = |id: Id, stream: usize| {
         let args = (0, Stream(std::ptr::without_provenance_mut(stream)));
-        Call::<Launch> { function: &TABLE[id as usize], args }.stream_kind()
+        Call::<Launch> { function: &TABLE[id as usize], return_address: 0, args }.stream_kind()
     };
     assert_eq!(kind(Id::hipLaunchKernel, 0), StreamKind::Legacy);
     assert_eq!(kind(Id::hipLaunchKernel, 1), StreamKind::Legacy);

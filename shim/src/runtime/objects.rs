@@ -1,6 +1,8 @@
 //! The objects that the dynamic linker has mapped, and lookups in them.
 
 use std::ffi::{CStr, CString, c_int, c_void};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::slice;
@@ -16,6 +18,13 @@ pub(crate) struct MappedObject {
 impl MappedObject {
     pub(crate) fn contains(&self, address: usize) -> bool {
         self.segments.iter().any(|segment| segment.contains(&address))
+    }
+
+    /// A number that tells this library from others, also from those that were or will be mapped at its address.
+    pub(crate) fn identity(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.path, self.segments.first().map(|segment| segment.start)).hash(&mut hasher);
+        hasher.finish()
     }
 
     /// The last component of its path.
@@ -69,6 +78,16 @@ impl Handle {
         // SAFETY: with RTLD_NOLOAD nothing is loaded, so no constructor runs.
         let handle = unsafe { libc::dlopen(object.path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
         NonNull::new(handle).map(Self)
+    }
+
+    /// Never gives the reference back.
+    pub(crate) fn keep_mapped(self) -> NonNull<c_void> {
+        ManuallyDrop::new(self).0
+    }
+
+    /// A handle whose reference is kept by somebody else: by [`Handle::keep_mapped`].
+    pub(crate) fn borrow(kept: NonNull<c_void>) -> ManuallyDrop<Self> {
+        ManuallyDrop::new(Self(kept))
     }
 
     /// The definition of `name` in the object or, in their order, in what it depends on.

@@ -1,0 +1,48 @@
+//! The file itself: what it needs and what it offers.
+
+use std::collections::BTreeSet;
+
+use object::elf::{DT_NEEDED, DT_TEXTREL, DT_VERDEF};
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSymbol, SymbolKind};
+
+use crate::fixture::{function_names, shim};
+
+/// Libraries of glibc itself, under the names of all its versions, and the compiler's.
+const ALLOWED: [&str; 6] =
+    ["libc.so.6", "libdl.so.2", "libpthread.so.0", "libm.so.6", "ld-linux-x86-64.so.2", "libgcc_s.so.1"];
+
+#[test]
+fn conda_environment_lacks_every_library_but_glibc_and_libgcc() {
+    let file = std::fs::read(shim()).unwrap();
+    let elf = ElfFile64::<Endianness>::parse(&*file).unwrap();
+    let table = elf.elf_section_table().dynamic_table(elf.endian(), &*file).unwrap();
+    let of_tag = |tag| table.iter().filter(move |entry| entry.tag == tag);
+    let needed: Vec<_> =
+        of_tag(DT_NEEDED).map(|entry| str::from_utf8(table.string(entry).unwrap()).unwrap()).collect();
+
+    assert!(!needed.is_empty(), "a library in Rust needs libc");
+    let strangers: Vec<_> = needed.iter().filter(|name| !ALLOWED.contains(name)).collect();
+    assert!(strangers.is_empty(), "needs {strangers:?}");
+    // A versioned definition would no longer satisfy references to other versions.
+    assert_eq!(of_tag(DT_VERDEF).count(), 0, "no symbol versions");
+    assert_eq!(of_tag(DT_TEXTREL).count(), 0, "no relocations in code");
+}
+
+#[test]
+fn exports_are_the_list_and_nothing_else() {
+    let file = std::fs::read(shim()).unwrap();
+    let elf = ElfFile64::<Endianness>::parse(&*file).unwrap();
+    let defined = elf.dynamic_symbols().filter(ObjectSymbol::is_definition);
+    let exported: BTreeSet<_> = defined
+        .map(|symbol| {
+            let name = symbol.name().unwrap();
+            assert_eq!(symbol.kind(), SymbolKind::Text, "{name}");
+            name
+        })
+        .collect();
+
+    let mut expected: BTreeSet<_> = function_names().into_iter().collect();
+    expected.insert("xsched_shim_call_count");
+    assert_eq!(exported, expected);
+}
