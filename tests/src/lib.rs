@@ -1,3 +1,7 @@
 //! Shared parts of the end-to-end tests.
 
+pub mod artifacts;
 pub mod bench;
+pub mod privileged;
+pub mod sql;
+pub mod tracer;

