@@ -129,12 +129,6 @@ impl Elf {
         self.headers.segments.iter().any(|segment| segment.pages_contain(address))
     }
 
-    /// The file's address of a byte that an executable mapping shows.
-    pub(crate) fn address_of(&self, file_offset: u64) -> Option<u64> {
-        let segment = self.headers.executable_segment(file_offset)?;
-        Some(file_offset.wrapping_sub(segment.file_offset).wrapping_add(segment.address))
-    }
-
     /// Where the byte at the file's address lies in the file; None for `.bss`.
     pub(crate) fn file_offset_of(&self, address: u64) -> Option<u64> {
         self.headers.file_offset_of(address)

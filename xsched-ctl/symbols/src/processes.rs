@@ -71,7 +71,7 @@ pub struct Location {
     pub mapping: Arc<Mapping>,
     /// Where the byte lies in the file. None for memory without a file, and for `.bss`.
     pub file_offset: Option<u64>,
-    /// The address in the file's own numbering, where finding the location gave it already.
+    /// The address in the file's own numbering. None if the file is no module, or cannot be reached.
     file_address: Option<u64>,
 }
 
@@ -259,45 +259,25 @@ impl Processes {
         }
         let process = self.by_pid.get(&pid)?.last()?;
         let mapping = process.others.mappings.iter().find(|mapping| mapping.contains(address))?;
-        let file_offset = mapping.backing.is_file().then(|| mapping.file_offset + (address - mapping.start));
-        Some(Location { pid, address, mapping: Arc::clone(mapping), file_offset, file_address: None })
+        Some(Location::in_mapping(pid, address, Arc::clone(mapping)))
     }
 
     fn locate_in_known(&mut self, pid: u32, address: u64, time_ns: u64) -> Option<Location> {
         let space = &find(&self.by_pid, pid, time_ns)?.space;
         if let Some(mapping) = space.at(address, time_ns) {
-            let file_offset =
-                mapping.backing.is_file().then(|| mapping.file_offset + (address - mapping.start));
-            return Some(Location {
-                pid,
-                address,
-                mapping: Arc::clone(mapping),
-                file_offset,
-                file_address: None,
-            });
+            let mapping = Arc::clone(mapping);
+            let in_module = in_module(&mut self.binaries, pid, address, &mapping);
+            return Some(in_module.unwrap_or_else(|| Location::in_mapping(pid, address, mapping)));
         }
-        space.neighbours(address, time_ns).into_iter().find_map(|mapping| {
-            let binary = self.binaries.of(pid, &mapping).ok()?;
-            let file_address = address.wrapping_sub(binary.bias(&mapping)?);
-            binary.covers(file_address).then(|| Location {
-                pid,
-                address,
-                mapping,
-                file_offset: binary.file_offset_of(file_address),
-                file_address: Some(file_address),
-            })
-        })
+        let neighbours = space.neighbours(address, time_ns);
+        neighbours.iter().find_map(|mapping| in_module(&mut self.binaries, pid, address, mapping))
     }
 
     /// The symbol at a location.
     pub fn name(&mut self, location: &Location) -> Result<Symbol, NameError> {
         let binary = self.binaries.of(location.pid, &location.mapping)?;
-        let file_address = match (location.file_address, location.file_offset) {
-            (Some(address), _) => address,
-            (None, Some(offset)) => binary.address_of(offset).ok_or(NameError::NoSymbol)?,
-            (None, None) => return Err(NameError::NoFile(location.mapping.backing)),
-        };
-        binary.symbols()?.at(file_address).ok_or(NameError::NoSymbol)
+        let symbols = binary.symbols()?;
+        location.file_address.and_then(|address| symbols.at(address)).ok_or(NameError::NoSymbol)
     }
 
     /// The program that a pid runs, or ran last.
@@ -336,6 +316,31 @@ impl Processes {
             }
             !programs.is_empty()
         });
+    }
+}
+
+/// Where an address lies in the module that an executable mapping belongs to. None if it is none of its addresses,
+/// or if nothing can be known of the file.
+///
+/// Asked even when the mapping contains the address: loaders first map the whole module with the protection of
+/// its first segment and then put the others over it, unseen here unless they are executable.
+fn in_module(binaries: &mut Binaries, pid: u32, address: u64, mapping: &Arc<Mapping>) -> Option<Location> {
+    let binary = binaries.of(pid, mapping).ok()?;
+    let file_address = address.wrapping_sub(binary.bias(mapping)?);
+    binary.covers(file_address).then(|| Location {
+        pid,
+        address,
+        mapping: Arc::clone(mapping),
+        file_offset: binary.file_offset_of(file_address),
+        file_address: Some(file_address),
+    })
+}
+
+impl Location {
+    /// As the mapping alone tells it.
+    fn in_mapping(pid: u32, address: u64, mapping: Arc<Mapping>) -> Self {
+        let file_offset = mapping.backing.is_file().then(|| mapping.file_offset + (address - mapping.start));
+        Self { pid, address, mapping, file_offset, file_address: None }
     }
 }
 

@@ -75,10 +75,11 @@ fn a_library_known_from_one_process_is_deleted_and_its_next_user_dead() {
     let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
     let folder = folder();
     let Some(path) = library(folder.path(), "libshared.so", "shared_entry") else { return };
-    let mut run = |watch: &mut Watch, look: bool| {
+    let run = |watch: &mut Watch, look: bool| {
         let mut subject = Subject::start(program);
         subject.must(&format!("open {}", path.display()));
-        let (entry, asked_ns, pid) = (subject.address("symbol shared_entry"), subject.time_ns(), subject.pid());
+        let (entry, asked_ns, pid) =
+            (subject.address("symbol shared_entry"), subject.time_ns(), subject.pid());
         if look {
             watch.catch_up();
             assert_eq!(watch.describe(pid, entry, asked_ns), "shared_entry+0 in libshared.so");

@@ -36,7 +36,9 @@ fn a_library_is_closed_and_another_takes_its_place_before_anyone_looks() {
         ("libfirst.so", "first_entry", first_addresses, first_ns),
         ("libsecond.so", "other_entry", second_addresses, second_ns),
     ] {
-        for (name, address) in [entry, "library_data", "library_zeroed", "library_constant"].iter().zip(addresses) {
+        for (name, address) in
+            [entry, "library_data", "library_zeroed", "library_constant"].iter().zip(addresses)
+        {
             assert_eq!(watch.describe(pid, address, time_ns), format!("{name}+0 in {library}"));
         }
     }
@@ -59,7 +61,7 @@ fn a_process_runs_another_program_before_anyone_looks() {
 
     let mut subject = Subject::start(program);
     let (old_code, old_ns) = (subject.address("code"), subject.time_ns());
-    subject.tell(&format!("exec {}", next.display()));
+    assert_eq!(subject.ask(&format!("exec {}", next.display())), "ready");
     let (new_code, new_ns) = (subject.address("code"), subject.time_ns());
     let pid = subject.pid();
     subject.end();
@@ -101,7 +103,10 @@ fn a_forked_child_calls_what_its_parent_loaded() {
     assert_eq!(watch.describe(child, own_entry, in_child_ns), "own_entry+0 in libown.so");
     assert!(watch.processes.locate(parent, own_entry, in_child_ns).is_none(), "the parent did not load it");
     let process = watch.processes.process(child).unwrap();
-    assert_eq!((process.parent(), process.name(), process.display_name().as_ref()), (Some(parent), "subject", "subject"));
+    assert_eq!(
+        (process.parent(), process.name(), process.display_name().as_ref()),
+        (Some(parent), "subject", "subject")
+    );
 }
 
 #[test]
@@ -152,7 +157,10 @@ fn a_process_renames_itself() {
     let pid = subject.pid();
     subject.must("rename pt_main_thread");
     watch.catch_up_until("the new name", |watch| {
-        watch.changes.iter().any(|change| matches!(change, Change::Renamed { pid: by, tid } if *by == pid && *tid == pid))
+        watch
+            .changes
+            .iter()
+            .any(|change| matches!(change, Change::Renamed { pid: by, tid } if *by == pid && *tid == pid))
     });
     assert_eq!(watch.processes.process(pid).unwrap().name(), "pt_main_thread");
 }

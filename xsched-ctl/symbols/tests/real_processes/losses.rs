@@ -49,7 +49,8 @@ fn records_come_through_whole_wherever_the_ring_wraps() {
     // Each round writes a few kilobytes of reports of varying length into rings of 16 KiB.
     for round in 0..200 {
         let name = format!("{:0width$}", round, width = 1 + round % 15);
-        let status = Command::new("sh").args(["-c", "echo $1 > /proc/self/comm; exec true", "sh", &name]).status();
+        let status =
+            Command::new("sh").args(["-c", "echo $1 > /proc/self/comm; exec true", "sh", &name]).status();
         assert!(status.expect("start sh").success());
         watch.catch_up();
     }
@@ -66,7 +67,8 @@ fn the_side_band_can_be_waited_for() {
         let subject = Subject::start(program);
         let pid = subject.pid();
         watch.changes.clear();
-        while !watch.changes.iter().any(|change| matches!(change, Change::Executed { pid: by } if *by == pid)) {
+        while !watch.changes.iter().any(|change| matches!(change, Change::Executed { pid: by } if *by == pid))
+        {
             let mut fds = [PollFd::new(&watch.sideband, PollFlags::IN)];
             let timeout = rustix::time::Timespec { tv_sec: 5, tv_nsec: 0 };
             assert_eq!(poll(&mut fds, Some(&timeout)).unwrap(), 1, "no wake-up");

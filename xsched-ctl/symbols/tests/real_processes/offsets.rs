@@ -13,7 +13,8 @@ fn every_version_of_a_function_is_found_and_nothing_else() {
     let folder = folder();
     let Some(path) = build(folder.path(), "libversioned.so", "versioned.c", &VERSIONED) else { return };
     let file = File::open(&path).unwrap();
-    let found = symbol_file_offsets(&file, |name| ["twice", "indirect", "number", "absent"].contains(&name)).unwrap();
+    let found =
+        symbol_file_offsets(&file, |name| ["twice", "indirect", "number", "absent"].contains(&name)).unwrap();
     let names: Vec<_> = found.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["twice", "twice"], "two versions; no data, no resolver");
     assert_ne!(found[0].1, found[1].1);

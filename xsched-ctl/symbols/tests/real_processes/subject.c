@@ -51,7 +51,11 @@ static void *work(void *arg) {
 int main(int argc, char **argv) {
     char line[4096];
     void *library = NULL;
-    (void)argc;
+    if (argc > 1) {
+        /* What was written to stdin before the exec may have been read ahead: say when to go on. */
+        printf("ready\n");
+        fflush(stdout);
+    }
     while (fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = 0;
         char *word = strtok(line, " "), *rest = strtok(NULL, "");

@@ -39,7 +39,8 @@ pub(crate) fn subject() -> Option<&'static Path> {
     static SUBJECT: OnceLock<Option<(TempDir, PathBuf)>> = OnceLock::new();
     let built = SUBJECT.get_or_init(|| {
         let folder = folder();
-        let program = build(folder.path(), "subject", "subject.c", &["-O1", "-pie", "-fPIE", "-pthread", "-ldl"])?;
+        let program =
+            build(folder.path(), "subject", "subject.c", &["-O1", "-pie", "-fPIE", "-pthread", "-ldl"])?;
         Some((folder, program))
     });
     built.as_ref().map(|(_, program)| program.as_path())
@@ -63,7 +64,8 @@ impl Subject {
     }
 
     pub(crate) fn run(command: &mut Command) -> Self {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start the subject");
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start the subject");
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().expect("a piped stdout"));
         Self { child, stdin, stdout }

@@ -2,7 +2,7 @@
 __asm__(".symver old_twice,twice@V1");
 __asm__(".symver new_twice,twice@@V2");
 int old_twice(int x) { return x + x; }
-int new_twice(int x) { return x * 2; }
+int new_twice(int x) { return (x << 1) ^ 4096; }
 int once(int x) { return x; }
 static int chosen(int x) { return -x; }
 static void *choose(void) { return (void *)chosen; }
