@@ -1,7 +1,7 @@
 //! Recording of HIP calls: the entry probe notes the call, the return probe submits it.
 
 use aya_ebpf::EbpfContext as _;
-use aya_ebpf::bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP};
+use aya_ebpf::bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP, BPF_RB_RING_SIZE};
 use aya_ebpf::helpers::bpf_probe_read_user;
 use aya_ebpf::helpers::generated::{
     bpf_get_attach_cookie, bpf_get_smp_processor_id, bpf_ktime_get_boot_ns, bpf_probe_read_user_str,
@@ -23,7 +23,8 @@ pub(crate) static EVENTS: RingBuf = RingBuf::with_byte_size(1 << 23, 0);
 #[map]
 static PENDING: HashMap<CallKey, Pending> = HashMap::with_max_entries(16384, 0);
 
-/// User space looks into the ring buffer every few milliseconds; it is woken earlier once this many bytes wait.
+/// User space looks into the ring buffer every few milliseconds; it is woken earlier once this many bytes wait, or a
+/// quarter of what there is room for.
 const WAKEUP_BYTES: u64 = 1 << 18;
 
 /// Most names fit here; longer ones take a second, larger reservation.
@@ -141,7 +142,8 @@ fn read_handle(address: u64) -> u64 {
 
 #[inline(always)]
 fn wakeup() -> u64 {
-    if EVENTS.query(u64::from(BPF_RB_AVAIL_DATA)) > WAKEUP_BYTES {
+    let waiting = EVENTS.query(u64::from(BPF_RB_AVAIL_DATA));
+    if waiting > WAKEUP_BYTES || waiting > EVENTS.query(u64::from(BPF_RB_RING_SIZE)) / 4 {
         u64::from(BPF_RB_FORCE_WAKEUP)
     } else {
         u64::from(BPF_RB_NO_WAKEUP)

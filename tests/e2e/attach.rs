@@ -1,0 +1,64 @@
+//! `xsched-ctl attach`: a running process is watched, and afterwards nothing has happened to it.
+
+use std::process::Command;
+use std::time::Duration;
+
+use xsched_tests::artifacts::app;
+use xsched_tests::privileged::{BpfObjects, may_trace};
+use xsched_tests::tracer::{Running, calls, xsched_ctl};
+
+#[test]
+fn attaching_leaves_the_result_alone_and_nothing_in_the_kernel() {
+    if !may_trace("attaching_leaves_the_result_alone_and_nothing_in_the_kernel") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    let mut app =
+        Running::start(Command::new(app("two_libraries")).args(["--seconds", "4", "--interval-us", "100"]));
+    app.wait_for_stdout("ready ");
+    let pid = app.pid().to_string();
+    let mut tracer =
+        Running::start(xsched_ctl(["attach", "--pid", &pid, "--interval", "0.5", "-o"]).arg(&trace));
+    tracer.wait_for_stderr("Ctrl-C detaches");
+    std::thread::sleep(Duration::from_millis(1300));
+    let objects = BpfObjects::of_process(tracer.pid());
+    assert!(
+        objects.programs.len() >= 2 && objects.maps.len() >= 4 && objects.links.len() >= 2,
+        "{objects:?}"
+    );
+    assert_eq!(objects.still_loaded(), objects);
+
+    let outcome = tracer.interrupt();
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(objects.still_loaded().is_empty(), "left behind: {:?}", objects.still_loaded());
+
+    // Live summaries, then the final one; the libraries by name.
+    assert!(outcome.stdout.matches("calling library").count() >= 3, "{}", outcome.stdout);
+    let last = outcome.stdout.rfind("calling library").unwrap();
+    for library in ["two_libraries", "libdemo_kernels.so", "libdemo_blas.so"] {
+        assert!(outcome.stdout[last..].contains(library), "{}", outcome.stdout);
+    }
+    assert!(outcome.stdout.contains("detached after"), "{}", outcome.stdout);
+    assert!(calls(&trace).unwrap().len() > 100);
+
+    // The program has checked its own results all the while.
+    let app = app.finish();
+    assert_eq!(app.code, 0, "{}", app.stderr);
+    assert!(app.stdout.trim_end().ends_with("ok"), "{}", app.stdout);
+}
+
+#[test]
+fn the_end_of_the_process_ends_the_watch() {
+    if !may_trace("the_end_of_the_process_ends_the_watch") {
+        return;
+    }
+    let mut app =
+        Running::start(Command::new(app("vector_add")).args(["--seconds", "1.5", "--interval-us", "100"]));
+    app.wait_for_stdout("ready ");
+    let mut tracer = Running::start(&mut xsched_ctl(["attach", "--pid", &app.pid().to_string()]));
+    tracer.wait_for_stderr("has ended");
+    let outcome = tracer.finish();
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("vector_add"), "{}", outcome.stdout);
+}

@@ -1,0 +1,137 @@
+//! Every mistake gets a message that names the thing, a hint, and its documented exit code.
+
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use xsched_tests::artifacts::{app, xsched_ctl as binary};
+use xsched_tests::privileged::may_trace;
+use xsched_tests::tracer::{Outcome, Running, calls, run, xsched_ctl};
+
+#[track_caller]
+fn assert_fails(outcome: &Outcome, code: i32, message: &str) {
+    assert_eq!(outcome.code, code, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains(&format!("xsched-ctl: {message}")), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("\nhint: "), "{}", outcome.stderr);
+}
+
+/// A pid that no process has: beyond what the kernel gives out.
+const NO_PID: &str = "4194305";
+
+#[test]
+fn no_such_process() {
+    if !may_trace("no_such_process") {
+        return;
+    }
+    for verb in ["trace", "attach"] {
+        let outcome = run(&mut xsched_ctl([verb, "--pid", NO_PID]));
+        assert_fails(&outcome, 66, "no process has the id 4194305");
+    }
+}
+
+#[test]
+fn a_process_without_hip() {
+    if !may_trace("a_process_without_hip") {
+        return;
+    }
+    let own = std::process::id().to_string();
+    for verb in ["trace", "attach"] {
+        let outcome = run(&mut xsched_ctl([verb, "--pid", &own]));
+        assert_fails(&outcome, 66, &format!("process {own} (bad_input"));
+        assert!(outcome.stderr.contains("does not use HIP"), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn not_root() {
+    if !may_trace("not_root") {
+        return;
+    }
+    // A copy where the other user can reach it.
+    let dir = tempfile::Builder::new()
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .tempdir()
+        .unwrap();
+    let copy = dir.path().join("xsched-ctl");
+    std::fs::copy(binary(), &copy).unwrap();
+    let as_nobody = |arguments: &[&str]| {
+        run(Command::new("setpriv").args(["--reuid", "nobody", "--clear-groups"]).arg(&copy).args(arguments))
+    };
+    let outcome = as_nobody(&["trace", "--", "true"]);
+    assert_fails(&outcome, 77, "tracing is not permitted: missing CAP_BPF");
+    let doctor = as_nobody(&["doctor"]);
+    assert_eq!(doctor.code, 77, "{}", doctor.stdout);
+    assert!(doctor.stdout.contains("privileges   missing"), "{}", doctor.stdout);
+}
+
+#[test]
+fn a_command_that_is_missing_or_no_program() {
+    if !may_trace("a_command_that_is_missing_or_no_program") {
+        return;
+    }
+    let outcome = run(&mut xsched_ctl(["trace", "--", "no-such-command"]));
+    assert_fails(&outcome, 127, "cannot run `no-such-command`: not found");
+    let outcome = run(&mut xsched_ctl(["trace", "--", "/etc/hostname"]));
+    assert_fails(&outcome, 126, "cannot run `/etc/hostname`: ");
+}
+
+#[test]
+fn the_commands_own_status_passes_through() {
+    if !may_trace("the_commands_own_status_passes_through") {
+        return;
+    }
+    assert_eq!(run(&mut xsched_ctl(["trace", "--", "sh", "-c", "exit 5"])).code, 5);
+    assert_eq!(run(&mut xsched_ctl(["trace", "--", "sh", "-c", "kill -9 $$"])).code, 137);
+    let outcome = run(&mut xsched_ctl(["trace", "--", "true"]));
+    assert_eq!(outcome.code, 0);
+    assert!(outcome.stderr.contains("no HIP calls were seen"), "{}", outcome.stderr);
+}
+
+#[test]
+fn output_that_cannot_be_written() {
+    if !may_trace("output_that_cannot_be_written") {
+        return;
+    }
+    let outcome = run(xsched_ctl(["trace", "-o", "/no/such/folder/f", "--"]).arg(app("vector_add")));
+    assert_fails(&outcome, 73, "cannot write /no/such/folder/f: ");
+    assert_eq!(outcome.stdout, "", "the command must not have run");
+    // A full disk shows later. The command runs to its end all the same.
+    let outcome = run(xsched_ctl(["trace", "-o", "/dev/full", "--"]).arg(app("vector_add")));
+    assert_fails(&outcome, 74, "writing the trace to /dev/full failed: No space left on device");
+    assert!(outcome.stdout.contains("vector_add: 300 launches"), "{}", outcome.stdout);
+}
+
+#[test]
+fn a_wrong_command_line() {
+    for line in [&["bogus"][..], &[], &["trace", "--pid", "x"], &["trace", "--pidd", "1"], &["attach"]] {
+        assert_eq!(run(&mut xsched_ctl(line)).code, 64, "{line:?}");
+    }
+    for line in [&["--help"][..], &["trace", "--help"], &["--version"]] {
+        let outcome = run(&mut xsched_ctl(line));
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "{line:?}");
+    }
+}
+
+#[test]
+fn killed_in_the_middle_of_writing() {
+    if !may_trace("killed_in_the_middle_of_writing") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    let mut app = Running::start(Command::new(app("vector_add")).args(["--seconds", "30"]));
+    app.wait_for_stdout("ready ");
+    let tracer = Running::start(xsched_ctl(["trace", "--pid", &app.pid().to_string(), "-o"]).arg(&trace));
+    let size = || std::fs::metadata(&trace).map_or(0, |metadata| metadata.len());
+    for _ in 0..2000 {
+        if size() > 600_000 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    tracer.signal(Signal::KILL);
+    assert_eq!(tracer.finish().code, 137);
+    assert!(size() > 600_000, "only {} bytes were written", size());
+    assert!(calls(&trace).unwrap().len() > 1000);
+    app.signal(Signal::KILL);
+}

@@ -1,0 +1,55 @@
+//! What is lost is counted: launches made are launches recorded plus launches lost.
+
+use std::process::Command;
+
+use xsched_tests::artifacts::app;
+use xsched_tests::privileged::may_trace;
+use xsched_tests::sql::Sql;
+use xsched_tests::tracer::{run, xsched_ctl};
+
+const LAUNCHES: i64 = 60_000;
+
+#[test]
+fn a_ring_that_is_too_small_loses_nothing_uncounted() {
+    if !may_trace("a_ring_that_is_too_small_loses_nothing_uncounted") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    let launches = LAUNCHES.to_string();
+    // At the lowest priority and on the program's own processors the tracer cannot keep up.
+    let mut command = Command::new("nice");
+    command.args(["-n", "19"]).arg(xsched_tests::artifacts::xsched_ctl());
+    command.args(["trace", "--ring-size", "64K", "-o"]).arg(&trace);
+    command.args(["--", "nice", "-n", "-19"]).arg(app("two_libraries")).args([
+        "--launches",
+        &launches,
+        "--threads",
+        "4",
+    ]);
+    let outcome = run(command.env("HIP_SIM_NULL", "1"));
+
+    let mut sql = Sql::open(&trace).unwrap();
+    let number = |sql: &mut Sql, query: &str| sql.query(query).unwrap()[0]["n"].as_i64().unwrap_or(0);
+    let calls = number(&mut sql, "select count(*) as n from slice where category glob 'hip.*'");
+    let lost = number(
+        &mut sql,
+        "select cast(max(value) as int) as n from counter c join track t on c.track_id = t.id
+         where t.name = 'lost events'",
+    );
+    assert!(lost > 0, "nothing was lost, so this test shows nothing: {}", outcome.stderr);
+    assert!(outcome.stderr.contains(&format!("incomplete: {lost} calls lost")), "{}", outcome.stderr);
+    // The same program again, with a ring that holds everything, says how many calls it makes.
+    let whole = dir.path().join("whole.perfetto");
+    let outcome = run(xsched_ctl(["trace", "--ring-size", "256M", "-o"])
+        .arg(&whole)
+        .arg("--")
+        .arg(app("two_libraries"))
+        .args(["--launches", &launches, "--threads", "4"])
+        .env("HIP_SIM_NULL", "1"));
+    assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
+    let mut sql = Sql::open(&whole).unwrap();
+    let made = number(&mut sql, "select count(*) as n from slice where category glob 'hip.*'");
+    assert_eq!(number(&mut sql, "select count(*) as n from slice where category = 'hip.launch'"), LAUNCHES);
+    assert_eq!(calls + lost, made);
+}

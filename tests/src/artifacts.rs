@@ -1,0 +1,38 @@
+//! Where the things under test are. `cargo xtask test` builds them and says so in the environment.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+
+fn built(variable: &str) -> PathBuf {
+    env::var_os(variable)
+        .unwrap_or_else(|| panic!("{variable} is not set: end-to-end tests are run by `cargo xtask test`"))
+        .into()
+}
+
+/// The command `xsched-ctl`.
+pub fn xsched_ctl() -> PathBuf {
+    built("XSCHED_CTL")
+}
+
+/// The library to preload.
+pub fn shim() -> PathBuf {
+    built("XSCHED_SHIM")
+}
+
+/// A program or library of `tests/apps`.
+pub fn app(name: &str) -> PathBuf {
+    built("XSCHED_ARTIFACTS").join("apps").join(name)
+}
+
+/// The folder of a simulated runtime, by HIP's major version: 5, 6 or 7.
+pub fn hip_sim(major: u32) -> PathBuf {
+    built("XSCHED_ARTIFACTS").join("hip-sim").join(major.to_string())
+}
+
+/// A command that runs a program of `tests/apps`.
+pub fn app_command(name: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(app(name));
+    command.args(arguments);
+    command
+}

@@ -1,0 +1,73 @@
+//! Tests that need the kernel: whether it serves them, and what is left in it afterwards.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+/// Whether this user may trace. Says why a test is skipped if not.
+#[must_use]
+pub fn may_trace(test: &str) -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        eprintln!("skipped: {test} loads BPF programs, for which this user is not root");
+    }
+    is_root
+}
+
+/// Ids of BPF objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BpfObjects {
+    /// Programs.
+    pub programs: BTreeSet<u32>,
+    /// Maps.
+    pub maps: BTreeSet<u32>,
+    /// Links.
+    pub links: BTreeSet<u32>,
+}
+
+impl BpfObjects {
+    /// Those that a process holds open. Perf-event links have no id of their own; their programs have.
+    pub fn of_process(pid: u32) -> Self {
+        let mut objects = Self::default();
+        let infos = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().filter_map(Result::ok);
+        for text in infos.filter_map(|entry| fs::read_to_string(entry.path()).ok()) {
+            let id = |key: &str| -> Option<u32> {
+                text.lines()
+                    .find_map(|line| line.strip_prefix(key))?
+                    .trim_start_matches(':')
+                    .trim()
+                    .parse()
+                    .ok()
+            };
+            match (id("link_id"), id("map_id"), id("prog_id")) {
+                // A link's information names its program too.
+                (Some(link), _, _) => objects.links.insert(link),
+                (None, Some(map), _) => objects.maps.insert(map),
+                (None, None, Some(program)) => objects.programs.insert(program),
+                (None, None, None) => false,
+            };
+        }
+        objects
+    }
+
+    /// Those of them that the kernel still has.
+    pub fn still_loaded(&self) -> Self {
+        let loaded = Self {
+            programs: aya::programs::loaded_programs()
+                .filter_map(Result::ok)
+                .map(|program| program.id())
+                .collect(),
+            maps: aya::maps::loaded_maps().filter_map(Result::ok).map(|map| map.id()).collect(),
+            links: aya::programs::loaded_links().filter_map(Result::ok).map(|link| link.id()).collect(),
+        };
+        Self {
+            programs: &self.programs & &loaded.programs,
+            maps: &self.maps & &loaded.maps,
+            links: &self.links & &loaded.links,
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.programs.is_empty() && self.maps.is_empty() && self.links.is_empty()
+    }
+}
