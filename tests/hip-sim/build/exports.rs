@@ -43,8 +43,9 @@ const EXTRA: [(&str, &str, (u32, u32), u32); 7] = [
 pub(crate) fn of(functions: &[Function]) -> Vec<Export> {
     let plain = functions.iter().filter(|f| !is_extra(&f.name)).filter_map(|f| {
         let version = f.version?;
-        // Its C symbol came with 6.1 but sits in the oldest node.
-        let since_major = if f.name == "hipExtModuleLaunchKernel" { 6 } else { version.0 };
+        // C symbols that came with HIP 6 but sit in the oldest node.
+        let is_late = f.name == "hipExtModuleLaunchKernel" || f.name.ends_with("R0000");
+        let since_major = if is_late { 6 } else { version.0 };
         Some(Export { symbol: f.name.clone(), table: f.table, index: f.index, version, since_major })
     });
     let extra = EXTRA.iter().map(|(symbol, function, version, since_major)| {

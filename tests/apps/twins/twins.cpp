@@ -1,0 +1,87 @@
+// libdemo_twins.so: what the programs' kernels do, for the simulated runtime (see hip_sim.h).
+//
+// Each twin reads its arguments from the marshalled buffer as the kernel's parameters lie in it.
+
+#include "hip_sim.h"
+#include "steps.h"
+#include "vectors.h"
+
+namespace {
+
+// Threads of the launch in its only dimension.
+unsigned threads(const hip_sim_launch *launch) { return launch->grid[0] * launch->block[0]; }
+
+template <typename Arguments> const Arguments &arguments(const hip_sim_launch *launch) {
+    return *static_cast<const Arguments *>(launch->kernarg);
+}
+
+struct VectorAdd {
+    Vectors vectors;
+    unsigned *sum;
+};
+
+struct Direct {
+    DirectStep step;
+    unsigned *y;
+    const unsigned *x;
+    unsigned size;
+};
+
+struct ScaleAdd {
+    unsigned *y;
+    const unsigned *x;
+    unsigned *workspace;
+    Scale<unsigned> scale;
+};
+
+struct Mix {
+    unsigned *y;
+    const unsigned *x;
+    unsigned size;
+};
+
+struct Module {
+    unsigned *y;
+    const unsigned *x;
+    unsigned key;
+    unsigned size;
+};
+
+constexpr unsigned DIRT = 0xdeadbeef;
+
+} // namespace
+
+extern "C" {
+
+HIP_SIM_TWIN(vector_add) {
+    const auto &[vectors, sum] = arguments<VectorAdd>(launch);
+    for (unsigned i = 0; i < threads(launch) && i < vectors.size; i++)
+        sum[i] += vectors.a[i] + vectors.b[i] + vectors.bias;
+}
+
+// direct_step(DirectStep, unsigned *, const unsigned *, unsigned)
+HIP_SIM_TWIN(_Z11direct_step10DirectStepPjPKjj) {
+    const auto &[step, y, x, size] = arguments<Direct>(launch);
+    for (unsigned i = 0; i < threads(launch) && i < size; i++) y[i] = direct_element(y[i], x[i], step);
+}
+
+// demo::kernels::scale_add<unsigned>(unsigned *, const unsigned *, unsigned *, Scale<unsigned>)
+HIP_SIM_TWIN(_ZN4demo7kernels9scale_addIjEEvPT_PKS2_S3_5ScaleIS2_E) {
+    const auto &[y, x, workspace, scale] = arguments<ScaleAdd>(launch);
+    for (unsigned i = 0; i < threads(launch) && i < scale.size; i++) {
+        y[i] = scale_add_element<unsigned>(y[i], x[i], scale.alpha) + workspace[i];
+        workspace[i] = DIRT;
+    }
+}
+
+// demo::kernels::mix<unsigned, 3>(unsigned *, const unsigned *, unsigned)
+HIP_SIM_TWIN(_ZN4demo7kernels3mixIjLi3EEEvPT_PKS2_j) {
+    const auto &[y, x, size] = arguments<Mix>(launch);
+    for (unsigned i = 0; i < threads(launch) && i < size; i++) y[i] = mix_element<unsigned, 3>(y[i], x[i]);
+}
+
+HIP_SIM_TWIN(module_step) {
+    const auto &[y, x, key, size] = arguments<Module>(launch);
+    for (unsigned i = 0; i < threads(launch) && i < size; i++) y[i] = module_element(y[i], x[i], key);
+}
+}

@@ -1,0 +1,21 @@
+//! What the end-to-end tests, the benchmarks and the demo run besides this workspace's own programs.
+//!
+//! ```text
+//! <target>/hip-sim/{5,6,7}/libamdhip64.so.N, libamdhip64.so -> libamdhip64.so.N    the simulated runtime
+//! <target>/apps/{vector_add, two_libraries, libdemo_*.so}                          programs and libraries on top
+//! <target>/apps/obj/                                                               what they are linked from
+//! ```
+
+mod apps;
+mod hip_sim;
+mod step;
+
+use anyhow::Result;
+
+use crate::workspace::Workspace;
+
+/// Brings everything up to date; does next to nothing when it already is.
+pub(crate) fn build(workspace: &Workspace) -> Result<()> {
+    hip_sim::build(&workspace.root, &workspace.target_dir)?;
+    apps::build(&workspace.root, &workspace.target_dir)
+}

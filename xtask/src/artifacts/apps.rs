@@ -1,0 +1,158 @@
+//! The client programs of `tests/apps`: genuine HIP, compiled by clang, linked against the simulated runtime.
+//!
+//! Compiled as vendors compile their libraries, optimised and without frame pointers. Sibling calls are off so that
+//! every caller of HIP is on the stack for tests to find.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{ffi::OsStr, fs};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::step::Step;
+
+const CLANG: &str = "clang++-19";
+/// The device that the simulator shows unless told otherwise.
+const OFFLOAD: [&str; 5] = ["-x", "hip", "--offload-arch=gfx942", "-nogpuinc", "-nogpulib"];
+const COMPILE: [&str; 8] = [
+    "-std=c++20",
+    "-O2",
+    "-g",
+    "-fPIC",
+    "-fomit-frame-pointer",
+    "-fno-optimize-sibling-calls",
+    "-Wall",
+    "-Wextra",
+];
+/// Programs run in place; `LD_LIBRARY_PATH` still goes before it.
+const RUN_PATH: &str = "-Wl,--enable-new-dtags,-rpath,$ORIGIN:$ORIGIN/../hip-sim/6";
+
+/// The programs and their libraries; the simulated runtime must be there.
+pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
+    let apps = Apps::new(root, target_dir)?;
+    let module = apps.module("two_libraries/module_step.hip")?;
+    let twins = [apps.compile("twins/twins.cpp")?];
+    let kernels = [apps.compile("two_libraries/demo_kernels.hip")?];
+    let blas = [apps.compile("two_libraries/demo_blas.cpp")?];
+    let vector_add = [apps.compile("vector_add/vector_add.hip")?];
+    let two_libraries = [
+        apps.compile("two_libraries/direct_step.hip")?,
+        apps.compile_embedding("two_libraries/two_libraries.cpp", module)?,
+    ];
+
+    let twins = apps.library("libdemo_twins.so", &twins, &[])?;
+    let kernels = apps.library("libdemo_kernels.so", &kernels, &[&apps.runtime])?;
+    let blas = apps.library("libdemo_blas.so", &blas, &[&kernels, &apps.runtime])?;
+    apps.program("vector_add", &vector_add, &[&apps.runtime, &twins])?;
+    apps.program("two_libraries", &two_libraries, &[&blas, &apps.runtime, &twins])?;
+    Ok(())
+}
+
+struct Apps {
+    /// `tests/apps`
+    sources: PathBuf,
+    /// Include folders, and every header in them.
+    include: Vec<PathBuf>,
+    headers: Vec<PathBuf>,
+    /// What programs are linked with; any major would do, they carry the one of this SONAME.
+    runtime: PathBuf,
+    folder: PathBuf,
+    objects: PathBuf,
+}
+
+impl Apps {
+    fn new(root: &Path, target_dir: &Path) -> Result<Self> {
+        let sources = root.join("tests/apps");
+        let include: Vec<_> = ["include", "vector_add", "two_libraries", "../hip-sim/include"]
+            .into_iter()
+            .map(|folder| sources.join(folder))
+            .collect();
+        let folder = target_dir.join("apps");
+        let apps = Self {
+            headers: headers(&include)?,
+            include,
+            runtime: target_dir.join("hip-sim/6/libamdhip64.so.6"),
+            objects: folder.join("obj"),
+            folder,
+            sources,
+        };
+        check_compiler()?;
+        Ok(apps)
+    }
+
+    /// A step that compiles one source of host code, or of both with `OFFLOAD`.
+    fn compilation(&self, source: &str, output: PathBuf) -> Step {
+        let is_hip = Path::new(source).extension().is_some_and(|e| e == "hip");
+        let step = Step::new(CLANG, output).arguments(COMPILE);
+        let step = step.arguments(self.include.iter().map(|folder| format!("-I{}", folder.display())));
+        let step = if is_hip { step.arguments(OFFLOAD) } else { step };
+        step.input(self.sources.join(source)).depends_on(self.headers.iter().cloned())
+    }
+
+    fn object(&self, source: &str, extension: &str) -> PathBuf {
+        self.objects.join(Path::new(source).with_extension(extension).file_name().unwrap_or_default())
+    }
+
+    fn compile(&self, source: &str) -> Result<PathBuf> {
+        self.compilation(source, self.object(source, "o")).arguments(["-c"]).run()
+    }
+
+    /// The source embeds this file by its name.
+    fn compile_embedding(&self, source: &str, embedded: PathBuf) -> Result<PathBuf> {
+        let folder = format!("--embed-dir={}", self.objects.display());
+        // clang takes `#embed` in C++ as an extension of its own.
+        let step =
+            self.compilation(source, self.object(source, "o")).arguments(["-c", "-Wno-c23-extensions"]);
+        step.arguments([folder]).depends_on([embedded]).run()
+    }
+
+    /// Device code alone, as programs load it by `hipModuleLoadData`.
+    fn module(&self, source: &str) -> Result<PathBuf> {
+        self.compilation(source, self.object(source, "co")).arguments(["--offload-device-only"]).run()
+    }
+
+    fn library(&self, name: &str, objects: &[PathBuf], libraries: &[&PathBuf]) -> Result<PathBuf> {
+        let soname = format!("-Wl,-soname,{name}");
+        self.link(name, objects, libraries, &["-shared", "-Wl,-z,defs", &soname])
+    }
+
+    /// The twins are among the libraries though nothing refers to them: the simulator looks them up by name.
+    fn program(&self, name: &str, objects: &[PathBuf], libraries: &[&PathBuf]) -> Result<PathBuf> {
+        self.link(name, objects, libraries, &["-Wl,--no-as-needed"])
+    }
+
+    fn link(
+        &self,
+        name: &str,
+        objects: &[PathBuf],
+        libraries: &[&PathBuf],
+        flags: &[&str],
+    ) -> Result<PathBuf> {
+        let step = Step::new(CLANG, self.folder.join(name)).arguments(["-fuse-ld=lld-19"]).arguments(flags);
+        let step = objects.iter().chain(libraries.iter().copied()).cloned().fold(step, Step::input);
+        step.arguments([RUN_PATH]).run()
+    }
+}
+
+fn headers(folders: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut headers = Vec::new();
+    for folder in folders {
+        let entries = fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))?;
+        for entry in entries {
+            let path = entry?.path();
+            if path.extension().and_then(OsStr::to_str).is_some_and(|e| matches!(e, "h" | "hpp")) {
+                headers.push(path);
+            }
+        }
+    }
+    Ok(headers)
+}
+
+/// Says what to type rather than let the first step fail.
+fn check_compiler() -> Result<()> {
+    let found = Command::new(CLANG).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    match found {
+        Ok(status) if status.success() => Ok(()),
+        _ => bail!("no `{CLANG}`, which compiles the HIP programs of tests/apps: run `cargo xtask setup`"),
+    }
+}
