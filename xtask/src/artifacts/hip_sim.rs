@@ -94,6 +94,7 @@ fn is_ours(package_id: &str) -> bool {
     }
 }
 
+/// Never unloaded: threads of the runtime may be running in it.
 fn link(built: &Built, major: u32, folder: &Path) -> Result<()> {
     let soname = format!("libamdhip64.so.{major}");
     let version_script = built.out_dir.join(format!("{soname}.map"));
@@ -102,7 +103,7 @@ fn link(built: &Built, major: u32, folder: &Path) -> Result<()> {
         .input(built.out_dir.join(format!("release.{major}.c")))
         .arguments(["-Wl,--whole-archive"])
         .input(built.archive.clone())
-        .arguments(["-Wl,--no-whole-archive", "-Wl,--gc-sections", "-Wl,-z,defs"])
+        .arguments(["-Wl,--no-whole-archive", "-Wl,--gc-sections", "-Wl,-z,defs", "-Wl,-z,nodelete"])
         .arguments([
             format!("-Wl,-soname,{soname}"),
             format!("-Wl,--version-script={}", version_script.display()),
