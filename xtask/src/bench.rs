@@ -16,6 +16,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::{
     command,
     setup::{self, Need},
+    subject,
     workspace::{Profile, Target, Workspace},
 };
 
@@ -44,13 +45,14 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     };
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms])?;
     setup::prefer(workspace, &[Need::Kernel]);
+    let variables = subject::build(workspace, Profile::Release)?;
     command::run(
         command::cargo(&workspace.root)
             .args(["build", "--package", PACKAGE, "--bin", &bench.name])
             .args(Profile::Release.arguments()),
     )?;
     let mut program = command::command(workspace.built(Profile::Release, &bench.name));
-    program.stdin(Stdio::null());
+    program.stdin(Stdio::null()).envs(variables);
     if args.json {
         return command::run(&mut program);
     }

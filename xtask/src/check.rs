@@ -37,13 +37,20 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
 /// warnings, by xsched-ctl's build script.
 fn clippy(workspace: &Workspace) -> Command {
     let mut clippy = cargo(workspace);
-    clippy.args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]);
+    clippy.args(["clippy", "--workspace", "--all-targets", "--keep-going", "--", "-D", "warnings"]);
     clippy
 }
 
+/// Nothing is published, so the pages are for those who change the code: private items, and links to them.
 fn docs(workspace: &Workspace) -> Command {
     let mut doc = cargo(workspace);
-    doc.env("RUSTDOCFLAGS", "-D warnings").args(["doc", "--workspace", "--no-deps", "--quiet"]);
+    doc.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links").args([
+        "doc",
+        "--workspace",
+        "--no-deps",
+        "--document-private-items",
+        "--quiet",
+    ]);
     doc
 }
 

@@ -2,10 +2,14 @@
 //!
 //! Each verb lives in the file of its name and first sets up what it needs.
 
+mod artifacts;
 mod bench;
 mod check;
 mod command;
+mod demo;
+mod perfetto;
 mod setup;
+mod subject;
 mod test;
 mod workspace;
 
@@ -28,6 +32,8 @@ struct Cli {
 enum Verb {
     /// Install and mount everything that the other verbs need; says what it cannot get
     Setup,
+    /// Record a timeline of a small HIP program that calls through two libraries
+    Demo,
     /// Check format, lints, documentation and forbidden things; runs all, then lists the failures
     Check,
     /// Run the tests, end-to-end tests included
@@ -50,6 +56,7 @@ fn run(verb: Verb) -> Result<()> {
     let workspace = Workspace::find()?;
     match verb {
         Verb::Setup => setup::everything(&workspace),
+        Verb::Demo => demo::run(&workspace),
         Verb::Check => check::run(&workspace),
         Verb::Test(args) => test::run(&workspace, &args),
         Verb::Bench(args) => bench::run(&workspace, &args),

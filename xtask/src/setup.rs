@@ -10,20 +10,30 @@ mod machine;
 mod plan;
 mod requirements;
 
-use std::time::Instant;
+use std::{ffi::OsStr, path::PathBuf, process::Command, time::Instant};
 
 use anyhow::{Result, bail};
 
-use self::machine::ThisMachine;
+use self::machine::{Machine, ThisMachine};
 pub(crate) use self::requirements::Need;
-use crate::workspace::Workspace;
+use crate::{perfetto, workspace::Workspace};
 
 /// The verb: all needs.
 pub(crate) fn everything(workspace: &Workspace) -> Result<()> {
     let started = Instant::now();
-    ensure(workspace, &Need::ALL)?;
+    let outcomes = [ensure(workspace, &Need::ALL), perfetto(workspace).map(drop)];
+    let failures: Vec<_> =
+        outcomes.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
+    if !failures.is_empty() {
+        bail!("{}", failures.join("; "));
+    }
     eprintln!("setup: everything is there ({:.1} s)", started.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// The Python interpreter with Perfetto's own engine; made in the target directory if it is not there.
+pub(crate) fn perfetto(workspace: &Workspace) -> Result<PathBuf> {
+    perfetto::setup(&workspace.root, &workspace.target_dir)
 }
 
 /// What a verb calls before its own work; silent when everything is there already.
@@ -38,6 +48,11 @@ pub(crate) fn ensure(workspace: &Workspace, needs: &[Need]) -> Result<()> {
     }
     let names: Vec<_> = unmet.iter().map(|missing| missing.name).collect();
     bail!("{} of {} requirements are not met: {}", unmet.len(), requirements.len(), names.join(", "));
+}
+
+/// A command that runs with root's rights, if they can be had without asking for a password.
+pub(crate) fn privileged(workspace: &Workspace, program: &OsStr) -> Option<Command> {
+    (&ThisMachine { root: &workspace.root } as &dyn Machine).privileged(program)
 }
 
 /// Like [`ensure`], for things whose absence the caller survives: they are said, not returned.

@@ -3,7 +3,6 @@
 mod tally;
 
 use std::{
-    ffi::OsString,
     io::{BufRead as _, BufReader, IsTerminal as _, Write as _},
     process::{Command, Stdio},
 };
@@ -14,6 +13,7 @@ use self::tally::Tally;
 use crate::{
     command,
     setup::{self, Need},
+    subject,
     workspace::{Profile, Workspace},
 };
 
@@ -32,12 +32,13 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms, Need::TimelineChecks])?;
     // End-to-end tests that this kernel or user cannot serve skip themselves and say why.
     setup::prefer(workspace, &[Need::Kernel]);
-    let environment = build(workspace)?;
+    let mut variables = subject::build(workspace, Profile::Debug)?;
+    variables.push(("XSCHED_PERFETTO_PYTHON", setup::perfetto(workspace)?.into()));
 
     let mut tally = Tally::default();
     let mut all_succeeded = true;
     for mut runner in runners(workspace, args) {
-        runner.envs(environment.iter().map(|(name, value)| (name, value)));
+        runner.envs(variables.iter().map(|(name, value)| (name, value)));
         all_succeeded &= watch(&mut runner, &mut tally)?;
     }
     eprintln!("{tally}");
@@ -45,22 +46,6 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         bail!("tests failed");
     }
     Ok(())
-}
-
-/// Builds the command, the shim and the simulated HIP runtime, and tells where they are.
-fn build(workspace: &Workspace) -> Result<Vec<(&'static str, OsString)>> {
-    command::run(command::cargo(&workspace.root).args([
-        "build",
-        "--package",
-        "xsched-ctl",
-        "--package",
-        "xsched-shim",
-    ]))?;
-    Ok(vec![
-        ("XSCHED_CTL", workspace.built(Profile::Debug, "xsched-ctl").into()),
-        ("XSCHED_SHIM", workspace.built(Profile::Debug, "libxsched_shim.so").into()),
-        ("XSCHED_ARTIFACTS", workspace.target_dir.clone().into()),
-    ])
 }
 
 /// nextest where it is installed, with the groups of `.config/nextest.toml`; else cargo's own, in two runs with the

@@ -109,7 +109,7 @@ pub(crate) fn all() -> Vec<Requirement> {
         Requirement {
             name: "tracefs",
             need: Need::Kernel,
-            why: "to attach to tracepoints",
+            why: "to follow children of a traced command, and to catch the first calls of a process",
             is_met: |m| kernel::is_mounted(m, "/sys/kernel/tracing", "tracefs"),
             remedy: Remedy::Step(|m| kernel::mount(m, "/sys/kernel/tracing", "tracefs")),
             elsewhere: "sudo mount -t tracefs nodev /sys/kernel/tracing",
@@ -117,7 +117,7 @@ pub(crate) fn all() -> Vec<Requirement> {
         Requirement {
             name: "bpffs",
             need: Need::Kernel,
-            why: "to pin BPF maps",
+            why: "to pin BPF objects and to look at them with bpftool",
             is_met: |m| kernel::is_mounted(m, "/sys/fs/bpf", "bpf"),
             remedy: Remedy::Step(|m| kernel::mount(m, "/sys/fs/bpf", "bpf")),
             elsewhere: "sudo mount -t bpf bpffs /sys/fs/bpf",
@@ -125,10 +125,10 @@ pub(crate) fn all() -> Vec<Requirement> {
         Requirement {
             name: "BPF features of the kernel",
             need: Need::Kernel,
-            why: "for ring buffers and a cookie per attached probe",
+            why: "for ring buffers, loops and a cookie per attached probe",
             is_met: kernel::is_recent,
             remedy: Remedy::Nothing,
-            elsewhere: "boot Linux 5.15 or later",
+            elsewhere: "boot Linux 5.17 or later",
         },
         Requirement {
             name: "uprobes",
@@ -137,14 +137,6 @@ pub(crate) fn all() -> Vec<Requirement> {
             is_met: |m| m.exists("/sys/bus/event_source/devices/uprobe/type"),
             remedy: Remedy::Nothing,
             elsewhere: "boot a kernel built with CONFIG_UPROBE_EVENTS=y, as the kernels of all large distributions are",
-        },
-        Requirement {
-            name: "kernel type information (BTF)",
-            need: Need::Kernel,
-            why: "to load BPF programs on a kernel other than the one they were built on",
-            is_met: |m| m.exists("/sys/kernel/btf/vmlinux"),
-            remedy: Remedy::Nothing,
-            elsewhere: "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y, as the kernels of all large distributions are",
         },
     ]
 }

@@ -1,0 +1,31 @@
+//! What tests and benchmarks exercise: builds it, and tells them where it is.
+
+use std::ffi::OsString;
+
+use anyhow::Result;
+
+use crate::{
+    artifacts, command,
+    workspace::{Profile, Workspace},
+};
+
+/// Variables for the environment of a test or benchmark.
+pub(crate) type Variables = Vec<(&'static str, OsString)>;
+
+/// Builds the simulated HIP runtime with its programs, the command and the shim.
+///
+/// `XSCHED_ARTIFACTS` is the folder that has `hip-sim/` and `apps/`, `XSCHED_CTL` the command and `XSCHED_SHIM` the
+/// library to preload.
+pub(crate) fn build(workspace: &Workspace, profile: Profile) -> Result<Variables> {
+    artifacts::build(workspace)?;
+    command::run(
+        command::cargo(&workspace.root)
+            .args(["build", "--package", "xsched-ctl", "--package", "xsched-shim"])
+            .args(profile.arguments()),
+    )?;
+    Ok(vec![
+        ("XSCHED_ARTIFACTS", workspace.target_dir.clone().into()),
+        ("XSCHED_CTL", workspace.built(profile, "xsched-ctl").into()),
+        ("XSCHED_SHIM", workspace.built(profile, "libxsched_shim.so").into()),
+    ])
+}
