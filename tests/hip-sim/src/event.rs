@@ -185,12 +185,15 @@ mod tests {
         // SAFETY: live handles and a local out-parameter.
         unsafe {
             let handle = ptr::without_provenance_mut(2);
+            let (gate, open) = Command::gate();
+            runtime.submit(&stream, gate);
             assert_eq!(record(start, handle), 0);
             for _ in 0..10 {
                 runtime.submit(&stream, Command::kernel(1_000_000, || ()));
             }
             assert_eq!(record(stop, handle), 0);
             assert_eq!(elapsed_time(&raw mut ms, start, stop), HipError::NotReady.code());
+            drop(open);
             assert_eq!(synchronize(stop), 0);
             assert_eq!(query(stop), 0);
             assert_eq!(elapsed_time(&raw mut ms, start, stop), 0);

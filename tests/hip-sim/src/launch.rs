@@ -1,6 +1,5 @@
 //! Launches: every way to ask for a kernel, one way to run it.
 
-use core::cell::RefCell;
 use core::ffi::{c_char, c_void};
 use core::ptr;
 use std::sync::Arc;
@@ -15,8 +14,10 @@ use crate::stream::Stream;
 use crate::twin::Dispatch;
 use crate::{config, counters, event, runtime, stream};
 
+mod configuration;
 mod geometry;
 
+pub(crate) use configuration::{pop_call_configuration, push_call_configuration};
 use geometry::Geometry;
 
 /// Whether all blocks must be resident at once.
@@ -382,54 +383,6 @@ pub(crate) unsafe extern "C" fn function_name_by_symbol(
     })
 }
 
-/// What `<<<..>>>` says, on its way from the caller to the kernel's host stub.
-#[derive(Clone, Copy)]
-struct Configuration {
-    grid: dim3,
-    block: dim3,
-    lds_size: usize,
-    stream: hipStream_t,
-}
-
-thread_local! {
-    static CONFIGURATIONS: RefCell<Vec<Configuration>> = const { RefCell::new(Vec::new()) };
-}
-
-/// `__hipPushCallConfiguration`
-pub(crate) unsafe extern "C" fn push_call_configuration(
-    grid: dim3,
-    block: dim3,
-    lds_size: usize,
-    stream: hipStream_t,
-) -> hipError_t {
-    boundary::call(|| {
-        let configuration = Configuration { grid, block, lds_size, stream };
-        CONFIGURATIONS
-            .try_with(|stack| stack.borrow_mut().push(configuration))
-            .map_err(|_| HipError::Deinitialized)
-    })
-}
-
-/// `__hipPopCallConfiguration`
-pub(crate) unsafe extern "C" fn pop_call_configuration(
-    grid: *mut dim3,
-    block: *mut dim3,
-    lds_size: *mut usize,
-    stream: *mut hipStream_t,
-) -> hipError_t {
-    boundary::call(|| {
-        let popped = CONFIGURATIONS.try_with(|stack| stack.borrow_mut().pop());
-        let configuration = popped.ok().flatten().ok_or(HipError::MissingConfiguration)?;
-        // SAFETY: out-parameters of the compiler's stub.
-        unsafe {
-            write(grid, configuration.grid)?;
-            write(block, configuration.block)?;
-            write(lds_size, configuration.lds_size)?;
-            write(stream, configuration.stream)
-        }
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -488,23 +441,5 @@ mod tests {
         let code =
             unsafe { kernel(bogus, cube(1, 1, 1), cube(1, 1, 1), ptr::null_mut(), 0, ptr::null_mut()) };
         assert_eq!(code, 98);
-    }
-
-    #[test]
-    fn call_configurations_are_a_stack() {
-        let (mut grid, mut block, mut lds_size, mut stream) =
-            (cube(0, 0, 0), cube(0, 0, 0), 0, ptr::null_mut());
-        // SAFETY: local out-parameters.
-        unsafe {
-            let (grid, block, lds_size, stream) =
-                (&raw mut grid, &raw mut block, &raw mut lds_size, &raw mut stream);
-            assert_eq!(push_call_configuration(cube(1, 2, 3), cube(4, 5, 6), 7, ptr::null_mut()), 0);
-            assert_eq!(pop_call_configuration(grid, block, lds_size, stream), 0);
-            assert_eq!(
-                pop_call_configuration(grid, block, lds_size, stream),
-                HipError::MissingConfiguration.code()
-            );
-        }
-        assert_eq!((grid, block, lds_size), (cube(1, 2, 3), cube(4, 5, 6), 7));
     }
 }

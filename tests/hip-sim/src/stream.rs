@@ -288,11 +288,12 @@ mod tests {
         let runtime = runtime::get();
         let (blocking, other) = (resolve(created(0)).unwrap(), resolve(created(FLAG_NON_BLOCKING)).unwrap());
         let slow = runtime.submit(&blocking, Command::kernel(20_000_000, || ()));
-        let sleep = || std::thread::sleep(std::time::Duration::from_millis(500));
-        let unrelated = runtime.submit(&other, Command::transfer(sleep));
+        let (gate, open) = Command::gate();
+        let unrelated = runtime.submit(&other, gate);
         let null = runtime.submit(runtime.legacy_stream(), Command::marker()).wait();
         assert!(null.end_ns >= slow.poll().expect("awaited").end_ns);
         assert!(unrelated.poll().is_none());
+        drop(open);
     }
 
     #[test]

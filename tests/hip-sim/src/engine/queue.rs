@@ -26,6 +26,16 @@ impl Command {
         Self { run: None, compute_ns: None, waits: Vec::new() }
     }
 
+    /// Holds its queue up until the sender is used or dropped.
+    #[cfg(test)]
+    pub(crate) fn gate() -> (Self, std::sync::mpsc::Sender<()>) {
+        let (open, opened) = std::sync::mpsc::channel();
+        let wait = move || {
+            let _ = opened.recv();
+        };
+        (Self::transfer(wait), open)
+    }
+
     /// Takes the time that it takes, beside the compute part.
     pub(crate) fn transfer(run: impl FnOnce() + Send + 'static) -> Self {
         Self { run: Some(Box::new(run)), compute_ns: None, waits: Vec::new() }
@@ -205,7 +215,10 @@ mod tests {
     #[test]
     fn back_to_back_kernels_leave_no_gap_on_the_timeline() {
         let queue = queue(&Arc::default());
+        let (gate, open) = Command::gate();
+        queue.submit(gate);
         let spans: Vec<_> = (0..20).map(|_| queue.submit(Command::kernel(300_000, || ()))).collect();
+        drop(open);
         let spans: Vec<Span> = spans.iter().map(|c| c.wait()).collect();
         for pair in spans.windows(2) {
             assert_eq!(pair[1].start_ns, pair[0].end_ns);
