@@ -1,0 +1,195 @@
+//! Reads a timeline through once: whether it is one, and what is in it.
+
+use std::{
+    collections::HashSet,
+    fmt,
+    fs::File,
+    io::{Read, Seek as _, SeekFrom},
+    path::Path,
+};
+
+use xsched_perfetto::{Event, ProcessId, ReadError, Tail, TraceReader};
+
+use crate::failure::Failure;
+
+/// What gzip begins with.
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// What a timeline holds. Times are `CLOCK_BOOTTIME` nanoseconds.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Summary {
+    process_count: usize,
+    slice_count: u64,
+    unfinished_count: u64,
+    lost_count: u64,
+    skipped_count: u64,
+    /// The earliest and the latest time of anything.
+    span_ns: Option<(u64, u64)>,
+    tail: Tail,
+}
+
+/// Opens the file and makes sure that there is something in it to read.
+pub(crate) fn open(path: &Path) -> Result<File, Failure> {
+    let failure = |source| Failure::Input { file: path.to_owned(), source };
+    let mut file = File::open(path).map_err(failure)?;
+    let mut start = Vec::new();
+    file.by_ref().take(GZIP_MAGIC.len() as u64).read_to_end(&mut start).map_err(failure)?;
+    file.seek(SeekFrom::Start(0)).map_err(failure)?;
+    if start.is_empty() {
+        return Err(Failure::Empty { file: path.to_owned() });
+    }
+    if start == GZIP_MAGIC {
+        return Err(Failure::Compressed { file: path.to_owned() });
+    }
+    Ok(file)
+}
+
+impl Summary {
+    /// Reads `trace`, called `path`, to its end.
+    pub(crate) fn read(path: &Path, trace: &mut impl Read) -> Result<Self, Failure> {
+        let mut reader = TraceReader::new(trace);
+        let mut counting = Counting::default();
+        while let Some(event) = reader.next() {
+            counting.event(&event.map_err(|error| failure(path, error, reader.bytes_read()))?);
+        }
+        Ok(Self {
+            process_count: counting.processes.len(),
+            slice_count: counting.slice_count,
+            unfinished_count: counting.unfinished_count,
+            lost_count: counting.lost_count,
+            skipped_count: reader.skipped(),
+            span_ns: counting.span_ns,
+            tail: reader.tail(),
+        })
+    }
+}
+
+fn failure(path: &Path, error: ReadError, whole_bytes: u64) -> Failure {
+    let file = path.to_owned();
+    match error {
+        ReadError::Io { source, .. } => Failure::Input { file, source },
+        source if whole_bytes == 0 => Failure::NotATimeline { file, source },
+        source => Failure::Damaged { file, whole_bytes, source },
+    }
+}
+
+#[derive(Default)]
+struct Counting {
+    processes: HashSet<ProcessId>,
+    slice_count: u64,
+    unfinished_count: u64,
+    lost_count: u64,
+    span_ns: Option<(u64, u64)>,
+}
+
+impl Counting {
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::Process { id, .. } => {
+                self.processes.insert(*id);
+            }
+            Event::Slice(slice) => {
+                self.slice_count += 1;
+                self.unfinished_count += u64::from(slice.end_ns.is_none());
+                self.reach(slice.begin_ns);
+                self.reach(slice.end_ns.unwrap_or(slice.begin_ns));
+            }
+            Event::Counter { name, ts_ns, value, .. } => {
+                if &**name == "lost events" {
+                    self.lost_count = value.unsigned_abs();
+                }
+                self.reach(*ts_ns);
+            }
+            Event::Instant { ts_ns, .. } => self.reach(*ts_ns),
+            Event::Clocks(clocks) => self.reach(clocks.boottime_ns),
+            Event::Thread { .. } => {}
+        }
+    }
+
+    fn reach(&mut self, ts_ns: u64) {
+        let (first, last) = self.span_ns.unwrap_or((ts_ns, ts_ns));
+        self.span_ns = Some((first.min(ts_ns), last.max(ts_ns)));
+    }
+}
+
+/// One line; what is unusual is said only where it is so.
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (first_ns, last_ns) = self.span_ns.unwrap_or_default();
+        let seconds = (last_ns - first_ns) as f64 / 1e9;
+        let processes = counted(self.process_count as u64, "process", "processes");
+        write!(f, "{processes}, {}, {seconds:.3} s", counted(self.slice_count, "slice", "slices"))?;
+        if self.unfinished_count > 0 {
+            write!(f, ", {} still running at the end", self.unfinished_count)?;
+        }
+        if self.lost_count > 0 {
+            write!(f, ", {} lost while recording", counted(self.lost_count, "event", "events"))?;
+        }
+        if self.skipped_count > 0 {
+            write!(
+                f,
+                ", {} of a kind that is not counted here",
+                counted(self.skipped_count, "event", "events")
+            )?;
+        }
+        if let Tail::Cut { offset, .. } = self.tail {
+            write!(f, ", cut off after {offset} bytes")?;
+        }
+        Ok(())
+    }
+}
+
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use xsched_perfetto::{Clocks, Process, Slice, ThreadId, TraceWriter};
+
+    use super::*;
+
+    const CLOCKS: Clocks = Clocks { boottime_ns: 1_000_000_000, monotonic_ns: 1, realtime_ns: 1 };
+
+    fn trace() -> Vec<u8> {
+        let mut writer = TraceWriter::new(Vec::new(), CLOCKS).unwrap();
+        for pid in [7, 8] {
+            let id = ProcessId { pid, start_ns: 5 };
+            writer.process(&Process { id, name: "python3", cmdline: &[] }).unwrap();
+            let thread = ThreadId { process: id, tid: pid };
+            let end_ns = (pid == 7).then_some(2_500_000_000);
+            let (begin_ns, category, name) = (2_000_000_000, "hip", "hipMalloc");
+            writer.slice(&Slice { thread, begin_ns, end_ns, category, name, annotations: &[] }).unwrap();
+        }
+        writer.gap(2_100_000_000, 17, "ring buffer full").unwrap();
+        writer.finish().unwrap()
+    }
+
+    fn shown(mut trace: &[u8]) -> String {
+        Summary::read(Path::new("x"), &mut trace).unwrap().to_string()
+    }
+
+    #[test]
+    fn one_line_says_what_is_in_it() {
+        let trace = trace();
+        let whole =
+            "2 processes, 2 slices, 1.500 s, 1 still running at the end, 17 events lost while recording";
+        assert_eq!(shown(&trace), whole);
+        let cut = shown(&trace[..trace.len() - 1]);
+        assert!(cut.contains(", cut off after "), "{cut}");
+        assert_eq!(
+            shown(&TraceWriter::new(Vec::new(), CLOCKS).unwrap().finish().unwrap()),
+            "0 processes, 0 slices, 0.000 s"
+        );
+    }
+
+    #[test]
+    fn damage_is_told_from_other_files() {
+        let failure = |mut trace: &[u8]| Summary::read(Path::new("x"), &mut trace).unwrap_err();
+        assert!(matches!(failure(b"[{\"ph\": \"X\"}]"), Failure::NotATimeline { .. }));
+        let mut damaged = trace();
+        let whole = damaged.len() as u64;
+        damaged.extend(b"garbage");
+        assert!(matches!(failure(&damaged), Failure::Damaged { whole_bytes, .. } if whole_bytes == whole));
+    }
+}

@@ -1,0 +1,345 @@
+//! The program as its users and the browser meet it: over its command line and over TCP.
+
+#![expect(clippy::unwrap_used, reason = "tests, helpers included")]
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{Shutdown, TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, ChildStderr, Command, Output, Stdio},
+    sync::OnceLock,
+    thread,
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+use xsched_perfetto::{Clocks, ProcessId, Slice, ThreadId, TraceWriter};
+
+/// Generous: nothing here should take a second.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A trace of a few megabytes, more than sockets buffer.
+fn trace() -> Vec<u8> {
+    static TRACE: OnceLock<Vec<u8>> = OnceLock::new();
+    TRACE.get_or_init(record).clone()
+}
+
+fn record() -> Vec<u8> {
+    let mut writer = TraceWriter::new(Vec::new(), Clocks::now()).unwrap();
+    let thread = ThreadId { process: ProcessId { pid: 7, start_ns: 1 }, tid: 7 };
+    for number in 0..100_000 {
+        let (begin_ns, end_ns) = (number * 10, Some(number * 10 + 5));
+        let slice = Slice { thread, begin_ns, end_ns, category: "hip", name: "hipMalloc", annotations: &[] };
+        writer.slice(&slice).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trace-viewer"));
+    // No test opens a browser on the desktop of whoever runs it.
+    command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
+    command
+}
+
+/// Runs the program to its end.
+fn run(arguments: &[&str]) -> Output {
+    program().args(arguments).output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// The program while it serves.
+struct Serving {
+    program: Child,
+    address: String,
+    path: String,
+    stderr: BufReader<ChildStderr>,
+    trace: Vec<u8>,
+    file: PathBuf,
+    _folder: TempDir,
+}
+
+impl Serving {
+    fn start(arguments: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("my run.perfetto");
+        let trace = trace();
+        fs::write(&file, &trace).unwrap();
+        let mut program = program()
+            .arg(&file)
+            .args(["--port", "0"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut url = String::new();
+        BufReader::new(program.stdout.take().unwrap()).read_line(&mut url).unwrap();
+        let rest = url.trim_end().strip_prefix("https://ui.perfetto.dev/#!/?url=http://").unwrap();
+        let (address, path) = rest.split_once('/').unwrap();
+        let stderr = BufReader::new(program.stderr.take().unwrap());
+        let (address, path) = (address.to_owned(), format!("/{path}"));
+        Self { program, address, path, stderr, trace, file, _folder: folder }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// Sends a request as the page would; returns the head of the answer, in lower case, and its body.
+    fn request(&self, method: &str, path: &str) -> (String, Vec<u8>) {
+        let mut stream = self.connect();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nOrigin: https://ui.perfetto.dev\r\nConnection: close\r\n\r\n",
+            self.address
+        )
+        .unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let head_len = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4;
+        let body = answer.split_off(head_len);
+        (String::from_utf8(answer).unwrap().to_lowercase(), body)
+    }
+
+    fn is_running(&mut self) -> bool {
+        self.program.try_wait().unwrap().is_none()
+    }
+
+    /// Waits for the program to end by itself.
+    fn wait(&mut self) -> Option<i32> {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Some(status) = self.program.try_wait().unwrap() {
+                return status.code();
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        panic!("it still serves");
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
+
+#[test]
+fn the_page_gets_the_file_and_the_program_ends() {
+    let mut serving = Serving::start(&[]);
+    assert!(serving.path.ends_with("/my_run.perfetto"), "{}", serving.path);
+    let (head, body) = serving.request("GET", &serving.path);
+    assert!(head.starts_with("http/1.1 200 "), "{head}");
+    assert!(head.contains("\r\naccess-control-allow-origin: https://ui.perfetto.dev\r\n"), "{head}");
+    assert!(head.contains(&format!("\r\ncontent-length: {}\r\n", serving.trace.len())), "{head}");
+    assert!(body == serving.trace, "{} bytes instead of {}", body.len(), serving.trace.len());
+    assert_eq!(serving.wait(), Some(0));
+
+    let mut said = String::new();
+    serving.stderr.read_to_string(&mut said).unwrap();
+    assert!(said.contains("my run.perfetto: 1 process, 100000 slices, "), "{said}");
+    assert!(said.contains("open this address in a browser"), "there is no desktop here: {said}");
+}
+
+#[test]
+fn nothing_else_is_served_and_none_of_it_ends_the_program() {
+    let mut serving = Serving::start(&[]);
+    let token_only = serving.path.rsplit_once('/').unwrap().0.to_owned();
+    let refused = [
+        ("GET", "/".to_owned()),
+        ("GET", "/my_run.perfetto".to_owned()),
+        ("GET", token_only.clone()),
+        ("GET", format!("{token_only}/../../etc/passwd")),
+        ("GET", format!("{}?x", serving.path)),
+        ("GET", "/etc/passwd".to_owned()),
+        // The UI looks for a trace processor on this port.
+        ("POST", "/status".to_owned()),
+        ("POST", serving.path.clone()),
+        ("HEAD", serving.path.clone()),
+    ];
+    for (method, path) in refused {
+        let (head, body) = serving.request(method, &path);
+        assert!(head.starts_with("http/1.1 404 "), "{method} {path}: {head}");
+        assert!(!head.contains("access-control-allow-origin"), "{head}");
+        assert!(body.is_empty(), "{method} {path}");
+    }
+    serving.connect().write_all(b"\x16\x03\x01 this is not HTTP\r\n\r\n").unwrap();
+    assert!(serving.is_running());
+    assert!(serving.request("GET", &serving.path).1 == serving.trace);
+    assert_eq!(serving.wait(), Some(0));
+}
+
+/// Chromium asks before it lets a public page reach into the local network.
+#[test]
+fn a_preflight_is_answered_and_does_not_end_the_program() {
+    let mut serving = Serving::start(&[]);
+    let (head, _) = serving.request("OPTIONS", &serving.path);
+    assert!(head.starts_with("http/1.1 204 "), "{head}");
+    assert!(head.contains("\r\naccess-control-allow-origin: https://ui.perfetto.dev\r\n"), "{head}");
+    assert!(head.contains("\r\naccess-control-allow-private-network: true\r\n"), "{head}");
+    assert!(serving.is_running());
+    assert!(serving.request("GET", &serving.path).1 == serving.trace);
+    assert_eq!(serving.wait(), Some(0));
+}
+
+#[test]
+fn a_client_that_goes_away_can_come_back() {
+    let mut serving = Serving::start(&[]);
+    let mut stream = serving.connect();
+    write!(stream, "GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", serving.path, serving.address).unwrap();
+    stream.read_exact(&mut [0; 1_000]).unwrap();
+    stream.shutdown(Shutdown::Both).unwrap();
+    drop(stream);
+    assert!(serving.request("GET", &serving.path).1 == serving.trace);
+    assert_eq!(serving.wait(), Some(0));
+}
+
+/// A recording may go on while it is looked at: a reload shows more.
+#[test]
+fn keep_serves_again_and_what_was_added_too() {
+    let mut serving = Serving::start(&["--keep"]);
+    assert!(serving.request("GET", &serving.path).1 == serving.trace);
+    let more = [&serving.trace[..], &serving.trace[..]].concat();
+    fs::OpenOptions::new().append(true).open(&serving.file).unwrap().write_all(&serving.trace).unwrap();
+    assert!(serving.request("GET", &serving.path).1 == more);
+    assert!(serving.is_running());
+}
+
+fn file_with(folder: &TempDir, name: &str, content: &[u8]) -> String {
+    let path = folder.path().join(name);
+    fs::write(&path, content).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// Runs the program on input that it must refuse; returns what it said.
+fn refused(file: &str, exit_code: i32) -> String {
+    let output = run(&[file, "--port", "0"]);
+    assert_eq!(output.status.code(), Some(exit_code), "{}", stderr(&output));
+    assert!(output.stdout.is_empty(), "no address for what is not served");
+    stderr(&output)
+}
+
+#[test]
+fn bad_input_is_refused_with_a_hint() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = refused("/nonexistent/run.perfetto", 66);
+    assert!(missing.starts_with("trace-viewer: read /nonexistent/run.perfetto: No such file"), "{missing}");
+    assert!(missing.contains("\nhint: "), "{missing}");
+
+    let directory = refused(folder.path().to_str().unwrap(), 66);
+    assert!(directory.contains("Is a directory"), "{directory}");
+
+    let empty = refused(&file_with(&folder, "empty", b""), 65);
+    assert!(empty.contains(" is empty\nhint: "), "{empty}");
+
+    let text = refused(&file_with(&folder, "text", b"hello, world"), 65);
+    assert!(text.contains(" is not a timeline: ") && text.contains("\nhint: "), "{text}");
+
+    let compressed = refused(&file_with(&folder, "run.gz", b"\x1f\x8b\x08\0"), 65);
+    assert!(compressed.contains(" is compressed\nhint: try `gunzip "), "{compressed}");
+
+    let trace = trace();
+    let damaged = refused(&file_with(&folder, "damaged", &[&trace[..], b"xxx"].concat()), 65);
+    assert!(damaged.contains(&format!(" is damaged after {} bytes: ", trace.len())), "{damaged}");
+    assert!(
+        damaged.contains(&format!("hint: what precedes the damage can be shown: `head -c {} ", trace.len()))
+    );
+}
+
+#[test]
+fn a_port_in_use_is_unavailable() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = file_with(&folder, "run.perfetto", &trace());
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let output = run(&[&file, "--port", &port]);
+    assert_eq!(output.status.code(), Some(69));
+    let said = stderr(&output);
+    assert!(said.contains(&format!("listen on 127.0.0.1:{port}: Address already in use")), "{said}");
+    assert!(said.contains(&format!("`ss -ltnp 'sport = :{port}'`")), "{said}");
+}
+
+#[test]
+fn usage_errors_and_help_have_their_own_exit_codes() {
+    for arguments in [&[][..], &["--no-such-option"], &["a", "b"]] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(64), "{arguments:?}");
+        assert!(stderr(&output).contains("Usage: trace-viewer"), "{arguments:?}");
+    }
+    let help = run(&["--help"]);
+    assert_eq!(help.status.code(), Some(0));
+    let help = String::from_utf8(help.stdout).unwrap();
+    assert!(help.contains("There is no offline viewer yet") && help.contains("Exit status:"), "{help}");
+    let short = String::from_utf8(run(&["-h"]).stdout).unwrap();
+    assert!(short.lines().count() <= 24, "it fits a screen: {short}");
+}
+
+/// With a desktop its opener gets the address.
+#[test]
+fn a_browser_is_opened_where_there_is_a_desktop() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = file_with(&folder, "run.perfetto", &trace());
+    let seen = folder.path().join("seen");
+    let opener = folder.path().join("xdg-open");
+    fs::write(&opener, "#!/bin/sh\nprintf %s \"$1\" > \"$SEEN.part\" && mv \"$SEEN.part\" \"$SEEN\"\n")
+        .unwrap();
+    fs::set_permissions(&opener, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let start = |arguments: &[&str]| {
+        program()
+            .arg(&file)
+            .args(["--port", "0"])
+            .args(arguments)
+            .env("PATH", &path)
+            .env("DISPLAY", ":nowhere")
+            .env("SEEN", &seen)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let url_of = |program: &mut Child| {
+        let mut url = String::new();
+        BufReader::new(program.stdout.take().unwrap()).read_line(&mut url).unwrap();
+        url.trim_end().to_owned()
+    };
+
+    let mut quiet = start(&["--no-open"]);
+    url_of(&mut quiet);
+    let mut said = String::new();
+    BufReader::new(quiet.stderr.take().unwrap())
+        .by_ref()
+        .lines()
+        .take(2)
+        .for_each(|line| said += &line.unwrap());
+    assert!(said.contains("open this address in a browser"), "{said}");
+    quiet.kill().unwrap();
+    quiet.wait().unwrap();
+    assert!(!seen.exists());
+
+    let mut opening = start(&[]);
+    let url = url_of(&mut opening);
+    let opened = wait_for(&seen);
+    opening.kill().unwrap();
+    opening.wait().unwrap();
+    assert_eq!(opened, url);
+}
+
+fn wait_for(file: &Path) -> String {
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        if let Ok(content) = fs::read_to_string(file) {
+            return content;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    panic!("{} never appeared", file.display());
+}
