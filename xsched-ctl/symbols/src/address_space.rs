@@ -138,6 +138,14 @@ impl AddressSpace {
             .collect()
     }
 
+    /// Puts the mappings of the process that this one was forked from under its own.
+    pub(crate) fn inherit(&mut self, parent: &Self) {
+        let own = std::mem::replace(self, parent.clone());
+        for piece in own.0.current.values() {
+            self.map(piece.from_ns, &piece.mapping);
+        }
+    }
+
     /// Every mapping that is there now.
     pub(crate) fn current(&self) -> impl Iterator<Item = &Arc<Mapping>> {
         self.0.current.values().map(|piece| &piece.mapping)
@@ -300,5 +308,49 @@ mod tests {
         space.map(10, &Arc::new(Mapping::new(0x6000, 0x7000, 0, None, b"//anon")));
         let near: Vec<_> = space.neighbours(0x7800, 20).iter().map(|mapping| mapping.start).collect();
         assert_eq!(near, [0x4000, 0x8000]);
+    }
+
+    /// The oracle: every mapping ever made, in order; the newest that was there wins.
+    fn inode_by_search(history: &[(u64, u64, u64, u64)], address: u64, time_ns: u64) -> Option<u64> {
+        let covers = |&&(from_ns, start, end, _): &&(u64, u64, u64, u64)| {
+            from_ns <= time_ns && (start..end).contains(&address)
+        };
+        history.iter().rev().find(covers).map(|&(.., inode)| inode)
+    }
+
+    #[test]
+    fn random_mappings_are_found_as_by_exhaustive_search() {
+        let mut random = crate::random::Random::from_clock();
+        for _ in 0..300 {
+            let mut space = AddressSpace::default();
+            let mut history = Vec::new();
+            for round in 1..40 {
+                let start = random.below(64) * 0x1000;
+                let end = start + (1 + random.below(16)) * 0x1000;
+                space.map(round * 10, &mapping(start, end, round));
+                history.push((round * 10, start, end, round));
+                for _ in 0..20 {
+                    let (address, time_ns) = (random.below(0x52000), random.below(round * 10 + 10));
+                    let expected = inode_by_search(&history, address, time_ns);
+                    assert_eq!(
+                        inode_at(&space, address, time_ns),
+                        expected,
+                        "{address:#x} at {time_ns}: {history:x?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_inherited_mapping_lies_under_the_childs_own() {
+        let mut parent = AddressSpace::default();
+        parent.map(10, &mapping(0x1000, 0x5000, 1));
+        let mut child = AddressSpace::default();
+        child.map(30, &mapping(0x2000, 0x3000, 2));
+        child.inherit(&parent);
+        assert_eq!(inode_at(&child, 0x2000, 40), Some(2));
+        assert_eq!(inode_at(&child, 0x2000, 20), Some(1));
+        assert_eq!(inode_at(&child, 0x4000, 40), Some(1));
     }
 }

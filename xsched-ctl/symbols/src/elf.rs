@@ -392,3 +392,6 @@ impl<'data> ReadRef<'data> for HeaderReads<'data, '_> {
         self.0.read_bytes_at_until(range, delimiter)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -44,6 +44,8 @@ mod open;
 mod process;
 mod processes;
 mod procfs;
+#[cfg(test)]
+mod random;
 mod runtime;
 mod sideband;
 mod symbol_table;

@@ -131,4 +131,19 @@ mod tests {
         assert_eq!(own.mapping.backing, Backing::File);
         assert_eq!(parse(&text).count(), text.split(|&byte| byte == b'\n').count() - 1);
     }
+
+    #[test]
+    fn damaged_text_gives_mappings_that_make_sense_or_none() {
+        let mut random = crate::random::Random::from_clock();
+        let text = std::fs::read("/proc/self/maps").unwrap();
+        for _ in 0..2_000 {
+            let mut damaged = text.clone();
+            random.damage(&mut damaged);
+            for entry in parse(&damaged) {
+                assert!(entry.mapping.start < entry.mapping.end);
+            }
+            let noise: Vec<u8> = (0..random.below(300)).map(|_| random.next() as u8).collect();
+            assert!(parse(&noise).all(|entry| entry.mapping.start < entry.mapping.end));
+        }
+    }
 }

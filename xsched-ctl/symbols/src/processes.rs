@@ -3,7 +3,7 @@
 //! The order of events does not matter much: each has its time, and everything is looked up by time. What was
 //! lost is made up for by reading `/proc`, at the latest when an address is found nowhere.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::binaries::Binaries;
@@ -30,6 +30,11 @@ pub enum Change {
     },
     /// A process runs another program now, without any of its former mappings.
     Executed {
+        /// The process.
+        pid: u32,
+    },
+    /// A process was found running that no event had told of. It was read from `/proc`: look at its mappings.
+    Found {
         /// The process.
         pid: u32,
     },
@@ -118,7 +123,7 @@ impl Processes {
     /// once after the side-band is open, and again after it has lost events. Gives the number of processes.
     pub fn scan_running(&mut self) -> usize {
         let asked_ns = now_ns();
-        let pids = procfs::pids();
+        let pids: HashSet<u32> = procfs::pids().into_iter().collect();
         for programs in self.by_pid.values_mut() {
             let Some(process) = programs.last_mut() else { continue };
             // One that began after the list was asked for is not missing from it.
@@ -164,71 +169,88 @@ impl Processes {
     /// Takes in what the side-band reported.
     pub fn apply(&mut self, event: &Event) -> Option<Change> {
         let &Event { time_ns, pid, tid, ref kind } = event;
-        match kind {
-            EventKind::Mapped(mapping) => {
-                let process = self.at_event(pid, tid, time_ns)?;
-                let is_news = process.map(time_ns, mapping) && mapping.backing.is_file();
-                is_news.then(|| Change::Mapped { pid, mapping: Arc::clone(mapping) })
+        match *kind {
+            EventKind::Lost { count } => return Some(Change::Lost { count }),
+            EventKind::Exited => return self.exit(pid, tid, time_ns),
+            EventKind::Forked { parent, parent_tid } if parent != pid => {
+                return self.fork(pid, parent, parent_tid, time_ns);
             }
-            EventKind::Renamed { name } => {
-                self.at_event(pid, tid, time_ns)?.name_thread(tid, name);
-                Some(Change::Renamed { pid, tid })
-            }
-            EventKind::Executed { name } => {
-                let old = self.at_event(pid, tid, time_ns)?;
-                old.finish(time_ns, EndCause::Exec);
-                let mut new = Process { parent: old.parent, ..Process::new(pid, time_ns) };
-                new.name_thread(pid, name);
-                self.by_pid.entry(pid).or_default().push(new);
-                Some(Change::Executed { pid })
-            }
-            &EventKind::Forked { parent, parent_tid } if parent == pid => {
-                let process = self.at_event(pid, parent_tid, time_ns)?;
-                let name = process.thread_name(parent_tid).unwrap_or_default().to_owned();
-                process.name_thread(tid, &name);
-                None
-            }
-            &EventKind::Forked { parent, parent_tid } => self.fork(pid, parent, parent_tid, time_ns),
-            EventKind::Exited => {
-                let process = self.by_pid.get_mut(&pid)?.last_mut()?;
-                // An older event than the program is about the one before it.
-                if !process.is_alive() || process.started_ns > time_ns {
-                    return None;
-                }
-                process.end_thread(tid, time_ns);
-                (!process.is_alive()).then_some(Change::Exited { pid })
-            }
-            &EventKind::Lost { count } => Some(Change::Lost { count }),
+            _ => {}
         }
-    }
-
-    fn fork(&mut self, pid: u32, parent: u32, parent_tid: u32, time_ns: u64) -> Option<Change> {
-        let known = self.by_pid.get_mut(&pid).and_then(|programs| programs.last_mut());
-        if let Some(last) = known {
-            if last.scanned_ns > time_ns {
-                return None;
+        if self.has_missed(pid, time_ns) {
+            if self.scan(pid).is_ok() {
+                return Some(Change::Found { pid });
             }
-            // Its end was lost: the number would not have been given out again.
-            last.finish(time_ns, EndCause::Exit);
-        }
-        let child = match self.find(parent, time_ns) {
-            Some(parent) => parent.fork(pid, parent_tid, time_ns),
-            None => Process { parent: Some(parent), ..Process::new(pid, time_ns) },
-        };
-        self.by_pid.entry(pid).or_default().push(child);
-        Some(Change::Forked { pid, parent })
-    }
-
-    /// The program that an event is about. None if the event says nothing new, because `/proc` was read later.
-    fn at_event(&mut self, pid: u32, tid: u32, time_ns: u64) -> Option<&mut Process> {
-        let is_known = |programs: &Vec<Process>| programs.last().is_some_and(Process::is_alive);
-        if !self.by_pid.get(&pid).is_some_and(is_known) && self.scan(pid).is_err() {
-            // Its beginning was lost and its end is past. What is known is this event.
+            // Its beginning was lost and its end is past: what is known of it is this event.
             let mut process = Process::new(pid, time_ns);
             process.name_thread(tid, "");
             self.by_pid.entry(pid).or_default().push(process);
         }
-        self.by_pid.get_mut(&pid)?.last_mut().filter(|process| process.scanned_ns <= time_ns)
+        let process = at_event(&mut self.by_pid, pid, time_ns)?;
+        match kind {
+            EventKind::Mapped(mapping) => {
+                let is_news = process.map(time_ns, mapping) && mapping.backing.is_file();
+                is_news.then(|| Change::Mapped { pid, mapping: Arc::clone(mapping) })
+            }
+            EventKind::Renamed { name } => {
+                process.name_thread(tid, name);
+                Some(Change::Renamed { pid, tid })
+            }
+            EventKind::Executed { name } => {
+                process.finish(time_ns, EndCause::Exec);
+                let mut next = Process { parent: process.parent, ..Process::new(pid, time_ns) };
+                next.name_thread(pid, name);
+                self.by_pid.entry(pid).or_default().push(next);
+                Some(Change::Executed { pid })
+            }
+            EventKind::Forked { parent_tid, .. } => {
+                let name = process.thread_name(*parent_tid).unwrap_or_default().to_owned();
+                process.name_thread(tid, &name);
+                None
+            }
+            EventKind::Exited | EventKind::Lost { .. } => None,
+        }
+    }
+
+    fn exit(&mut self, pid: u32, tid: u32, time_ns: u64) -> Option<Change> {
+        let process = at_event(&mut self.by_pid, pid, time_ns).filter(|process| process.is_alive())?;
+        process.end_thread(tid, time_ns);
+        (!process.is_alive()).then_some(Change::Exited { pid })
+    }
+
+    fn fork(&mut self, pid: u32, parent: u32, parent_tid: u32, time_ns: u64) -> Option<Change> {
+        if !self.by_pid.contains_key(&parent) && self.scan(pid).is_ok() {
+            return Some(Change::Found { pid });
+        }
+        let mut child = match self.find(parent, time_ns) {
+            Some(parent) => parent.fork(pid, parent_tid, time_ns),
+            None => Process { parent: Some(parent), ..Process::new(pid, time_ns) },
+        };
+        let programs = self.by_pid.entry(pid).or_default();
+        match programs.iter_mut().find(|known| known.started_ns > time_ns || known.scanned_ns > time_ns) {
+            Some(known) if known.scanned_ns > time_ns => return None,
+            // Its first event came before the event of its making.
+            Some(known) => {
+                known.parent = Some(parent);
+                known.started_ns = time_ns;
+                known.executable = known.executable.take().or(child.executable.take());
+                known.space.inherit(&child.space);
+            }
+            None => {
+                if let Some(last) = programs.last_mut() {
+                    // Its end may have been lost; the number would not have been given out again before.
+                    last.finish(time_ns, EndCause::Exit);
+                }
+                programs.push(child);
+            }
+        }
+        Some(Change::Forked { pid, parent })
+    }
+
+    /// Whether an event of that time belongs to a program of which nothing is known.
+    fn has_missed(&self, pid: u32, time_ns: u64) -> bool {
+        let last = self.by_pid.get(&pid).and_then(|programs| programs.last());
+        last.is_none_or(|last| last.end.is_some_and(|end| end.time_ns < time_ns))
     }
 
     /// Where an address of a process lay at a time, in boot-time nanoseconds (`u64::MAX`: as late as known).
@@ -344,6 +366,14 @@ impl Location {
     }
 }
 
+/// The program that an event is about. None if the event says nothing new, because `/proc` was read after it.
+fn at_event(by_pid: &mut HashMap<u32, Vec<Process>>, pid: u32, time_ns: u64) -> Option<&mut Process> {
+    let ran_then = |process: &&mut Process| {
+        process.started_ns <= time_ns && process.end.is_none_or(|end| end.time_ns >= time_ns)
+    };
+    by_pid.get_mut(&pid)?.iter_mut().rev().find(ran_then).filter(|process| process.scanned_ns <= time_ns)
+}
+
 /// Apart from `Processes::find` because it must leave the other fields free to borrow.
 fn find(by_pid: &HashMap<u32, Vec<Process>>, pid: u32, time_ns: u64) -> Option<&Process> {
     let programs = by_pid.get(&pid)?;
@@ -358,3 +388,6 @@ impl Process {
         self.space.reconcile(now_ns, self.started_ns, executable.into_iter().map(|entry| entry.mapping));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,9 +15,13 @@ use perf_event::{Builder, Clock, SampleFlag, Sampler};
 use rustix::event::epoll;
 
 use crate::mapping::{FileId, Mapping};
+use crate::now_ns;
 
 /// Bytes of one CPU's ring: some 1,500 mappings, which is fifty programs starting at once.
 const RING_BYTES: usize = 256 << 10;
+/// Bytes of all rings together, which are locked in memory, and the least that a ring gets all the same.
+const RINGS_BYTES_MAX: usize = 32 << 20;
+const RING_BYTES_MIN: usize = 64 << 10;
 /// Size of `struct perf_event_header`: type, misc, size of the whole record.
 const HEADER_BYTES: usize = 8;
 /// `PERF_RECORD_MISC_COMM_EXEC` of `linux/perf_event.h`: the name changed because of an exec.
@@ -94,26 +98,35 @@ pub enum EventKind {
 pub struct Sideband {
     rings: Vec<Ring>,
     ready: OwnedFd,
-    /// Kept between calls for its memory.
-    batch: Vec<Event>,
+    /// Events that were read but not given out yet, see `drain`.
+    pending: Vec<Event>,
     lost: u64,
     unreadable: u64,
 }
 
-struct Ring(Sampler);
+struct Ring {
+    sampler: Sampler,
+    bytes: usize,
+}
 
 impl Sideband {
     /// Begins to listen on every CPU that is online. CPUs that come online later are not heard.
     pub fn open() -> Result<Self, SidebandError> {
-        Self::with_ring_bytes(RING_BYTES)
+        let cpus = online_cpus()?;
+        let share = RINGS_BYTES_MAX / cpus.len().max(1);
+        Self::on_cpus(cpus, share.clamp(RING_BYTES_MIN, RING_BYTES))
     }
 
-    /// The same with rings of another size, rounded up to a power of two of pages.
+    /// The same with rings of a given size, rounded up to a power of two of pages.
     pub fn with_ring_bytes(ring_bytes: usize) -> Result<Self, SidebandError> {
+        Self::on_cpus(online_cpus()?, ring_bytes)
+    }
+
+    fn on_cpus(cpus: Vec<usize>, ring_bytes: usize) -> Result<Self, SidebandError> {
         let ready =
             epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| SidebandError::Wait(error.into()))?;
         let mut rings = Vec::new();
-        for cpu in online_cpus()? {
+        for cpu in cpus {
             match Ring::open(cpu, ring_bytes) {
                 Ok(ring) => rings.push(ring),
                 // It went offline since the list was read.
@@ -128,25 +141,30 @@ impl Sideband {
             epoll::add(&ready, ring, epoll::EventData::new_u64(0), epoll::EventFlags::IN)
                 .map_err(|error| SidebandError::Wait(error.into()))?;
         }
-        Ok(Self { rings, ready, batch: Vec::new(), lost: 0, unreadable: 0 })
+        Ok(Self { rings, ready, pending: Vec::new(), lost: 0, unreadable: 0 })
     }
 
-    /// Gives out all events that are there, in the order of their times.
+    /// Gives out the events that happened before this call, in the order of their times.
     ///
-    /// An event that another CPU is writing right now may come with the next call, although later ones came with
-    /// this; `Processes` takes them in any order.
+    /// The rings are read one after the other, so those read late may hold consequences of what was written to
+    /// one read early. Events younger than the call therefore wait for the next, and the kernel wakes again for
+    /// them. One exception is left: an event whose time was taken before the call and which is still being
+    /// written comes late; `Processes` can take that.
     pub fn drain(&mut self, each: impl FnMut(Event)) {
+        let called_ns = now_ns();
+        let waited = self.pending.len();
         for ring in &mut self.rings {
-            self.unreadable += ring.read(&mut self.batch);
+            self.unreadable += ring.read(&mut self.pending);
         }
-        for event in &self.batch {
+        for event in &self.pending[waited..] {
             if let EventKind::Lost { count } = event.kind {
                 self.lost += count;
             }
         }
         // Stable: each CPU's own order stays.
-        self.batch.sort_by_key(|event| event.time_ns);
-        self.batch.drain(..).for_each(each);
+        self.pending.sort_by_key(|event| event.time_ns);
+        let before = self.pending.partition_point(|event| event.time_ns <= called_ns);
+        self.pending.drain(..before).for_each(each);
     }
 
     /// How many events the kernel had no room for. It tells of a loss with the next event on the same CPU.
@@ -181,18 +199,25 @@ impl Ring {
         builder.sample_id_all(true).sample(SampleFlag::TID | SampleFlag::TIME).clockid(Clock::BOOTTIME);
         // Wake at the first byte: a runtime that was just mapped must be probed before its first call.
         builder.exclude_kernel(true).wakeup_watermark(1).enabled(true);
-        Ok(Self(builder.build()?.sampled(ring_bytes)?))
+        Ok(Self { sampler: builder.build()?.sampled(ring_bytes)?, bytes: ring_bytes.next_power_of_two() })
     }
 
-    /// Moves every record that is there into `batch`. Gives the number of those that made no sense.
+    /// Moves the records that are there into `batch`. Gives the number of those that made no sense.
+    ///
+    /// Stops after one ring's worth, lest a machine that writes faster than this reads keep it here for good. What
+    /// is left was written after the last wait began, so the next wait ends at once.
     fn read(&mut self, batch: &mut Vec<Event>) -> u64 {
         let mut unreadable = 0;
-        let config = self.0.config().clone();
+        let config = self.sampler.config().clone();
         let mut bytes = Vec::new();
-        while let Some(record) = self.0.next_record() {
-            // Parsed from one piece of memory, header first. The crate's own `parse_record` reads around the end
-            // of the ring, but trips over a record that wraps right after its header.
+        let mut bytes_left = self.bytes.max(rustix::param::page_size());
+        while bytes_left > 0
+            && let Some(record) = self.sampler.next_record()
+        {
+            // Put together with its header again, for the parser that also gives the time and the flags: those
+            // belong to the metadata, which `Record::parse_record` leaves out.
             let size = record.len() + HEADER_BYTES;
+            bytes_left = bytes_left.saturating_sub(size);
             bytes.clear();
             bytes.extend_from_slice(&record.ty().to_ne_bytes());
             bytes.extend_from_slice(&record.misc().to_ne_bytes());
@@ -210,13 +235,13 @@ impl Ring {
 impl AsFd for Ring {
     fn as_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: `Sampler` owns the descriptor and keeps it open for as long as it is borrowed here.
-        unsafe { BorrowedFd::borrow_raw(self.0.as_raw_fd()) }
+        unsafe { BorrowedFd::borrow_raw(self.sampler.as_raw_fd()) }
     }
 }
 
 impl std::fmt::Debug for Ring {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Ring").field(&self.0.as_raw_fd()).finish()
+        f.debug_tuple("Ring").field(&self.sampler.as_raw_fd()).finish()
     }
 }
 

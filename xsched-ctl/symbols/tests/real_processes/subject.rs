@@ -135,7 +135,11 @@ impl Watch {
     /// None, with the reason printed, if this user may not watch every process.
     pub(crate) fn start() -> Option<Self> {
         match Sideband::open() {
-            Ok(sideband) => Some(Self { sideband, processes: Processes::new(), changes: Vec::new() }),
+            Ok(sideband) => {
+                let mut processes = Processes::new();
+                assert!(processes.scan_running() > 0);
+                Some(Self { sideband, processes, changes: Vec::new() })
+            }
             Err(SidebandError::NotPermitted) => {
                 println!("skipped: {}", SidebandError::NotPermitted);
                 None

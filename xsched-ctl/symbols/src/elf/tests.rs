@@ -1,0 +1,182 @@
+//! Reads ELF files made by hand here, whole and damaged.
+
+use std::io::Write;
+
+use super::*;
+use crate::mapping::FileId;
+use crate::random::Random;
+
+/// A library of two segments: code at file offset 0x1000 and address 0x2000, data at 0x2000 and 0x4000, whose
+/// last half is `.bss`. Both symbol tables name `run` (0x2010, 0x20 bytes); the full one also names `state`.
+fn library() -> Vec<u8> {
+    const SECTIONS: u64 = 0x3000;
+    let mut file = vec![0; 0x3000];
+    let mut put = |at: usize, bytes: &[u8]| file[at..at + bytes.len()].copy_from_slice(bytes);
+    let header = words(&[
+        (4, 0x464c_457f),
+        (1, 2),
+        (1, 1),
+        (1, 1),
+        (1, 0),
+        (8, 0), // magic, 64-bit, little endian
+        (2, 3),
+        (2, 62),
+        (4, 1),
+        (8, 0),
+        (8, 64),
+        (8, SECTIONS),
+        (4, 0), // shared, x86-64
+        (2, 64),
+        (2, 56),
+        (2, 2),
+        (2, 64),
+        (2, 5),
+        (2, 0),
+    ]);
+    put(0, &header);
+    put(64, &words(&[(4, 1), (4, 5), (8, 0x1000), (8, 0x2000), (8, 0), (8, 0x800), (8, 0x800), (8, 0x1000)]));
+    put(
+        120,
+        &words(&[(4, 1), (4, 6), (8, 0x2000), (8, 0x4000), (8, 0), (8, 0x100), (8, 0x200), (8, 0x1000)]),
+    );
+    let run = words(&[(4, 1), (1, 0x12), (1, 0), (2, 1), (8, 0x2010), (8, 0x20)]);
+    let state = words(&[(4, 5), (1, 0x11), (1, 0), (2, 1), (8, 0x4000), (8, 0x200)]);
+    put(0x200, &[vec![0; 24], run.clone(), state].concat());
+    put(0x300, &[vec![0; 24], run].concat());
+    put(0x400, b"\0run\0state\0");
+    let section = |kind, offset, size, link| {
+        words(&[
+            (4, 0),
+            (4, kind),
+            (8, 0),
+            (8, 0),
+            (8, offset),
+            (8, size),
+            (4, link),
+            (4, 0),
+            (8, 8),
+            (8, 24),
+        ])
+    };
+    let sections = [(0, 0, 0, 0), (2, 0x200, 72, 3), (11, 0x300, 48, 3), (3, 0x400, 11, 0), (1, 0, 0, 0)];
+    for (kind, offset, size, link) in sections {
+        file.extend(section(kind, offset, size, link));
+    }
+    file
+}
+
+fn words(fields: &[(usize, u64)]) -> Vec<u8> {
+    fields.iter().flat_map(|&(size, value)| value.to_le_bytes()[..size].to_vec()).collect()
+}
+
+fn file_of(bytes: &[u8]) -> File {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(bytes).unwrap();
+    file
+}
+
+fn mapping(start: u64, file_offset: u64) -> Mapping {
+    let file = FileId { device_major: 0, device_minor: 0, inode: 1, generation: None };
+    Mapping::new(start, start + 0x1000, file_offset, Some(file), b"/lib/x.so")
+}
+
+#[test]
+fn addresses_follow_the_load_bias() {
+    let elf = Elf::open(file_of(&library())).unwrap();
+    let bias = elf.bias(&mapping(0x7000_2000, 0x1000)).unwrap();
+    assert_eq!(bias, 0x7000_0000);
+    assert!(elf.bias(&mapping(0x7000_4000, 0x2000)).is_none(), "data tells no bias");
+    for (address, covered, file_offset) in [
+        (0x1fff, false, None),
+        (0x2000, true, Some(0x1000)),
+        (0x27ff, true, Some(0x17ff)),
+        (0x2800, true, None),
+        (0x3000, false, None),
+        (0x40ff, true, Some(0x20ff)),
+        (0x4100, true, None),
+        (0x5000, false, None),
+        (u64::MAX, false, None),
+    ] {
+        assert_eq!(
+            (elf.covers(address), elf.file_offset_of(address)),
+            (covered, file_offset),
+            "{address:#x}"
+        );
+    }
+}
+
+#[test]
+fn symbols_of_code_and_data_are_found() {
+    let elf = Elf::open(file_of(&library())).unwrap();
+    let name = |address| elf.symbols().unwrap().at(address).map(|symbol| symbol.mangled.to_string());
+    assert_eq!(name(0x2010).as_deref(), Some("run"));
+    assert_eq!(name(0x41ff).as_deref(), Some("state"));
+    assert_eq!(name(0x2030), None);
+    let offsets = symbol_file_offsets(&file_of(&library()), |_| true);
+    assert_eq!(offsets, Ok(vec![("run".to_owned(), 0x1010)]));
+}
+
+#[test]
+fn a_file_without_section_headers_has_places_but_no_names() {
+    let mut bytes = library();
+    bytes[40..48].fill(0);
+    bytes[60..62].fill(0);
+    let elf = Elf::open(file_of(&bytes)).unwrap();
+    assert!(elf.covers(0x2000));
+    assert_eq!(elf.symbols().unwrap_err(), ElfError::NoSymbols);
+    assert_eq!(symbol_file_offsets(&file_of(&bytes), |_| true), Err(ElfError::NoSymbols));
+}
+
+#[test]
+fn a_table_that_claims_the_world_is_refused_before_memory_is_taken() {
+    let mut bytes = library();
+    let size_of_symbols = 0x3000 + 64 + 32;
+    bytes[size_of_symbols..size_of_symbols + 8].copy_from_slice(&(1u64 << 40).to_le_bytes());
+    let file = file_of(&bytes);
+    let refused = Elf::open(file).unwrap().symbols().unwrap_err();
+    assert_eq!(refused, ElfError::TooLarge { what: "symbol table", bytes: 1 << 40 });
+    bytes[size_of_symbols..size_of_symbols + 8].copy_from_slice(&(1u64 << 20).to_le_bytes());
+    let refused = Elf::open(file_of(&bytes)).unwrap().symbols().unwrap_err();
+    assert_eq!(refused, ElfError::Corrupt("table outside of the file"));
+}
+
+#[test]
+fn damaged_files_are_errors_or_answers_but_no_panics() {
+    let mut random = Random::from_clock();
+    let whole = library();
+    let mut still_read = 0;
+    for _ in 0..3_000 {
+        let mut bytes = whole.clone();
+        // Most of the file is padding: damage where the tables are.
+        random.damage(&mut bytes[..0x420]);
+        random.damage(&mut bytes[0x3000..]);
+        if random.below(4) == 0 {
+            bytes.truncate(random.below(bytes.len() as u64) as usize);
+        }
+        let _ = symbol_file_offsets(&file_of(&bytes), |_| true);
+        let Ok(elf) = Elf::open(file_of(&bytes)) else { continue };
+        still_read += 1;
+        let bias = elf.bias(&mapping(0x7000_2000, 0x1000)).unwrap_or(random.next());
+        for address in [0, 0x2010, 0x4000, random.next(), 0x7000_2010u64.wrapping_sub(bias)] {
+            let _ = (elf.covers(address), elf.file_offset_of(address));
+            if let Ok(symbols) = elf.symbols() {
+                let _ = symbols.at(address);
+            }
+        }
+    }
+    assert!(still_read > 300, "the damage is not so great that nothing is tried: {still_read}");
+}
+
+#[test]
+fn noise_is_no_elf_file() {
+    let mut random = Random::from_clock();
+    for _ in 0..500 {
+        let mut noise: Vec<u8> = (0..random.below(600)).map(|_| random.next() as u8).collect();
+        let starts_right = random.below(2) == 0 && noise.len() > 8;
+        if starts_right {
+            noise[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+        }
+        let read = Elf::open(file_of(&noise));
+        assert!(starts_right || read.is_err());
+    }
+}
