@@ -1464,7 +1464,8 @@ macro_rules! hook {
     };
     ($class:ident $family:ident $signature:ty) => {
         Some(|function, frame| {
-            // SAFETY: the gate's caller promises that the frame belongs to `function`, whose signature this is.
+            // SAFETY: the gate's caller promises that the frame belongs to `function`, whose signature this
+            // is.
             unsafe { hooks::run::<$signature>(function, frame, hooks::$family::$class) }
         })
     };

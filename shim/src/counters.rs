@@ -45,7 +45,8 @@ counted! {
     Trouble {
         /// The runtime that the caller reaches lacks the function: the call returned `hipErrorNotSupported`.
         Missing = "missing in the runtime",
-        /// Several runtime copies are mapped and nothing says which one the caller reaches: the first was taken.
+        /// Several runtime copies are mapped and nothing says which one the caller reaches: the first was
+        /// taken.
         Ambiguous = "ambiguous runtime copies",
         /// The call site was not remembered and is looked up at each call.
         SiteNotKept = "call sites not kept",

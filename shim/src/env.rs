@@ -3,7 +3,7 @@
 //! | variable | effect |
 //! | --- | --- |
 //! | `XSCHED_DISABLE` | anything but empty or `0`: calls are counted and forwarded, no hook runs |
-//! | `XSCHED_LOG` | a file's path, or `stderr`: where a summary is appended when the process exits; otherwise the shim is silent |
+//! | `XSCHED_LOG` | a file's path, or `stderr`: a summary goes there at exit; otherwise the shim is silent |
 //! | `XSCHED_TEST_PANIC` | a function's name: its hook panics (builds with debug assertions only) |
 //!
 //! In a set-user-id program the environment belongs to somebody else: there, no variable is read.
@@ -15,7 +15,8 @@ const UNKNOWN: u8 = 0;
 const NO: u8 = 1;
 const YES: u8 = 2;
 
-/// Whether hooks are switched off. Read once, so that switching does not come between two calls that belong together.
+/// Whether hooks are switched off. Read once, so that switching does not come between two calls that belong
+/// together.
 pub(crate) fn disabled() -> bool {
     // Not a `OnceLock`: in a forked child it could wait for a thread that is not there any more.
     static DISABLED: AtomicU8 = AtomicU8::new(UNKNOWN);

@@ -91,8 +91,8 @@ macro_rules! define_exports {
 }
 for_each_function!(define_exports);
 
-/// How often the HIP function `name` was called in this process, by whomever; `UINT64_MAX` for a name that the
-/// shim does not export.
+/// How often the HIP function `name` was called in this process, by whomever; `UINT64_MAX` for a name that
+/// the shim does not export.
 ///
 /// C: `uint64_t xsched_shim_call_count(const char *name)`.
 ///

@@ -2,7 +2,8 @@
 //!
 //! An export does not call the real function, it *jumps* there. Whatever Rust has to do before happens
 //! between saving the argument registers and restoring them, so that the real function finds registers, stack
-//! arguments and return address exactly as its caller left them, and nothing of the shim remains on the stack.
+//! arguments and return address exactly as its caller left them, and nothing of the shim remains on the
+//! stack.
 //!
 //! ```text
 //!   application --call--> export --jump--> real function --ret--> application
@@ -65,8 +66,8 @@ pub(crate) struct Next {
 
 /// Every export that does not know where to jump comes here, with its number in `r11`.
 ///
-/// All that the C ABI may pass arguments in is saved. `rax`, `r10` and `r11` are free to use: HIP has no variadic
-/// function, and dynamic linkers use the other two between a call and its function as well.
+/// All that the C ABI may pass arguments in is saved. `rax`, `r10` and `r11` are free to use: HIP has no
+/// variadic function, and dynamic linkers use the other two between a call and its function as well.
 ///
 /// Keeps unwind tables, for whoever walks the stack while a hook runs.
 #[unsafe(naked)]

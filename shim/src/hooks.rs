@@ -1,8 +1,8 @@
 //! What the shim does with a call before the real function gets it.
 //!
 //! One file a family; a line of the list names its hook by family and class. The order is always the same:
-//! re-entry guard, arguments into types, safe code under `catch_unwind`, and then an [`Outcome`]. Hooks are safe
-//! code: the unsafe steps are here and in the gate.
+//! re-entry guard, arguments into types, safe code under `catch_unwind`, and then an [`Outcome`]. Hooks are
+//! safe code: the unsafe steps are here and in the gate.
 //!
 //! Every call is passed on at once as long as nothing schedules: hooks keep books only. A scheduler takes its
 //! place behind [`submitted`], [`ordered`] and [`capture`].

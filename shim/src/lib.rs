@@ -1,21 +1,21 @@
 //! `libxsched_shim.so`: stands between an application and its HIP runtime.
 //!
-//! Preloaded into a process, it exports every function of HIP's API, counts each call, lets a hook look at those that
-//! concern the order of streams, and forwards all of them to the runtime copy that the caller would have reached
-//! without it. `DESIGN.md` beside this crate says why it is built this way.
+//! Preloaded into a process, it exports every function of HIP's API, counts each call, lets a hook look at
+//! those that concern the order of streams, and forwards all of them to the runtime copy that the caller
+//! would have reached without it. `DESIGN.md` beside this crate says why it is built this way.
 //!
 //! | module | responsible for |
 //! | --- | --- |
-//! | [`api`] | the one list of functions |
-//! | [`abi`] | HIP's types and how the C ABI passes them |
-//! | [`exports`] | the exported symbols |
-//! | [`gate`] | the way from a symbol into Rust and on to the real function |
-//! | [`hooks`] | what is decided about a call |
-//! | [`runtime`] | which real function a caller reaches |
-//! | [`sites`] | what is known about call sites |
-//! | [`counters`], [`summary`], [`log`] | what is counted, said and written |
-//! | [`env`] | the environment variables |
-//! | [`process`] | first call, fork, exit |
+//! | `api` | the one list of functions |
+//! | `abi` | HIP's types and how the C ABI passes them |
+//! | `exports` | the exported symbols |
+//! | `gate` | the way from a symbol into Rust and on to the real function |
+//! | `hooks` | what is decided about a call |
+//! | `runtime` | which real function a caller reaches |
+//! | `sites` | what is known about call sites |
+//! | `counters`, `summary`, `log` | what is counted, said and written |
+//! | `env` | the environment variables |
+//! | `process` | first call, fork, exit |
 //!
 //! The crate has no Rust interface: its interface is the symbols of the C library that it is built into.
 

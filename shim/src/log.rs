@@ -42,7 +42,8 @@ impl SigpipeBlocked {
         let mut sigpipe = MaybeUninit::uninit();
         let mut before = MaybeUninit::uninit();
         let mut pending = MaybeUninit::uninit();
-        // SAFETY: each set is initialised by the call that is given it before another call or `assume_init` reads it.
+        // SAFETY: each set is initialised by the call that is given it before another call or `assume_init`
+        // reads it.
         unsafe {
             libc::sigemptyset(sigpipe.as_mut_ptr());
             libc::sigaddset(sigpipe.as_mut_ptr(), libc::SIGPIPE);
@@ -61,7 +62,8 @@ impl Drop for SigpipeBlocked {
     fn drop(&mut self) {
         let Some(before) = self.before else { return };
         let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: both sets are initialised. Taking the signal that the write has caused leaves none to be delivered.
+        // SAFETY: both sets are initialised. Taking the signal that the write has caused leaves none to be
+        // delivered.
         unsafe {
             libc::sigtimedwait(&raw const self.sigpipe, ptr::null_mut(), &raw const now);
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut());

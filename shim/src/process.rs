@@ -1,5 +1,5 @@
-//! The shim's own life in a process: what the first HIP call prepares, what a forked child begins with, what the
-//! exit leaves behind.
+//! The shim's own life in a process: what the first HIP call prepares, what a forked child begins with, what
+//! the exit leaves behind.
 //!
 //! There is no constructor. A program that never calls HIP never runs any of the shim's code, except for one
 //! comparison at exit.
@@ -13,17 +13,17 @@ static PREPARED: AtomicBool = AtomicBool::new(false);
 
 /// Prepares the process for the shim, once.
 ///
-/// Nobody waits for the thread that does it: a forked child could wait forever, and nothing here is needed for a
-/// call to be forwarded.
+/// Nobody waits for the thread that does it: a forked child could wait forever, and nothing here is needed
+/// for a call to be forwarded.
 pub(crate) fn prepare() {
     if PREPARED.swap(true, Ordering::Relaxed) {
         return;
     }
-    // This is the hook of the shim's own copy of the standard library. The default one prints to the application's
-    // standard error.
+    // This is the hook of the shim's own copy of the standard library. The default one prints to the
+    // application's standard error.
     panic::set_hook(Box::new(|info| log::write(&format!("xsched-shim: {info}\n"))));
-    // SAFETY: the handler only stores to the shim's own atomics. If registering fails for want of memory, the child
-    // goes on counting where its parent was.
+    // SAFETY: the handler only stores to the shim's own atomics. If registering fails for want of memory, the
+    // child goes on counting where its parent was.
     unsafe { libc::pthread_atfork(None, None, Some(begin_afresh)) };
 }
 

@@ -3,16 +3,17 @@
 //! The dynamic linker looks in the global scope first and then in the caller's own; so does this module, with
 //! what the loader has mapped:
 //!
-//! 1. the objects after the shim in the global scope (another interposer may be there, and is then served as well);
+//! 1. the objects after the shim in the global scope (another interposer may be there: it is served as well);
 //! 2. the caller's object and what it depends on, in its order, which skips preloaded libraries;
 //! 3. the mapped runtime copies. With one, that is the answer for whoever has neither: objects that link
 //!    no runtime, generated code. With several, the first is taken, and the ambiguity is counted.
 //!
-//! `RTLD_NEXT` alone would not do: it is the first step only, and finds nothing of a runtime that was loaded with
-//! `RTLD_LOCAL`. No step ever opens a file: a copy that was not mapped has none of the program's kernels.
+//! `RTLD_NEXT` alone would not do: it is the first step only, and finds nothing of a runtime that was loaded
+//! with `RTLD_LOCAL`. No step ever opens a file: a copy that was not mapped has none of the program's kernels.
 //!
-//! A library stays with the copy that it reached first. The linker binds all calls of a library when it is loaded,
-//! usually; the shim sees them one by one, and another copy may have become global between two of them.
+//! A library stays with the copy that it reached first. The linker binds all calls of a library when it is
+//! loaded, usually; the shim sees them one by one, and another copy may have become global between two of
+//! them.
 //!
 //! A copy that was called stays mapped: the addresses kept for its call sites must not dangle. Looking up may
 //! overwrite the thread's `dlerror` message, as any call of the loader does.
@@ -43,8 +44,8 @@ pub(crate) fn resolve(name: &CStr, key: Key, return_address: usize) -> Option<Or
         address: found.address.as_ptr(),
         caller_is_runtime: caller.is_some_and(MappedObject::is_runtime),
     };
-    // Without a caller's object the return address says nothing about who calls: it may be the trampoline that a
-    // return probe puts there, the same for all callers.
+    // Without a caller's object the return address says nothing about who calls: it may be the trampoline
+    // that a return probe puts there, the same for all callers.
     let kept = caller.is_some() && found.pin(&objects) && sites().insert(key, original);
     if !kept {
         counters::trouble(Trouble::SiteNotKept);

@@ -1,7 +1,7 @@
 //! Which real function a call site reaches: looked up once, then read without a lock.
 //!
-//! A process can hold several copies of the runtime, and which of them a call reaches depends on the caller. So the
-//! answer is kept per call site: the return address tells callers apart. A later `dlopen` of a second
+//! A process can hold several copies of the runtime, and which of them a call reaches depends on the caller.
+//! So the answer is kept per call site: the return address tells callers apart. A later `dlopen` of a second
 //! copy changes nothing for the sites that are known and nothing is known yet about the sites that it brings.
 //!
 //! The table is open-addressed and read without a lock:
@@ -15,16 +15,16 @@
 //!
 //! Sites must not outlive their code, or another library that is mapped there later reaches the copy of its
 //! predecessor. Compiled code takes its fat binaries back when it is unloaded; that is the moment to forget
-//! the sites of its library. Nobody can be calling from there at that time, so no reader sees an entry change under
-//! it. Libraries without kernels give no such sign, see `DESIGN.md`.
+//! the sites of its library. Nobody can be calling from there at that time, so no reader sees an entry change
+//! under it. Libraries without kernels give no such sign, see `DESIGN.md`.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use crate::api::COUNT;
 
-/// log2 of the number of entries: room for every launch site of a large framework. Pages are touched as they are
-/// used.
+/// log2 of the number of entries: room for every launch site of a large framework. Pages are touched as they
+/// are used.
 pub(crate) const TABLE_BITS: usize = 14;
 
 /// How far from its first place an entry may lie.
@@ -41,14 +41,14 @@ const FORGOTTEN: u64 = 2;
 const LIBRARY: u64 = COUNT as u64;
 const _: () = assert!(LIBRARY < 1 << Key::ADDRESS_SHIFT);
 
-/// A call site and the function it calls, since one site may call through a pointer. Or a library as a whole, to
-/// remember which copy it belongs to.
+/// A call site and the function it calls, since one site may call through a pointer. Or a library as a whole,
+/// to remember which copy it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key(u64);
 
 impl Key {
-    /// How far the return address is shifted to make room for the number of the function. User addresses have 47
-    /// bits.
+    /// How far the return address is shifted to make room for the number of the function. User addresses have
+    /// 47 bits.
     pub(crate) const ADDRESS_SHIFT: usize = 16;
 
     pub(crate) fn new(return_address: u64, id: u64) -> Self {
@@ -122,7 +122,8 @@ impl Sites {
     /// What is known about a call site.
     pub(crate) fn find(&self, key: Key) -> Option<Original> {
         for site in self.places(key) {
-            // Acquire: pairs with the release in `insert`, so that the fields are seen that were written before.
+            // Acquire: pairs with the release in `insert`, so that the fields are seen that were written
+            // before.
             match site.key.load(Ordering::Acquire) {
                 EMPTY => return None,
                 found if found == key.0 => {
@@ -166,8 +167,8 @@ impl Sites {
             if !matches!(key.0, EMPTY | BEING_WRITTEN | FORGOTTEN)
                 && key.return_address().is_some_and(&is_gone)
             {
-                // Relaxed: whoever takes the place reserves it anew. If another thread did since the load, the
-                // exchange fails, as it should.
+                // Relaxed: whoever takes the place reserves it anew. If another thread did since the load,
+                // the exchange fails, as it should.
                 let _ = site.key.compare_exchange(key.0, FORGOTTEN, Ordering::Relaxed, Ordering::Relaxed);
             }
         }

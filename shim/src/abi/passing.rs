@@ -1,8 +1,8 @@
 //! How the System V x86-64 ABI passes HIP's types, and how a hook reads them back from a stopped call.
 //!
 //! A hook does not receive its arguments by being called with them: the gate saves the argument registers and
-//! the hook's typed view is *read* from there. So forwarding stays a plain jump, with registers and stack as the
-//! caller left them, whatever a signature in the list says.
+//! the hook's typed view is *read* from there. So forwarding stays a plain jump, with registers and stack as
+//! the caller left them, whatever a signature in the list says.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
@@ -18,8 +18,8 @@ use crate::gate::Frame;
 /// How a value of one type crosses a call: the four of the ABI's cases that HIP needs. Sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passed {
-    /// An integer or pointer, or a structure of integers that fits: one general register, or one word of stack
-    /// when none is left.
+    /// An integer or pointer, or a structure of integers that fits: one general register, or one word of
+    /// stack when none is left.
     Word(usize),
     /// A structure of integers of 9 to 16 bytes: two general registers, or the stack when fewer are left.
     Pair(usize),
@@ -134,8 +134,8 @@ pub(crate) trait Ret: Copy {
     /// None for `void`.
     const PASSED: Option<Passed>;
 
-    /// What a caller finds in `rax` after calling a function that its runtime does not have. A result passed in memory
-    /// is written there.
+    /// What a caller finds in `rax` after calling a function that its runtime does not have. A result passed
+    /// in memory is written there.
     ///
     /// # Safety
     /// `frame` must be of a call to a function that returns this type.

@@ -47,15 +47,15 @@ pub(crate) enum Family {
 
 /// How a call relates to the order of the streams.
 ///
-/// The class is the most that may ever be done with a function; a hook may do less. A function that is ordered
-/// by a stream in a way that nobody has studied drains.
+/// The class is the most that may ever be done with a function; a hook may do less. A function that is
+/// ordered by a stream in a way that nobody has studied drains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(non_camel_case_types, reason = "the list names the hook")]
 pub(crate) enum Class {
     /// Puts work on a stream and returns nothing that depends on it: may be buffered and forwarded later.
     deferrable,
-    /// Waits for work, observes it, takes away what it uses, or changes how it would run: what is buffered must
-    /// be forwarded first.
+    /// Waits for work, observes it, takes away what it uses, or changes how it would run: what is buffered
+    /// must be forwarded first.
     drains,
     /// Begins, ends or observes stream capture: nothing is deferred or injected meanwhile.
     captures,

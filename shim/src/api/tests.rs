@@ -7,8 +7,8 @@ use crate::abi::{Passed, Ret};
 
 const HIP_API: &str = include_str!("../../../tests/data/hip-api.tsv");
 
-/// Up to ROCm 6.0 these two are exported under their C++ names only. The compiler of the runtime made the names,
-/// and they tell the types of the arguments.
+/// Up to ROCm 6.0 these two are exported under their C++ names only. The compiler of the runtime made the
+/// names, and they tell the types of the arguments.
 const CXX_NAMES: [(&str, &str); 2] = [
     (
         "_Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j",

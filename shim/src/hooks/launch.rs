@@ -9,8 +9,8 @@ pub(crate) fn deferrable<S: Signature>(call: &Call<S>) -> Outcome<S::Ret> {
     super::submitted(Work::Kernel, call)
 }
 
-/// Launches on several streams at once, and `hipLaunchByPtr`, whose configuration lies in the calling thread: they
-/// keep their place by waiting for it.
+/// Launches on several streams at once, and `hipLaunchByPtr`, whose configuration lies in the calling thread:
+/// they keep their place by waiting for it.
 pub(crate) fn drains<S: Signature>(call: &Call<S>) -> Outcome<S::Ret> {
     super::ordered(call)
 }

@@ -9,8 +9,8 @@ pub(crate) fn deferrable<S: Signature>(call: &Call<S>) -> Outcome<S::Ret> {
     super::submitted(Work::Memory, call)
 }
 
-/// Memory taken away that earlier work may use, or allocated in stream order, which must return an address now.
-/// `hipFree` synchronises all streams of the device anyway.
+/// Memory taken away that earlier work may use, or allocated in stream order, which must return an address
+/// now. `hipFree` synchronises all streams of the device anyway.
 pub(crate) fn drains<S: Signature>(call: &Call<S>) -> Outcome<S::Ret> {
     super::ordered(call)
 }

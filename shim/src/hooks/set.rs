@@ -9,8 +9,8 @@ pub(crate) fn deferrable<S: Signature>(call: &Call<S>) -> Outcome<S::Ret> {
     super::submitted(Work::Fill, call)
 }
 
-/// A fill that the host may wait for. On device memory the runtime returns at once, on host memory it does not, and
-/// the call does not tell which it is.
+/// A fill that the host may wait for. On device memory the runtime returns at once, on host memory it does
+/// not, and the call does not tell which it is.
 pub(crate) fn drains<S: Signature>(call: &Call<S>) -> Outcome<S::Ret> {
     super::ordered(call)
 }

@@ -9,14 +9,14 @@ pub(crate) fn deferrable<S: Signature>(call: &Call<S>) -> Outcome<S::Ret> {
     super::submitted(Work::Signal, call)
 }
 
-/// A query answers for all work of the stream, a destroyed stream finishes its work, and attributes hold for later
-/// work only.
+/// A query answers for all work of the stream, a destroyed stream finishes its work, and attributes hold for
+/// later work only.
 pub(crate) fn drains<S: Signature>(call: &Call<S>) -> Outcome<S::Ret> {
     super::ordered(call)
 }
 
-/// The beginning and end of capture, and questions about it. Calls that synchronise while a stream captures would
-/// invalidate the capture: none may be added.
+/// The beginning and end of capture, and questions about it. Calls that synchronise while a stream captures
+/// would invalidate the capture: none may be added.
 pub(crate) fn captures<S: Signature>(call: &Call<S>) -> Outcome<S::Ret> {
     super::capture(call)
 }

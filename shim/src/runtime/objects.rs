@@ -20,7 +20,8 @@ impl MappedObject {
         self.segments.iter().any(|segment| segment.contains(&address))
     }
 
-    /// A number that tells this library from others, also from those that were or will be mapped at its address.
+    /// A number that tells this library from others, also from those that were or will be mapped at its
+    /// address.
     pub(crate) fn identity(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (&self.path, self.segments.first().map(|segment| segment.start)).hash(&mut hasher);
@@ -70,7 +71,8 @@ pub(crate) struct Handle(NonNull<c_void>);
 impl Handle {
     /// Takes a reference to an object that is mapped, and never maps one.
     ///
-    /// None for the program itself, whose scope is the global one, and for what the loader does not know by path.
+    /// None for the program itself, whose scope is the global one, and for what the loader does not know by
+    /// path.
     pub(crate) fn of_mapped(object: &MappedObject) -> Option<Self> {
         if object.path.is_empty() {
             return None;
@@ -99,8 +101,8 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: this reference is ours to give back, once. The object's other references keep it mapped: one that
-        // called into the shim is running.
+        // SAFETY: this reference is ours to give back, once. The object's other references keep it mapped:
+        // one that called into the shim is running.
         unsafe { libc::dlclose(self.0.as_ptr()) };
     }
 }

@@ -23,8 +23,8 @@ impl Plugins {
         self.plugin("system", &[&runtime.display().to_string(), "-Wl,-rpath,$ORIGIN/a"])
     }
 
-    /// A plugin that brings runtime `B` as a PyTorch wheel does: needed by its bare name, which is not what it calls
-    /// itself, so that the loader maps it beside the system's.
+    /// A plugin that brings runtime `B` as a PyTorch wheel does: needed by its bare name, which is not what
+    /// it calls itself, so that the loader maps it beside the system's.
     fn wheel(&self) -> String {
         let link_time = self.workshop.runtime("B", "link/libamdhip64.so", "libamdhip64.so");
         self.workshop.runtime("B", "b/libamdhip64.so", "libamdhip64.so.6");

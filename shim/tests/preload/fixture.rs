@@ -52,7 +52,8 @@ impl Workshop {
         output
     }
 
-    /// A runtime that says `copy` on every line. `file` is its path in the workshop, `soname` what it calls itself.
+    /// A runtime that says `copy` on every line. `file` is its path in the workshop, `soname` what it calls
+    /// itself.
     pub(crate) fn runtime(&self, copy: &str, file: &str, soname: &str) -> PathBuf {
         let map = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preload/c/runtime.map");
         self.compile(

@@ -51,8 +51,9 @@ fn hooks_read_the_stream_wherever_the_abi_put_it() {
     let (_, work) = summary.split_once("work on streams\n").unwrap();
     let (work, _) = work.split_once("  passed on").unwrap();
     let work: Vec<_> = work.lines().map(str::trim).collect();
-    // Three rounds: hipLaunchKernel and hipExtLaunchKernel on a created stream, hipModuleLaunchKernel on handle 2
-    // and hipLaunchKernel_spt on null, hipLaunchKernel on null, hipMemset3DAsync on handle 1, the prefetch.
+    // Three rounds: hipLaunchKernel and hipExtLaunchKernel on a created stream, hipModuleLaunchKernel on
+    // handle 2 and hipLaunchKernel_spt on null, hipLaunchKernel on null, hipMemset3DAsync on handle 1, the
+    // prefetch.
     assert_eq!(
         work,
         [
