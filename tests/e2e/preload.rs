@@ -90,4 +90,8 @@ fn a_traced_program_with_the_shim_shows_every_launch_once() {
     let launches: Vec<_> = calls.iter().filter(|call| call.category == "hip.launch").collect();
     assert_eq!(launches.len(), 90);
     assert!(launches.iter().all(|call| call.kernel.is_some()), "{launches:#?}");
+    // The shim jumps to the runtime instead of calling it, so the caller is still the one that called.
+    let from =
+        |library: &str| launches.iter().filter(|call| call.library.as_deref() == Some(library)).count();
+    assert_eq!((from("two_libraries"), from("libdemo_kernels.so")), (60, 30));
 }

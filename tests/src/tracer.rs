@@ -235,7 +235,7 @@ pub struct TracedCall {
     pub block: Option<String>,
     /// Size of a copy.
     pub bytes: Option<i64>,
-    /// The return code.
+    /// The return code, of functions that have one.
     pub returned: Option<i64>,
 }
 
@@ -255,7 +255,7 @@ pub fn calls(trace: &Path) -> Result<Vec<TracedCall>, SqlError> {
             extract_arg(arg_set_id, 'debug.grid') as grid,
             extract_arg(arg_set_id, 'debug.block') as block,
             extract_arg(arg_set_id, 'debug.bytes') as bytes,
-            extract_arg(arg_set_id, 'debug.return') as returned
+            iif(category = 'hip.register', null, extract_arg(arg_set_id, 'debug.return')) as returned
          from slice where category glob 'hip.*'",
     )?;
     calls.sort();

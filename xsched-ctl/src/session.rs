@@ -4,24 +4,28 @@
 //! side-band (so that every mapping that a record can name is known), resolves the records and hands them to the
 //! recorder.
 
+mod guardian;
 mod kernels;
 mod resolve;
 mod runtimes;
 
 use std::collections::{HashSet, VecDeque};
+use std::ffi::OsStr;
 use std::num::NonZeroU32;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::Duration;
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use xsched_abi::{Config, Scope};
+use xsched_abi::{Config, Counter, Opened, Scope, Watched};
 use xsched_symbols::{Change, Processes, Sideband, now_ns};
 
 use crate::bpf::{Features, Maps, Options, Probes, Programs, Reach, Record, Ring};
 use crate::failure::Failure;
 use crate::privilege;
 use crate::recorder::{Recorded, Recorder};
+use guardian::{Guardian, go_on};
 use resolve::Resolver;
 use runtimes::Runtimes;
 
@@ -65,6 +69,9 @@ pub(crate) struct Session {
     records: Vec<Record>,
     housekeeping_ns: u64,
     unreadable: u64,
+    /// Processes that may have made calls before there were probes.
+    late: u64,
+    guardian: Option<Guardian>,
 }
 
 impl Session {
@@ -128,6 +135,8 @@ impl Session {
             records: Vec::new(),
             housekeeping_ns: now_ns(),
             unreadable: 0,
+            late: 0,
+            guardian: None,
         };
         session.choose()?;
         Ok(session)
@@ -143,20 +152,22 @@ impl Session {
             }
             Targets::Process(pid) => {
                 self.processes.scan(pid.get()).map_err(|_| Failure::NoSuchProcess(pid.get()))?;
-                self.maps.watch(pid.get())?;
+                self.maps.watch(pid.get(), Watched::Recorded)?;
                 Scope::Listed
             }
             Targets::Children => {
                 // Being on the list puts its children there, before they run their first instruction.
-                self.maps.watch(own_tgid)?;
+                self.maps.watch(own_tgid, Watched::Stoppable)?;
                 self.runtimes.follow_children()?;
+                self.guardian = Some(Guardian::start()?);
                 Scope::ListedAndChildren
             }
         };
         self.maps.configure(Config { scope: scope as u32, own_tgid })?;
         let running: Vec<_> = self.processes.running().map(xsched_symbols::Process::pid).collect();
         for pid in running {
-            self.probe_mapped(pid);
+            // They have run for a while, and are recorded from now on.
+            self.probe_mapped(pid, u64::MAX);
         }
         match self.targets {
             Targets::Process(pid) if self.runtimes.paths().next().is_none() => Err(Failure::NoRuntime {
@@ -171,22 +182,21 @@ impl Session {
         }
     }
 
-    /// Probes what a process has mapped.
-    fn probe_mapped(&mut self, pid: u32) {
-        let Some(process) = self.processes.process(pid) else { return };
+    /// Probes what a process has mapped; returns whether it may have made calls before.
+    fn probe_mapped(&mut self, pid: u32, mapped_ns: u64) -> bool {
+        let Some(process) = self.processes.process(pid) else { return false };
         let mappings: Vec<_> = process.mappings().cloned().collect();
-        for mapping in mappings {
-            self.mapped(pid, &mapping);
-        }
+        mappings.iter().fold(false, |late, mapping| self.mapped(pid, mapping, mapped_ns) | late)
     }
 
-    fn mapped(&mut self, pid: u32, mapping: &xsched_symbols::Mapping) {
-        if Runtimes::concerns(mapping)
-            && self.is_target(pid)
-            && let Err(error) = self.runtimes.mapped(pid, mapping)
-        {
-            tracing::warn!("process {pid} is not recorded: {error}");
+    fn mapped(&mut self, pid: u32, mapping: &xsched_symbols::Mapping, mapped_ns: u64) -> bool {
+        if !Runtimes::concerns(mapping) || !self.is_target(pid) {
+            return false;
         }
+        self.runtimes.mapped(pid, mapping, mapped_ns).unwrap_or_else(|error| {
+            tracing::warn!("process {pid} is not recorded: {error}");
+            false
+        })
     }
 
     fn is_target(&self, pid: u32) -> bool {
@@ -209,7 +219,7 @@ impl Session {
     pub(crate) async fn pump(&mut self) -> Result<(), Failure> {
         while self.pump_batch().await? == BATCH_MAX {}
         let now_ns = now_ns();
-        self.recorder.losses(now_ns, self.maps.losses())?;
+        self.recorder.losses(now_ns, self.maps.losses().plus(Counter::LateProbes, self.late))?;
         if now_ns - self.housekeeping_ns > HOUSEKEEPING_NS {
             self.housekeeping_ns = now_ns;
             self.recorder.clocks()?;
@@ -226,12 +236,17 @@ impl Session {
         records.clear();
         let drained_ns = now_ns();
         self.unreadable += self.ring.get_mut().drain(&mut records, BATCH_MAX);
-        self.take_changes();
-        self.release_held(&records);
+        for record in &records {
+            if let Record::Opened(opened) = record {
+                self.opening(opened);
+            }
+        }
+        self.take_changes(&records);
 
         // Programs on several processors write; what they write belongs in order of time.
         records.sort_by_key(|record| match record {
             Record::Call { call, .. } => call.end_ns,
+            Record::Opened(opened) => opened.time_ns,
             Record::LoaderStop(stop) => stop.time_ns,
         });
         for record in &records {
@@ -251,8 +266,25 @@ impl Session {
         Ok(count)
     }
 
-    /// Reads the side-band; new runtimes are probed at once.
-    fn take_changes(&mut self) {
+    /// A process opens what may be a runtime: with luck it is probed before it is mapped.
+    fn opening(&mut self, opened: &Opened) {
+        let len = opened.path.iter().position(|&byte| byte == 0).unwrap_or(opened.path.len());
+        let path = Path::new(OsStr::from_bytes(&opened.path[..len]));
+        if self.runtimes.opening(opened.tgid, path) {
+            self.maps.know(opened.hash);
+        }
+    }
+
+    /// Reads the side-band; new runtimes are probed at once. Processes that are stopped in their loader go on after
+    /// that.
+    fn take_changes(&mut self, records: &[Record]) {
+        let stopped: HashSet<u32> = records
+            .iter()
+            .filter_map(|record| match record {
+                Record::LoaderStop(stop) => Some(stop.tgid),
+                _ => None,
+            })
+            .collect();
         let mut changes = Vec::new();
         let processes = &mut self.processes;
         self.sideband.drain(|event| {
@@ -261,12 +293,36 @@ impl Session {
         });
         for (time_ns, change) in changes {
             match &change {
-                Change::Mapped { pid, mapping } => self.mapped(*pid, mapping),
+                Change::Mapped { pid, mapping } => {
+                    let is_late = self.mapped(*pid, mapping, time_ns);
+                    self.late += u64::from(is_late && !self.is_stopped_in_time(*pid, time_ns));
+                }
+                Change::Found { pid } => {
+                    let is_late = self.probe_mapped(*pid, time_ns);
+                    self.late += u64::from(is_late && !self.is_stopped_in_time(*pid, time_ns));
+                }
                 Change::Lost { .. } => self.catch_up(),
                 _ => {}
             }
             self.changes.push_back((time_ns, change));
         }
+        for pid in stopped {
+            // The side-band has told what it maps, unless it lost something.
+            let told = self.processes.process(pid).is_some_and(|process| process.runtimes().next().is_some());
+            if !told && self.processes.scan(pid).is_ok() {
+                self.probe_mapped(pid, 0);
+            }
+            go_on(pid);
+        }
+    }
+
+    /// Whether a process that maps a runtime at `time_ns` runs none of its code before it has been probed.
+    fn is_stopped_in_time(&self, pid: u32, time_ns: u64) -> bool {
+        self.maps.may_stop(pid)
+            && self
+                .processes
+                .find(pid, time_ns)
+                .is_some_and(|process| self.runtimes.stops(process.mappings(), time_ns))
     }
 
     /// The side-band has lost events: look at what is there.
@@ -277,21 +333,7 @@ impl Session {
         }
         let running: Vec<_> = self.processes.running().map(xsched_symbols::Process::pid).collect();
         for pid in running {
-            self.probe_mapped(pid);
-        }
-    }
-
-    /// Lets processes go on that wait in their loader; what they have mapped is probed by now.
-    fn release_held(&mut self, records: &[Record]) {
-        for record in records {
-            let Record::LoaderStop(stop) = record else { continue };
-            // The side-band has told already, unless it lost something.
-            if self.processes.process(stop.tgid).is_none_or(|process| process.runtimes().next().is_none())
-                && self.processes.scan(stop.tgid).is_ok()
-            {
-                self.probe_mapped(stop.tgid);
-            }
-            self.maps.release(stop.tgid);
+            self.late += u64::from(self.probe_mapped(pid, 0));
         }
     }
 
@@ -348,6 +390,9 @@ impl Session {
     pub(crate) async fn finish(mut self) -> Result<Recorded, Failure> {
         self.runtimes.detach();
         self.pump().await?;
+        if let Some(guardian) = self.guardian.take() {
+            guardian.dismiss();
+        }
         self.record_pending(None, |_| true)?;
         if self.unreadable > 0 {
             tracing::warn!("{} records in the ring buffer were not readable", self.unreadable);

@@ -14,8 +14,9 @@ pub enum Counter {
     TextUnreadable = 3,
     /// Names longer than [`TEXT_LEN_MAX`](crate::TEXT_LEN_MAX), recorded cut.
     TextCut = 4,
-    /// Processes that went on before probes were in a runtime that they had just loaded: first calls may be missing.
-    HoldExpired = 5,
+    /// Processes that used a runtime before there were probes in it: their first calls may be missing. Counted by the
+    /// programs where nothing can be reported, and by user space.
+    LateProbes = 5,
     /// Child processes not followed: the list of targets was full.
     TargetsFull = 6,
 }
@@ -28,7 +29,7 @@ impl Counter {
         Self::ArgumentsUnreadable,
         Self::TextUnreadable,
         Self::TextCut,
-        Self::HoldExpired,
+        Self::LateProbes,
         Self::TargetsFull,
     ];
 
@@ -40,7 +41,7 @@ impl Counter {
             Self::ArgumentsUnreadable => "arguments_unreadable",
             Self::TextUnreadable => "text_unreadable",
             Self::TextCut => "text_cut",
-            Self::HoldExpired => "hold_expired",
+            Self::LateProbes => "late_probes",
             Self::TargetsFull => "targets_full",
         }
     }
@@ -55,8 +56,8 @@ impl Counter {
             }
             Self::TextUnreadable => "names lost: the memory was unreadable",
             Self::TextCut => "names cut at 4096 bytes",
-            Self::HoldExpired => {
-                "processes went on before their runtime was probed: their first calls may be missing"
+            Self::LateProbes => {
+                "processes loaded a runtime before it was probed: their first calls may be missing"
             }
             Self::TargetsFull => "child processes not followed: the list of targets was full",
         }

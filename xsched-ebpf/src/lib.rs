@@ -14,7 +14,7 @@ pub mod probe;
 pub use call::{Call, CallKey, Pending, TEXT_LEN_MAX, WORD_COUNT, Words};
 pub use config::{Config, Scope};
 pub use counter::Counter;
-pub use loader::{Held, LoaderStop, RUNTIME_NAME_MARK};
+pub use loader::{LoaderStop, Opened, RUNTIME_NAME_MARK, Watched};
 pub use probe::{Category, Cookie, PROBES, Param, ParamKind, Probe};
 
 /// Changes whenever a type in this crate changes its layout or meaning.
@@ -26,6 +26,8 @@ pub const ABI_VERSION: u32 = 1;
 pub enum RecordKind {
     /// A [`Call`], followed by `text_len` bytes.
     Call = 1,
+    /// An [`Opened`].
+    Opened = 2,
     /// A [`LoaderStop`].
-    LoaderStop = 2,
+    LoaderStop = 3,
 }

@@ -1,30 +1,57 @@
 //! Catching a HIP runtime at the moment it is loaded.
 //!
-//! Probes are per file: a copy of the runtime that nobody has loaded before has none. The dynamic loader calls
-//! `_dl_debug_state` once new objects are mapped and before their constructors run (debuggers stop there), so that is
-//! where a thread is held, for a bounded time, until user space has put the probes in.
+//! Probes are per file: a copy of the runtime that nobody has loaded before has none. So opening a file that may be
+//! one is reported at once, and user space probes it while the process maps and relocates it. A command that the
+//! tracer itself has started is also stopped, until the probes are in: the dynamic loader calls `_dl_debug_state`
+//! once new objects are mapped and before their constructors run, which is where debuggers stop, too.
 //!
 //! ```text
 //! thread                      programs                      user space
-//! openat("…libamdhip64…") ──► OPENED[tgid] = 1
+//! openat("…libamdhip64…") ──► Opened ─────────────────────► attach to the file, KNOWN[path] = 1
 //! map, relocate
-//! _dl_debug_state ──────────► HELD[tgid] = now ───────────► attach to the new copy
-//!                             spin, at most HOLD_NS  ◄───── delete HELD[tgid]
+//! _dl_debug_state ──────────► still not KNOWN: SIGSTOP,
+//!                             LoaderStop ─────────────────► attach to what is mapped now, SIGCONT
 //! constructors, first call
 //! ```
+//!
+//! A stop is seen by a parent that waits for stopped children, as shells with job control do; these put each job into
+//! a process group of its own. So a process that has left the tracer's process group is not stopped ([`Watched`]).
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
-
-/// Longest time for which a thread is held in its loader. Attaching takes about a tenth of it.
-pub const HOLD_NS: u64 = 250_000_000;
 
 /// A file opened with these eight bytes anywhere in its name may be a HIP runtime (`libamdhip64.so.6`).
 pub const RUNTIME_NAME_MARK: u64 = u64::from_ne_bytes(*b"libamdhi");
 
-/// Longest file name that is searched for the mark, in bytes.
+/// Longest file name that is looked at, in bytes, with its terminator.
 pub const PATH_LEN_MAX: usize = 256;
 
-/// A process has mapped what may be a HIP runtime and waits in its loader.
+/// Value of the `TARGETS` map: how a listed process is watched. Children inherit it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Watched {
+    /// Its calls are recorded.
+    Recorded = 1,
+    /// As [`Recorded`](Self::Recorded), and it may be stopped in its loader.
+    Stoppable = 2,
+}
+
+/// A process opens what may be a HIP runtime. The file need not exist.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Opened {
+    /// [`RecordKind::Opened`](crate::RecordKind::Opened).
+    pub kind: u32,
+    /// Thread group (what user space calls the pid).
+    pub tgid: u32,
+    /// When.
+    pub time_ns: u64,
+    /// Key of the path in the `KNOWN` map: [`path_hash`].
+    pub hash: u64,
+    /// The name as the process gave it, NUL-terminated; relative to its working directory unless it begins with `/`.
+    pub path: [u8; PATH_LEN_MAX],
+}
+
+/// A process has mapped what may be a HIP runtime and is stopped in its loader.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct LoaderStop {
@@ -32,15 +59,29 @@ pub struct LoaderStop {
     pub kind: u32,
     /// Thread group (what user space calls the pid).
     pub tgid: u32,
-    /// Thread.
-    pub tid: u32,
-    /// Keeps the struct free of padding; zero.
-    pub reserved: u32,
-    /// When it was stopped.
+    /// When.
     pub time_ns: u64,
 }
 
-/// Value of the `HELD` map: when the hold began.
-pub type Held = u64;
+/// FNV-1a, begun: hash of the empty path.
+pub const HASH_EMPTY: u64 = 0xcbf2_9ce4_8422_2325;
 
-const _: () = assert!(size_of::<LoaderStop>() == 24);
+/// FNV-1a, one byte on.
+#[inline(always)]
+pub const fn hash_byte(hash: u64, byte: u8) -> u64 {
+    (hash ^ byte as u64).wrapping_mul(0x0000_0100_0000_01b3)
+}
+
+/// Key of a path in the `KNOWN` map.
+pub const fn path_hash(path: &[u8]) -> u64 {
+    let mut hash = HASH_EMPTY;
+    let mut index = 0;
+    while index < path.len() {
+        hash = hash_byte(hash, path[index]);
+        index += 1;
+    }
+    hash
+}
+
+const _: () = assert!(size_of::<Opened>() == 24 + PATH_LEN_MAX);
+const _: () = assert!(size_of::<LoaderStop>() == 16);

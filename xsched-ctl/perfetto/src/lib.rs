@@ -15,7 +15,7 @@
 //! | [`Instant`] | `TrackEvent` `INSTANT` on a thread, a process, or the trace's own track |
 //! | [`CounterTrack`] | `TrackDescriptor.counter`; samples are `TrackEvent` `COUNTER` |
 //! | [`Clocks`] | `ClockSnapshot` |
-//! | a loss ([`TraceWriter::gap`]) | `previous_packet_dropped`, an instant, a step of the counter `lost events` |
+//! | a loss ([`TraceWriter::gap`]) | `previous_packet_dropped`, an instant, a step of the counter [`LOST_EVENTS`] |
 
 mod annotation;
 mod clocks;
@@ -32,4 +32,4 @@ pub use identity::{CounterId, ProcessId, Scope, ThreadId};
 pub use intern::Limits;
 pub use read::{Event, OwnedAnnotation, OwnedSlice, OwnedValue, ReadError, Tail, TraceReader};
 pub use text::{TEXT_LEN_MAX, from_c_bytes};
-pub use writer::{CounterTrack, Instant, Process, Slice, TraceWriter, Unit, WriteError};
+pub use writer::{CounterTrack, Instant, LOST_EVENTS, Process, Slice, TraceWriter, Unit, WriteError};

@@ -6,7 +6,7 @@
 //! one's and begin times jump back. Perfetto sorts by time when it loads a trace, and keeps the written
 //! order among equal times. Therefore
 //!
-//! * times are absolute `CLOCK_BOOTTIME` nanoseconds. An incremental clock (8 bytes less a packet) cannot go
+//! * times are absolute `CLOCK_BOOTTIME` nanoseconds. An incremental clock (4 bytes less a packet) cannot go
 //!   back, and one that is rebased at each snapshot cannot name a time before it: the begin of a long call.
 //! * slices of one thread that begin at the very same nanosecond are moved apart (`nesting`).
 //! * a slice's end repeats its category and name. The loader would do without, and close whatever was opened
@@ -43,6 +43,9 @@ use crate::{
     },
     text,
 };
+
+/// Name of the global counter that every trace has: events lost so far, 0 at the beginning.
+pub const LOST_EVENTS: &str = "lost events";
 
 /// Why writing a trace failed.
 #[derive(Debug, thiserror::Error)]
@@ -147,7 +150,7 @@ pub struct TraceWriter<W> {
 }
 
 impl<W: io::Write> TraceWriter<W> {
-    /// Begins a trace: clocks, and the counter `lost events` at 0, so that "nothing was lost" can be read
+    /// Begins a trace: clocks, and the counter [`LOST_EVENTS`] at 0, so that "nothing was lost" can be read
     /// from the trace as well.
     pub fn new(out: W, clocks: Clocks) -> Result<Self, WriteError> {
         Self::with_limits(out, clocks, Limits::default())
@@ -155,7 +158,7 @@ impl<W: io::Write> TraceWriter<W> {
 
     /// [`TraceWriter::new`] with other limits than the default ones.
     pub fn with_limits(out: W, clocks: Clocks, limits: Limits) -> Result<Self, WriteError> {
-        let lost_counter = CounterTrack { scope: Scope::Global, name: "lost events", unit: Unit::Count };
+        let lost_counter = CounterTrack { scope: Scope::Global, name: LOST_EVENTS, unit: Unit::Count };
         let mut writer = Self {
             out,
             packets: PacketBuffer::new(Interner::new(limits)),
@@ -253,7 +256,7 @@ impl<W: io::Write> TraceWriter<W> {
 
     /// Notes that `lost` events are missing before `ts_ns`, and why. Readers of the format are told by
     /// `previous_packet_dropped` on a packet that clears the sequence's state, people by an instant
-    /// `events lost` and by the counter `lost events`, which shows the sum.
+    /// `events lost` and by the counter [`LOST_EVENTS`], which shows the sum.
     pub fn gap(&mut self, ts_ns: u64, lost: u64, cause: &str) -> Result<(), WriteError> {
         self.packets.mark_loss();
         self.instant(&Instant {

@@ -65,17 +65,25 @@ impl Probes {
 
     /// Attaches to the function at `offset` of a dynamic loader.
     pub(super) fn attach_loader(&mut self, path: &Path, offset: u64) -> Result<Links, BpfError> {
-        // Its program waits by `bpf_loop`, which wants type information that only aya's way of loading passes on.
+        // A single probe is taken out as quickly this way.
         self.attach_perf_events("loader_state", path, &[Site { probe: 0, offset }], Reach::Everybody)
     }
 
-    /// Puts children of listed processes onto the list, from their first instruction on.
+    /// Puts children of listed processes onto the list, from their first instruction on, and notes which of them leave
+    /// the process group.
     pub(crate) fn follow_children(&mut self) -> Result<(), BpfError> {
-        self.attach_tracepoint("task_new", "task", "task_newtask")
+        self.attach_tracepoint("task_new", "task", "task_newtask")?;
+        self.attach_tracepoint("group_enter", "syscalls", "sys_enter_setpgid")?;
+        self.attach_tracepoint("session_enter", "syscalls", "sys_enter_setsid")
+    }
+
+    /// Reports who opens a runtime.
+    pub(crate) fn report_opening(&mut self) -> Result<(), BpfError> {
+        self.attach_tracepoint("open_enter", "syscalls", "sys_enter_openat")
     }
 
     /// Attaches to a tracepoint, for as long as the programs live.
-    pub(super) fn attach_tracepoint(
+    fn attach_tracepoint(
         &mut self,
         program: &'static str,
         category: &str,

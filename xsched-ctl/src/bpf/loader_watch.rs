@@ -1,37 +1,32 @@
-//! The probes that hold a process in its dynamic loader until a runtime that it has just mapped is probed; see
+//! The probes that stop a process in its dynamic loader, until a runtime that it has just mapped is probed; see
 //! `xsched_abi::loader`.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use xsched_symbols::FileId;
+use xsched_symbols::{FileId, now_ns};
 
 use super::attach::{Links, Probes};
-use super::object::BpfError;
 
 /// What the loader calls when its list of objects has changed. Debuggers stop there, so it is exported everywhere.
 pub(crate) const LOADER_SYMBOL: &str = "_dl_debug_state";
 
-/// Watches the dynamic loaders of the machine.
+/// Probes in the dynamic loaders of the machine.
+#[derive(Default)]
 pub(crate) struct LoaderWatch {
-    loaders: HashMap<FileId, Option<Links>>,
+    /// Nothing for a loader that cannot be watched, such as musl's.
+    loaders: HashMap<FileId, Option<Watch>>,
+}
+
+struct Watch {
+    _links: Links,
+    since_ns: u64,
 }
 
 impl LoaderWatch {
-    /// Starts to note who opens a runtime.
-    ///
-    /// # Errors
-    ///
-    /// If the tracepoint cannot be used (tracefs not mounted, system call tracepoints not in the kernel): runtimes
-    /// are then probed some milliseconds after they were loaded.
-    pub(crate) fn start(probes: &mut Probes) -> Result<Self, BpfError> {
-        probes.attach_tracepoint("open_enter", "syscalls", "sys_enter_openat")?;
-        Ok(Self { loaders: HashMap::new() })
-    }
-
     /// Whether this loader has been seen before.
     pub(crate) fn knows(&self, file: FileId) -> bool {
-        self.loaders.contains_key(&file)
+        self.loaders.keys().any(|known| known.matches(&file))
     }
 
     /// Watches a dynamic loader whose symbol [`LOADER_SYMBOL`] is at `offset`, if it has it.
@@ -42,7 +37,13 @@ impl LoaderWatch {
                 .inspect_err(|error| tracing::debug!("loader not watched: {error}"))
                 .ok()
         });
-        self.loaders.insert(file, links);
+        self.loaders.insert(file, links.map(|links| Watch { _links: links, since_ns: now_ns() }));
+    }
+
+    /// Whether a loader was watched at a time, in nanoseconds of `CLOCK_BOOTTIME`.
+    pub(crate) fn watched_at(&self, file: FileId, time_ns: u64) -> bool {
+        let mut loaders = self.loaders.iter().filter(|(known, _)| known.matches(&file));
+        loaders.any(|(_, watch)| watch.as_ref().is_some_and(|watch| watch.since_ns <= time_ns))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What user space and the programs tell each other outside the ring buffer.
 
 use aya::maps::{Array, HashMap, Map, MapData, MapError};
-use xsched_abi::{CallKey, Config, Counter, Held, Pending};
+use xsched_abi::{CallKey, Config, Counter, Pending, Watched};
 
 use super::object::{BpfError, Programs};
 
@@ -26,7 +26,7 @@ map_value!(Value, Pending);
 pub(crate) struct Maps {
     config: Array<MapData, ConfigValue>,
     targets: HashMap<MapData, u32, u8>,
-    held: HashMap<MapData, u32, Held>,
+    known: HashMap<MapData, u64, u8>,
     pending: HashMap<MapData, Key, Value>,
     counters: Array<MapData, u64>,
 }
@@ -45,7 +45,7 @@ impl Maps {
         Ok(Self {
             config: take(programs, "CONFIG")?,
             targets: take(programs, "TARGETS")?,
-            held: take(programs, "HELD")?,
+            known: take(programs, "KNOWN")?,
             pending: take(programs, "PENDING")?,
             counters: take(programs, "COUNTERS")?,
         })
@@ -57,8 +57,8 @@ impl Maps {
     }
 
     /// Puts a process onto the list of the watched.
-    pub(crate) fn watch(&mut self, tgid: u32) -> Result<(), BpfError> {
-        self.targets.insert(tgid, 1, 0).map_err(|cause| BpfError::Map { map: "TARGETS", cause })
+    pub(crate) fn watch(&mut self, tgid: u32, how: Watched) -> Result<(), BpfError> {
+        self.targets.insert(tgid, how as u8, 0).map_err(|cause| BpfError::Map { map: "TARGETS", cause })
     }
 
     /// Takes a process off the list; one that is not on it is none of our business.
@@ -71,9 +71,14 @@ impl Maps {
         self.targets.get(&tgid, 0).is_ok()
     }
 
-    /// Lets a process go on that is held in its loader. One that has waited too long is gone on already.
-    pub(crate) fn release(&mut self, tgid: u32) {
-        let _ = self.held.remove(&tgid);
+    /// Whether a process is on the list and may be stopped.
+    pub(crate) fn may_stop(&self, tgid: u32) -> bool {
+        self.targets.get(&tgid, 0).is_ok_and(|how| how == Watched::Stoppable as u8)
+    }
+
+    /// Says that there are probes behind a path. If there is no room for it, opening the path is reported again.
+    pub(crate) fn know(&mut self, path_hash: u64) {
+        let _ = self.known.insert(path_hash, 1, 0);
     }
 
     /// Takes the calls in progress of the processes that `whose` selects.
@@ -100,6 +105,12 @@ impl Maps {
 pub(crate) struct Losses([u64; Counter::ALL.len()]);
 
 impl Losses {
+    /// Adds what user space has counted of a cause.
+    pub(crate) fn plus(mut self, cause: Counter, count: u64) -> Self {
+        self.0[cause as usize] += count;
+        self
+    }
+
     /// Each cause with its count.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Counter, u64)> {
         Counter::ALL.into_iter().zip(self.0)

@@ -3,7 +3,7 @@
 use std::os::fd::{AsRawFd, RawFd};
 
 use aya::maps::{MapData, RingBuf};
-use xsched_abi::{Call, LoaderStop, RecordKind};
+use xsched_abi::{Call, LoaderStop, Opened, RecordKind};
 use zerocopy::FromBytes as _;
 
 use super::object::{BpfError, Programs};
@@ -18,7 +18,9 @@ pub(crate) enum Record {
         /// The name that it passed, if the probe reads one.
         text: Box<[u8]>,
     },
-    /// A process waits in its loader.
+    /// A process opens what may be a runtime.
+    Opened(Box<Opened>),
+    /// A process is stopped in its loader.
     LoaderStop(LoaderStop),
 }
 
@@ -58,6 +60,8 @@ fn parse(bytes: &[u8]) -> Option<Record> {
         let (call, rest) = Call::read_from_prefix(bytes).ok()?;
         let text = rest.get(..call.text_len as usize)?.into();
         Some(Record::Call { call, text })
+    } else if kind == RecordKind::Opened as u32 {
+        Opened::read_from_prefix(bytes).ok().map(|(opened, _)| Record::Opened(Box::new(opened)))
     } else if kind == RecordKind::LoaderStop as u32 {
         LoaderStop::read_from_prefix(bytes).ok().map(|(stop, _)| Record::LoaderStop(stop))
     } else {

@@ -35,7 +35,7 @@ impl Resolver {
     /// Takes note of what has changed in a process.
     pub(crate) fn changed(&mut self, change: &Change) {
         match change {
-            Change::Mapped { pid, .. } => {
+            Change::Mapped { pid, .. } | Change::Found { pid } => {
                 self.known.remove(pid);
             }
             Change::Forked { pid, parent } => {

@@ -1,13 +1,15 @@
 //! The copies of the HIP runtime on this machine, and the probes in them.
 //!
 //! Probes belong to files, so each copy is probed once, whoever maps it: when the session starts if it is mapped
-//! already, else when a watched process maps it. The loader watch holds such a process until that is done.
+//! already, else when a watched process opens or maps it.
 
+use std::fs::File;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use xsched_abi::PROBES;
-use xsched_symbols::{FileId, Mapping, is_hip_runtime, open_mapped, symbol_file_offsets};
+use xsched_symbols::{FileId, Mapping, is_hip_runtime, now_ns, open_mapped, symbol_file_offsets};
 
 use crate::bpf::{
     Attachment, BpfError, LOADER_SYMBOL, LoaderWatch, Probes, Reach, Site, is_loader, own_loader,
@@ -47,6 +49,7 @@ pub(crate) enum RuntimeError {
 pub(crate) struct Runtimes {
     probes: Probes,
     reach: Reach,
+    /// Where processes may be stopped in their loaders.
     loaders: Option<LoaderWatch>,
     copies: Vec<Copy>,
 }
@@ -56,32 +59,64 @@ struct Copy {
     path: PathBuf,
     /// Nothing if it could not be probed, which is reported once.
     attachment: Option<Attachment>,
+    /// From when on calls are recorded.
+    probed_ns: u64,
 }
 
 impl Runtimes {
-    /// Nothing is probed yet. Without a loader watch, copies are probed a little after they were loaded.
+    /// Nothing is probed yet.
     pub(crate) fn new(mut probes: Probes, reach: Reach) -> Self {
-        let loaders = match LoaderWatch::start(&mut probes) {
-            Ok(loaders) => Some(loaders),
-            Err(error) => {
-                tracing::warn!(
-                    "first calls may be missing from processes that load HIP while recording: {error} \
-                     (`xsched-ctl doctor` says what to do)"
-                );
-                None
-            }
-        };
-        let mut runtimes = Self { probes, reach, loaders, copies: Vec::new() };
-        // Most programs share this one, so it is watched before the first of them maps it.
-        if let Some(loader) = own_loader() {
-            runtimes.watch_loader_file(&loader);
+        if let Err(error) = probes.report_opening() {
+            tracing::warn!(
+                "first calls may be missing from processes that load HIP while recording: {error} \
+                 (`xsched-ctl doctor` says what to do)"
+            );
         }
-        runtimes
+        Self { probes, reach, loaders: None, copies: Vec::new() }
     }
 
-    /// Follows the children of listed processes.
+    /// Follows the children of listed processes, and stops them where a runtime is new.
     pub(crate) fn follow_children(&mut self) -> Result<(), BpfError> {
-        self.probes.follow_children()
+        self.probes.follow_children()?;
+        self.loaders = Some(LoaderWatch::default());
+        // Most programs share this one, so it is watched before the first of them maps it.
+        if let Some(loader) = own_loader() {
+            self.watch_loader_file(&loader);
+        }
+        Ok(())
+    }
+
+    /// A process opens what may be a runtime: probes it if it is one. True if there are probes behind the path now.
+    pub(crate) fn opening(&mut self, pid: u32, path: &Path) -> bool {
+        let process = Path::new("/proc").join(pid.to_string());
+        let path_from_here = match path.strip_prefix("/") {
+            Ok(below_root) => process.join("root").join(below_root),
+            Err(_) => process.join("cwd").join(path),
+        };
+        // Most of the folders that a loader tries do not have the file.
+        let Ok(opened) = File::open(path_from_here) else { return false };
+        let Some(file) = file_id(&opened) else { return false };
+        if !self.is_probed(file)
+            && let Err(error) = self.probe(file, path, &opened)
+        {
+            // It may be no library at all; one that is mapped is reported then.
+            tracing::debug!("{error}");
+        }
+        self.is_probed(file)
+    }
+
+    fn is_probed(&self, file: FileId) -> bool {
+        self.copies.iter().any(|copy| copy.file.matches(&file) && copy.attachment.is_some())
+    }
+
+    /// Whether the programs stop a process with these mappings when it loads a runtime at `time_ns`, if it may be
+    /// stopped.
+    pub(crate) fn stops(&self, mappings: impl Iterator<Item = &Arc<Mapping>>, time_ns: u64) -> bool {
+        let Some(loaders) = &self.loaders else { return false };
+        mappings
+            .filter(|mapping| is_loader(&mapping.path))
+            .filter_map(|mapping| mapping.file)
+            .any(|file| loaders.watched_at(file, time_ns))
     }
 
     /// Whether [`mapped`](Self::mapped) does anything with a mapping.
@@ -89,11 +124,23 @@ impl Runtimes {
         is_hip_runtime(&mapping.path) || is_loader(&mapping.path)
     }
 
-    /// Takes note of a mapping: probes it if it is a runtime, watches it if it is a loader.
-    pub(crate) fn mapped(&mut self, pid: u32, mapping: &Mapping) -> Result<(), RuntimeError> {
-        let Some(file) = mapping.file else { return Ok(()) };
+    /// Takes note of a mapping that a process has had since `mapped_ns`: probes it if it is a runtime, watches it if it
+    /// is a loader. True if the process may have made calls before there were probes.
+    pub(crate) fn mapped(
+        &mut self,
+        pid: u32,
+        mapping: &Mapping,
+        mapped_ns: u64,
+    ) -> Result<bool, RuntimeError> {
+        let Some(file) = mapping.file else { return Ok(false) };
         if is_hip_runtime(&mapping.path) {
-            return self.probe(pid, mapping, file);
+            if !self.copies.iter().any(|copy| copy.file.matches(&file)) {
+                let opened = open_mapped(pid, mapping)
+                    .map_err(|cause| RuntimeError::Open { path: mapping.path.to_path_buf(), cause })?;
+                self.probe(file, &mapping.path, &opened)?;
+            }
+            let copy = self.copies.iter().find(|copy| copy.file.matches(&file));
+            return Ok(copy.is_some_and(|copy| copy.attachment.is_some() && copy.probed_ns > mapped_ns));
         }
         if is_loader(&mapping.path)
             && self.loaders.as_ref().is_some_and(|loaders| !loaders.knows(file))
@@ -101,27 +148,21 @@ impl Runtimes {
         {
             self.watch_loader(file, &opened);
         }
-        Ok(())
+        Ok(false)
     }
 
-    fn probe(&mut self, pid: u32, mapping: &Mapping, file: FileId) -> Result<(), RuntimeError> {
-        if self.copies.iter().any(|copy| copy.file.matches(&file)) {
-            return Ok(());
-        }
-        let outcome = self.attach(pid, mapping);
-        let (attachment, outcome) = match outcome {
+    fn probe(&mut self, file: FileId, path: &Path, opened: &File) -> Result<(), RuntimeError> {
+        let (attachment, outcome) = match self.attach(path, opened) {
             Ok(attachment) => (Some(attachment), Ok(())),
             Err(error) => (None, Err(error)),
         };
-        self.copies.push(Copy { file, path: mapping.path.to_path_buf(), attachment });
+        self.copies.push(Copy { file, path: path.to_owned(), attachment, probed_ns: now_ns() });
         outcome
     }
 
-    fn attach(&mut self, pid: u32, mapping: &Mapping) -> Result<Attachment, RuntimeError> {
-        let path = || mapping.path.to_path_buf();
-        let opened = open_mapped(pid, mapping).map_err(|cause| RuntimeError::Open { path: path(), cause })?;
-        let offsets = symbol_file_offsets(&opened, |name| probe_index(name).is_some())
-            .map_err(|cause| RuntimeError::Symbols { path: path(), cause })?;
+    fn attach(&mut self, path: &Path, opened: &File) -> Result<Attachment, RuntimeError> {
+        let offsets = symbol_file_offsets(opened, |name| probe_index(name).is_some())
+            .map_err(|cause| RuntimeError::Symbols { path: path.to_owned(), cause })?;
         let mut sites: Vec<Site> = offsets
             .into_iter()
             .filter_map(|(name, offset)| Some(Site { probe: probe_index(&name)?, offset }))
@@ -130,29 +171,22 @@ impl Runtimes {
         sites.sort_by_key(|site| (site.offset, site.probe));
         sites.dedup_by_key(|site| site.offset);
         if sites.is_empty() {
-            return Err(RuntimeError::NoFunctions { path: path() });
+            return Err(RuntimeError::NoFunctions { path: path.to_owned() });
         }
         // Through the descriptor it is this very file, whatever its path means by now.
-        let attachment = self.probes.attach_runtime(&fd_path(&opened), &sites, self.reach)?;
-        tracing::debug!(path = %mapping.path.display(), functions = sites.len(), "probed");
+        let attachment = self.probes.attach_runtime(&fd_path(opened), &sites, self.reach)?;
+        tracing::debug!(path = %path.display(), functions = sites.len(), "probed");
         Ok(attachment)
     }
 
     fn watch_loader_file(&mut self, path: &Path) {
-        use std::os::unix::fs::MetadataExt as _;
-
-        let Ok(opened) = std::fs::File::open(path) else { return };
-        let Ok(metadata) = opened.metadata() else { return };
-        let file = FileId {
-            device_major: rustix::fs::major(metadata.dev()),
-            device_minor: rustix::fs::minor(metadata.dev()),
-            inode: metadata.ino(),
-            generation: None,
-        };
-        self.watch_loader(file, &opened);
+        let Ok(opened) = File::open(path) else { return };
+        if let Some(file) = file_id(&opened) {
+            self.watch_loader(file, &opened);
+        }
     }
 
-    fn watch_loader(&mut self, file: FileId, opened: &std::fs::File) {
+    fn watch_loader(&mut self, file: FileId, opened: &File) {
         let Some(loaders) = &mut self.loaders else { return };
         let offset = symbol_file_offsets(opened, |name| name == LOADER_SYMBOL)
             .ok()
@@ -171,7 +205,20 @@ impl Runtimes {
     }
 }
 
-fn fd_path(file: &std::fs::File) -> PathBuf {
+/// What mappings of an open file are known by.
+fn file_id(opened: &File) -> Option<FileId> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let metadata = opened.metadata().ok()?;
+    Some(FileId {
+        device_major: rustix::fs::major(metadata.dev()),
+        device_minor: rustix::fs::minor(metadata.dev()),
+        inode: metadata.ino(),
+        generation: None,
+    })
+}
+
+fn fd_path(file: &File) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 

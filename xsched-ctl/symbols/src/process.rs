@@ -74,6 +74,13 @@ impl Process {
         }
     }
 
+    /// One of which no more is known than that it has this thread.
+    pub(crate) fn unknown(pid: u32, tid: u32, started_ns: u64) -> Self {
+        let mut process = Self::new(pid, started_ns);
+        process.name_thread(tid, "");
+        process
+    }
+
     /// Process id (thread group id) in the initial pid namespace.
     pub fn pid(&self) -> u32 {
         self.pid

@@ -182,9 +182,7 @@ impl Processes {
                 return Some(Change::Found { pid });
             }
             // Its beginning was lost and its end is past: what is known of it is this event.
-            let mut process = Process::new(pid, time_ns);
-            process.name_thread(tid, "");
-            self.by_pid.entry(pid).or_default().push(process);
+            self.by_pid.entry(pid).or_default().push(Process::unknown(pid, tid, time_ns));
         }
         let process = at_event(&mut self.by_pid, pid, time_ns)?;
         match kind {
@@ -224,7 +222,7 @@ impl Processes {
         }
         let mut child = match self.find(parent, time_ns) {
             Some(parent) => parent.fork(pid, parent_tid, time_ns),
-            None => Process { parent: Some(parent), ..Process::new(pid, time_ns) },
+            None => Process { parent: Some(parent), ..Process::unknown(pid, pid, time_ns) },
         };
         let programs = self.by_pid.entry(pid).or_default();
         match programs.iter_mut().find(|known| known.started_ns > time_ns || known.scanned_ns > time_ns) {

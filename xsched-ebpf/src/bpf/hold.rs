@@ -1,30 +1,31 @@
-//! Holding a process in its loader until probes are in the runtime that it has just mapped; see `xsched_abi::loader`.
+//! Reporting that a runtime is being loaded, and stopping a process that has just mapped one; see
+//! `xsched_abi::loader`.
 
 use aya_ebpf::bindings::BPF_RB_FORCE_WAKEUP;
-use aya_ebpf::helpers::generated::{bpf_loop, bpf_probe_read_user_str};
+use aya_ebpf::helpers::generated::{bpf_probe_read_user_str, bpf_send_signal};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::HashMap;
 use aya_ebpf::programs::TracePointContext;
-use xsched_abi::loader::{HOLD_NS, PATH_LEN_MAX};
-use xsched_abi::{Counter, Held, LoaderStop, RUNTIME_NAME_MARK, RecordKind};
+use xsched_abi::loader::{HASH_EMPTY, PATH_LEN_MAX, hash_byte};
+use xsched_abi::{Counter, LoaderStop, Opened, RUNTIME_NAME_MARK, RecordKind};
 
 use crate::calls::{EVENTS, now_ns};
 use crate::count::count;
 use crate::scope::Current;
 
-/// Thread groups that have opened what may be a runtime since user space last looked.
+/// Thread groups whose last opened runtime was not known.
 #[map]
-static OPENED: HashMap<u32, u8> = HashMap::with_max_entries(4096, 0);
+static OPENING: HashMap<u32, u8> = HashMap::with_max_entries(4096, 0);
 
-/// Thread groups that are held. User space deletes an entry to let its process go on.
+/// Hashes of paths behind which there are probes. User space adds to it.
 #[map]
-static HELD: HashMap<u32, Held> = HashMap::with_max_entries(4096, 0);
+static KNOWN: HashMap<u64, u8> = HashMap::with_max_entries(4096, 0);
 
 /// Offset of `filename` in `syscalls:sys_enter_openat`.
 const OPENAT_FILENAME: usize = 24;
 
-/// The most that `bpf_loop` offers. A round takes tens of nanoseconds, so the clock ends the wait first.
-const ROUNDS_MAX: u32 = 1 << 23;
+/// `SIGSTOP` on every architecture that AMD's GPUs are used with.
+const SIGSTOP: u32 = 19;
 
 #[inline(always)]
 pub(crate) fn note_open(ctx: &TracePointContext) {
@@ -36,75 +37,67 @@ pub(crate) fn note_open(ctx: &TracePointContext) {
     let len = unsafe {
         bpf_probe_read_user_str((&raw mut path).cast(), PATH_LEN_MAX as u32, name as *const core::ffi::c_void)
     };
-    if len > 0 && has_mark(&path) {
-        let _ = OPENED.insert(current.tgid, 1, 0);
-    }
-}
-
-#[inline(always)]
-fn has_mark(path: &[u8; PATH_LEN_MAX]) -> bool {
-    // A window of eight bytes slides along the path.
-    let mut window = 0u64;
-    for &byte in path {
-        window = window >> 8 | u64::from(byte) << 56;
-        if window == RUNTIME_NAME_MARK {
-            return true;
-        }
-    }
-    false
-}
-
-#[repr(C)]
-struct Wait {
-    tgid: u32,
-    until_ns: u64,
-    expired: bool,
-}
-
-/// One round of the wait: 1 ends it.
-extern "C" fn round(_index: u32, wait: *mut Wait) -> i64 {
-    // SAFETY: `hold` passes its own `Wait`, which outlives the loop.
-    let wait = unsafe { &mut *wait };
-    if HELD.get_ptr(wait.tgid).is_none() {
-        return 1;
-    }
-    wait.expired = now_ns() > wait.until_ns;
-    i64::from(wait.expired)
-}
-
-#[inline(always)]
-pub(crate) fn hold() {
-    let Some(current) = Current::watched() else { return };
-    if OPENED.get_ptr(current.tgid).is_none() {
+    if len <= 0 {
         return;
     }
-    let _ = OPENED.remove(current.tgid);
-    let time_ns = now_ns();
-    if HELD.insert(current.tgid, time_ns, 0).is_err() {
-        return count(Counter::HoldExpired);
+    let Some(hash) = hash_if_marked(&path) else { return };
+    if KNOWN.get_ptr(hash).is_some() {
+        // The loader tries several folders: the last one is what it takes.
+        let _ = OPENING.remove(current.tgid);
+        return;
     }
-    let stop = LoaderStop {
-        kind: RecordKind::LoaderStop as u32,
-        tgid: current.tgid,
-        tid: current.tid,
-        reserved: 0,
-        time_ns,
-    };
-    match EVENTS.reserve::<LoaderStop>(0) {
+    let _ = OPENING.insert(current.tgid, 1, 0);
+    match EVENTS.reserve::<Opened>(0) {
         Some(mut entry) => {
-            entry.write(stop);
+            let opened: *mut Opened = entry.as_mut_ptr();
+            // Field by field: a second copy of the path does not fit on the program's stack.
+            // SAFETY: the reservation is as large as the record, and nobody else sees it before it is submitted.
+            unsafe {
+                (*opened).kind = RecordKind::Opened as u32;
+                (*opened).tgid = current.tgid;
+                (*opened).time_ns = now_ns();
+                (*opened).hash = hash;
+                (&raw mut (*opened).path).copy_from_nonoverlapping(&raw const path, 1);
+            }
             entry.submit(u64::from(BPF_RB_FORCE_WAKEUP));
         }
-        None => {
-            let _ = HELD.remove(current.tgid);
-            return count(Counter::HoldExpired);
+        None => count(Counter::LateProbes),
+    }
+}
+
+/// Hash of a path in which the mark occurs.
+#[inline(always)]
+fn hash_if_marked(path: &[u8; PATH_LEN_MAX]) -> Option<u64> {
+    let mut hash = HASH_EMPTY;
+    let mut marked = false;
+    // Eight bytes slide along the path.
+    let mut window = 0u64;
+    for &byte in path {
+        if byte == 0 {
+            break;
         }
+        hash = hash_byte(hash, byte);
+        window = window >> 8 | u64::from(byte) << 56;
+        marked |= window == RUNTIME_NAME_MARK;
     }
-    let mut wait = Wait { tgid: current.tgid, until_ns: time_ns + HOLD_NS, expired: false };
-    // SAFETY: the callback has the signature that bpf_loop wants and gets the context passed here.
-    unsafe { bpf_loop(ROUNDS_MAX, round as *mut core::ffi::c_void, (&raw mut wait).cast(), 0) };
-    if wait.expired {
-        let _ = HELD.remove(current.tgid);
-        count(Counter::HoldExpired);
+    marked.then_some(hash)
+}
+
+#[inline(always)]
+pub(crate) fn stop() {
+    let Some(current) = Current::stoppable() else { return };
+    if OPENING.get_ptr(current.tgid).is_none() {
+        return;
     }
+    let _ = OPENING.remove(current.tgid);
+    // Nobody would let a process go on of whose stop there is no record.
+    let Some(mut entry) = EVENTS.reserve::<LoaderStop>(0) else { return count(Counter::LateProbes) };
+    entry.write(LoaderStop { kind: RecordKind::LoaderStop as u32, tgid: current.tgid, time_ns: now_ns() });
+    // First the signal, then the record: whoever reads the record may answer with SIGCONT, which also takes back a
+    // stop that has not been acted upon.
+    // SAFETY: the helper signals the current process; it takes no pointers.
+    if unsafe { bpf_send_signal(SIGSTOP) } != 0 {
+        count(Counter::LateProbes);
+    }
+    entry.submit(u64::from(BPF_RB_FORCE_WAKEUP));
 }

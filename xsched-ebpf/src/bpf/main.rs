@@ -10,7 +10,7 @@
     internal_features,
     reason = "core::sync::atomic has no read-modify-write operations for BPF targets"
 )]
-#![expect(missing_docs, reason = "the macros of aya-ebpf make undocumented public items")]
+#![expect(missing_docs, unreachable_pub, reason = "the macros of aya-ebpf want programs to be public")]
 
 mod calls;
 mod count;
@@ -36,7 +36,7 @@ pub fn hip_return(ctx: RetProbeContext) -> u32 {
     0
 }
 
-/// `syscalls:sys_enter_openat`: notes who opens a HIP runtime.
+/// `syscalls:sys_enter_openat`: somebody opens a HIP runtime.
 #[tracepoint]
 pub fn open_enter(ctx: TracePointContext) -> u32 {
     hold::note_open(&ctx);
@@ -46,7 +46,7 @@ pub fn open_enter(ctx: TracePointContext) -> u32 {
 /// `_dl_debug_state` of a dynamic loader: new objects are mapped and have not run yet.
 #[uprobe]
 pub fn loader_state(_ctx: ProbeContext) -> u32 {
-    hold::hold();
+    hold::stop();
     0
 }
 
@@ -54,6 +54,20 @@ pub fn loader_state(_ctx: ProbeContext) -> u32 {
 #[tracepoint]
 pub fn task_new(ctx: TracePointContext) -> u32 {
     scope::follow(&ctx);
+    0
+}
+
+/// `syscalls:sys_enter_setpgid`: who leaves the tracer's process group is not stopped any more.
+#[tracepoint]
+pub fn group_enter(ctx: TracePointContext) -> u32 {
+    scope::regroup(&ctx);
+    0
+}
+
+/// `syscalls:sys_enter_setsid`: likewise.
+#[tracepoint]
+pub fn session_enter(_ctx: TracePointContext) -> u32 {
+    scope::leave_group();
     0
 }
 

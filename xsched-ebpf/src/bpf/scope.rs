@@ -4,20 +4,23 @@ use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap};
 use aya_ebpf::programs::TracePointContext;
-use xsched_abi::{Config, Counter, Scope};
+use xsched_abi::{Config, Counter, Scope, Watched};
 
 use crate::count::count;
 
 #[map]
 static CONFIG: Array<Config> = Array::with_max_entries(1, 0);
 
-/// Watched thread groups, where the scope is a list.
+/// Watched thread groups, where the scope is a list: a [`Watched`] each.
 #[map]
 static TARGETS: HashMap<u32, u8> = HashMap::with_max_entries(16384, 0);
 
 /// Offsets of the fields of `task:task_newtask` behind the eight common bytes; the same in every kernel since 3.4.
 const NEWTASK_PID: usize = 8;
 const NEWTASK_CLONE_FLAGS: usize = 32;
+
+/// Offset of `pid` in `syscalls:sys_enter_setpgid`.
+const SETPGID_PID: usize = 16;
 
 /// `CLONE_THREAD`: the new task is a thread of the same process.
 const CLONE_THREAD: u64 = 0x0001_0000;
@@ -33,33 +36,74 @@ impl Current {
     /// The current thread, if its process is watched.
     #[inline(always)]
     pub(crate) fn watched() -> Option<Self> {
-        let id = bpf_get_current_pid_tgid();
-        let current = Self { tgid: (id >> 32) as u32, tid: id as u32 };
+        let current = Self::now();
         let config = CONFIG.get(0)?;
         if config.own_tgid == current.tgid {
             return None;
         }
-        (config.scope == Scope::Everybody as u32 || listed(current.tgid)).then_some(current)
+        (config.scope == Scope::Everybody as u32 || how(current.tgid).is_some()).then_some(current)
+    }
+
+    /// The current thread, if its process is watched and may be stopped.
+    #[inline(always)]
+    pub(crate) fn stoppable() -> Option<Self> {
+        let current = Self::now();
+        (how(current.tgid) == Some(Watched::Stoppable as u8)).then_some(current)
+    }
+
+    #[inline(always)]
+    fn now() -> Self {
+        let id = bpf_get_current_pid_tgid();
+        Self { tgid: (id >> 32) as u32, tid: id as u32 }
     }
 }
 
+/// How a process is watched, if it is listed.
 #[inline(always)]
-fn listed(tgid: u32) -> bool {
-    TARGETS.get_ptr(tgid).is_some()
+fn how(tgid: u32) -> Option<u8> {
+    // SAFETY: the value is a byte, which is read whole even if user space changes it just now.
+    TARGETS.get_ptr(tgid).map(|how| unsafe { *how })
 }
 
-/// A watched process has made a child: the child is watched too.
+/// A watched process has made a child: the child is watched in the same way.
 #[inline(always)]
 pub(crate) fn follow(ctx: &TracePointContext) {
     let Some(config) = CONFIG.get(0) else { return };
-    if config.scope != Scope::ListedAndChildren as u32 || !listed((bpf_get_current_pid_tgid() >> 32) as u32) {
+    if config.scope != Scope::ListedAndChildren as u32 {
         return;
     }
+    let Some(how) = how(Current::now().tgid) else { return };
     // SAFETY: both offsets lie within the tracepoint's record.
     let (child, flags) =
         unsafe { (ctx.read_at::<u32>(NEWTASK_PID), ctx.read_at::<u64>(NEWTASK_CLONE_FLAGS)) };
     let (Ok(child), Ok(flags)) = (child, flags) else { return };
-    if flags & CLONE_THREAD == 0 && TARGETS.insert(child, 1, 0).is_err() {
+    if flags & CLONE_THREAD == 0 && TARGETS.insert(child, how, 0).is_err() {
         count(Counter::TargetsFull);
+    }
+}
+
+/// A process changes a process group: its own, or that of a child.
+#[inline(always)]
+pub(crate) fn regroup(ctx: &TracePointContext) {
+    // SAFETY: the offset lies within the tracepoint's record.
+    match unsafe { ctx.read_at::<u64>(SETPGID_PID) } {
+        Ok(0) => leave_group(),
+        Ok(pid) => record_only(pid as u32),
+        Err(_) => {}
+    }
+}
+
+/// The current process leaves its process group.
+#[inline(always)]
+pub(crate) fn leave_group() {
+    record_only(Current::now().tgid);
+}
+
+/// A listed process is not to be stopped from now on.
+#[inline(always)]
+fn record_only(tgid: u32) {
+    if how(tgid).is_some() {
+        // It replaces what is there, for which there is always room.
+        let _ = TARGETS.insert(tgid, Watched::Recorded as u8, 0);
     }
 }

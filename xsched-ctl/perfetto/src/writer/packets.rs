@@ -1,8 +1,8 @@
 //! Encodes packets of one sequence into a reused buffer.
 //!
-//! Two packets are kept and filled again and again: one for events, whose vectors keep their capacity, and
-//! a fresh one for the rare rest. The flags of the sequence are decided here: the first packet, and each
-//! one after the interning tables were cleared, says so and repeats the defaults.
+//! One packet is kept for events and filled again and again, so that its vectors keep their capacity; the
+//! rare others are made afresh. The flags of the sequence are decided here: the first packet, and each one
+//! after the interning tables were cleared, says so and repeats the defaults.
 
 use prost::Message;
 
@@ -100,7 +100,9 @@ impl PacketBuffer {
         event.name_iid = category_and_name.map(|(_, name)| interner.iid(Table::EventName, name));
         event.counter_value = None;
         event.debug_annotations.clear();
-        event.debug_annotations.extend(annotations.iter().map(|annotation| encode(interner, annotation)));
+        event
+            .debug_annotations
+            .extend(annotations.iter().map(|annotation| encode_annotation(interner, annotation)));
     }
 
     /// Takes the annotations off the event: they belong to its begin only.
@@ -112,11 +114,9 @@ impl PacketBuffer {
     pub(super) fn push_event(&mut self, event_type: EventType, ts_ns: u64) {
         self.event.track_event.get_or_insert_default().event_type = Some(event_type.into());
         self.event.timestamp = Some(ts_ns);
-        let mut event = std::mem::take(&mut self.event);
-        event.interned_data = self.interner.take_pending();
-        self.stamp(&mut event);
-        self.encode(&event);
-        self.event = event;
+        self.event.interned_data = self.interner.take_pending();
+        self.next.stamp(&mut self.event);
+        encode_packet(&self.event, &mut self.encoded);
     }
 
     /// Writes the event as a sample of a counter.
@@ -126,29 +126,31 @@ impl PacketBuffer {
     }
 
     fn push(&mut self, mut packet: TracePacket) {
-        self.stamp(&mut packet);
-        self.encode(&packet);
-    }
-
-    /// Sets the fields that place a packet in the sequence.
-    fn stamp(&mut self, packet: &mut TracePacket) {
-        let next = std::mem::replace(&mut self.next, Next::Continues);
-        let cleared = next != Next::Continues;
-        packet.trusted_packet_sequence_id = Some(SEQUENCE_ID);
-        packet.sequence_flags = Some(if cleared { FLAGS_CLEARED } else { FLAGS_NEEDS_STATE });
-        packet.first_packet_on_sequence = (next == Next::Opens).then_some(true);
-        packet.previous_packet_dropped = (next == Next::ClearsAfterLoss).then_some(1);
-        packet.trace_packet_defaults =
-            cleared.then_some(TracePacketDefaults { timestamp_clock_id: Some(clock::BOOTTIME) });
-    }
-
-    fn encode(&mut self, packet: &TracePacket) {
-        self.encoded.push(PACKET_KEY);
-        packet.encode_length_delimited(&mut self.encoded).expect("a Vec always has room");
+        self.next.stamp(&mut packet);
+        encode_packet(&packet, &mut self.encoded);
     }
 }
 
-fn encode(interner: &mut Interner, annotation: &Annotation<'_>) -> DebugAnnotation {
+impl Next {
+    /// Sets the fields that place a packet in the sequence.
+    fn stamp(&mut self, packet: &mut TracePacket) {
+        let next = std::mem::replace(self, Self::Continues);
+        let cleared = next != Self::Continues;
+        packet.trusted_packet_sequence_id = Some(SEQUENCE_ID);
+        packet.sequence_flags = Some(if cleared { FLAGS_CLEARED } else { FLAGS_NEEDS_STATE });
+        packet.first_packet_on_sequence = (next == Self::Opens).then_some(true);
+        packet.previous_packet_dropped = (next == Self::ClearsAfterLoss).then_some(1);
+        packet.trace_packet_defaults =
+            cleared.then_some(TracePacketDefaults { timestamp_clock_id: Some(clock::BOOTTIME) });
+    }
+}
+
+fn encode_packet(packet: &TracePacket, encoded: &mut Vec<u8>) {
+    encoded.push(PACKET_KEY);
+    packet.encode_length_delimited(encoded).expect("a Vec always has room");
+}
+
+fn encode_annotation(interner: &mut Interner, annotation: &Annotation<'_>) -> DebugAnnotation {
     let name_iid = Some(interner.iid(Table::AnnotationName, annotation.name));
     let unset = DebugAnnotation { name_iid, ..Default::default() };
     match annotation.value {
