@@ -31,7 +31,7 @@ fn attaching_leaves_the_result_alone_and_nothing_in_the_kernel() {
 
     let outcome = tracer.interrupt();
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    assert!(objects.still_loaded().is_empty(), "left behind: {:?}", objects.still_loaded());
+    assert_eq!(objects.left_behind(), BpfObjects::default());
 
     // Live summaries, then the final one; the libraries by name.
     assert!(outcome.stdout.matches("calling library").count() >= 3, "{}", outcome.stdout);

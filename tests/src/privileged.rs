@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::time::{Duration, Instant};
 
 /// Whether this user may trace. Says why a test is skipped if not.
 #[must_use]
@@ -63,6 +64,18 @@ impl BpfObjects {
             programs: &self.programs & &loaded.programs,
             maps: &self.maps & &loaded.maps,
             links: &self.links & &loaded.links,
+        }
+    }
+
+    /// Those of them that the kernel still has after a while: it frees what is closed when nobody can be using it.
+    pub fn left_behind(&self) -> Self {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        loop {
+            let left = self.still_loaded();
+            if left.is_empty() || Instant::now() > deadline {
+                return left;
+            }
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 

@@ -319,10 +319,7 @@ impl Session {
     /// Whether a process that maps a runtime at `time_ns` runs none of its code before it has been probed.
     fn is_stopped_in_time(&self, pid: u32, time_ns: u64) -> bool {
         self.maps.may_stop(pid)
-            && self
-                .processes
-                .find(pid, time_ns)
-                .is_some_and(|process| self.runtimes.stops(process.mappings(), time_ns))
+            && self.processes.find(pid, time_ns).is_some_and(|process| self.runtimes.stops(process, time_ns))
     }
 
     /// The side-band has lost events: look at what is there.

@@ -63,6 +63,11 @@ impl Probes {
         Ok(Attachment { _enter: enter, _return: returns })
     }
 
+    /// Whether taking probes out takes seconds.
+    pub(crate) fn detach_slowly(&self) -> bool {
+        self.features.attach == Attach::PerfEvents
+    }
+
     /// Attaches to the function at `offset` of a dynamic loader.
     pub(super) fn attach_loader(&mut self, path: &Path, offset: u64) -> Result<Links, BpfError> {
         // A single probe is taken out as quickly this way.
@@ -157,7 +162,7 @@ impl Probes {
             uprobe.take_link(id)
         };
         let links: Result<Vec<_>, ProgramError> = sites.iter().map(attach_one).collect();
-        links.map(Links::PerfEvents).map_err(|error| BpfError::Attach {
+        links.map(|links| Links::PerfEvents { _links: links }).map_err(|error| BpfError::Attach {
             program,
             path: path.to_owned(),
             cause: cause(error),
@@ -175,24 +180,11 @@ fn cause(error: ProgramError) -> io::Error {
 
 /// Links of one program. Dropping them detaches.
 pub(super) enum Links {
-    Multi { _link: OwnedFd },
-    PerfEvents(Vec<UProbeLink>),
-}
-
-/// Threads that take perf events out of the kernel, which waits about 0.1 s for each.
-const DETACH_THREADS: usize = 16;
-
-impl Drop for Links {
-    fn drop(&mut self) {
-        let Self::PerfEvents(links) = self else { return };
-        let mut shares: Vec<Vec<UProbeLink>> = (0..DETACH_THREADS).map(|_| Vec::new()).collect();
-        for (index, link) in links.drain(..).enumerate() {
-            shares[index % DETACH_THREADS].push(link);
-        }
-        std::thread::scope(|scope| {
-            for share in shares.into_iter().filter(|share| !share.is_empty()) {
-                scope.spawn(move || drop(share));
-            }
-        });
-    }
+    Multi {
+        _link: OwnedFd,
+    },
+    /// The kernel takes them out one after the other and waits about 0.1 s each time, from several threads too.
+    PerfEvents {
+        _links: Vec<UProbeLink>,
+    },
 }

@@ -6,10 +6,9 @@
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use xsched_abi::PROBES;
-use xsched_symbols::{FileId, Mapping, is_hip_runtime, now_ns, open_mapped, symbol_file_offsets};
+use xsched_symbols::{FileId, Mapping, Process, is_hip_runtime, now_ns, open_mapped, symbol_file_offsets};
 
 use crate::bpf::{
     Attachment, BpfError, LOADER_SYMBOL, LoaderWatch, Probes, Reach, Site, is_loader, own_loader,
@@ -109,11 +108,11 @@ impl Runtimes {
         self.copies.iter().any(|copy| copy.file.matches(&file) && copy.attachment.is_some())
     }
 
-    /// Whether the programs stop a process with these mappings when it loads a runtime at `time_ns`, if it may be
-    /// stopped.
-    pub(crate) fn stops(&self, mappings: impl Iterator<Item = &Arc<Mapping>>, time_ns: u64) -> bool {
+    /// Whether the programs stop this process when it loads a runtime at `time_ns`, if it may be stopped.
+    pub(crate) fn stops(&self, process: &Process, time_ns: u64) -> bool {
         let Some(loaders) = &self.loaders else { return false };
-        mappings
+        process
+            .mappings()
             .filter(|mapping| is_loader(&mapping.path))
             .filter_map(|mapping| mapping.file)
             .any(|file| loaders.watched_at(file, time_ns))
@@ -201,6 +200,9 @@ impl Runtimes {
 
     /// Takes all probes out.
     pub(crate) fn detach(&mut self) {
+        if self.probes.detach_slowly() && self.paths().next().is_some() {
+            eprintln!("taking the probes out, which takes some seconds on this kernel");
+        }
         self.copies.clear();
     }
 }
