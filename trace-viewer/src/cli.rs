@@ -9,7 +9,7 @@ const PORT_ALLOWED_BY_THE_UI: u16 = 9001;
 
 /// Open a recorded timeline in the Perfetto UI
 ///
-/// Checks the file, serves it on 127.0.0.1 to the page https://ui.perfetto.dev and to no other, and opens that page.
+/// Checks the file, serves it on 127.0.0.1 to the page ui.perfetto.dev and to no other, and opens that page.
 /// The page comes from the network; the timeline does not leave this machine and the browser on it.
 #[derive(Debug, Parser)]
 #[command(version, after_help = AFTER_HELP, after_long_help = AFTER_LONG_HELP)]

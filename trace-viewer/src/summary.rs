@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use xsched_perfetto::{Event, ProcessId, ReadError, Tail, TraceReader};
+use xsched_perfetto::{Event, LOST_EVENTS, ProcessId, ReadError, Scope, Tail, TraceReader};
 
 use crate::failure::Failure;
 
@@ -94,8 +94,8 @@ impl Counting {
                 self.reach(slice.begin_ns);
                 self.reach(slice.end_ns.unwrap_or(slice.begin_ns));
             }
-            Event::Counter { name, ts_ns, value, .. } => {
-                if &**name == "lost events" {
+            Event::Counter { scope, name, ts_ns, value } => {
+                if *scope == Scope::Global && &**name == LOST_EVENTS {
                     self.lost_count = value.unsigned_abs();
                 }
                 self.reach(*ts_ns);
