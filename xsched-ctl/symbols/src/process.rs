@@ -168,6 +168,15 @@ impl Process {
         }
     }
 
+    /// Notes the ends of threads that are there no more, and whose own reports were lost.
+    pub(crate) fn end_all_threads_but(&mut self, running: &HashMap<u32, Thread>, time_ns: u64) {
+        for (tid, thread) in &mut self.threads {
+            if !running.contains_key(tid) {
+                thread.ended_ns.get_or_insert(time_ns);
+            }
+        }
+    }
+
     pub(crate) fn finish(&mut self, time_ns: u64, cause: EndCause) {
         self.end.get_or_insert(End { time_ns, cause });
     }

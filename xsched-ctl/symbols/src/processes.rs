@@ -160,6 +160,7 @@ impl Processes {
         let Some(process) = programs.last_mut() else { return Err(unreadable) };
         process.parent = Some(stat.parent);
         process.executable = procfs::executable(pid).map(Into::into).or_else(|| process.executable.take());
+        process.end_all_threads_but(&threads, scanned_ns);
         process.threads.extend(threads);
         process.scanned_ns = scanned_ns;
         process.read_maps(scanned_ns, &text);
@@ -257,7 +258,7 @@ impl Processes {
     /// lives and nothing is found, in its maps as they are now. None if the address was not mapped, as far as
     /// anyone knows. Give a return address minus one: the call may be the last instruction of its function.
     pub fn locate(&mut self, pid: u32, address: u64, time_ns: u64) -> Option<Location> {
-        if !self.by_pid.contains_key(&pid) {
+        if !self.by_pid.contains_key(&pid) || (time_ns != u64::MAX && self.has_missed(pid, time_ns)) {
             self.scan(pid).ok()?;
         }
         if let Some(location) = self.locate_in_known(pid, address, time_ns) {
@@ -305,7 +306,7 @@ impl Processes {
         self.by_pid.get(&pid)?.last()
     }
 
-    /// The program that a pid ran at a time, in boot-time nanoseconds.
+    /// The program that a pid ran at a time, in boot-time nanoseconds, or the last one before.
     pub fn find(&self, pid: u32, time_ns: u64) -> Option<&Process> {
         find(&self.by_pid, pid, time_ns)
     }
@@ -375,7 +376,7 @@ fn at_event(by_pid: &mut HashMap<u32, Vec<Process>>, pid: u32, time_ns: u64) -> 
 /// Apart from `Processes::find` because it must leave the other fields free to borrow.
 fn find(by_pid: &HashMap<u32, Vec<Process>>, pid: u32, time_ns: u64) -> Option<&Process> {
     let programs = by_pid.get(&pid)?;
-    programs.iter().rev().find(|process| process.started_ns <= time_ns).or(programs.first())
+    programs.iter().rev().find(|process| process.started_ns <= time_ns)
 }
 
 impl Process {

@@ -136,6 +136,21 @@ fn a_process_id_is_used_again() {
 }
 
 #[test]
+fn a_record_younger_than_the_end_belongs_to_a_program_that_was_missed() {
+    let mut processes = Processes::new();
+    for event in [
+        executed(10, PARENT, "parent"),
+        mapped(11, PARENT, 0x1000, "/lib/first.so"),
+        exited(30, PARENT, PARENT),
+    ] {
+        processes.apply(&event);
+    }
+    assert_eq!(path_at(&mut processes, PARENT, 0x1000, 30).as_deref(), Some("/lib/first.so"));
+    assert_eq!(path_at(&mut processes, PARENT, 0x1000, 31), None);
+    assert_eq!(path_at(&mut processes, PARENT, 0x1000, u64::MAX).as_deref(), Some("/lib/first.so"));
+}
+
+#[test]
 fn the_process_ends_with_its_last_thread() {
     let mut processes = Processes::new();
     let mut apply = |event| processes.apply(&event);

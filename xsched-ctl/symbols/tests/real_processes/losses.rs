@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use xsched_symbols::{Change, Sideband};
+use xsched_symbols::{Change, Event, EventKind, Sideband};
 
 use crate::subject::{Subject, Watch, subject};
 
@@ -41,6 +41,21 @@ fn a_ring_overflows_while_nobody_reads() {
     subject.end();
     watch.processes.scan_running();
     assert!(watch.processes.process(pid).unwrap().end().is_some(), "an end without a report is noticed");
+}
+
+#[test]
+fn the_end_of_a_thread_is_lost() {
+    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+    let mut subject = Subject::start(program);
+    let pid = subject.pid();
+    let time_ns = subject.time_ns();
+    watch.catch_up();
+    // A thread that was made and, unheard, ended again.
+    let kind = EventKind::Forked { parent: pid, parent_tid: pid };
+    watch.processes.apply(&Event { time_ns, pid, tid: u32::MAX, kind });
+    watch.processes.scan(pid).expect("it runs");
+    subject.end();
+    watch.catch_up_until("the exit", |watch| watch.has_exited(pid));
 }
 
 #[test]
