@@ -57,7 +57,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         return command::run(&mut program);
     }
 
-    eprintln!("$ {}", command::shown(&program));
+    command::announce(&program);
     let mut child =
         program.stdout(Stdio::piped()).spawn().with_context(|| format!("failed to start {}", bench.name))?;
     let rows = child.stdout.take().expect("it was asked for in the line above");

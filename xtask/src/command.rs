@@ -42,21 +42,36 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 
 /// Runs a command to its end, showing it first, and hands back how it ended.
 pub(crate) fn status(command: &mut Command) -> Result<ExitStatus> {
-    eprintln!("$ {}", shown(command));
+    announce(command);
     command.status().with_context(|| format!("failed to start `{}`", command.get_program().display()))
+}
+
+/// Says on stderr which command runs; all of it, with its variables, is in the error if it fails.
+pub(crate) fn announce(command: &Command) {
+    const WIDTH_MAX: usize = 160;
+    let line = words(command);
+    match line.char_indices().nth(WIDTH_MAX) {
+        Some((end, _)) => eprintln!("$ {} ...", &line[..end]),
+        None => eprintln!("$ {line}"),
+    }
 }
 
 /// A command as one would type it, variables that were set for it included.
 pub(crate) fn shown(command: &Command) -> String {
     let variables = command.get_envs().filter_map(|(name, value)| {
         let value = value?;
-        (name != "LD_LIBRARY_PATH").then(|| format!("{}={}", name.display(), quoted(value)))
+        (name != "LD_LIBRARY_PATH").then(|| format!("{}={} ", name.display(), quoted(value)))
     });
+    variables.collect::<String>() + &words(command)
+}
+
+/// Program and arguments.
+fn words(command: &Command) -> String {
     let program = command.get_program();
     let program =
         if env::var_os("CARGO").is_some_and(|cargo| cargo == program) { "cargo".as_ref() } else { program };
-    let words = std::iter::once(program).chain(command.get_args()).map(quoted);
-    variables.chain(words).collect::<Vec<_>>().join(" ")
+    let words: Vec<_> = std::iter::once(program).chain(command.get_args()).map(quoted).collect();
+    words.join(" ")
 }
 
 fn quoted(word: &OsStr) -> String {

@@ -14,11 +14,11 @@ impl Tally {
     /// Reads one line; lines that are no summary count nothing.
     ///
     /// * nextest: `     Summary [   0.013s] 3 tests run: 2 passed (1 slow), 1 failed, 4 skipped`
-    /// * cargo: `test result: FAILED. 2 passed; 1 failed; 4 ignored; 0 measured; 0 filtered out; finished in 0.01s`
+    /// * cargo: `test result: FAILED. 2 passed; 1 failed; 4 ignored; 0 measured; 0 filtered out; finished in 0.01s`,
+    ///   which nextest repeats, indented, for each test that failed
     pub(crate) fn read(&mut self, line: &str) {
         let line = without_colours(line);
-        let line = line.trim();
-        let counts = if line.starts_with("Summary [") {
+        let counts = if line.trim_start().starts_with("Summary [") {
             line.split_once("run: ").map(|(_, counts)| counts)
         } else if line.starts_with("test result: ") {
             line.split_once(". ").map(|(_, counts)| counts)
@@ -81,6 +81,13 @@ mod tests {
         let text = "     Summary [   9.013s] 9 tests run: 5 passed (1 slow, 1 leaky), 1 failed, 2 timed out, \
                     1 exec failed, 4 skipped";
         assert_eq!(tally(text), "5 passed, 4 failed, 4 skipped");
+    }
+
+    #[test]
+    fn what_nextest_quotes_is_not_counted_twice() {
+        let text = "  stdout ---\n    test result: FAILED. 0 passed; 1 failed; 0 ignored\n\
+                    Summary [   0.1s] 1 test run: 0 passed, 1 failed, 0 skipped";
+        assert_eq!(tally(text), "0 passed, 1 failed, 0 skipped");
     }
 
     #[test]
