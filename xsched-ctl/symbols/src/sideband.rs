@@ -144,7 +144,8 @@ impl Sideband {
         Ok(Self { rings, ready, pending: Vec::new(), lost: 0, unreadable: 0 })
     }
 
-    /// Gives out the events that happened before this call, in the order of their times.
+    /// Gives out the events that happened before this call, in the order of their times. Call it after reading the
+    /// records that are to be looked up, so that everything before them is known.
     ///
     /// The rings are read one after the other, so those read late may hold consequences of what was written to
     /// one read early. Events younger than the call therefore wait for the next, and the kernel wakes again for
