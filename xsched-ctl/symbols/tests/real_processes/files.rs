@@ -52,6 +52,24 @@ fn a_library_is_replaced_while_it_is_used() {
 }
 
 #[test]
+fn a_library_is_rebuilt_into_the_same_inode() {
+    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+    let folder = folder();
+    let Some(path) = library(folder.path(), "libpart.so", "old_entry") else { return };
+    let Some(newer) = library(folder.path(), "libnewer.so", "new_entry") else { return };
+    assert_eq!(fs::metadata(&path).unwrap().len(), fs::metadata(&newer).unwrap().len());
+    for entry in ["old_entry", "new_entry"] {
+        let mut subject = Subject::start(program);
+        subject.must(&format!("open {}", path.display()));
+        let address = subject.address(&format!("symbol {entry}"));
+        watch.catch_up();
+        assert_eq!(watch.describe(subject.pid(), address, NOW), format!("{entry}+0 in libpart.so"));
+        subject.end();
+        fs::write(&path, fs::read(&newer).unwrap()).unwrap();
+    }
+}
+
+#[test]
 fn a_library_is_replaced_and_its_user_dead_before_anyone_looks() {
     let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
     let folder = folder();
