@@ -11,4 +11,4 @@ mod row;
 mod samples;
 
 pub use row::{Goal, Row};
-pub use samples::{Paired, Samples, paired, repeated};
+pub use samples::{Paired, Samples, alternate, paired, repeated};

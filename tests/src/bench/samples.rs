@@ -95,30 +95,43 @@ pub fn repeated<E>(rounds: usize, mut measure: impl FnMut() -> Result<f64, E>) -
     (0..rounds).map(|_| measure()).collect::<Result<_, _>>().map(Samples::new)
 }
 
-/// Measures two sides `rounds` times each, after one round of both that is thrown away. Their order swaps from round to
-/// round, so that neither always profits from what the other left in the caches.
+/// Measures two sides of one quantity, see [`alternate`].
 ///
 /// # Errors
 ///
 /// The first that a measurement returns.
 pub fn paired<E>(
     rounds: usize,
-    mut baseline: impl FnMut() -> Result<f64, E>,
-    mut subject: impl FnMut() -> Result<f64, E>,
+    baseline: impl FnMut() -> Result<f64, E>,
+    subject: impl FnMut() -> Result<f64, E>,
 ) -> Result<Paired, E> {
+    alternate(rounds, baseline, subject).map(|rounds| Paired::new(&rounds))
+}
+
+/// Does two things `rounds` times each, after one round of both that is thrown away; (baseline, subject) a round. Their
+/// order swaps from round to round, so that neither always profits from what the other left in the caches.
+///
+/// # Errors
+///
+/// The first that either returns.
+pub fn alternate<T, E>(
+    rounds: usize,
+    mut baseline: impl FnMut() -> Result<T, E>,
+    mut subject: impl FnMut() -> Result<T, E>,
+) -> Result<Vec<(T, T)>, E> {
     baseline()?;
     subject()?;
-    let mut pairs = Vec::with_capacity(rounds);
+    let mut done = Vec::with_capacity(rounds);
     for round in 0..rounds {
-        pairs.push(if round % 2 == 0 {
-            let b = baseline()?;
-            (b, subject()?)
+        done.push(if round % 2 == 0 {
+            let of_baseline = baseline()?;
+            (of_baseline, subject()?)
         } else {
-            let s = subject()?;
-            (baseline()?, s)
+            let of_subject = subject()?;
+            (baseline()?, of_subject)
         });
     }
-    Ok(Paired::new(&pairs))
+    Ok(done)
 }
 
 #[cfg(test)]
