@@ -64,6 +64,10 @@ def shoot(page, origin: str, out: str, search: str | None) -> list[str]:
         page.get_by_text(re.compile(r"^\d+ / \d+$")).first.wait_for()  # It searches while one types;
         page.keyboard.press("Enter")  # this selects the first that it found.
     page.wait_for_timeout(SETTLE_MS)
+    page.get_by_text("menu", exact=True).first.click()  # The side bar says nothing about the trace.
+    if search:
+        page.get_by_text("Arguments", exact=True).evaluate("heading => heading.scrollIntoView()")
+    page.wait_for_timeout(SETTLE_MS)
     page.screenshot(path=out)
     # A title holds its text twice, once with places to break; its first line that is whole is what is wanted.
     return [title.inner_text().split("\n")[-1].strip() for title in page.query_selector_all(".pf-track__title")]
