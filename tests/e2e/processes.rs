@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use xsched_tests::artifacts::{app, hip_sim};
 use xsched_tests::privileged::may_trace;
-use xsched_tests::tracer::{TracedCall, calls, run, xsched_ctl};
+use xsched_tests::tracer::{Running, TracedCall, calls, run, xsched_ctl};
 
 /// Traces a command; `None` and the reason on standard error if this user may not.
 fn traced(test: &str, command: &[&str]) -> Option<Vec<TracedCall>> {
@@ -133,4 +136,44 @@ fn a_storm_of_short_processes_is_recorded_whole() {
         })
         .collect();
     assert!(unnamed.is_empty(), "{unnamed:#?}");
+}
+
+#[test]
+fn a_command_that_is_stopped_goes_on_when_the_tracer_is_killed() {
+    if !may_trace("a_command_that_is_stopped_goes_on_when_the_tracer_is_killed") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let witness = dir.path().join("witness");
+    // The command stops itself, as the tracer would stop it while it loads a runtime.
+    let script = format!("echo stopping >&2; kill -STOP $$; echo alive > {}", witness.display());
+    let mut tracer =
+        Running::start(xsched_ctl(["trace", "-o", "/dev/null", "--", "sh", "-c", &script]).process_group(0));
+    tracer.wait_for_stderr("stopping");
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(!witness.exists(), "the command has not stopped");
+    tracer.signal(Signal::KILL);
+    tracer.finish();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !witness.exists() {
+        assert!(Instant::now() < deadline, "the command is still stopped");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_shell_with_job_control_does_not_see_its_job_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = fresh_runtime(dir.path());
+    // `set -m` gives the job a process group of its own, and makes the shell wait for stopped children too.
+    let script = format!(
+        "set -m; python3 -c \"import ctypes; ctypes.CDLL('{}').hipDeviceSynchronize()\"; test $? -lt 128",
+        runtime.display()
+    );
+    if !may_trace("a_shell_with_job_control_does_not_see_its_job_stopped") {
+        return;
+    }
+    let outcome = run(&mut xsched_ctl(["trace", "-o", "/dev/null", "--", "bash", "-c", &script]));
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains("Stopped"), "{}", outcome.stderr);
 }
