@@ -1,5 +1,7 @@
 //! Processes that come, load a runtime and go: none is too quick, and none is left out.
 
+#![expect(clippy::unwrap_used, reason = "a test says by panicking what it could not do")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::CommandExt as _;

@@ -51,6 +51,7 @@ impl BpfObjects {
     }
 
     /// Those of them that the kernel still has.
+    #[must_use]
     pub fn still_loaded(&self) -> Self {
         let loaded = Self {
             programs: aya::programs::loaded_programs()
@@ -68,6 +69,7 @@ impl BpfObjects {
     }
 
     /// Those of them that the kernel still has after a while: it frees what is closed when nobody can be using it.
+    #[must_use]
     pub fn left_behind(&self) -> Self {
         let deadline = Instant::now() + Duration::from_secs(5);
         loop {

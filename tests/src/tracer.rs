@@ -13,7 +13,7 @@ use crate::artifacts;
 use crate::sql::{Sql, SqlError};
 
 /// How long anything may take before a test gives up on it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// `xsched-ctl` with these arguments.
 pub fn xsched_ctl<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use tokio::time::MissedTickBehavior;
@@ -10,6 +9,7 @@ use tokio::time::MissedTickBehavior;
 use crate::cli;
 use crate::failure::Failure;
 use crate::output::{Destination, Output};
+use crate::preflight;
 use crate::recorder::Recorder;
 use crate::session::{Session, Targets};
 use crate::signals::Signals;
@@ -17,9 +17,8 @@ use crate::trace;
 
 /// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
-    Session::check_privileges()?;
-    let pid = NonZeroU32::new(arguments.pid).ok_or(Failure::NoSuchProcess(arguments.pid))?;
-    Session::check_process(pid)?;
+    preflight::check_privileges()?;
+    let pid = preflight::find_process(arguments.pid)?;
     let output = arguments.recording.output.as_deref().map(|path| Destination::choose(Some(path)));
     let mut display = Display::new(output != Some(Destination::Stdout));
     let mut signals = Signals::catch()?;

@@ -109,14 +109,15 @@ impl Failure {
     /// The exit code.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::NotPermitted { .. } => exit::NOT_PERMITTED,
+            Self::NotPermitted { .. } | Self::Sideband(xsched_symbols::SidebandError::NotPermitted) => {
+                exit::NOT_PERMITTED
+            }
             Self::NoSuchProcess(_) | Self::NoMemoryMap(_) | Self::NoRuntime { .. } => exit::NO_TARGET,
             Self::CommandNotFound(_) => exit::NOT_FOUND,
             Self::CommandNotExecutable { .. } => exit::NOT_EXECUTABLE,
             Self::OutputNotCreated { .. } => exit::CANNOT_CREATE,
             Self::OutputFailed { .. } => exit::OUTPUT_FAILED,
             Self::Bpf(error) if error.is_permission() => exit::NOT_PERMITTED,
-            Self::Sideband(xsched_symbols::SidebandError::NotPermitted) => exit::NOT_PERMITTED,
             Self::Bpf(_) | Self::Sideband(_) | Self::PidNamespace => exit::UNAVAILABLE,
             Self::Internal { .. } => exit::SOFTWARE,
         }

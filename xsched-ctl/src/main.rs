@@ -12,6 +12,7 @@ mod exit;
 mod failure;
 mod hip_error;
 mod output;
+mod preflight;
 mod privilege;
 mod recorder;
 mod session;

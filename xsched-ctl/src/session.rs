@@ -23,7 +23,6 @@ use xsched_symbols::{Change, Processes, Sideband, now_ns};
 
 use crate::bpf::{Features, Maps, Options, Probes, Programs, Reach, Record, Ring};
 use crate::failure::Failure;
-use crate::privilege;
 use crate::recorder::{Recorded, Recorder};
 use guardian::{Guardian, go_on};
 use resolve::Resolver;
@@ -67,6 +66,8 @@ pub(crate) struct Session {
     /// Processes that have made calls: only these can have calls in progress.
     callers: HashSet<u32>,
     records: Vec<Record>,
+    /// The last batch was full, so there may be more.
+    has_more: bool,
     housekeeping_ns: u64,
     unreadable: u64,
     /// Processes that may have made calls before there were probes.
@@ -75,37 +76,6 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Checks that tracing is permitted.
-    pub(crate) fn check_privileges() -> Result<(), Failure> {
-        let missing = privilege::missing();
-        if !missing.is_empty() {
-            return Err(Failure::NotPermitted { missing: missing.join(", ") });
-        }
-        // Where it cannot be told, the ids are taken to match, as they do on nearly every machine.
-        if let Ok(false) = privilege::in_initial_pid_namespace() {
-            return Err(Failure::PidNamespace);
-        }
-        Ok(())
-    }
-
-    /// Checks that a process exists and uses HIP, without touching it.
-    pub(crate) fn check_process(pid: NonZeroU32) -> Result<(), Failure> {
-        let mut processes = Processes::new();
-        let readable = processes.scan(pid.get()).ok().and_then(|()| processes.process(pid.get()));
-        let Some(process) = readable else {
-            let exists = Path::new("/proc").join(pid.to_string()).exists();
-            return Err(if exists {
-                Failure::NoMemoryMap(pid.get())
-            } else {
-                Failure::NoSuchProcess(pid.get())
-            });
-        };
-        if process.runtimes().next().is_none() {
-            return Err(Failure::NoRuntime { pid: pid.get(), name: process.display_name().into_owned() });
-        }
-        Ok(())
-    }
-
     /// Puts the probes in. From here on calls are recorded.
     pub(crate) fn start(targets: Targets, options: Options, recorder: Recorder) -> Result<Self, Failure> {
         // Listen first, then look at what runs already: nothing falls between the two.
@@ -133,6 +103,7 @@ impl Session {
             changes: VecDeque::new(),
             callers: HashSet::new(),
             records: Vec::new(),
+            has_more: false,
             housekeeping_ns: now_ns(),
             unreadable: 0,
             late: 0,
@@ -209,15 +180,19 @@ impl Session {
 
     /// Waits until there is something to do.
     pub(crate) async fn wait(&self) {
+        if self.has_more {
+            return tokio::task::yield_now().await;
+        }
         // Nothing but a closed epoll fails here, and then the tick remains.
         if let Ok(Ok(mut guard)) = tokio::time::timeout(TICK, self.ring.readable()).await {
             guard.clear_ready();
         }
     }
 
-    /// Takes in what has been reported so far.
+    /// Takes in what has been reported so far, or a good deal of it: who calls this again and again looks at signals
+    /// in between, however busy the traced processes are.
     pub(crate) async fn pump(&mut self) -> Result<(), Failure> {
-        while self.pump_batch().await? == BATCH_MAX {}
+        self.has_more = self.pump_batch().await? == BATCH_MAX;
         let now_ns = now_ns();
         self.recorder.losses(now_ns, self.maps.losses().plus(Counter::LateProbes, self.late))?;
         if now_ns - self.housekeeping_ns > HOUSEKEEPING_NS {
@@ -386,7 +361,13 @@ impl Session {
     /// Takes the probes out and records what is left.
     pub(crate) async fn finish(mut self) -> Result<Recorded, Failure> {
         self.runtimes.detach();
-        self.pump().await?;
+        // Nothing is added any more.
+        loop {
+            self.pump().await?;
+            if !self.has_more {
+                break;
+            }
+        }
         if let Some(guardian) = self.guardian.take() {
             guardian.dismiss();
         }

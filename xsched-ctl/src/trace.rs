@@ -1,7 +1,6 @@
 //! `xsched-ctl trace`: record a timeline.
 
 use std::ffi::OsString;
-use std::num::NonZeroU32;
 
 use tokio::process::Child;
 
@@ -9,19 +8,16 @@ use crate::cli;
 use crate::command::{self, CommandOutput};
 use crate::failure::Failure;
 use crate::output::{Destination, Output};
+use crate::preflight;
 use crate::recorder::{Recorded, Recorder};
 use crate::session::{Session, Targets};
 use crate::signals::{Signals, Stop};
 
 /// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::Trace) -> Result<u8, Failure> {
-    Session::check_privileges()?;
+    preflight::check_privileges()?;
     let targets = match arguments.pid {
-        Some(pid) => {
-            let pid = NonZeroU32::new(pid).ok_or(Failure::NoSuchProcess(pid))?;
-            Session::check_process(pid)?;
-            Targets::Process(pid)
-        }
+        Some(pid) => Targets::Process(preflight::find_process(pid)?),
         None if arguments.command.is_empty() => Targets::Everybody,
         None => Targets::Children,
     };
@@ -35,7 +31,8 @@ pub(crate) async fn run(arguments: cli::Trace) -> Result<u8, Failure> {
     let options = arguments.recording.options();
     let session = Session::start(targets, options, Recorder::new(Some(output))?)?;
     let (code, recorded) = if targets == Targets::Children {
-        record_command(session, &mut signals, &arguments.command, command_output).await?
+        // Boxed: it holds the session, and the command's end beside it.
+        Box::pin(record_command(session, &mut signals, &arguments.command, command_output)).await?
     } else {
         eprintln!("recording {}; Ctrl-C ends it", describe(targets));
         (0, record_running(session, &mut signals).await?)

@@ -67,7 +67,7 @@ pub struct LoaderStop {
 pub const HASH_EMPTY: u64 = 0xcbf2_9ce4_8422_2325;
 
 /// FNV-1a, one byte on.
-#[inline(always)]
+#[inline]
 pub const fn hash_byte(hash: u64, byte: u8) -> u64 {
     (hash ^ byte as u64).wrapping_mul(0x0000_0100_0000_01b3)
 }

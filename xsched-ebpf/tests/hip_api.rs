@@ -1,5 +1,7 @@
 //! The table of probed functions agrees with HIP's signatures (`tests/data/hip-api.tsv`).
 
+#![expect(clippy::unwrap_used, reason = "a test says by panicking what it could not do")]
+
 use std::collections::HashMap;
 
 use xsched_abi::probe::Return;

@@ -59,20 +59,17 @@ impl Features {
                 .ok(),
             Uprobes::PerfEvents => None,
         };
-        let attach = match multi {
-            Some(filter) => {
-                for program in CALL_PROGRAMS {
-                    programs.multi(program)?;
-                }
-                Attach::Multi(filter)
+        let attach = if let Some(filter) = multi {
+            for program in CALL_PROGRAMS {
+                programs.multi(program)?;
             }
-            None => {
-                perf_works(programs, offset)?;
-                for program in CALL_PROGRAMS {
-                    programs.uprobe(program)?;
-                }
-                Attach::PerfEvents
+            Attach::Multi(filter)
+        } else {
+            perf_works(programs, offset)?;
+            for program in CALL_PROGRAMS {
+                programs.uprobe(program)?;
             }
+            Attach::PerfEvents
         };
         programs.uprobe("loader_state")?;
         tracing::debug!(?attach, "attaching works");
