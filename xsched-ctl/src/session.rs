@@ -5,6 +5,7 @@
 //! recorder.
 
 mod guardian;
+mod installed;
 mod kernels;
 mod resolve;
 mod runtimes;
@@ -119,6 +120,7 @@ impl Session {
         let scope = match self.targets {
             Targets::Everybody => {
                 self.processes.scan_running();
+                self.runtimes.probe_installed();
                 Scope::Everybody
             }
             Targets::Process(pid) => {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use xsched_abi::PROBES;
 use xsched_symbols::{FileId, Mapping, Process, is_hip_runtime, now_ns, open_mapped, symbol_file_offsets};
 
+use super::installed::installed;
 use crate::bpf::{
     Attachment, BpfError, LOADER_SYMBOL, LoaderWatch, Probes, Reach, Site, is_loader, own_loader,
 };
@@ -85,6 +86,15 @@ impl Runtimes {
         Ok(())
     }
 
+    /// Probes the copies that are installed on this machine, for programs that start later.
+    pub(crate) fn probe_installed(&mut self) {
+        for path in installed() {
+            if let Err(error) = self.probe_file(&path, &path) {
+                tracing::debug!("{error}");
+            }
+        }
+    }
+
     /// A process opens what may be a runtime: probes it if it is one. True if there are probes behind the path now.
     pub(crate) fn opening(&mut self, pid: u32, path: &Path) -> bool {
         let process = Path::new("/proc").join(pid.to_string());
@@ -92,16 +102,25 @@ impl Runtimes {
             Ok(below_root) => process.join("root").join(below_root),
             Err(_) => process.join("cwd").join(path),
         };
-        // Most of the folders that a loader tries do not have the file.
-        let Ok(opened) = File::open(path_from_here) else { return false };
-        let Some(file) = file_id(&opened) else { return false };
-        if !self.is_probed(file)
-            && let Err(error) = self.probe(file, path, &opened)
-        {
-            // It may be no library at all; one that is mapped is reported then.
-            tracing::debug!("{error}");
+        match self.probe_file(&path_from_here, path) {
+            Ok(is_probed) => is_probed,
+            Err(error) => {
+                // It may be no library at all; one that is mapped is reported then.
+                tracing::debug!("{error}");
+                false
+            }
         }
-        self.is_probed(file)
+    }
+
+    /// Probes a file that this process can open and that processes call `path`. False if there is no such file, as in
+    /// most of the folders that a loader tries.
+    fn probe_file(&mut self, path_from_here: &Path, path: &Path) -> Result<bool, RuntimeError> {
+        let Ok(opened) = File::open(path_from_here) else { return Ok(false) };
+        let Some(file) = file_id(&opened) else { return Ok(false) };
+        if !self.copies.iter().any(|copy| copy.file.matches(&file)) {
+            self.probe(file, path, &opened)?;
+        }
+        Ok(self.is_probed(file))
     }
 
     fn is_probed(&self, file: FileId) -> bool {

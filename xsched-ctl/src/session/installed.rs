@@ -1,0 +1,68 @@
+//! Copies of the HIP runtime that are installed where loaders and ROCm look for them.
+//!
+//! Probing them before any process has loaded them means that programs which start later are recorded from their
+//! first call. Copies elsewhere (in a Python package, say) are found when they are opened.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use xsched_symbols::is_hip_runtime;
+
+/// Folders of distributions.
+const FOLDERS: [&str; 4] = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib"];
+
+/// Where AMD's packages go, one folder a release: `/opt/rocm-6.4.1/lib`.
+const ROCM_PARENT: &str = "/opt";
+
+/// Their paths. Several may name one file.
+pub(super) fn installed() -> Vec<PathBuf> {
+    let search = env::var_os("LD_LIBRARY_PATH");
+    folders(search.as_deref(), Path::new(ROCM_PARENT)).iter().flat_map(|folder| runtimes_in(folder)).collect()
+}
+
+fn folders(search: Option<&OsStr>, rocm_parent: &Path) -> Vec<PathBuf> {
+    let releases = entries(rocm_parent)
+        .filter(|path| path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with("rocm")));
+    let mut folders: Vec<PathBuf> = search.into_iter().flat_map(env::split_paths).collect();
+    folders.extend(releases.map(|release| release.join("lib")));
+    folders.extend(FOLDERS.map(PathBuf::from));
+    folders
+}
+
+fn runtimes_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    entries(folder).filter(|path| is_hip_runtime(path))
+}
+
+/// Nothing for a folder that is not there or not ours to read.
+fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_and_search_paths_are_looked_through() {
+        let dir = tempfile::tempdir().unwrap();
+        let mine = dir.path().join("mine");
+        for folder in ["rocm/lib", "rocm-6.4.1/lib", "other/lib", "mine"] {
+            fs::create_dir_all(dir.path().join(folder)).unwrap();
+            fs::write(dir.path().join(folder).join("libamdhip64.so.6"), "").unwrap();
+            fs::write(dir.path().join(folder).join("libamdhip64.txt"), "").unwrap();
+        }
+        let mut found: Vec<_> = folders(Some(mine.as_os_str()), dir.path())
+            .iter()
+            .filter(|folder| folder.starts_with(dir.path()))
+            .flat_map(|folder| runtimes_in(folder))
+            .map(|path| path.strip_prefix(dir.path()).unwrap().to_str().unwrap().to_owned())
+            .collect();
+        found.sort();
+        assert_eq!(
+            found,
+            ["mine/libamdhip64.so.6", "rocm-6.4.1/lib/libamdhip64.so.6", "rocm/lib/libamdhip64.so.6"]
+        );
+    }
+}
