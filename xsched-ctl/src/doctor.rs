@@ -171,7 +171,7 @@ fn links() -> Finding {
             name,
             verdict: Verdict::Missing,
             value: error.to_string(),
-            advice: "a kernel of 5.17 or later with BPF (CONFIG_BPF_SYSCALL, CONFIG_BPF_JIT)",
+            advice: "a kernel of 5.15 or later with BPF (CONFIG_BPF_SYSCALL, CONFIG_BPF_JIT)",
         },
     }
 }
