@@ -77,15 +77,18 @@ pub(crate) fn all() -> Vec<Requirement> {
             elsewhere: "cargo binstall bpf-linker   (or a release of https://github.com/aya-rs/bpf-linker)",
         },
         Requirement {
-            name: "clang 19 and lld 19",
+            name: "clang, lld and llvm 19",
             need: Need::HipPrograms,
             why: "to compile real HIP programs with real GPU code, without ROCm",
             is_met: |m| {
                 let tool = |name| m.output(name, &["--version"]).is_some();
-                tool("clang++-19") && tool("clang-offload-bundler-19") && tool("ld.lld-19")
+                // The bundler calls llvm-objcopy.
+                ["clang++-19", "clang-offload-bundler-19", "ld.lld-19", "llvm-objcopy-19"]
+                    .into_iter()
+                    .all(tool)
             },
-            remedy: Remedy::Packages(&["clang-19", "clang-tools-19", "lld-19"]),
-            elsewhere: "sudo apt-get install clang-19 clang-tools-19 lld-19   (Debian 12, or apt.llvm.org)",
+            remedy: Remedy::Packages(&["clang-19", "clang-tools-19", "lld-19", "llvm-19"]),
+            elsewhere: "sudo apt-get install clang-19 clang-tools-19 lld-19 llvm-19   (Debian 12, or apt.llvm.org)",
         },
         Requirement {
             name: "node 18 or later",

@@ -38,6 +38,7 @@ const DEBIAN_12: &[&str] = &[
     "clang-19",
     "clang-tools-19",
     "lld-19",
+    "llvm-19",
     "nodejs",
     "python3",
     "python3-venv",
@@ -71,6 +72,7 @@ impl Fake {
             "clang-19" => _ = programs.insert("clang++-19", "19.1.7"),
             "clang-tools-19" => _ = programs.insert("clang-offload-bundler-19", "19.1.7"),
             "lld-19" => _ = programs.insert("ld.lld-19", "19.1.7"),
+            "llvm-19" => _ = programs.insert("llvm-objcopy-19", "19.1.7"),
             "nodejs" => _ = programs.insert("node", "v18.20.4\n"),
             "python3-venv" => _ = programs.insert("python3", ""),
             _ => {}
@@ -173,7 +175,7 @@ fn a_user_without_rights_hears_about_every_missing_thing() {
         [
             "Rust compiler for BPF",
             "bpf-linker",
-            "clang 19 and lld 19",
+            "clang, lld and llvm 19",
             "node 18 or later",
             "python3 with venv",
             "tracefs",
@@ -192,7 +194,7 @@ fn a_user_without_rights_hears_about_every_missing_thing() {
 #[test]
 fn a_package_that_the_archive_lacks_does_not_take_the_others_down() {
     let machine = Fake {
-        archive: &["clang-19", "clang-tools-19", "lld-19", "nodejs", "python3-venv"],
+        archive: &["clang-19", "clang-tools-19", "lld-19", "llvm-19", "nodejs", "python3-venv"],
         ..Fake::fresh_debian()
     };
     let unmet = fulfil(&machine, &requirements::all());
