@@ -31,7 +31,10 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
 
     let timeline = env::current_dir().context("failed to find the current folder")?.join(TIMELINE);
     println!("{}", timeline.display());
-    eprintln!("Open it at https://ui.perfetto.dev (\"Open trace file\"); the file stays on this machine.");
+    eprintln!(
+        "Open it at https://ui.perfetto.dev (\"Open trace file\"; the browser reads it, nobody else), or type:"
+    );
+    eprintln!("    cargo run --release --package trace-viewer -- {TIMELINE}");
     Ok(())
 }
 

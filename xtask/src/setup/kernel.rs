@@ -4,8 +4,8 @@ use anyhow::{Context as _, Result};
 
 use super::machine::Machine;
 
-/// First release with all of: BPF ring buffers (5.8), cookies for uprobes (5.15), `bpf_loop` (5.17).
-const RELEASE_MIN: (u32, u32) = (5, 17);
+/// First release with both BPF ring buffers (5.8) and cookies for uprobes (5.15).
+const RELEASE_MIN: (u32, u32) = (5, 15);
 
 /// Whether the kernel is new enough.
 pub(crate) fn is_recent(machine: &dyn Machine) -> bool {
@@ -42,7 +42,7 @@ mod tests {
     fn releases_compare_by_number() {
         assert!(major_minor("6.1.0-18-amd64\n") > Some(RELEASE_MIN));
         assert!(major_minor("5.4.0") < Some(RELEASE_MIN));
-        assert_eq!(major_minor("5.17"), Some(RELEASE_MIN));
+        assert_eq!(major_minor("5.15"), Some(RELEASE_MIN));
         assert_eq!(major_minor("unknown"), None);
     }
 }

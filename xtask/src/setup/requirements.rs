@@ -128,10 +128,10 @@ pub(crate) fn all() -> Vec<Requirement> {
         Requirement {
             name: "BPF features of the kernel",
             need: Need::Kernel,
-            why: "for ring buffers, loops and a cookie per attached probe",
+            why: "for ring buffers and a cookie per attached probe",
             is_met: kernel::is_recent,
             remedy: Remedy::Nothing,
-            elsewhere: "boot Linux 5.17 or later",
+            elsewhere: "boot Linux 5.15 or later",
         },
         Requirement {
             name: "uprobes",

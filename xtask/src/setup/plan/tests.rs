@@ -223,5 +223,5 @@ fn what_belongs_to_the_kernel_is_said_and_not_tried() {
     machine.files.borrow_mut().clear();
     let unmet = fulfil(&machine, &requirements::all());
     assert_eq!(names(&unmet), ["BPF features of the kernel", "uprobes"]);
-    assert!(unmet[0].to_string().ends_with("hint: boot Linux 5.17 or later"));
+    assert!(unmet[0].to_string().ends_with("hint: boot Linux 5.15 or later"));
 }
