@@ -31,7 +31,7 @@ const END_TO_END: &str = "xsched-tests";
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms, Need::TimelineChecks])?;
     // End-to-end tests that this kernel or user cannot serve skip themselves and say why.
-    setup::prefer(workspace, &[Need::Kernel]);
+    setup::prefer(workspace, &[Need::Kernel, Need::SingleTests]);
     let mut variables = subject::build(workspace, Profile::Debug)?;
     variables.push(("XSCHED_PERFETTO_PYTHON", setup::perfetto(workspace)?.into()));
 

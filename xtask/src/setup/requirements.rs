@@ -17,10 +17,13 @@ pub(crate) enum Need {
     TimelineChecks,
     /// Loading and attaching BPF programs.
     Kernel,
+    /// Single end-to-end tests, which skip themselves without.
+    SingleTests,
 }
 
 impl Need {
-    pub(crate) const ALL: [Self; 4] = [Self::BpfBuild, Self::HipPrograms, Self::TimelineChecks, Self::Kernel];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::BpfBuild, Self::HipPrograms, Self::TimelineChecks, Self::Kernel, Self::SingleTests];
 }
 
 /// One thing that must be there.
@@ -140,6 +143,14 @@ pub(crate) fn all() -> Vec<Requirement> {
             is_met: |m| m.exists("/sys/bus/event_source/devices/uprobe/type"),
             remedy: Remedy::Nothing,
             elsewhere: "boot a kernel built with CONFIG_UPROBE_EVENTS=y, as the kernels of all large distributions are",
+        },
+        Requirement {
+            name: "sudo",
+            need: Need::SingleTests,
+            why: "to test `sudo xsched-ctl trace > FILE` as people type it",
+            is_met: |m| m.output("sudo", &["-V"]).is_some(),
+            remedy: Remedy::Packages(&["sudo"]),
+            elsewhere: "install sudo",
         },
     ]
 }

@@ -42,6 +42,7 @@ const DEBIAN_12: &[&str] = &[
     "nodejs",
     "python3",
     "python3-venv",
+    "sudo",
 ];
 
 impl Fake {
@@ -73,6 +74,7 @@ impl Fake {
             "clang-tools-19" => _ = programs.insert("clang-offload-bundler-19", "19.1.7"),
             "lld-19" => _ = programs.insert("ld.lld-19", "19.1.7"),
             "llvm-19" => _ = programs.insert("llvm-objcopy-19", "19.1.7"),
+            "sudo" => _ = programs.insert("sudo", ""),
             "nodejs" => _ = programs.insert("node", "v18.20.4\n"),
             "python3-venv" => _ = programs.insert("python3", ""),
             _ => {}
@@ -103,6 +105,7 @@ impl Machine for Fake {
 
     fn output(&self, program: &str, arguments: &[&str]) -> Option<String> {
         match program {
+            "sudo" if arguments == ["-V"] => self.programs.borrow().contains_key("sudo").then(String::new),
             "sudo" => self.sudo.then(String::new),
             "apt-get" => self.has_apt.then(String::new),
             "apt-cache" => {
@@ -179,7 +182,8 @@ fn a_user_without_rights_hears_about_every_missing_thing() {
             "node 18 or later",
             "python3 with venv",
             "tracefs",
-            "bpffs"
+            "bpffs",
+            "sudo"
         ]
     );
     assert!(machine.ran().is_empty());
@@ -194,7 +198,7 @@ fn a_user_without_rights_hears_about_every_missing_thing() {
 #[test]
 fn a_package_that_the_archive_lacks_does_not_take_the_others_down() {
     let machine = Fake {
-        archive: &["clang-19", "clang-tools-19", "lld-19", "llvm-19", "nodejs", "python3-venv"],
+        archive: &["clang-19", "clang-tools-19", "lld-19", "llvm-19", "nodejs", "python3-venv", "sudo"],
         ..Fake::fresh_debian()
     };
     let unmet = fulfil(&machine, &requirements::all());
