@@ -52,6 +52,17 @@ pub(crate) enum Targets {
     Children,
 }
 
+impl Targets {
+    /// Whether a process is one of them. Children are known to the programs, which have listed them.
+    fn include(self, pid: u32, maps: &Maps) -> bool {
+        match self {
+            Self::Everybody => true,
+            Self::Process(target) => pid == target.get(),
+            Self::Children => maps.watches(pid),
+        }
+    }
+}
+
 /// A recording in progress.
 pub(crate) struct Session {
     targets: Targets,
@@ -163,21 +174,13 @@ impl Session {
     }
 
     fn mapped(&mut self, pid: u32, mapping: &xsched_symbols::Mapping, mapped_ns: u64) -> bool {
-        if !Runtimes::concerns(mapping) || !self.is_target(pid) {
+        if !Runtimes::concerns(mapping) || !self.targets.include(pid, &self.maps) {
             return false;
         }
         self.runtimes.mapped(pid, mapping, mapped_ns).unwrap_or_else(|error| {
             tracing::warn!("process {pid} is not recorded: {error}");
             false
         })
-    }
-
-    fn is_target(&self, pid: u32) -> bool {
-        match self.targets {
-            Targets::Everybody => true,
-            Targets::Process(target) => pid == target.get(),
-            Targets::Children => self.maps.watches(pid),
-        }
     }
 
     /// Waits until there is something to do.
@@ -263,10 +266,13 @@ impl Session {
             })
             .collect();
         let mut changes = Vec::new();
-        let processes = &mut self.processes;
+        let (processes, maps, targets) = (&mut self.processes, &self.maps, self.targets);
         self.sideband.drain(|event| {
-            let time_ns = event.time_ns;
-            changes.extend(processes.apply(&event).map(|change| (time_ns, change)));
+            // What others do is not even looked at: reading an unknown process costs.
+            if event.pid == 0 || targets.include(event.pid, maps) {
+                let time_ns = event.time_ns;
+                changes.extend(processes.apply(&event).map(|change| (time_ns, change)));
+            }
         });
         for (time_ns, change) in changes {
             match &change {
