@@ -25,6 +25,8 @@ mod version_script;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+use api_list::Table;
+
 /// HIP majors that a library is linked for, each its own SONAME.
 const MAJORS: [u32; 3] = [5, 6, 7];
 
@@ -40,7 +42,9 @@ fn main() {
     let functions = api_list::parse(&text);
     let exports = exports::of(&functions);
 
-    write(&out, "trampolines.s", &trampolines::assembly(&exports));
+    let len = |table| functions.iter().filter(|f| f.table == table).count();
+    let (compiler_len, runtime_len) = (len(Table::Compiler), len(Table::Runtime));
+    write(&out, "trampolines.s", &trampolines::assembly(&exports, compiler_len, runtime_len));
     write(&out, "entries.rs", &entries::rust(&functions, &exports));
     for major in MAJORS {
         let script = version_script::VersionScript::new(&exports, major);

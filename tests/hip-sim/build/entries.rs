@@ -16,6 +16,7 @@ pub(crate) fn rust(functions: &[Function], exports: &[Export]) -> String {
             assert_eq!(function.index, expected, "gap in the {constant} table at `{}`", function.name);
         }
         names(&mut text, constant, &members);
+        releases(&mut text, constant, &members);
         fallbacks(&mut text, constant, &members);
     }
     positions(&mut text, functions);
@@ -31,6 +32,16 @@ fn names(text: &mut String, constant: &str, members: &[&Function]) {
         text,
         &format!("pub(crate) const {constant}_NAMES: [&str; {}] = [{}];", list.len(), list.join(", ")),
     );
+}
+
+/// In HIP's encoding, so that they compare with `version::release`. Zero where the list knows none.
+fn releases(text: &mut String, constant: &str, members: &[&Function]) {
+    let encoded =
+        |(major, minor): (u32, u32)| format!("{}_{:03}_000", major * 10 + minor / 10, minor % 10 * 100);
+    let list: Vec<String> =
+        members.iter().map(|f| f.version.map_or_else(|| "0".to_owned(), encoded)).collect();
+    line(text, "/// First release of each function of this dispatch table, by index.");
+    line(text, &format!("const {constant}_RELEASES: [i32; {}] = [{}];", list.len(), list.join(", ")));
 }
 
 /// What a table entry holds until `api.rs` puts an implementation over it.

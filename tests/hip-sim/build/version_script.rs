@@ -43,6 +43,7 @@ impl fmt::Display for VersionScript<'_> {
             parent = Some((*major, *minor));
         }
         writeln!(f, "HIP_SIM {{\nglobal:\n    hip_sim_kernel_launches;\n    hip_sim_missing_twins;")?;
-        writeln!(f, "    hip_sim_unsupported_calls;\n    hip_sim_reset_counters;\n}};")
+        writeln!(f, "    hip_sim_unsupported_calls;\n    hip_sim_reset_counters;")?;
+        writeln!(f, "    hip_sim_registered_instances;\n}};")
     }
 }

@@ -1,9 +1,10 @@
 //! The dispatch tables: every HIP function, implemented or counted as unsupported.
 //!
-//! Shape of the genuine tables: `size_t` size in bytes, then one pointer a function, in an order that only grows.
+//! Shape of the genuine tables: `size_t` size in bytes, then one pointer a function, in an order that only grows. A
+//! library says the size that its release has, whatever lies behind.
 
 use core::mem::size_of;
-use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 mod unsupported;
 
@@ -24,7 +25,7 @@ pub(crate) const RUNTIME: usize = 1;
 /// A dispatch table. Entries are atomic because a tool may replace them while calls run.
 #[repr(C)]
 pub(crate) struct DispatchTable<const N: usize> {
-    size: usize,
+    size: AtomicUsize,
     entries: [AtomicPtr<()>; N],
 }
 
@@ -36,8 +37,21 @@ impl<const N: usize> DispatchTable<N> {
             entries[index] = AtomicPtr::new(functions[index].cast_mut());
             index += 1;
         }
-        Self { size: size_of::<Self>(), entries }
+        Self { size: AtomicUsize::new(size_of::<Self>()), entries }
     }
+
+    /// Says as many entries as a release has: up to the first function that is younger.
+    fn cut_to(&self, release: i32, releases: &[i32; N]) {
+        let len = releases.iter().position(|first| *first > release).unwrap_or(N);
+        let size = size_of::<usize>() + len * size_of::<AtomicPtr<()>>();
+        self.size.store(size, Ordering::Relaxed);
+    }
+}
+
+/// Makes both tables say the sizes that they have in a release that hands them out.
+pub(crate) fn cut_tables_to(release: i32) {
+    COMPILER_TABLE.cut_to(release, &COMPILER_RELEASES);
+    RUNTIME_TABLE.cut_to(release, &RUNTIME_RELEASES);
 }
 
 /// `__hip*` functions.
@@ -214,10 +228,15 @@ implement! {
     hipStreamAddCallback_spt => host_function::add_callback_spt,
 }
 
+/// Does what a tool does: puts another function in the place of a runtime function; returns the one before.
+#[cfg(test)]
+pub(crate) fn replace_entry(name: &str, function: *const ()) -> *const () {
+    let index = RUNTIME_NAMES.iter().position(|known| *known == name).expect("listed");
+    RUNTIME_TABLE.entries[index].swap(function.cast_mut(), Ordering::AcqRel).cast_const()
+}
+
 #[cfg(test)]
 mod tests {
-    use core::sync::atomic::Ordering;
-
     use super::*;
 
     fn is_fallback(index: usize) -> bool {
@@ -225,9 +244,15 @@ mod tests {
     }
 
     #[test]
-    fn tables_say_their_size_in_bytes() {
-        assert_eq!(RUNTIME_TABLE.size, 8 + 8 * 517);
-        assert_eq!(COMPILER_TABLE.size, 8 + 8 * 9);
+    fn tables_say_the_size_that_their_release_has() {
+        let runtime = DispatchTable::new(&IMPLEMENTED.runtime);
+        let size_in = |release| {
+            runtime.cut_to(release, &RUNTIME_RELEASES);
+            runtime.size.load(Ordering::Relaxed)
+        };
+        assert_eq!(size_in(60_500_000), 8 + 8 * 477);
+        assert_eq!(size_in(70_200_000), 8 + 8 * 517);
+        assert_eq!(COMPILER_TABLE.size.load(Ordering::Relaxed), 8 + 8 * 9);
     }
 
     #[test]

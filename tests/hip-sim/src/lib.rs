@@ -2,7 +2,8 @@
 //!
 //! Built as a static library and linked once per HIP major (see `README.md`). The way of a call:
 //!
-//! 1. `trampolines`: the exported symbol jumps through a dispatch table, arguments untouched.
+//! 1. `trampolines`: the exported symbol jumps through a dispatch table, arguments untouched. The very first call goes
+//!    by `first_call`, which offers the table to a profiling tool (`registration`) before it puts it into force.
 //! 2. `api`: the tables, filled with the functions implemented here and with counted fallbacks.
 //! 3. A module named after HIP's noun (`launch`, `copy`, `stream`, ..): checks and converts, inside `boundary`.
 //! 4. `engine`: in-order queues on real threads, a timeline for the device. It knows nothing of HIP.
@@ -22,6 +23,7 @@ mod engine;
 mod error;
 mod event;
 mod fat_binary;
+mod first_call;
 mod handles;
 mod host_function;
 mod kernel;
@@ -30,6 +32,7 @@ mod memory;
 mod module;
 mod proc_address;
 mod properties;
+mod registration;
 mod runtime;
 mod set;
 mod stream;

@@ -1,15 +1,23 @@
 //! The exported symbols, as assembly that the build script generates, and their addresses.
 
 use crate::api;
+use crate::first_call;
 
 core::arch::global_asm!(
     include_str!(concat!(env!("OUT_DIR"), "/trampolines.s")),
-    runtime = sym api::RUNTIME_TABLE,
-    compiler = sym api::COMPILER_TABLE,
+    runtime = sym first_call::RUNTIME_IN_FORCE,
+    compiler = sym first_call::COMPILER_IN_FORCE,
+    first_call = sym first_call::first_call,
     options(att_syntax)
 );
 
 unsafe extern "C" {
+    /// Table in force until the first call of a `__hip*` function: its entries call `first_call`.
+    #[link_name = "hip_sim_first_calls_compiler"]
+    pub(crate) static FIRST_CALLS_COMPILER: [usize; 1 + api::COMPILER_NAMES.len()];
+    /// The same for `hip*`.
+    #[link_name = "hip_sim_first_calls_runtime"]
+    pub(crate) static FIRST_CALLS_RUNTIME: [usize; 1 + api::RUNTIME_NAMES.len()];
     /// Defined by the assembly, in the order of `api::EXPORTS`.
     #[link_name = "hip_sim_export_addresses"]
     static EXPORT_ADDRESSES: [usize; api::EXPORTS.len()];
@@ -31,9 +39,9 @@ mod tests {
     fn an_export_begins_as_genuine_ones_do() {
         let address = address("hipLaunchKernel", 6).expect("in every library");
         // SAFETY: the address of a function of this program.
-        let code = unsafe { core::slice::from_raw_parts(address as *const u8, 7) };
-        // push %rbp; mov %rsp,%rbp; pop %rbp; jmp *..
-        assert_eq!(code, [0x55, 0x48, 0x89, 0xe5, 0x5d, 0xff, 0x25]);
+        let code = unsafe { core::slice::from_raw_parts(address as *const u8, 8) };
+        // push %rbp; mov %rsp,%rbp; pop %rbp; mov ..(%rip),%r11
+        assert_eq!(code, [0x55, 0x48, 0x89, 0xe5, 0x5d, 0x4c, 0x8b, 0x1d]);
     }
 
     #[test]

@@ -21,7 +21,7 @@ unsafe extern "C" {
 }
 
 /// Release in HIP's encoding: major * 10,000,000 + minor * 100,000 + patch.
-fn release() -> i32 {
+pub(crate) fn release() -> i32 {
     // SAFETY: a constant, defined above or in the object that overrides it.
     unsafe { RELEASE }
 }

@@ -45,8 +45,40 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     let blas = apps.library("libdemo_blas.so", &blas, &[&kernels, &apps.runtime])?;
     apps.program("vector_add", &vector_add, &[&apps.runtime, &twins])?;
     apps.program("two_libraries", &two_libraries, &[&blas, &apps.runtime, &twins])?;
+    for (name, flags) in CODE_OBJECTS {
+        let object = [apps.compile_as(name, "vector_add/vector_add.hip", flags)?];
+        apps.program(name, &object, &[&apps.runtime, &twins])?;
+    }
+    apps.module_as("vector_add", "vector_add/vector_add.hip", &[])?;
+    apps.module_as("vector_add_compressed", "vector_add/vector_add.hip", &["--offload-compress"])?;
+    for (name, flags) in TOOLS {
+        let object = [apps.compile_as(name, "table/table_tool.cpp", flags)?];
+        apps.library(name, &object, &[])?;
+    }
+    let client = [apps.compile("table/table_client.cpp")?];
+    apps.program("table_client", &client, &[])?;
     Ok(())
 }
+
+/// `vector_add` once more, with device code in every form that programs bring it in.
+const CODE_OBJECTS: [(&str, &[&str]); 6] = [
+    ("vector_add_v4", &["-mcode-object-version=4"]),
+    ("vector_add_v5", &["-mcode-object-version=5"]),
+    ("vector_add_v6", &["-mcode-object-version=6"]),
+    ("vector_add_compressed", &["--offload-compress"]),
+    ("vector_add_compressed_v4", &["--offload-compress", "-mcode-object-version=4"]),
+    (
+        "vector_add_targets",
+        &["--offload-arch=gfx90a:xnack+", "--offload-arch=gfx90a:xnack-", "--offload-arch=gfx1100"],
+    ),
+];
+
+/// A profiling tool, and two that have one symbol of its protocol only.
+const TOOLS: [(&str, &[&str]); 3] = [
+    ("libtable_tool.so", &[]),
+    ("libtable_tool_receiver.so", &["-DWITHOUT_CONFIGURE"]),
+    ("libtable_tool_configure.so", &["-DWITHOUT_RECEIVER"]),
+];
 
 struct Apps {
     /// `tests/apps`
@@ -97,6 +129,11 @@ impl Apps {
         self.compilation(source, self.object(source, "o")).arguments(["-c"]).run()
     }
 
+    /// Another object of a source, for the program or library of this name.
+    fn compile_as(&self, name: &str, source: &str, flags: &[&str]) -> Result<PathBuf> {
+        self.compilation(source, self.object(name, "o")).arguments(flags).arguments(["-c"]).run()
+    }
+
     /// The source embeds this file by its name.
     fn compile_embedding(&self, source: &str, embedded: PathBuf) -> Result<PathBuf> {
         let folder = format!("--embed-dir={}", self.objects.display());
@@ -109,6 +146,12 @@ impl Apps {
     /// Device code alone, as programs load it by `hipModuleLoadData`.
     fn module(&self, source: &str) -> Result<PathBuf> {
         self.compilation(source, self.object(source, "co")).arguments(["--offload-device-only"]).run()
+    }
+
+    /// Another module of a source.
+    fn module_as(&self, name: &str, source: &str, flags: &[&str]) -> Result<PathBuf> {
+        let step = self.compilation(source, self.object(name, "co")).arguments(flags);
+        step.arguments(["--offload-device-only"]).run()
     }
 
     fn library(&self, name: &str, objects: &[PathBuf], libraries: &[&PathBuf]) -> Result<PathBuf> {

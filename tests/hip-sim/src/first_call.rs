@@ -1,0 +1,127 @@
+//! Which dispatch tables the exported symbols jump through, and what happens before the real ones are in force.
+//!
+//! ```text
+//! in force:   first-call table --(first call: offered to a tool, once)--> the table
+//! ```
+//!
+//! The first call of each table does what the genuine runtime does in the constructor of a function-local static:
+//! other threads wait until a tool is done with the table, so none of their calls is missed or sees half of a patch.
+//! A call that the tool itself makes meanwhile goes through the table as it stands; the genuine runtime would hang.
+
+use core::cell::Cell;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::Once;
+
+use crate::registration::{self, Offer};
+use crate::{api, boundary, trampolines, version};
+
+/// First release that hands its tables out.
+const FIRST_RELEASE: i32 = 60_200_000;
+
+/// Read by the trampolines at each call, which on x86-64 is an acquire.
+pub(crate) static COMPILER_IN_FORCE: AtomicPtr<usize> =
+    AtomicPtr::new((&raw const trampolines::FIRST_CALLS_COMPILER).cast_mut().cast());
+/// See [`COMPILER_IN_FORCE`].
+pub(crate) static RUNTIME_IN_FORCE: AtomicPtr<usize> =
+    AtomicPtr::new((&raw const trampolines::FIRST_CALLS_RUNTIME).cast_mut().cast());
+
+thread_local! {
+    /// Whether this thread is in the middle of offering a table.
+    static IS_OFFERING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Brings a table into force if no other thread has; the real table's address. `number` is `api::COMPILER` or
+/// `api::RUNTIME`.
+pub(crate) extern "C" fn first_call(number: usize) -> *const () {
+    static ONCE: [Once; 2] = [const { Once::new() }; 2];
+    let (table, in_force, name) = if number == api::COMPILER {
+        ((&raw const api::COMPILER_TABLE).cast_mut().cast::<usize>(), &COMPILER_IN_FORCE, c"hip_compiler")
+    } else {
+        ((&raw const api::RUNTIME_TABLE).cast_mut().cast::<usize>(), &RUNTIME_IN_FORCE, c"hip")
+    };
+    if !IS_OFFERING.get() {
+        ONCE[number].call_once(|| {
+            IS_OFFERING.set(true);
+            boundary::value((), || offer(&Offer { name, table: table.cast() }));
+            IS_OFFERING.set(false);
+            // Publishes the tool's patches along with the table.
+            in_force.store(table, Ordering::Release);
+        });
+    }
+    table.cast_const().cast()
+}
+
+fn offer(offer: &Offer) {
+    let release = version::release();
+    if release >= FIRST_RELEASE {
+        api::cut_tables_to(release);
+        registration::offer(offer, release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+    use crate::abi::hipError_t;
+
+    /// Goes by the stack, as a seventh argument does.
+    #[repr(C)]
+    struct OnStack([usize; 3]);
+
+    /// Every way in which an argument reaches a function.
+    type EveryWay = extern "C" fn(usize, usize, usize, usize, usize, usize, f64, OnStack) -> usize;
+
+    /// Entry of a function in the table that is in force before the first call.
+    fn initial_entry(name: &str) -> usize {
+        let index = api::RUNTIME_NAMES.iter().position(|known| *known == name).unwrap();
+        // SAFETY: a constant of the assembly.
+        unsafe { trampolines::FIRST_CALLS_RUNTIME[1 + index] }
+    }
+
+    #[test]
+    fn first_calls_of_many_threads_get_through() {
+        let entry = initial_entry("hipRuntimeGetVersion");
+        // SAFETY: the function of this name has this type.
+        let call: unsafe extern "C" fn(*mut i32) -> hipError_t = unsafe { core::mem::transmute(entry) };
+        let together = Barrier::new(8);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    together.wait();
+                    let mut found = 0;
+                    // SAFETY: a local out-parameter.
+                    assert_eq!(unsafe { call(&raw mut found) }, 0);
+                    assert_eq!(found, version::release());
+                });
+            }
+        });
+        let in_force = RUNTIME_IN_FORCE.load(Ordering::Acquire).cast_const();
+        assert_eq!(in_force, (&raw const api::RUNTIME_TABLE).cast());
+    }
+
+    #[test]
+    fn a_first_call_keeps_every_argument() {
+        extern "C" fn weigh(
+            di: usize,
+            si: usize,
+            dx: usize,
+            cx: usize,
+            r8: usize,
+            r9: usize,
+            xmm0: f64,
+            stack: OnStack,
+        ) -> usize {
+            let arguments = [di, si, dx, cx, r8, r9, xmm0 as usize].into_iter().chain(stack.0);
+            arguments.fold(0, |number, digit| 10 * number + digit)
+        }
+        const NAME: &str = "hipHccModuleLaunchKernel";
+        // SAFETY: the entry is `weigh` when it is called.
+        let call: EveryWay = unsafe { core::mem::transmute(initial_entry(NAME)) };
+        let genuine = api::replace_entry(NAME, weigh as *const ());
+        let result = call(1, 2, 3, 4, 5, 6, 7.0, OnStack([8, 9, 0]));
+        api::replace_entry(NAME, genuine);
+        assert_eq!(result, 1_234_567_890);
+    }
+}
