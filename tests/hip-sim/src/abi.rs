@@ -21,6 +21,7 @@ pub(crate) type hipMemcpyKind = u32;
 pub(crate) type hipChannelFormatKind = u32;
 pub(crate) type hipJitOption = u32;
 pub(crate) type hipDriverProcAddressQueryResult = u32;
+pub(crate) type hipDriverEntryPointQueryResult = u32;
 /// Address of a `Stream`, or null, 1 (legacy null stream) or 2 (this thread's default stream).
 pub(crate) type hipStream_t = *mut c_void;
 pub(crate) type hipEvent_t = *mut c_void;
@@ -29,6 +30,48 @@ pub(crate) type hipFunction_t = *mut c_void;
 pub(crate) type hipStreamCallback_t =
     Option<unsafe extern "C" fn(stream: hipStream_t, status: hipError_t, user: *mut c_void)>;
 pub(crate) type hipHostFn_t = Option<unsafe extern "C" fn(user: *mut c_void)>;
+
+/// A library of code and a kernel in it, which is a `hipFunction_t` too.
+pub(crate) type hipLibrary_t = *mut c_void;
+pub(crate) type hipKernel_t = *mut c_void;
+pub(crate) type hipLibraryOption = u32;
+pub(crate) type hipFuncCache_t = u32;
+pub(crate) type hipSharedMemConfig = u32;
+/// One numbering, `function_attribute`, under two names.
+pub(crate) type hipFunction_attribute = u32;
+pub(crate) type hipFuncAttribute = u32;
+
+/// Values of `hipFunction_attribute`.
+pub(crate) mod function_attribute {
+    pub(crate) const MAX_THREADS_PER_BLOCK: u32 = 0;
+    pub(crate) const SHARED_SIZE: u32 = 1;
+    pub(crate) const CONST_SIZE: u32 = 2;
+    pub(crate) const LOCAL_SIZE: u32 = 3;
+    pub(crate) const REGISTERS: u32 = 4;
+    pub(crate) const PTX_VERSION: u32 = 5;
+    pub(crate) const BINARY_VERSION: u32 = 6;
+    pub(crate) const CACHE_MODE: u32 = 7;
+    pub(crate) const MAX_DYNAMIC_SHARED_SIZE: u32 = 8;
+    pub(crate) const SHARED_CARVEOUT: u32 = 9;
+    pub(crate) const MAX: u32 = 10;
+}
+
+/// What `hipFuncGetAttributes` reports of a kernel; sizes in bytes.
+#[repr(C)]
+pub(crate) struct hipFuncAttributes {
+    pub(crate) binaryVersion: i32,
+    pub(crate) cacheModeCA: i32,
+    pub(crate) constSizeBytes: usize,
+    pub(crate) localSizeBytes: usize,
+    pub(crate) maxDynamicSharedSizeBytes: i32,
+    pub(crate) maxThreadsPerBlock: i32,
+    pub(crate) numRegs: i32,
+    pub(crate) preferredShmemCarveout: i32,
+    pub(crate) ptxVersion: i32,
+    pub(crate) sharedSizeBytes: usize,
+}
+
+const _: () = assert!(size_of::<hipFuncAttributes>() == 56);
 
 /// Extent of a grid in blocks or of a block in threads.
 #[repr(C)]

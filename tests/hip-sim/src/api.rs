@@ -9,8 +9,8 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 mod unsupported;
 
 use crate::{
-    copy, device, event, fat_binary, host_function, launch, memory, module, proc_address, set, stream,
-    symbol, version,
+    copy, device, event, fat_binary, function, host_function, launch, library, memory, module, proc_address,
+    set, stream, symbol, version,
 };
 
 include!(concat!(env!("OUT_DIR"), "/entries.rs"));
@@ -123,6 +123,9 @@ implement! {
     hipRuntimeGetVersion => version::runtime,
     hipDriverGetVersion => version::driver,
     hipGetProcAddress => proc_address::get,
+    hipGetProcAddress_spt => proc_address::get_spt,
+    hipGetDriverEntryPoint => proc_address::entry_point,
+    hipGetDriverEntryPoint_spt => proc_address::entry_point_spt,
     hipCreateChannelDesc => memory::channel_format,
 
     hipMalloc => memory::malloc,
@@ -202,6 +205,25 @@ implement! {
     hipModuleUnload => module::unload,
     hipModuleGetFunction => module::function,
     hipModuleGetGlobal => module::global,
+
+    hipFuncGetAttribute => function::attribute,
+    hipFuncGetAttributes => function::attributes,
+    hipFuncSetAttribute => function::set_attribute,
+    hipFuncSetCacheConfig => function::set_cache_config,
+    hipFuncSetSharedMemConfig => function::set_bank_size,
+    hipKernelGetAttribute => function::kernel_attribute,
+    hipKernelSetAttribute => function::set_kernel_attribute,
+    hipKernelGetParamInfo => function::parameter,
+
+    hipLibraryLoadData => library::load_data,
+    hipLibraryLoadFromFile => library::load_file,
+    hipLibraryUnload => library::unload,
+    hipLibraryGetKernel => library::kernel,
+    hipLibraryGetKernelCount => library::kernel_count,
+    hipLibraryEnumerateKernels => library::kernels,
+    hipKernelGetLibrary => library::of_kernel,
+    hipKernelGetName => library::name_of_kernel,
+    hipKernelGetFunction => library::function_of_kernel,
 
     hipGetSymbolAddress => symbol::address,
     hipGetSymbolSize => symbol::size,

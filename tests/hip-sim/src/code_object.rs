@@ -1,4 +1,8 @@
 //! Code objects: how they are bundled, which one is for the device, and what its metadata says of its kernels.
+//!
+//! ```text
+//! compressed bundle --> bundle --(the entry that fits the device)--> ELF file --> metadata, device variables
+//! ```
 
 use core::ffi::c_void;
 use std::collections::HashMap;
@@ -9,20 +13,29 @@ use crate::error::HipError;
 use crate::kernel::Kernel;
 
 mod bundle;
+mod compressed;
 mod image;
 mod metadata;
+mod reader;
+mod target;
 
 pub(crate) use image::Global;
+use target::Target;
+
+/// Length of an image that only its own headers tell.
+pub(crate) const UNKNOWN_LEN: usize = usize::MAX;
 
 /// Why an image gives no kernels.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum CodeObjectError {
     #[error("neither a bundle nor an ELF file")]
     UnknownFormat,
-    #[error("a compressed bundle, which is not modelled")]
-    Compressed,
-    #[error("a bundle without an entry for {0}")]
-    NoEntry(String),
+    #[error("a compressed bundle that cannot be read: {0}")]
+    Compressed(String),
+    #[error("nothing for this device")]
+    NoEntry,
+    #[error("`{0}` in HIP_SIM_ARCH is no target such as gfx942 or gfx90a:xnack+")]
+    NoDevice(String),
     #[error("malformed: {0}")]
     Malformed(String),
 }
@@ -31,10 +44,17 @@ impl From<CodeObjectError> for HipError {
     fn from(error: CodeObjectError) -> Self {
         match error {
             CodeObjectError::UnknownFormat => HipError::InvalidKernelFile,
-            CodeObjectError::NoEntry(_) => HipError::NoBinaryForGpu,
-            CodeObjectError::Compressed | CodeObjectError::Malformed(_) => HipError::InvalidImage,
+            CodeObjectError::Compressed(_) => HipError::InvalidValue,
+            CodeObjectError::NoEntry | CodeObjectError::NoDevice(_) => HipError::NoBinaryForGpu,
+            CodeObjectError::Malformed(_) => HipError::InvalidImage,
         }
     }
+}
+
+/// The device as a target, every feature spelled out: `gfx942:sramecc+:xnack-`. What cannot be read stays as it is.
+pub(crate) fn device_target() -> String {
+    let arch = &config::get().arch;
+    Target::of_device(arch).map_or_else(|| arch.clone(), |device| device.to_string())
 }
 
 /// The code object for this device, as far as the simulation needs it.
@@ -44,20 +64,28 @@ pub(crate) struct CodeObject {
 }
 
 impl CodeObject {
-    /// From a bundle or a bare ELF file in memory, whose length only its own headers tell.
+    /// From a bundle, compressed or not, or a bare ELF file in memory.
     ///
     /// # Safety
     ///
-    /// `image` points to such data, complete as its headers say.
-    pub(crate) unsafe fn from_address(image: *const c_void) -> Result<Self, CodeObjectError> {
-        // SAFETY: the caller's promise.
-        let elf = unsafe { bundle::elf_for(image.cast(), &config::get().arch) };
-        elf.and_then(Self::from_elf)
-            .inspect_err(|error| eprintln!("hip-sim: code object at {image:p}: {error}"))
+    /// `image` points to such data, complete as its headers say, or as long as `len`.
+    pub(crate) unsafe fn from_address(image: *const c_void, len: usize) -> Result<Self, CodeObjectError> {
+        let arch = &config::get().arch;
+        let read = || {
+            let device = Target::of_device(arch).ok_or_else(|| CodeObjectError::NoDevice(arch.clone()))?;
+            // SAFETY: the caller's promise.
+            let elf = unsafe { bundle::elf_for(image.cast(), len, &device) }?;
+            let image = image::Image::parse(&elf)?;
+            // A file says itself what it is for, whatever a bundle says of it.
+            if image.target.as_ref().is_some_and(|code| device.fit(code).is_none()) {
+                return Err(CodeObjectError::NoEntry);
+            }
+            Self::from_image(image)
+        };
+        read().inspect_err(|error| eprintln!("hip-sim: code object at {image:p} for {arch}: {error}"))
     }
 
-    fn from_elf(elf: &[u8]) -> Result<Self, CodeObjectError> {
-        let image = image::Image::parse(elf)?;
+    fn from_image(image: image::Image<'_>) -> Result<Self, CodeObjectError> {
         let kernels = metadata::kernels(image.metadata)?;
         let kernels = kernels.into_iter().map(|kernel| (kernel.name().to_owned(), Arc::new(kernel)));
         Ok(Self { kernels: kernels.collect(), globals: image.globals })

@@ -10,15 +10,17 @@ use std::sync::{Arc, OnceLock, RwLock};
 
 use crate::abi::{FatBinaryWrapper, dim3, uint3};
 use crate::boundary;
-use crate::code_object::CodeObject;
+use crate::code_object::{CodeObject, UNKNOWN_LEN};
 use crate::error::HipError;
 use crate::handles::Handles;
 use crate::kernel::Kernel;
 use crate::memory::Kind;
 use crate::runtime;
 
-/// `HIPF`: the code is in this image. `HIPK`, code in external files, is not modelled.
+/// `HIPF`: the code is in this image.
 const MAGIC: u32 = 0x4849_5046;
+/// `HIPK`: the code is in archives beside the library.
+const MAGIC_EXTERNAL: u32 = 0x4b50_4948;
 const VERSION: u32 = 1;
 
 /// One registered binary.
@@ -32,7 +34,8 @@ impl FatBinary {
     fn code(&self) -> Result<&CodeObject, HipError> {
         let parse = || {
             // SAFETY: the wrapper that was registered says that a bundle is there.
-            let code = unsafe { CodeObject::from_address(ptr::with_exposed_provenance(self.image)) };
+            let code =
+                unsafe { CodeObject::from_address(ptr::with_exposed_provenance(self.image), UNKNOWN_LEN) };
             code.map_err(HipError::from)
         };
         self.code.get_or_init(parse).as_ref().map_err(|error| *error)
@@ -118,12 +121,18 @@ unsafe fn owned(text: *const c_char) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// `__hipRegisterFatBinary`: null for a binary of another kind.
+/// `__hipRegisterFatBinary`: null for a binary of another kind, as a genuine runtime without support for external
+/// code does. What is registered with null is nobody's, so its kernels are invalid device functions.
 pub(crate) unsafe extern "C" fn register(data: *const c_void) -> *mut *mut c_void {
     boundary::value(ptr::null_mut(), || {
         // SAFETY: clang passes the address of such a wrapper.
         let wrapper = unsafe { &*data.cast::<FatBinaryWrapper>() };
         if wrapper.magic != MAGIC || wrapper.version != VERSION {
+            if wrapper.magic == MAGIC_EXTERNAL {
+                eprintln!(
+                    "hip-sim: fat binary at {data:p}: its code is in external files, which is not modelled"
+                );
+            }
             return ptr::null_mut();
         }
         let image = wrapper.binary.expose_provenance();
@@ -219,8 +228,9 @@ mod tests {
 
     #[test]
     fn a_binary_of_another_kind_is_refused() {
-        let wrapper = [0_u64; 3];
-        // SAFETY: three words, as the wrapper has.
-        assert!(unsafe { register(wrapper.as_ptr().cast()) }.is_null());
+        for wrapper in [[0_u64; 3], [1 << 32 | u64::from(MAGIC_EXTERNAL), 0, 0]] {
+            // SAFETY: three words, as the wrapper has.
+            assert!(unsafe { register(wrapper.as_ptr().cast()) }.is_null());
+        }
     }
 }

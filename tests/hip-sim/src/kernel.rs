@@ -12,6 +12,15 @@ pub(crate) struct Argument {
     pub(crate) size: usize,
 }
 
+/// What a kernel takes of the device besides local data share: only asked for, never modelled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Resources {
+    /// Private memory of a thread, bytes.
+    pub(crate) scratch_size: usize,
+    /// Of a thread.
+    pub(crate) vector_registers: u32,
+}
+
 /// From the code object's metadata.
 pub(crate) struct Kernel {
     /// Mangled, as in the code object.
@@ -22,6 +31,7 @@ pub(crate) struct Kernel {
     pub(crate) max_threads_per_block: u32,
     /// Static local data share, bytes.
     pub(crate) lds_size: usize,
+    pub(crate) resources: Resources,
     pub(crate) twin: Twin,
 }
 
@@ -153,6 +163,7 @@ mod tests {
             arguments: vec![Argument { offset: 0, size: 4 }, Argument { offset: 8, size: 8 }],
             max_threads_per_block: 1024,
             lds_size: 0,
+            resources: Resources::default(),
             twin: Twin::default(),
         }
     }

@@ -386,7 +386,7 @@ pub(crate) unsafe extern "C" fn function_name_by_symbol(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::Argument;
+    use crate::kernel::{Argument, Resources};
     use crate::twin::Twin;
 
     fn cube(x: u32, y: u32, z: u32) -> dim3 {
@@ -399,6 +399,7 @@ mod tests {
             arguments: vec![Argument { offset: 0, size: 8 }],
             max_threads_per_block: 256,
             lds_size: 1024,
+            resources: Resources::default(),
             twin: Twin::default(),
         }
     }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::abi::{hipDeviceptr_t, hipError_t, hipFunction_t, hipJitOption, hipModule_t};
 use crate::boundary::{self, write};
-use crate::code_object::CodeObject;
+use crate::code_object::{CodeObject, UNKNOWN_LEN};
 use crate::error::HipError;
 use crate::memory::Kind;
 use crate::runtime;
@@ -43,13 +43,13 @@ impl Module {
 ///
 /// # Safety
 ///
-/// `image` points to a bundle or an ELF file.
-unsafe fn load_image(module: *mut hipModule_t, image: *const c_void) -> Result<(), HipError> {
+/// `image` points to a bundle or an ELF file, complete as its headers say, or as long as `len`.
+unsafe fn load_image(module: *mut hipModule_t, image: *const c_void, len: usize) -> Result<(), HipError> {
     if module.is_null() || image.is_null() {
         return Err(HipError::InvalidValue);
     }
     // SAFETY: the caller's promise.
-    let code = unsafe { CodeObject::from_address(image) }?;
+    let code = unsafe { CodeObject::from_address(image, len) }?;
     let loaded = Arc::new(Module { code, globals: Mutex::default() });
     // SAFETY: an out-parameter of the application.
     unsafe { write(module, runtime::get().modules.insert(&loaded)) }
@@ -60,7 +60,7 @@ unsafe fn load_image(module: *mut hipModule_t, image: *const c_void) -> Result<(
 /// # Safety
 ///
 /// `name` is null or a terminated string.
-unsafe fn text<'a>(name: *const c_char) -> Result<&'a CStr, HipError> {
+pub(crate) unsafe fn text<'a>(name: *const c_char) -> Result<&'a CStr, HipError> {
     if name.is_null() {
         return Err(HipError::InvalidValue);
     }
@@ -82,14 +82,14 @@ pub(crate) unsafe extern "C" fn load(module: *mut hipModule_t, path: *const c_ch
         let path = Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()));
         let image = fs::read(path).map_err(|_| HipError::FileNotFound)?;
         // SAFETY: the application says that the file is one; nothing of it is needed after parsing.
-        unsafe { load_image(module, image.as_ptr().cast()) }
+        unsafe { load_image(module, image.as_ptr().cast(), image.len()) }
     })
 }
 
 /// `hipModuleLoadData`
 pub(crate) unsafe extern "C" fn load_data(module: *mut hipModule_t, image: *const c_void) -> hipError_t {
     // SAFETY: the caller's promise.
-    boundary::call(|| unsafe { load_image(module, image) })
+    boundary::call(|| unsafe { load_image(module, image, UNKNOWN_LEN) })
 }
 
 /// `hipModuleLoadDataEx`: the options are for a compiler that is not here.
@@ -101,7 +101,7 @@ pub(crate) unsafe extern "C" fn load_data_ex(
     _values: *mut *mut c_void,
 ) -> hipError_t {
     // SAFETY: the caller's promise.
-    boundary::call(|| unsafe { load_image(module, image) })
+    boundary::call(|| unsafe { load_image(module, image, UNKNOWN_LEN) })
 }
 
 /// `hipModuleUnload`: its functions are invalid from now on.

@@ -1,48 +1,126 @@
 //! Functions by name, for programs that do not link.
+//!
+//! What is handed out is the exported symbol, so calls through it go by the dispatch table like all others.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr;
 
-use crate::abi::{hipDriverProcAddressQueryResult, hipError_t};
+use crate::abi::{hipDriverEntryPointQueryResult, hipDriverProcAddressQueryResult, hipError_t};
 use crate::boundary::{self, write};
 use crate::error::HipError;
 use crate::{trampolines, version};
 
-/// Found, not found.
-const STATUS: [hipDriverProcAddressQueryResult; 2] = [0, 1];
+/// Both query results count alike.
+const FOUND: hipDriverProcAddressQueryResult = 0;
+const NOT_FOUND: hipDriverProcAddressQueryResult = 1;
 /// From this version on the two names below mean another structure.
 const VERSION_R0600: i32 = 600;
+/// First release that looks at flags.
+const RELEASE_WITH_FLAGS: i32 = 70_000_000;
 
-/// `hipGetProcAddress`: the address of an export of this copy of the library.
+/// Whose default stream a function should use.
+mod flag {
+    pub(super) const DEFAULT: u64 = 0;
+    pub(super) const LEGACY: u64 = 1;
+    pub(super) const PER_THREAD: u64 = 2;
+    pub(super) const ALL: [u64; 3] = [DEFAULT, LEGACY, PER_THREAD];
+}
+
+/// Finds a symbol and tells how it went. A function without a variant for per-thread streams is found as it is.
+///
+/// # Safety
+///
+/// Arguments are as HIP asks of the application: a string and out-parameters, of which `status` may be null.
+unsafe fn find(
+    symbol: *const c_char,
+    function: *mut *mut c_void,
+    flags: u64,
+    status: *mut u32,
+    rename: impl Fn(&str) -> Option<&'static str>,
+) -> Result<(), HipError> {
+    if symbol.is_null() || function.is_null() {
+        return Err(HipError::InvalidValue);
+    }
+    // SAFETY: a string of the application.
+    let name = unsafe { CStr::from_ptr(symbol) }.to_str().map_err(|_| HipError::InvalidValue)?;
+    if name.is_empty() || !flag::ALL.contains(&flags) {
+        return Err(HipError::InvalidValue);
+    }
+    let address = |name: &str| trampolines::address(name, version::major());
+    let found = match rename(name) {
+        Some(renamed) => address(renamed),
+        None if flags == flag::PER_THREAD => address(&format!("{name}_spt")).or_else(|| address(name)),
+        None => address(name),
+    };
+    // SAFETY: out-parameters of the application.
+    unsafe {
+        write(function, found.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut))?;
+        if !status.is_null() {
+            write(status, if found.is_some() { FOUND } else { NOT_FOUND })?;
+        }
+    }
+    found.map(drop).ok_or(HipError::InvalidValue)
+}
+
+/// `hipGetProcAddress`
 pub(crate) unsafe extern "C" fn get(
     symbol: *const c_char,
     function: *mut *mut c_void,
     hip_version: i32,
-    _flags: u64,
+    flags: u64,
     status: *mut hipDriverProcAddressQueryResult,
 ) -> hipError_t {
-    boundary::call(|| {
-        if symbol.is_null() || function.is_null() {
-            return Err(HipError::InvalidValue);
-        }
-        // SAFETY: a string of the caller.
-        let name = unsafe { CStr::from_ptr(symbol) }.to_str().map_err(|_| HipError::InvalidValue)?;
-        let found = trampolines::address(of_version(name, hip_version), version::major());
-        if !status.is_null() {
-            // SAFETY: an out-parameter of the caller.
-            unsafe { write(status, STATUS[usize::from(found.is_none())])? };
-        }
-        let address = found.ok_or(HipError::InvalidValue)?;
-        // SAFETY: an out-parameter of the caller.
-        unsafe { write(function, ptr::with_exposed_provenance_mut(address)) }
-    })
+    let flags = if version::release() < RELEASE_WITH_FLAGS { flag::DEFAULT } else { flags };
+    // SAFETY: the caller's promise.
+    boundary::call(|| unsafe { find(symbol, function, flags, status, |name| of_version(name, hip_version)) })
 }
 
-fn of_version(name: &str, hip_version: i32) -> &str {
+/// `hipGetProcAddress_spt`
+pub(crate) unsafe extern "C" fn get_spt(
+    symbol: *const c_char,
+    function: *mut *mut c_void,
+    hip_version: i32,
+    flags: u64,
+    status: *mut hipDriverProcAddressQueryResult,
+) -> hipError_t {
+    // SAFETY: the caller's promise.
+    unsafe { get(symbol, function, hip_version, or_per_thread(flags), status) }
+}
+
+/// `hipGetDriverEntryPoint`: no version, so names mean what the dynamic linker would find.
+pub(crate) unsafe extern "C" fn entry_point(
+    symbol: *const c_char,
+    function: *mut *mut c_void,
+    flags: u64,
+    status: *mut hipDriverEntryPointQueryResult,
+) -> hipError_t {
+    // SAFETY: the caller's promise.
+    boundary::call(|| unsafe { find(symbol, function, flags, status, |_| None) })
+}
+
+/// `hipGetDriverEntryPoint_spt`
+pub(crate) unsafe extern "C" fn entry_point_spt(
+    symbol: *const c_char,
+    function: *mut *mut c_void,
+    flags: u64,
+    status: *mut hipDriverEntryPointQueryResult,
+) -> hipError_t {
+    // SAFETY: the caller's promise.
+    unsafe { entry_point(symbol, function, or_per_thread(flags), status) }
+}
+
+fn or_per_thread(flags: u64) -> u64 {
+    if flags == flag::DEFAULT { flag::PER_THREAD } else { flags }
+}
+
+/// Another name for the same function in a version's headers. These two have no variants.
+fn of_version(name: &str, hip_version: i32) -> Option<&'static str> {
     match name {
-        "hipGetDeviceProperties" if hip_version >= VERSION_R0600 => "hipGetDevicePropertiesR0600",
-        "hipChooseDevice" if hip_version >= VERSION_R0600 => "hipChooseDeviceR0600",
-        other => other,
+        "hipGetDeviceProperties" if hip_version >= VERSION_R0600 => Some("hipGetDevicePropertiesR0600"),
+        "hipChooseDevice" if hip_version >= VERSION_R0600 => Some("hipChooseDeviceR0600"),
+        "hipGetDeviceProperties" => Some("hipGetDeviceProperties"),
+        "hipChooseDevice" => Some("hipChooseDevice"),
+        _ => None,
     }
 }
 
@@ -50,24 +128,50 @@ fn of_version(name: &str, hip_version: i32) -> &str {
 mod tests {
     use super::*;
 
-    fn find(name: &CStr) -> (hipError_t, *mut c_void, u32) {
+    /// Result code, address and status of a search that names are not translated for.
+    fn search(name: &CStr, flags: u64) -> (hipError_t, Option<usize>, u32) {
         let (mut function, mut status) = (ptr::null_mut(), 77);
         // SAFETY: local out-parameters.
-        let code = unsafe { get(name.as_ptr(), &raw mut function, 600, 0, &raw mut status) };
-        (code, function, status)
+        let code = unsafe { entry_point(name.as_ptr(), &raw mut function, flags, &raw mut status) };
+        (code, Some(function.addr()).filter(|address| *address != 0), status)
+    }
+
+    fn export(name: &str) -> Option<usize> {
+        trampolines::address(name, 6)
     }
 
     #[test]
     fn an_export_is_found_and_another_name_is_not() {
-        let (code, function, status) = find(c"hipMalloc");
-        assert_eq!((code, status), (0, 0));
-        assert_eq!(Some(function as usize), trampolines::address("hipMalloc", 6));
-        assert_eq!(find(c"hipNothing"), (HipError::InvalidValue.code(), ptr::null_mut(), 1));
+        assert_eq!(search(c"hipMalloc", flag::DEFAULT), (0, export("hipMalloc"), FOUND));
+        assert_eq!(search(c"hipNothing", flag::DEFAULT), (HipError::InvalidValue.code(), None, NOT_FOUND));
+        assert_eq!(search(c"", flag::DEFAULT).2, 77, "nothing was looked for");
+    }
+
+    #[test]
+    fn a_variant_for_per_thread_streams_is_found_where_there_is_one() {
+        let memcpy = |flags| search(c"hipMemcpy", flags).1;
+        assert_eq!(memcpy(flag::LEGACY), export("hipMemcpy"));
+        assert_eq!(memcpy(flag::PER_THREAD), export("hipMemcpy_spt"));
+        assert_eq!(search(c"hipMalloc", flag::PER_THREAD), (0, export("hipMalloc"), FOUND));
+        assert_eq!(search(c"hipMalloc", 3).0, HipError::InvalidValue.code());
+    }
+
+    #[test]
+    fn functions_that_mean_variants_say_so_by_default_only() {
+        assert_eq!([0, 1, 2].map(or_per_thread), [flag::PER_THREAD, flag::LEGACY, flag::PER_THREAD]);
+        let mut function = ptr::null_mut();
+        // SAFETY: local out-parameters.
+        let code = unsafe { entry_point_spt(c"hipMemcpy".as_ptr(), &raw mut function, 0, ptr::null_mut()) };
+        assert_eq!((code, Some(function.addr())), (0, export("hipMemcpy_spt")));
     }
 
     #[test]
     fn renamed_functions_follow_the_version() {
-        assert_eq!(of_version("hipGetDeviceProperties", 502), "hipGetDeviceProperties");
-        assert_eq!(of_version("hipGetDeviceProperties", 600), "hipGetDevicePropertiesR0600");
+        assert_eq!(of_version("hipGetDeviceProperties", 502), Some("hipGetDeviceProperties"));
+        assert_eq!(of_version("hipGetDeviceProperties", 600), Some("hipGetDevicePropertiesR0600"));
+        let mut function = ptr::null_mut();
+        // SAFETY: local out-parameters.
+        let code = unsafe { get(c"hipChooseDevice".as_ptr(), &raw mut function, 600, 9, ptr::null_mut()) };
+        assert_eq!((code, Some(function.addr())), (0, export("hipChooseDeviceR0600")), "flags came with 7.0");
     }
 }

@@ -5,7 +5,7 @@ use core::ffi::c_char;
 use zerocopy::FromZeros;
 
 use crate::abi::{hipDeviceProp_tR0000, hipDeviceProp_tR0600};
-use crate::{config, runtime};
+use crate::{code_object, config, runtime};
 
 /// Domain, bus, device, function of an address that no machine here has.
 pub(crate) const PCI_BUS_ID: &str = "0000:c1:00.0";
@@ -34,8 +34,13 @@ pub(crate) fn compute_capability() -> (i32, i32) {
     capability_of(&config::get().arch)
 }
 
+/// Digits of the processor, without settings of its features.
+fn digits_of(arch: &str) -> &str {
+    arch.trim_start_matches("gfx").split(':').next().unwrap_or_default()
+}
+
 fn capability_of(arch: &str) -> (i32, i32) {
-    let digits = arch.trim_start_matches("gfx");
+    let digits = digits_of(arch);
     let split = digits.len().saturating_sub(2);
     let major = digits.get(..split).and_then(|s| s.parse().ok()).unwrap_or(0);
     let minor = digits.get(split..split + 1).and_then(|s| s.parse().ok()).unwrap_or(0);
@@ -61,7 +66,7 @@ macro_rules! shared_fields {
     ($prop:ident) => {
         let (major, minor) = compute_capability();
         $prop.name = text(&name());
-        $prop.gcnArchName = text(&config::get().arch);
+        $prop.gcnArchName = text(&code_object::device_target());
         $prop.totalGlobalMem = runtime::get().memory.total_size();
         $prop.sharedMemPerBlock = LDS_SIZE;
         $prop.maxSharedMemoryPerMultiProcessor = LDS_SIZE;
@@ -113,7 +118,7 @@ pub(crate) fn r0600() -> hipDeviceProp_tR0600 {
 pub(crate) fn r0000() -> hipDeviceProp_tR0000 {
     let mut prop = hipDeviceProp_tR0000::new_zeroed();
     shared_fields!(prop);
-    prop.gcnArch = config::get().arch.trim_start_matches("gfx").parse().unwrap_or(0);
+    prop.gcnArch = digits_of(&config::get().arch).parse().unwrap_or(0);
     prop
 }
 

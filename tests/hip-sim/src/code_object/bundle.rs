@@ -1,115 +1,111 @@
-//! Clang's offload bundles, uncompressed, and the entry that fits a device.
+//! Clang's offload bundles, and the entry that fits a device.
 //!
 //! ```text
 //! "__CLANG_OFFLOAD_BUNDLE__"  u64 count  count x { u64 offset, u64 size, u64 id_len, id }  code objects..
 //! ```
 //!
-//! An id is `hipv4-amdgcn-amd-amdhsa--gfx942` with feature flags such as `:xnack-` after it, of which this device
-//! asks nothing. A bundle comes by address alone, so its header is read piece by piece.
+//! An id is `hipv4-amdgcn-amd-amdhsa--gfx942` with feature settings such as `:xnack-` after it. A bundle often comes by
+//! address alone, so its header is read piece by piece.
 
-use core::slice;
+use std::borrow::Cow;
 
-use super::CodeObjectError;
+use super::reader::Reader;
+use super::target::{Fit, Target};
+use super::{CodeObjectError, compressed};
 
 const MAGIC: &[u8; 24] = b"__CLANG_OFFLOAD_BUNDLE__";
-const COMPRESSED_MAGIC: &[u8; 4] = b"CCOB";
 const ELF_MAGIC: &[u8; 4] = b"\x7fELF";
 
-/// Reads forward through memory.
-struct Reader(*const u8);
-
-impl Reader {
-    /// # Safety
-    ///
-    /// `len` bytes are readable from here on, for as long as the result is used.
-    unsafe fn bytes<'a>(&mut self, len: usize) -> &'a [u8] {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let bytes = slice::from_raw_parts(self.0, len);
-            self.0 = self.0.add(len);
-            bytes
-        }
-    }
-
-    /// # Safety
-    ///
-    /// Eight bytes are readable from here on.
-    unsafe fn u64(&mut self) -> usize {
-        // SAFETY: the caller's promise.
-        let bytes = unsafe { self.bytes(8) };
-        u64::from_le_bytes(bytes.try_into().expect("eight bytes were asked for")) as usize
-    }
-}
-
-/// The ELF file for a processor: the bundle's entry for it, or the image itself if it is no bundle.
+/// The ELF file for a device: the bundle's entry for it, or the image itself if it is no bundle.
 ///
 /// # Safety
 ///
-/// `image` points to a bundle or an ELF file, complete as its headers say, that outlives the result.
-pub(super) unsafe fn elf_for<'a>(image: *const u8, arch: &str) -> Result<&'a [u8], CodeObjectError> {
+/// At `image` there is a bundle or an ELF file that outlives the result and is complete as its headers say, or as
+/// long as `len`.
+pub(super) unsafe fn elf_for<'a>(
+    image: *const u8,
+    len: usize,
+    device: &Target,
+) -> Result<Cow<'a, [u8]>, CodeObjectError> {
     if image.is_null() {
         return Err(CodeObjectError::UnknownFormat);
     }
+    let reader = Reader::new(image, len);
     // SAFETY: every format that the caller may pass has more than four bytes.
-    let magic: [u8; 4] = unsafe { image.cast::<[u8; 4]>().read() };
-    match &magic {
-        ELF_MAGIC => {
-            // SAFETY: the magic says that it is a complete ELF file.
-            unsafe { Ok(slice::from_raw_parts(image, elf_size(image))) }
+    let magic = unsafe { reader.part(0, 4) }.map_err(|_| CodeObjectError::UnknownFormat)?;
+    // SAFETY: the magic says what is there.
+    unsafe {
+        if magic == ELF_MAGIC {
+            return reader.part(0, elf_size(reader)?).map(Cow::Borrowed);
         }
-        COMPRESSED_MAGIC => Err(CodeObjectError::Compressed),
-        // SAFETY: the rest of the magic is compared before anything else is read.
-        _ => unsafe { entry(image, arch) },
+        if magic == compressed::MAGIC {
+            let bundle = compressed::decompress(reader)?;
+            let found = entry(Reader::new(bundle.as_ptr(), bundle.len()), device)?;
+            return Ok(Cow::Owned(found.to_vec()));
+        }
+        entry(reader, device).map(Cow::Borrowed)
     }
 }
 
 /// # Safety
 ///
 /// As for `elf_for`.
-unsafe fn entry<'a>(image: *const u8, arch: &str) -> Result<&'a [u8], CodeObjectError> {
-    let mut reader = Reader(image);
+unsafe fn entry<'a>(start: Reader, device: &Target) -> Result<&'a [u8], CodeObjectError> {
+    let mut reader = start;
     // SAFETY: byte by byte, so that data of another kind is not read past its first difference.
-    if !MAGIC.iter().all(|byte| unsafe { reader.bytes(1) } == [*byte]) {
+    if !MAGIC.iter().all(|byte| unsafe { reader.bytes(1) }.is_ok_and(|found| found == [*byte])) {
         return Err(CodeObjectError::UnknownFormat);
     }
+    let mut best: Option<(Fit, u64, u64)> = None;
     // SAFETY: a bundle has these fields, by the caller's promise.
     unsafe {
-        for _ in 0..reader.u64() {
-            let (offset, size, id_len) = (reader.u64(), reader.u64(), reader.u64());
-            let id = reader.bytes(id_len);
-            if is_for(id, arch) {
-                return Ok(slice::from_raw_parts(image.add(offset), size));
+        for _ in 0..reader.number(8)? {
+            let (offset, size, id_len) = (reader.number(8)?, reader.number(8)?, reader.number(8)?);
+            let id = reader.bytes(id_len as usize)?;
+            if let Some(fit) = target_of(id).and_then(|code| device.fit(&code))
+                && best.is_none_or(|(before, ..)| fit > before)
+            {
+                best = Some((fit, offset, size));
             }
         }
+        let (_, offset, size) = best.ok_or(CodeObjectError::NoEntry)?;
+        start.part(offset, size)
     }
-    Err(CodeObjectError::NoEntry(arch.to_owned()))
 }
 
-/// Whether an entry's id is for AMD's processor `arch`, whatever features it was compiled for.
-fn is_for(id: &[u8], arch: &str) -> bool {
-    let Ok(id) = core::str::from_utf8(id) else { return false };
-    let Some((kind, target)) = id.split_once("-amdgcn-amd-amdhsa-") else { return false };
-    let processor = target.trim_start_matches('-').split(':').next().unwrap_or_default();
-    kind.starts_with("hip") && processor == arch
+/// What an entry was compiled for; none for host code and other vendors' devices.
+fn target_of(id: &[u8]) -> Option<Target> {
+    let (kind, target) = core::str::from_utf8(id).ok()?.split_once("-amdgcn-amd-amdhsa-")?;
+    kind.starts_with("hip").then(|| target.trim_start_matches('-').parse().ok())?
 }
 
-/// Size of an ELF64 file by its headers: the section header table comes last in what compilers write.
+/// Size of an ELF64 file by its headers: whatever they name must be in it.
 ///
 /// # Safety
 ///
-/// `image` points to an ELF64 header.
-unsafe fn elf_size(image: *const u8) -> usize {
-    // SAFETY: fields of the header: e_shoff, e_shentsize, e_shnum.
+/// As for `elf_for`, the image being an ELF file.
+unsafe fn elf_size(file: Reader) -> Result<u64, CodeObjectError> {
+    // SAFETY: fields of the file header and the program headers.
     unsafe {
-        let offset = image.add(40).cast::<u64>().read_unaligned() as usize;
-        let entry_size = image.add(58).cast::<u16>().read_unaligned() as usize;
-        let count = image.add(60).cast::<u16>().read_unaligned() as usize;
-        offset + entry_size * count
+        let field =
+            |at: u64, len: u64| file.part(at, len).map(|bytes| Reader::new(bytes.as_ptr(), bytes.len()));
+        let number = |at, len: u64| field(at, len).and_then(|mut field| field.number(len as usize));
+        let (segments, segment_size, segment_count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
+        let (sections, section_size, section_count) = (number(40, 8)?, number(58, 2)?, number(60, 2)?);
+        let mut end = sections.saturating_add(section_size * section_count);
+        for segment in 0..segment_count {
+            let header = segments.saturating_add(segment * segment_size);
+            let (offset, size) =
+                (number(header.saturating_add(8), 8)?, number(header.saturating_add(32), 8)?);
+            end = end.max(offset.saturating_add(size));
+        }
+        Ok(end)
     }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::compressed::tests::compress;
     use super::*;
 
     /// A bundle with these entries.
@@ -131,26 +127,57 @@ pub(super) mod tests {
         bytes
     }
 
-    fn find<'a>(image: &'a [u8], arch: &str) -> Result<&'a [u8], CodeObjectError> {
-        // SAFETY: a complete image, as the functions above made it.
-        unsafe { elf_for(image.as_ptr(), arch) }
+    fn find<'a>(image: &'a [u8], arch: &str) -> Result<Cow<'a, [u8]>, CodeObjectError> {
+        // SAFETY: the length is the slice's.
+        unsafe { elf_for(image.as_ptr(), image.len(), &Target::of_device(arch).unwrap()) }
+    }
+
+    fn found(image: &[u8], arch: &str) -> String {
+        find(image, arch)
+            .map_or_else(|error| error.to_string(), |code| String::from_utf8(code.into()).unwrap())
+    }
+
+    fn some_targets() -> Vec<u8> {
+        bundle(&[
+            ("host-x86_64-unknown-linux--", b""),
+            ("hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+", b"retrying"),
+            ("hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-", b"plain"),
+            ("hipv4-amdgcn-amd-amdhsa--gfx9-4-generic", b"family"),
+            ("hip-amdgcn-amd-amdhsa--gfx942", b"exact"),
+        ])
     }
 
     #[test]
-    fn the_entry_for_the_processor_is_found() {
-        let bundle = bundle(&[
-            ("host-x86_64-unknown-linux--", b""),
-            ("hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-", b"old"),
-            ("hipv4-amdgcn-amd-amdhsa--gfx942", b"new"),
-        ]);
-        assert_eq!(find(&bundle, "gfx942"), Ok(&b"new"[..]));
-        assert_eq!(find(&bundle, "gfx90a"), Ok(&b"old"[..]));
-        assert_eq!(find(&bundle, "gfx94"), Err(CodeObjectError::NoEntry("gfx94".into())));
+    fn the_entry_for_the_device_is_found() {
+        let bundle = some_targets();
+        assert_eq!(found(&bundle, "gfx942"), "exact");
+        assert_eq!(found(&bundle, "gfx950"), "family");
+        assert_eq!(found(&bundle, "gfx90a"), "plain");
+        assert_eq!(found(&bundle, "gfx90a:xnack+"), "retrying");
+        assert_eq!(find(&bundle, "gfx94"), Err(CodeObjectError::NoEntry));
+    }
+
+    #[test]
+    fn a_compressed_bundle_has_the_same_entries() {
+        for version in [1, 2, 3] {
+            let image = compress(&some_targets(), version, 1);
+            assert_eq!(found(&image, "gfx942"), "exact", "version {version}");
+            assert_eq!(find(&image, "gfx94"), Err(CodeObjectError::NoEntry));
+        }
     }
 
     #[test]
     fn what_is_no_bundle_is_refused() {
         assert_eq!(find(b"__CLANG_x", "gfx942"), Err(CodeObjectError::UnknownFormat));
-        assert_eq!(find(b"CCOB....", "gfx942"), Err(CodeObjectError::Compressed));
+        assert_eq!(find(b"no", "gfx942"), Err(CodeObjectError::UnknownFormat));
+        assert!(matches!(find(b"CCOB....", "gfx942"), Err(CodeObjectError::Compressed(_))));
+    }
+
+    #[test]
+    fn a_bundle_that_is_cut_is_malformed() {
+        let bundle = some_targets();
+        for len in MAGIC.len()..bundle.len() {
+            assert!(find(&bundle[..len], "gfx942").is_err(), "{len} bytes");
+        }
     }
 }

@@ -1,5 +1,6 @@
-//! The ELF file of a code object: its metadata note and its global variables.
+//! The ELF file of a code object: what it was compiled for, its metadata note and its global variables.
 
+use core::ops::RangeInclusive;
 use std::collections::HashMap;
 
 use object::elf;
@@ -7,10 +8,15 @@ use object::read::elf::{ElfFile64, FileHeader as _, NoteIterator, ProgramHeader 
 use object::{LittleEndian, Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
 
 use super::CodeObjectError;
+use super::target::Target;
 
 /// `NT_AMDGPU_METADATA`, in notes named `AMDGPU`.
 const NOTE_METADATA: elf::NoteType = elf::NoteType(32);
 const NOTE_NAME: &[u8] = b"AMDGPU";
+
+/// `EI_OSABI` of AMD's code objects, and `EI_ABIVERSION` of their versions 3 to 6.
+const OSABI: u8 = 64;
+const ABI_VERSIONS: RangeInclusive<u8> = 1..=4;
 
 /// A variable of the device, before any program changed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +26,8 @@ pub(crate) struct Global {
 
 /// What the simulation takes from the file.
 pub(super) struct Image<'a> {
+    /// None for a processor that the simulation does not know.
+    pub(super) target: Option<Target>,
     /// Message pack.
     pub(super) metadata: &'a [u8],
     pub(super) globals: HashMap<String, Global>,
@@ -28,7 +36,16 @@ pub(super) struct Image<'a> {
 impl<'a> Image<'a> {
     pub(super) fn parse(elf: &'a [u8]) -> Result<Self, CodeObjectError> {
         let file = ElfFile64::<LittleEndian>::parse(elf).map_err(malformed)?;
-        Ok(Self { metadata: metadata_note(&file)?, globals: globals(&file) })
+        let header = file.elf_header();
+        let (endian, ident) = (LittleEndian, &header.e_ident);
+        if header.e_machine(endian) != elf::EM_AMDGPU || ident.os_abi.0 != OSABI {
+            return Err(malformed("not compiled for AMD's devices"));
+        }
+        if !ABI_VERSIONS.contains(&ident.abi_version) {
+            return Err(malformed(format!("code object version {}", u16::from(ident.abi_version) + 2)));
+        }
+        let target = Target::of_elf(header.e_flags(endian).0, ident.abi_version);
+        Ok(Self { target, metadata: metadata_note(&file)?, globals: globals(&file) })
     }
 }
 

@@ -7,7 +7,7 @@ use std::ffi::CString;
 use serde::Deserialize;
 
 use super::CodeObjectError;
-use crate::kernel::{Argument, Kernel};
+use crate::kernel::{Argument, Kernel, Resources};
 use crate::twin::Twin;
 
 /// Limit of a block where a kernel states none.
@@ -29,6 +29,10 @@ struct KernelMetadata {
     max_flat_workgroup_size: Option<u32>,
     #[serde(rename = ".group_segment_fixed_size", default)]
     group_segment_fixed_size: usize,
+    #[serde(rename = ".private_segment_fixed_size", default)]
+    private_segment_fixed_size: usize,
+    #[serde(rename = ".vgpr_count", default)]
+    vgpr_count: u32,
 }
 
 #[derive(Deserialize)]
@@ -57,6 +61,10 @@ fn kernel(metadata: KernelMetadata) -> Result<Kernel, CodeObjectError> {
         arguments: explicit.map(|a| Argument { offset: a.offset, size: a.size }).collect(),
         max_threads_per_block: metadata.max_flat_workgroup_size.unwrap_or(DEFAULT_MAX_THREADS),
         lds_size: metadata.group_segment_fixed_size,
+        resources: Resources {
+            scratch_size: metadata.private_segment_fixed_size,
+            vector_registers: metadata.vgpr_count,
+        },
         twin: Twin::default(),
     })
 }

@@ -1,0 +1,66 @@
+//! Reading forward through memory whose end may be unknown.
+
+use core::slice;
+
+use super::CodeObjectError;
+
+/// A place in memory, and how much may be read from there on.
+#[derive(Clone, Copy)]
+pub(super) struct Reader {
+    next: *const u8,
+    left: usize,
+}
+
+impl Reader {
+    /// `len` is `usize::MAX` where only the contents say how long they are.
+    pub(super) fn new(start: *const u8, len: usize) -> Self {
+        Self { next: start, left: len }
+    }
+
+    /// Bytes that may still be read.
+    pub(super) fn left(&self) -> usize {
+        self.left
+    }
+
+    /// # Safety
+    ///
+    /// `len` bytes are readable from here on, if the known length says nothing else, for as long as the result is
+    /// used.
+    pub(super) unsafe fn bytes<'a>(&mut self, len: usize) -> Result<&'a [u8], CodeObjectError> {
+        self.left = self.left.checked_sub(len).ok_or_else(cut)?;
+        // SAFETY: the caller's promise, within the known length.
+        unsafe {
+            let bytes = slice::from_raw_parts(self.next, len);
+            self.next = self.next.add(len);
+            Ok(bytes)
+        }
+    }
+
+    /// A little-endian number of up to eight bytes.
+    ///
+    /// # Safety
+    ///
+    /// As for [`bytes`](Self::bytes).
+    pub(super) unsafe fn number(&mut self, len: usize) -> Result<u64, CodeObjectError> {
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { self.bytes(len)? };
+        Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    }
+
+    /// A part that begins `offset` bytes from here.
+    ///
+    /// # Safety
+    ///
+    /// As for [`bytes`](Self::bytes), for the part.
+    pub(super) unsafe fn part<'a>(mut self, offset: u64, size: u64) -> Result<&'a [u8], CodeObjectError> {
+        let (offset, size) = (offset as usize, size as usize);
+        self.left = self.left.checked_sub(offset).ok_or_else(cut)?;
+        self.next = self.next.wrapping_add(offset);
+        // SAFETY: the caller's promise.
+        unsafe { self.bytes(size) }
+    }
+}
+
+fn cut() -> CodeObjectError {
+    CodeObjectError::Malformed("it ends too early".into())
+}
