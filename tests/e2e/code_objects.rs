@@ -5,11 +5,15 @@ use std::path::{Path, PathBuf};
 
 use xsched_tests::artifacts::{app, app_command, hip_sim};
 
+const RUNS: &str = "it was built";
+const TEXT: &str = "programs print text";
+
 /// What a program ends with on a device, and what it says on stderr.
 fn ending(program: &str, arch: &str) -> (String, String) {
-    let output = app_command(program, &["--launches", "100"]).env("HIP_SIM_ARCH", arch).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    (text.lines().last().unwrap_or_default().to_owned(), String::from_utf8(output.stderr).unwrap())
+    let output = app_command(program, &["--launches", "100"]).env("HIP_SIM_ARCH", arch).output();
+    let output = output.expect(RUNS);
+    let text = String::from_utf8(output.stdout).expect(TEXT);
+    (text.lines().last().unwrap_or_default().to_owned(), String::from_utf8(output.stderr).expect(TEXT))
 }
 
 #[test]
@@ -41,16 +45,16 @@ fn a_device_takes_the_code_that_was_compiled_for_it() {
 
 /// A module of `vector_add`.
 fn module(name: &str) -> Vec<u8> {
-    fs::read(app("obj").join(name)).unwrap()
+    fs::read(app("obj").join(name)).expect("it was built")
 }
 
 /// What loading an image as a module and asking for its kernel gives.
 fn loaded(image: &[u8], folder: &Path) -> String {
     let (file, library) = (folder.join("module"), hip_sim(6).join("libamdhip64.so.6"));
-    fs::write(&file, image).unwrap();
+    fs::write(&file, image).expect("the folder is ours");
     let words: Vec<PathBuf> = vec!["load".into(), library, file, "vector_add".into()];
-    let output = app_command("table_client", &[]).args(words).env_remove("HIP_SIM_ARCH").output().unwrap();
-    String::from_utf8(output.stdout).unwrap()
+    let output = app_command("table_client", &[]).args(words).env_remove("HIP_SIM_ARCH").output();
+    String::from_utf8(output.expect(RUNS).stdout).expect(TEXT)
 }
 
 const FINE: &str = "load 0 function 0 attribute 0 registers some\n";

@@ -13,6 +13,8 @@ const LIBRARY: &str = "ROCPROFILER_REGISTER_LIBRARY";
 const ENABLED: &str = "ROCPROFILER_REGISTER_ENABLED";
 const FORCE_LOAD: &str = "ROCPROFILER_REGISTER_FORCE_LOAD";
 
+const TEXT: &str = "programs print text";
+
 /// What the tool of `tests/apps/table` wrote down.
 #[derive(Debug, Default)]
 struct Report {
@@ -45,8 +47,9 @@ fn read(report: &Path) -> Report {
         match line.split(' ').collect::<Vec<_>>()[..] {
             ["table", ..] => read.tables.push(line["table ".len()..].to_owned()),
             ["calls", table, instance, index, count] => {
-                let key = (table.to_owned(), instance.parse().unwrap(), function(table, index));
-                read.calls.insert(key, count.parse().unwrap());
+                let number = |text: &str| text.parse().expect("the tool writes numbers");
+                let key = (table.to_owned(), number(instance), function(table, index));
+                read.calls.insert(key, number(count));
             }
             _ => panic!("not a line of the tool: {line}"),
         }
@@ -61,7 +64,7 @@ struct Run {
 
 impl Run {
     fn new(program: &str, arguments: &[&str]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().expect("there is room");
         let mut command = app_command(program, arguments);
         command.env("TABLE_TOOL_REPORT", folder.path().join("report"));
         for variable in [LIBRARY, ENABLED, FORCE_LOAD, "ROCP_TOOL_LIBRARIES", "LD_PRELOAD"] {
@@ -78,10 +81,10 @@ impl Run {
     /// The program's last word, what the tool reports, and what went to stderr.
     #[track_caller]
     fn finish(mut self) -> (String, Report, String) {
-        let output = self.command.output().unwrap();
-        let error = String::from_utf8(output.stderr).unwrap();
+        let output = self.command.output().expect("it was built");
+        let error = String::from_utf8(output.stderr).expect(TEXT);
         assert!(output.status.success(), "{} {error}", output.status);
-        let text = String::from_utf8(output.stdout).unwrap();
+        let text = String::from_utf8(output.stdout).expect(TEXT);
         let last = text.trim_end().rsplit([',', '\n']).next().unwrap_or_default().trim().to_owned();
         (last, read(&self.folder.path().join("report")), error)
     }

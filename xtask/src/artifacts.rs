@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! <target>/hip-sim/{5,6,7}/libamdhip64.so.N, libamdhip64.so -> libamdhip64.so.N    the simulated runtime
-//! <target>/apps/{vector_add, two_libraries, libdemo_*.so}                          programs and libraries on top
+//! <target>/apps/{vector_add, two_libraries, .., lib*.so}                           programs and libraries on top
 //! <target>/apps/obj/                                                               what they are linked from
 //! ```
 
