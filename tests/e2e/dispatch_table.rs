@@ -20,6 +20,8 @@ const TEXT: &str = "programs print text";
 struct Report {
     /// `NAME VERSION INSTANCE SIZE`, in the order of arrival.
     tables: Vec<String>,
+    /// `NAME VERSION COUNT SIZE` of tables that a registration library was given.
+    registered: Vec<String>,
     /// Calls by table, instance and function.
     calls: BTreeMap<(String, u64, &'static str), u64>,
 }
@@ -45,6 +47,7 @@ fn read(report: &Path) -> Report {
     let mut read = Report::default();
     for line in fs::read_to_string(report).unwrap_or_default().lines() {
         match line.split(' ').collect::<Vec<_>>()[..] {
+            ["register", ..] => read.registered.push(line["register ".len()..].to_owned()),
             ["table", ..] => read.tables.push(line["table ".len()..].to_owned()),
             ["calls", table, instance, index, count] => {
                 let number = |text: &str| text.parse().expect("the tool writes numbers");
@@ -178,6 +181,19 @@ fn half_a_tool_gets_nothing() {
     let (last, report, error) = run("libtable_tool_configure.so").finish();
     assert_eq!((last.as_str(), report.tables.len()), ("ok", 0));
     assert!(error.contains("where ROCm would abort: no `rocprofiler_set_api_table`"), "{error}");
+}
+
+#[test]
+fn an_installed_registration_library_does_the_work() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::copy(app("libtable_register.so"), folder.path().join("librocprofiler-register.so.0")).unwrap();
+    let run = || Run::new("vector_add", &["--launches", "5"]).with("LD_LIBRARY_PATH", folder.path());
+    let (last, report, error) = run().with("LD_PRELOAD", tool()).finish();
+    assert_eq!((last.as_str(), error.as_str()), ("ok", ""));
+    assert_eq!(report.registered, ["hip_compiler 60500 1 80", "hip 60500 1 3824"]);
+    assert!(report.tables.is_empty(), "who gets them is the library's to decide");
+    let (_, report, _) = run().finish();
+    assert!(report.registered.is_empty(), "it is not loaded without need");
 }
 
 #[test]

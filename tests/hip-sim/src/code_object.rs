@@ -75,17 +75,17 @@ impl CodeObject {
             let device = Target::of_device(arch).ok_or_else(|| CodeObjectError::NoDevice(arch.clone()))?;
             // SAFETY: the caller's promise.
             let elf = unsafe { bundle::elf_for(image.cast(), len, &device) }?;
-            let image = image::Image::parse(&elf)?;
-            // A file says itself what it is for, whatever a bundle says of it.
-            if image.target.as_ref().is_some_and(|code| device.fit(code).is_none()) {
-                return Err(CodeObjectError::NoEntry);
-            }
-            Self::from_image(image)
+            Self::from_elf(&elf, &device)
         };
         read().inspect_err(|error| eprintln!("hip-sim: code object at {image:p} for {arch}: {error}"))
     }
 
-    fn from_image(image: image::Image<'_>) -> Result<Self, CodeObjectError> {
+    fn from_elf(elf: &[u8], device: &Target) -> Result<Self, CodeObjectError> {
+        let image = image::Image::parse(elf)?;
+        // A file says itself what it is for, whatever a bundle says of it.
+        if image.target.as_ref().is_some_and(|code| device.fit(code).is_none()) {
+            return Err(CodeObjectError::NoEntry);
+        }
         let kernels = metadata::kernels(image.metadata)?;
         let kernels = kernels.into_iter().map(|kernel| (kernel.name().to_owned(), Arc::new(kernel)));
         Ok(Self { kernels: kernels.collect(), globals: image.globals })

@@ -55,6 +55,8 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
         let object = [apps.compile_as(name, "table/table_tool.cpp", flags)?];
         apps.library(name, &object, &[])?;
     }
+    let register = [apps.compile("table/table_register.cpp")?];
+    apps.library("libtable_register.so", &register, &[])?;
     let client = [apps.compile("table/table_client.cpp")?];
     apps.program("table_client", &client, &[])?;
     Ok(())
