@@ -87,8 +87,8 @@ fn first_calls(text: &mut String, name: &str, number: usize, len: usize) {
     }
     for register in 0..SAVED_VECTORS {
         let at = 8 * SAVED_INTEGERS.len() + 16 * register;
-        writeln!(save, "    movaps %xmm{register}, {at}(%rsp)").expect(STRING);
-        writeln!(restore, "    movaps {at}(%rsp), %xmm{register}").expect(STRING);
+        writeln!(save, "    movups %xmm{register}, {at}(%rsp)").expect(STRING);
+        writeln!(restore, "    movups {at}(%rsp), %xmm{register}").expect(STRING);
     }
     write!(
         text,
