@@ -8,9 +8,27 @@ use core::ffi::c_void;
 
 use zerocopy::FromZeros;
 
+mod copy;
 mod device_prop;
+mod graph;
+mod memory_pool;
 
+pub(crate) use copy::{
+    HIP_ARRAY_DESCRIPTOR, HIP_ARRAY3D_DESCRIPTOR, HIP_MEMCPY3D, hip_Memcpy2D, hipArray_const_t, hipArray_t,
+    hipExtent, hipMemcpy3DParms, hipMemcpy3DPeerParms, hipPitchedPtr, hipPos, memory_type,
+};
 pub(crate) use device_prop::{hipDeviceProp_tR0000, hipDeviceProp_tR0600};
+pub(crate) use graph::{
+    hipBatchMemOpNodeParams, hipGraph_t, hipGraphEdgeData, hipGraphExec_t, hipGraphExecUpdateResult,
+    hipGraphInstantiateParams, hipGraphNode_t, hipGraphNodeParams, hipGraphNodeType, hipHostNodeParams,
+    hipKernelNodeAttrID, hipKernelNodeAttrValue, hipKernelNodeParams, hipMemAllocNodeParams,
+    hipMemcpyNodeParams, hipMemsetParams, hipStreamBatchMemOpParams, hipStreamCaptureMode,
+    hipStreamCaptureStatus, hipUserObject_t, node_type,
+};
+pub(crate) use memory_pool::{
+    hipMemAccessDesc, hipMemAccessFlags, hipMemLocation, hipMemPool_t, hipMemPoolAttr, hipMemPoolProps,
+    hipMemRangeAttribute, hipMemoryAdvise, hipUUID,
+};
 
 /// A result code; `crate::error` names them.
 pub(crate) type hipError_t = u32;
@@ -20,6 +38,15 @@ pub(crate) type hipDeviceptr_t = *mut c_void;
 pub(crate) type hipMemcpyKind = u32;
 pub(crate) type hipChannelFormatKind = u32;
 pub(crate) type hipJitOption = u32;
+pub(crate) type hipDeviceP2PAttr = u32;
+pub(crate) type hipFuncCache_t = u32;
+pub(crate) type hipSharedMemConfig = u32;
+pub(crate) type hipLimit_t = u32;
+pub(crate) type hipDeviceProp_t = hipDeviceProp_tR0600;
+pub(crate) type hipPointer_attribute = u32;
+pub(crate) type hipStreamAttrID = u32;
+/// The same union as a kernel node's attributes.
+pub(crate) type hipStreamAttrValue = hipKernelNodeAttrValue;
 pub(crate) type hipDriverProcAddressQueryResult = u32;
 pub(crate) type hipDriverEntryPointQueryResult = u32;
 /// Address of a `Stream`, or null, 1 (legacy null stream) or 2 (this thread's default stream).
@@ -29,14 +56,15 @@ pub(crate) type hipModule_t = *mut c_void;
 pub(crate) type hipFunction_t = *mut c_void;
 pub(crate) type hipStreamCallback_t =
     Option<unsafe extern "C" fn(stream: hipStream_t, status: hipError_t, user: *mut c_void)>;
+/// Annotations of a batch's copies; not looked at.
+pub(crate) type hipMemcpyAttributes = c_void;
+pub(crate) type hipCtx_t = *mut c_void;
 pub(crate) type hipHostFn_t = Option<unsafe extern "C" fn(user: *mut c_void)>;
 
 /// A library of code and a kernel in it, which is a `hipFunction_t` too.
 pub(crate) type hipLibrary_t = *mut c_void;
 pub(crate) type hipKernel_t = *mut c_void;
 pub(crate) type hipLibraryOption = u32;
-pub(crate) type hipFuncCache_t = u32;
-pub(crate) type hipSharedMemConfig = u32;
 /// One numbering, `function_attribute`, under two names.
 pub(crate) type hipFunction_attribute = u32;
 pub(crate) type hipFuncAttribute = u32;
@@ -113,6 +141,39 @@ pub(crate) struct hipLaunchConfig_t {
     numAttrs: u32,
 }
 
+/// One launch of several. `args` as for `hipLaunchKernel`.
+#[repr(C)]
+pub(crate) struct hipLaunchParams {
+    pub(crate) func: *mut c_void,
+    pub(crate) gridDim: dim3,
+    pub(crate) blockDim: dim3,
+    pub(crate) args: *mut *mut c_void,
+    pub(crate) sharedMem: usize,
+    pub(crate) stream: hipStream_t,
+}
+
+/// One launch of several, by function.
+#[repr(C)]
+pub(crate) struct hipFunctionLaunchParams {
+    pub(crate) function: hipFunction_t,
+    pub(crate) grid: dim3,
+    pub(crate) block: dim3,
+    pub(crate) sharedMemBytes: u32,
+    pub(crate) hStream: hipStream_t,
+    pub(crate) kernelParams: *mut *mut c_void,
+}
+
+/// Argument of `hipDrvLaunchKernelEx`. Attributes are not modelled.
+#[repr(C)]
+pub(crate) struct HIP_LAUNCH_CONFIG {
+    pub(crate) grid: dim3,
+    pub(crate) block: dim3,
+    pub(crate) sharedMemBytes: u32,
+    pub(crate) hStream: hipStream_t,
+    attrs: *mut c_void,
+    numAttrs: u32,
+}
+
 /// What `__hipRegisterFatBinary` is given.
 #[repr(C)]
 pub(crate) struct FatBinaryWrapper {
@@ -150,4 +211,8 @@ const _: () = {
     assert!(size_of::<hipPointerAttribute_t>() == 32);
     assert!(size_of::<hipLaunchConfig_t>() == 56);
     assert!(size_of::<FatBinaryWrapper>() == 24);
+    assert!(size_of::<hipLaunchParams>() == 56);
+    assert!(size_of::<hipFunctionLaunchParams>() == 56);
+    assert!(size_of::<HIP_LAUNCH_CONFIG>() == 56);
+    assert!(size_of::<hipMemPoolProps>() == 88);
 };

@@ -22,7 +22,9 @@ pub(crate) struct Config {
     pub(crate) twins: Vec<PathBuf>,
     /// Device's processor, for example `gfx942`.
     pub(crate) arch: String,
-    /// Device memory in bytes.
+    /// Devices of the machine.
+    pub(crate) devices: usize,
+    /// Memory of each device in bytes.
     pub(crate) memory_size: usize,
     /// File to which the counters are appended when the process exits.
     pub(crate) report: Option<PathBuf>,
@@ -43,6 +45,7 @@ impl Config {
             durations: text("HIP_SIM_DURATIONS").map_or_else(Durations::default, |v| read_durations(&v)),
             twins: env::var_os("HIP_SIM_TWINS").map(|v| env::split_paths(&v).collect()).unwrap_or_default(),
             arch: text("HIP_SIM_ARCH").unwrap_or_else(|| "gfx942".to_owned()),
+            devices: text("HIP_SIM_DEVICES").and_then(|v| v.parse().ok()).unwrap_or(1),
             memory_size: memory_mib << 20,
             report: env::var_os("HIP_SIM_REPORT").map(PathBuf::from),
         }

@@ -9,58 +9,67 @@ use core::ptr;
 use crate::abi::{hipDeviceptr_t, hipError_t, hipMemcpyKind, hipStream_t, memcpy_kind};
 use crate::engine::Command;
 use crate::error::HipError;
-use crate::memory::Kind;
-use crate::runtime::{self, Runtime};
-use crate::{boundary, config, stream};
+use crate::operation::Operation;
+use crate::{boundary, capture, config, runtime, stream};
+
+mod boxes;
+mod pitched;
+mod shape;
+
+pub(crate) use boxes::{of_box, of_driver_box, to_box, to_driver_box};
+pub(crate) use pitched::*;
+pub(crate) use shape::{Copy, End, Extent, Place};
 
 /// Pageable sources up to this size are copied aside so that the call can return: the genuine default.
 const STAGING_SIZE: usize = 1 << 20;
 
 /// Which kind of call asks.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Call {
+pub(crate) enum Call {
     Synchronous,
     Asynchronous,
 }
 
-/// What memory an end of a copy is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Device,
-    Pinned,
-    Pageable,
-}
-
-/// Reads and writes by raw address, in the stream's turn.
-struct Transfer {
-    to: *mut u8,
-    from: *const u8,
-    size: usize,
-}
-
-// SAFETY: the addresses are the application's; HIP's contract is that they stay valid until the copy is done.
-unsafe impl Send for Transfer {}
-
-impl Transfer {
-    fn run(&self) {
-        // SAFETY: both ranges were checked against the allocations or are the application's to vouch for. Overlap
-        // is undefined in HIP; `copy` defines it rather than add an error that the genuine runtime does not give.
-        unsafe { ptr::copy(self.from, self.to, self.size) };
+/// In a stream's turn, or into the graph that the stream is captured to.
+pub(crate) fn submit(mut copy: Copy, handle: hipStream_t, call: Call) -> Result<(), HipError> {
+    let stream = stream::resolve(handle).ok_or(HipError::ContextIsDestroyed)?;
+    if call == Call::Synchronous {
+        capture::check_synchronous()?;
     }
-}
-
-/// Checks an end: memory that HIP knows must hold all of it.
-fn place(runtime: &Runtime, address: usize, size: usize) -> Result<Place, HipError> {
-    match runtime.memory.find(address) {
-        None => Ok(Place::Pageable),
-        Some(range) if range.size_from(address) < size => Err(HipError::InvalidValue),
-        Some(range) if range.kind == Kind::Host => Ok(Place::Pinned),
-        Some(_) => Ok(Place::Device),
+    if copy.is_empty() {
+        return Ok(());
     }
-}
-
-fn is_valid_kind(kind: hipMemcpyKind) -> bool {
-    kind <= memcpy_kind::DEFAULT || kind == memcpy_kind::DEVICE_TO_DEVICE_NO_CU
+    let runtime = runtime::get();
+    let places = copy.places(runtime)?;
+    if call == Call::Asynchronous && stream.is_captured()? {
+        return capture::add(&stream, Operation::Copy(copy));
+    }
+    let waits = match places {
+        (Place::Pageable, Place::Pageable) => {
+            stream.synchronize(runtime);
+            copy.run();
+            return Ok(());
+        }
+        (Place::Device, Place::Device) => false,
+        (Place::Pageable, _) => {
+            call == Call::Synchronous || copy.extent.size().is_none_or(|size| size > STAGING_SIZE)
+        }
+        (_, Place::Pageable) => true,
+        _ => call == Call::Synchronous,
+    };
+    if config::get().null && !waits {
+        return Ok(());
+    }
+    let staged = (places.0 == Place::Pageable && !waits).then(|| copy.stage());
+    let run = move || {
+        copy.run();
+        drop(staged);
+    };
+    let completion = runtime.submit(&stream, Command::transfer(run));
+    if waits {
+        completion.wait();
+    }
+    Ok(())
 }
 
 fn copy(
@@ -71,55 +80,7 @@ fn copy(
     handle: hipStream_t,
     call: Call,
 ) -> Result<(), HipError> {
-    let stream = stream::resolve(handle).ok_or(HipError::ContextIsDestroyed)?;
-    if size == 0 {
-        return Ok(());
-    }
-    if to.is_null() || from.is_null() {
-        return Err(HipError::InvalidValue);
-    }
-    if !is_valid_kind(kind) {
-        return Err(HipError::InvalidMemcpyDirection);
-    }
-    let runtime = runtime::get();
-    let places = (place(runtime, from as usize, size)?, place(runtime, to as usize, size)?);
-    let mut transfer = Transfer { to: to.cast(), from: from.cast(), size };
-
-    let waits = match places {
-        (Place::Pageable, Place::Pageable) => {
-            if !matches!(kind, memcpy_kind::HOST_TO_HOST | memcpy_kind::DEFAULT) {
-                return Err(HipError::InvalidValue);
-            }
-            stream.synchronize(runtime);
-            transfer.run();
-            return Ok(());
-        }
-        (Place::Device, Place::Device) => false,
-        (Place::Pageable, _) => call == Call::Synchronous || size > STAGING_SIZE,
-        (_, Place::Pageable) => true,
-        _ => call == Call::Synchronous,
-    };
-    if config::get().null && !waits {
-        return Ok(());
-    }
-    let staged = (places.0 == Place::Pageable && !waits).then(|| stage(&mut transfer));
-    let run = move || {
-        transfer.run();
-        drop(staged);
-    };
-    let completion = runtime.submit(&stream, Command::transfer(run));
-    if waits {
-        completion.wait();
-    }
-    Ok(())
-}
-
-/// Copies the source aside and points the transfer there.
-fn stage(transfer: &mut Transfer) -> Vec<u8> {
-    // SAFETY: the application passes a readable source of this size.
-    let bytes = unsafe { core::slice::from_raw_parts(transfer.from, transfer.size) }.to_vec();
-    transfer.from = bytes.as_ptr();
-    bytes
+    submit(Copy::linear(to, from, size, kind), handle, call)
 }
 
 /// `hipMemcpy`
@@ -236,6 +197,7 @@ pub(crate) unsafe extern "C" fn device_to_device_async(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::Kind;
 
     /// A stream of this thread and an allocation on the device.
     fn device(size: usize) -> (hipStream_t, *mut u8) {

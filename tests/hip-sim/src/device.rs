@@ -1,23 +1,34 @@
-//! The one device: selection, identity, limits, synchronisation.
+//! Devices: selection, identity, limits, synchronisation.
 
 use core::ffi::{CStr, c_char};
 use core::num::NonZeroUsize;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::abi::{hipDevice_t, hipDeviceAttribute_t, hipDeviceProp_tR0000, hipDeviceProp_tR0600, hipError_t};
+use crate::abi::{
+    hipDevice_t, hipDeviceAttribute_t, hipDeviceProp_tR0000, hipDeviceProp_tR0600, hipError_t, hipLimit_t,
+    hipUUID,
+};
 use crate::boundary::{self, write};
+use crate::devices::{self, Device};
 use crate::error::HipError;
-use crate::{properties, runtime, stream};
+use crate::{capture, properties, runtime, stream};
 
-/// Spin, yield or block while waiting: kept for the application to read back.
-static FLAGS: AtomicU32 = AtomicU32::new(0);
+const LIMIT_STACK_SIZE: u32 = 0;
+const LIMIT_PRINTF_SIZE: u32 = 1;
+const LIMIT_HEAP_SIZE: u32 = 2;
 const FLAGS_SCHEDULE: u32 = 0x7;
 /// Schedule bits, mapped host memory, keep local memory.
 const FLAGS_ALL: u32 = FLAGS_SCHEDULE | 0x8 | 0x10;
 
-/// Zero is the only device.
-fn check(device: hipDevice_t) -> Result<(), HipError> {
-    if device == 0 { Ok(()) } else { Err(HipError::InvalidDevice) }
+/// The device of an ordinal.
+pub(crate) fn check(device: hipDevice_t) -> Result<&'static Device, HipError> {
+    let ordinal = usize::try_from(device).map_err(|_| HipError::InvalidDevice)?;
+    runtime::get().devices().get(ordinal).ok_or(HipError::InvalidDevice)
+}
+
+/// The calling thread's device.
+pub(crate) fn current_or_none() -> Result<&'static Device, HipError> {
+    runtime::get().device().ok_or(HipError::NoDevice)
 }
 
 /// `hipInit`
@@ -33,19 +44,30 @@ pub(crate) unsafe extern "C" fn init(flags: u32) -> hipError_t {
 
 /// `hipGetDeviceCount`
 pub(crate) unsafe extern "C" fn count(count: *mut i32) -> hipError_t {
-    // SAFETY: an out-parameter of the caller.
-    boundary::call(|| unsafe { write(count, 1) })
+    boundary::call(|| {
+        let devices = runtime::get().devices().len();
+        // SAFETY: an out-parameter of the caller.
+        unsafe { write(count, devices as i32)? };
+        if devices == 0 { Err(HipError::NoDevice) } else { Ok(()) }
+    })
 }
 
 /// `hipGetDevice`
 pub(crate) unsafe extern "C" fn current(device: *mut i32) -> hipError_t {
-    // SAFETY: an out-parameter of the caller.
-    boundary::call(|| unsafe { write(device, 0) })
+    boundary::call(|| {
+        current_or_none()?;
+        // SAFETY: an out-parameter of the caller.
+        unsafe { write(device, devices::current() as i32) }
+    })
 }
 
 /// `hipSetDevice`
 pub(crate) unsafe extern "C" fn set_current(device: i32) -> hipError_t {
-    boundary::call(|| check(device))
+    boundary::call(|| {
+        check(device)?;
+        devices::set_current(device as usize);
+        Ok(())
+    })
 }
 
 /// `hipDeviceGet`
@@ -59,8 +81,11 @@ pub(crate) unsafe extern "C" fn get(device: *mut hipDevice_t, ordinal: i32) -> h
 
 /// `hipGetDeviceFlags`
 pub(crate) unsafe extern "C" fn flags(flags: *mut u32) -> hipError_t {
-    // SAFETY: an out-parameter of the caller.
-    boundary::call(|| unsafe { write(flags, FLAGS.load(Ordering::Relaxed)) })
+    boundary::call(|| {
+        let device = current_or_none()?;
+        // SAFETY: an out-parameter of the caller.
+        unsafe { write(flags, device.flags.load(Ordering::Relaxed)) }
+    })
 }
 
 /// `hipSetDeviceFlags`
@@ -70,7 +95,7 @@ pub(crate) unsafe extern "C" fn set_flags(flags: u32) -> hipError_t {
         if flags & !FLAGS_ALL != 0 || schedule.count_ones() > 1 {
             return Err(HipError::InvalidValue);
         }
-        FLAGS.store(schedule, Ordering::Relaxed);
+        current_or_none()?.flags.store(schedule, Ordering::Relaxed);
         Ok(())
     })
 }
@@ -87,9 +112,9 @@ pub(crate) unsafe extern "C" fn name(name: *mut c_char, len: i32, device: hipDev
 /// `hipDeviceGetPCIBusId`: needs room for 13 bytes.
 pub(crate) unsafe extern "C" fn pci_bus_id(text: *mut c_char, len: i32, device: i32) -> hipError_t {
     boundary::call(|| {
-        check(device)?;
+        let id = properties::pci_bus_id(check(device)?.physical);
         // SAFETY: the caller's buffer of `len` bytes.
-        let fits = unsafe { write_text(text, len, properties::PCI_BUS_ID) }?;
+        let fits = unsafe { write_text(text, len, &id) }?;
         if fits { Ok(()) } else { Err(HipError::InvalidValue) }
     })
 }
@@ -102,12 +127,12 @@ pub(crate) unsafe extern "C" fn by_pci_bus_id(device: *mut i32, text: *const c_c
         }
         // SAFETY: a string of the caller.
         let text = unsafe { CStr::from_ptr(text) };
-        if text.to_bytes().eq_ignore_ascii_case(properties::PCI_BUS_ID.as_bytes()) {
-            // SAFETY: an out-parameter of the caller.
-            unsafe { write(device, 0) }
-        } else {
-            Err(HipError::InvalidValue)
-        }
+        let is_meant = |device: &Device| {
+            properties::pci_bus_id(device.physical).as_bytes().eq_ignore_ascii_case(text.to_bytes())
+        };
+        let ordinal = runtime::get().devices().iter().position(is_meant).ok_or(HipError::InvalidValue)?;
+        // SAFETY: an out-parameter of the caller.
+        unsafe { write(device, ordinal as i32) }
     })
 }
 
@@ -163,8 +188,7 @@ pub(crate) unsafe extern "C" fn attribute(
     device: i32,
 ) -> hipError_t {
     boundary::call(|| {
-        check(device)?;
-        let known = properties::attribute(attribute).ok_or(HipError::InvalidValue)?;
+        let known = properties::attribute(attribute, check(device)?).ok_or(HipError::InvalidValue)?;
         // SAFETY: an out-parameter of the caller.
         unsafe { write(value, known) }
     })
@@ -173,9 +197,9 @@ pub(crate) unsafe extern "C" fn attribute(
 /// `hipGetDeviceProperties` since 6.0
 pub(crate) unsafe extern "C" fn properties(out: *mut hipDeviceProp_tR0600, device: i32) -> hipError_t {
     boundary::call(|| {
-        check(device)?;
+        let device = check(device)?;
         // SAFETY: an out-parameter of the caller.
-        unsafe { write(out, properties::r0600()) }
+        unsafe { write(out, properties::r0600(device)) }
     })
 }
 
@@ -185,18 +209,102 @@ pub(crate) unsafe extern "C" fn properties_before_6(
     device: i32,
 ) -> hipError_t {
     boundary::call(|| {
-        check(device)?;
+        let device = check(device)?;
         // SAFETY: an out-parameter of the caller.
-        unsafe { write(out, properties::r0000()) }
+        unsafe { write(out, properties::r0000(device)) }
     })
 }
 
 /// `hipDeviceSynchronize`
 pub(crate) unsafe extern "C" fn synchronize() -> hipError_t {
     boundary::call(|| {
-        runtime::get().synchronize();
+        capture::check_device_wide()?;
+        runtime::get().synchronize(devices::current());
         Ok(())
     })
+}
+
+/// `hipDeviceReset`: done with its work, without its streams and peers. Memory and what was loaded stay.
+pub(crate) unsafe extern "C" fn reset() -> hipError_t {
+    boundary::call(|| {
+        let device = current_or_none()?;
+        let runtime = runtime::get();
+        runtime.synchronize(devices::current());
+        stream::destroy_all(devices::current());
+        device.peers.lock().expect("no holder panics").clear();
+        device.flags.store(0, Ordering::Relaxed);
+        Ok(())
+    })
+}
+
+/// `hipDeviceGetUuid`
+pub(crate) unsafe extern "C" fn uuid(out: *mut hipUUID, device: hipDevice_t) -> hipError_t {
+    boundary::call(|| {
+        let bytes = properties::uuid(check(device)?.physical);
+        // SAFETY: an out-parameter of the caller.
+        unsafe { write(out, hipUUID { bytes }) }
+    })
+}
+
+/// The limit's value, kept for the application to read back.
+fn limit_of(device: &Device, limit: hipLimit_t) -> Result<&AtomicUsize, HipError> {
+    match limit {
+        LIMIT_STACK_SIZE => Ok(&device.stack_size),
+        LIMIT_HEAP_SIZE => Ok(&device.heap_size),
+        LIMIT_PRINTF_SIZE => Err(HipError::UnsupportedLimit),
+        _ => Err(HipError::InvalidValue),
+    }
+}
+
+/// `hipDeviceGetLimit`
+pub(crate) unsafe extern "C" fn limit(out: *mut usize, limit: hipLimit_t) -> hipError_t {
+    boundary::call(|| {
+        let value = limit_of(current_or_none()?, limit)?.load(Ordering::Relaxed);
+        // SAFETY: an out-parameter of the caller.
+        unsafe { write(out, value) }
+    })
+}
+
+/// `hipDeviceSetLimit`: without effect.
+pub(crate) unsafe extern "C" fn set_limit(limit: hipLimit_t, value: usize) -> hipError_t {
+    boundary::call(|| {
+        limit_of(current_or_none()?, limit)?.store(value, Ordering::Relaxed);
+        Ok(())
+    })
+}
+
+/// `hipChooseDevice`: they are all alike, so the first.
+pub(crate) unsafe extern "C" fn choose(out: *mut i32, prop: *const hipDeviceProp_tR0600) -> hipError_t {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { choose_first(out, prop.is_null()) }
+}
+
+/// `hipChooseDevice` before 6.0
+pub(crate) unsafe extern "C" fn choose_before_6(
+    out: *mut i32,
+    prop: *const hipDeviceProp_tR0000,
+) -> hipError_t {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { choose_first(out, prop.is_null()) }
+}
+
+/// # Safety
+///
+/// `out` is null or an out-parameter.
+unsafe fn choose_first(out: *mut i32, is_without_wish: bool) -> hipError_t {
+    boundary::call(|| {
+        if is_without_wish {
+            return Err(HipError::InvalidValue);
+        }
+        current_or_none()?;
+        // SAFETY: the caller's promise.
+        unsafe { write(out, 0) }
+    })
+}
+
+/// `hipProfilerStart`, `hipProfilerStop`: there is no profiler.
+pub(crate) unsafe extern "C" fn profiler() -> hipError_t {
+    boundary::call(|| Err(HipError::NotSupported))
 }
 
 /// `hipDeviceGetStreamPriorityRange`
@@ -209,16 +317,6 @@ pub(crate) unsafe extern "C" fn stream_priority_range(least: *mut i32, greatest:
             }
         }
         Ok(())
-    })
-}
-
-/// `hipDeviceCanAccessPeer`: there is no peer, and a device is not its own.
-pub(crate) unsafe extern "C" fn can_access_peer(can_access: *mut i32, device: i32, peer: i32) -> hipError_t {
-    boundary::call(|| {
-        check(device)?;
-        check(peer)?;
-        // SAFETY: an out-parameter of the caller.
-        unsafe { write(can_access, 0) }
     })
 }
 
@@ -242,7 +340,7 @@ mod tests {
         // SAFETY: a buffer of thirteen bytes.
         unsafe {
             assert_eq!(pci_bus_id(buffer.as_mut_ptr(), 13, 0), 0);
-            assert_eq!(CStr::from_ptr(buffer.as_ptr()).to_bytes(), properties::PCI_BUS_ID.as_bytes());
+            assert_eq!(CStr::from_ptr(buffer.as_ptr()).to_bytes(), properties::pci_bus_id(0).as_bytes());
             assert_eq!(pci_bus_id(buffer.as_mut_ptr(), 5, 0), HipError::InvalidValue.code());
             assert_eq!(CStr::from_ptr(buffer.as_ptr()), c"0000");
         }

@@ -4,13 +4,16 @@ use std::sync::{Arc, Mutex};
 
 use crate::abi::{hipError_t, hipEvent_t, hipStream_t};
 use crate::boundary::{self, write};
+use crate::capture::{self, Moment};
 use crate::engine::{Command, Completion};
 use crate::error::HipError;
-use crate::runtime;
-use crate::stream;
+use crate::operation::Operation;
+use crate::{runtime, stream};
 
 const FLAG_DISABLE_TIMING: u32 = 0x2;
 const FLAG_INTERPROCESS: u32 = 0x4;
+/// Of `hipEventRecordWithFlags`: in a capture, a node that records.
+const FLAG_RECORD_EXTERNAL: u32 = 0x1;
 /// At most one of these: release to device, to system, no system fence.
 const FLAGS_RELEASE: u32 = 0x4000_0000 | 0x8000_0000 | 0x2000_0000;
 const FLAGS_ALL: u32 = 0x1 | FLAG_DISABLE_TIMING | FLAG_INTERPROCESS | FLAGS_RELEASE;
@@ -23,21 +26,40 @@ pub(crate) struct Event {
 
 /// What an event stands for.
 #[derive(Clone)]
-struct Record {
-    completion: Arc<Completion>,
-    /// Bound by a launch rather than by `hipEventRecord`: two such events measure the kernel alone.
-    by_launch: bool,
+enum Record {
+    Submitted {
+        completion: Arc<Completion>,
+        /// Bound by a launch rather than by `hipEventRecord`: two such events measure the kernel alone.
+        by_launch: bool,
+    },
+    Captured(Moment),
 }
 
 impl Event {
-    /// Of the latest record, none if never recorded.
+    /// Of the latest record, none if never recorded or in a capture.
     pub(crate) fn completion(&self) -> Option<Arc<Completion>> {
-        self.record().map(|record| record.completion)
+        match self.record()? {
+            Record::Submitted { completion, .. } => Some(completion),
+            Record::Captured(_) => None,
+        }
+    }
+
+    /// What it stands for in a capture that is still under way.
+    pub(crate) fn moment(&self) -> Option<Moment> {
+        match self.record()? {
+            Record::Captured(moment) if !moment.session.is_over() => Some(moment),
+            _ => None,
+        }
+    }
+
+    /// Binds to a marker.
+    pub(crate) fn record_completion(&self, completion: Arc<Completion>) {
+        self.set(Record::Submitted { completion, by_launch: false });
     }
 
     /// Binds to a kernel's own completion, or to a marker before it.
     pub(crate) fn bind_to_launch(&self, completion: Arc<Completion>) {
-        self.set(Record { completion, by_launch: true });
+        self.set(Record::Submitted { completion, by_launch: true });
     }
 
     fn record(&self) -> Option<Record> {
@@ -46,6 +68,14 @@ impl Event {
 
     fn set(&self, record: Record) {
         *self.record.lock().expect("no holder panics") = Some(record);
+    }
+
+    /// The record that has a time, and whether a launch made it.
+    fn submitted(&self) -> Result<(Arc<Completion>, bool), HipError> {
+        match self.record() {
+            Some(Record::Submitted { completion, by_launch }) => Ok((completion, by_launch)),
+            _ => Err(HipError::InvalidHandle),
+        }
     }
 
     fn is_timed(&self) -> bool {
@@ -97,15 +127,35 @@ pub(crate) unsafe extern "C" fn destroy(event: hipEvent_t) -> hipError_t {
     })
 }
 
+fn record_on(event: hipEvent_t, stream: hipStream_t, flags: u32) -> Result<(), HipError> {
+    let event = resolve(event)?;
+    let stream = stream::resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
+    if flags & !FLAG_RECORD_EXTERNAL != 0 {
+        return Err(HipError::InvalidValue);
+    }
+    if let Some(moment) = stream.captured_moment() {
+        if flags == FLAG_RECORD_EXTERNAL {
+            return capture::add(&stream, Operation::Record(event));
+        }
+        event.set(Record::Captured(moment));
+        return Ok(());
+    }
+    event.record_completion(runtime::get().submit(&stream, Command::marker()));
+    Ok(())
+}
+
 /// `hipEventRecord`
 pub(crate) unsafe extern "C" fn record(event: hipEvent_t, stream: hipStream_t) -> hipError_t {
-    boundary::call(|| {
-        let event = resolve(event)?;
-        let stream = stream::resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
-        let completion = runtime::get().submit(&stream, Command::marker());
-        event.set(Record { completion, by_launch: false });
-        Ok(())
-    })
+    boundary::call(|| record_on(event, stream, 0))
+}
+
+/// `hipEventRecordWithFlags`
+pub(crate) unsafe extern "C" fn record_with_flags(
+    event: hipEvent_t,
+    stream: hipStream_t,
+    flags: u32,
+) -> hipError_t {
+    boundary::call(|| record_on(event, stream, flags))
 }
 
 /// `hipEventRecord_spt`
@@ -117,7 +167,9 @@ pub(crate) unsafe extern "C" fn record_spt(event: hipEvent_t, stream: hipStream_
 /// `hipEventQuery`: an event never recorded is ready.
 pub(crate) unsafe extern "C" fn query(event: hipEvent_t) -> hipError_t {
     boundary::call(|| {
-        let is_pending = resolve(event)?.completion().is_some_and(|c| c.poll().is_none());
+        let event = resolve(event)?;
+        event.moment().map_or(Ok(()), |moment| capture::check_event(&moment))?;
+        let is_pending = event.completion().is_some_and(|c| c.poll().is_none());
         if is_pending { Err(HipError::NotReady) } else { Ok(()) }
     })
 }
@@ -125,7 +177,9 @@ pub(crate) unsafe extern "C" fn query(event: hipEvent_t) -> hipError_t {
 /// `hipEventSynchronize`
 pub(crate) unsafe extern "C" fn synchronize(event: hipEvent_t) -> hipError_t {
     boundary::call(|| {
-        if let Some(completion) = resolve(event)?.completion() {
+        let event = resolve(event)?;
+        event.moment().map_or(Ok(()), |moment| capture::check_event(&moment))?;
+        if let Some(completion) = event.completion() {
             completion.wait();
         }
         Ok(())
@@ -153,12 +207,12 @@ fn elapsed_ns(start: &Event, stop: &Event) -> Result<i64, HipError> {
     if !start.is_timed() || !stop.is_timed() {
         return Err(HipError::InvalidHandle);
     }
-    let started = start.record().ok_or(HipError::InvalidHandle)?;
-    let stopped = stop.record().ok_or(HipError::InvalidHandle)?;
-    let begin = started.completion.poll().ok_or(HipError::NotReady)?;
-    let end = stopped.completion.poll().ok_or(HipError::NotReady)?;
+    let (started, begin_by_launch) = start.submitted()?;
+    let (stopped, end_by_launch) = stop.submitted()?;
+    let begin = started.poll().ok_or(HipError::NotReady)?;
+    let end = stopped.poll().ok_or(HipError::NotReady)?;
     // A launch's two events bracket the kernel, not the markers.
-    let begin_ns = if started.by_launch && stopped.by_launch { end.start_ns } else { begin.end_ns };
+    let begin_ns = if begin_by_launch && end_by_launch { end.start_ns } else { begin.end_ns };
     Ok(end.end_ns.cast_signed() - begin_ns.cast_signed())
 }
 

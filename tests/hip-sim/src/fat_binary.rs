@@ -209,7 +209,7 @@ pub(crate) unsafe extern "C" fn register_managed_variable(
 pub(crate) unsafe extern "C" fn unregister(modules: *mut *mut c_void) {
     boundary::value((), || {
         let runtime = runtime::get();
-        runtime.synchronize();
+        runtime.synchronize_all();
         runtime.fat_binaries.remove(modules.cast());
     });
 }

@@ -3,11 +3,10 @@
 use core::ffi::c_void;
 
 use crate::abi::{hipError_t, hipHostFn_t, hipStream_t, hipStreamCallback_t};
-use crate::boundary;
 use crate::engine::Command;
 use crate::error::{HipError, SUCCESS};
-use crate::runtime;
-use crate::stream;
+use crate::operation::{HostCall, Operation};
+use crate::{boundary, capture, runtime, stream};
 
 /// A pointer of the application that travels to the stream's thread.
 struct Sent(*mut c_void);
@@ -29,14 +28,13 @@ pub(crate) unsafe extern "C" fn launch(
     user: *mut c_void,
 ) -> hipError_t {
     boundary::call(|| {
-        let function = function.ok_or(HipError::InvalidValue)?;
+        function.ok_or(HipError::InvalidValue)?;
         let stream = stream::resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
-        let user = Sent(user);
-        let call = move || {
-            // SAFETY: the application gave the function together with its argument.
-            unsafe { function(user.into_inner()) };
-        };
-        runtime::get().submit(&stream, Command::transfer(call));
+        let call = HostCall { function, user };
+        if stream.is_captured()? {
+            return capture::add(&stream, Operation::Host(call));
+        }
+        runtime::get().submit(&stream, Command::transfer(move || call.call()));
         Ok(())
     })
 }

@@ -152,12 +152,13 @@ unsafe fn check_extra(extra: *mut *mut c_void, needed: usize) -> Result<(), HipE
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use core::ptr;
 
     use super::*;
 
-    fn kernel() -> Kernel {
+    /// With an argument of four bytes and one of eight.
+    pub(crate) fn kernel() -> Kernel {
         Kernel {
             name: c"k".to_owned(),
             arguments: vec![Argument { offset: 0, size: 4 }, Argument { offset: 8, size: 8 }],

@@ -8,17 +8,24 @@ use crate::abi::{dim3, hipError_t, hipEvent_t, hipFunction_t, hipLaunchConfig_t,
 use crate::boundary::{self, write};
 use crate::engine::Command;
 use crate::error::HipError;
-use crate::kernel::{ArgumentBuffer, Kernel, Passed};
+use crate::kernel::{Kernel, Passed};
+use crate::operation::Operation;
 use crate::properties::{COMPUTE_UNITS, LDS_SIZE, MAX_THREADS_PER_BLOCK, MAX_THREADS_PER_COMPUTE_UNIT};
 use crate::stream::Stream;
-use crate::twin::Dispatch;
-use crate::{config, counters, event, runtime, stream};
+use crate::{capture, config, counters, event, runtime, stream};
 
 mod configuration;
 mod geometry;
+mod legacy;
+mod repeatable;
 
 pub(crate) use configuration::{pop_call_configuration, push_call_configuration};
 use geometry::Geometry;
+pub(crate) use legacy::{
+    by_driver_config, by_pointer, configure_call, cooperative_functions_on_devices, cooperative_on_devices,
+    on_devices, setup_argument,
+};
+pub(crate) use repeatable::Launch;
 
 /// Whether all blocks must be resident at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,22 +58,18 @@ unsafe fn submit(
     let (start, stop) = (event::resolve_optional(events.start)?, event::resolve_optional(events.stop)?);
     check(kernel, geometry, passed, residency)?;
     // SAFETY: the caller's promise.
-    let arguments = unsafe { ArgumentBuffer::marshal(kernel, passed) }?;
-    let dispatch = Dispatch {
-        kernel: Arc::clone(kernel),
-        grid: geometry.grid()?,
-        block: geometry.block,
-        dynamic_lds_size: geometry.lds_size,
-        arguments,
-    };
-    counters::launched(kernel.name());
+    let launch = unsafe { Launch::new(kernel, geometry, passed) }?;
+    if stream.is_captured()? {
+        let start = start.map(Operation::Record);
+        let stop = stop.map(Operation::Record);
+        let nodes = start.into_iter().chain([Operation::Kernel(Arc::new(launch))]).chain(stop);
+        return nodes.into_iter().try_for_each(|node| capture::add(stream, node));
+    }
     let runtime = runtime::get();
     if let Some(start) = start {
         start.bind_to_launch(runtime.submit(stream, Command::marker()));
     }
-    let duration = config::get().durations.of(kernel.name());
-    let completion =
-        runtime.submit(stream, Command::kernel(duration.as_nanos() as u64, move || dispatch.run()));
+    let completion = runtime.submit(stream, launch.command());
     if let Some(stop) = stop {
         stop.bind_to_launch(completion);
     }
@@ -112,12 +115,11 @@ fn is_null_mode() -> bool {
 /// `arguments` is an array with the address of each of the kernel's arguments.
 unsafe fn launch_host_function(
     host: *const c_void,
-    grid: dim3,
-    block: dim3,
+    (grid, block, lds_size): (dim3, dim3, usize),
     arguments: *mut *mut c_void,
-    lds_size: usize,
     stream: hipStream_t,
     events: &Events,
+    residency: Residency,
 ) -> Result<(), HipError> {
     if is_null_mode() {
         return Ok(());
@@ -126,7 +128,7 @@ unsafe fn launch_host_function(
     let kernel = runtime::get().fat_binaries.kernel(host)?;
     let geometry = Geometry::of_blocks(grid, block, lds_size)?;
     // SAFETY: the caller's promise.
-    unsafe { submit(&kernel, &geometry, Passed::Pointers(arguments), &stream, events, Residency::Any) }
+    unsafe { submit(&kernel, &geometry, Passed::Pointers(arguments), &stream, events, residency) }
 }
 
 /// Launches a function of a module.
@@ -164,7 +166,7 @@ pub(crate) unsafe extern "C" fn kernel(
 ) -> hipError_t {
     // SAFETY: the caller's promise.
     boundary::call(|| unsafe {
-        launch_host_function(host, grid, block, arguments, lds_size, stream, &NO_EVENTS)
+        launch_host_function(host, (grid, block, lds_size), arguments, stream, &NO_EVENTS, Residency::Any)
     })
 }
 
@@ -196,7 +198,7 @@ pub(crate) unsafe extern "C" fn kernel_with_events(
     let events = Events { start, stop };
     // SAFETY: the caller's promise.
     boundary::call(|| unsafe {
-        launch_host_function(host, grid, block, arguments, lds_size, stream, &events)
+        launch_host_function(host, (grid, block, lds_size), arguments, stream, &events, Residency::Any)
     })
 }
 
@@ -211,7 +213,16 @@ pub(crate) unsafe extern "C" fn kernel_by_config(
         let config = unsafe { config.as_ref() }.ok_or(HipError::InvalidConfiguration)?;
         let (grid, block, lds_size) = (config.gridDim, config.blockDim, config.dynamicSmemBytes);
         // SAFETY: the caller's promise.
-        unsafe { launch_host_function(host, grid, block, arguments, lds_size, config.stream, &NO_EVENTS) }
+        unsafe {
+            launch_host_function(
+                host,
+                (grid, block, lds_size),
+                arguments,
+                config.stream,
+                &NO_EVENTS,
+                Residency::Any,
+            )
+        }
     })
 }
 

@@ -12,19 +12,26 @@
 //! State lives in statics: two copies of the library in one process are two runtimes.
 
 mod abi;
+#[cfg(test)]
+mod alone;
 mod api;
+mod array;
 mod boundary;
+mod capture;
 mod code_object;
 mod config;
+mod context;
 mod copy;
 mod counters;
 mod device;
+mod devices;
 mod engine;
 mod error;
 mod event;
 mod fat_binary;
 mod first_call;
 mod function;
+mod graph;
 mod handles;
 mod host_function;
 mod kernel;
@@ -32,12 +39,17 @@ mod launch;
 mod library;
 mod memory;
 mod module;
+mod occupancy;
+mod operation;
+mod peer;
+mod pointer;
 mod proc_address;
 mod properties;
 mod registration;
 mod runtime;
 mod set;
 mod stream;
+mod stream_value;
 mod symbol;
 mod trampolines;
 mod twin;

@@ -108,7 +108,7 @@ pub(crate) unsafe extern "C" fn unload(library: hipLibrary_t) -> hipError_t {
     boundary::call(|| {
         let library = LIBRARIES.remove(library).ok_or(HipError::InvalidHandle)?;
         let runtime = runtime::get();
-        runtime.synchronize();
+        runtime.synchronize_all();
         for kernel in library.code.iter().flat_map(|code| code.kernels.values()) {
             runtime.functions.remove(Arc::as_ptr(kernel).cast());
         }

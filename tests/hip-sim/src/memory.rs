@@ -2,6 +2,7 @@
 
 use core::ffi::c_void;
 use core::ptr;
+use std::sync::Arc;
 
 use zerocopy::FromZeros;
 
@@ -9,12 +10,26 @@ use crate::abi::{hipChannelFormatDesc, hipDeviceptr_t, hipError_t, hipPointerAtt
 use crate::boundary::{self, write};
 use crate::engine::Command;
 use crate::error::HipError;
-use crate::runtime;
-use crate::{stream, version};
+use crate::graph::{self, GraphMemory};
+use crate::operation::Operation;
+use crate::{capture, device, devices, runtime, stream, version};
 
 mod allocations;
+mod managed;
+mod pool;
 
-pub(crate) use allocations::{Allocations, Kind};
+pub(crate) use allocations::{Allocations, Kind, Range};
+pub(crate) use managed::{
+    advise, advise_v2, attach, malloc_3d, malloc_pitch, malloc_pitch_driver, prefetch, prefetch_v2,
+    range_attribute,
+};
+use pool::Pool;
+pub(crate) use pool::{
+    Pools, access as pool_access, attribute as pool_attribute, create as pool_create,
+    destroy as pool_destroy, device_current as device_pool, device_default as device_default_pool,
+    malloc as malloc_from_pool, set_access as set_pool_access, set_attribute as set_pool_attribute,
+    set_device_current as set_device_pool, trim as pool_trim,
+};
 
 /// Host memory that is both coherent and not makes no sense.
 const HOST_COHERENCE_FLAGS: u32 = 0x4000_0000 | 0x8000_0000;
@@ -24,8 +39,15 @@ const HOST_REGISTER_FLAGS: u32 = 0xf;
 const DEVICE_MALLOC_FLAGS: [u32; 5] = [0x0, 0x1, 0x2, 0x3, 0x4];
 const DEVICE_MALLOC_SIGNAL: u32 = 0x2;
 
-/// Allocates; nothing of size zero, as in the genuine runtime, and the address is then null.
+/// Allocates, which no capture of this thread may forbid.
 fn allocate(out: *mut *mut c_void, size: usize, kind: Kind, flags: u32) -> Result<(), HipError> {
+    device::current_or_none()?;
+    capture::check_unsafe()?;
+    allocate_at_any_time(out, size, kind, flags)
+}
+
+/// Allocates; nothing of size zero, as in the genuine runtime, and the address is then null.
+fn allocate_at_any_time(out: *mut *mut c_void, size: usize, kind: Kind, flags: u32) -> Result<(), HipError> {
     if out.is_null() {
         return Err(HipError::InvalidValue);
     }
@@ -39,14 +61,17 @@ fn allocate(out: *mut *mut c_void, size: usize, kind: Kind, flags: u32) -> Resul
 
 /// Frees after everything that is submitted on any stream.
 fn release(address: *mut c_void) -> Result<(), HipError> {
+    capture::check_unsafe()?;
     if address.is_null() {
         return Ok(());
     }
     let runtime = runtime::get();
-    if !runtime.memory.is_base(address as usize) {
-        return Err(HipError::InvalidValue);
+    let range = runtime.memory.find(address as usize).filter(|range| range.base == address as usize);
+    runtime.synchronize(range.ok_or(HipError::InvalidValue)?.device);
+    if graph::owns_memory(address as usize) {
+        return Ok(());
     }
-    runtime.synchronize();
+    runtime.pools.freed(address as usize);
     runtime.memory.remove(address as usize).map(drop).ok_or(HipError::InvalidValue)
 }
 
@@ -74,24 +99,57 @@ pub(crate) unsafe extern "C" fn free(address: *mut c_void) -> hipError_t {
     boundary::call(|| release(address))
 }
 
+/// Allocates in stream order, from the stream's device's current pool or from another; captured, it is a node.
+fn allocate_from_pool(
+    out: *mut *mut c_void,
+    size: usize,
+    pool: Option<Arc<Pool>>,
+    stream: hipStream_t,
+) -> Result<(), HipError> {
+    let stream = stream::resolve(stream).ok_or(HipError::InvalidHandle)?;
+    if out.is_null() {
+        return Err(HipError::InvalidValue);
+    }
+    if size != 0 && stream.is_captured()? {
+        let memory = GraphMemory::new(size)?;
+        let address = ptr::with_exposed_provenance_mut(memory.base);
+        capture::add(&stream, Operation::Allocate(memory))?;
+        // SAFETY: an out-parameter of the caller.
+        return unsafe { write(out, address) };
+    }
+    allocate_at_any_time(out, size, pool::KIND, 0)?;
+    if size != 0 {
+        // SAFETY: just written.
+        let address = unsafe { *out };
+        runtime::get().pools.allocated(pool, stream.device(), address as usize, size);
+    }
+    Ok(())
+}
+
 /// `hipMallocAsync`: the memory is there at once, which is one of the moments that stream order permits.
 pub(crate) unsafe extern "C" fn malloc_async(
     out: *mut *mut c_void,
     size: usize,
     stream: hipStream_t,
 ) -> hipError_t {
-    boundary::call(|| {
-        stream::resolve(stream).ok_or(HipError::InvalidHandle)?;
-        allocate(out, size, Kind::Device, 0)
-    })
+    boundary::call(|| allocate_from_pool(out, size, None, stream))
 }
 
 /// `hipFreeAsync`: unmapped in the stream's turn; the address is invalid for new calls from now on.
 pub(crate) unsafe extern "C" fn free_async(address: *mut c_void, stream: hipStream_t) -> hipError_t {
     boundary::call(|| {
         let stream = stream::resolve(stream).ok_or(HipError::InvalidHandle)?;
+        let is_of_graph = graph::owns_memory(address as usize);
+        if stream.is_captured()? {
+            let freed = is_of_graph.then_some(address.expose_provenance()).ok_or(HipError::InvalidValue)?;
+            return capture::add(&stream, Operation::Free(freed));
+        }
+        if is_of_graph {
+            return Ok(());
+        }
         let runtime = runtime::get();
         let allocation = runtime.memory.remove(address as usize).ok_or(HipError::InvalidValue)?;
+        runtime.pools.freed(address as usize);
         runtime.submit(&stream, Command::transfer(move || drop(allocation)));
         Ok(())
     })
@@ -132,6 +190,7 @@ pub(crate) unsafe extern "C" fn host_free(address: *mut c_void) -> hipError_t {
 /// `hipHostRegister`
 pub(crate) unsafe extern "C" fn host_register(address: *mut c_void, size: usize, flags: u32) -> hipError_t {
     boundary::call(|| {
+        capture::check_unsafe()?;
         if address.is_null() || size == 0 || flags & !HOST_REGISTER_FLAGS != 0 {
             return Err(HipError::InvalidValue);
         }
@@ -143,8 +202,9 @@ pub(crate) unsafe extern "C" fn host_register(address: *mut c_void, size: usize,
 /// `hipHostUnregister`
 pub(crate) unsafe extern "C" fn host_unregister(address: *mut c_void) -> hipError_t {
     boundary::call(|| {
+        capture::check_unsafe()?;
         let runtime = runtime::get();
-        runtime.synchronize();
+        runtime.synchronize_all();
         if runtime.memory.unregister(address as usize) {
             Ok(())
         } else {
@@ -182,7 +242,7 @@ pub(crate) unsafe extern "C" fn host_flags(flags: *mut u32, host: *mut c_void) -
 pub(crate) unsafe extern "C" fn info(free: *mut usize, total: *mut usize) -> hipError_t {
     boundary::call(|| {
         let memory = &runtime::get().memory;
-        for (out, value) in [(free, memory.free_size()), (total, memory.total_size())] {
+        for (out, value) in [(free, memory.free_size(devices::current())), (total, memory.total_size())] {
             if !out.is_null() {
                 // SAFETY: an out-parameter of the caller.
                 unsafe { write(out, value)? };
@@ -230,6 +290,7 @@ pub(crate) unsafe extern "C" fn pointer_attributes(
         match runtime::get().memory.find(address as usize) {
             Some(range) => {
                 known.r#type = range.kind.code(version::major());
+                known.device = range.device as i32;
                 known.devicePointer = address as usize;
                 known.hostPointer = if range.kind == Kind::Host { address as usize } else { 0 };
                 known.isManaged = i32::from(range.kind == Kind::Managed);

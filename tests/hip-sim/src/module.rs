@@ -109,7 +109,7 @@ pub(crate) unsafe extern "C" fn unload(module: hipModule_t) -> hipError_t {
     boundary::call(|| {
         let runtime = runtime::get();
         let module = runtime.modules.remove(module).ok_or(HipError::InvalidHandle)?;
-        runtime.synchronize();
+        runtime.synchronize_all();
         for kernel in module.code.kernels.values() {
             runtime.functions.remove(Arc::as_ptr(kernel).cast());
         }

@@ -5,11 +5,11 @@ use core::ffi::c_char;
 use zerocopy::FromZeros;
 
 use crate::abi::{hipDeviceProp_tR0000, hipDeviceProp_tR0600};
+use crate::devices::Device;
 use crate::{code_object, config, runtime};
 
-/// Domain, bus, device, function of an address that no machine here has.
-pub(crate) const PCI_BUS_ID: &str = "0000:c1:00.0";
-const PCI_BUS: i32 = 0xc1;
+/// Bus of the machine's first device; the others follow it.
+const FIRST_PCI_BUS: usize = 0xc1;
 pub(crate) const COMPUTE_UNITS: i32 = 304;
 pub(crate) const MAX_THREADS_PER_BLOCK: u32 = 1024;
 pub(crate) const MAX_THREADS_PER_COMPUTE_UNIT: i32 = 2048;
@@ -22,7 +22,7 @@ const MEMORY_BUS_BITS: i32 = 8192;
 const L2_SIZE: i32 = 4 << 20;
 const REGISTERS: i32 = 65_536;
 const WALL_CLOCK_KHZ: i32 = 100_000;
-const PITCH_ALIGNMENT: usize = 256;
+pub(crate) const PITCH_ALIGNMENT: usize = 256;
 
 /// Says what it is, so that no report mistakes it for hardware.
 pub(crate) fn name() -> String {
@@ -52,6 +52,17 @@ fn warp_size() -> i32 {
     if compute_capability().0 >= 10 { 32 } else { 64 }
 }
 
+/// Domain, bus, device, function: addresses that stay with a physical device, whichever ordinal it has.
+pub(crate) fn pci_bus_id(physical: usize) -> String {
+    let bus = FIRST_PCI_BUS + physical;
+    format!("{:04x}:{:02x}:00.0", bus >> 8, bus & 0xff)
+}
+
+/// As unique as the machine: it stays with a physical device.
+pub(crate) fn uuid(physical: usize) -> [c_char; 16] {
+    text(&format!("HIPSIM{:09}", physical + 1))
+}
+
 /// Fills a C array of characters, always terminated.
 fn text<const N: usize>(text: &str) -> [c_char; N] {
     let mut out = [0; N];
@@ -63,7 +74,7 @@ fn text<const N: usize>(text: &str) -> [c_char; N] {
 
 /// Fills the fields that both layouts have, under the same names.
 macro_rules! shared_fields {
-    ($prop:ident) => {
+    ($prop:ident, $device:ident) => {
         let (major, minor) = compute_capability();
         $prop.name = text(&name());
         $prop.gcnArchName = text(&code_object::device_target());
@@ -94,15 +105,17 @@ macro_rules! shared_fields {
         $prop.managedMemory = 1;
         $prop.ECCEnabled = 1;
         $prop.isLargeBar = 1;
-        $prop.pciBusID = PCI_BUS;
+        let bus = (FIRST_PCI_BUS + $device.physical) as i32;
+        $prop.pciDomainID = bus >> 8;
+        $prop.pciBusID = bus & 0xff;
     };
 }
 
 /// Properties in the layout since 6.0; fields not named here are zero, which means "no" or "none".
-pub(crate) fn r0600() -> hipDeviceProp_tR0600 {
+pub(crate) fn r0600(device: &Device) -> hipDeviceProp_tR0600 {
     let mut prop = hipDeviceProp_tR0600::new_zeroed();
-    shared_fields!(prop);
-    prop.uuid = text("HIPSIM000000001");
+    shared_fields!(prop, device);
+    prop.uuid = uuid(device.physical);
     prop.sharedMemPerMultiprocessor = LDS_SIZE;
     prop.sharedMemPerBlockOptin = LDS_SIZE;
     prop.regsPerMultiprocessor = REGISTERS;
@@ -115,9 +128,9 @@ pub(crate) fn r0600() -> hipDeviceProp_tR0600 {
 }
 
 /// Properties in the layout before 6.0.
-pub(crate) fn r0000() -> hipDeviceProp_tR0000 {
+pub(crate) fn r0000(device: &Device) -> hipDeviceProp_tR0000 {
     let mut prop = hipDeviceProp_tR0000::new_zeroed();
-    shared_fields!(prop);
+    shared_fields!(prop, device);
     prop.gcnArch = digits_of(&config::get().arch).parse().unwrap_or(0);
     prop
 }
@@ -125,8 +138,8 @@ pub(crate) fn r0000() -> hipDeviceProp_tR0000 {
 /// `hipDeviceAttribute_t`, in the numbering that headers have since 5.0; none outside of it.
 ///
 /// Attributes that the list leaves out are zero: not supported, or textures and surfaces, which are not modelled.
-pub(crate) fn attribute(attribute: u32) -> Option<i32> {
-    let prop = r0600();
+pub(crate) fn attribute(attribute: u32, device: &Device) -> Option<i32> {
+    let prop = r0600(device);
     let value = match attribute {
         0 => prop.ECCEnabled,
         2 => prop.asyncEngineCount,
@@ -148,6 +161,7 @@ pub(crate) fn attribute(attribute: u32) -> Option<i32> {
         61 => prop.minor,
         63 | 10_015 => prop.multiProcessorCount,
         67 => prop.pciBusID,
+        69 => prop.pciDomainID,
         71 => prop.regsPerBlock,
         72 => prop.regsPerMultiprocessor,
         74..=76 | 10_002 => LDS_SIZE as i32,
@@ -172,18 +186,19 @@ mod tests {
 
     #[test]
     fn both_layouts_tell_the_same() {
-        let (new, old) = (r0600(), r0000());
+        let device = &runtime::get().devices()[0];
+        let (new, old) = (r0600(device), r0000(device));
         assert_eq!(new.name, old.name);
         assert_eq!(new.gcnArchName, old.gcnArchName);
-        assert_eq!(attribute(63), Some(new.multiProcessorCount));
-        assert_eq!(attribute(87), Some(old.warpSize));
+        assert_eq!(attribute(63, &runtime::get().devices()[0]), Some(new.multiProcessorCount));
+        assert_eq!(attribute(87, &runtime::get().devices()[0]), Some(old.warpSize));
     }
 
     #[test]
     fn attributes_outside_the_enumeration_are_unknown() {
-        assert_eq!(attribute(92), None);
-        assert_eq!(attribute(10_018), None);
-        assert_eq!(attribute(39), Some(0));
+        assert_eq!(attribute(92, &runtime::get().devices()[0]), None);
+        assert_eq!(attribute(10_018, &runtime::get().devices()[0]), None);
+        assert_eq!(attribute(39, &runtime::get().devices()[0]), Some(0));
     }
 
     #[test]

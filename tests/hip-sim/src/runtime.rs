@@ -1,24 +1,27 @@
-//! The state of one copy of the library: one device, its streams, its memory, and what was loaded onto it.
+//! The state of one copy of the library: the devices, their streams, their memory, and what was loaded onto them.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::engine::{Command, Completion, Compute, Queue, clock};
+use crate::array::Array;
+use crate::capture::Sessions;
+use crate::devices::{self, Device};
+use crate::engine::{Command, Completion, Queue, clock};
 use crate::event::Event;
 use crate::fat_binary::FatBinaries;
+use crate::graph::{Executable, Graph, Node, UserObject};
 use crate::handles::Handles;
 use crate::kernel::Kernel;
-use crate::memory::Allocations;
+use crate::memory::{Allocations, Pools};
 use crate::module::Module;
 use crate::stream::{Ordering as StreamOrdering, Stream};
 use crate::{config, counters};
 
 /// See the module.
 pub(crate) struct Runtime {
-    compute: Arc<Compute>,
+    devices: Vec<Device>,
     queue_count: AtomicU32,
-    /// The null stream: handles 0 and 1.
-    legacy: Arc<Stream>,
     pub(crate) streams: Handles<Stream>,
     pub(crate) events: Handles<Event>,
     pub(crate) modules: Handles<Module>,
@@ -26,6 +29,15 @@ pub(crate) struct Runtime {
     pub(crate) functions: Handles<Kernel>,
     pub(crate) fat_binaries: FatBinaries,
     pub(crate) memory: Arc<Allocations>,
+    pub(crate) pools: Pools,
+    pub(crate) arrays: Handles<Array>,
+    pub(crate) captures: Sessions,
+    pub(crate) graphs: Handles<Graph>,
+    pub(crate) graph_nodes: Handles<Node>,
+    pub(crate) executables: Handles<Executable>,
+    pub(crate) user_objects: Handles<UserObject>,
+    /// Addresses of memory that graphs allocate and free.
+    pub(crate) graph_memory: Mutex<HashSet<usize>>,
 }
 
 /// The runtime; the first caller brings it up.
@@ -39,61 +51,89 @@ pub(crate) fn get() -> &'static Runtime {
 
 impl Runtime {
     fn new() -> Self {
-        let compute = Arc::<Compute>::default();
-        let legacy = Stream::new(Queue::new(0, Arc::clone(&compute)), StreamOrdering::Legacy, 0, 0);
+        let devices = devices::visible(config::get().devices);
         Self {
-            compute,
-            queue_count: AtomicU32::new(1),
-            legacy: Arc::new(legacy),
+            queue_count: AtomicU32::new(devices.len() as u32),
+            devices,
             streams: Handles::default(),
             events: Handles::default(),
             modules: Handles::default(),
             functions: Handles::default(),
             fat_binaries: FatBinaries::default(),
             memory: Arc::new(Allocations::new(config::get().memory_size)),
+            pools: Pools::default(),
+            arrays: Handles::default(),
+            captures: Sessions::default(),
+            graphs: Handles::default(),
+            graph_nodes: Handles::default(),
+            executables: Handles::default(),
+            user_objects: Handles::default(),
+            graph_memory: Mutex::default(),
         }
     }
 
-    pub(crate) fn legacy_stream(&self) -> &Arc<Stream> {
-        &self.legacy
+    /// By ordinal.
+    pub(crate) fn devices(&self) -> &[Device] {
+        &self.devices
     }
 
-    pub(crate) fn new_queue(&self) -> Queue {
-        Queue::new(self.queue_count.fetch_add(1, Ordering::Relaxed), Arc::clone(&self.compute))
+    /// The calling thread's device, none if this process sees none.
+    pub(crate) fn device(&self) -> Option<&Device> {
+        self.devices.get(devices::current())
+    }
+
+    /// A queue on a device that exists.
+    pub(crate) fn new_queue(&self, device: usize) -> Queue {
+        let number = self.queue_count.fetch_add(1, Ordering::Relaxed);
+        Queue::new(number, Arc::clone(&self.devices[device].compute))
     }
 
     /// Appends to a stream, with the null stream's rule: its commands wait for those of all blocking streams, and
     /// theirs for its own. In null mode the command is done here and now.
-    pub(crate) fn submit(&self, stream: &Stream, mut command: Command) -> Arc<Completion> {
-        if config::get().null {
-            if let Some(run) = command.run {
-                run();
-            }
-            return Arc::new(Completion::finished_at(clock::now_ns()));
-        }
-        command.waits.extend(self.implicit_waits(stream));
-        stream.queue().submit(command)
+    pub(crate) fn submit(&self, stream: &Stream, command: Command) -> Arc<Completion> {
+        stream.turn().submit(self, command)
     }
 
     /// Completions that a stream's next command must wait for besides its own predecessors.
     pub(crate) fn implicit_waits(&self, stream: &Stream) -> Vec<Arc<Completion>> {
         match stream.ordering() {
             StreamOrdering::NonBlocking => Vec::new(),
-            StreamOrdering::Blocking => self.legacy.queue().unfinished().into_iter().collect(),
+            StreamOrdering::Blocking => {
+                self.devices[stream.device()].legacy.queue().unfinished().into_iter().collect()
+            }
             StreamOrdering::Legacy => {
-                let blocking =
-                    self.streams.all().into_iter().filter(|s| s.ordering() == StreamOrdering::Blocking);
+                let is_blocking = |other: &Arc<Stream>| {
+                    other.ordering() == StreamOrdering::Blocking && other.device() == stream.device()
+                };
+                let blocking = self.streams.all().into_iter().filter(is_blocking);
                 blocking.filter_map(|s| s.queue().unfinished()).collect()
             }
         }
     }
 
-    /// Blocks until everything submitted so far is finished, on every stream.
-    pub(crate) fn synchronize(&self) {
+    /// Blocks until everything submitted to a device so far is finished, on every stream.
+    pub(crate) fn synchronize(&self, device: usize) {
         let streams = self.streams.all();
-        let queues = streams.iter().chain([&self.legacy]).map(|stream| stream.queue());
-        for completion in queues.filter_map(Queue::unfinished).collect::<Vec<_>>() {
+        let legacy = self.devices.get(device).map(|device| &device.legacy);
+        let of_device = streams.iter().filter(|stream| stream.device() == device).chain(legacy);
+        for completion in of_device.filter_map(|s| s.queue().unfinished()).collect::<Vec<_>>() {
             completion.wait();
         }
     }
+
+    /// The same for every device.
+    pub(crate) fn synchronize_all(&self) {
+        (0..self.devices.len()).for_each(|device| self.synchronize(device));
+    }
+}
+
+/// In null mode there are no queues: the command is done here and now.
+pub(crate) fn submit_to(queue: &Queue, command: Command) -> Arc<Completion> {
+    if config::get().null {
+        if let Some(run) = command.run {
+            run();
+        }
+        return Arc::new(Completion::finished_at(clock::now_ns()));
+    }
+    queue.submit(command)
 }

@@ -3,28 +3,97 @@
 use core::ffi::c_void;
 use core::ptr;
 
-use crate::abi::{hipDeviceptr_t, hipError_t, hipStream_t};
+use crate::abi::{hipDeviceptr_t, hipError_t, hipExtent, hipMemsetParams, hipPitchedPtr, hipStream_t};
+use crate::copy::Extent;
 use crate::engine::Command;
 use crate::error::HipError;
-use crate::memory::Kind;
-use crate::runtime;
-use crate::{boundary, config, stream};
+use crate::memory::{Kind, Range};
+use crate::operation::Operation;
+use crate::runtime::{self, Runtime};
+use crate::{boundary, capture, config, stream};
 
-/// Writes a value repeatedly, in the stream's turn.
-struct Fill<T> {
-    to: *mut T,
-    value: T,
-    count: usize,
+/// Writes a value repeatedly: into rows of `width` elements, slices of `rows` rows. Repeatable.
+///
+/// The addresses are the application's, which keeps them valid until it is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fill {
+    to: usize,
+    /// The element's bytes, the first `element_size` of them.
+    value: [u8; 4],
+    /// 1, 2 or 4.
+    element_size: usize,
+    extent: Extent,
+    /// Bytes from a row to the next.
+    pitch: usize,
+    /// Rows from a slice to the next.
+    rows: usize,
 }
 
-// SAFETY: the range was checked against the allocations; HIP's contract is that it stays valid until the fill is done.
-unsafe impl<T> Send for Fill<T> {}
+impl Fill {
+    fn new(to: *mut c_void, value: u32, element_size: usize, extent: Extent, pitch: usize) -> Self {
+        let to = to.expose_provenance();
+        Self { to, value: value.to_le_bytes(), element_size, extent, pitch, rows: extent.height }
+    }
 
-impl<T: Copy> Fill<T> {
-    fn run(&self) {
-        for index in 0..self.count {
-            // SAFETY: inside the checked range; `D16` and `D32` addresses may be unaligned, which HIP leaves open.
-            unsafe { self.to.add(index).write_unaligned(self.value) };
+    /// A plain range of elements.
+    fn linear(to: *mut c_void, value: u32, element_size: usize, count: usize) -> Self {
+        Self::new(to, value, element_size, Extent { width: count, height: 1, depth: 1 }, 0)
+    }
+
+    /// As a graph's node describes it, checked.
+    pub(crate) fn of_node(params: &hipMemsetParams) -> Result<Self, HipError> {
+        let size = params.elementSize as usize;
+        let is_narrow = params.height > 1 && params.width.checked_mul(size).is_none_or(|w| params.pitch < w);
+        if !matches!(size, 1 | 2 | 4) || params.height == 0 || params.width == 0 || is_narrow {
+            return Err(HipError::InvalidValue);
+        }
+        let extent = Extent { width: params.width, height: params.height, depth: 1 };
+        let fill = Self::new(params.dst, params.value, size, extent, params.pitch);
+        fill.range(runtime::get())?;
+        Ok(fill)
+    }
+
+    /// What [`Fill::of_node`] read.
+    pub(crate) fn node_params(&self) -> hipMemsetParams {
+        hipMemsetParams {
+            dst: ptr::with_exposed_provenance_mut(self.to),
+            elementSize: self.element_size as u32,
+            height: self.extent.height,
+            pitch: self.pitch,
+            value: u32::from_le_bytes(self.value),
+            width: self.extent.width,
+        }
+    }
+
+    /// The allocation that holds all of it.
+    fn range(&self, runtime: &Runtime) -> Result<Range, HipError> {
+        let Extent { width, height, depth } = self.extent;
+        let size = width.checked_mul(self.element_size).and_then(|row| {
+            let rows = (depth - 1).checked_mul(self.rows)?.checked_add(height - 1)?;
+            rows.checked_mul(self.pitch)?.checked_add(row)
+        });
+        let range = runtime.memory.find(self.to).ok_or(HipError::InvalidValue)?;
+        if size.is_none_or(|size| range.size_from(self.to) < size) {
+            return Err(HipError::InvalidValue);
+        }
+        Ok(range)
+    }
+
+    pub(crate) fn run(&self) {
+        let element = &self.value[..self.element_size];
+        for slice in 0..self.extent.depth {
+            for row in 0..self.extent.height {
+                let start = self.to + (slice * self.rows + row) * self.pitch;
+                let start = ptr::with_exposed_provenance_mut::<u8>(start);
+                let size = self.extent.width * self.element_size;
+                // SAFETY: inside the range that was checked, which nothing else of this process refers to.
+                let bytes = unsafe { core::slice::from_raw_parts_mut(start, size) };
+                if self.element_size == 1 {
+                    bytes.fill(element[0]);
+                } else {
+                    bytes.chunks_exact_mut(element.len()).for_each(|chunk| chunk.copy_from_slice(element));
+                }
+            }
         }
     }
 }
@@ -37,33 +106,122 @@ enum Call {
     Asynchronous,
 }
 
-fn fill<T: Copy + 'static>(
+/// In a stream's turn, or into the graph that the stream is captured to.
+fn submit(fill: Fill, handle: hipStream_t, call: Call) -> Result<(), HipError> {
+    let stream = stream::resolve(handle).ok_or(HipError::ContextIsDestroyed)?;
+    if call == Call::Synchronous {
+        capture::check_synchronous()?;
+    }
+    if fill.extent.is_empty() {
+        return Ok(());
+    }
+    let runtime = runtime::get();
+    let range = fill.range(runtime)?;
+    if call == Call::Asynchronous && stream.is_captured()? {
+        return capture::add(&stream, Operation::Fill(fill));
+    }
+    let waits = call == Call::Synchronous && (range.kind != Kind::Device || range.base != fill.to);
+    if config::get().null && !waits {
+        return Ok(());
+    }
+    let completion = runtime.submit(&stream, Command::transfer(move || fill.run()));
+    if waits {
+        completion.wait();
+    }
+    Ok(())
+}
+
+/// A plain range.
+fn fill<T: Into<u32>>(
     to: *mut c_void,
     value: T,
     count: usize,
     handle: hipStream_t,
     call: Call,
 ) -> Result<(), HipError> {
-    let stream = stream::resolve(handle).ok_or(HipError::ContextIsDestroyed)?;
-    if count == 0 {
-        return Ok(());
-    }
-    let runtime = runtime::get();
-    let size = count.checked_mul(size_of::<T>()).ok_or(HipError::InvalidValue)?;
-    let range = runtime.memory.find(to as usize).ok_or(HipError::InvalidValue)?;
-    if range.size_from(to as usize) < size {
+    submit(Fill::linear(to, value.into(), size_of::<T>(), count), handle, call)
+}
+
+/// Rows of elements.
+fn fill_rows<T: Into<u32>>(
+    (to, pitch): (*mut c_void, usize),
+    value: T,
+    (width, height): (usize, usize),
+    handle: hipStream_t,
+    call: Call,
+) -> Result<(), HipError> {
+    let element_size = size_of::<T>();
+    let is_empty = width == 0 || height == 0;
+    if !is_empty && width.checked_mul(element_size).is_none_or(|row| row > pitch) {
         return Err(HipError::InvalidValue);
     }
-    let waits = call == Call::Synchronous && (range.kind != Kind::Device || range.base != to as usize);
-    if config::get().null && !waits {
-        return Ok(());
+    let extent = Extent { width, height, depth: 1 };
+    submit(Fill::new(to, value.into(), element_size, extent, pitch), handle, call)
+}
+
+/// A box of bytes.
+fn fill_box(
+    to: hipPitchedPtr,
+    value: u8,
+    extent: hipExtent,
+    handle: hipStream_t,
+    call: Call,
+) -> Result<(), HipError> {
+    let hipExtent { width, height, depth } = extent;
+    let extent = Extent { width, height, depth };
+    if !extent.is_empty() && (width > to.pitch || (depth > 1 && height > to.ysize)) {
+        return Err(HipError::InvalidValue);
     }
-    let fill = Fill { to: to.cast::<T>(), value, count };
-    let completion = runtime.submit(&stream, Command::transfer(move || fill.run()));
-    if waits {
-        completion.wait();
-    }
-    Ok(())
+    let address = ptr::with_exposed_provenance_mut(to.ptr);
+    let mut fill = Fill::new(address, u32::from(value), 1, extent, to.pitch);
+    fill.rows = to.ysize;
+    submit(fill, handle, call)
+}
+
+/// Defines a synchronous and an asynchronous function, each with the stream that it is for.
+macro_rules! fills {
+    ($($(#[$doc:meta])* $sync:ident, $asynchronous:ident, $through:expr,
+        ($($parameter:ident: $type:ty),*) => $submit:ident($($argument:expr),*);)*) => {
+        $($(#[$doc])*
+        pub(crate) unsafe extern "C" fn $sync($($parameter: $type),*) -> hipError_t {
+            boundary::call(|| $submit($($argument,)* $through(ptr::null_mut()), Call::Synchronous))
+        }
+
+        $(#[$doc])*
+        /// Asynchronous.
+        pub(crate) unsafe extern "C" fn $asynchronous($($parameter: $type,)* stream: hipStream_t) -> hipError_t {
+            boundary::call(|| $submit($($argument,)* $through(stream), Call::Asynchronous))
+        })*
+    };
+}
+
+fills! {
+    /// `hipMemset2D`
+    memset_2d, memset_2d_async, core::convert::identity,
+    (to: *mut c_void, pitch: usize, value: i32, width: usize, height: usize)
+        => fill_rows((to, pitch), value as u8, (width, height));
+    /// `hipMemset2D_spt`
+    memset_2d_spt, memset_2d_async_spt, stream::or_per_thread,
+    (to: *mut c_void, pitch: usize, value: i32, width: usize, height: usize)
+        => fill_rows((to, pitch), value as u8, (width, height));
+    /// `hipMemset3D`
+    memset_3d, memset_3d_async, core::convert::identity, (to: hipPitchedPtr, value: i32, extent: hipExtent)
+        => fill_box(to, value as u8, extent);
+    /// `hipMemset3D_spt`
+    memset_3d_spt, memset_3d_async_spt, stream::or_per_thread, (to: hipPitchedPtr, value: i32, extent: hipExtent)
+        => fill_box(to, value as u8, extent);
+    /// `hipMemsetD2D8`
+    memset_d2_d8, memset_d2_d8_async, core::convert::identity,
+    (to: hipDeviceptr_t, pitch: usize, value: u8, width: usize, height: usize)
+        => fill_rows((to, pitch), value, (width, height));
+    /// `hipMemsetD2D16`
+    memset_d2_d16, memset_d2_d16_async, core::convert::identity,
+    (to: hipDeviceptr_t, pitch: usize, value: u16, width: usize, height: usize)
+        => fill_rows((to, pitch), value, (width, height));
+    /// `hipMemsetD2D32`
+    memset_d2_d32, memset_d2_d32_async, core::convert::identity,
+    (to: hipDeviceptr_t, pitch: usize, value: u32, width: usize, height: usize)
+        => fill_rows((to, pitch), value, (width, height));
 }
 
 /// `hipMemset`
@@ -129,7 +287,7 @@ pub(crate) unsafe extern "C" fn memset_d16_async(
 
 /// `hipMemsetD32`
 pub(crate) unsafe extern "C" fn memset_d32(to: hipDeviceptr_t, value: i32, count: usize) -> hipError_t {
-    boundary::call(|| fill(to, value, count, ptr::null_mut(), Call::Synchronous))
+    boundary::call(|| fill(to, value.cast_unsigned(), count, ptr::null_mut(), Call::Synchronous))
 }
 
 /// `hipMemsetD32Async`
@@ -139,7 +297,7 @@ pub(crate) unsafe extern "C" fn memset_d32_async(
     count: usize,
     stream: hipStream_t,
 ) -> hipError_t {
-    boundary::call(|| fill(to, value, count, stream, Call::Asynchronous))
+    boundary::call(|| fill(to, value.cast_unsigned(), count, stream, Call::Asynchronous))
 }
 
 #[cfg(test)]

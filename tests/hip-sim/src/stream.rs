@@ -3,19 +3,30 @@
 use core::cell::RefCell;
 use core::ffi::c_void;
 use core::ptr;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::abi::{hipDevice_t, hipError_t, hipEvent_t, hipStream_t};
 use crate::boundary::{self, write};
+use crate::capture::{self, Capture};
 use crate::engine::{Command, Completion, Queue};
 use crate::error::HipError;
+use crate::operation::Operation;
 use crate::runtime::{self, Runtime};
+use crate::{config, devices};
+
+mod extras;
+
+use extras::Extras;
+pub(crate) use extras::{attribute, copy_attributes, create_with_mask, destroy_all, id, mask, set_attribute};
 
 /// The other handle of the null stream.
 const LEGACY: usize = 1;
 /// The calling thread's default stream.
 const PER_THREAD: usize = 2;
 const FLAG_NON_BLOCKING: u32 = 1;
+/// In a capture: a node that waits for whatever the event stands for at launch.
+const FLAG_WAIT_EXTERNAL: u32 = 1;
 /// Priorities from most to least urgent, which is from small to large.
 pub(crate) const PRIORITIES: core::ops::RangeInclusive<i32> = -1..=1;
 
@@ -33,18 +44,85 @@ pub(crate) enum Ordering {
 /// A stream; it lives until its handle is destroyed and its last command finished.
 pub(crate) struct Stream {
     queue: Queue,
+    device: usize,
     ordering: Ordering,
     flags: u32,
     priority: i32,
+    id: u64,
+    extras: Mutex<Extras>,
+    /// What captures it, none nearly always.
+    pub(crate) capture: Mutex<Option<Capture>>,
+    /// Held while something is appended that nothing of another thread may come into.
+    turn: Mutex<()>,
+}
+
+/// The right to append to a stream: what is submitted by one holder stands together.
+pub(crate) struct Turn<'a> {
+    stream: &'a Stream,
+    _guard: MutexGuard<'a, ()>,
+}
+
+impl Turn<'_> {
+    /// See `Runtime::submit`.
+    pub(crate) fn submit(&self, runtime: &Runtime, mut command: Command) -> Arc<Completion> {
+        if !config::get().null {
+            command.waits.extend(runtime.implicit_waits(self.stream));
+        }
+        runtime::submit_to(&self.stream.queue, command)
+    }
+}
+
+/// Where a graph's branch runs: on the stream that it is launched on, or beside it.
+pub(crate) enum Lane<'a> {
+    Stream(&'a Turn<'a>),
+    /// With the ordinal of its device.
+    Queue(&'a Queue, usize),
+}
+
+impl Lane<'_> {
+    /// Ordinal.
+    pub(crate) fn device(&self) -> usize {
+        match self {
+            Self::Stream(turn) => turn.stream.device,
+            Self::Queue(_, device) => *device,
+        }
+    }
+
+    pub(crate) fn submit(&self, command: Command) -> Arc<Completion> {
+        match self {
+            Self::Stream(turn) => turn.submit(runtime::get(), command),
+            Self::Queue(queue, _) => runtime::submit_to(queue, command),
+        }
+    }
 }
 
 impl Stream {
-    pub(crate) fn new(queue: Queue, ordering: Ordering, flags: u32, priority: i32) -> Self {
-        Self { queue, ordering, flags, priority }
+    pub(crate) fn new(queue: Queue, device: usize, ordering: Ordering, flags: u32, priority: i32) -> Self {
+        Self {
+            queue,
+            device,
+            ordering,
+            flags,
+            priority,
+            id: extras::next_id(),
+            extras: Mutex::default(),
+            capture: Mutex::default(),
+            turn: Mutex::default(),
+        }
+    }
+
+    /// Blocks while another thread appends.
+    pub(crate) fn turn(&self) -> Turn<'_> {
+        Turn { stream: self, _guard: self.turn.lock().expect("no holder panics") }
     }
 
     pub(crate) fn queue(&self) -> &Queue {
         &self.queue
+    }
+
+    /// Ordinal.
+    pub(crate) fn device(&self) -> usize {
+        self.device
     }
 
     pub(crate) fn ordering(&self) -> Ordering {
@@ -71,8 +149,8 @@ impl Stream {
 pub(crate) fn resolve(handle: hipStream_t) -> Option<Arc<Stream>> {
     let runtime = runtime::get();
     match handle as usize {
-        0 | LEGACY => Some(Arc::clone(runtime.legacy_stream())),
-        PER_THREAD => Some(per_thread(runtime)),
+        0 | LEGACY => runtime.device().map(|device| Arc::clone(&device.legacy)),
+        PER_THREAD => per_thread(runtime),
         _ => runtime.streams.get(handle),
     }
 }
@@ -95,20 +173,22 @@ impl Drop for PerThread {
 }
 
 thread_local! {
-    static OF_THIS_THREAD: RefCell<Option<PerThread>> = const { RefCell::new(None) };
+    /// By the device's ordinal.
+    static OF_THIS_THREAD: RefCell<BTreeMap<usize, PerThread>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// Made when first asked for. A thread that is past its locals' destruction gets the null stream.
-fn per_thread(runtime: &Runtime) -> Arc<Stream> {
-    let existing_or_new = OF_THIS_THREAD.try_with(|slot| {
-        let mut slot = slot.borrow_mut();
-        let per_thread = slot.get_or_insert_with(|| {
-            let stream = Arc::new(Stream::new(runtime.new_queue(), Ordering::Blocking, 0, 0));
+/// Made when first asked for, one a device. A thread that is past its locals' destruction gets the null stream.
+fn per_thread(runtime: &Runtime) -> Option<Arc<Stream>> {
+    let (device, legacy) = (devices::current(), &runtime.device()?.legacy);
+    let existing_or_new = OF_THIS_THREAD.try_with(|streams| {
+        let mut streams = streams.borrow_mut();
+        let per_thread = streams.entry(device).or_insert_with(|| {
+            let stream = Arc::new(Stream::new(runtime.new_queue(device), device, Ordering::Blocking, 0, 0));
             PerThread { handle: runtime.streams.insert(&stream), stream }
         });
         Arc::clone(&per_thread.stream)
     });
-    existing_or_new.unwrap_or_else(|_| Arc::clone(runtime.legacy_stream()))
+    Some(existing_or_new.unwrap_or_else(|_| Arc::clone(legacy)))
 }
 
 /// `hipStreamCreate`
@@ -140,7 +220,9 @@ fn new_stream(out: *mut hipStream_t, flags: u32, priority: i32) -> Result<(), Hi
         return Err(HipError::InvalidValue);
     }
     let runtime = runtime::get();
-    let stream = Arc::new(Stream::new(runtime.new_queue(), ordering, flags, priority));
+    runtime.device().ok_or(HipError::NoDevice)?;
+    let device = devices::current();
+    let stream = Arc::new(Stream::new(runtime.new_queue(device), device, ordering, flags, priority));
     // SAFETY: an out-parameter of the caller.
     unsafe { write(out, runtime.streams.insert(&stream)) }
 }
@@ -153,6 +235,7 @@ pub(crate) unsafe extern "C" fn destroy(stream: hipStream_t) -> hipError_t {
         }
         let runtime = runtime::get();
         let stream = runtime.streams.remove(stream).ok_or(HipError::ContextIsDestroyed)?;
+        stream.abandon_capture();
         stream.synchronize(runtime);
         Ok(())
     })
@@ -162,6 +245,9 @@ pub(crate) unsafe extern "C" fn destroy(stream: hipStream_t) -> hipError_t {
 pub(crate) unsafe extern "C" fn query(stream: hipStream_t) -> hipError_t {
     boundary::call(|| {
         let stream = resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
+        if stream.ordering != Ordering::Legacy {
+            capture::check_waiting_for(&stream)?;
+        }
         if stream.outstanding(runtime::get()).is_empty() { Ok(()) } else { Err(HipError::NotReady) }
     })
 }
@@ -175,7 +261,11 @@ pub(crate) unsafe extern "C" fn query_spt(stream: hipStream_t) -> hipError_t {
 /// `hipStreamSynchronize`
 pub(crate) unsafe extern "C" fn synchronize(stream: hipStream_t) -> hipError_t {
     boundary::call(|| {
-        resolve(stream).ok_or(HipError::ContextIsDestroyed)?.synchronize(runtime::get());
+        let stream = resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
+        if stream.ordering != Ordering::Legacy {
+            capture::check_waiting_for(&stream)?;
+        }
+        stream.synchronize(runtime::get());
         Ok(())
     })
 }
@@ -222,25 +312,34 @@ pub(crate) unsafe extern "C" fn priority_spt(stream: hipStream_t, out: *mut i32)
 /// `hipStreamGetDevice`
 pub(crate) unsafe extern "C" fn device(stream: hipStream_t, device: *mut hipDevice_t) -> hipError_t {
     boundary::call(|| {
-        resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
+        let stream = resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
         // SAFETY: an out-parameter of the caller.
-        unsafe { write(device, 0) }
+        unsafe { write(device, stream.device as i32) }
     })
 }
 
 /// `hipGetStreamDeviceId`: -1 for no stream.
 pub(crate) unsafe extern "C" fn device_id(stream: hipStream_t) -> i32 {
-    boundary::value(-1, || resolve(stream).map_or(-1, |_| 0))
+    boundary::value(-1, || resolve(stream).map_or(-1, |stream| stream.device as i32))
 }
 
-/// `hipStreamWaitEvent`
+/// `hipStreamWaitEvent`: an event of a capture makes the stream join it.
 pub(crate) unsafe extern "C" fn wait_event(stream: hipStream_t, event: hipEvent_t, flags: u32) -> hipError_t {
     boundary::call(|| {
         let runtime = runtime::get();
         let event = runtime.events.get(event).ok_or(HipError::InvalidHandle)?;
         let stream = resolve(stream).ok_or(HipError::InvalidHandle)?;
-        if flags != 0 {
+        if flags & !FLAG_WAIT_EXTERNAL != 0 {
             return Err(HipError::InvalidValue);
+        }
+        if flags == FLAG_WAIT_EXTERNAL && stream.is_captured()? {
+            return capture::add(&stream, Operation::Wait(event));
+        }
+        if let Some(moment) = event.moment() {
+            if stream.ordering == Ordering::Legacy {
+                return Err(HipError::InvalidHandle);
+            }
+            return stream.join(&moment);
         }
         if let Some(unfinished) = event.completion().filter(|c| c.poll().is_none()) {
             runtime.submit(&stream, Command { waits: vec![unfinished], ..Command::marker() });
@@ -290,7 +389,7 @@ mod tests {
         let slow = runtime.submit(&blocking, Command::kernel(20_000_000, || ()));
         let (gate, open) = Command::gate();
         let unrelated = runtime.submit(&other, gate);
-        let null = runtime.submit(runtime.legacy_stream(), Command::marker()).wait();
+        let null = runtime.submit(&runtime.devices()[0].legacy, Command::marker()).wait();
         assert!(null.end_ns >= slow.poll().expect("awaited").end_ns);
         assert!(unrelated.poll().is_none());
         drop(open);
@@ -300,7 +399,7 @@ mod tests {
     fn a_blocking_stream_waits_for_the_null_stream() {
         let runtime = runtime::get();
         let blocking = resolve(created(0)).unwrap();
-        let null = runtime.submit(runtime.legacy_stream(), Command::kernel(5_000_000, || ()));
+        let null = runtime.submit(&runtime.devices()[0].legacy, Command::kernel(5_000_000, || ()));
         runtime.submit(&blocking, Command::marker()).wait();
         assert!(null.poll().is_some());
     }

@@ -3,11 +3,11 @@
 use core::ffi::c_void;
 use core::ptr;
 
-use crate::abi::{hipError_t, hipMemcpyKind};
+use crate::abi::{hipError_t, hipMemcpyKind, hipStream_t};
 use crate::boundary::{self, write};
-use crate::copy;
+use crate::copy::{self, Call, Copy};
 use crate::error::HipError;
-use crate::runtime;
+use crate::{runtime, stream};
 
 /// `hipGetSymbolAddress`
 pub(crate) unsafe extern "C" fn address(address: *mut *mut c_void, symbol: *const c_void) -> hipError_t {
@@ -27,42 +27,58 @@ pub(crate) unsafe extern "C" fn size(size: *mut usize, symbol: *const c_void) ->
     })
 }
 
-/// `hipMemcpyToSymbol`
-pub(crate) unsafe extern "C" fn copy_to(
-    symbol: *const c_void,
-    from: *const c_void,
-    size: usize,
-    offset: usize,
-    kind: hipMemcpyKind,
-) -> hipError_t {
-    let to = match part(symbol, size, offset) {
-        Ok(address) => address,
-        Err(error) => return boundary::call(|| Err(error)),
+/// Defines copies to and from a variable, by the call that makes them and the stream that it is for.
+macro_rules! copies {
+    ($($(#[$doc:meta])* $to:ident, $from:ident, $call:path, ($($stream:ident)?), $through:expr;)*) => {
+        $($(#[$doc])*
+        pub(crate) unsafe extern "C" fn $to(
+            symbol: *const c_void,
+            from: *const c_void,
+            size: usize,
+            offset: usize,
+            kind: hipMemcpyKind,
+            $($stream: hipStream_t,)?
+        ) -> hipError_t {
+            let stream: hipStream_t = $through;
+            boundary::call(|| {
+                let to = part(symbol, size, offset)?;
+                copy::submit(Copy::linear(to, from, size, kind), stream, $call)
+            })
+        }
+
+        $(#[$doc])*
+        /// The other way.
+        pub(crate) unsafe extern "C" fn $from(
+            to: *mut c_void,
+            symbol: *const c_void,
+            size: usize,
+            offset: usize,
+            kind: hipMemcpyKind,
+            $($stream: hipStream_t,)?
+        ) -> hipError_t {
+            let stream: hipStream_t = $through;
+            boundary::call(|| {
+                let from = part(symbol, size, offset)?;
+                copy::submit(Copy::linear(to, from, size, kind), stream, $call)
+            })
+        })*
     };
-    // SAFETY: the caller's promise, passed on.
-    unsafe { copy::memcpy(to, from, size, kind) }
 }
 
-/// `hipMemcpyFromSymbol`
-pub(crate) unsafe extern "C" fn copy_from(
-    to: *mut c_void,
-    symbol: *const c_void,
-    size: usize,
-    offset: usize,
-    kind: hipMemcpyKind,
-) -> hipError_t {
-    let from = match part(symbol, size, offset) {
-        Ok(address) => address,
-        Err(error) => return boundary::call(|| Err(error)),
-    };
-    // SAFETY: the caller's promise, passed on.
-    unsafe { copy::memcpy(to, from, size, kind) }
+copies! {
+    /// `hipMemcpyToSymbol`
+    copy_to, copy_from, Call::Synchronous, (), ptr::null_mut();
+    /// `hipMemcpyToSymbol_spt`
+    copy_to_spt, copy_from_spt, Call::Synchronous, (), stream::or_per_thread(ptr::null_mut());
+    /// `hipMemcpyToSymbolAsync`
+    copy_to_async, copy_from_async, Call::Asynchronous, (stream), stream;
+    /// `hipMemcpyToSymbolAsync_spt`
+    copy_to_async_spt, copy_from_async_spt, Call::Asynchronous, (stream), stream::or_per_thread(stream);
 }
 
 /// Device address of a part of a variable, which must lie inside of it.
-fn part(symbol: *const c_void, size: usize, offset: usize) -> Result<*mut c_void, HipError> {
-    let found = boundary::value(Err(HipError::Unknown), || runtime::get().fat_binaries.variable(symbol));
-    let (address, available) = found?;
+pub(crate) fn part(symbol: *const c_void, size: usize, offset: usize) -> Result<*mut c_void, HipError> {
+    let (address, available) = runtime::get().fat_binaries.variable(symbol)?;
     match offset.checked_add(size) {
         Some(end) if end <= available => Ok(ptr::with_exposed_provenance_mut(address + offset)),
         _ => Err(HipError::InvalidValue),

@@ -8,15 +8,27 @@ use crate::error::HipError;
 
 /// What `<<<..>>>` says, on its way from the caller to the kernel's host stub.
 #[derive(Clone, Copy)]
-struct Configuration {
-    grid: dim3,
-    block: dim3,
-    lds_size: usize,
-    stream: hipStream_t,
+pub(super) struct Configuration {
+    pub(super) grid: dim3,
+    pub(super) block: dim3,
+    pub(super) lds_size: usize,
+    pub(super) stream: hipStream_t,
 }
 
 thread_local! {
     static CONFIGURATIONS: RefCell<Vec<Configuration>> = const { RefCell::new(Vec::new()) };
+}
+
+pub(super) fn push(configuration: Configuration) -> Result<(), HipError> {
+    CONFIGURATIONS
+        .try_with(|stack| stack.borrow_mut().push(configuration))
+        .map_err(|_| HipError::Deinitialized)
+}
+
+/// The configuration that was pushed last.
+pub(super) fn pop() -> Result<Configuration, HipError> {
+    let popped = CONFIGURATIONS.try_with(|stack| stack.borrow_mut().pop());
+    popped.ok().flatten().ok_or(HipError::MissingConfiguration)
 }
 
 /// `__hipPushCallConfiguration`
@@ -26,12 +38,7 @@ pub(crate) unsafe extern "C" fn push_call_configuration(
     lds_size: usize,
     stream: hipStream_t,
 ) -> hipError_t {
-    boundary::call(|| {
-        let configuration = Configuration { grid, block, lds_size, stream };
-        CONFIGURATIONS
-            .try_with(|stack| stack.borrow_mut().push(configuration))
-            .map_err(|_| HipError::Deinitialized)
-    })
+    boundary::call(|| push(Configuration { grid, block, lds_size, stream }))
 }
 
 /// `__hipPopCallConfiguration`
@@ -42,8 +49,7 @@ pub(crate) unsafe extern "C" fn pop_call_configuration(
     stream: *mut hipStream_t,
 ) -> hipError_t {
     boundary::call(|| {
-        let popped = CONFIGURATIONS.try_with(|stack| stack.borrow_mut().pop());
-        let configuration = popped.ok().flatten().ok_or(HipError::MissingConfiguration)?;
+        let configuration = pop()?;
         // SAFETY: out-parameters of the compiler's stub.
         unsafe {
             write(grid, configuration.grid)?;

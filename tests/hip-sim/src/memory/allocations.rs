@@ -6,6 +6,8 @@ use std::sync::{Mutex, MutexGuard};
 
 use memmap2::{MmapMut, MmapOptions};
 
+use crate::devices;
+
 /// Where memory is said to be; all of it is the host's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -36,6 +38,8 @@ pub(crate) struct Range {
     pub(crate) kind: Kind,
     /// Flags that the application gave.
     pub(crate) flags: u32,
+    /// Ordinal of the device whose it is, or that was current when it was made.
+    pub(crate) device: usize,
 }
 
 impl Range {
@@ -58,7 +62,7 @@ pub(crate) struct Allocations {
 }
 
 impl Allocations {
-    /// Of a device with `total_size` bytes.
+    /// Of devices with `total_size` bytes each.
     pub(crate) fn new(total_size: usize) -> Self {
         Self { by_base: Mutex::default(), total_size }
     }
@@ -69,12 +73,13 @@ impl Allocations {
 
     /// Zeroed pages of its own, so that an access past the last one faults; none if the device or host has no more.
     pub(crate) fn allocate(&self, size: usize, kind: Kind, flags: u32) -> Option<*mut c_void> {
-        if size > self.free_size() && kind != Kind::Host {
+        let device = devices::current();
+        if size > self.free_size(device) && kind != Kind::Host {
             return None;
         }
         let mut mapping = MmapOptions::new().len(size).no_reserve_swap().map_anon().ok()?;
         let address = mapping.as_mut_ptr().cast::<c_void>();
-        let range = Range { base: address.expose_provenance(), size, kind, flags };
+        let range = Range { base: address.expose_provenance(), size, kind, flags, device };
         self.lock().insert(range.base, Allocation { range, mapping: Some(mapping) });
         Some(address)
     }
@@ -84,7 +89,7 @@ impl Allocations {
         if self.find(base).is_some() {
             return false;
         }
-        let range = Range { base, size, kind: Kind::Host, flags };
+        let range = Range { base, size, kind: Kind::Host, flags, device: devices::current() };
         self.lock().insert(base, Allocation { range, mapping: None });
         true
     }
@@ -103,10 +108,6 @@ impl Allocations {
         by_base.remove(&base)
     }
 
-    pub(crate) fn is_base(&self, address: usize) -> bool {
-        self.lock().contains_key(&address)
-    }
-
     /// The range that an address lies in.
     pub(crate) fn find(&self, address: usize) -> Option<Range> {
         let by_base = self.lock();
@@ -119,9 +120,9 @@ impl Allocations {
         self.total_size
     }
 
-    /// Device memory that is not allocated.
-    pub(crate) fn free_size(&self) -> usize {
-        let on_device = |a: &&Allocation| a.range.kind != Kind::Host;
+    /// A device's memory that is not allocated.
+    pub(crate) fn free_size(&self, device: usize) -> usize {
+        let on_device = |a: &&Allocation| a.range.kind != Kind::Host && a.range.device == device;
         let used: usize = self.lock().values().filter(on_device).map(|a| a.range.size).sum();
         self.total_size.saturating_sub(used)
     }
@@ -137,7 +138,7 @@ mod tests {
         let address = allocations.allocate(10, Kind::Device, 0).unwrap() as usize;
         assert_eq!(allocations.find(address + 9).map(|r| r.size_from(address + 9)), Some(1));
         assert_eq!(allocations.find(address + 10), None);
-        assert_eq!(allocations.free_size(), (1 << 20) - 10);
+        assert_eq!(allocations.free_size(0), (1 << 20) - 10);
     }
 
     #[test]

@@ -1,0 +1,97 @@
+//! The devices that this process sees: their streams, peers and settings, and which of them is a thread's current one.
+//!
+//! A machine has `HIP_SIM_DEVICES` of them. `ROCR_VISIBLE_DEVICES` picks from those, `HIP_VISIBLE_DEVICES` (or
+//! `CUDA_VISIBLE_DEVICES`) from what is left; ordinals count what remains, identities stay with the physical device.
+
+use core::cell::Cell;
+use core::sync::atomic::{AtomicU32, AtomicUsize};
+use std::collections::BTreeSet;
+use std::env;
+use std::sync::{Arc, Mutex};
+
+use crate::engine::{Compute, Queue};
+use crate::stream::{Ordering, Stream};
+
+/// One device, as HIP shows it.
+pub(crate) struct Device {
+    /// Its number on the machine.
+    pub(crate) physical: usize,
+    pub(crate) compute: Arc<Compute>,
+    /// The null stream: handles 0 and 1 where the device is current.
+    pub(crate) legacy: Arc<Stream>,
+    /// Spin, yield or block while waiting: kept for the application to read back.
+    pub(crate) flags: AtomicU32,
+    /// Ordinals of the devices whose memory this one may use.
+    pub(crate) peers: Mutex<BTreeSet<usize>>,
+    /// Limits, bytes: kept for the application to read back.
+    pub(crate) stack_size: AtomicUsize,
+    pub(crate) heap_size: AtomicUsize,
+}
+
+impl Device {
+    fn new(ordinal: usize, physical: usize) -> Self {
+        let compute = Arc::<Compute>::default();
+        let queue = Queue::new(ordinal as u32, Arc::clone(&compute));
+        Self {
+            physical,
+            compute,
+            legacy: Arc::new(Stream::new(queue, ordinal, Ordering::Legacy, 0, 0)),
+            flags: AtomicU32::new(0),
+            peers: Mutex::default(),
+            stack_size: AtomicUsize::new(1024),
+            heap_size: AtomicUsize::new(8 << 20),
+        }
+    }
+}
+
+/// The devices in the order of their ordinals.
+pub(crate) fn visible(count: usize) -> Vec<Device> {
+    let variable = |name| env::var(name).ok();
+    let hip = variable("HIP_VISIBLE_DEVICES").or_else(|| variable("CUDA_VISIBLE_DEVICES"));
+    let physical = pick(&(0..count).collect::<Vec<_>>(), variable("ROCR_VISIBLE_DEVICES").as_deref());
+    let physical = pick(&physical, hip.as_deref());
+    physical.into_iter().enumerate().map(|(ordinal, physical)| Device::new(ordinal, physical)).collect()
+}
+
+/// What a list of indices leaves; the first that is none ends the list, and no list leaves everything.
+fn pick(devices: &[usize], list: Option<&str>) -> Vec<usize> {
+    let Some(list) = list else { return devices.to_vec() };
+    let mut picked = Vec::new();
+    for word in list.split(',') {
+        let index = word.trim().parse::<usize>().ok();
+        match index.and_then(|index| devices.get(index)) {
+            Some(device) if !picked.contains(device) => picked.push(*device),
+            _ => break,
+        }
+    }
+    picked
+}
+
+thread_local! {
+    static CURRENT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Ordinal of the calling thread's device. A thread that is past its locals' destruction has the first.
+pub(crate) fn current() -> usize {
+    CURRENT.try_with(Cell::get).unwrap_or(0)
+}
+
+/// Makes a device the calling thread's; it must exist.
+pub(crate) fn set_current(ordinal: usize) {
+    // As above: a thread that ends calls nothing that depends on it.
+    let _ = CURRENT.try_with(|current| current.set(ordinal));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_picks_until_it_makes_no_sense() {
+        assert_eq!(pick(&[0, 1, 2, 3], None), [0, 1, 2, 3]);
+        assert_eq!(pick(&[0, 1, 2, 3], Some("2, 0")), [2, 0]);
+        assert_eq!(pick(&[0, 1, 2, 3], Some("1,-1,2")), [1]);
+        assert_eq!(pick(&[2, 3], Some("1")), [3]);
+        assert!(pick(&[0, 1], Some("")).is_empty());
+    }
+}

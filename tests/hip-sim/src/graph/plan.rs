@@ -1,0 +1,164 @@
+//! How a graph is laid out: its nodes in lanes, each an in-order queue, so that branches run side by side.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use super::{Graph, Node, address};
+use crate::engine::{Command, Completion, Queue};
+use crate::operation::Operation;
+use crate::runtime;
+use crate::stream::Lane;
+
+/// Branches beyond this many share lanes: a wide graph must not need a queue a node.
+const MOST_LANES: usize = 4;
+
+struct Step {
+    node: Arc<Node>,
+    /// Lane 0 is the one that the graph is launched on.
+    lane: usize,
+    /// Earlier steps of other lanes.
+    waits: Vec<usize>,
+    /// The layout of a graph in this graph.
+    child: Option<Plan>,
+}
+
+/// See the module.
+pub(super) struct Plan {
+    steps: Vec<Step>,
+    lanes: usize,
+    /// Queues of the lanes after the first, made when first needed.
+    helpers: OnceLock<Vec<Queue>>,
+}
+
+impl Plan {
+    /// None if nodes depend on each other in a circle.
+    pub(super) fn new(graph: &Graph) -> Option<Self> {
+        let order = graph.in_order()?;
+        let position: HashMap<usize, usize> = order.iter().map(address).zip(0..).collect();
+        let mut dependencies = vec![Vec::new(); order.len()];
+        for (from, to) in &graph.lock().edges {
+            dependencies[position[&address(to)]].push(position[&address(from)]);
+        }
+        let mut lanes = Lanes::default();
+        let mut steps: Vec<Step> = Vec::with_capacity(order.len());
+        for (index, (node, mut waits)) in order.into_iter().zip(dependencies).enumerate() {
+            let lane = lanes.place(index, &waits);
+            // What is earlier in the same lane needs no waiting.
+            waits.retain(|earlier| steps[*earlier].lane != lane);
+            let child = match node.operation() {
+                Operation::Graph(child) => Some(Self::new(&child)?),
+                _ => None,
+            };
+            steps.push(Step { node, lane, waits, child });
+        }
+        Some(Self { steps, lanes: lanes.last.len(), helpers: OnceLock::new() })
+    }
+
+    /// Every node, those of graphs inside not included, in the order of the steps.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.steps.iter().map(|step| &step.node)
+    }
+
+    /// Layouts of the graphs inside.
+    pub(super) fn children(&self) -> impl Iterator<Item = &Self> {
+        self.steps.iter().filter_map(|step| step.child.as_ref())
+    }
+
+    /// Submits everything, to begin after `waits`; the completion is that of the whole.
+    pub(super) fn run(&self, first: &Lane<'_>, waits: Vec<Arc<Completion>>) -> Arc<Completion> {
+        let runtime = runtime::get();
+        let device = first.device();
+        let helpers =
+            self.helpers.get_or_init(|| (1..self.lanes).map(|_| runtime.new_queue(device)).collect());
+        let start = first.submit(Command { waits, ..Command::marker() });
+        let mut has_begun = vec![false; self.lanes];
+        let mut done: Vec<Arc<Completion>> = Vec::with_capacity(self.steps.len());
+        let mut tails: Vec<Option<Arc<Completion>>> = vec![None; self.lanes];
+        for step in &self.steps {
+            let mut waits: Vec<_> = step.waits.iter().map(|index| Arc::clone(&done[*index])).collect();
+            let helper;
+            let lane = if step.lane == 0 {
+                first
+            } else {
+                helper = Lane::Queue(&helpers[step.lane - 1], device);
+                if !core::mem::replace(&mut has_begun[step.lane], true) {
+                    waits.push(Arc::clone(&start));
+                }
+                &helper
+            };
+            let completion = match (&step.child, step.node.is_enabled()) {
+                (_, false) => Operation::Empty.submit(lane, waits),
+                (Some(child), true) => child.run(lane, waits),
+                (None, true) => step.node.operation().submit(lane, waits),
+            };
+            tails[step.lane] = Some(Arc::clone(&completion));
+            done.push(completion);
+        }
+        let others = tails.into_iter().skip(1).flatten().collect();
+        first.submit(Command { waits: others, ..Command::marker() })
+    }
+}
+
+/// Which step each lane ends with so far.
+#[derive(Default)]
+struct Lanes {
+    last: Vec<usize>,
+}
+
+impl Lanes {
+    /// Behind a dependency that nothing has followed yet, else in a lane of its own while there may be more.
+    fn place(&mut self, step: usize, dependencies: &[usize]) -> usize {
+        let follows = self.last.iter().position(|last| dependencies.contains(last));
+        let lane = match follows {
+            Some(lane) => lane,
+            None if self.last.len() < MOST_LANES => {
+                self.last.push(step);
+                self.last.len() - 1
+            }
+            None => step % MOST_LANES,
+        };
+        self.last[lane] = step;
+        lane
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::create_registered;
+
+    fn lanes_of(plan: &Plan) -> Vec<usize> {
+        plan.steps.iter().map(|step| step.lane).collect()
+    }
+
+    #[test]
+    fn a_chain_needs_one_lane() {
+        let graph = create_registered();
+        let first = graph.add(Operation::Empty, &[]);
+        let second = graph.add(Operation::Empty, &[first]);
+        graph.add(Operation::Empty, &[second]);
+        assert_eq!(lanes_of(&Plan::new(&graph).unwrap()), [0, 0, 0]);
+    }
+
+    #[test]
+    fn branches_get_lanes_and_the_join_waits_for_them() {
+        let graph = create_registered();
+        let root = graph.add(Operation::Empty, &[]);
+        let left = graph.add(Operation::Empty, &[Arc::clone(&root)]);
+        let right = graph.add(Operation::Empty, &[root]);
+        graph.add(Operation::Empty, &[left, right]);
+        let plan = Plan::new(&graph).unwrap();
+        assert_eq!(lanes_of(&plan), [0, 0, 1, 0]);
+        assert_eq!(plan.steps[2].waits, [0]);
+        assert_eq!(plan.steps[3].waits, [2]);
+    }
+
+    #[test]
+    fn a_circle_has_no_plan() {
+        let graph = create_registered();
+        let first = graph.add(Operation::Empty, &[]);
+        let second = graph.add(Operation::Empty, &[Arc::clone(&first)]);
+        graph.lock().connect(&second, &first);
+        assert!(Plan::new(&graph).is_none());
+    }
+}

@@ -1,0 +1,122 @@
+//! Objects of the application that graphs keep alive: a destructor and a count of references.
+
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicI64, Ordering};
+use std::sync::Arc;
+
+use super::resolve;
+use crate::abi::{hipError_t, hipGraph_t, hipHostFn_t, hipUserObject_t};
+use crate::boundary::{self, write};
+use crate::error::HipError;
+use crate::operation::HostCall;
+use crate::runtime;
+
+/// The only way to be destroyed: without waiting for the device.
+const NO_DESTRUCTOR_SYNC: u32 = 1;
+/// The caller's references become the graph's.
+const MOVE: u32 = 1;
+
+/// See the module. Destroyed when neither the application nor a graph refers to it.
+pub(crate) struct UserObject {
+    destructor: HostCall,
+    /// The application's own references; while there are any, the runtime's handle holds the object.
+    references: AtomicI64,
+}
+
+impl Drop for UserObject {
+    fn drop(&mut self) {
+        self.destructor.call();
+    }
+}
+
+fn find(object: hipUserObject_t) -> Result<Arc<UserObject>, HipError> {
+    runtime::get().user_objects.get(object).ok_or(HipError::InvalidValue)
+}
+
+/// Takes references of the application away, and the handle with the last.
+fn give_up(handle: hipUserObject_t, count: u32) -> Result<(), HipError> {
+    let object = find(handle)?;
+    if object.references.fetch_sub(i64::from(count), Ordering::AcqRel) <= i64::from(count) {
+        runtime::get().user_objects.remove(handle);
+    }
+    Ok(())
+}
+
+fn check_count(count: u32) -> Result<(), HipError> {
+    if count == 0 || count > i32::MAX as u32 { Err(HipError::InvalidValue) } else { Ok(()) }
+}
+
+/// `hipUserObjectCreate`
+pub(crate) unsafe extern "C" fn create(
+    object: *mut hipUserObject_t,
+    user: *mut c_void,
+    destructor: hipHostFn_t,
+    count: u32,
+    flags: u32,
+) -> hipError_t {
+    boundary::call(|| {
+        check_count(count)?;
+        if object.is_null() || destructor.is_none() || flags != NO_DESTRUCTOR_SYNC {
+            return Err(HipError::InvalidValue);
+        }
+        let made = Arc::new(UserObject {
+            destructor: HostCall { function: destructor, user },
+            references: AtomicI64::new(i64::from(count)),
+        });
+        // SAFETY: an out-parameter of the caller.
+        unsafe { write(object, runtime::get().user_objects.insert(&made)) }
+    })
+}
+
+/// `hipUserObjectRetain`
+pub(crate) unsafe extern "C" fn retain(object: hipUserObject_t, count: u32) -> hipError_t {
+    boundary::call(|| {
+        check_count(count)?;
+        find(object)?.references.fetch_add(i64::from(count), Ordering::AcqRel);
+        Ok(())
+    })
+}
+
+/// `hipUserObjectRelease`
+pub(crate) unsafe extern "C" fn release(object: hipUserObject_t, count: u32) -> hipError_t {
+    boundary::call(|| {
+        check_count(count)?;
+        give_up(object, count)
+    })
+}
+
+/// `hipGraphRetainUserObject`: one graph's references count once, which ends no object early.
+pub(crate) unsafe extern "C" fn retain_by_graph(
+    graph: hipGraph_t,
+    object: hipUserObject_t,
+    count: u32,
+    flags: u32,
+) -> hipError_t {
+    boundary::call(|| {
+        check_count(count)?;
+        if flags > MOVE {
+            return Err(HipError::InvalidValue);
+        }
+        let (graph, kept) = (resolve(graph)?, find(object)?);
+        graph.objects.lock().expect("no holder panics").push(kept);
+        if flags == MOVE { give_up(object, count) } else { Ok(()) }
+    })
+}
+
+/// `hipGraphReleaseUserObject`
+pub(crate) unsafe extern "C" fn release_from_graph(
+    graph: hipGraph_t,
+    object: hipUserObject_t,
+    count: u32,
+) -> hipError_t {
+    boundary::call(|| {
+        check_count(count)?;
+        let graph = resolve(graph)?;
+        let mut objects = graph.objects.lock().expect("no holder panics");
+        let position = objects.iter().position(|kept| Arc::as_ptr(kept).cast() == object.cast_const());
+        let released = objects.remove(position.ok_or(HipError::InvalidValue)?);
+        drop(objects);
+        drop(released);
+        Ok(())
+    })
+}

@@ -1,0 +1,198 @@
+//! Launches of the old interface, in three calls, and launches of several kernels in one.
+
+use core::cell::RefCell;
+use core::ffi::c_void;
+use core::ptr;
+
+use super::configuration::{Configuration, pop, push};
+use super::{Events, Geometry, NO_EVENTS, Residency, is_null_mode, launch_function, launch_host_function};
+use crate::abi::{
+    HIP_LAUNCH_CONFIG, dim3, hipError_t, hipFunction_t, hipFunctionLaunchParams, hipLaunchParams, hipStream_t,
+};
+use crate::boundary;
+use crate::error::HipError;
+use crate::kernel::Passed;
+use crate::{runtime, stream};
+
+thread_local! {
+    /// What `hipSetupArgument` gathered for this thread's next `hipLaunchByPtr`.
+    static ARGUMENTS: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// `hipConfigureCall`
+pub(crate) unsafe extern "C" fn configure_call(
+    grid: dim3,
+    block: dim3,
+    lds_size: usize,
+    stream: hipStream_t,
+) -> hipError_t {
+    boundary::call(|| push(Configuration { grid, block, lds_size, stream }))
+}
+
+/// `hipSetupArgument`
+pub(crate) unsafe extern "C" fn setup_argument(
+    from: *const c_void,
+    size: usize,
+    offset: usize,
+) -> hipError_t {
+    boundary::call(|| {
+        let end = offset.checked_add(size).filter(|_| !from.is_null()).ok_or(HipError::InvalidValue)?;
+        // SAFETY: the caller's argument of `size` bytes.
+        let bytes = unsafe { core::slice::from_raw_parts(from.cast::<u8>(), size) };
+        let gathered = ARGUMENTS.try_with(|arguments| {
+            let mut arguments = arguments.borrow_mut();
+            let longer = end.max(arguments.len());
+            arguments.resize(longer, 0);
+            arguments[offset..end].copy_from_slice(bytes);
+        });
+        gathered.map_err(|_| HipError::Deinitialized)
+    })
+}
+
+/// `hipLaunchByPtr`
+pub(crate) unsafe extern "C" fn by_pointer(host: *const c_void) -> hipError_t {
+    boundary::call(|| {
+        let configuration = pop()?;
+        let mut arguments = ARGUMENTS.try_with(RefCell::take).map_err(|_| HipError::Deinitialized)?;
+        if is_null_mode() {
+            return Ok(());
+        }
+        let stream = stream::resolve(configuration.stream).ok_or(HipError::InvalidValue)?;
+        let kernel = runtime::get().fat_binaries.kernel(host)?;
+        let Configuration { grid, block, lds_size, .. } = configuration;
+        let geometry = Geometry::of_blocks(grid, block, lds_size)?;
+        let mut size = arguments.len();
+        let tag = ptr::without_provenance_mut;
+        let mut extra = [tag(1), arguments.as_mut_ptr().cast(), tag(2), (&raw mut size).cast(), tag(3)];
+        let passed = Passed::Extra(extra.as_mut_ptr());
+        // SAFETY: the array was made just now as it has to be.
+        unsafe { super::submit(&kernel, &geometry, passed, &stream, &NO_EVENTS, Residency::Any) }
+    })
+}
+
+/// Kernels of a list, which must be for as many devices.
+fn check_devices(streams: impl Iterator<Item = hipStream_t>) -> Result<(), HipError> {
+    let mut seen = Vec::new();
+    for handle in streams {
+        if handle.is_null() {
+            return Err(HipError::InvalidValue);
+        }
+        let device = stream::resolve(handle).ok_or(HipError::InvalidValue)?.device();
+        if seen.contains(&device) {
+            return Err(HipError::InvalidDevice);
+        }
+        seen.push(device);
+    }
+    Ok(())
+}
+
+/// # Safety
+///
+/// `list` is null or has `count` elements, each as `hipLaunchKernel` asks.
+unsafe fn launch_all(list: *const hipLaunchParams, count: i32, residency: Residency) -> Result<(), HipError> {
+    let length = usize::try_from(count).ok().filter(|length| *length > 0).ok_or(HipError::InvalidValue)?;
+    if list.is_null() || length > runtime::get().devices().len() {
+        return Err(HipError::InvalidValue);
+    }
+    // SAFETY: the caller's promise.
+    let list = unsafe { core::slice::from_raw_parts(list, length) };
+    check_devices(list.iter().map(|one| one.stream))?;
+    for one in list {
+        let size = (one.gridDim, one.blockDim, one.sharedMem);
+        // SAFETY: the caller's promise.
+        unsafe { launch_host_function(one.func, size, one.args, one.stream, &NO_EVENTS, residency)? };
+    }
+    Ok(())
+}
+
+/// `hipExtLaunchMultiKernelMultiDevice`
+pub(crate) unsafe extern "C" fn on_devices(
+    list: *mut hipLaunchParams,
+    count: i32,
+    _flags: u32,
+) -> hipError_t {
+    // SAFETY: the caller's promise.
+    boundary::call(|| unsafe { launch_all(list, count, Residency::Any) })
+}
+
+/// `hipLaunchCooperativeKernelMultiDevice`
+pub(crate) unsafe extern "C" fn cooperative_on_devices(
+    list: *mut hipLaunchParams,
+    count: i32,
+    _flags: u32,
+) -> hipError_t {
+    // SAFETY: the caller's promise.
+    boundary::call(|| unsafe { launch_all(list, count, Residency::Cooperative) })
+}
+
+/// `hipModuleLaunchCooperativeKernelMultiDevice`
+pub(crate) unsafe extern "C" fn cooperative_functions_on_devices(
+    list: *mut hipFunctionLaunchParams,
+    count: u32,
+    _flags: u32,
+) -> hipError_t {
+    boundary::call(|| {
+        if list.is_null() || count == 0 || count as usize > runtime::get().devices().len() {
+            return Err(HipError::InvalidValue);
+        }
+        // SAFETY: an array of the caller with `count` elements.
+        let list = unsafe { core::slice::from_raw_parts(list, count as usize) };
+        check_devices(list.iter().map(|one| one.hStream))?;
+        for one in list {
+            let geometry = || Geometry::of_blocks(one.grid, one.block, one.sharedMemBytes as usize);
+            let (passed, stream) = ((one.kernelParams, ptr::null_mut()), one.hStream);
+            let residency = Residency::Cooperative;
+            // SAFETY: the caller's promise.
+            unsafe { launch_function(one.function, geometry, passed, stream, &NO_EVENTS, residency)? };
+        }
+        Ok(())
+    })
+}
+
+/// `hipDrvLaunchKernelEx`: attributes are not modelled.
+pub(crate) unsafe extern "C" fn by_driver_config(
+    config: *const HIP_LAUNCH_CONFIG,
+    function: hipFunction_t,
+    pointers: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> hipError_t {
+    boundary::call(|| {
+        // SAFETY: null or a configuration of the caller.
+        let config = unsafe { config.as_ref() }.ok_or(HipError::InvalidConfiguration)?;
+        let geometry =
+            || Geometry::of_module_launch(config.grid, config.block, config.sharedMemBytes as usize);
+        let events: &Events = &NO_EVENTS;
+        let passed = (pointers, extra);
+        // SAFETY: the caller's promise.
+        unsafe { launch_function(function, geometry, passed, config.hStream, events, Residency::Any) }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launch_in_three_calls_needs_the_first() {
+        // SAFETY: the address is looked up, not followed.
+        let code = unsafe { by_pointer(ptr::without_provenance(0x1234)) };
+        assert_eq!(code, HipError::MissingConfiguration.code());
+        let one = dim3 { x: 1, y: 1, z: 1 };
+        // SAFETY: as above, and a local argument.
+        unsafe {
+            assert_eq!(configure_call(one, one, 0, ptr::null_mut()), 0);
+            assert_eq!(setup_argument((&raw const one).cast(), 12, 8), 0);
+            let code = by_pointer(ptr::without_provenance(0x1234));
+            assert_eq!(code, HipError::InvalidDeviceFunction.code());
+            assert!(ARGUMENTS.with_borrow(Vec::is_empty), "the next launch begins anew");
+        }
+    }
+
+    #[test]
+    fn no_device_is_launched_on_twice() {
+        let handle = ptr::without_provenance_mut(2);
+        assert_eq!(check_devices([handle].into_iter()), Ok(()));
+        assert_eq!(check_devices([handle, handle].into_iter()), Err(HipError::InvalidDevice));
+        assert_eq!(check_devices([ptr::null_mut()].into_iter()), Err(HipError::InvalidValue));
+    }
+}

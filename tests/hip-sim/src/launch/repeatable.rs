@@ -1,0 +1,99 @@
+//! A checked launch that can be done any number of times: what streams run and what kernel nodes hold.
+
+use core::ffi::c_void;
+use core::ptr;
+use std::sync::Arc;
+
+use super::{Geometry, Residency, check};
+use crate::abi::hipKernelNodeParams;
+use crate::engine::Command;
+use crate::error::HipError;
+use crate::kernel::{ArgumentBuffer, Kernel, Passed};
+use crate::twin::Dispatch;
+use crate::{config, counters, runtime};
+
+/// See the module.
+pub(crate) struct Launch {
+    dispatch: Arc<Dispatch>,
+    /// What the application calls the kernel: a host address, or a `hipFunction_t`.
+    function: *const c_void,
+    /// Addresses of the arguments in the buffer, for the application to read back.
+    arguments: Box<[*mut c_void]>,
+}
+
+// SAFETY: nothing is read or written through the pointers here; they are given back to the application.
+unsafe impl Send for Launch {}
+// SAFETY: as above.
+unsafe impl Sync for Launch {}
+
+impl Launch {
+    /// Copies the arguments.
+    ///
+    /// # Safety
+    ///
+    /// `passed` is as HIP's launch functions ask.
+    pub(super) unsafe fn new(
+        kernel: &Arc<Kernel>,
+        geometry: &Geometry,
+        passed: Passed,
+    ) -> Result<Self, HipError> {
+        // SAFETY: the caller's promise.
+        let arguments = unsafe { ArgumentBuffer::marshal(kernel, passed) }?;
+        let buffer = arguments.as_ptr().cast_mut();
+        let addresses = kernel.arguments.iter().map(|a| buffer.wrapping_add(a.offset).cast()).collect();
+        let dispatch = Dispatch {
+            kernel: Arc::clone(kernel),
+            grid: geometry.grid()?,
+            block: geometry.block,
+            dynamic_lds_size: geometry.lds_size,
+            arguments,
+        };
+        let function = runtime::get().functions.insert(kernel);
+        Ok(Self { dispatch: Arc::new(dispatch), function, arguments: addresses })
+    }
+
+    /// From a kernel node's parameters, checked as a launch's.
+    ///
+    /// # Safety
+    ///
+    /// Arguments are passed as HIP's launch functions ask.
+    pub(crate) unsafe fn of_node(params: &hipKernelNodeParams) -> Result<Self, HipError> {
+        if params.func.is_null() {
+            return Err(HipError::InvalidValue);
+        }
+        let runtime = runtime::get();
+        let registered = runtime.fat_binaries.kernel(params.func);
+        let kernel = registered
+            .or_else(|_| runtime.functions.get(params.func).ok_or(HipError::InvalidDeviceFunction))?;
+        let geometry = Geometry::of_blocks(params.gridDim, params.blockDim, params.sharedMemBytes as usize)?;
+        let passed = Passed::from_module_launch(&kernel, params.kernelParams, params.extra)?;
+        check(&kernel, &geometry, passed, Residency::Any)?;
+        // SAFETY: the caller's promise.
+        let launch = unsafe { Self::new(&kernel, &geometry, passed) }?;
+        Ok(Self { function: params.func, ..launch })
+    }
+
+    /// What [`Launch::of_node`] read, with arguments that live as long as this.
+    pub(crate) fn node_params(&self) -> hipKernelNodeParams {
+        hipKernelNodeParams {
+            blockDim: self.dispatch.block,
+            extra: ptr::null_mut(),
+            func: self.function.cast_mut(),
+            gridDim: self.dispatch.grid,
+            kernelParams: self.arguments.as_ptr().cast_mut(),
+            sharedMemBytes: self.dispatch.dynamic_lds_size as u32,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.dispatch.kernel.name()
+    }
+
+    /// The kernel with its time, to be submitted once; counted as launched.
+    pub(crate) fn command(&self) -> Command {
+        counters::launched(self.name());
+        let duration = config::get().durations.of(self.name());
+        let dispatch = Arc::clone(&self.dispatch);
+        Command::kernel(duration.as_nanos() as u64, move || dispatch.run())
+    }
+}

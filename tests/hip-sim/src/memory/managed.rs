@@ -1,0 +1,238 @@
+//! Hints about managed memory, and rows with a pitch: memory is where it is, so hints are only kept or checked.
+
+use core::ffi::c_void;
+use core::ptr;
+
+use super::{Kind, allocate};
+use crate::abi::{
+    hipDeviceptr_t, hipError_t, hipExtent, hipMemLocation, hipMemRangeAttribute, hipMemoryAdvise,
+    hipPitchedPtr, hipStream_t,
+};
+use crate::boundary::{self, write};
+use crate::engine::Command;
+use crate::error::HipError;
+use crate::properties::PITCH_ALIGNMENT;
+use crate::{device, runtime, stream};
+
+/// `hipCpuDeviceId`
+const HOST: i32 = -1;
+/// `hipInvalidDeviceId`: nowhere in particular.
+const NOWHERE: i32 = -2;
+
+/// Managed memory that holds all of a range.
+fn check(address: *const c_void, size: usize) -> Result<(), HipError> {
+    let range = runtime::get().memory.find(address as usize).ok_or(HipError::InvalidValue)?;
+    let fits = size != 0 && range.size_from(address as usize) >= size;
+    if fits && range.kind != Kind::Device { Ok(()) } else { Err(HipError::InvalidValue) }
+}
+
+fn check_target(device: i32) -> Result<(), HipError> {
+    if device == HOST { Ok(()) } else { device::check(device).map(drop) }
+}
+
+fn prefetched(address: *const c_void, size: usize, device: i32, handle: hipStream_t) -> Result<(), HipError> {
+    if address.is_null() || size == 0 {
+        return Err(HipError::InvalidValue);
+    }
+    let stream = stream::resolve(handle).ok_or(HipError::InvalidValue)?;
+    check_target(device)?;
+    check(address, size)?;
+    runtime::get().submit(&stream, Command::marker());
+    Ok(())
+}
+
+/// `hipMemPrefetchAsync`: takes its turn and no time.
+pub(crate) unsafe extern "C" fn prefetch(
+    address: *const c_void,
+    size: usize,
+    device: i32,
+    stream: hipStream_t,
+) -> hipError_t {
+    boundary::call(|| prefetched(address, size, device, stream))
+}
+
+/// `hipMemPrefetchAsync_v2`
+pub(crate) unsafe extern "C" fn prefetch_v2(
+    address: *const c_void,
+    size: usize,
+    location: hipMemLocation,
+    flags: u32,
+    stream: hipStream_t,
+) -> hipError_t {
+    boundary::call(|| {
+        if flags != 0 {
+            return Err(HipError::InvalidValue);
+        }
+        prefetched(address, size, ordinal_of(location), stream)
+    })
+}
+
+/// The device, or the host.
+fn ordinal_of(location: hipMemLocation) -> i32 {
+    if location.r#type == 1 { location.id } else { HOST }
+}
+
+fn advised(address: *const c_void, size: usize, advice: u32, device: i32) -> Result<(), HipError> {
+    if address.is_null() || size == 0 || !matches!(advice, 1..=6 | 100 | 101) {
+        return Err(HipError::InvalidValue);
+    }
+    // Only the preferred location and who accesses name a device.
+    if matches!(advice, 3 | 5 | 6) {
+        check_target(device)?;
+    }
+    check(address, size)
+}
+
+/// `hipMemAdvise`
+pub(crate) unsafe extern "C" fn advise(
+    address: *const c_void,
+    size: usize,
+    advice: hipMemoryAdvise,
+    device: i32,
+) -> hipError_t {
+    boundary::call(|| advised(address, size, advice, device))
+}
+
+/// `hipMemAdvise_v2`
+pub(crate) unsafe extern "C" fn advise_v2(
+    address: *const c_void,
+    size: usize,
+    advice: hipMemoryAdvise,
+    location: hipMemLocation,
+) -> hipError_t {
+    boundary::call(|| advised(address, size, advice, ordinal_of(location)))
+}
+
+/// `hipMemRangeGetAttribute`: as if no advice had been given.
+pub(crate) unsafe extern "C" fn range_attribute(
+    out: *mut c_void,
+    out_size: usize,
+    attribute: hipMemRangeAttribute,
+    address: *const c_void,
+    size: usize,
+) -> hipError_t {
+    boundary::call(|| {
+        if out.is_null() || out_size < 4 || !out_size.is_multiple_of(4) {
+            return Err(HipError::InvalidValue);
+        }
+        check(address, size)?;
+        let value = match attribute {
+            // Not read-mostly; fine-grained.
+            1 | 100 => 0,
+            2..=4 => NOWHERE,
+            _ => return Err(HipError::InvalidValue),
+        };
+        for index in 0..out_size / 4 {
+            // SAFETY: the caller's buffer of `out_size` bytes.
+            unsafe { out.cast::<i32>().add(index).write_unaligned(value) };
+        }
+        Ok(())
+    })
+}
+
+/// `hipStreamAttachMemAsync`
+pub(crate) unsafe extern "C" fn attach(
+    stream: hipStream_t,
+    address: *mut c_void,
+    _size: usize,
+    flags: u32,
+) -> hipError_t {
+    boundary::call(|| {
+        let stream = stream::resolve(stream).ok_or(HipError::InvalidHandle)?;
+        // To all streams, to the host, to this one.
+        if !matches!(flags, 1 | 2 | 4) || runtime::get().memory.find(address as usize).is_none() {
+            return Err(HipError::InvalidValue);
+        }
+        runtime::get().submit(&stream, Command::marker());
+        Ok(())
+    })
+}
+
+/// Rows of `width` bytes, each at an aligned offset: address and pitch. Nothing for no bytes.
+fn pitched(width: usize, rows: usize) -> Result<(*mut c_void, usize), HipError> {
+    let pitch = width.checked_next_multiple_of(PITCH_ALIGNMENT).ok_or(HipError::InvalidValue)?;
+    let size = pitch.checked_mul(rows).ok_or(HipError::OutOfMemory)?;
+    let mut address = ptr::null_mut();
+    allocate(&raw mut address, size, Kind::Device, 0)?;
+    Ok((address, pitch))
+}
+
+/// `hipMallocPitch`
+pub(crate) unsafe extern "C" fn malloc_pitch(
+    out: *mut *mut c_void,
+    out_pitch: *mut usize,
+    width: usize,
+    height: usize,
+) -> hipError_t {
+    boundary::call(|| {
+        if out.is_null() || out_pitch.is_null() {
+            return Err(HipError::InvalidValue);
+        }
+        let (address, pitch) = pitched(width, height)?;
+        // SAFETY: out-parameters of the caller.
+        unsafe {
+            write(out_pitch, pitch)?;
+            write(out, address)
+        }
+    })
+}
+
+/// `hipMemAllocPitch`
+pub(crate) unsafe extern "C" fn malloc_pitch_driver(
+    out: *mut hipDeviceptr_t,
+    out_pitch: *mut usize,
+    width: usize,
+    height: usize,
+    _element_size: u32,
+) -> hipError_t {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { malloc_pitch(out, out_pitch, width, height) }
+}
+
+/// `hipMalloc3D`
+pub(crate) unsafe extern "C" fn malloc_3d(out: *mut hipPitchedPtr, extent: hipExtent) -> hipError_t {
+    boundary::call(|| {
+        let hipExtent { width, height, depth } = extent;
+        if out.is_null() {
+            return Err(HipError::InvalidValue);
+        }
+        let (address, pitch) = pitched(width, height.checked_mul(depth).ok_or(HipError::OutOfMemory)?)?;
+        let made = hipPitchedPtr { ptr: address.expose_provenance(), pitch, xsize: width, ysize: height };
+        // SAFETY: an out-parameter of the caller.
+        unsafe { write(out, made) }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_aligned_and_fit() {
+        let (mut address, mut pitch) = (ptr::null_mut(), 0);
+        // SAFETY: local out-parameters.
+        unsafe {
+            assert_eq!(malloc_pitch(&raw mut address, &raw mut pitch, 100, 3), 0);
+        }
+        assert_eq!(pitch, PITCH_ALIGNMENT);
+        let range = runtime::get().memory.find(address as usize).unwrap();
+        assert_eq!(range.size, 3 * PITCH_ALIGNMENT);
+    }
+
+    #[test]
+    fn only_managed_memory_takes_hints() {
+        let managed = runtime::get().memory.allocate(64, Kind::Managed, 1).unwrap();
+        let device = runtime::get().memory.allocate(64, Kind::Device, 0).unwrap();
+        // SAFETY: addresses are looked up, not followed.
+        unsafe {
+            assert_eq!(advise(managed, 64, 3, 0), 0);
+            assert_eq!(advise(managed, 64, 3, 9), HipError::InvalidDevice.code());
+            assert_eq!(advise(managed, 65, 1, 0), HipError::InvalidValue.code());
+            assert_eq!(
+                prefetch(device, 64, 0, ptr::without_provenance_mut(2)),
+                HipError::InvalidValue.code()
+            );
+            assert_eq!(prefetch(managed, 64, HOST, ptr::without_provenance_mut(2)), 0);
+        }
+    }
+}

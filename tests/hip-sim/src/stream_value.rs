@@ -1,0 +1,282 @@
+//! Words in memory that a stream waits for or writes, one by one or in batches.
+
+use core::ffi::c_void;
+use core::ptr;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::abi::{hipError_t, hipStream_t, hipStreamBatchMemOpParams};
+use crate::engine::Command;
+use crate::error::HipError;
+use crate::operation::Operation;
+use crate::{boundary, capture, config, runtime, stream};
+
+/// How often a waiting stream looks: nobody tells it of a write by the host.
+const POLL_INTERVAL: Duration = Duration::from_micros(20);
+
+/// `hipStreamBatchMemOpType`
+const WAIT_32: u32 = 1;
+const WRITE_32: u32 = 2;
+const FLUSH_REMOTE_WRITES: u32 = 3;
+const WAIT_64: u32 = 4;
+const WRITE_64: u32 = 5;
+const BARRIER: u32 = 6;
+
+/// What a wait is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Condition {
+    AtLeast,
+    Equal,
+    AnyBit,
+    /// A bit that is neither in memory nor in the value.
+    AnyClearBit,
+}
+
+impl Condition {
+    fn from_flags(flags: u32) -> Result<Self, HipError> {
+        Ok(match flags {
+            0 => Self::AtLeast,
+            1 => Self::Equal,
+            2 => Self::AnyBit,
+            3 => Self::AnyClearBit,
+            _ => return Err(HipError::InvalidValue),
+        })
+    }
+
+    /// Of a word's bits under the mask.
+    fn holds(self, word: u64, value: u64, mask: u64) -> bool {
+        let word = word & mask;
+        match self {
+            Self::AtLeast => word >= value,
+            Self::Equal => word == value,
+            Self::AnyBit => word & value != 0,
+            Self::AnyClearBit => !(word | value) & mask != 0,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Action {
+    Wait { condition: Condition, mask: u64 },
+    Write,
+}
+
+/// One operation on one word.
+#[derive(Clone, Copy, Debug)]
+struct Word {
+    address: usize,
+    is_64_bit: bool,
+    value: u64,
+    action: Action,
+}
+
+impl Word {
+    /// Checks that HIP knows the memory, whose mapping then lives until the device is done with it.
+    fn new(address: *mut c_void, is_64_bit: bool, value: u64, action: Action) -> Result<Self, HipError> {
+        let size = if is_64_bit { 8 } else { 4 };
+        let found = runtime::get().memory.find(address as usize);
+        let fits = found.is_some_and(|range| range.size_from(address as usize) >= size);
+        if !fits || !(address as usize).is_multiple_of(size) {
+            return Err(HipError::InvalidValue);
+        }
+        let address = address.expose_provenance();
+        let value = if is_64_bit { value } else { value & u64::from(u32::MAX) };
+        Ok(Self { address, is_64_bit, value, action })
+    }
+
+    fn read(&self) -> u64 {
+        // SAFETY: the address was checked to be aligned and inside of an allocation, which the application keeps.
+        unsafe {
+            if self.is_64_bit {
+                AtomicU64::from_ptr(ptr::with_exposed_provenance_mut(self.address)).load(Ordering::Acquire)
+            } else {
+                let word = AtomicU32::from_ptr(ptr::with_exposed_provenance_mut(self.address));
+                u64::from(word.load(Ordering::Acquire))
+            }
+        }
+    }
+
+    fn run(&self) {
+        match self.action {
+            Action::Wait { condition, mask } => {
+                while !condition.holds(self.read(), self.value, mask) {
+                    thread::sleep(POLL_INTERVAL);
+                }
+            }
+            // SAFETY: as in `read`.
+            Action::Write => unsafe {
+                if self.is_64_bit {
+                    let word = AtomicU64::from_ptr(ptr::with_exposed_provenance_mut(self.address));
+                    word.store(self.value, Ordering::Release);
+                } else {
+                    let word = AtomicU32::from_ptr(ptr::with_exposed_provenance_mut(self.address));
+                    word.store(self.value as u32, Ordering::Release);
+                }
+            },
+        }
+    }
+}
+
+/// Operations on words, in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Batch(Vec<Word>);
+
+impl Batch {
+    /// Barriers and flushes are in the order itself.
+    ///
+    /// # Safety
+    ///
+    /// `params` is null or has `count` elements.
+    pub(crate) unsafe fn new(count: u32, params: *const hipStreamBatchMemOpParams) -> Result<Self, HipError> {
+        if count == 0 || params.is_null() {
+            return Err(HipError::InvalidValue);
+        }
+        // SAFETY: the caller's promise.
+        let params = unsafe { core::slice::from_raw_parts(params, count as usize) };
+        let mut words = Vec::with_capacity(params.len());
+        for one in params {
+            let is_64_bit = matches!(one.operation, WAIT_64 | WRITE_64);
+            let action = match one.operation {
+                WAIT_32 | WAIT_64 => {
+                    Action::Wait { condition: Condition::from_flags(one.flags)?, mask: u64::MAX }
+                }
+                WRITE_32 | WRITE_64 => Action::Write,
+                FLUSH_REMOTE_WRITES | BARRIER => continue,
+                _ => return Err(HipError::InvalidValue),
+            };
+            words.push(Word::new(one.address, is_64_bit, one.value, action)?);
+        }
+        Ok(Self(words))
+    }
+
+    pub(crate) fn run(&self) {
+        self.0.iter().for_each(Word::run);
+    }
+}
+
+fn submit(stream: hipStream_t, batch: Batch) -> Result<(), HipError> {
+    let stream = stream::resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
+    if stream.is_captured()? {
+        return capture::add(&stream, Operation::Values(batch));
+    }
+    if !config::get().null {
+        runtime::get().submit(&stream, Command::transfer(move || batch.run()));
+    }
+    Ok(())
+}
+
+fn wait(
+    stream: hipStream_t,
+    address: *mut c_void,
+    is_64_bit: bool,
+    value: u64,
+    flags: u32,
+    mask: u64,
+) -> Result<(), HipError> {
+    let action = Action::Wait { condition: Condition::from_flags(flags)?, mask };
+    submit(stream, Batch(vec![Word::new(address, is_64_bit, value, action)?]))
+}
+
+fn write(stream: hipStream_t, address: *mut c_void, is_64_bit: bool, value: u64) -> Result<(), HipError> {
+    submit(stream, Batch(vec![Word::new(address, is_64_bit, value, Action::Write)?]))
+}
+
+/// `hipStreamWaitValue32`
+pub(crate) unsafe extern "C" fn wait_32(
+    stream: hipStream_t,
+    address: *mut c_void,
+    value: u32,
+    flags: u32,
+    mask: u32,
+) -> hipError_t {
+    boundary::call(|| wait(stream, address, false, u64::from(value), flags, u64::from(mask)))
+}
+
+/// `hipStreamWaitValue64`
+pub(crate) unsafe extern "C" fn wait_64(
+    stream: hipStream_t,
+    address: *mut c_void,
+    value: u64,
+    flags: u32,
+    mask: u64,
+) -> hipError_t {
+    boundary::call(|| wait(stream, address, true, value, flags, mask))
+}
+
+/// `hipStreamWriteValue32`: flags are ignored, as in the genuine runtime.
+pub(crate) unsafe extern "C" fn write_32(
+    stream: hipStream_t,
+    address: *mut c_void,
+    value: u32,
+    _flags: u32,
+) -> hipError_t {
+    boundary::call(|| write(stream, address, false, u64::from(value)))
+}
+
+/// `hipStreamWriteValue64`
+pub(crate) unsafe extern "C" fn write_64(
+    stream: hipStream_t,
+    address: *mut c_void,
+    value: u64,
+    _flags: u32,
+) -> hipError_t {
+    boundary::call(|| write(stream, address, true, value))
+}
+
+/// `hipStreamBatchMemOp`
+pub(crate) unsafe extern "C" fn batch(
+    stream: hipStream_t,
+    count: u32,
+    params: *mut hipStreamBatchMemOpParams,
+    flags: u32,
+) -> hipError_t {
+    boundary::call(|| {
+        if flags != 0 {
+            return Err(HipError::InvalidValue);
+        }
+        // SAFETY: the caller's promise.
+        submit(stream, unsafe { Batch::new(count, params) }?)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Kind;
+
+    #[test]
+    fn conditions_look_at_the_masked_word() {
+        let all = u64::MAX;
+        assert!(Condition::AtLeast.holds(5, 5, all) && !Condition::AtLeast.holds(4, 5, all));
+        assert!(Condition::Equal.holds(0x1_05, 5, 0xff) && !Condition::Equal.holds(0x1_05, 5, all));
+        assert!(Condition::AnyBit.holds(6, 2, all) && !Condition::AnyBit.holds(6, 1, all));
+        assert!(Condition::AnyClearBit.holds(0, 1, 3) && !Condition::AnyClearBit.holds(2, 1, 3));
+    }
+
+    #[test]
+    fn a_stream_waits_for_a_word_that_another_writes() {
+        let memory = runtime::get().memory.allocate(16, Kind::Host, 0).unwrap();
+        let (mut waiting, mut writing) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: local out-parameters, a live allocation, live handles.
+        unsafe {
+            assert_eq!(stream::create_with_flags(&raw mut waiting, 1), 0);
+            assert_eq!(stream::create_with_flags(&raw mut writing, 1), 0);
+            assert_eq!(wait_64(waiting, memory, 7, 1, u64::MAX), 0);
+            assert_eq!(write_64(waiting, memory.wrapping_byte_add(8), 1, 0), 0);
+            assert_eq!(stream::query(waiting), HipError::NotReady.code());
+            assert_eq!(write_64(writing, memory, 7, 0), 0);
+            assert_eq!(stream::synchronize(waiting), 0);
+            assert_eq!(memory.cast::<u64>().add(1).read(), 1);
+        }
+    }
+
+    #[test]
+    fn a_word_must_lie_in_memory_that_hip_knows() {
+        let mut local = 0_u64;
+        let address = (&raw mut local).cast();
+        // SAFETY: the address is looked up, not followed.
+        let code = unsafe { write_64(ptr::null_mut(), address, 1, 0) };
+        assert_eq!(code, HipError::InvalidValue.code());
+    }
+}
