@@ -107,7 +107,12 @@ fn copy(
         transfer.run();
         drop(staged);
     };
-    let completion = runtime.submit(&stream, Command::transfer(run));
+    let time = config::get().copy_time;
+    let work = match places {
+        (Place::Device, Place::Device) => time.on_device(size),
+        (from, _) => time.over_link(size, from == Place::Device),
+    };
+    let completion = runtime.submit(&stream, Command::on_device(work, run));
     if waits {
         completion.wait();
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::abi::{dim3, hipError_t, hipEvent_t, hipFunction_t, hipLaunchConfig_t, hipStream_t};
 use crate::boundary::{self, write};
-use crate::engine::Command;
+use crate::engine::{Command, clock};
 use crate::error::HipError;
 use crate::kernel::{ArgumentBuffer, Kernel, Passed};
 use crate::properties::{COMPUTE_UNITS, LDS_SIZE, MAX_THREADS_PER_BLOCK, MAX_THREADS_PER_COMPUTE_UNIT};
@@ -48,6 +48,7 @@ unsafe fn submit(
     events: &Events,
     residency: Residency,
 ) -> Result<(), HipError> {
+    let launched_ns = clock::now_ns();
     let (start, stop) = (event::resolve_optional(events.start)?, event::resolve_optional(events.stop)?);
     check(kernel, geometry, passed, residency)?;
     // SAFETY: the caller's promise.
@@ -64,13 +65,21 @@ unsafe fn submit(
     if let Some(start) = start {
         start.bind_to_launch(runtime.submit(stream, Command::marker()));
     }
-    let duration = config::get().durations.of(kernel.name());
-    let completion =
-        runtime.submit(stream, Command::kernel(duration.as_nanos() as u64, move || dispatch.run()));
+    let work = dispatch.work(runtime.device().compute_units());
+    let completion = runtime.submit(stream, Command::on_device(work, move || dispatch.run()));
+    dwell(launched_ns);
     if let Some(stop) = stop {
         stop.bind_to_launch(completion);
     }
     Ok(())
+}
+
+/// Keeps the caller busy, as the genuine runtime does, until the launch has taken as long as the environment says.
+fn dwell(launched_ns: u64) {
+    let until_ns = launched_ns + config::get().launch_cost.as_nanos() as u64;
+    while clock::now_ns() < until_ns {
+        core::hint::spin_loop();
+    }
 }
 
 /// The genuine runtime's checks, in its order.

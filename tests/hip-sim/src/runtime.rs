@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::engine::{Command, Completion, Compute, Queue, clock};
+use crate::engine::{Command, Completion, Device, Queue, clock};
 use crate::event::Event;
 use crate::fat_binary::FatBinaries;
 use crate::handles::Handles;
@@ -15,7 +15,7 @@ use crate::{config, counters};
 
 /// See the module.
 pub(crate) struct Runtime {
-    compute: Arc<Compute>,
+    device: Arc<Device>,
     queue_count: AtomicU32,
     /// The null stream: handles 0 and 1.
     legacy: Arc<Stream>,
@@ -39,10 +39,10 @@ pub(crate) fn get() -> &'static Runtime {
 
 impl Runtime {
     fn new() -> Self {
-        let compute = Arc::<Compute>::default();
-        let legacy = Stream::new(Queue::new(0, Arc::clone(&compute)), StreamOrdering::Legacy, 0, 0);
+        let device = Device::open(0);
+        let legacy = Stream::new(Queue::new(0, Arc::clone(&device), 0), StreamOrdering::Legacy, 0, 0);
         Self {
-            compute,
+            device,
             queue_count: AtomicU32::new(1),
             legacy: Arc::new(legacy),
             streams: Handles::default(),
@@ -58,8 +58,12 @@ impl Runtime {
         &self.legacy
     }
 
-    pub(crate) fn new_queue(&self) -> Queue {
-        Queue::new(self.queue_count.fetch_add(1, Ordering::Relaxed), Arc::clone(&self.compute))
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(crate) fn new_queue(&self, priority: i32) -> Queue {
+        Queue::new(self.queue_count.fetch_add(1, Ordering::Relaxed), Arc::clone(&self.device), priority)
     }
 
     /// Appends to a stream, with the null stream's rule: its commands wait for those of all blocking streams, and

@@ -59,7 +59,8 @@ fn fill<T: Copy + 'static>(
         return Ok(());
     }
     let fill = Fill { to: to.cast::<T>(), value, count };
-    let completion = runtime.submit(&stream, Command::transfer(move || fill.run()));
+    let work = config::get().copy_time.on_device(size);
+    let completion = runtime.submit(&stream, Command::on_device(work, move || fill.run()));
     if waits {
         completion.wait();
     }

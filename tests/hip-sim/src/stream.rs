@@ -103,7 +103,7 @@ fn per_thread(runtime: &Runtime) -> Arc<Stream> {
     let existing_or_new = OF_THIS_THREAD.try_with(|slot| {
         let mut slot = slot.borrow_mut();
         let per_thread = slot.get_or_insert_with(|| {
-            let stream = Arc::new(Stream::new(runtime.new_queue(), Ordering::Blocking, 0, 0));
+            let stream = Arc::new(Stream::new(runtime.new_queue(0), Ordering::Blocking, 0, 0));
             PerThread { handle: runtime.streams.insert(&stream), stream }
         });
         Arc::clone(&per_thread.stream)
@@ -140,7 +140,7 @@ fn new_stream(out: *mut hipStream_t, flags: u32, priority: i32) -> Result<(), Hi
         return Err(HipError::InvalidValue);
     }
     let runtime = runtime::get();
-    let stream = Arc::new(Stream::new(runtime.new_queue(), ordering, flags, priority));
+    let stream = Arc::new(Stream::new(runtime.new_queue(priority), ordering, flags, priority));
     // SAFETY: an out-parameter of the caller.
     unsafe { write(out, runtime.streams.insert(&stream)) }
 }

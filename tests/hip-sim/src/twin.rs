@@ -6,6 +6,8 @@ use std::sync::OnceLock;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use crate::abi::dim3;
+use crate::durations::Launched;
+use crate::engine::Work;
 use crate::kernel::{ArgumentBuffer, Kernel};
 use crate::{config, counters};
 
@@ -38,6 +40,20 @@ pub(crate) struct Dispatch {
 }
 
 impl Dispatch {
+    /// What the launch occupies, as `HIP_SIM_DURATIONS` says.
+    pub(crate) fn work(&self, compute_units: u64) -> Work {
+        let argument = |index: usize| self.arguments.integer(*self.kernel.arguments.get(index)?);
+        let product = |extent: dim3| u64::from(extent.x) * u64::from(extent.y) * u64::from(extent.z);
+        let cost = config::get().durations.of(&Launched {
+            kernel: self.kernel.name(),
+            blocks: product(self.grid),
+            threads_per_block: product(self.block),
+            compute_units,
+            argument: &argument,
+        });
+        Work::Kernel { units: cost.units, duration_ns: cost.duration_ns }
+    }
+
     /// Runs the twin, or counts that there is none.
     pub(crate) fn run(&self) {
         let name = self.kernel.name();
