@@ -82,11 +82,11 @@ enum Share {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum DurationsError {
     #[error("`{0}` is not `pattern=duration`")]
-    NoPair(String),
+    Rule(String),
     #[error("`{0}` is no duration such as 50us, arg0us or 2us+1us*blocks/cus")]
-    NoDuration(String),
+    Duration(String),
     #[error("`{0}` is neither a number of compute units nor a percentage")]
-    NoShare(String),
+    Share(String),
 }
 
 impl Durations {
@@ -184,13 +184,13 @@ impl FromStr for Rule {
     type Err = DurationsError;
 
     fn from_str(rule: &str) -> Result<Self, DurationsError> {
-        let (pattern, cost) = rule.split_once('=').ok_or_else(|| DurationsError::NoPair(rule.to_owned()))?;
+        let (pattern, cost) = rule.split_once('=').ok_or_else(|| DurationsError::Rule(rule.to_owned()))?;
         let (sum, share) = match cost.split_once('@') {
             Some((sum, share)) => (sum, Some(read_share(share.trim())?)),
             None => (cost, None),
         };
         let sum = sum.split('+').map(str::parse).collect::<Result<_, ()>>();
-        let sum = sum.map_err(|()| DurationsError::NoDuration(cost.to_owned()))?;
+        let sum = sum.map_err(|()| DurationsError::Duration(cost.to_owned()))?;
         Ok(Self { pattern: WildMatch::new(pattern.trim()), sum, share })
     }
 }
@@ -200,7 +200,7 @@ fn read_share(text: &str) -> Result<Share, DurationsError> {
         Some(percent) => percent.parse().ok().map(Share::Percent),
         None => text.parse().ok().map(Share::Units),
     };
-    share.ok_or_else(|| DurationsError::NoShare(text.to_owned()))
+    share.ok_or_else(|| DurationsError::Share(text.to_owned()))
 }
 
 impl FromStr for Durations {

@@ -13,6 +13,8 @@ use crate::runtime;
 use crate::{stream, version};
 
 mod allocations;
+mod arena;
+pub(crate) mod guard;
 
 pub(crate) use allocations::{Allocations, Kind};
 

@@ -20,6 +20,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use super::hw_queue::Ticket;
 use super::schedule::Packet;
 use super::{Completion, Device, HwQueue, HwQueues, Span, clock, worker};
+use crate::memory::guard;
 
 /// Unfinished commands of a queue; with more, submitting waits. As many packets as a genuine hardware queue holds.
 const PENDING_MAX: usize = 16_384;
@@ -261,7 +262,7 @@ impl Shared {
         let (run, packet, ready_ns) = (first.run.take(), first.packet.clone(), first.ready_ns.max(free_ns));
         drop(state);
         if let Some(run) = run {
-            guarded(run);
+            guarded(Box::new(|| guard::watch(run)));
         }
         let span = packet
             .map_or(Span { start_ns: ready_ns, end_ns: ready_ns }, |(queue, ticket)| queue.wait(ticket));

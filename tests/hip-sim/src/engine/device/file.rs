@@ -106,9 +106,10 @@ impl Mapping {
 
     pub(super) fn region(&self) -> &Region {
         debug_assert_eq!(self.memory.len(), size_of::<Region>());
+        let region = self.memory.as_ptr().cast::<core::ffi::c_void>().cast::<Region>();
         // SAFETY: mapped with this size for as long as `self`, page-aligned, and made of atomics, for which every value
         // that another process may write is valid. The shared lock keeps others from shortening the file.
-        unsafe { &*self.memory.as_ptr().cast::<Region>() }
+        unsafe { &*region }
     }
 
     /// Deletes the file if nobody else has it open.
