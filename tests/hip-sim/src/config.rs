@@ -63,6 +63,7 @@ impl Config {
             durations: text("HIP_SIM_DURATIONS").map_or_else(Durations::default, |v| read_durations(&v)),
             launch_cost: duration("HIP_SIM_LAUNCH_COST", Duration::ZERO),
             sharing: text("HIP_SIM_SHARED").map_or_else(Sharing::default, Sharing::from),
+            // Those of the device whose shape the properties tell.
             compute_units: positive("HIP_SIM_COMPUTE_UNITS", 304),
             queues: positive("HIP_SIM_QUEUES", 4),
             copy_engines: positive("HIP_SIM_COPY_ENGINES", 2),

@@ -9,7 +9,7 @@ use crate::boundary::{self, write};
 use crate::engine::{Command, clock};
 use crate::error::HipError;
 use crate::kernel::{ArgumentBuffer, Kernel, Passed};
-use crate::properties::{COMPUTE_UNITS, LDS_SIZE, MAX_THREADS_PER_BLOCK, MAX_THREADS_PER_COMPUTE_UNIT};
+use crate::properties::{LDS_SIZE, MAX_THREADS_PER_BLOCK, MAX_THREADS_PER_COMPUTE_UNIT, compute_units};
 use crate::stream::Stream;
 use crate::twin::Dispatch;
 use crate::{config, counters, event, runtime, stream};
@@ -98,7 +98,7 @@ fn check(kernel: &Kernel, geometry: &Geometry, passed: Passed, residency: Reside
     if geometry.lds_size + kernel.lds_size > LDS_SIZE {
         return Err(HipError::InvalidValue);
     }
-    let resident = u64::from((MAX_THREADS_PER_COMPUTE_UNIT * COMPUTE_UNITS).unsigned_abs()) / threads;
+    let resident = u64::from((MAX_THREADS_PER_COMPUTE_UNIT * compute_units()).unsigned_abs()) / threads;
     if residency == Residency::Cooperative && geometry.blocks()? > resident {
         return Err(HipError::CooperativeLaunchTooLarge);
     }

@@ -27,6 +27,9 @@ const GRACE_NS: u64 = 500_000;
 /// And at least so often, in case the kernel woke the guard of a stopped process.
 const LOOK_NS: u64 = 10_000_000;
 
+/// So many processes that one finds not a single queue; its calls fail.
+const NO_QUEUE: &str = "the device has more hardware queues than its processes use";
+
 /// See the module.
 pub(crate) struct Device {
     index: usize,
@@ -70,6 +73,8 @@ impl Device {
     /// The device with an index, as the environment describes it.
     pub(crate) fn open(index: usize) -> Arc<Self> {
         let device = match &config::get().sharing {
+            // Null mode never gets as far as the device.
+            _ if config::get().null => None,
             Sharing::Off => None,
             Sharing::Name(name) => Self::shared(index, &named(name, index), Access::User),
             Sharing::Path(path) => {
@@ -131,29 +136,34 @@ impl Device {
         let pool = &mut pools.compute[position];
         let number = pool.streams % count;
         pool.streams += 1;
-        if number == pool.queues.len() {
-            pool.queues.push(self.take_queue(Part::Compute));
+        if number >= pool.queues.len()
+            && let Some(queue) = self.take_queue(Part::Compute)
+        {
+            pool.queues.push(queue);
         }
-        let compute = Arc::clone(&pool.queues[number]);
-        while pools.copy.len() < config::get().copy_engines.min(2) {
-            let queue = self.take_queue(Part::Copy);
+        // With fewer than allowed if the device has no more.
+        let compute = Arc::clone(pool.queues.get(number % pool.queues.len().max(1)).expect(NO_QUEUE));
+        while pools.copy.len() < config::get().copy_engines.min(2)
+            && let Some(queue) = self.take_queue(Part::Copy)
+        {
             pools.copy.push(queue);
         }
+        assert!(!pools.copy.is_empty(), "{NO_QUEUE}");
         let copy = [0, 1].map(|direction| Arc::clone(&pools.copy[direction % pools.copy.len()]));
         HwQueues { compute, copy }
     }
 
-    fn take_queue(self: &Arc<Self>, part: Part) -> Arc<HwQueue> {
+    /// None if the device has no more.
+    fn take_queue(self: &Arc<Self>, part: Part) -> Option<Arc<HwQueue>> {
         let member = self.member();
         let (index, _) = self.transact(|schedule, _| {
             let index = schedule.take_queue(member, part, |queue| self.region().posted(queue));
             (index.is_some(), index)
         });
-        let index = index
-            .expect("more hardware queues than a device has; run fewer processes or name another device");
+        let index = index?;
         // A dead owner's waiters.
         self.region().queues[index].waiting.store(0, Ordering::Relaxed);
-        Arc::new(HwQueue::new(Arc::clone(self), index, self.region().posted(index)))
+        Some(Arc::new(HwQueue::new(Arc::clone(self), index, self.region().posted(index))))
     }
 
     fn member(&self) -> usize {
@@ -290,4 +300,18 @@ extern "C" fn tidy_up() {
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_share_what_there_is_when_the_device_has_no_more_queues() {
+        let device = Device::private(0);
+        let first = device.queues_for_stream(0);
+        while device.take_queue(Part::Compute).is_some() {}
+        let second = device.queues_for_stream(0);
+        assert!(Arc::ptr_eq(&first.compute, &second.compute));
+    }
 }

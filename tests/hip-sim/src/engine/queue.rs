@@ -262,7 +262,7 @@ impl Shared {
         let (run, packet, ready_ns) = (first.run.take(), first.packet.clone(), first.ready_ns.max(free_ns));
         drop(state);
         if let Some(run) = run {
-            guarded(Box::new(|| guard::watch(run)));
+            guard::watch(|| guarded(run));
         }
         let span = packet
             .map_or(Span { start_ns: ready_ns, end_ns: ready_ns }, |(queue, ticket)| queue.wait(ticket));

@@ -13,8 +13,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Packets that a queue holds at most, and grants whose start times are kept.
 pub(super) const DEPTH: u64 = 16;
-/// Hardware queues of a device, of all processes together.
-pub(super) const QUEUES: usize = 128;
+/// Hardware queues of a device, of all processes together: six for each of 64, four to compute and two to copy.
+pub(super) const QUEUES: usize = 384;
 
 /// What a packet occupies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,8 +93,10 @@ impl Progress {
 }
 
 impl Schedule {
-    pub(super) fn empty() -> Self {
-        zerocopy::FromZeros::new_zeroed()
+    /// Too large for the stack of whatever thread happens to ask.
+    pub(super) fn empty() -> Box<Self> {
+        // SAFETY: zero is a value of every field, as the derived `FromBytes` has checked.
+        unsafe { Box::new_zeroed().assume_init() }
     }
 
     /// Words that hold the queues in use; the rest are zero.
@@ -245,7 +247,7 @@ mod tests {
 
     /// A schedule with the packets of its queues: ready, duration, units.
     struct Device {
-        schedule: Schedule,
+        schedule: Box<Schedule>,
         packets: Vec<Vec<Packet>>,
     }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! header    magic, layout version, size; capacity, roster, root
 //! members   64 x { robust-list node, life }               who is on the device
-//! queues   128 x { posted, bell, waiting, 16 packets }    written by the queue's owner, bell and waiting by all
+//! queues   384 x { posted, bell, waiting, 16 packets }    written by the queue's owner, bell and waiting by all
 //! buffers  129 x schedule                                 one of them is the present, as root says
 //! ```
 //!
@@ -107,7 +107,7 @@ pub(super) struct Snapshot {
 
 impl Snapshot {
     pub(super) fn new() -> Self {
-        Self { schedule: Box::new(Schedule::empty()), root: EMPTY_BUFFER }
+        Self { schedule: Schedule::empty(), root: EMPTY_BUFFER }
     }
 }
 
@@ -217,5 +217,84 @@ impl Buffer {
         for (word, slot) in to[range.clone()].iter_mut().zip(&self.words[range]) {
             *word = slot.load(Ordering::Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file::Mapping;
+    use super::*;
+    use crate::engine::schedule::Part;
+
+    const QUEUE_SIZE: usize = (size_of::<Schedule>() - HEAD_WORDS * 8) / QUEUES;
+
+    #[test]
+    fn of_two_changes_to_the_same_schedule_one_fails_and_changes_nothing() {
+        let mapping = Mapping::private([100, 2]);
+        let region = mapping.region();
+        let (mut first, mut second) = (Snapshot::new(), Snapshot::new());
+        region.read(&mut first);
+        region.read(&mut second);
+        assert_eq!(first.schedule.take_queue(1, Part::Compute, |_| 0), Some(0));
+        assert_eq!(second.schedule.take_queue(2, Part::Copy, |_| 0), Some(0));
+        assert!(region.commit(&first, 1));
+        assert!(!region.commit(&second, 2));
+        region.read(&mut second);
+        assert!(second.schedule == first.schedule);
+        assert_eq!(second.schedule.take_queue(2, Part::Copy, |_| 0), Some(1));
+        assert!(region.commit(&second, 2));
+    }
+
+    #[test]
+    fn a_member_that_changes_it_again_and_again_never_writes_the_present() {
+        let mapping = Mapping::private([100, 2]);
+        let region = mapping.region();
+        let mut snapshot = Snapshot::new();
+        for queue in 0..5 {
+            region.read(&mut snapshot);
+            let before = region.root.load(Ordering::Relaxed);
+            assert_eq!(snapshot.schedule.take_queue(3, Part::Compute, |_| 0), Some(queue));
+            assert!(region.commit(&snapshot, 3));
+            assert_ne!(region.root.load(Ordering::Relaxed) & BUFFER_MASK, before & BUFFER_MASK);
+        }
+    }
+
+    #[test]
+    fn readers_never_see_half_a_schedule() {
+        let mapping = Mapping::private([100, 2]);
+        let region = mapping.region();
+        let mut first = Snapshot::new();
+        region.read(&mut first);
+        for queue in 0..8 {
+            assert_eq!(first.schedule.take_queue(9, Part::Compute, |_| 0), Some(queue));
+        }
+        assert!(region.commit(&first, 0));
+        let is_done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for member in 1..3 {
+                let is_done = &is_done;
+                scope.spawn(move || {
+                    let mut own = Snapshot::new();
+                    for round in 1..20_000_u64 {
+                        region.read(&mut own);
+                        // All queues of a member are removed and taken at once: eight or none.
+                        let owner = (round % 2) as usize * 10 + member;
+                        for present in [9, 1, 2, 11, 12] {
+                            own.schedule.remove_member(present, round);
+                        }
+                        while own.schedule.take_queue(owner, Part::Compute, |_| round) != Some(7) {}
+                        region.commit(&own, member);
+                    }
+                    is_done.store(true, Ordering::Relaxed);
+                });
+            }
+            let mut seen = Snapshot::new();
+            while !is_done.load(Ordering::Relaxed) {
+                region.read(&mut seen);
+                let queues = seen.schedule.as_bytes()[HEAD_WORDS * 8..].chunks(QUEUE_SIZE);
+                let owners: Vec<_> = queues.take(8).map(|queue| queue[..8].to_vec()).collect();
+                assert!(owners.iter().all(|owner| *owner == owners[0]), "{owners:?}");
+            }
+        });
     }
 }
