@@ -2,6 +2,7 @@
 
 pub mod artifacts;
 pub mod bench;
+pub mod device_load;
 pub mod privileged;
 pub mod sql;
 pub mod tracer;

@@ -33,6 +33,8 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     // End-to-end tests that this kernel or user cannot serve skip themselves and say why.
     setup::prefer(workspace, &[Need::Kernel, Need::SingleTests]);
     let mut variables = subject::build(workspace, Profile::Debug)?;
+    // Tests run side by side: each of their processes has a device to itself unless the test names one.
+    variables.push(("HIP_SIM_SHARED", "off".into()));
     variables.push(("XSCHED_PERFETTO_PYTHON", setup::perfetto(workspace)?.into()));
 
     let mut tally = Tally::default();

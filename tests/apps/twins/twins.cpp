@@ -40,6 +40,18 @@ struct Mix {
     unsigned size;
 };
 
+struct DeviceStep {
+    unsigned long long *state;
+    unsigned us;
+    unsigned long long number;
+};
+
+struct DevicePoke {
+    unsigned *words;
+    unsigned offset;
+    unsigned count;
+};
+
 struct Module {
     unsigned *y;
     const unsigned *x;
@@ -57,6 +69,17 @@ HIP_SIM_TWIN(vector_add) {
     const auto &[vectors, sum] = arguments<VectorAdd>(launch);
     for (unsigned i = 0; i < threads(launch) && i < vectors.size; i++)
         sum[i] += vectors.a[i] + vectors.b[i] + vectors.bias;
+}
+
+HIP_SIM_TWIN(device_step) {
+    const auto &[state, us, number] = arguments<DeviceStep>(launch);
+    state[1] += state[0] != number;
+    state[0] = number + 1;
+}
+
+HIP_SIM_TWIN(device_poke) {
+    const auto &[words, offset, count] = arguments<DevicePoke>(launch);
+    for (unsigned i = 0; i < count; i++) words[offset + i] = i;
 }
 
 // direct_step(DirectStep, unsigned *, const unsigned *, unsigned)

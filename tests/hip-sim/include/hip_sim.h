@@ -22,7 +22,17 @@ struct hip_sim_launch {
      * gives, aligned to 16 bytes as a whole. Pointers in it are addresses that the twin may follow. */
     const void *kernarg;
     size_t kernarg_size;
+    /* See hip_sim_check_access. */
+    int (*check_access)(const void *address, size_t size);
 };
+
+/* 0 if all of a range lies in one allocation. If not, hipErrorIllegalAddress, which also becomes the error of every later
+ * call, as after a fault of hardware. Not needed to be safe: touching an address between allocations or after free is
+ * noticed by itself, reads zeroes and has the same consequence. It finds what that does not: the last bytes of an
+ * allocation's last page, and memory of the host that HIP does not know. */
+static inline int hip_sim_check_access(const struct hip_sim_launch *launch, const void *address, size_t size) {
+    return launch->check_access(address, size);
+}
 
 /* A twin does the work of all of a launch's threads. It is a function
  *
@@ -35,6 +45,23 @@ struct hip_sim_launch {
 #define HIP_SIM_TWIN(kernel)                                                                        \
     __attribute__((visibility("default"))) void hip_sim_twin_##kernel(                              \
         const struct hip_sim_launch *launch)
+
+/* An executor does the work of any kernel, from its code object. It is a library named by HIP_SIM_EXECUTOR that has
+ *
+ *     int hip_sim_execute(const struct hip_sim_execution *execution);
+ *
+ * It is asked before the twins, under the same conditions. It returns 0 when the work is done, HIP_SIM_NOT_MINE to leave
+ * it to the twins, or a hipError_t, which becomes the error of every later call. */
+struct hip_sim_execution {
+    const struct hip_sim_launch *launch;
+    /* The ELF file with the kernel, for the device's processor, unpacked from its bundle. */
+    const void *code_object;
+    size_t code_object_size;
+    /* Static and dynamic local data share together, in bytes. */
+    size_t lds_size;
+};
+
+#define HIP_SIM_NOT_MINE (-1)
 
 /* Counters of this copy of the library, as lines "name count\n", sorted by name. Each function copies as much as fits
  * into len bytes, always terminated, and returns the size that all of it needs. */

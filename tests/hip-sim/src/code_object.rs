@@ -87,6 +87,12 @@ impl CodeObject {
             return Err(CodeObjectError::NoEntry);
         }
         let kernels = metadata::kernels(image.metadata)?;
+        if config::get().executor.is_some() {
+            let code_object: Arc<[u8]> = elf.into();
+            for kernel in &kernels {
+                kernel.twin.set_code_object(&code_object);
+            }
+        }
         let kernels = kernels.into_iter().map(|kernel| (kernel.name().to_owned(), Arc::new(kernel)));
         Ok(Self { kernels: kernels.collect(), globals: image.globals })
     }

@@ -2,14 +2,12 @@
 
 use std::env;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use wildmatch::WildMatch;
+use crate::copy_time::CopyTime;
+use crate::durations::Durations;
 
-/// Kernel time where `HIP_SIM_DURATIONS` names none.
-const DEFAULT_DURATION: Duration = Duration::from_micros(5);
 /// Device memory where `HIP_SIM_MEMORY_MIB` is unset.
 const DEFAULT_MEMORY_MIB: usize = 16 * 1024;
 
@@ -18,6 +16,17 @@ pub(crate) struct Config {
     /// Asynchronous work returns at once and does nothing.
     pub(crate) null: bool,
     pub(crate) durations: Durations,
+    /// Host time that each launch takes at least.
+    pub(crate) launch_cost: Duration,
+    /// With whom the devices are shared.
+    pub(crate) sharing: Sharing,
+    pub(crate) compute_units: usize,
+    /// Hardware queues of this process on each device, for each priority of its streams.
+    pub(crate) queues: usize,
+    pub(crate) copy_engines: usize,
+    pub(crate) copy_time: CopyTime,
+    /// Library that does kernels' work.
+    pub(crate) executor: Option<PathBuf>,
     /// Libraries to search for twins before the process's own symbols.
     pub(crate) twins: Vec<PathBuf>,
     /// Device's processor, for example `gfx942`.
@@ -28,6 +37,17 @@ pub(crate) struct Config {
     pub(crate) memory_size: usize,
     /// File to which the counters are appended when the process exits.
     pub(crate) report: Option<PathBuf>,
+}
+
+/// Which processes have the same devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// None has.
+    Off,
+    /// This user's that say the same name.
+    Name(String),
+    /// All that say the same path and may open the files.
+    Path(PathBuf),
 }
 
 /// The settings; the first caller reads the environment.
@@ -43,6 +63,18 @@ impl Config {
         Self {
             null: text("HIP_SIM_NULL").is_some_and(|v| v != "0"),
             durations: text("HIP_SIM_DURATIONS").map_or_else(Durations::default, |v| read_durations(&v)),
+            launch_cost: duration("HIP_SIM_LAUNCH_COST", Duration::ZERO),
+            sharing: text("HIP_SIM_SHARED").map_or_else(Sharing::default, Sharing::from),
+            // Those of the device whose shape the properties tell.
+            compute_units: positive("HIP_SIM_COMPUTE_UNITS", 304),
+            queues: positive("HIP_SIM_QUEUES", 4),
+            copy_engines: positive("HIP_SIM_COPY_ENGINES", 2),
+            copy_time: CopyTime {
+                latency: duration("HIP_SIM_COPY_LATENCY", Duration::from_micros(5)),
+                link_gb_s: rate("HIP_SIM_COPY_GB_S", 50.0),
+                memory_gb_s: rate("HIP_SIM_MEMORY_GB_S", 2000.0),
+            },
+            executor: env::var_os("HIP_SIM_EXECUTOR").filter(|v| !v.is_empty()).map(PathBuf::from),
             twins: env::var_os("HIP_SIM_TWINS").map(|v| env::split_paths(&v).collect()).unwrap_or_default(),
             arch: text("HIP_SIM_ARCH").unwrap_or_else(|| "gfx942".to_owned()),
             devices: text("HIP_SIM_DEVICES").and_then(|v| v.parse().ok()).unwrap_or(1),
@@ -50,6 +82,44 @@ impl Config {
             report: env::var_os("HIP_SIM_REPORT").map(PathBuf::from),
         }
     }
+}
+
+impl Default for Sharing {
+    /// As hardware is. Unit tests run side by side in one process group and would slow each other down.
+    fn default() -> Self {
+        if cfg!(test) { Self::Off } else { Self::Name("default".to_owned()) }
+    }
+}
+
+impl From<String> for Sharing {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "off" | "0" => Self::Off,
+            path if path.contains('/') => Self::Path(text.into()),
+            _ => Self::Name(text),
+        }
+    }
+}
+
+/// The value of a variable; one that cannot be read is named on stderr and leaves the default.
+fn parsed<T>(name: &str, default: T, parse: impl Fn(&str) -> Option<T>) -> T {
+    let Some(text) = text(name) else { return default };
+    parse(&text).unwrap_or_else(|| {
+        eprintln!("hip-sim: {name} ignored: `{text}`");
+        default
+    })
+}
+
+fn positive(name: &str, default: usize) -> usize {
+    parsed(name, default, |text| text.parse().ok().filter(|value| *value > 0))
+}
+
+fn duration(name: &str, default: Duration) -> Duration {
+    parsed(name, default, |text| humantime::parse_duration(text).ok())
+}
+
+fn rate(name: &str, default: f64) -> f64 {
+    parsed(name, default, |text| text.parse().ok().filter(|rate: &f64| *rate > 0.0))
 }
 
 /// Unset and empty are alike.
@@ -65,70 +135,14 @@ fn read_durations(value: &str) -> Durations {
     })
 }
 
-/// How long kernels take, by pattern of their name.
-#[derive(Debug, Default)]
-pub(crate) struct Durations {
-    rules: Vec<(WildMatch, Duration)>,
-}
-
-/// Why a list of durations could not be read.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum DurationsError {
-    #[error("`{0}` is not `pattern=duration`")]
-    NoPair(String),
-    #[error("`{0}` is no duration such as 50us")]
-    NoDuration(String),
-}
-
-impl Durations {
-    /// Of the first pattern that matches a kernel's (mangled) name.
-    pub(crate) fn of(&self, kernel: &str) -> Duration {
-        self.rules
-            .iter()
-            .find(|(pattern, _)| pattern.matches(kernel))
-            .map_or(DEFAULT_DURATION, |(_, duration)| *duration)
-    }
-}
-
-impl FromStr for Durations {
-    type Err = DurationsError;
-
-    /// `vector_add=50us,*=5us`
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let rules = text.split(',').map(str::trim).filter(|rule| !rule.is_empty()).map(|rule| {
-            let (pattern, duration) =
-                rule.split_once('=').ok_or_else(|| DurationsError::NoPair(rule.to_owned()))?;
-            let duration = humantime::parse_duration(duration.trim())
-                .map_err(|_| DurationsError::NoDuration(duration.to_owned()))?;
-            Ok((WildMatch::new(pattern.trim()), duration))
-        });
-        Ok(Self { rules: rules.collect::<Result<_, DurationsError>>()? })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_first_matching_pattern_decides() {
-        let durations: Durations = "vector_add=50us, *scale*=2ms,*=1us".parse().unwrap();
-        assert_eq!(durations.of("vector_add"), Duration::from_micros(50));
-        assert_eq!(durations.of("_ZN4demo5scaleIfEEvPT_"), Duration::from_millis(2));
-        assert_eq!(durations.of("other"), Duration::from_micros(1));
-    }
-
-    #[test]
-    fn without_a_match_the_default_holds() {
-        let durations: Durations = "vector_add=50us".parse().unwrap();
-        assert_eq!(durations.of("other"), DEFAULT_DURATION);
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_named() {
-        let error = "vector_add".parse::<Durations>().unwrap_err();
-        assert_eq!(error.to_string(), "`vector_add` is not `pattern=duration`");
-        let error = "a=quick".parse::<Durations>().unwrap_err();
-        assert_eq!(error.to_string(), "`quick` is no duration such as 50us");
+    fn a_name_is_this_users_and_a_path_is_anybodys() {
+        assert_eq!(Sharing::from("off".to_owned()), Sharing::Off);
+        assert_eq!(Sharing::from("node".to_owned()), Sharing::Name("node".to_owned()));
+        assert_eq!(Sharing::from("/tmp/node".to_owned()), Sharing::Path("/tmp/node".into()));
     }
 }

@@ -60,12 +60,13 @@ pub(crate) fn submit(mut copy: Copy, handle: hipStream_t, call: Call) -> Result<
     if config::get().null && !waits {
         return Ok(());
     }
+    let work = copy.work(places);
     let staged = (places.0 == Place::Pageable && !waits).then(|| copy.stage());
     let run = move || {
         copy.run();
         drop(staged);
     };
-    let completion = runtime.submit(&stream, Command::transfer(run));
+    let completion = runtime.submit(&stream, Command::on_device(work, run));
     if waits {
         completion.wait();
     }

@@ -9,14 +9,14 @@ use std::collections::BTreeSet;
 use std::env;
 use std::sync::{Arc, Mutex};
 
-use crate::engine::{Compute, Queue};
+use crate::engine::{self, Queue};
 use crate::stream::{Ordering, Stream};
 
 /// One device, as HIP shows it.
 pub(crate) struct Device {
     /// Its number on the machine.
     pub(crate) physical: usize,
-    pub(crate) compute: Arc<Compute>,
+    pub(crate) engine: Arc<engine::Device>,
     /// The null stream: handles 0 and 1 where the device is current.
     pub(crate) legacy: Arc<Stream>,
     /// Spin, yield or block while waiting: kept for the application to read back.
@@ -30,11 +30,11 @@ pub(crate) struct Device {
 
 impl Device {
     fn new(ordinal: usize, physical: usize) -> Self {
-        let compute = Arc::<Compute>::default();
-        let queue = Queue::new(ordinal as u32, Arc::clone(&compute));
+        let engine = engine::Device::open(physical);
+        let queue = Queue::new(ordinal as u32, Arc::clone(&engine), 0);
         Self {
             physical,
-            compute,
+            engine,
             legacy: Arc::new(Stream::new(queue, ordinal, Ordering::Legacy, 0, 0)),
             flags: AtomicU32::new(0),
             peers: Mutex::default(),

@@ -1,12 +1,22 @@
-//! The simulated device's machinery: in-order queues drained by threads, one compute unit, one clock.
+//! The simulated device's machinery: streams' queues drained by threads, hardware queues, one schedule for the device.
 //!
-//! Nothing here knows HIP: a command is a closure with a duration, what it waits for, and a completion.
+//! Nothing here knows HIP: a command is a closure with what it occupies, what it waits for, and a completion.
+//!
+//! 1. `queue`: one for each stream, with a thread. A command that occupies a part of the device becomes a packet.
+//! 2. `hw_queue`: a few for each process, onto which its streams' packets go.
+//! 3. `device`: memory that all processes on a device share, with the packets in it and the present schedule.
+//! 4. `schedule`: decides which packet runs when.
 
 pub(crate) mod clock;
 mod completion;
-mod compute;
+mod device;
+mod hw_queue;
 mod queue;
+mod schedule;
+mod worker;
 
 pub(crate) use completion::{Completion, Span};
-pub(crate) use compute::Compute;
-pub(crate) use queue::{Command, Queue};
+pub(crate) use device::Device;
+use device::HwQueues;
+use hw_queue::HwQueue;
+pub(crate) use queue::{Command, Queue, Work};

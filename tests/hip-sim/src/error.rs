@@ -4,7 +4,7 @@ use core::cell::Cell;
 use core::ffi::{CStr, c_char};
 
 use crate::abi::hipError_t;
-use crate::{boundary, version};
+use crate::{boundary, fault, version};
 
 /// `hipSuccess`.
 pub(crate) const SUCCESS: hipError_t = 0;
@@ -134,12 +134,12 @@ pub(crate) fn set_last(code: hipError_t) {
 
 /// `hipGetLastError`, `hipExtGetLastError`: this thread's last error, which is thereby cleared.
 pub(crate) unsafe extern "C" fn last() -> hipError_t {
-    LAST.try_with(|last| last.replace(SUCCESS)).unwrap_or(SUCCESS)
+    fault::or(LAST.try_with(|last| last.replace(SUCCESS)).unwrap_or(SUCCESS))
 }
 
 /// `hipPeekAtLastError`
 pub(crate) unsafe extern "C" fn peek() -> hipError_t {
-    LAST.try_with(Cell::get).unwrap_or(SUCCESS)
+    fault::or(LAST.try_with(Cell::get).unwrap_or(SUCCESS))
 }
 
 /// `hipGetErrorName`

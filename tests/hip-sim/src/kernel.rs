@@ -106,6 +106,18 @@ impl ArgumentBuffer {
         self.words.as_ptr().cast()
     }
 
+    /// An argument as an unsigned integer, if it has the size of one.
+    pub(crate) fn integer(&self, argument: Argument) -> Option<u64> {
+        let mut bytes = [0; 8];
+        let to = bytes.get_mut(..argument.size).filter(|to| !to.is_empty())?;
+        to.copy_from_slice(self.bytes().get(argument.offset..argument.offset + argument.size)?);
+        Some(u64::from_le_bytes(bytes))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &zerocopy::IntoBytes::as_bytes(&*self.words)[..self.size]
+    }
+
     /// Bytes.
     pub(crate) fn size(&self) -> usize {
         self.size
@@ -201,6 +213,19 @@ pub(crate) mod tests {
     #[test]
     fn a_ready_made_buffer_must_hold_every_argument() {
         assert_eq!(marshalled_from_buffer(8), Err(HipError::InvalidValue));
+    }
+
+    #[test]
+    fn arguments_are_read_as_integers_of_their_size() {
+        let (mut small, mut large) = (0x8000_0001_u32, u64::MAX);
+        let mut pointers = [(&raw mut small).cast(), (&raw mut large).cast()];
+        // SAFETY: one pointer for each argument.
+        let buffer =
+            unsafe { ArgumentBuffer::marshal(&kernel(), Passed::Pointers(pointers.as_mut_ptr())) }.unwrap();
+        let read = kernel().arguments.iter().map(|argument| buffer.integer(*argument)).collect::<Vec<_>>();
+        assert_eq!(read, [Some(0x8000_0001), Some(u64::MAX)]);
+        assert_eq!(buffer.integer(Argument { offset: 0, size: 16 }), None);
+        assert_eq!(buffer.integer(Argument { offset: 12, size: 8 }), None);
     }
 
     #[test]

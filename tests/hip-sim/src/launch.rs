@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use crate::abi::{dim3, hipError_t, hipEvent_t, hipFunction_t, hipLaunchConfig_t, hipStream_t};
 use crate::boundary::{self, write};
-use crate::engine::Command;
+use crate::engine::{Command, clock};
 use crate::error::HipError;
 use crate::kernel::{Kernel, Passed};
 use crate::operation::Operation;
-use crate::properties::{COMPUTE_UNITS, LDS_SIZE, MAX_THREADS_PER_BLOCK, MAX_THREADS_PER_COMPUTE_UNIT};
+use crate::properties::{LDS_SIZE, MAX_THREADS_PER_BLOCK, MAX_THREADS_PER_COMPUTE_UNIT, compute_units};
 use crate::stream::Stream;
 use crate::{capture, config, counters, event, runtime, stream};
 
@@ -55,6 +55,7 @@ unsafe fn submit(
     events: &Events,
     residency: Residency,
 ) -> Result<(), HipError> {
+    let launched_ns = clock::now_ns();
     let (start, stop) = (event::resolve_optional(events.start)?, event::resolve_optional(events.stop)?);
     check(kernel, geometry, passed, residency)?;
     // SAFETY: the caller's promise.
@@ -69,11 +70,20 @@ unsafe fn submit(
     if let Some(start) = start {
         start.bind_to_launch(runtime.submit(stream, Command::marker()));
     }
-    let completion = runtime.submit(stream, launch.command());
+    let completion = runtime.submit(stream, launch.command(stream.device()));
+    dwell(launched_ns);
     if let Some(stop) = stop {
         stop.bind_to_launch(completion);
     }
     Ok(())
+}
+
+/// Keeps the caller busy, as the genuine runtime does, until the launch has taken as long as the environment says.
+fn dwell(launched_ns: u64) {
+    let until_ns = launched_ns + config::get().launch_cost.as_nanos() as u64;
+    while clock::now_ns() < until_ns {
+        core::hint::spin_loop();
+    }
 }
 
 /// The genuine runtime's checks, in its order.
@@ -92,7 +102,7 @@ fn check(kernel: &Kernel, geometry: &Geometry, passed: Passed, residency: Reside
     if geometry.lds_size + kernel.lds_size > LDS_SIZE {
         return Err(HipError::InvalidValue);
     }
-    let resident = u64::from((MAX_THREADS_PER_COMPUTE_UNIT * COMPUTE_UNITS).unsigned_abs()) / threads;
+    let resident = u64::from((MAX_THREADS_PER_COMPUTE_UNIT * compute_units()).unsigned_abs()) / threads;
     if residency == Residency::Cooperative && geometry.blocks()? > resident {
         return Err(HipError::CooperativeLaunchTooLarge);
     }

@@ -15,6 +15,8 @@ use crate::operation::Operation;
 use crate::{capture, device, devices, runtime, stream, version};
 
 mod allocations;
+mod arena;
+pub(crate) mod guard;
 mod managed;
 mod pool;
 

@@ -7,7 +7,7 @@ use crate::abi::{hipError_t, hipFunction_t};
 use crate::boundary::{self, write};
 use crate::error::HipError;
 use crate::kernel::Kernel;
-use crate::properties::{COMPUTE_UNITS, LDS_SIZE, MAX_THREADS_PER_BLOCK, MAX_THREADS_PER_COMPUTE_UNIT};
+use crate::properties::{LDS_SIZE, MAX_THREADS_PER_BLOCK, MAX_THREADS_PER_COMPUTE_UNIT, compute_units};
 use crate::runtime;
 
 /// Blocks of this size that one compute unit takes at once; none of a size that the device does not have.
@@ -57,7 +57,7 @@ fn give_best(
     let kernel = kernel?;
     let most = kernel.max_threads_per_block.min(MAX_THREADS_PER_BLOCK);
     let best = if limit > 0 { most.min(limit.unsigned_abs()) } else { most };
-    let fitting = blocks(&kernel, best, dynamic_lds_size) * COMPUTE_UNITS.unsigned_abs();
+    let fitting = blocks(&kernel, best, dynamic_lds_size) * compute_units().unsigned_abs();
     // SAFETY: out-parameters of the caller.
     unsafe {
         write(grid, fitting as i32)?;

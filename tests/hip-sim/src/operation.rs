@@ -4,11 +4,12 @@ use core::ffi::c_void;
 use std::sync::Arc;
 
 use crate::abi::{hipHostFn_t, node_type};
-use crate::copy::Copy;
+use crate::copy::{Copy, Place};
 use crate::engine::{Command, Completion};
 use crate::event::Event;
 use crate::graph::{Graph, GraphMemory};
 use crate::launch::Launch;
+use crate::runtime;
 use crate::set::Fill;
 use crate::stream::Lane;
 use crate::stream_value::Batch;
@@ -79,15 +80,14 @@ impl Operation {
             Self::Wait(event) => {
                 Command { waits: event.completion().into_iter().collect(), ..Command::marker() }
             }
-            Self::Kernel(launch) => launch.command(),
+            Self::Kernel(launch) => launch.command(lane.device()),
             Self::Copy(copy) => {
-                let copy = copy.clone();
-                Command::transfer(move || copy.run())
+                // Memory that is gone by now is the application's mistake, and costs what memory of the device would.
+                let places = copy.places(runtime::get()).unwrap_or((Place::Device, Place::Device));
+                let (work, copy) = (copy.work(places), copy.clone());
+                Command::on_device(work, move || copy.run())
             }
-            Self::Fill(fill) => {
-                let fill = fill.clone();
-                Command::transfer(move || fill.run())
-            }
+            Self::Fill(fill) => fill.clone().command(),
             Self::Host(call) => {
                 let call = *call;
                 Command::transfer(move || call.call())

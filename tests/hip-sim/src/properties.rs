@@ -10,7 +10,6 @@ use crate::{code_object, config, runtime};
 
 /// Bus of the machine's first device; the others follow it.
 const FIRST_PCI_BUS: usize = 0xc1;
-pub(crate) const COMPUTE_UNITS: i32 = 304;
 pub(crate) const MAX_THREADS_PER_BLOCK: u32 = 1024;
 pub(crate) const MAX_THREADS_PER_COMPUTE_UNIT: i32 = 2048;
 /// Local data share of a compute unit, all of which one block may take.
@@ -23,6 +22,12 @@ const L2_SIZE: i32 = 4 << 20;
 const REGISTERS: i32 = 65_536;
 const WALL_CLOCK_KHZ: i32 = 100_000;
 pub(crate) const PITCH_ALIGNMENT: usize = 256;
+
+/// Of the calling thread's device, as whoever made it wished.
+pub(crate) fn compute_units() -> i32 {
+    let units = runtime::get().device().map_or(0, |device| device.engine.compute_units());
+    i32::try_from(units).unwrap_or(i32::MAX)
+}
 
 /// Says what it is, so that no report mistakes it for hardware.
 pub(crate) fn name() -> String {
@@ -96,7 +101,7 @@ macro_rules! shared_fields {
         $prop.minor = minor;
         $prop.textureAlignment = PITCH_ALIGNMENT;
         $prop.texturePitchAlignment = PITCH_ALIGNMENT;
-        $prop.multiProcessorCount = COMPUTE_UNITS;
+        $prop.multiProcessorCount = i32::try_from($device.engine.compute_units()).unwrap_or(i32::MAX);
         $prop.l2CacheSize = L2_SIZE;
         $prop.maxThreadsPerMultiProcessor = MAX_THREADS_PER_COMPUTE_UNIT;
         $prop.canMapHostMemory = 1;
@@ -123,7 +128,7 @@ pub(crate) fn r0600(device: &Device) -> hipDeviceProp_tR0600 {
     prop.streamPrioritiesSupported = 1;
     prop.unifiedAddressing = 1;
     prop.hostRegisterSupported = 1;
-    prop.asyncEngineCount = 1;
+    prop.asyncEngineCount = i32::try_from(config::get().copy_engines).unwrap_or(i32::MAX);
     prop
 }
 

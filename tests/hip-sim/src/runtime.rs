@@ -83,9 +83,9 @@ impl Runtime {
     }
 
     /// A queue on a device that exists.
-    pub(crate) fn new_queue(&self, device: usize) -> Queue {
+    pub(crate) fn new_queue(&self, device: usize, priority: i32) -> Queue {
         let number = self.queue_count.fetch_add(1, Ordering::Relaxed);
-        Queue::new(number, Arc::clone(&self.devices[device].compute))
+        Queue::new(number, Arc::clone(&self.devices[device].engine), priority)
     }
 
     /// Appends to a stream, with the null stream's rule: its commands wait for those of all blocking streams, and

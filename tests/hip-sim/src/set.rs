@@ -79,7 +79,14 @@ impl Fill {
         Ok(range)
     }
 
-    pub(crate) fn run(&self) {
+    /// What is submitted for it.
+    pub(crate) fn command(self) -> Command {
+        let Extent { width, height, depth } = self.extent;
+        let work = config::get().copy_time.on_device(width * height * depth * self.element_size);
+        Command::on_device(work, move || self.run())
+    }
+
+    fn run(&self) {
         let element = &self.value[..self.element_size];
         for slice in 0..self.extent.depth {
             for row in 0..self.extent.height {
@@ -124,7 +131,7 @@ fn submit(fill: Fill, handle: hipStream_t, call: Call) -> Result<(), HipError> {
     if config::get().null && !waits {
         return Ok(());
     }
-    let completion = runtime.submit(&stream, Command::transfer(move || fill.run()));
+    let completion = runtime.submit(&stream, fill.command());
     if waits {
         completion.wait();
     }

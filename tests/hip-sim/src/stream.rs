@@ -183,7 +183,8 @@ fn per_thread(runtime: &Runtime) -> Option<Arc<Stream>> {
     let existing_or_new = OF_THIS_THREAD.try_with(|streams| {
         let mut streams = streams.borrow_mut();
         let per_thread = streams.entry(device).or_insert_with(|| {
-            let stream = Arc::new(Stream::new(runtime.new_queue(device), device, Ordering::Blocking, 0, 0));
+            let stream =
+                Arc::new(Stream::new(runtime.new_queue(device, 0), device, Ordering::Blocking, 0, 0));
             PerThread { handle: runtime.streams.insert(&stream), stream }
         });
         Arc::clone(&per_thread.stream)
@@ -222,7 +223,8 @@ fn new_stream(out: *mut hipStream_t, flags: u32, priority: i32) -> Result<(), Hi
     let runtime = runtime::get();
     runtime.device().ok_or(HipError::NoDevice)?;
     let device = devices::current();
-    let stream = Arc::new(Stream::new(runtime.new_queue(device), device, ordering, flags, priority));
+    let stream =
+        Arc::new(Stream::new(runtime.new_queue(device, priority), device, ordering, flags, priority));
     // SAFETY: an out-parameter of the caller.
     unsafe { write(out, runtime.streams.insert(&stream)) }
 }

@@ -1,36 +1,53 @@
 //! Twins: C functions that do on the CPU what a kernel would do. The interface is `include/hip_sim.h`.
 
-use core::ffi::{c_char, c_uint, c_void};
-use std::sync::OnceLock;
+use core::ffi::{c_char, c_int, c_uint, c_void};
+use std::sync::{Arc, OnceLock};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use crate::abi::dim3;
+use crate::durations::Launched;
+use crate::engine::Work;
+use crate::error::HipError;
+use crate::executor::{self, Handled};
 use crate::kernel::{ArgumentBuffer, Kernel};
-use crate::{config, counters};
+use crate::{boundary, config, counters, fault, runtime};
 
 /// `struct hip_sim_launch`
 #[repr(C)]
-struct Launch {
+pub(crate) struct Launch {
     name: *const c_char,
     grid: [c_uint; 3],
     block: [c_uint; 3],
-    dynamic_lds_size: usize,
+    pub(crate) dynamic_lds_size: usize,
     kernarg: *const c_void,
     kernarg_size: usize,
+    check_access: extern "C" fn(*const c_void, usize) -> c_int,
 }
 
-const _: () = assert!(size_of::<Launch>() == 56);
+const _: () = assert!(size_of::<Launch>() == 64);
 
 type Function = unsafe extern "C" fn(*const Launch);
 
-/// A kernel's twin, looked up at its first launch; none if there is none.
+/// What does a kernel's work.
 #[derive(Default)]
-pub(crate) struct Twin(OnceLock<Option<Function>>);
+pub(crate) struct Twin {
+    /// Looked up at the first launch; none if there is none.
+    function: OnceLock<Option<Function>>,
+    /// The code object that the kernel is in, kept only for an executor.
+    code_object: OnceLock<Arc<[u8]>>,
+}
+
+impl Twin {
+    /// Notes where the kernel came from.
+    pub(crate) fn set_code_object(&self, code_object: &Arc<[u8]>) {
+        let _ = self.code_object.set(Arc::clone(code_object)); // a kernel comes from one
+    }
+}
 
 /// One kernel at work: what its twin is told, in a form that can travel to the stream's thread.
 pub(crate) struct Dispatch {
-    pub(crate) kernel: std::sync::Arc<Kernel>,
+    pub(crate) kernel: Arc<Kernel>,
     pub(crate) grid: dim3,
     pub(crate) block: dim3,
     pub(crate) dynamic_lds_size: usize,
@@ -38,13 +55,22 @@ pub(crate) struct Dispatch {
 }
 
 impl Dispatch {
-    /// Runs the twin, or counts that there is none.
+    /// What the launch occupies, as `HIP_SIM_DURATIONS` says.
+    pub(crate) fn work(&self, compute_units: u64) -> Work {
+        let argument = |index: usize| self.arguments.integer(*self.kernel.arguments.get(index)?);
+        let product = |extent: dim3| u64::from(extent.x) * u64::from(extent.y) * u64::from(extent.z);
+        let cost = config::get().durations.of(&Launched {
+            kernel: self.kernel.name(),
+            blocks: product(self.grid),
+            threads_per_block: product(self.block),
+            compute_units,
+            argument: &argument,
+        });
+        Work::Kernel { units: cost.units, duration_ns: cost.duration_ns }
+    }
+
+    /// Has the executor or the twin do the work, or counts that there is neither.
     pub(crate) fn run(&self) {
-        let name = self.kernel.name();
-        let Some(function) = *self.kernel.twin.0.get_or_init(|| find(name)) else {
-            counters::missed_twin(name);
-            return;
-        };
         let launch = Launch {
             name: self.kernel.name.as_ptr(),
             grid: [self.grid.x, self.grid.y, self.grid.z],
@@ -52,10 +78,34 @@ impl Dispatch {
             dynamic_lds_size: self.dynamic_lds_size,
             kernarg: self.arguments.as_ptr().cast(),
             kernarg_size: self.arguments.size(),
+            check_access,
+        };
+        let twin = &self.kernel.twin;
+        if let Some(code_object) = twin.code_object.get()
+            && executor::execute(&launch, code_object, self.kernel.lds_size) == Handled::Yes
+        {
+            return;
+        }
+        let name = self.kernel.name();
+        let Some(function) = *twin.function.get_or_init(|| find(name)) else {
+            counters::missed_twin(name);
+            return;
         };
         // SAFETY: whoever wrote the twin promises this signature by its name; the launch outlives the call.
         unsafe { function(&raw const launch) };
     }
+}
+
+/// Whether all of a range is in one allocation. If it is not, that is a fault of the device.
+extern "C" fn check_access(address: *const c_void, size: usize) -> c_int {
+    boundary::value(-1, || {
+        let range = runtime::get().memory.find(address as usize);
+        if range.is_some_and(|range| range.size_from(address as usize) >= size) {
+            return 0;
+        }
+        fault::raise(HipError::IllegalAddress.code());
+        HipError::IllegalAddress.code() as c_int
+    })
 }
 
 /// Named libraries first, then every symbol of the process.

@@ -4,6 +4,8 @@ use core::ffi::c_void;
 use core::ptr;
 
 use crate::abi::{hipMemcpyKind, memcpy_kind};
+use crate::config;
+use crate::engine::Work;
 use crate::error::HipError;
 use crate::memory::Kind;
 use crate::runtime::Runtime;
@@ -130,6 +132,15 @@ impl Copy {
             return Err(HipError::InvalidValue);
         }
         Ok(places)
+    }
+
+    /// What it occupies, from where its ends are.
+    pub(crate) fn work(&self, places: (Place, Place)) -> Work {
+        let (time, size) = (config::get().copy_time, self.extent.size().unwrap_or(usize::MAX));
+        match places {
+            (Place::Device, Place::Device) => time.on_device(size),
+            (from, _) => time.over_link(size, from == Place::Device),
+        }
     }
 
     /// Reads the source into `bytes`, and names them as the source from now on.

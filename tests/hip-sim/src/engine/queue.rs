@@ -1,29 +1,55 @@
-//! An in-order queue and the thread that drains it.
+//! A stream's in-order queue and the thread that drains it.
 //!
-//! The thread exists from the first command on and sleeps whenever it has nothing to do: on the queue's condition,
-//! on a completion of another queue, or on the clock until a kernel's end.
+//! Commands that occupy a part of the device are posted to a hardware queue as soon as nothing but the packets before them
+//! is in their way: by the thread that submits them, or later by the queue's own. So the device's backlog is real, and
+//! late wake-ups of threads leave no gaps on its timeline. What a command does on the CPU is done by the queue's thread,
+//! in order, while the packet occupies the device.
+//!
+//! ```text
+//! submitted -> pending --- work, and nothing in its way ---> posted --- run, started, ended ---> finished
+//!                 `------- function of the host: run by the thread in its turn ------------------'
+//! ```
+//!
+//! The thread exists from the first command on and sleeps whenever it has nothing to do: on the queue's condition, on a
+//! completion of another queue, on the device, or on the clock until a packet's end.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::thread;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 
-use super::{Completion, Compute, Span, clock};
+use super::hw_queue::Ticket;
+use super::schedule::Packet;
+use super::{Completion, Device, HwQueue, HwQueues, Span, clock, worker};
+use crate::memory::guard;
+
+/// Unfinished commands of a queue; with more, submitting waits. As many packets as a genuine hardware queue holds.
+const PENDING_MAX: usize = 16_384;
+
+type Run = Box<dyn FnOnce() + Send>;
 
 /// A piece of work.
 pub(crate) struct Command {
     /// Done by the queue's thread, none for a mere marker.
-    pub(crate) run: Option<Box<dyn FnOnce() + Send>>,
-    /// Time for which it occupies the compute part, none if it does not.
-    pub(crate) compute_ns: Option<u64>,
+    pub(crate) run: Option<Run>,
+    /// What it occupies of the device, none if nothing.
+    pub(crate) work: Option<Work>,
     /// Commands of other queues that must be finished before.
     pub(crate) waits: Vec<Arc<Completion>>,
+}
+
+/// What a command occupies of the device, and how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// So many compute units, at most all of them.
+    Kernel { units: u64, duration_ns: u64 },
+    /// One of the copy engines.
+    Copy { is_from_device: bool, duration_ns: u64 },
 }
 
 impl Command {
     /// Does nothing; finished when everything before it is.
     pub(crate) fn marker() -> Self {
-        Self { run: None, compute_ns: None, waits: Vec::new() }
+        Self { run: None, work: None, waits: Vec::new() }
     }
 
     /// Holds its queue up until the sender is used or dropped.
@@ -36,14 +62,20 @@ impl Command {
         (Self::transfer(wait), open)
     }
 
-    /// Takes the time that it takes, beside the compute part.
+    /// Takes the time that it takes, beside the device.
     pub(crate) fn transfer(run: impl FnOnce() + Send + 'static) -> Self {
-        Self { run: Some(Box::new(run)), compute_ns: None, waits: Vec::new() }
+        Self { run: Some(Box::new(run)), work: None, waits: Vec::new() }
     }
 
-    /// Occupies the compute part.
+    /// Occupies a part of the device.
+    pub(crate) fn on_device(work: Work, run: impl FnOnce() + Send + 'static) -> Self {
+        Self { run: Some(Box::new(run)), work: Some(work), waits: Vec::new() }
+    }
+
+    /// Occupies all compute units.
+    #[cfg(test)]
     pub(crate) fn kernel(duration_ns: u64, run: impl FnOnce() + Send + 'static) -> Self {
-        Self { run: Some(Box::new(run)), compute_ns: Some(duration_ns), waits: Vec::new() }
+        Self::on_device(Work::Kernel { units: u64::MAX, duration_ns }, run)
     }
 }
 
@@ -53,13 +85,47 @@ struct Submitted {
     completion: Arc<Completion>,
 }
 
+impl Submitted {
+    /// From when on it may start, if what it waits for is finished.
+    fn ready_ns(&self) -> Option<u64> {
+        let mut ends_ns = self.command.waits.iter().map(|wait| wait.poll().map(|span| span.end_ns));
+        ends_ns.try_fold(self.time_ns, |ready_ns, end_ns| Some(ready_ns.max(end_ns?)))
+    }
+}
+
+/// A command that nothing but the ones before it holds up.
+struct Posted {
+    run: Option<Run>,
+    /// None for a marker, which ends with the command before it.
+    packet: Option<(Arc<HwQueue>, Ticket)>,
+    ready_ns: u64,
+    completion: Arc<Completion>,
+}
+
 #[derive(Default)]
 struct State {
     pending: VecDeque<Submitted>,
+    /// Markers, and packets of one hardware queue. The thread has the first in its hands.
+    posted: VecDeque<Posted>,
+    /// The thread has a function of the host in its hands.
+    is_busy: bool,
+    /// End of the newest finished command.
+    free_ns: u64,
     /// Of the newest command, pending or not.
     last: Option<Arc<Completion>>,
     has_thread: bool,
     is_closed: bool,
+}
+
+impl State {
+    fn len(&self) -> usize {
+        self.pending.len() + self.posted.len()
+    }
+
+    /// The hardware queue that the posted packets are in.
+    fn hw_queue(&self) -> Option<&Arc<HwQueue>> {
+        self.posted.iter().find_map(|posted| posted.packet.as_ref()).map(|(hw_queue, _)| hw_queue)
+    }
 }
 
 /// An in-order queue. Dropping the last handle lets its thread finish what is pending and end.
@@ -70,30 +136,50 @@ pub(crate) struct Queue {
 struct Shared {
     /// Distinguishes threads' names only.
     number: u32,
-    compute: Arc<Compute>,
+    device: Arc<Device>,
+    priority: i32,
+    /// Given by the device when first needed.
+    hw_queues: OnceLock<HwQueues>,
     state: Mutex<State>,
     changed: Condvar,
+    has_room: Condvar,
 }
 
 impl Queue {
-    pub(crate) fn new(number: u32, compute: Arc<Compute>) -> Self {
-        let shared = Shared { number, compute, state: Mutex::new(State::default()), changed: Condvar::new() };
+    /// The priority tells only which hardware queues it shares with others.
+    pub(crate) fn new(number: u32, device: Arc<Device>, priority: i32) -> Self {
+        let shared = Shared {
+            number,
+            device,
+            priority,
+            hw_queues: OnceLock::new(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            has_room: Condvar::new(),
+        };
         Self { shared: Arc::new(shared) }
     }
 
-    /// Appends a command.
+    /// Appends a command. Waits while there are too many, except on a thread of the simulator, which may have to finish
+    /// the very command that makes room.
     pub(crate) fn submit(&self, command: Command) -> Arc<Completion> {
+        let shared = &self.shared;
+        let mut state = shared.lock();
+        while state.len() >= PENDING_MAX && !worker::is_current() {
+            state = shared.has_room.wait(state).expect("no holder panics");
+        }
         let completion = Arc::new(Completion::default());
         let submitted = Submitted { command, time_ns: clock::now_ns(), completion: Arc::clone(&completion) };
-        let mut state = self.shared.lock();
         state.pending.push_back(submitted);
         state.last = Some(Arc::clone(&completion));
+        shared.post_what_may(&mut state);
         if !state.has_thread {
             state.has_thread = true;
-            spawn(Arc::clone(&self.shared));
+            let shared = Arc::clone(shared);
+            worker::spawn(format!("hip-sim-q{}", shared.number), move || shared.drain());
         }
         drop(state);
-        self.shared.changed.notify_one();
+        shared.changed.notify_one();
         completion
     }
 
@@ -116,78 +202,119 @@ impl Shared {
         self.state.lock().expect("no holder panics")
     }
 
-    /// The next command, or none once the queue is closed and empty.
-    fn next(&self) -> Option<Submitted> {
-        let mut state = self.lock();
-        loop {
-            if let Some(submitted) = state.pending.pop_front() {
-                return Some(submitted);
+    /// The hardware queue for some work, and the work as a packet.
+    fn packet(&self, work: Work, ready_ns: u64) -> (&Arc<HwQueue>, Packet) {
+        let hw_queues = self.hw_queues.get_or_init(|| self.device.queues_for_stream(self.priority));
+        match work {
+            Work::Kernel { units, duration_ns } => {
+                (&hw_queues.compute, Packet { ready_ns, duration_ns, units })
             }
-            if state.is_closed {
-                return None;
+            Work::Copy { is_from_device, duration_ns } => {
+                (&hw_queues.copy[usize::from(is_from_device)], Packet { ready_ns, duration_ns, units: 1 })
             }
-            state = self.changed.wait(state).expect("no holder panics");
+        }
+    }
+
+    /// Moves commands from pending to posted, up to the first that must wait for more than what is posted.
+    fn post_what_may(&self, state: &mut State) {
+        while !state.is_busy
+            && let Some(submitted) = state.pending.front()
+            && let Some(ready_ns) = submitted.ready_ns()
+        {
+            let ready_ns = ready_ns.max(state.free_ns);
+            let packet = match (submitted.command.work, &submitted.command.run) {
+                (None, Some(_)) => return,
+                (None, None) => None,
+                (Some(work), _) => {
+                    let (hw_queue, packet) = self.packet(work, ready_ns);
+                    if state.hw_queue().is_some_and(|other| !Arc::ptr_eq(other, hw_queue)) {
+                        return;
+                    }
+                    let Some(ticket) = hw_queue.try_post(packet) else { return };
+                    Some((Arc::clone(hw_queue), ticket))
+                }
+            };
+            let Submitted { command, completion, .. } = state.pending.pop_front().expect("it was looked at");
+            state.posted.push_back(Posted { run: command.run, packet, ready_ns, completion });
         }
     }
 
     fn drain(&self) {
-        let mut free_ns = 0;
-        while let Some(submitted) = self.next() {
-            let span = self.execute(submitted.command, submitted.time_ns.max(free_ns));
-            free_ns = span.end_ns;
-            submitted.completion.finish(span);
+        let mut state = self.lock();
+        loop {
+            self.post_what_may(&mut state);
+            state = if !state.posted.is_empty() {
+                self.finish_posted(state)
+            } else if !state.pending.is_empty() {
+                self.clear_the_way(state)
+            } else if state.is_closed {
+                return;
+            } else {
+                self.changed.wait(state).expect("no holder panics")
+            };
         }
     }
 
-    fn execute(&self, command: Command, mut ready_ns: u64) -> Span {
-        for dependency in command.waits {
-            ready_ns = ready_ns.max(dependency.wait().end_ns);
+    /// Sees the first posted command through.
+    fn finish_posted<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let free_ns = state.free_ns;
+        let first = &mut state.posted[0];
+        let (run, packet, ready_ns) = (first.run.take(), first.packet.clone(), first.ready_ns.max(free_ns));
+        drop(state);
+        if let Some(run) = run {
+            guard::watch(|| guarded(run));
         }
-        let compute = command.compute_ns.map(|duration_ns| self.compute.reserve(ready_ns, duration_ns));
-        let is_marker = command.run.is_none();
+        let span = packet
+            .map_or(Span { start_ns: ready_ns, end_ns: ready_ns }, |(queue, ticket)| queue.wait(ticket));
+        let mut state = self.lock();
+        let posted = state.posted.pop_front().expect("only this thread takes them");
+        self.finish(&mut state, &posted.completion, span);
+        state
+    }
+
+    /// Does something about what keeps the first pending command from being posted, with nothing posted before it.
+    fn clear_the_way<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let first = &mut state.pending[0];
+        let Some(ready_ns) = first.ready_ns() else {
+            let waits = first.command.waits.clone();
+            drop(state);
+            for wait in waits {
+                wait.wait();
+            }
+            return self.lock();
+        };
+        if let Some(work) = first.command.work {
+            drop(state);
+            self.packet(work, ready_ns).0.wait_for_room();
+            return self.lock();
+        }
+        let Submitted { command, completion, .. } = state.pending.pop_front().expect("it was looked at");
+        let ready_ns = ready_ns.max(state.free_ns);
+        state.is_busy = true;
+        drop(state);
         if let Some(run) = command.run {
-            // A panic would end the thread and hang every waiter; there is nobody to report it to but stderr,
-            // which the default hook has done.
-            let _ = catch_unwind(AssertUnwindSafe(run));
+            guarded(run);
         }
-        if let Some(span) = compute {
-            clock::sleep_until(span.end_ns);
-            return span;
+        let span = Span { start_ns: ready_ns, end_ns: clock::now_ns().max(ready_ns) };
+        let mut state = self.lock();
+        state.is_busy = false;
+        self.finish(&mut state, &completion, span);
+        state
+    }
+
+    fn finish(&self, state: &mut State, completion: &Completion, span: Span) {
+        state.free_ns = span.end_ns;
+        completion.finish(span);
+        if state.len() == PENDING_MAX - 1 {
+            self.has_room.notify_all();
         }
-        let end_ns = if is_marker { ready_ns } else { clock::now_ns().max(ready_ns) };
-        Span { start_ns: ready_ns, end_ns }
     }
 }
 
-/// Starts the draining thread, named, precise, and deaf to signals, which belong to the application's threads.
-fn spawn(shared: Arc<Shared>) {
-    let previous = block_signals();
-    let thread = thread::Builder::new().name(format!("hip-sim-q{}", shared.number));
-    let spawned = thread.spawn(move || {
-        let _ = rustix::thread::set_current_timer_slack(core::num::NonZeroU64::new(1));
-        shared.drain();
-    });
-    restore_signals(&previous);
-    drop(spawned.expect("a process that can start no thread cannot be simulated on"));
-}
-
-/// Blocks every signal for the calling thread and, by inheritance, for a thread that it starts.
-fn block_signals() -> libc::sigset_t {
-    // SAFETY: plain data that the calls below fill in; pthread_sigmask only touches this thread's mask.
-    unsafe {
-        let mut all: libc::sigset_t = core::mem::zeroed();
-        let mut previous: libc::sigset_t = core::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut previous);
-        previous
-    }
-}
-
-fn restore_signals(previous: &libc::sigset_t) {
-    // SAFETY: `previous` was filled by pthread_sigmask.
-    unsafe {
-        libc::pthread_sigmask(libc::SIG_SETMASK, previous, core::ptr::null_mut());
-    }
+/// A panic would end the thread and hang every waiter; there is nobody to report it to but stderr, which the default hook
+/// has done.
+fn guarded(run: Run) {
+    let _ = catch_unwind(AssertUnwindSafe(run));
 }
 
 #[cfg(test)]
@@ -196,13 +323,13 @@ mod tests {
 
     use super::*;
 
-    fn queue(compute: &Arc<Compute>) -> Queue {
-        Queue::new(0, Arc::clone(compute))
+    fn queue(device: &Arc<Device>) -> Queue {
+        Queue::new(0, Arc::clone(device), 0)
     }
 
     #[test]
     fn commands_run_in_order() {
-        let queue = queue(&Arc::default());
+        let queue = queue(&Device::private(0));
         let log = Arc::new(Mutex::new(Vec::new()));
         for number in 0..100 {
             let log = Arc::clone(&log);
@@ -214,7 +341,7 @@ mod tests {
 
     #[test]
     fn back_to_back_kernels_leave_no_gap_on_the_timeline() {
-        let queue = queue(&Arc::default());
+        let queue = queue(&Device::private(0));
         let (gate, open) = Command::gate();
         queue.submit(gate);
         let spans: Vec<_> = (0..20).map(|_| queue.submit(Command::kernel(300_000, || ()))).collect();
@@ -228,8 +355,8 @@ mod tests {
 
     #[test]
     fn a_dependency_is_awaited() {
-        let compute = Arc::default();
-        let (first, second) = (queue(&compute), queue(&compute));
+        let device = Device::private(0);
+        let (first, second) = (queue(&device), queue(&device));
         let value = Arc::new(AtomicU32::new(0));
         let set = {
             let value = Arc::clone(&value);
@@ -250,8 +377,71 @@ mod tests {
 
     #[test]
     fn a_panicking_command_is_finished_all_the_same() {
-        let queue = queue(&Arc::default());
+        let queue = queue(&Device::private(0));
         queue.submit(Command::transfer(|| panic!("expected by this test"))).wait();
         queue.submit(Command::marker()).wait();
+    }
+
+    #[test]
+    fn kernels_that_fit_overlap_and_others_take_turns() {
+        let device = Device::private(0);
+        let (first, second) = (queue(&device), queue(&device));
+        let half = Work::Kernel { units: device.compute_units() / 2, duration_ns: 20_000_000 };
+        let spans =
+            [&first, &second].map(|queue| queue.submit(Command::on_device(half, || ()))).map(|c| c.wait());
+        assert!(spans[1].start_ns < spans[0].end_ns, "{spans:?}");
+        let spans =
+            [&first, &second].map(|queue| queue.submit(Command::kernel(2_000_000, || ()))).map(|c| c.wait());
+        assert_eq!(spans[1].start_ns, spans[0].end_ns);
+    }
+
+    #[test]
+    fn copies_go_beside_kernels() {
+        let device = Device::private(0);
+        let (first, second) = (queue(&device), queue(&device));
+        let kernel = first.submit(Command::kernel(50_000_000, || ()));
+        let copy = Work::Copy { is_from_device: false, duration_ns: 1_000_000 };
+        let copied = second.submit(Command::on_device(copy, || ())).wait();
+        assert!(copied.end_ns < kernel.wait().end_ns);
+    }
+
+    #[test]
+    fn streams_beyond_the_number_of_hardware_queues_share_them() {
+        let device = Device::private(0);
+        let queues: Vec<_> = (0..64).map(|_| queue(&device)).collect();
+        let small = Work::Kernel { units: 1, duration_ns: 1_000_000 };
+        let (gate, open) = Command::gate();
+        queues[0].submit(gate);
+        let completions: Vec<_> =
+            queues.iter().map(|queue| queue.submit(Command::on_device(small, || ()))).collect();
+        drop(open);
+        let spans: Vec<Span> = completions.iter().map(|completion| completion.wait()).collect();
+        let most = spans
+            .iter()
+            .map(|span| spans.iter().filter(|o| (o.start_ns..o.end_ns).contains(&span.start_ns)).count());
+        assert!(most.max().unwrap() <= crate::config::get().queues);
+    }
+
+    #[test]
+    fn a_full_queue_holds_its_submitter_up_and_loses_nothing() {
+        let queue = queue(&Device::private(0));
+        let count = Arc::new(AtomicU32::new(0));
+        let (gate, open) = Command::gate();
+        queue.submit(gate);
+        let opener = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            drop(open);
+        });
+        let began = std::time::Instant::now();
+        for expected in 0..PENDING_MAX as u32 + 10 {
+            let count = Arc::clone(&count);
+            queue.submit(Command::transfer(move || {
+                assert_eq!(count.fetch_add(1, Ordering::Relaxed), expected);
+            }));
+        }
+        assert!(began.elapsed() >= std::time::Duration::from_millis(50));
+        queue.submit(Command::marker()).wait();
+        assert_eq!(count.load(Ordering::Relaxed), PENDING_MAX as u32 + 10);
+        opener.join().unwrap();
     }
 }

@@ -69,7 +69,7 @@ impl Plan {
         let runtime = runtime::get();
         let device = first.device();
         let helpers =
-            self.helpers.get_or_init(|| (1..self.lanes).map(|_| runtime.new_queue(device)).collect());
+            self.helpers.get_or_init(|| (1..self.lanes).map(|_| runtime.new_queue(device, 0)).collect());
         let start = first.submit(Command { waits, ..Command::marker() });
         let mut has_begun = vec![false; self.lanes];
         let mut done: Vec<Arc<Completion>> = Vec::with_capacity(self.steps.len());

@@ -10,7 +10,7 @@ use crate::engine::Command;
 use crate::error::HipError;
 use crate::kernel::{ArgumentBuffer, Kernel, Passed};
 use crate::twin::Dispatch;
-use crate::{config, counters, runtime};
+use crate::{counters, runtime};
 
 /// See the module.
 pub(crate) struct Launch {
@@ -89,11 +89,11 @@ impl Launch {
         self.dispatch.kernel.name()
     }
 
-    /// The kernel with its time, to be submitted once; counted as launched.
-    pub(crate) fn command(&self) -> Command {
+    /// The kernel with what it occupies of a device, to be submitted once; counted as launched.
+    pub(crate) fn command(&self, device: usize) -> Command {
         counters::launched(self.name());
-        let duration = config::get().durations.of(self.name());
+        let work = self.dispatch.work(runtime::get().devices()[device].engine.compute_units());
         let dispatch = Arc::clone(&self.dispatch);
-        Command::kernel(duration.as_nanos() as u64, move || dispatch.run())
+        Command::on_device(work, move || dispatch.run())
     }
 }

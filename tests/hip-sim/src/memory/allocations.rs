@@ -4,7 +4,7 @@ use core::ffi::c_void;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
-use memmap2::{MmapMut, MmapOptions};
+use super::arena::{self, Block};
 
 use crate::devices;
 
@@ -52,7 +52,7 @@ impl Range {
 /// A range with the mapping that backs it, none for registered memory.
 pub(crate) struct Allocation {
     range: Range,
-    mapping: Option<MmapMut>,
+    mapping: Option<Block>,
 }
 
 /// See the module.
@@ -71,14 +71,14 @@ impl Allocations {
         self.by_base.lock().expect("no holder panics")
     }
 
-    /// Zeroed pages of its own, so that an access past the last one faults; none if the device or host has no more.
+    /// Zeroed pages of its own, none if the device or host has no more.
     pub(crate) fn allocate(&self, size: usize, kind: Kind, flags: u32) -> Option<*mut c_void> {
         let device = devices::current();
         if size > self.free_size(device) && kind != Kind::Host {
             return None;
         }
-        let mut mapping = MmapOptions::new().len(size).no_reserve_swap().map_anon().ok()?;
-        let address = mapping.as_mut_ptr().cast::<c_void>();
+        let mapping = arena::get()?.allocate(size)?;
+        let address = mapping.as_mut_ptr();
         let range = Range { base: address.expose_provenance(), size, kind, flags, device };
         self.lock().insert(range.base, Allocation { range, mapping: Some(mapping) });
         Some(address)

@@ -6,7 +6,7 @@ use super::{FLAG_NON_BLOCKING, Stream, new_stream, resolve};
 use crate::abi::{hipError_t, hipStream_t, hipStreamAttrID, hipStreamAttrValue};
 use crate::boundary::{self, write};
 use crate::error::HipError;
-use crate::properties::COMPUTE_UNITS;
+use crate::properties::compute_units;
 use crate::runtime;
 
 /// `hipLaunchAttributePriority`, the only attribute of streams that is more than a hint.
@@ -47,7 +47,7 @@ pub(crate) unsafe extern "C" fn create_with_mask(
 
 /// All compute units, one bit each.
 fn full_mask() -> Vec<u32> {
-    let units = COMPUTE_UNITS.unsigned_abs();
+    let units = compute_units().unsigned_abs();
     (0..units.div_ceil(32)).map(|word| u32::MAX >> (32 - (units - word * 32).min(32))).collect()
 }
 

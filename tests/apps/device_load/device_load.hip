@@ -1,0 +1,211 @@
+// Puts load on the device, and tells what became of it: tests and benchmarks of the simulated device run it, often
+// several at once.
+//
+//     device_load load   [--launches N] [--threads T] [--blocks B] [--us U]   each thread on a stream of its own
+//     device_load single [--launches N] [--blocks B] [--us U]                 waits for each launch
+//     device_load idle   [--threads T]                                        T streams that have nothing to do
+//     device_load overlap [--us U]                                            copies both ways beside a kernel
+//     device_load fault  [--launches 0..2]                                    touches what it must not
+//
+// Every mode prints `ready` and begins when a line, or the end, comes on standard input. Then it prints `name value`
+// lines. Kernels count what they see, so that a launch that is lost, repeated or overtaken shows as `wrong`.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <sys/resource.h>
+#include <thread>
+#include <vector>
+
+#include "program.hpp"
+
+// Launch `number` of a stream: `state` has the number expected next, and how many were unexpected. `us` is for the
+// simulator, which can be told to take it for the kernel's duration.
+extern "C" __global__ void device_step(unsigned long long *state, [[maybe_unused]] unsigned us, unsigned long long number) {
+    if (global_thread_x()) return;
+    state[1] += state[0] != number;
+    state[0] = number + 1;
+}
+
+// Writes words, here or elsewhere.
+extern "C" __global__ void device_poke(unsigned *words, unsigned offset, unsigned count) {
+    if (global_thread_x()) return;
+    for (unsigned i = 0; i < count; i++) words[offset + i] = i;
+}
+
+using Clock = std::chrono::steady_clock;
+
+struct Load {
+    unsigned long launches = 1000;
+    unsigned threads = 1, blocks = 1, us = 100;
+
+    Load(int argc, char **argv) {
+        for (int i = 2; i + 1 < argc; i += 2) {
+            unsigned long value = std::strtoul(argv[i + 1], nullptr, 10);
+            if (!std::strcmp(argv[i], "--launches")) launches = value;
+            if (!std::strcmp(argv[i], "--threads")) threads = static_cast<unsigned>(value);
+            if (!std::strcmp(argv[i], "--blocks")) blocks = static_cast<unsigned>(value);
+            if (!std::strcmp(argv[i], "--us")) us = static_cast<unsigned>(value);
+        }
+    }
+};
+
+static double us_since(Clock::time_point begin) {
+    return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+}
+
+static double cpu_us() {
+    rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    auto us = [](const timeval &time) { return 1e6 * static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec); };
+    return us(usage.ru_utime) + us(usage.ru_stime);
+}
+
+static unsigned long resident_kb() {
+    std::ifstream statm("/proc/self/statm");
+    unsigned long size = 0, resident = 0;
+    statm >> size >> resident;
+    return resident * static_cast<unsigned long>(sysconf(_SC_PAGESIZE)) / 1024;
+}
+
+static void wait_for_start() {
+    std::printf("ready\n");
+    std::fflush(stdout);
+    std::getchar();
+}
+
+struct Stream {
+    hipStream_t stream = nullptr;
+    unsigned long long *state = nullptr;
+
+    Stream() {
+        CHECK(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
+        CHECK(hipMalloc(reinterpret_cast<void **>(&state), 2 * sizeof *state));
+        CHECK(hipMemset(state, 0, 2 * sizeof *state));
+        CHECK(hipDeviceSynchronize());
+    }
+
+    void launch(const Load &load, unsigned long number) {
+        device_step<<<load.blocks, 64, 0, stream>>>(state, load.us, number);
+        CHECK(hipGetLastError());
+    }
+
+    void wait() { CHECK(hipStreamSynchronize(stream)); }
+
+    // Launches that did not come once and in order.
+    unsigned long long wrong(unsigned long launches) {
+        unsigned long long found[2];
+        CHECK(hipMemcpy(found, state, sizeof found, hipMemcpyDeviceToHost));
+        return found[1] + (found[0] != launches);
+    }
+};
+
+static int load(const Load &load) {
+    std::vector<Stream> streams(load.threads);
+    wait_for_start();
+    Clock::time_point begin = Clock::now();
+    std::vector<std::thread> threads;
+    // Once as much is in flight as ever will be, memory may grow no more.
+    unsigned long quarter_kb = 0;
+    for (Stream &stream : streams)
+        threads.emplace_back([&] {
+            for (unsigned long number = 0; number < load.launches; number++) {
+                stream.launch(load, number);
+                if (&stream == &streams[0] && number == load.launches / 4) quarter_kb = resident_kb();
+            }
+            stream.wait();
+        });
+    for (std::thread &thread : threads) thread.join();
+    double total_us = us_since(begin);
+    unsigned long long wrong = 0;
+    for (Stream &stream : streams) wrong += stream.wrong(load.launches);
+    std::printf("total_us %.1f\nwrong %llu\nquarter_kb %lu\nend_kb %lu\n", total_us, wrong, quarter_kb, resident_kb());
+    return wrong != 0;
+}
+
+static int single(const Load &load) {
+    Stream stream;
+    std::vector<double> latencies_us;
+    wait_for_start();
+    Clock::time_point begin = Clock::now();
+    for (unsigned long number = 0; number < load.launches; number++) {
+        Clock::time_point launched = Clock::now();
+        stream.launch(load, number);
+        stream.wait();
+        latencies_us.push_back(us_since(launched));
+    }
+    double total_us = us_since(begin);
+    std::sort(latencies_us.begin(), latencies_us.end());
+    unsigned long long wrong = stream.wrong(load.launches);
+    std::printf("p50_us %.1f\np99_us %.1f\ntotal_us %.1f\nwrong %llu\n", latencies_us[latencies_us.size() / 2],
+                latencies_us[latencies_us.size() * 99 / 100], total_us, wrong);
+    return wrong != 0;
+}
+
+static int idle(const Load &load) {
+    std::vector<Stream> streams(load.threads);
+    for (Stream &stream : streams) stream.launch(load, 0);
+    CHECK(hipDeviceSynchronize());
+    wait_for_start();
+    double before_us = cpu_us();
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    std::printf("cpu_us %.1f\n", cpu_us() - before_us);
+    return 0;
+}
+
+static int overlap(const Load &load) {
+    constexpr size_t SIZE = 64 << 10;
+    Stream kernels, to, from;
+    void *host[2], *device[2];
+    for (void *&address : host) CHECK(hipHostMalloc(&address, SIZE, 0));
+    for (void *&address : device) CHECK(hipMalloc(&address, SIZE));
+    wait_for_start();
+    unsigned long number = 0;
+    auto timed = [&](bool has_kernel, bool has_to, bool has_from) {
+        Clock::time_point begin = Clock::now();
+        if (has_kernel) kernels.launch(load, number++);
+        for (int copy = 0; copy < 4; copy++) {
+            if (has_to) CHECK(hipMemcpyAsync(device[0], host[0], SIZE, hipMemcpyHostToDevice, to.stream));
+            if (has_from) CHECK(hipMemcpyAsync(host[1], device[1], SIZE, hipMemcpyDeviceToHost, from.stream));
+        }
+        CHECK(hipDeviceSynchronize());
+        return us_since(begin);
+    };
+    timed(true, true, true); // the first touch of everything
+    double kernel_us = timed(true, false, false), to_us = timed(false, true, false), from_us = timed(false, false, true);
+    std::printf("kernel_us %.1f\nto_us %.1f\nfrom_us %.1f\ntogether_us %.1f\n", kernel_us, to_us, from_us,
+                timed(true, true, true));
+    return 0;
+}
+
+static int fault(const Load &load) {
+    unsigned *words;
+    constexpr unsigned COUNT = 1024;
+    CHECK(hipMalloc(reinterpret_cast<void **>(&words), COUNT * sizeof *words));
+    wait_for_start();
+    device_poke<<<1, 64>>>(words, 0, COUNT);
+    CHECK(hipDeviceSynchronize());
+    if (load.launches == 1) CHECK(hipFree(words)); // after free
+    if (load.launches == 2) device_poke<<<1, 64>>>(words, COUNT - 8, 16); // across the end
+    else if (load.launches == 1) device_poke<<<1, 64>>>(words, 0, COUNT);
+    std::printf("synchronize %d\n", hipDeviceSynchronize());
+    std::printf("malloc %d\n", hipMalloc(reinterpret_cast<void **>(&words), 64));
+    std::printf("last %s\n", hipGetErrorName(hipGetLastError()));
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    std::string mode = argc > 1 ? argv[1] : "";
+    Load options(argc, argv);
+    if (mode == "load") return load(options);
+    if (mode == "single") return single(options);
+    if (mode == "idle") return idle(options);
+    if (mode == "overlap") return overlap(options);
+    if (mode == "fault") return fault(options);
+    std::fprintf(stderr, "usage: %s load|single|idle|overlap|fault [--launches N] [--threads T] [--blocks B] [--us U]\n", argv[0]);
+    return 2;
+}

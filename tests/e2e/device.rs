@@ -1,0 +1,234 @@
+//! The simulated device between processes: that they share it, and what one of them cannot do to the others.
+
+use std::{
+    fs,
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use xsched_tests::{
+    artifacts::app,
+    device_load::{DeviceLoad, command, run_all},
+};
+
+/// A device of one test's own; the file that killed processes leave goes with it.
+struct Device(String);
+
+impl Device {
+    fn new(test: &str) -> Self {
+        Self(format!("{test}-{}", std::process::id()))
+    }
+
+    /// Shared by whoever may open its file.
+    fn of_all_users(test: &str) -> Self {
+        Self(format!("/dev/shm/{test}-{}", std::process::id()))
+    }
+
+    fn file(&self) -> PathBuf {
+        if self.0.contains('/') {
+            return format!("{}.0", self.0).into();
+        }
+        format!("/dev/shm/hip-sim-{}-{}.0", rustix::process::geteuid().as_raw(), self.0).into()
+    }
+
+    fn command(&self, mode: &str) -> Command {
+        command(&self.0, mode)
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.file()); // as a rule it is gone
+    }
+}
+
+/// A process that has begun.
+fn begun(command: &mut Command) -> DeviceLoad {
+    let mut load = DeviceLoad::start(command).expect("the program starts");
+    load.begin().expect("it waits for this");
+    load
+}
+
+fn send(load: &DeviceLoad, signal: Signal) {
+    let process = Pid::from_raw(load.id().cast_signed()).expect("no process has number 0");
+    kill_process(process, signal).expect("it is this process's child");
+}
+
+#[test]
+fn six_processes_take_as_long_as_their_work_divided_by_the_device() {
+    let device = Device::new("six");
+    // Six times twenty kernels of 5 ms, each on half of the device.
+    let mode = "single --launches 20 --us 5000 --blocks 152";
+    let mut commands: Vec<_> = (0..6).map(|_| device.command(mode)).collect();
+    let findings = run_all(&mut commands).unwrap();
+    let longest_us = findings.iter().map(|found| found["total_us"]).fold(0.0, f64::max);
+    assert!((290_000.0..600_000.0).contains(&longest_us), "{findings:?}");
+    assert!(!device.file().exists(), "the last one tidies up");
+}
+
+#[test]
+fn a_process_killed_with_the_device_leaves_it_to_the_others_at_once() {
+    let device = Device::new("killed");
+    let mut other =
+        DeviceLoad::start(&mut device.command("single --launches 3 --us 1000 --blocks 304")).unwrap();
+    let hog = begun(&mut device.command("single --launches 1 --us 60000000 --blocks 304"));
+    thread::sleep(Duration::from_millis(300));
+    other.begin().unwrap();
+    thread::sleep(Duration::from_millis(300));
+    assert!(!other.has_ended().unwrap(), "the device is taken");
+    let killed = Instant::now();
+    send(&hog, Signal::KILL);
+    let found = other.findings().unwrap();
+    assert!(killed.elapsed() < Duration::from_secs(1), "{:?} after the kill", killed.elapsed());
+    assert!(found["wrong"] == 0.0, "{found:?}");
+}
+
+#[test]
+fn processes_killed_at_any_moment_lose_nobody_elses_work() {
+    let device = Device::new("any-moment");
+    let mut survivor = begun(&mut device.command("load --launches 20000 --threads 2 --us 20 --blocks 304"));
+    for round in 0..20_u64 {
+        let victim = begun(&mut device.command("load --launches 100000 --threads 3 --us 3 --blocks 200"));
+        thread::sleep(Duration::from_micros(round * 1733 % 20_000));
+        drop(victim);
+    }
+    assert!(!survivor.has_ended().unwrap(), "it was there all the time");
+    assert!(survivor.findings().unwrap()["wrong"] == 0.0);
+}
+
+#[test]
+fn a_stopped_process_holds_others_up_for_its_current_kernel_only() {
+    let device = Device::new("stopped");
+    let stopped = begun(&mut device.command("load --launches 100000 --us 20000 --blocks 304"));
+    thread::sleep(Duration::from_millis(200));
+    send(&stopped, Signal::STOP);
+    let begin = Instant::now();
+    let other = begun(&mut device.command("single --launches 10 --us 1000 --blocks 304"));
+    // At most one kernel of the other's before each.
+    assert!(other.findings().unwrap()["wrong"] == 0.0);
+    assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+}
+
+#[test]
+fn a_process_stopped_at_any_moment_hangs_nobody() {
+    let device = Device::new("stopped-anywhere");
+    let stopped = begun(&mut device.command("load --launches 10000000 --threads 4 --us 1 --blocks 304"));
+    for round in 0..20_u64 {
+        thread::sleep(Duration::from_micros(round * 1733 % 20_000));
+        send(&stopped, Signal::STOP);
+        let begin = Instant::now();
+        let other = begun(&mut device.command("single --launches 20 --us 100 --blocks 304"));
+        assert!(other.findings().unwrap()["wrong"] == 0.0);
+        assert!(begin.elapsed() < Duration::from_secs(2), "round {round}: {:?}", begin.elapsed());
+        send(&stopped, Signal::CONT);
+    }
+}
+
+#[test]
+fn what_a_crashed_run_left_is_replaced() {
+    let device = Device::new("crashed");
+    drop(begun(&mut device.command("load --launches 100000 --us 1000 --blocks 304")));
+    assert!(device.file().exists(), "nobody could tidy up");
+    let findings = run_all(&mut [device.command("single --launches 1 --us 1000 --blocks 304")]).unwrap();
+    assert!(findings[0]["total_us"] < 1e6, "{findings:?}");
+    assert!(!device.file().exists());
+}
+
+#[test]
+fn users_have_devices_of_their_own_unless_they_name_a_file() {
+    const NOBODY: u32 = 65534;
+    let test = "users_have_devices_of_their_own_unless_they_name_a_file";
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: {test} needs root to be two users");
+        return;
+    }
+    let as_nobody = |device: &Device| {
+        let mut command = device.command("single --launches 1 --us 1000 --blocks 304");
+        command.uid(NOBODY).gid(NOBODY);
+        DeviceLoad::start(&mut command)
+    };
+    let whole = "single --launches 1 --us 60000000 --blocks 304";
+    for (device, is_shared) in [(Device::new("users"), false), (Device::of_all_users("users"), true)] {
+        let Ok(mut other) = as_nobody(&device) else {
+            eprintln!("skipped: {test}: another user may not run {}", app("device_load").display());
+            return;
+        };
+        let hog = begun(&mut device.command(whole));
+        thread::sleep(Duration::from_millis(300));
+        other.begin().unwrap();
+        thread::sleep(Duration::from_millis(500));
+        assert_eq!(!other.has_ended().unwrap(), is_shared, "{}", device.0);
+        drop(hog);
+        other.findings().unwrap();
+    }
+}
+
+/// The full million is in `cargo xtask bench sim`.
+#[test]
+fn launches_of_four_threads_all_come_once_in_order_and_memory_is_stable() {
+    let mode = "load --launches 25000 --threads 4 --us 0";
+    let findings = run_all(&mut [Device::new("many").command(mode)]).unwrap();
+    assert!(findings[0]["wrong"] == 0.0, "{findings:?}");
+    // What may be in flight, at most 4 x 16,384 commands, takes some tens of MB.
+    assert!(findings[0]["end_kb"] < findings[0]["quarter_kb"] + 64_000.0, "{findings:?}");
+}
+
+#[test]
+fn idle_streams_take_no_cpu() {
+    let findings = run_all(&mut [Device::new("idle").command("idle --threads 64")]).unwrap();
+    assert!(findings[0]["cpu_us"] < 10_000.0, "{findings:?}");
+}
+
+#[test]
+fn an_access_out_of_bounds_or_after_free_is_the_error_of_every_later_call() {
+    let device = Device::new("fault");
+    for (launches, code) in [(0, 0), (1, 700), (2, 700)] {
+        let mode = format!("fault --launches {launches}");
+        let found = &run_all(&mut [device.command(&mode)]).unwrap()[0];
+        let codes = ["synchronize", "malloc"].map(|call| found[call] as i32);
+        assert_eq!(codes, [code; 2], "{mode}");
+    }
+}
+
+/// Takes `device_poke` and no other kernel; fails unless it is told what the interface says.
+const EXECUTOR: &str = r#"
+#include <string.h>
+#include "hip_sim.h"
+int hip_sim_execute(const struct hip_sim_execution *execution) {
+    const struct hip_sim_launch *launch = execution->launch;
+    if (strcmp(launch->name, "device_poke")) return HIP_SIM_NOT_MINE;
+    if (execution->code_object_size < 64 || memcmp(execution->code_object, "\177ELF", 4)) return 200;
+    if (launch->kernarg_size != 16 || launch->block[0] != 64) return 1;
+    unsigned *words = *(unsigned *const *)launch->kernarg;
+    if (hip_sim_check_access(launch, words, 4096)) return 17;
+    return 719;
+}
+"#;
+
+fn built_executor(folder: &Path) -> PathBuf {
+    let (source, library) = (folder.join("executor.c"), folder.join("libexecutor.so"));
+    fs::write(&source, EXECUTOR).expect("the folder is new");
+    let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/hip-sim/include");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-Wall", "-Werror", include, "-o"]).arg(&library).arg(&source);
+    assert!(compiler.status().expect("the simulator was linked by it").success());
+    library
+}
+
+#[test]
+fn an_executor_is_asked_before_the_twins_and_its_error_sticks() {
+    let folder = tempfile::tempdir().unwrap();
+    let (library, device) = (built_executor(folder.path()), Device::new("executor"));
+    let mut fault = device.command("fault --launches 0");
+    fault.env("HIP_SIM_EXECUTOR", &library);
+    // The first kernel already fails; the program ends at the first call that says so.
+    let error = run_all(&mut [fault]).unwrap_err();
+    assert!(error.to_string().contains("exit status: 1"), "{error}");
+    let mut steps = device.command("load --launches 100 --us 0");
+    steps.env("HIP_SIM_EXECUTOR", &library);
+    assert!(run_all(&mut [steps]).unwrap()[0]["wrong"] == 0.0, "left to the twin");
+}

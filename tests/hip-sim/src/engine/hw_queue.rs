@@ -1,0 +1,99 @@
+//! This process's end of a hardware queue, shared by the streams that are mapped onto it.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+use super::schedule::{DEPTH, Packet};
+use super::{Device, Span, clock};
+
+/// See the module.
+pub(crate) struct HwQueue {
+    device: Arc<Device>,
+    index: usize,
+    ring: Mutex<Ring>,
+    has_room: Condvar,
+}
+
+/// Which places of the ring may be written again: those of packets whose start is known.
+struct Ring {
+    posted: u64,
+    /// All packets before this one are known to have started.
+    known: u64,
+    /// Of the packets from `known` on, those known too, as bits.
+    known_ahead: u32,
+}
+
+/// A packet in a queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ticket {
+    number: u64,
+    duration_ns: u64,
+}
+
+impl HwQueue {
+    /// `posted` packets were in it before.
+    pub(super) fn new(device: Arc<Device>, index: usize, posted: u64) -> Self {
+        let ring = Ring { posted, known: posted, known_ahead: 0 };
+        Self { device, index, ring: Mutex::new(ring), has_room: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().expect("no holder panics")
+    }
+
+    /// Appends a packet if there is room.
+    pub(super) fn try_post(&self, packet: Packet) -> Option<Ticket> {
+        let mut ring = self.lock();
+        if !ring.has_room() {
+            return None;
+        }
+        let number = self.device.post(self.index, packet);
+        ring.posted = number + 1;
+        Some(Ticket { number, duration_ns: packet.duration_ns })
+    }
+
+    /// Returns when there was room; somebody else may have taken it.
+    pub(super) fn wait_for_room(&self) {
+        let full = |ring: &mut Ring| !ring.has_room();
+        drop(self.has_room.wait_while(self.lock(), full).expect("no holder panics"));
+    }
+
+    /// Sleeps until a packet has started and ended; its span.
+    pub(super) fn wait(&self, ticket: Ticket) -> Span {
+        let start_ns = self.device.wait_start(self.index, ticket.number);
+        self.lock().note_known(ticket.number);
+        self.has_room.notify_all();
+        let end_ns = start_ns + ticket.duration_ns;
+        clock::sleep_until(end_ns);
+        // Whoever comes next starts now and is told by nobody else.
+        self.device.play();
+        Span { start_ns, end_ns }
+    }
+}
+
+impl Ring {
+    fn has_room(&self) -> bool {
+        self.posted - self.known < DEPTH
+    }
+
+    fn note_known(&mut self, ticket: u64) {
+        self.known_ahead |= 1 << (ticket - self.known);
+        let in_order = self.known_ahead.trailing_ones();
+        self.known_ahead >>= in_order;
+        self.known += u64::from(in_order);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_comes_in_the_order_of_the_packets() {
+        let mut ring = Ring { posted: DEPTH, known: 0, known_ahead: 0 };
+        assert!(!ring.has_room());
+        ring.note_known(1);
+        assert!(!ring.has_room());
+        ring.note_known(0);
+        assert_eq!((ring.known, ring.has_room()), (2, true));
+    }
+}

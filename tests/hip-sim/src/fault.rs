@@ -1,0 +1,18 @@
+//! Faults of the device: after one, every call that returns a code returns the fault's, as on hardware.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::abi::hipError_t;
+use crate::error::SUCCESS;
+
+static CODE: AtomicU32 = AtomicU32::new(SUCCESS);
+
+/// Notes a fault; the first one stays.
+pub(crate) fn raise(code: hipError_t) {
+    let _ = CODE.compare_exchange(SUCCESS, code, Ordering::AcqRel, Ordering::Relaxed);
+}
+
+/// The fault's code for a call that went well otherwise.
+pub(crate) fn or(code: hipError_t) -> hipError_t {
+    if code == SUCCESS { CODE.load(Ordering::Acquire) } else { code }
+}
