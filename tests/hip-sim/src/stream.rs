@@ -89,8 +89,11 @@ struct PerThread {
 }
 
 impl Drop for PerThread {
+    /// Waits for the stream's work, as the genuine runtime does: nothing could wait for it afterwards.
     fn drop(&mut self) {
-        runtime::get().streams.remove(self.handle);
+        let runtime = runtime::get();
+        runtime.streams.remove(self.handle);
+        self.stream.synchronize(runtime);
     }
 }
 

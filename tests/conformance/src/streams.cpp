@@ -1,0 +1,162 @@
+// Streams: what they are made with, their order, and who waits for whom.
+
+#define AREA "streams"
+
+#include "gate.hpp"
+#include "kernels.hpp"
+#include "memory.hpp"
+
+CASE(flags_are_read_back) {
+    unsigned flags = 99;
+    Stream plain, non_blocking(hipStreamNonBlocking);
+    OK(hipStreamGetFlags(plain, &flags));
+    EQUAL(flags, static_cast<unsigned>(hipStreamDefault));
+    OK(hipStreamGetFlags(non_blocking, &flags));
+    EQUAL(flags, static_cast<unsigned>(hipStreamNonBlocking));
+}
+
+CASE(unknown_flags_are_refused) {
+    hipStream_t stream = nullptr;
+    REFUSED(hipStreamCreateWithFlags(&stream, 0x40), hipErrorInvalidValue);
+    REFUSED(hipStreamCreate(nullptr), hipErrorInvalidValue);
+}
+
+CASE(priorities_lie_in_their_range) {
+    int least = 0, greatest = 0, found = 0;
+    OK(hipDeviceGetStreamPriorityRange(&least, &greatest));
+    REQUIRE(least >= greatest);
+    for (int priority : {least, greatest}) {
+        hipStream_t stream = nullptr;
+        OK(hipStreamCreateWithPriority(&stream, hipStreamDefault, priority));
+        OK(hipStreamGetPriority(stream, &found));
+        EQUAL(found, priority);
+        OK(hipStreamDestroy(stream));
+    }
+    // Beyond the range is the nearest in it.
+    hipStream_t stream = nullptr;
+    OK(hipStreamCreateWithPriority(&stream, hipStreamNonBlocking, greatest - 10));
+    OK(hipStreamGetPriority(stream, &found));
+    EQUAL(found, greatest);
+    OK(hipStreamDestroy(stream));
+}
+
+CASE(a_new_stream_is_idle) {
+    Stream stream;
+    OK(hipStreamQuery(stream));
+    OK(hipStreamSynchronize(stream));
+}
+
+CASE(a_stream_behind_a_gate_is_not_ready) {
+    Device<unsigned> data(64, 0);
+    Stream stream;
+    Gate gate(stream);
+    affine(stream, data, 64, 1, 1);
+    REFUSED(hipStreamQuery(stream), hipErrorNotReady);
+    gate.open();
+    OK(hipStreamSynchronize(stream));
+    OK(hipStreamQuery(stream));
+    REQUIRE(data.holds(1));
+}
+
+CASE(work_of_one_stream_keeps_its_order) {
+    constexpr unsigned STEPS = 200;
+    Device<unsigned> data(64, 1);
+    Stream stream;
+    unsigned expected = 1;
+    for (unsigned step = 0; step < STEPS; step++) {
+        affine(stream, data, 64, 3, step);
+        expected = expected * 3 + step;
+    }
+    OK(hipStreamSynchronize(stream));
+    REQUIRE(data.holds(expected));
+}
+
+CASE(one_stream_does_not_wait_for_another) {
+    Device<unsigned> data(64, 0);
+    Stream held, free;
+    Gate gate(held);
+    affine(free, data, 64, 1, 1);
+    Pending synchronized([&] { return hipStreamSynchronize(free); });
+    bool returned = synchronized.returns();
+    gate.open();
+    REQUIRE(returned);
+    OK(synchronized.code());
+}
+
+CASE(synchronizing_a_stream_waits_for_it) {
+    Stream stream;
+    Gate gate(stream);
+    Pending synchronized([&] { return hipStreamSynchronize(stream); });
+    bool blocked = synchronized.blocks();
+    gate.open();
+    REQUIRE(blocked);
+    OK(synchronized.code());
+}
+
+CASE(synchronizing_the_device_waits_for_every_stream) {
+    Stream plain, non_blocking(hipStreamNonBlocking);
+    Gate gate(non_blocking);
+    Pending synchronized([] { return hipDeviceSynchronize(); });
+    bool blocked = synchronized.blocks();
+    gate.open();
+    REQUIRE(blocked);
+    OK(synchronized.code());
+}
+
+CASE(a_destroyed_stream_finishes_its_work) {
+    Device<unsigned> data(64, 0);
+    hipStream_t stream = nullptr;
+    OK(hipStreamCreate(&stream));
+    Gate gate(stream);
+    affine(stream, data, 64, 1, 5);
+    Pending destroyed([&] { return hipStreamDestroy(stream); });
+    // Releases differ in whether the call waits.
+    destroyed.blocks();
+    gate.open();
+    OK(destroyed.code());
+    REQUIRE(data.holds(5));
+}
+
+CASE(the_null_stream_is_not_destroyed) {
+    REFUSED(hipStreamDestroy(nullptr), hipErrorInvalidHandle, hipErrorInvalidValue);
+    OK(hipStreamQuery(nullptr));
+}
+
+CASE(streams_know_their_device) {
+    auto device_of = suite::find<hipError_t(hipStream_t, hipDevice_t *)>("hipStreamGetDevice");
+    Stream stream;
+    hipDevice_t device = -1;
+    OK(device_of(stream, &device));
+    EQUAL(device, 0);
+}
+
+CASE(a_stream_waits_for_a_value_in_memory) {
+    int can = 0;
+    OK(hipDeviceGetAttribute(&can, hipDeviceAttributeCanUseStreamWaitValue, 0));
+    if (can == 0) suite::skip("the device cannot wait for values");
+    Device<unsigned> data(64, 0);
+    void *signal = nullptr;
+    OK(hipExtMallocWithFlags(&signal, 8, hipMallocSignalMemory));
+    OK(hipMemset(signal, 0, 8));
+    OK(hipDeviceSynchronize());
+    Stream held, other;
+    OK(hipStreamWaitValue32(held, signal, 3, hipStreamWaitValueGte, 0xffffffff));
+    affine(held, data, 64, 1, 2);
+    REFUSED(hipStreamQuery(held), hipErrorNotReady);
+    OK(hipStreamWriteValue32(other, signal, 3, 0));
+    OK(hipStreamSynchronize(held));
+    REQUIRE(data.holds(2));
+    OK(hipFree(signal));
+}
+
+CASE(a_written_value_comes_after_the_work_before_it) {
+    Device<unsigned> data(64, 0);
+    Pinned<unsigned> flag(2, 0);
+    Stream stream;
+    Gate gate(stream);
+    OK(hipStreamWriteValue32(stream, flag, 77, 0));
+    EQUAL(flag[0], 0u);
+    gate.open();
+    OK(hipStreamSynchronize(stream));
+    EQUAL(flag[0], 77u);
+}
