@@ -30,6 +30,16 @@ pub fn hip_sim(major: u32) -> PathBuf {
     built("XSCHED_ARTIFACTS").join("hip-sim").join(major.to_string())
 }
 
+/// The folder of the conformance suite's programs.
+pub fn conformance() -> PathBuf {
+    built("XSCHED_ARTIFACTS").join("conformance")
+}
+
+/// The folder of other people's programs; each of them may be missing.
+pub fn clients() -> PathBuf {
+    built("XSCHED_ARTIFACTS").join("clients")
+}
+
 /// A command that runs a program of `tests/apps`.
 pub fn app_command(name: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(app(name));

@@ -4,14 +4,17 @@
 //! <target>/hip-sim/{5,6,7}/libamdhip64.so.N, libamdhip64.so -> libamdhip64.so.N    the simulated runtime
 //! <target>/apps/{vector_add, two_libraries, .., lib*.so}                           programs and libraries on top
 //! <target>/apps/obj/                                                               what they are linked from
+//! <target>/conformance/{conformance-*, modules/, libconformance_twins.so}          the conformance suite
 //! ```
 
 mod apps;
+mod conformance;
 mod hip_sim;
 mod step;
 
 use anyhow::Result;
 
+pub(crate) use self::conformance::Suite;
 use crate::workspace::Workspace;
 
 /// Brings everything up to date; does next to nothing when it already is.

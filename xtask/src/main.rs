@@ -5,12 +5,15 @@
 mod artifacts;
 mod bench;
 mod check;
+mod clients;
 mod command;
+mod conformance;
 mod demo;
 mod perfetto;
 mod setup;
 mod subject;
 mod test;
+mod venv;
 mod workspace;
 
 use std::process::ExitCode;
@@ -38,6 +41,8 @@ enum Verb {
     Check,
     /// Run the tests, end-to-end tests included
     Test(test::Args),
+    /// Run the conformance suite alone, on the simulated HIP runtimes or on an installed ROCm
+    Conformance(conformance::Args),
     /// Run a benchmark; it prints series and asserts nothing
     Bench(bench::Args),
 }
@@ -59,6 +64,7 @@ fn run(verb: Verb) -> Result<()> {
         Verb::Demo => demo::run(&workspace),
         Verb::Check => check::run(&workspace),
         Verb::Test(args) => test::run(&workspace, &args),
+        Verb::Conformance(args) => conformance::run(&workspace, &args),
         Verb::Bench(args) => bench::run(&workspace, &args),
     }
 }

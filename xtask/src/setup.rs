@@ -16,12 +16,12 @@ use anyhow::{Result, bail};
 
 use self::machine::{Machine, ThisMachine};
 pub(crate) use self::requirements::Need;
-use crate::{perfetto, workspace::Workspace};
+use crate::{clients, perfetto, workspace::Workspace};
 
 /// The verb: all needs.
 pub(crate) fn everything(workspace: &Workspace) -> Result<()> {
     let started = Instant::now();
-    let outcomes = [ensure(workspace, &Need::ALL), perfetto(workspace).map(drop)];
+    let outcomes = [ensure(workspace, &Need::ALL), perfetto(workspace).map(drop), clients::fetch(workspace)];
     let failures: Vec<_> =
         outcomes.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
     if !failures.is_empty() {

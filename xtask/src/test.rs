@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 
 use self::tally::Tally;
 use crate::{
-    command,
+    artifacts, clients, command,
     setup::{self, Need},
     subject,
     workspace::{Profile, Workspace},
@@ -32,7 +32,12 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms, Need::TimelineChecks])?;
     // End-to-end tests that this kernel or user cannot serve skip themselves and say why.
     setup::prefer(workspace, &[Need::Kernel, Need::SingleTests]);
+    // So do tests of other people's programs where their registries are out of reach.
+    if let Err(error) = clients::fetch(workspace) {
+        eprintln!("going on: {error:#}");
+    }
     let mut variables = subject::build(workspace, Profile::Debug)?;
+    artifacts::Suite::simulated(workspace).build()?;
     variables.push(("XSCHED_PERFETTO_PYTHON", setup::perfetto(workspace)?.into()));
 
     let mut tally = Tally::default();

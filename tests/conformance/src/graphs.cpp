@@ -170,9 +170,15 @@ CASE(nodes_and_edges_are_listed) {
     EQUAL(nodes, 2u);
     EQUAL(roots, 1u);
     EQUAL(edges, 1u);
-    hipGraphNodeType type = hipGraphNodeTypeCount;
-    OK(hipGraphNodeGetType(two, &type));
-    EQUAL(type, hipGraphNodeTypeKernel);
+    // Compared with each other only: the enumeration has changed its values since the oldest headers.
+    hipGraphNode_t empty = nullptr;
+    OK(hipGraphAddEmptyNode(&empty, graph.graph, &two, 1));
+    hipGraphNodeType types[3] = {};
+    OK(hipGraphNodeGetType(one, &types[0]));
+    OK(hipGraphNodeGetType(two, &types[1]));
+    OK(hipGraphNodeGetType(empty, &types[2]));
+    EQUAL(types[0], types[1]);
+    REQUIRE(types[0] != types[2]);
 }
 
 CASE(a_node_of_an_instance_is_changed) {

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::step::Step;
 
-const CLANG: &str = "clang++-19";
+pub(super) const CLANG: &str = "clang++-19";
 /// The device that the simulator shows unless told otherwise.
 const OFFLOAD: [&str; 5] = ["-x", "hip", "--offload-arch=gfx942", "-nogpuinc", "-nogpulib"];
 const COMPILE: [&str; 8] = [

@@ -1,0 +1,159 @@
+//! Programs of other people, unmodified, on the simulated runtimes: hip-python from PyPI and rocRAND from Debian.
+//!
+//! A check is a function of the client's script, in a process of its own.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use xsched_tests::artifacts::{clients, conformance, hip_sim};
+
+/// Debian's package, unpacked; its code has no entry for the simulated device's usual processor.
+const ROCRAND: &str = "debian/librocrand1_5.3.3-4/usr/lib/x86_64-linux-gnu/librocrand.so.1";
+const ROCRAND_ARCH: &str = "gfx90a";
+
+/// The interpreter that has hip-python, unless it or the suite that brings kernels and twins is missing.
+fn python(check: &str) -> Option<PathBuf> {
+    let python = clients().join("python/bin/python");
+    for needed in [&python, &conformance().join("libconformance_twins.so")] {
+        if !needed.exists() {
+            eprintln!("skipped: {check}: no {} (`cargo xtask setup` gets what is needed)", needed.display());
+            return None;
+        }
+    }
+    Some(python)
+}
+
+/// What a client asked of the runtime, out of its report: names after this word.
+struct Report(String);
+
+impl Report {
+    fn names<'r>(&'r self, kind: &'r str) -> impl Iterator<Item = &'r str> {
+        let lines = self.0.lines().map(move |line| line.strip_prefix(kind)?.trim().rsplit_once(' '));
+        lines.flatten().map(|(name, _)| name)
+    }
+}
+
+/// Runs a check to its end; it must hold, and must not have called what the runtime does not have.
+#[track_caller]
+fn run(mut command: Command, major: u32) -> Report {
+    let report = tempfile::NamedTempFile::new().expect("the temporary folder is writable");
+    let output = command
+        .env("LD_LIBRARY_PATH", hip_sim(major))
+        .env("HIP_SIM_TWINS", conformance().join("libconformance_twins.so"))
+        .env("HIP_SIM_REPORT", report.path())
+        .output()
+        .expect("the interpreter is there");
+    assert!(output.status.success(), "{}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    let report = Report(fs::read_to_string(report.path()).expect("the file is ours"));
+    assert_eq!(report.names("unsupported").collect::<Vec<_>>(), [""; 0]);
+    report
+}
+
+/// On both generations of runtime that this hip-python finds its functions in.
+#[track_caller]
+fn hip_python(check: &str) {
+    let Some(python) = python(check) else { return };
+    for major in [7, 6] {
+        let mut command = Command::new(&python);
+        command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/conformance/clients/hip_python/checks.py"));
+        command.arg(conformance().join("modules/module.co")).arg(check);
+        let report = run(command, major);
+        assert_eq!(report.names("missing-twin").collect::<Vec<_>>(), [""; 0]);
+    }
+}
+
+#[track_caller]
+fn rocrand(check: &str) -> Option<Report> {
+    let python = python(check)?;
+    let library = clients().join(ROCRAND);
+    if !library.exists() {
+        eprintln!("skipped: {check}: no {} (`cargo xtask setup` gets it)", library.display());
+        return None;
+    }
+    let mut command = Command::new(python);
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/conformance/clients/rocrand/rocrand.py"));
+    command.arg(library).arg(check).env("HIP_SIM_ARCH", ROCRAND_ARCH);
+    Some(run(command, 5))
+}
+
+#[test]
+fn hip_python_the_device_describes_itself() {
+    hip_python("the_device_describes_itself");
+}
+
+#[test]
+fn hip_python_memory_goes_there_and_back() {
+    hip_python("memory_goes_there_and_back");
+}
+
+#[test]
+fn hip_python_a_kernel_is_launched_through_extra() {
+    hip_python("a_kernel_is_launched_through_extra");
+}
+
+#[test]
+fn hip_python_streams_and_events_order_and_time() {
+    hip_python("streams_and_events_order_and_time");
+}
+
+#[test]
+fn hip_python_threads_work_at_the_same_time() {
+    hip_python("threads_work_at_the_same_time");
+}
+
+#[test]
+fn hip_python_errors_are_values() {
+    hip_python("errors_are_values");
+}
+
+#[test]
+fn rocrand_philox_gives_the_published_numbers() {
+    rocrand("philox_gives_the_published_numbers");
+}
+
+#[test]
+fn rocrand_a_sequence_goes_on_where_it_stopped() {
+    rocrand("a_sequence_goes_on_where_it_stopped");
+}
+
+#[test]
+fn rocrand_streams_keep_their_own_order() {
+    rocrand("streams_keep_their_own_order");
+}
+
+#[test]
+fn rocrand_sobol_gives_the_published_points() {
+    rocrand("sobol_gives_the_published_points");
+}
+
+#[test]
+fn rocrand_poisson_tables_are_right() {
+    rocrand("poisson_tables_are_right");
+}
+
+#[test]
+fn rocrand_errors_are_reported() {
+    rocrand("errors_are_reported");
+}
+
+/// Names only: most of rocRAND's kernels have no twin, so what they would compute is not proved here.
+#[test]
+fn rocrand_every_generator_launches_its_kernels() {
+    let Some(report) = rocrand("every_generator_launches_its_kernels") else { return };
+    let launched: Vec<_> = report.names("launch").collect();
+    let count = |part: &str| launched.iter().filter(|name| name.contains(part)).count();
+    // Six distributions each; the engine is a parameter of the kernel, and Sobol's kernels are told by their numbers'
+    // width. Only two engines need their states made on the device.
+    for (engine, kernels) in [
+        ("philox4x32_10_device_engineE", 6),
+        ("13xorwow_engineEjPT_", 6),
+        ("15mrg32k3a_engineEjPT_", 6),
+        ("13mtgp32_engineEP", 6),
+        ("PKjjT1_", 6),
+        ("PKyjT1_", 6),
+        ("init_engines_kernel", 2),
+    ] {
+        assert_eq!(count(engine), kernels, "{engine}: {launched:#?}");
+    }
+}

@@ -1,0 +1,218 @@
+//! The conformance suite: its cases compiled once, by clang against public HIP headers, and linked with each runtime.
+//!
+//! ```text
+//! <folder>/conformance-{5,6,7}                         on the runtime of that HIP major
+//! <folder>/conformance-{v4,v6,compressed}              its kernels as such code objects or such a bundle
+//! <folder>/modules/                                    device code that the cases load by themselves
+//! <folder>/libconformance_twins.so                     what the kernels do, for the simulated runtime
+//! ```
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::{fs, thread};
+
+use anyhow::{Context as _, Result};
+
+use super::apps::CLANG;
+use super::step::Step;
+use crate::clients;
+use crate::workspace::Workspace;
+
+const COMPILE: [&str; 8] =
+    ["-std=c++20", "-O1", "-g", "-fPIC", "-pthread", "-Wall", "-Wextra", "-D__HIP_PLATFORM_AMD__"];
+/// Neither the compiler's device headers nor a device library: the suite uses the compiler's own functions.
+const DEVICE: [&str; 4] = ["-x", "hip", "-nogpuinc", "-nogpulib"];
+
+/// Ways to pack the device code of a program, by name; the first is the compiler's default.
+const PACKINGS: [(&str, &[&str]); 4] = [
+    ("", &[]),
+    ("v4", &["-mcode-object-version=4"]),
+    ("v6", &["-mcode-object-version=6", "-Wno-unused-command-line-argument"]),
+    ("compressed", &["--offload-compress"]),
+];
+
+/// Modules, each with the arguments that make it from `module.hip`.
+const MODULES: [(&str, &[&str]); 6] = [
+    ("module.co", &["--no-gpu-bundle-output"]),
+    ("module.cov4.co", &["--no-gpu-bundle-output", "-mcode-object-version=4"]),
+    ("module.cov5.co", &["--no-gpu-bundle-output", "-mcode-object-version=5"]),
+    ("module.cov6.co", &["--no-gpu-bundle-output", "-mcode-object-version=6"]),
+    ("module.hipfb", &["--gpu-bundle-output"]),
+    ("module.ccob.hipfb", &["--gpu-bundle-output", "--offload-compress"]),
+];
+
+/// What the suite is compiled against, and where it is put.
+pub(crate) struct Suite {
+    /// `tests/conformance`
+    sources: PathBuf,
+    folder: PathBuf,
+    headers: PathBuf,
+    runtimes: Vec<Runtime>,
+    arch: String,
+    has_twins: bool,
+}
+
+/// One library to link a program with.
+struct Runtime {
+    /// Ending of the program's name.
+    name: String,
+    library: PathBuf,
+    run_path: String,
+}
+
+impl Suite {
+    /// With Debian's headers, on each simulated runtime.
+    pub(crate) fn simulated(workspace: &Workspace) -> Self {
+        let runtime = |major: u32| Runtime {
+            name: major.to_string(),
+            library: workspace.target_dir.join(format!("hip-sim/{major}/libamdhip64.so.{major}")),
+            run_path: format!("$ORIGIN/../hip-sim/{major}"),
+        };
+        Self {
+            sources: workspace.root.join("tests/conformance"),
+            folder: workspace.target_dir.join("conformance"),
+            headers: clients::hip_headers(&workspace.target_dir),
+            runtimes: [6, 5, 7].map(runtime).into(),
+            arch: "gfx942".to_owned(),
+            has_twins: true,
+        }
+    }
+
+    /// With the headers and the runtime of an installed ROCm.
+    pub(crate) fn installed(workspace: &Workspace, rocm: &Path, arch: &str) -> Self {
+        let runtime = Runtime {
+            name: "rocm".to_owned(),
+            library: rocm.join("lib/libamdhip64.so"),
+            run_path: rocm.join("lib").display().to_string(),
+        };
+        Self {
+            sources: workspace.root.join("tests/conformance"),
+            folder: workspace.target_dir.join("conformance-rocm"),
+            headers: rocm.join("include"),
+            runtimes: vec![runtime],
+            arch: arch.to_owned(),
+            has_twins: false,
+        }
+    }
+
+    /// The programs, once they are built: one per runtime, then one per packing on the first runtime.
+    pub(crate) fn programs(&self) -> Vec<PathBuf> {
+        let runtimes = self.runtimes.iter().map(|runtime| runtime.name.as_str());
+        let packings = PACKINGS.iter().skip(1).map(|(packing, _)| *packing);
+        runtimes.chain(packings).map(|name| self.program(name)).collect()
+    }
+
+    /// What the kernels do, for the simulated runtime.
+    pub(crate) fn twins(&self) -> PathBuf {
+        self.folder.join("libconformance_twins.so")
+    }
+
+    fn program(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("conformance-{name}"))
+    }
+
+    /// Brings all of it up to date. Without headers there is no suite; its tests then say so.
+    pub(crate) fn build(&self) -> Result<()> {
+        if !self.headers.join("hip/hip_runtime.h").exists() {
+            eprintln!("going on without the conformance suite: no HIP headers in {}", self.headers.display());
+            return Ok(());
+        }
+        let (host, device) = (self.sources("cpp")?, self.sources("hip")?);
+        let mut steps = Vec::new();
+        for source in &host {
+            steps.push(self.compilation(self.object(source, ""))?.arguments(["-c"]).input(source.clone()));
+        }
+        for (source, packing) in device.iter().flat_map(|s| PACKINGS.iter().map(move |p| (s, p))) {
+            let step = self.device(self.object(source, packing.0))?;
+            steps.push(step.arguments(["-c"]).arguments(packing.1).input(source.clone()));
+        }
+        let module = self.sources.join("modules/module.hip");
+        for (name, arguments) in MODULES {
+            let step = self.device(self.folder.join("modules").join(name))?;
+            steps.push(step.arguments(["--offload-device-only"]).arguments(arguments).input(module.clone()));
+        }
+        if self.has_twins {
+            let step = self.compilation(self.twins())?;
+            let sources = ["twins.cpp", "clients/rocrand/twins.cpp"].map(|name| self.sources.join(name));
+            steps.push(sources.into_iter().fold(step.arguments(["-shared"]), Step::input));
+        }
+        run_all(steps)?;
+
+        let objects = |packing| {
+            let host = host.iter().map(|source| self.object(source, ""));
+            host.chain(device.iter().map(move |source| self.object(source, packing))).collect::<Vec<_>>()
+        };
+        for runtime in &self.runtimes {
+            link(&self.program(&runtime.name), objects(""), runtime)?;
+        }
+        for (packing, _) in PACKINGS.into_iter().skip(1) {
+            link(&self.program(packing), objects(packing), &self.runtimes[0])?;
+        }
+        Ok(())
+    }
+
+    /// The sources of cases with this extension, in a fixed order.
+    fn sources(&self, extension: &str) -> Result<Vec<PathBuf>> {
+        list(&self.sources.join("src"), extension)
+    }
+
+    fn object(&self, source: &Path, packing: &str) -> PathBuf {
+        let name = source.file_name().unwrap_or_default().to_string_lossy().replace('.', "_");
+        self.folder.join("obj").join(format!("{name}{packing}.o"))
+    }
+
+    /// A step to which its source is still to be appended.
+    fn compilation(&self, output: PathBuf) -> Result<Step> {
+        let include = [self.sources.join("include"), self.sources.join("../hip-sim/include")];
+        let mut headers = Vec::new();
+        for folder in &include {
+            for extension in ["h", "hpp"] {
+                headers.extend(list(folder, extension)?);
+            }
+        }
+        let step = Step::new(CLANG, output).arguments(COMPILE);
+        let step = step.arguments(include.iter().map(|folder| format!("-I{}", folder.display())));
+        let step = step.arguments([OsStr::new("-isystem"), self.headers.as_os_str()]);
+        Ok(step.depends_on(headers))
+    }
+
+    /// Of a source with device code.
+    fn device(&self, output: PathBuf) -> Result<Step> {
+        let step = self.compilation(output)?;
+        Ok(step.arguments(DEVICE).arguments([format!("--offload-arch={}", self.arch)]))
+    }
+}
+
+fn list(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let entries = fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))?;
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_some_and(|e| e == extension) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn link(program: &Path, objects: Vec<PathBuf>, runtime: &Runtime) -> Result<()> {
+    let step = Step::new(CLANG, program.to_owned()).arguments(["-fuse-ld=lld-19", "-pthread"]);
+    let step = objects.into_iter().chain([runtime.library.clone()]).fold(step, Step::input);
+    step.arguments([format!("-Wl,--enable-new-dtags,-rpath,{}", runtime.run_path)]).run()?;
+    Ok(())
+}
+
+/// Runs steps that do not need each other, as many at a time as there are processors.
+fn run_all(steps: Vec<Step>) -> Result<()> {
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    let mut shares: Vec<Vec<Step>> = (0..workers).map(|_| Vec::new()).collect();
+    for (index, step) in steps.into_iter().enumerate() {
+        shares[index % workers].push(step);
+    }
+    thread::scope(|scope| {
+        let run = |share: Vec<Step>| share.into_iter().try_for_each(|step| step.run().map(drop));
+        let threads: Vec<_> = shares.into_iter().map(|share| scope.spawn(move || run(share))).collect();
+        threads.into_iter().try_for_each(|t| t.join().expect("steps report errors and do not panic"))
+    })
+}

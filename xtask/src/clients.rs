@@ -1,0 +1,79 @@
+//! Programs and headers of other people that the tests use as they are, each of one version, under `<target>/clients`.
+//!
+//! ```text
+//! debian/<package>_<version>/    a Debian package, unpacked and not installed: it asks for nothing else
+//! python/                        a virtual environment with `tests/conformance/clients/requirements.txt`
+//! ```
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{command, venv, workspace::Workspace};
+
+/// Public HIP headers, 170 kB.
+const HIP_HEADERS: &str = "libamdhip64-dev_5.2.3-8";
+/// A library with 80 kernels on `libamdhip64.so.5`, 8 MB.
+const ROCRAND: &str = "librocrand1_5.3.3-4";
+
+/// Gets what is not there yet; says all that could not be got.
+pub(crate) fn fetch(workspace: &Workspace) -> Result<()> {
+    let clients = workspace.target_dir.join("clients");
+    let requirements = workspace.root.join("tests/conformance/clients/requirements.txt");
+    let outcomes = [
+        unpack(&clients.join("debian"), HIP_HEADERS),
+        unpack(&clients.join("debian"), ROCRAND),
+        venv::setup(&clients.join("python"), &requirements).map(drop),
+    ];
+    let failures: Vec<_> =
+        outcomes.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
+    if !failures.is_empty() {
+        bail!("not all clients could be got: {}", failures.join("; "));
+    }
+    Ok(())
+}
+
+/// Folder of the public HIP headers, once they are there.
+pub(crate) fn hip_headers(target_dir: &Path) -> PathBuf {
+    target_dir.join("clients/debian").join(HIP_HEADERS).join("usr/include")
+}
+
+/// Unpacks a package, named with its version, into a folder of that name, which exists only when it is whole.
+fn unpack(folder: &Path, package: &str) -> Result<()> {
+    let unpacked = folder.join(package);
+    if unpacked.exists() {
+        return Ok(());
+    }
+    let (name, version) = package.split_once('_').expect("the constants have it");
+    let parts = folder.join("parts").join(name);
+    // What an interrupted run has left.
+    let _ = fs::remove_dir_all(&parts);
+    fs::create_dir_all(&parts).with_context(|| format!("failed to create {}", parts.display()))?;
+    let mut download = command::command("apt-get");
+    download.args(["download", "-q", &format!("{name}={version}")]).current_dir(&parts);
+    command::run(&mut download)
+        .context("only Debian 12 has it; its lists must be fresh (`apt-get update`)")?;
+    let archive = fs::read_dir(&parts)
+        .and_then(|mut entries| entries.next().transpose())
+        .with_context(|| format!("failed to list {}", parts.display()))?
+        .with_context(|| format!("apt-get left no archive of {name}"))?;
+    let root = parts.join("root");
+    command::run(command::command("dpkg").arg("-x").arg(archive.path()).arg(&root))?;
+    fs::rename(&root, &unpacked).with_context(|| format!("failed to create {}", unpacked.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_unpacked_already_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("no-such-package_1.0")).unwrap();
+        unpack(folder.path(), "no-such-package_1.0").unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,49 @@
+//! `cargo xtask conformance`: the conformance suite alone, on the simulated runtimes or on a machine's own ROCm.
+//!
+//! `cargo xtask test` runs the simulated ones too, one test per case.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+
+use crate::{
+    artifacts::{self, Suite},
+    clients, command,
+    setup::{self, Need},
+    workspace::Workspace,
+};
+
+/// Arguments of the verb.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Run on the ROCm installed there and a real device, not on the simulated runtimes
+    #[arg(long, value_name = "FOLDER")]
+    rocm: Option<PathBuf>,
+    /// Processor to compile for, as `rocm_agent_enumerator` names it
+    #[arg(long, default_value = "gfx942")]
+    arch: String,
+}
+
+/// The verb: one line per case, an error if any failed.
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    setup::ensure(workspace, &[Need::HipPrograms])?;
+    let suite = if let Some(rocm) = &args.rocm {
+        Suite::installed(workspace, rocm, &args.arch)
+    } else {
+        clients::fetch(workspace)?;
+        artifacts::build(workspace)?;
+        Suite::simulated(workspace)
+    };
+    suite.build()?;
+    let mut failures = Vec::new();
+    for program in suite.programs() {
+        let mut command = command::command(&program);
+        // A real runtime does not look at it.
+        command.env("HIP_SIM_TWINS", suite.twins());
+        failures.extend(command::run(&mut command).err().map(|error| format!("{error:#}")));
+    }
+    if !failures.is_empty() {
+        bail!("{}", failures.join("; "));
+    }
+    Ok(())
+}
