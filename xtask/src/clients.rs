@@ -62,7 +62,8 @@ fn unpack(folder: &Path, package: &str) -> Result<()> {
         .with_context(|| format!("apt-get left no archive of {name}"))?;
     let root = parts.join("root");
     command::run(command::command("dpkg").arg("-x").arg(archive.path()).arg(&root))?;
-    fs::rename(&root, &unpacked).with_context(|| format!("failed to create {}", unpacked.display()))
+    fs::rename(&root, &unpacked).with_context(|| format!("failed to create {}", unpacked.display()))?;
+    fs::remove_dir_all(&parts).with_context(|| format!("failed to remove {}", parts.display()))
 }
 
 #[cfg(test)]
