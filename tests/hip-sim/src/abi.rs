@@ -14,9 +14,12 @@ mod graph;
 mod memory_pool;
 
 pub(crate) use copy::{
-    HIP_ARRAY_DESCRIPTOR, HIP_ARRAY3D_DESCRIPTOR, HIP_MEMCPY3D, hip_Memcpy2D, hipArray_const_t, hipArray_t,
-    hipExtent, hipMemcpy3DParms, hipMemcpy3DPeerParms, hipPitchedPtr, hipPos, memory_type,
+    HIP_ARRAY_DESCRIPTOR, HIP_ARRAY3D_DESCRIPTOR, HIP_MEMCPY3D, access_order, hip_Memcpy2D, hipArray_const_t,
+    hipArray_t, hipExtent, hipMemcpy3DBatchOp, hipMemcpy3DOperand, hipMemcpy3DParms, hipMemcpy3DPeerParms,
+    hipPitchedPtr, hipPos, memory_type, operand_type,
 };
+#[cfg(test)]
+pub(crate) use copy::{hipMemcpy3DArray, hipMemcpy3DEither, hipMemcpy3DRange};
 pub(crate) use device_prop::{hipDeviceProp_tR0000, hipDeviceProp_tR0600};
 pub(crate) use graph::{
     hipBatchMemOpNodeParams, hipGraph_t, hipGraphEdgeData, hipGraphExec_t, hipGraphExecUpdateResult,

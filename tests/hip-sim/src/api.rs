@@ -283,6 +283,7 @@ implement! {
     hipMemcpyPeer => copy::peer,
     hipMemcpyPeerAsync => copy::peer_async,
     hipMemcpyBatchAsync => copy::batch_async,
+    hipMemcpy3DBatchAsync => copy::batch_3d_async,
     hipMemcpy2DToArray => copy::to_array_2d,
     hipMemcpy2DToArray_spt => copy::to_array_2d_spt,
     hipMemcpy2DToArrayAsync => copy::to_array_2d_async,

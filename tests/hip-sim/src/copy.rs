@@ -12,10 +12,12 @@ use crate::error::HipError;
 use crate::operation::Operation;
 use crate::{boundary, capture, config, runtime, stream};
 
+mod batch;
 mod boxes;
 mod pitched;
 mod shape;
 
+pub(crate) use batch::batch_3d_async;
 pub(crate) use boxes::{of_box, of_driver_box, to_box, to_driver_box};
 pub(crate) use pitched::*;
 pub(crate) use shape::{Copy, End, Extent, Place};

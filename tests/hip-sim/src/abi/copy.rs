@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 
-use super::{hipDeviceptr_t, hipMemcpyKind};
+use super::{hipDeviceptr_t, hipMemLocation, hipMemcpyKind};
 
 pub(crate) type hipArray_t = *mut c_void;
 pub(crate) type hipArray_const_t = *const c_void;
@@ -60,6 +60,49 @@ pub(crate) struct hipMemcpy3DPeerParms {
     pub(crate) dstPtr: hipPitchedPtr,
     pub(crate) dstDevice: i32,
     pub(crate) extent: hipExtent,
+}
+
+/// Memory as one side of `hipMemcpy3DBatchAsync`; lengths in elements, 0 where the extent says it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct hipMemcpy3DRange {
+    pub(crate) ptr: usize,
+    pub(crate) rowLength: usize,
+    pub(crate) layerHeight: usize,
+    pub(crate) locHint: hipMemLocation,
+}
+
+/// An array as one side of `hipMemcpy3DBatchAsync`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct hipMemcpy3DArray {
+    pub(crate) array: hipArray_t,
+    pub(crate) offset: hipPos,
+}
+
+/// Either; `operand_type` says which. Every bit pattern is a value of both.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) union hipMemcpy3DEither {
+    pub(crate) ptr: hipMemcpy3DRange,
+    pub(crate) array: hipMemcpy3DArray,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct hipMemcpy3DOperand {
+    pub(crate) r#type: u32,
+    pub(crate) op: hipMemcpy3DEither,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct hipMemcpy3DBatchOp {
+    pub(crate) src: hipMemcpy3DOperand,
+    pub(crate) dst: hipMemcpy3DOperand,
+    pub(crate) extent: hipExtent,
+    pub(crate) srcAccessOrder: u32,
+    pub(crate) flags: u32,
 }
 
 #[repr(C)]
@@ -138,8 +181,23 @@ pub(crate) mod memory_type {
     pub(crate) const UNIFIED: u32 = 11;
 }
 
+/// `hipMemcpy3DOperandType`
+pub(crate) mod operand_type {
+    pub(crate) const POINTER: u32 = 1;
+    pub(crate) const ARRAY: u32 = 2;
+}
+
+/// `hipMemcpySrcAccessOrder`: when the source may be read.
+pub(crate) mod access_order {
+    pub(crate) const STREAM: u32 = 1;
+    pub(crate) const DURING_CALL: u32 = 2;
+    pub(crate) const ANY: u32 = 3;
+}
+
 const _: () = {
     assert!(size_of::<hipMemcpy3DParms>() == 160);
+    assert!(size_of::<hipMemcpy3DOperand>() == 40);
+    assert!(size_of::<hipMemcpy3DBatchOp>() == 112);
     assert!(size_of::<hip_Memcpy2D>() == 128);
     assert!(size_of::<HIP_MEMCPY3D>() == 184);
     assert!(size_of::<HIP_ARRAY3D_DESCRIPTOR>() == 40);
