@@ -224,7 +224,8 @@ pub(crate) unsafe extern "C" fn synchronize() -> hipError_t {
     })
 }
 
-/// `hipDeviceReset`: done with its work, without its streams and peers. Memory and what was loaded stay.
+/// `hipDeviceReset`: done with its work, without its streams and peers. Memory and what was loaded stay, and so does a
+/// fault (`crate::fault`).
 pub(crate) unsafe extern "C" fn reset() -> hipError_t {
     boundary::call(|| {
         let device = current_or_none()?;
@@ -323,6 +324,21 @@ pub(crate) unsafe extern "C" fn stream_priority_range(least: *mut i32, greatest:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{alone, fault};
+
+    #[test]
+    fn a_reset_leaves_a_fault() {
+        alone::run(&[], || {
+            // SAFETY: a local out-parameter.
+            unsafe {
+                assert_eq!(reset(), 0);
+                fault::raise(HipError::IllegalAddress.code());
+                assert_eq!(reset(), HipError::IllegalAddress.code());
+                let mut count = 0;
+                assert_eq!(self::count(&raw mut count), HipError::IllegalAddress.code());
+            }
+        });
+    }
 
     #[test]
     fn there_is_one_device() {

@@ -1,4 +1,8 @@
 //! Faults of the device: after one, every call that returns a code returns the fault's, as on hardware.
+//!
+//! There is one for all devices of the process, and nothing clears it, `hipDeviceReset` included. The genuine runtime
+//! (clr since it reports faults rather than abort) keeps it in a static member of its device class and looks at it on
+//! entry to each function: `hipDeviceReset` returns the fault before it has done anything.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
