@@ -207,8 +207,10 @@ implement! {
     hipModuleLoad => module::load,
     hipModuleLoadData => module::load_data,
     hipModuleLoadDataEx => module::load_data_ex,
+    hipModuleLoadFatBinary => module::load_data,
     hipModuleUnload => module::unload,
     hipModuleGetFunction => module::function,
+    hipModuleGetFunctionCount => module::function_count,
     hipModuleGetGlobal => module::global,
 
     hipFuncGetAttribute => function::attribute,

@@ -86,7 +86,7 @@ pub(crate) unsafe extern "C" fn load(module: *mut hipModule_t, path: *const c_ch
     })
 }
 
-/// `hipModuleLoadData`
+/// `hipModuleLoadData`, `hipModuleLoadFatBinary`: each takes bundles and bare files.
 pub(crate) unsafe extern "C" fn load_data(module: *mut hipModule_t, image: *const c_void) -> hipError_t {
     // SAFETY: the caller's promise.
     boundary::call(|| unsafe { load_image(module, image, UNKNOWN_LEN) })
@@ -137,6 +137,15 @@ pub(crate) unsafe extern "C" fn function(
     })
 }
 
+/// `hipModuleGetFunctionCount`: of kernels.
+pub(crate) unsafe extern "C" fn function_count(count: *mut u32, module: hipModule_t) -> hipError_t {
+    boundary::call(|| {
+        let kernels = resolve(module)?.code.kernels.len();
+        // SAFETY: an out-parameter of the caller.
+        unsafe { write(count, kernels as u32) }
+    })
+}
+
 /// `hipModuleGetGlobal`
 pub(crate) unsafe extern "C" fn global(
     address: *mut hipDeviceptr_t,
@@ -166,7 +175,37 @@ pub(crate) unsafe extern "C" fn global(
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CString;
+
     use super::*;
+    use crate::kernel::{Kernel, Resources};
+    use crate::twin::Twin;
+
+    #[test]
+    fn a_modules_kernels_are_counted_until_it_is_unloaded() {
+        let kernel = |name: &str| {
+            Arc::new(Kernel {
+                name: CString::new(name).unwrap(),
+                arguments: Vec::new(),
+                max_threads_per_block: 256,
+                lds_size: 0,
+                resources: Resources::default(),
+                twin: Twin::default(),
+            })
+        };
+        let kernels = HashMap::from(["first", "second"].map(|name| (name.to_owned(), kernel(name))));
+        let code = CodeObject { kernels, globals: HashMap::new() };
+        let handle = runtime::get().modules.insert(&Arc::new(Module { code, globals: Mutex::default() }));
+        let mut count = 0;
+        // SAFETY: a local out-parameter; handles are checked, not followed.
+        unsafe {
+            assert_eq!((function_count(&raw mut count, handle), count), (0, 2));
+            assert_eq!(function_count(ptr::null_mut(), handle), HipError::InvalidValue.code());
+            assert_eq!(unload(handle), 0);
+            assert_eq!(function_count(&raw mut count, handle), HipError::InvalidHandle.code());
+            assert_eq!(function_count(&raw mut count, ptr::null_mut()), HipError::InvalidHandle.code());
+        }
+    }
 
     #[test]
     fn what_is_no_code_object_is_not_loaded() {
