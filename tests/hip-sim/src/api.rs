@@ -476,6 +476,7 @@ implement! {
     hipMemAdvise => memory::advise,
     hipMemAdvise_v2 => memory::advise_v2,
     hipMemRangeGetAttribute => memory::range_attribute,
+    hipMemRangeGetAttributes => memory::range_attributes,
     hipStreamAttachMemAsync => memory::attach,
 
     hipDeviceGetDefaultMemPool => memory::device_default_pool,

@@ -23,7 +23,7 @@ mod pool;
 pub(crate) use allocations::{Allocations, Kind, Range};
 pub(crate) use managed::{
     advise, advise_v2, attach, malloc_3d, malloc_pitch, malloc_pitch_driver, prefetch, prefetch_v2,
-    range_attribute,
+    range_attribute, range_attributes,
 };
 use pool::Pool;
 pub(crate) use pool::{

@@ -103,7 +103,34 @@ pub(crate) unsafe extern "C" fn advise_v2(
     boundary::call(|| advised(address, size, advice, ordinal_of(location)))
 }
 
-/// `hipMemRangeGetAttribute`: as if no advice had been given.
+/// One attribute of a range, in each word of the result; as if no advice had been given.
+///
+/// # Safety
+///
+/// `out` is null or has room for `out_size` bytes.
+unsafe fn attribute_of(
+    (out, out_size): (*mut c_void, usize),
+    attribute: hipMemRangeAttribute,
+    (address, size): (*const c_void, usize),
+) -> Result<(), HipError> {
+    if out.is_null() || out_size < 4 || !out_size.is_multiple_of(4) {
+        return Err(HipError::InvalidValue);
+    }
+    check(address, size)?;
+    let value = match attribute {
+        // Not read-mostly; fine-grained.
+        1 | 100 => 0,
+        2..=4 => NOWHERE,
+        _ => return Err(HipError::InvalidValue),
+    };
+    for index in 0..out_size / 4 {
+        // SAFETY: the caller's promise; the index stays below the size.
+        unsafe { out.cast::<i32>().add(index).write_unaligned(value) };
+    }
+    Ok(())
+}
+
+/// `hipMemRangeGetAttribute`
 pub(crate) unsafe extern "C" fn range_attribute(
     out: *mut c_void,
     out_size: usize,
@@ -111,20 +138,33 @@ pub(crate) unsafe extern "C" fn range_attribute(
     address: *const c_void,
     size: usize,
 ) -> hipError_t {
+    // SAFETY: the buffer is the caller's, who says its size.
+    boundary::call(|| unsafe { attribute_of((out, out_size), attribute, (address, size)) })
+}
+
+/// `hipMemRangeGetAttributes`: writes none if one has nowhere to go, and otherwise those before the first invalid one.
+pub(crate) unsafe extern "C" fn range_attributes(
+    outs: *mut *mut c_void,
+    out_sizes: *mut usize,
+    attributes: *mut hipMemRangeAttribute,
+    count: usize,
+    address: *const c_void,
+    size: usize,
+) -> hipError_t {
     boundary::call(|| {
-        if out.is_null() || out_size < 4 || !out_size.is_multiple_of(4) {
+        if outs.is_null() || out_sizes.is_null() || attributes.is_null() || count == 0 {
             return Err(HipError::InvalidValue);
         }
-        check(address, size)?;
-        let value = match attribute {
-            // Not read-mostly; fine-grained.
-            1 | 100 => 0,
-            2..=4 => NOWHERE,
-            _ => return Err(HipError::InvalidValue),
-        };
-        for index in 0..out_size / 4 {
-            // SAFETY: the caller's buffer of `out_size` bytes.
-            unsafe { out.cast::<i32>().add(index).write_unaligned(value) };
+        // SAFETY: an array of the caller with `count` elements.
+        if (0..count).any(|index| unsafe { *outs.add(index) }.is_null()) {
+            return Err(HipError::InvalidValue);
+        }
+        for index in 0..count {
+            // SAFETY: three arrays of the caller with `count` elements; each buffer has the size that is said.
+            unsafe {
+                let out = (*outs.add(index), *out_sizes.add(index));
+                attribute_of(out, *attributes.add(index), (address, size))?;
+            }
         }
         Ok(())
     })
@@ -234,5 +274,35 @@ mod tests {
             );
             assert_eq!(prefetch(managed, 64, HOST, ptr::without_provenance_mut(2)), 0);
         }
+    }
+
+    #[test]
+    fn several_attributes_are_told_at_once() {
+        let managed = runtime::get().memory.allocate(64, Kind::Managed, 1).unwrap();
+        let device = runtime::get().memory.allocate(64, Kind::Device, 0).unwrap();
+        let (mut read_mostly, mut accessed_by) = (7_i32, [7_i32; 2]);
+        let mut outs = [(&raw mut read_mostly).cast::<c_void>(), (&raw mut accessed_by).cast()];
+        let (mut sizes, mut attributes) = ([4, 8], [1, 3]);
+        let mut ask = |outs: &mut [*mut c_void; 2], address, count| {
+            // SAFETY: arrays of two elements, and buffers of the sizes that are said.
+            unsafe {
+                range_attributes(
+                    outs.as_mut_ptr(),
+                    sizes.as_mut_ptr(),
+                    attributes.as_mut_ptr(),
+                    count,
+                    address,
+                    64,
+                )
+            }
+        };
+        let invalid = HipError::InvalidValue.code();
+        assert_eq!(ask(&mut outs, device, 2), invalid);
+        assert_eq!(ask(&mut outs, managed, 0), invalid);
+        assert_eq!(ask(&mut [outs[0], ptr::null_mut()], managed, 2), invalid);
+        // SAFETY: a local.
+        assert_eq!(unsafe { outs[0].cast::<i32>().read() }, 7, "nothing was written until now");
+        assert_eq!(ask(&mut outs, managed, 2), 0);
+        assert_eq!((read_mostly, accessed_by), (0, [NOWHERE; 2]));
     }
 }
