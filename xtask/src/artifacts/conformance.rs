@@ -27,7 +27,8 @@ const DEVICE: [&str; 4] = ["-x", "hip", "-nogpuinc", "-nogpulib"];
 const PACKINGS: [(&str, &[&str]); 4] = [
     ("", &[]),
     ("v4", &["-mcode-object-version=4"]),
-    ("v6", &["-mcode-object-version=6", "-Wno-unused-command-line-argument"]),
+    // Clang 19 calls version 6 unfinished, in a warning without a name; the others show the suite's own warnings.
+    ("v6", &["-mcode-object-version=6", "-w"]),
     ("compressed", &["--offload-compress"]),
 ];
 
@@ -36,7 +37,7 @@ const MODULES: [(&str, &[&str]); 6] = [
     ("module.co", &["--no-gpu-bundle-output"]),
     ("module.cov4.co", &["--no-gpu-bundle-output", "-mcode-object-version=4"]),
     ("module.cov5.co", &["--no-gpu-bundle-output", "-mcode-object-version=5"]),
-    ("module.cov6.co", &["--no-gpu-bundle-output", "-mcode-object-version=6"]),
+    ("module.cov6.co", &["--no-gpu-bundle-output", "-mcode-object-version=6", "-w"]),
     ("module.hipfb", &["--gpu-bundle-output"]),
     ("module.ccob.hipfb", &["--gpu-bundle-output", "--offload-compress"]),
 ];
