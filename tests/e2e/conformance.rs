@@ -61,6 +61,8 @@ fn run(program: &Path, case: &str) -> Result<Completion, Failed> {
     let output = Command::new(program)
         .args(["run", case])
         .env("HIP_SIM_TWINS", conformance().join("libconformance_twins.so"))
+        // Some cases want two.
+        .env("HIP_SIM_DEVICES", "2")
         .env("HIP_SIM_REPORT", report.path())
         .output()?;
     let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();

@@ -179,6 +179,8 @@ pub(crate) fn attribute(attribute: u32, device: &Device) -> Option<i32> {
         90 => prop.hostRegisterSupported,
         10_000 | 10_017 => WALL_CLOCK_KHZ,
         10_011 => prop.isLargeBar,
+        // hipDeviceAttributeCanUseStreamWaitValue
+        10_013 => 1,
         0..=91 | 10_000..=10_017 => 0,
         _ => return None,
     };
@@ -203,6 +205,7 @@ mod tests {
     fn attributes_outside_the_enumeration_are_unknown() {
         assert_eq!(attribute(92, &runtime::get().devices()[0]), None);
         assert_eq!(attribute(10_018, &runtime::get().devices()[0]), None);
+        assert_eq!(attribute(10_013, &runtime::get().devices()[0]), Some(1));
         assert_eq!(attribute(39, &runtime::get().devices()[0]), Some(0));
     }
 
