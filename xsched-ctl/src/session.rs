@@ -307,13 +307,15 @@ impl Session {
 
     /// The side-band has lost events: look at what is there.
     fn catch_up(&mut self) {
+        // Only what is probed from here on may have come too late.
+        let before_ns = now_ns();
         match self.targets {
             Targets::Process(pid) => drop(self.processes.scan(pid.get())),
             Targets::Everybody | Targets::Children => drop(self.processes.scan_running()),
         }
         let running: Vec<_> = self.processes.running().map(xsched_symbols::Process::pid).collect();
         for pid in running {
-            self.late += u64::from(self.probe_mapped(pid, 0));
+            self.late += u64::from(self.probe_mapped(pid, before_ns));
         }
     }
 
