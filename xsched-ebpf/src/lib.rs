@@ -10,6 +10,7 @@ pub mod config;
 pub mod counter;
 pub mod loader;
 pub mod probe;
+pub mod unwind;
 
 pub use call::{Call, CallKey, Pending, TEXT_LEN_MAX, WORD_COUNT, Words};
 pub use config::{Config, Scope};
