@@ -20,6 +20,11 @@
 //! Rows know the stack pointer, the frame pointer and the return address, since no rule of a compiler needs more;
 //! what they cannot say is [`Rule::Unsupported`], never something near.
 
+#![expect(
+    clippy::inline_always,
+    reason = "a BPF program is one body to the verifier, which knows values better than it knows arguments"
+)]
+
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Bits of an address that tell the rows of one page apart.
@@ -174,8 +179,8 @@ pub fn search(
 /// made by hand are closed.
 #[inline(always)]
 pub fn step(row: &Row, at: &Registers, mut read: impl FnMut(u64) -> Option<u64>) -> Step {
-    let offset = row.offset as i64 as u64;
-    let saved_rbp = (row.rbp as i64 as u64).wrapping_mul(8);
+    let offset = i64::from(row.offset) as u64;
+    let saved_rbp = (i64::from(row.rbp) as u64).wrapping_mul(8);
     let (cfa, rbp_base) = match row.rule() {
         Rule::Rsp => {
             let cfa = at.rsp.wrapping_add(offset);

@@ -1,0 +1,41 @@
+//! Unwind tables: from ELF files to rows that a BPF program can walk a stack by.
+//!
+//! GPU libraries keep no frame pointers, so who called whom is known only through `.eh_frame`. This crate translates it
+//! into the rows of [`xsched_abi::unwind`], once for each file: in the background ([`Builder`]), and kept on disk for the
+//! next run ([`Cache`]). Walks over copied stacks ([`walk()`]) take the same steps as those in the kernel.
+//!
+//! ```no_run
+//! use std::os::fd::AsFd as _;
+//! use xsched_unwind::{Builder, Cache};
+//!
+//! let mut builder = Builder::new(Cache::from_environment())?;
+//! builder.request("libc", std::fs::File::open("/usr/lib/x86_64-linux-gnu/libc.so.6")?.into());
+//! // Later, when `builder.as_fd()` polls as readable:
+//! for built in builder.completed() {
+//!     match built.result {
+//!         Ok(table) => println!("{}: {} rows", built.key, table.rows().len()),
+//!         Err(why) => println!("{}: {why}", built.key),
+//!     }
+//! }
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod assemble;
+mod builder;
+mod cache;
+mod elf;
+mod error;
+mod frames;
+mod image;
+mod rule;
+mod table;
+mod vdso;
+mod walk;
+
+pub use builder::{Builder, Built};
+pub use cache::Cache;
+pub use error::Error;
+pub use image::Image;
+pub use table::{Table, TableId};
+pub use vdso::vdso;
+pub use walk::{End, Frame, Snapshot, Walk, walk};
