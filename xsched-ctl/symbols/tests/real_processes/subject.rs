@@ -1,6 +1,7 @@
 //! The C programs under `tests/real_processes`, built once, and the conversation with them.
 
 use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -34,16 +35,28 @@ pub(crate) fn folder() -> TempDir {
     tempfile::Builder::new().prefix("xsched-symbols-").tempdir().expect("temporary folder")
 }
 
-/// The subject program, shared by all tests.
+/// The subject program, shared by all tests, in cargo's folder for such things: nobody would delete it at the end of
+/// the last test. The folder's name changes
+/// with its source, and what is there stays, since others may run it.
 pub(crate) fn subject() -> Option<&'static Path> {
-    static SUBJECT: OnceLock<Option<(TempDir, PathBuf)>> = OnceLock::new();
+    static SUBJECT: OnceLock<Option<PathBuf>> = OnceLock::new();
     let built = SUBJECT.get_or_init(|| {
-        let folder = folder();
-        let program =
-            build(folder.path(), "subject", "subject.c", &["-O1", "-pie", "-fPIE", "-pthread", "-ldl"])?;
-        Some((folder, program))
+        const FLAGS: &[&str] = &["-O1", "-pie", "-fPIE", "-pthread", "-ldl"];
+        let mut hasher = DefaultHasher::new();
+        (include_str!("subject.c"), FLAGS).hash(&mut hasher);
+        let shared = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let home = shared.join(format!("subject-{:016x}", hasher.finish()));
+        let program = home.join("subject");
+        if program.exists() {
+            return Some(program);
+        }
+        let folder = tempfile::tempdir_in(shared).expect("cargo makes that folder");
+        build(folder.path(), "subject", "subject.c", FLAGS)?;
+        // It fails if another test was quicker; otherwise there is nothing left to be deleted.
+        let _ = fs::rename(folder.path(), home);
+        program.exists().then_some(program)
     });
-    built.as_ref().map(|(_, program)| program.as_path())
+    built.as_deref()
 }
 
 /// A library whose only function is `entry`.
