@@ -165,7 +165,7 @@ fn links() -> Finding {
             name,
             verdict: Verdict::Reduced,
             value: "programs load; one perf event a probe".to_owned(),
-            advice: "attaching and detaching takes seconds; kernel 6.6 has uprobe_multi links",
+            advice: "detaching takes seconds, and fewer functions are recorded; kernel 6.6 has uprobe_multi links",
         },
         Err(error) => Finding {
             name,

@@ -16,10 +16,10 @@ pub use call::{Call, CallKey, Pending, TEXT_LEN_MAX, WORD_COUNT, Words};
 pub use config::{Config, Scope};
 pub use counter::Counter;
 pub use loader::{LoaderStop, Opened, RUNTIME_NAME_MARK, Watched};
-pub use probe::{Category, Cookie, PROBES, Param, ParamKind, Probe};
+pub use probe::{Category, Cookie, PROBES, Param, ParamKind, Pointee, Probe};
 
 /// Changes whenever a type in this crate changes its layout or meaning.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 
 /// First word of every record in the ring buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

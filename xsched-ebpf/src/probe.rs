@@ -22,10 +22,26 @@ pub struct Probe {
     pub text: Option<u8>,
     /// Argument that points to where a handle is returned.
     pub out: Option<u8>,
-    /// Argument that points to a struct of which the first 40 bytes are kept in place of stack arguments.
-    pub pointee: Option<u8>,
+    /// Memory of which 40 bytes are kept in place of the first stack arguments.
+    pub pointee: Option<Pointee>,
     /// What the return register holds.
     pub ret: Return,
+    /// Probed also where each probe takes 0.1 s to remove, that is where there are no `uprobe_multi` links.
+    pub is_vital: bool,
+}
+
+/// Memory that an argument leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pointee {
+    /// Argument that points to a struct, or [`STACK`](Self::STACK).
+    pub argument: u8,
+    /// Where to begin, in bytes; a multiple of eight.
+    pub offset: u16,
+}
+
+impl Pointee {
+    /// In place of an argument: the stack arguments themselves, for those beyond the first.
+    pub const STACK: u8 = 14;
 }
 
 /// A group of functions.
@@ -41,13 +57,36 @@ pub enum Category {
     Module,
     /// Registers an executable's or library's kernels before `main`.
     Register,
-    /// Makes and destroys streams.
+    /// Makes, destroys and orders streams.
     Stream,
     /// Waits on the host.
     Synchronize,
+    /// Allocates, frees, maps and moves memory.
+    Memory,
+    /// Makes, records and asks events.
+    Event,
+    /// Builds, captures and changes graphs.
+    Graph,
+    /// Chooses and resets devices and contexts.
+    Device,
 }
 
 impl Category {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Launch,
+        Self::Copy,
+        Self::Set,
+        Self::Memory,
+        Self::Module,
+        Self::Register,
+        Self::Stream,
+        Self::Synchronize,
+        Self::Event,
+        Self::Graph,
+        Self::Device,
+    ];
+
     /// Name of the category in traces.
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,6 +97,10 @@ impl Category {
             Self::Register => "hip.register",
             Self::Stream => "hip.stream",
             Self::Synchronize => "hip.synchronize",
+            Self::Memory => "hip.memory",
+            Self::Event => "hip.event",
+            Self::Graph => "hip.graph",
+            Self::Device => "hip.device",
         }
     }
 }
@@ -127,7 +170,8 @@ impl ParamKind {
 /// bits  0..16  index into PROBES
 ///      16..20  text argument + 1, or 0
 ///      20..24  out argument + 1, or 0
-///      24..28  pointee argument + 1, or 0
+///      24..28  pointee argument + 1, or 0; 15: the stack
+///      28..40  pointee offset, in eight bytes
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cookie(pub u64);
@@ -144,7 +188,16 @@ impl Cookie {
             index as u64
                 | Self::field(probe.text) << 16
                 | Self::field(probe.out) << 20
-                | Self::field(probe.pointee) << 24,
+                | match probe.pointee {
+                    Some(Pointee { argument, offset }) => {
+                        assert!(
+                            offset.is_multiple_of(8) && offset / 8 < 1 << 12,
+                            "the offset fits its field"
+                        );
+                        Self::field(Some(argument)) << 24 | (offset as u64 / 8) << 28
+                    }
+                    None => 0,
+                },
         )
     }
 
@@ -177,9 +230,14 @@ impl Cookie {
         self.argument(20)
     }
 
-    /// Argument that points to a struct to keep.
+    /// Argument that points to a struct to keep, or [`Pointee::STACK`].
     pub const fn pointee(self) -> Option<usize> {
         self.argument(24)
+    }
+
+    /// Where to begin there, in bytes.
+    pub const fn pointee_offset(self) -> u64 {
+        ((self.0 >> 28) & 0xfff) * 8
     }
 }
 
@@ -195,15 +253,18 @@ mod tests {
             assert_eq!(cookie.probe() as usize, index);
             assert_eq!(cookie.text(), probe.text.map(usize::from), "{}", probe.name);
             assert_eq!(cookie.out(), probe.out.map(usize::from), "{}", probe.name);
-            assert_eq!(cookie.pointee(), probe.pointee.map(usize::from), "{}", probe.name);
+            let pointee = cookie.pointee().map(|argument| (argument as u8, cookie.pointee_offset() as u16));
+            let expected = probe.pointee.map(|pointee| (pointee.argument, pointee.offset));
+            assert_eq!(pointee, expected, "{}", probe.name);
         }
     }
 
     #[test]
     fn arguments_read_by_the_programs_are_in_registers() {
         for probe in PROBES {
-            for argument in [probe.text, probe.out, probe.pointee].into_iter().flatten() {
-                assert!(argument < 6, "{}", probe.name);
+            let pointee = probe.pointee.map(|pointee| pointee.argument);
+            for argument in [probe.text, probe.out, pointee].into_iter().flatten() {
+                assert!(argument < 6 || Some(Pointee::STACK) == pointee, "{}", probe.name);
             }
         }
     }

@@ -4,8 +4,9 @@
 
 use std::collections::HashMap;
 
+use wildmatch::WildMatch;
 use xsched_abi::probe::Return;
-use xsched_abi::{PROBES, ParamKind, Probe};
+use xsched_abi::{PROBES, ParamKind, Pointee, Probe};
 
 /// A function's return type and the types of its parameters.
 struct Signature {
@@ -32,31 +33,72 @@ fn param_type(param: &str) -> String {
     param[..=end].replace("const ", "").trim().to_owned()
 }
 
+/// Words of a struct that is passed on the stack because it is larger than 16 bytes.
+fn words_on_stack(c_type: &str) -> Option<usize> {
+    match c_type.trim_start_matches("struct ") {
+        "hipPitchedPtr" => Some(4),
+        "hipExtent" => Some(3),
+        "hipIpcMemHandle_t" | "hipIpcEventHandle_t" => Some(8),
+        _ => None,
+    }
+}
+
 /// The words in which each parameter is passed: six registers, then the stack; `dim3` takes two of them.
 fn words(signature: &Signature) -> HashMap<usize, &str> {
-    let mut at = 0;
+    const REGISTERS: usize = 6;
+    let (mut register, mut stack) = (0, REGISTERS);
     let mut words = HashMap::new();
     for param in &signature.params {
-        words.insert(at, param.as_str());
         let size = if param == "dim3" { 2 } else { 1 };
-        assert!(at + size <= 6 || size == 1, "a struct is not split between registers and the stack");
-        at += size;
+        let (at, size) = match words_on_stack(param) {
+            None if register + size <= REGISTERS => (&mut register, size),
+            None => (&mut stack, size),
+            Some(size) => {
+                for word in 0..size {
+                    words.insert(stack + word, "size_t");
+                }
+                (&mut stack, size)
+            }
+        };
+        words.entry(*at).or_insert(param.as_str());
+        *at += size;
     }
     words
 }
 
+/// Types that are pointers by another name.
+const HANDLES: [&str; 17] = [
+    "hipArray_const_t",
+    "hipArray_t",
+    "hipCtx_t",
+    "hipDeviceptr_t",
+    "hipEvent_t",
+    "hipExternalMemory_t",
+    "hipGraphExec_t",
+    "hipGraphNode_t",
+    "hipGraph_t",
+    "hipHostFn_t",
+    "hipLibrary_t",
+    "hipMemGenericAllocationHandle_t",
+    "hipMemPool_t",
+    "hipMipmappedArray_t",
+    "hipModule_t",
+    "hipStreamCallback_t",
+    "hipFunction_t",
+];
+
 fn fits(kind: ParamKind, c_type: &str) -> bool {
     match kind {
-        ParamKind::Kernel => matches!(c_type, "void*" | "hipFunction_t"),
+        ParamKind::Kernel => matches!(c_type, "void*" | "hipFunction_t" | "hipKernel_t"),
         ParamKind::Dim3 => c_type == "dim3",
         ParamKind::Dims | ParamKind::Threads => matches!(c_type, "unsigned int" | "uint32_t"),
         ParamKind::Stream => c_type == "hipStream_t",
-        ParamKind::Pointer => {
-            c_type.ends_with('*') || matches!(c_type, "hipModule_t" | "hipDeviceptr_t" | "hipGraphExec_t")
+        ParamKind::Pointer => c_type.ends_with('*') || HANDLES.contains(&c_type),
+        ParamKind::Size => matches!(c_type, "size_t" | "uint64_t"),
+        ParamKind::U32 => {
+            matches!(c_type, "unsigned int" | "unsigned" | "uint32_t" | "int" | "hipStreamCaptureMode")
         }
-        ParamKind::Size => c_type == "size_t",
-        ParamKind::U32 => matches!(c_type, "unsigned int" | "uint32_t" | "int"),
-        ParamKind::I32 => matches!(c_type, "int" | "unsigned short" | "unsigned char"),
+        ParamKind::I32 => matches!(c_type, "int" | "hipDevice_t" | "unsigned short" | "unsigned char"),
         ParamKind::CopyKind => c_type == "hipMemcpyKind",
     }
 }
@@ -78,8 +120,9 @@ fn check(probe: &Probe, signature: &Signature) {
     }
     let argument = |index: Option<u8>| index.map(|index| words[&usize::from(index)]);
     assert!(argument(probe.text).is_none_or(|c_type| c_type == "char*"), "{name}: text");
-    assert!(argument(probe.out).is_none_or(|c_type| c_type.ends_with("_t*")), "{name}: out");
-    assert!(argument(probe.pointee).is_none_or(|c_type| c_type.ends_with('*')), "{name}: pointee");
+    assert!(argument(probe.out).is_none_or(|c_type| c_type.ends_with('*')), "{name}: out");
+    let pointee = probe.pointee.map(|pointee| pointee.argument).filter(|&index| index != Pointee::STACK);
+    assert!(argument(pointee).is_none_or(|c_type| c_type.ends_with('*')), "{name}: pointee");
     let ret = match probe.ret {
         Return::Error => "hipError_t",
         Return::Pointer => "void**",
@@ -98,14 +141,115 @@ fn every_probe_reads_what_its_function_is_passed() {
 }
 
 #[test]
-fn every_launch_of_hip_is_probed() {
-    let launches = signatures().into_keys().filter(|name| {
-        (name.contains("Launch") && !name.contains("Graph") && !name.contains("HostFunc"))
-            || name.starts_with("hipGraphLaunch")
-    });
-    let missing: Vec<_> = launches.filter(|name| !PROBES.iter().any(|probe| probe.name == name)).collect();
-    assert!(missing.is_empty(), "{missing:?}");
+fn every_function_of_hip_is_probed_or_left_out_for_a_reason() {
+    let is_probed = |name: &str| PROBES.iter().any(|probe| probe.name == name);
+    let mut unused: Vec<_> = LEFT_OUT.iter().flat_map(|(patterns, _)| patterns.iter().copied()).collect();
+    let mut forgotten = Vec::new();
+    for (name, signature) in signatures().into_iter().filter(|(name, _)| !is_probed(name)) {
+        let pattern = LEFT_OUT.iter().flat_map(|(patterns, _)| patterns.iter()).find(|pattern| {
+            // What is ordered on a stream is left out by its own name only.
+            let is_by_name = !pattern.contains('*');
+            let is_ordered = signature.params.iter().any(|param| param == "hipStream_t");
+            WildMatch::new(pattern).matches(&name) && (is_by_name || !is_ordered)
+        });
+        match pattern {
+            Some(pattern) => unused.retain(|unused| unused != pattern),
+            None => forgotten.push(name),
+        }
+    }
+    forgotten.sort();
+    assert!(forgotten.is_empty(), "neither probed nor left out: {forgotten:#?}");
+    assert!(unused.is_empty(), "left out, but there is nothing of that name: {unused:?}");
 }
+
+/// Functions that are not probed, and why.
+const LEFT_OUT: [(&[&str], &str); 12] = [
+    (
+        &["hip*Get*", "hipDeviceCanAccessPeer", "hipChooseDevice*"],
+        "answers from what the host knows; nothing is ordered on a device",
+    ),
+    (
+        &[
+            "hipStreamGetCaptureInfo",
+            "hipStreamGetCaptureInfo_spt",
+            "hipStreamGetCaptureInfo_v2",
+            "hipStreamGetCaptureInfo_v2_spt",
+            "hipStreamGetDevice",
+            "hipStreamGetFlags",
+            "hipStreamGetFlags_spt",
+            "hipStreamGetId",
+            "hipStreamGetPriority",
+            "hipStreamGetPriority_spt",
+            "hipStreamIsCapturing",
+            "hipStreamIsCapturing_spt",
+            "hipExtStreamGetCUMask",
+            "hipStreamGetAttribute",
+            "hipGetStreamDeviceId",
+        ],
+        "asks about a stream without waiting for it",
+    ),
+    (&["hipApiName", "hipKernelNameRef", "hipKernelNameRefByPtr"], "gives a name"),
+    (
+        &["hipConfigureCall", "hipSetupArgument", "__hipPushCallConfiguration", "__hipPopCallConfiguration"],
+        "prepares a launch, whose own record has all of it",
+    ),
+    (
+        &["__hipRegisterManagedVar", "__hipRegisterSurface", "__hipRegisterTexture", "__hipRegisterVar"],
+        "registers a variable",
+    ),
+    (
+        &["hip*Texture*", "hipTex*", "hipCreateSurfaceObject", "hipDestroySurfaceObject"],
+        "describes memory to kernels; the memory itself is recorded",
+    ),
+    (
+        &[
+            "hipGraph*SetParams*",
+            "hipGraph*SetEvent",
+            "hipGraph*Dependencies",
+            "hipGraphKernelNode*Attribute*",
+            "hipGraphDebugDotPrint",
+            "hipGraphNodeFindInClone",
+            "hipDrvGraphMemcpyNodeSetParams",
+            "hipThreadExchangeStreamCaptureMode",
+            "hip*UserObject*",
+        ],
+        "changes a graph before it is executable, but not how many nodes it has",
+    ),
+    (
+        &[
+            "hip*Set*Config",
+            "hipFuncSetAttribute",
+            "hipKernelSetAttribute",
+            "hip*SetLimit",
+            "hipDevicePrimaryCtxSetFlags",
+        ],
+        "a setting of the host for later launches",
+    ),
+    (
+        &["hip*SetMemPool", "hip*SetAttribute", "hipDeviceSetGraphMemAttribute"],
+        "a setting of the host for later allocations",
+    ),
+    (
+        &["hip*Shareable*", "hipMemPool*Pointer", "hipMemPoolSetAccess", "hipMemRetainAllocationHandle"],
+        "passes a handle on; what is done with it is recorded",
+    ),
+    (
+        &["hip*ExternalSemaphore", "hipGraphics*egister*", "hipOccupancy*", "hipModuleOccupancy*"],
+        "host work only",
+    ),
+    (
+        &[
+            "hipCreateChannelDesc",
+            "hipDeviceComputeCapability",
+            "hipDeviceTotalMem",
+            "hipExt*Logging*",
+            "hipLibraryEnumerateKernels",
+            "hipLink*",
+            "hipPeekAtLastError",
+        ],
+        "host work only",
+    ),
+];
 
 #[test]
 fn no_function_is_probed_twice() {

@@ -3,9 +3,11 @@
 //! Probes belong to files, so each copy is probed once, whoever maps it: when the session starts if it is mapped
 //! already, else when a watched process opens or maps it.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use xsched_abi::PROBES;
 use xsched_symbols::{FileId, Mapping, Process, is_hip_runtime, now_ns, open_mapped, symbol_file_offsets};
@@ -66,6 +68,12 @@ struct Copy {
 impl Runtimes {
     /// Nothing is probed yet.
     pub(crate) fn new(mut probes: Probes, reach: Reach) -> Self {
+        if probes.detach_slowly() {
+            tracing::warn!(
+                "allocations, events, graphs and rarer copies are not recorded: on this kernel each probe takes \
+                 0.1 s to take out"
+            );
+        }
         if let Err(error) = probes.report_opening() {
             tracing::warn!(
                 "first calls may be missing from processes that load HIP while recording: {error} \
@@ -179,7 +187,10 @@ impl Runtimes {
     }
 
     fn attach(&mut self, path: &Path, opened: &File) -> Result<Attachment, RuntimeError> {
-        let offsets = symbol_file_offsets(opened, |name| probe_index(name).is_some())
+        let is_wanted = |name: &str| {
+            probe_index(name).is_some_and(|index| PROBES[index].is_vital || !self.probes.detach_slowly())
+        };
+        let offsets = symbol_file_offsets(opened, is_wanted)
             .map_err(|cause| RuntimeError::Symbols { path: path.to_owned(), cause })?;
         let mut sites: Vec<Site> = offsets
             .into_iter()
@@ -245,5 +256,12 @@ fn fd_path(file: &File) -> PathBuf {
 
 /// The row of the table for an exported symbol.
 fn probe_index(symbol: &str) -> Option<usize> {
-    PROBES.iter().position(|probe| probe.name == symbol || probe.aliases.contains(&symbol))
+    static INDICES: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
+        let rows = PROBES.iter().enumerate();
+        rows.flat_map(|(index, probe)| {
+            probe.aliases.iter().copied().chain([probe.name]).map(move |name| (name, index))
+        })
+        .collect()
+    });
+    INDICES.get(symbol).copied()
 }

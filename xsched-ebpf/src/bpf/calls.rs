@@ -9,7 +9,7 @@ use aya_ebpf::helpers::generated::{
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{HashMap, RingBuf};
 use aya_ebpf::programs::{ProbeContext, RetProbeContext};
-use xsched_abi::{Call, CallKey, Cookie, Counter, Pending, RecordKind, TEXT_LEN_MAX, WORD_COUNT};
+use xsched_abi::{Call, CallKey, Cookie, Counter, Pending, Pointee, RecordKind, TEXT_LEN_MAX, WORD_COUNT};
 
 use crate::count::count;
 use crate::scope::Current;
@@ -76,11 +76,9 @@ pub(crate) fn enter(ctx: &ProbeContext) {
             (return_slot, 0)
         }
     };
-    if let Some(index) = cookie.pointee()
-        && index < REGISTERS
-    {
+    if let Some(address) = pointee(cookie, &words, return_slot) {
         // SAFETY: the helper checks the user address.
-        match unsafe { bpf_probe_read_user(words[index] as *const [u64; WORD_COUNT - REGISTERS]) } {
+        match unsafe { bpf_probe_read_user(address as *const [u64; WORD_COUNT - REGISTERS]) } {
             Ok(fields) => words[REGISTERS..].copy_from_slice(&fields),
             Err(_) => count(Counter::ArgumentsUnreadable),
         }
@@ -90,6 +88,16 @@ pub(crate) fn enter(ctx: &ProbeContext) {
     if PENDING.insert(key, Pending { begin_ns, caller, words }, 0).is_err() {
         count(Counter::PendingFull);
     }
+}
+
+/// Address of what is kept in place of the first stack arguments.
+#[inline(always)]
+fn pointee(cookie: Cookie, words: &[u64; WORD_COUNT], return_slot: u64) -> Option<u64> {
+    let base = match cookie.pointee()? {
+        index if index == Pointee::STACK as usize => return_slot.wrapping_add(8),
+        index => argument(Some(index), words)?,
+    };
+    Some(base.wrapping_add(cookie.pointee_offset()))
 }
 
 #[inline(always)]
