@@ -83,3 +83,6 @@ impl Assembled {
         self
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -168,3 +168,6 @@ impl Workshop {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner).get(&id)?.upgrade()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -110,3 +110,6 @@ fn folder_asked_for(variable: impl Fn(&str) -> Option<OsString>, is_root: bool) 
     let base = base.or_else(|| set("HOME").map(|home| Path::new(&home).join(".cache")));
     base.map(|base| base.join("xsched-ctl/unwind"))
 }
+
+#[cfg(test)]
+mod tests;

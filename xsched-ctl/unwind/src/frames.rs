@@ -150,3 +150,6 @@ impl Frames {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod assemble;
 mod builder;
 mod cache;

@@ -1,7 +1,12 @@
 //! Tables and walks against others' readings of the same unwind information.
 //!
 //! * `rows`: every row of system libraries against a straight interpretation by gimli.
+//! * `chain`: every frame at every instruction of a program of seven libraries against framehop.
+//! * `hostile`: damaged libraries.
 
+mod chain;
 mod elf;
+mod hostile;
 mod rows;
 mod straight;
+mod traced;

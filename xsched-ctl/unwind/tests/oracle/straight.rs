@@ -1,10 +1,12 @@
 //! Unwind rules as DWARF states them, evaluated one by one with gimli: slow, and without any of our rules.
 
 use gimli::{
-    CfaRule, EhFrame, EvaluationResult, Location, Piece, RegisterRule, UnwindExpression, UnwindTableRow,
-    Value, X86_64,
+    CfaRule, EhFrame, EhFrameHdr, EvaluationResult, Location, Piece, RegisterRule, UnwindExpression,
+    UnwindSection as _, UnwindTableRow, Value, X86_64,
 };
 use xsched_abi::unwind::Registers;
+
+use crate::elf::Section;
 
 type Bytes<'data> = gimli::EndianSlice<'data, gimli::LittleEndian>;
 
@@ -97,13 +99,37 @@ impl<M: Fn(u64) -> u64> Straight<'_, '_, M> {
     }
 }
 
+/// The caller of a frame at a file's address, found through the search table of `.eh_frame_hdr`.
+pub(crate) fn caller_at(
+    eh_frame: &Section,
+    eh_frame_hdr: &Section,
+    address: u64,
+    at: Registers,
+    memory: impl Fn(u64) -> u64,
+) -> Caller {
+    let section = EhFrame::new(&eh_frame.bytes, gimli::LittleEndian);
+    let bases = gimli::BaseAddresses::default()
+        .set_eh_frame(eh_frame.addresses.start)
+        .set_eh_frame_hdr(eh_frame_hdr.addresses.start);
+    let header =
+        EhFrameHdr::new(&eh_frame_hdr.bytes, gimli::LittleEndian).parse(&bases, 8).expect("a sound header");
+    let table = header.table().expect("a search table");
+    let function = table.fde_for_address(&section, &bases, address, EhFrame::cie_from_offset);
+    let function = function.expect("a function at this address");
+    let encoding = function.cie().encoding();
+    let mut context = gimli::UnwindContext::new();
+    let row = function
+        .unwind_info_for_address(&section, &bases, &mut context, address)
+        .expect("a row for this address");
+    Straight { row, section: &section, encoding, at, memory }.caller()
+}
+
 /// Calls `each` with every row of a section and its encoding.
 pub(crate) fn each_row(
     bytes: &[u8],
     address: u64,
     mut each: impl FnMut(&UnwindTableRow<usize>, &EhFrame<Bytes<'_>>, gimli::Encoding),
 ) {
-    use gimli::UnwindSection as _;
     let section = EhFrame::new(bytes, gimli::LittleEndian);
     let bases = gimli::BaseAddresses::default().set_eh_frame(address);
     let mut context = gimli::UnwindContext::new();

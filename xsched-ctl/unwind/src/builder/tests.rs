@@ -1,0 +1,86 @@
+use std::fs::{self, File};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::*;
+
+/// Waits as an event loop does, until every result is there.
+fn collect<K: Clone + Eq + Hash + Send + 'static>(builder: &mut Builder<K>) -> Vec<Built<K>> {
+    let mut all = Vec::new();
+    while builder.pending() > 0 {
+        let timeout = Timespec { tv_sec: 60, tv_nsec: 0 };
+        let ready = poll(&mut [PollFd::new(&*builder, PollFlags::IN)], Some(&timeout)).unwrap();
+        assert_eq!(ready, 1, "no result in a minute");
+        all.extend(builder.completed());
+    }
+    all
+}
+
+fn own() -> Image {
+    File::open("/proc/self/exe").unwrap().into()
+}
+
+#[test]
+fn each_key_is_built_once() {
+    let mut builder = Builder::new(Cache::off()).unwrap();
+    assert!(builder.request("own", own()));
+    assert!(!builder.request("own", own()));
+    let built = collect(&mut builder);
+    assert_eq!(built.len(), 1);
+    assert!(!built[0].from_cache && built[0].result.is_ok());
+    assert!(!builder.request("own", own()), "also when it is done");
+    builder.forget(&"own");
+    assert!(builder.request("own", own()));
+    assert_eq!(collect(&mut builder).len(), 1);
+    assert!(builder.completed().is_empty());
+}
+
+#[test]
+fn files_of_equal_content_share_a_table_and_the_cache_serves_the_next_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut builder = Builder::new(Cache::in_folder(folder.path())).unwrap();
+    builder.request(1, own());
+    let first = collect(&mut builder).remove(0).result.unwrap();
+    builder.request(2, own());
+    let second = collect(&mut builder).remove(0).result.unwrap();
+    assert!(Arc::ptr_eq(&first, &second));
+
+    let mut next_run = Builder::new(Cache::in_folder(folder.path())).unwrap();
+    next_run.request(1, own());
+    let loaded = collect(&mut next_run).remove(0);
+    assert!(loaded.from_cache);
+    assert_eq!(loaded.result.unwrap(), first);
+}
+
+#[test]
+fn a_file_that_has_been_deleted_is_built_and_one_that_is_none_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("library");
+    fs::copy("/proc/self/exe", &path).unwrap();
+    let file = File::open(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, b"no library at all").unwrap();
+    let mut builder = Builder::new(Cache::off()).unwrap();
+    builder.request("deleted", file.into());
+    builder.request("text", File::open(&path).unwrap().into());
+    builder.request("empty", Image::Memory(Vec::new()));
+    let mut built = collect(&mut builder);
+    built.sort_by_key(|built| built.key);
+    let errors: Vec<_> =
+        built.iter().map(|built| (built.key, built.result.as_ref().err().cloned())).collect();
+    assert_eq!(errors, [("deleted", None), ("empty", Some(Error::NotElf)), ("text", Some(Error::NotElf))]);
+}
+
+#[test]
+fn dropping_it_ends_its_threads() {
+    let key = Arc::new(());
+    let mut builder = Builder::new(Cache::off()).unwrap();
+    builder.request(Arc::clone(&key), own());
+    drop(builder);
+    // The queue, and all that is in it, goes with the last thread.
+    let began = Instant::now();
+    while Arc::strong_count(&key) > 1 {
+        assert!(began.elapsed() < Duration::from_mins(1), "a thread still holds the queue");
+        thread::sleep(Duration::from_millis(5));
+    }
+}

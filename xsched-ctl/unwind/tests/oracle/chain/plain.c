@@ -1,0 +1,9 @@
+// A function as -O2 -fomit-frame-pointer makes most of them: no frame pointer, callee-saved registers pushed.
+long NEXT(long);
+
+__attribute__((noinline)) static long mix(long value) { return value * 31 + 7; }
+
+long THIS(long value) {
+    long before = mix(value), more = mix(before);
+    return NEXT(value + 1) + before + more;
+}
