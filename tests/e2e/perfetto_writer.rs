@@ -257,7 +257,7 @@ fn clearing_the_state_loses_nothing() {
             Slice { thread, begin_ns, end_ns, category: "hip", name: &kernel, annotations: &annotations };
         recording.writer.slice(&slice).unwrap();
         if number % 250 == 249 {
-            recording.writer.gap(begin_ns + 60, number, "ring buffer full").unwrap();
+            recording.writer.gap(begin_ns + 60, number, "ring buffer full", &[]).unwrap();
         }
     }
     let (mut sql, _folder) = recording.open();

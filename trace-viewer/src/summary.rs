@@ -161,7 +161,7 @@ mod tests {
             let (begin_ns, category, name) = (2_000_000_000, "hip", "hipMalloc");
             writer.slice(&Slice { thread, begin_ns, end_ns, category, name, annotations: &[] }).unwrap();
         }
-        writer.gap(2_100_000_000, 17, "ring buffer full").unwrap();
+        writer.gap(2_100_000_000, 17, "ring buffer full", &[]).unwrap();
         writer.finish().unwrap()
     }
 

@@ -1,6 +1,7 @@
 //! The kernel's side of the tracer: loading the programs, attaching them, reading what they report.
 
 mod attach;
+mod counters;
 mod loader_watch;
 mod maps;
 mod object;
@@ -9,8 +10,9 @@ mod self_test;
 mod sys;
 
 pub(crate) use attach::{Attachment, Probes, Reach, Site};
+pub(crate) use counters::Losses;
 pub(crate) use loader_watch::{LOADER_SYMBOL, LoaderWatch, is_loader, own_loader};
-pub(crate) use maps::{Losses, Maps};
+pub(crate) use maps::Maps;
 pub(crate) use object::{BpfError, Options, Programs};
 pub(crate) use ring::{Record, Ring};
 pub(crate) use self_test::{Attach, Features, PidFilter};

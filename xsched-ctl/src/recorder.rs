@@ -88,7 +88,7 @@ impl Recorder {
         }
         self.losses = losses;
         match &mut self.recording {
-            Some(recording) => recording.timeline.losses(now_ns, losses).map_err(memory_write),
+            Some(recording) => recording.timeline.losses(now_ns, &self.losses).map_err(memory_write),
             None => Ok(()),
         }
     }

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use xsched_abi::{Config, Counter, Opened, Scope, Watched};
+use xsched_abi::{Config, Counter, EVERY_LAUNCH, Opened, Scope, Watched};
 use xsched_symbols::{Change, Processes, Sideband, now_ns};
 
 use crate::bpf::{Features, Maps, Options, Probes, Programs, Reach, Record, Ring};
@@ -147,7 +147,12 @@ impl Session {
                 Scope::ListedAndChildren
             }
         };
-        self.maps.configure(Config { scope: scope as u32, own_tgid })?;
+        self.maps.configure(Config {
+            scope: scope as u32,
+            own_tgid,
+            min_duration_ns: 0,
+            launch_share: EVERY_LAUNCH,
+        })?;
         let running: Vec<_> = self.processes.running().map(xsched_symbols::Process::pid).collect();
         for pid in running {
             // They have run for a while, and are recorded from now on.

@@ -6,14 +6,16 @@
 //! | kernel, grid, block, stream, bytes, … | `debug.kernel`, `debug.grid`, … |
 //! | the calling library and function | `debug.library`, `debug.caller` |
 //! | what it returned | `debug.return`: a number, or an address |
-//! | calls lost | an instant `events lost` and a counter, by cause |
+//! | calls lost | an instant `events lost` by cause and processor, the counter `lost events`, one by cause |
+//! | calls recorded incompletely | an instant `incomplete` likewise, and a counter by cause |
 
 use std::collections::HashMap;
 
+use xsched_abi::Counter;
 use xsched_abi::probe::Return;
 use xsched_perfetto::{
-    Annotation, Clocks, CounterId, CounterTrack, Process, ProcessId, Scope, Slice, ThreadId, TraceWriter,
-    Unit, Value, WriteError,
+    Annotation, Clocks, CounterId, CounterTrack, Instant, Process, ProcessId, Scope, Slice, ThreadId,
+    TraceWriter, Unit, Value, WriteError,
 };
 
 use crate::bpf::Losses;
@@ -118,21 +120,48 @@ impl Timeline {
         })
     }
 
-    /// Notes what has been lost up to `now_ns`, given all losses so far.
-    pub(crate) fn losses(&mut self, now_ns: u64, losses: Losses) -> Result<(), WriteError> {
-        let before = std::mem::replace(&mut self.losses, losses);
-        for ((cause, before), (_, count)) in before.iter().zip(losses.iter()) {
-            if count == before {
+    /// Notes what has been lost up to `now_ns`, given all losses so far: an instant for each cause and processor, and
+    /// the causes' counters.
+    pub(crate) fn losses(&mut self, now_ns: u64, losses: &Losses) -> Result<(), WriteError> {
+        let before = std::mem::replace(&mut self.losses, losses.clone());
+        for (cause, count) in losses.iter() {
+            let known: HashMap<_, _> = before.parts(cause).collect();
+            if known.values().sum::<u64>() == count {
                 continue;
             }
-            if cause.loses_call() {
-                self.writer.gap(now_ns, count - before, cause.describe())?;
-            } else {
-                let counter = self.counter(cause.name())?;
-                self.writer.counter(counter, now_ns, count as i64)?;
+            for (processor, count) in losses.parts(cause) {
+                let more = count - known.get(&processor).copied().unwrap_or(0);
+                if more > 0 {
+                    self.loss(now_ns, cause, processor, more)?;
+                }
             }
+            let counter = self.counter(cause.name())?;
+            self.writer.counter(counter, now_ns, count as i64)?;
         }
         Ok(())
+    }
+
+    fn loss(
+        &mut self,
+        now_ns: u64,
+        cause: Counter,
+        processor: Option<u32>,
+        count: u64,
+    ) -> Result<(), WriteError> {
+        let cpu = processor.map(|processor| Annotation::new("cpu", processor));
+        if cause.loses_call() {
+            return self.writer.gap(now_ns, count, cause.describe(), cpu.as_slice());
+        }
+        let mut annotations =
+            vec![Annotation::new("count", count), Annotation::new("cause", cause.describe())];
+        annotations.extend(cpu);
+        self.writer.instant(&Instant {
+            scope: Scope::Global,
+            ts_ns: now_ns,
+            category: "loss",
+            name: "incomplete",
+            annotations: &annotations,
+        })
     }
 
     fn counter(&mut self, name: &'static str) -> Result<CounterId, WriteError> {

@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 
 use tokio::process::Child;
+use xsched_abi::Counter;
 
+use crate::bpf::Losses;
 use crate::cli;
 use crate::command::{self, CommandOutput};
 use crate::failure::Failure;
@@ -149,9 +151,18 @@ pub(crate) fn conclude(recorded: &Recorded) {
 /// What is missing, if anything.
 pub(crate) fn report_losses(recorded: &Recorded) {
     for (cause, count) in recorded.losses.iter().filter(|(_, count)| *count > 0) {
-        eprintln!("incomplete: {count} {}", cause.describe());
+        eprintln!("incomplete: {count} {}{}", cause.describe(), by_processor(&recorded.losses, cause));
     }
     if recorded.losses.calls() > 0 {
         eprintln!("hint: a larger `--ring-size` loses less");
     }
+}
+
+/// Where the losses of a cause happened: ` (CPU 0: 17, CPU 3: 4)`.
+fn by_processor(losses: &Losses, cause: Counter) -> String {
+    let parts: Vec<_> = losses
+        .parts(cause)
+        .filter_map(|(processor, count)| Some(format!("CPU {}: {count}", processor?)))
+        .collect();
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
 }

@@ -10,7 +10,14 @@ pub struct Config {
     pub scope: u32,
     /// Thread group that is never watched: the tracer itself.
     pub own_tgid: u32,
+    /// Calls that took less are left out, unless they name kernels; zero leaves out none.
+    pub min_duration_ns: u64,
+    /// Launches are recorded with this probability, in units of 2^-32; [`EVERY_LAUNCH`] records all of them.
+    pub launch_share: u64,
 }
+
+/// [`Config::launch_share`] of a recording without sampling.
+pub const EVERY_LAUNCH: u64 = 1 << 32;
 
 /// Whose calls are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,4 +31,4 @@ pub enum Scope {
     ListedAndChildren = 2,
 }
 
-const _: () = assert!(size_of::<Config>() == 8);
+const _: () = assert!(size_of::<Config>() == 24);

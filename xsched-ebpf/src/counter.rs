@@ -1,4 +1,7 @@
-//! Everything that can be lost, by cause. One per-CPU counter each, read by user space.
+//! Everything that is lost, by cause, and everything that was left out on purpose, by filter. A counter each for every
+//! processor, read by user space.
+
+use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 /// A cause of loss or of an incomplete record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,4 +70,32 @@ impl Counter {
     pub const fn loses_call(self) -> bool {
         matches!(self, Self::RingFull | Self::PendingFull)
     }
+}
+
+/// Why the programs have left a call out, as they were told to. What user space leaves out it counts itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Filter {
+    /// It was shorter than [`Config::min_duration_ns`](crate::Config::min_duration_ns).
+    Short = 0,
+    /// It was a launch that the sample does not include.
+    Unsampled = 1,
+}
+
+impl Filter {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 2] = [Self::Short, Self::Unsampled];
+}
+
+/// The counters of one processor: an element of the map `COUNTERS`, whose index is the processor's number.
+///
+/// Shared with the programs that may preempt each other on that processor, so it is changed by atomic additions only;
+/// the alignment keeps processors out of each other's cache lines.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout)]
+#[repr(C, align(64))]
+pub struct Counters {
+    /// Losses, by [`Counter`].
+    pub losses: [u64; Counter::ALL.len()],
+    /// Calls left out, by [`Filter`].
+    pub left_out: [u64; Filter::ALL.len()],
 }

@@ -13,8 +13,8 @@ pub mod probe;
 pub mod unwind;
 
 pub use call::{Call, CallKey, Pending, TEXT_LEN_MAX, WORD_COUNT, Words};
-pub use config::{Config, Scope};
-pub use counter::Counter;
+pub use config::{Config, EVERY_LAUNCH, Scope};
+pub use counter::{Counter, Counters, Filter};
 pub use loader::{LoaderStop, Opened, RUNTIME_NAME_MARK, Watched};
 pub use probe::{Category, Cookie, PROBES, Param, ParamKind, Pointee, Probe};
 

@@ -103,6 +103,11 @@ impl Category {
             Self::Device => "hip.device",
         }
     }
+
+    /// Whether its calls say what kernels are called. Filters never keep them from user space.
+    pub const fn names_kernels(self) -> bool {
+        matches!(self, Self::Module | Self::Register)
+    }
 }
 
 /// Type of a probed function's return value.
@@ -172,6 +177,8 @@ impl ParamKind {
 ///      20..24  out argument + 1, or 0
 ///      24..28  pointee argument + 1, or 0; 15: the stack
 ///      28..40  pointee offset, in eight bytes
+///      40      starts kernels
+///      41      names kernels
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cookie(pub u64);
@@ -197,7 +204,9 @@ impl Cookie {
                         Self::field(Some(argument)) << 24 | (offset as u64 / 8) << 28
                     }
                     None => 0,
-                },
+                }
+                | (matches!(probe.category, Category::Launch) as u64) << 40
+                | (probe.category.names_kernels() as u64) << 41,
         )
     }
 
@@ -239,6 +248,16 @@ impl Cookie {
     pub const fn pointee_offset(self) -> u64 {
         ((self.0 >> 28) & 0xfff) * 8
     }
+
+    /// Whether the function starts kernels.
+    pub const fn is_launch(self) -> bool {
+        self.0 & 1 << 40 != 0
+    }
+
+    /// Whether the function names kernels, so that its calls are always recorded.
+    pub const fn names_kernels(self) -> bool {
+        self.0 & 1 << 41 != 0
+    }
 }
 
 #[cfg(test)]
@@ -256,6 +275,8 @@ mod tests {
             let pointee = cookie.pointee().map(|argument| (argument as u8, cookie.pointee_offset() as u16));
             let expected = probe.pointee.map(|pointee| (pointee.argument, pointee.offset));
             assert_eq!(pointee, expected, "{}", probe.name);
+            assert_eq!(cookie.is_launch(), probe.category == Category::Launch, "{}", probe.name);
+            assert_eq!(cookie.names_kernels(), probe.category.names_kernels(), "{}", probe.name);
         }
     }
 

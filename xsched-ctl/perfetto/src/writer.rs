@@ -254,17 +254,25 @@ impl<W: io::Write> TraceWriter<W> {
         self.commit()
     }
 
-    /// Notes that `lost` events are missing before `ts_ns`, and why. Readers of the format are told by
-    /// `previous_packet_dropped` on a packet that clears the sequence's state, people by an instant
-    /// `events lost` and by the counter [`LOST_EVENTS`], which shows the sum.
-    pub fn gap(&mut self, ts_ns: u64, lost: u64, cause: &str) -> Result<(), WriteError> {
+    /// Notes that `lost` events are missing before `ts_ns`, why, and what else is known about it. Readers of
+    /// the format are told by `previous_packet_dropped` on a packet that clears the sequence's state, people by
+    /// an instant `events lost` and by the counter [`LOST_EVENTS`], which shows the sum.
+    pub fn gap(
+        &mut self,
+        ts_ns: u64,
+        lost: u64,
+        cause: &str,
+        details: &[Annotation<'_>],
+    ) -> Result<(), WriteError> {
         self.packets.mark_loss();
+        let annotations =
+            [&[Annotation::new("lost", lost), Annotation::new("cause", cause)], details].concat();
         self.instant(&Instant {
             scope: Scope::Global,
             ts_ns,
             category: "loss",
             name: "events lost",
-            annotations: &[Annotation::new("lost", lost), Annotation::new("cause", cause)],
+            annotations: &annotations,
         })?;
         self.lost = self.lost.saturating_add(lost);
         self.counter(self.lost_counter, ts_ns, i64::try_from(self.lost).unwrap_or(i64::MAX))

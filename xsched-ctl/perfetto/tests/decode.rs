@@ -52,7 +52,7 @@ fn write_everything<W: io::Write>(out: W) -> W {
     writer
         .instant(&Instant { scope, ts_ns: 4_500, category: "hip", name: "mark", annotations: &[] })
         .unwrap();
-    writer.gap(5_000, 17, "ring buffer full").unwrap();
+    writer.gap(5_000, 17, "ring buffer full", &[]).unwrap();
     writer.finish().unwrap()
 }
 
@@ -115,7 +115,7 @@ fn interned_texts_are_always_defined_before_use() {
             })
             .unwrap();
         if number % 100 == 99 {
-            writer.gap(10 * number, 1, "test").unwrap();
+            writer.gap(10 * number, 1, "test", &[]).unwrap();
         }
     }
     let trace = Trace::parse_from_bytes(&writer.finish().unwrap()).unwrap();

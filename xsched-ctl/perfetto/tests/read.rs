@@ -115,7 +115,7 @@ fn what_was_written_is_read_back() {
         for slice in &written {
             write_slice(&mut writer, slice).unwrap();
             if rng.u8(..20) == 0 {
-                writer.gap(slice.begin_ns, 3, "test").unwrap();
+                writer.gap(slice.begin_ns, 3, "test", &[]).unwrap();
             }
         }
         let (events, tail) = read(&writer.finish().unwrap());
@@ -163,7 +163,7 @@ fn small_trace() -> Vec<u8> {
         annotations: &[],
     };
     writer.instant(&instant).unwrap();
-    writer.gap(5_000, 17, "ring buffer full").unwrap();
+    writer.gap(5_000, 17, "ring buffer full", &[]).unwrap();
     writer.clock_snapshot(CLOCKS).unwrap();
     writer.finish().unwrap()
 }

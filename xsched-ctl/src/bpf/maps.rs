@@ -1,8 +1,9 @@
 //! What user space and the programs tell each other outside the ring buffer.
 
 use aya::maps::{Array, HashMap, Map, MapData, MapError};
-use xsched_abi::{CallKey, Config, Counter, Pending, Watched};
+use xsched_abi::{CallKey, Config, Filter, Pending, Watched};
 
+use super::counters::{CounterMap, Losses};
 use super::object::{BpfError, Programs};
 
 /// Makes a type of `xsched_abi` usable as a map's key or value.
@@ -28,7 +29,7 @@ pub(crate) struct Maps {
     targets: HashMap<MapData, u32, u8>,
     known: HashMap<MapData, u64, u8>,
     pending: HashMap<MapData, Key, Value>,
-    counters: Array<MapData, u64>,
+    counters: CounterMap,
 }
 
 fn take<M: TryFrom<Map, Error = MapError>>(
@@ -47,7 +48,7 @@ impl Maps {
             targets: take(programs, "TARGETS")?,
             known: take(programs, "KNOWN")?,
             pending: take(programs, "PENDING")?,
-            counters: take(programs, "COUNTERS")?,
+            counters: CounterMap::take(programs)?,
         })
     }
 
@@ -96,28 +97,11 @@ impl Maps {
 
     /// What was lost so far, by cause.
     pub(crate) fn losses(&self) -> Losses {
-        Losses(Counter::ALL.map(|cause| self.counters.get(&(cause as u32), 0).unwrap_or(0)))
-    }
-}
-
-/// Counts of everything that was lost, by cause.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Losses([u64; Counter::ALL.len()]);
-
-impl Losses {
-    /// Adds what user space has counted of a cause.
-    pub(crate) fn plus(mut self, cause: Counter, count: u64) -> Self {
-        self.0[cause as usize] += count;
-        self
+        self.counters.losses()
     }
 
-    /// Each cause with its count.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Counter, u64)> {
-        Counter::ALL.into_iter().zip(self.0)
-    }
-
-    /// Calls that are missing from the trace.
-    pub(crate) fn calls(&self) -> u64 {
-        self.iter().filter(|(cause, _)| cause.loses_call()).map(|(_, count)| count).sum()
+    /// Calls that the programs have left out so far, by filter.
+    pub(crate) fn left_out(&self, filter: Filter) -> u64 {
+        self.counters.left_out(filter)
     }
 }

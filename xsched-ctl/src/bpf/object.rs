@@ -21,6 +21,14 @@ pub(crate) enum BpfError {
     /// The object was refused before any program was loaded.
     #[error("the kernel refused the BPF maps: {0}")]
     Object(#[from] EbpfError),
+    /// The kernel does not say how many processors there may be.
+    #[error("cannot read {path}: {cause}")]
+    Processors {
+        /// The file that says so.
+        path: &'static str,
+        /// The kernel's error.
+        cause: io::Error,
+    },
     /// The verifier refused a program, or the kernel lacks something that it uses.
     #[error("the kernel refused the BPF program `{program}`: {cause}{log}")]
     Load {
@@ -58,6 +66,7 @@ impl BpfError {
             Self::Load { cause, .. } | Self::Attach { cause, .. } => {
                 cause.kind() == io::ErrorKind::PermissionDenied
             }
+            Self::Processors { .. } => false,
             Self::Object(error) => chain_has_permission_error(error),
             Self::Map { cause, .. } => chain_has_permission_error(cause),
         }
@@ -82,6 +91,8 @@ pub(crate) struct Options {
 /// The object, its maps in the kernel, its programs loaded when they are first used.
 pub(crate) struct Programs {
     pub(super) ebpf: Ebpf,
+    /// Processors that this machine may have; their numbers are below it.
+    pub(super) processor_count: u32,
     /// The programs again, loaded for links of type `uprobe_multi`.
     multi: HashMap<&'static str, OwnedFd>,
 }
@@ -89,8 +100,12 @@ pub(crate) struct Programs {
 impl Programs {
     /// Creates the maps.
     pub(crate) fn create(options: Options) -> Result<Self, BpfError> {
-        let ebpf = EbpfLoader::new().map_max_entries("EVENTS", options.ring_size).load(OBJECT)?;
-        Ok(Self { ebpf, multi: HashMap::new() })
+        let processor_count = processor_count()?;
+        let ebpf = EbpfLoader::new()
+            .map_max_entries("EVENTS", options.ring_size)
+            .map_max_entries("COUNTERS", processor_count)
+            .load(OBJECT)?;
+        Ok(Self { ebpf, processor_count, multi: HashMap::new() })
     }
 
     /// A program for perf-event based uprobe links.
@@ -148,6 +163,17 @@ impl Programs {
             log: last_lines(&log),
         })
     }
+}
+
+/// Where the kernel lists the numbers that processors may have: `0-127`, seldom with gaps.
+const POSSIBLE_PROCESSORS: &str = "/sys/devices/system/cpu/possible";
+
+/// One more than the largest of these numbers.
+fn processor_count() -> Result<u32, BpfError> {
+    let unreadable = |cause| BpfError::Processors { path: POSSIBLE_PROCESSORS, cause };
+    let list = std::fs::read_to_string(POSSIBLE_PROCESSORS).map_err(unreadable)?;
+    let last = list.trim_end().rsplit(['-', ',']).next().and_then(|number| number.parse::<u32>().ok());
+    last.map(|last| last + 1).ok_or_else(|| unreadable(io::Error::other(format!("it says {list:?}"))))
 }
 
 fn map_fd(map: &aya::maps::Map) -> Option<i32> {

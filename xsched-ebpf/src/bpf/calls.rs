@@ -12,6 +12,7 @@ use aya_ebpf::programs::{ProbeContext, RetProbeContext};
 use xsched_abi::{Call, CallKey, Cookie, Counter, Pending, Pointee, RecordKind, TEXT_LEN_MAX, WORD_COUNT};
 
 use crate::count::count;
+use crate::filter;
 use crate::scope::Current;
 use crate::unwind::{Frame, STACK_ARGUMENTS};
 
@@ -57,6 +58,9 @@ pub(crate) fn enter(ctx: &ProbeContext) {
     let Some(current) = Current::watched() else { return };
     let begin_ns = now_ns();
     let cookie = cookie(ctx.as_ptr());
+    if !filter::takes(cookie) {
+        return;
+    }
     // SAFETY: the context's register file is valid while the program runs.
     let regs = unsafe { &*ctx.regs };
     let mut words = [0; WORD_COUNT];
@@ -115,13 +119,17 @@ pub(crate) fn leave(ctx: &RetProbeContext) {
     // SAFETY: only this thread uses this key, and user space removes only keys of dead processes.
     let Pending { begin_ns, caller, words } = unsafe { *pending };
     let _ = PENDING.remove(key);
+    let end_ns = now_ns();
+    if !filter::keeps(cookie, end_ns.saturating_sub(begin_ns)) {
+        return;
+    }
     let call = Call {
         kind: RecordKind::Call as u32,
         probe: cookie.probe(),
         tgid: current.tgid,
         tid: current.tid,
         begin_ns,
-        end_ns: now_ns(),
+        end_ns,
         caller,
         ret: regs.rax,
         out: argument(cookie.out(), &words).map_or(0, read_handle),

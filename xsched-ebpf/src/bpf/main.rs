@@ -14,6 +14,7 @@
 
 mod calls;
 mod count;
+mod filter;
 mod hold;
 mod scope;
 mod self_test;

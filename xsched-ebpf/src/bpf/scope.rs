@@ -32,12 +32,18 @@ pub(crate) struct Current {
     pub(crate) tid: u32,
 }
 
+/// What user space has configured.
+#[inline(always)]
+pub(crate) fn config() -> Option<&'static Config> {
+    CONFIG.get(0)
+}
+
 impl Current {
     /// The current thread, if its process is watched.
     #[inline(always)]
     pub(crate) fn watched() -> Option<Self> {
         let current = Self::now();
-        let config = CONFIG.get(0)?;
+        let config = config()?;
         if config.own_tgid == current.tgid {
             return None;
         }
@@ -68,7 +74,7 @@ fn how(tgid: u32) -> Option<u8> {
 /// A watched process has made a child: the child is watched in the same way.
 #[inline(always)]
 pub(crate) fn follow(ctx: &TracePointContext) {
-    let Some(config) = CONFIG.get(0) else { return };
+    let Some(config) = config() else { return };
     if config.scope != Scope::ListedAndChildren as u32 {
         return;
     }
