@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::time::MissedTickBehavior;
 
 use crate::cli;
+use crate::ending::Limits;
 use crate::failure::Failure;
 use crate::output::{Destination, Output};
 use crate::preflight;
@@ -17,20 +18,21 @@ use crate::trace;
 
 /// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
+    let settings = arguments.recording.settings()?;
+    let output = arguments.recording.output_if_asked()?;
     preflight::check_privileges()?;
     let pid = preflight::find_process(arguments.pid)?;
-    let output = arguments.recording.output.as_deref().map(|path| Destination::choose(Some(path)));
-    let mut display = Display::new(output != Some(Destination::Stdout));
+    let mut display = Display::new(!matches!(output, Some((Destination::Stdout, _))));
     let mut signals = Signals::catch()?;
-    let output = output.map(Output::open).transpose()?;
-    let options = arguments.recording.options();
-    let mut session = Session::start(Targets::Process(pid), options, Recorder::new(output)?)?;
+    let output = output.map(|(destination, format)| Output::open(destination, format)).transpose()?;
+    let mut session = Session::start(Targets::Process(pid), settings, Recorder::new(output)?)?;
     for runtime in session.runtimes() {
         eprintln!("attached to process {pid}: {}", runtime.display());
     }
     eprintln!("Ctrl-C detaches");
 
     let started = Instant::now();
+    let limits = Limits::begin(arguments.recording.duration);
     let mut ticks = tokio::time::interval(Duration::from_secs_f64(arguments.interval));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks.tick().await;
@@ -38,7 +40,11 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
         tokio::select! {
             _ = signals.next() => break,
             _ = ticks.tick() => display.show(started.elapsed(), session.recorder()),
-            () = session.wait() => session.pump().await?,
+            () = limits.wait(&session) => session.pump().await?,
+        }
+        if let Some(reason) = limits.reached(&mut session)? {
+            eprintln!("the watch ends: {reason}");
+            break;
         }
         if session.target_has_ended() {
             eprintln!("process {pid} has ended");

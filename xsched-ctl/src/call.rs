@@ -32,6 +32,8 @@ pub(crate) struct HipCall {
     pub(crate) kernel: Option<Arc<str>>,
     /// The immediate caller.
     pub(crate) caller: Caller,
+    /// File name of the library to which the call belongs by the rules; the caller's if they name none.
+    pub(crate) origin: Arc<str>,
 }
 
 /// Where a call came from.
@@ -153,6 +155,7 @@ pub(crate) mod tests {
             text: None,
             kernel: None,
             caller: Caller { library: "libx.so".into(), symbol: None },
+            origin: "libx.so".into(),
         }
     }
 

@@ -1,12 +1,14 @@
 //! The command line.
 
+mod recording;
+mod units;
+
 use std::ffi::OsString;
-use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
-use crate::bpf::Options;
 use crate::exit;
+pub(crate) use recording::{Recording, Uprobes};
 
 /// See every HIP launch with the library that made it, on programs nobody prepared.
 #[derive(Debug, Parser)]
@@ -61,59 +63,10 @@ pub(crate) struct Attach {
     pub(crate) recording: Recording,
 }
 
-#[derive(Args, Debug)]
-pub(crate) struct Recording {
-    /// Write the timeline to this file; `-` is standard output
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-
-    /// Memory between kernel and tracer, a power of two: 64K to 1G
-    #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = ring_size)]
-    pub(crate) ring_size: u32,
-
-    /// How to attach probes
-    #[arg(long, value_enum, value_name = "KIND", default_value_t = Uprobes::Auto, hide_short_help = true)]
-    pub(crate) uprobes: Uprobes,
-}
-
-impl Recording {
-    /// Sizes and kinds for the kernel's side.
-    pub(crate) fn options(&self) -> Options {
-        Options { ring_size: self.ring_size, uprobes: self.uprobes }
-    }
-}
-
-/// How probes are attached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Uprobes {
-    /// By the best way that works on this kernel
-    Auto,
-    /// One perf event for each function: slower to attach and detach, works since kernel 5.15
-    PerfEvents,
-}
-
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
         _ => Err("expected a number from 0.1 to 3600".to_owned()),
-    }
-}
-
-fn ring_size(text: &str) -> Result<u32, String> {
-    let (digits, unit) = match text.strip_suffix(['k', 'K']) {
-        Some(digits) => (digits, 1 << 10),
-        None => match text.strip_suffix(['m', 'M']) {
-            Some(digits) => (digits, 1 << 20),
-            None => match text.strip_suffix(['g', 'G']) {
-                Some(digits) => (digits, 1 << 30),
-                None => (text, 1),
-            },
-        },
-    };
-    let size = digits.parse::<u32>().ok().and_then(|number| number.checked_mul(unit));
-    match size {
-        Some(size) if size.is_power_of_two() && (1 << 16..=1 << 30).contains(&size) => Ok(size),
-        _ => Err("expected a power of two from 64K to 1G, such as 8M".to_owned()),
     }
 }
 
@@ -145,15 +98,5 @@ mod tests {
     #[test]
     fn a_pid_and_a_command_exclude_each_other() {
         assert!(Cli::try_parse_from(["xsched-ctl", "trace", "--pid", "1", "--", "app"]).is_err());
-    }
-
-    #[test]
-    fn ring_sizes_are_powers_of_two_within_bounds() {
-        assert_eq!(ring_size("64K"), Ok(1 << 16));
-        assert_eq!(ring_size("8m"), Ok(1 << 23));
-        assert_eq!(ring_size("1G"), Ok(1 << 30));
-        for bad in ["", "M", "0", "3M", "32K", "2G", "8G", "-1", "1T", "99999999999999"] {
-            assert!(ring_size(bad).is_err(), "{bad}");
-        }
     }
 }

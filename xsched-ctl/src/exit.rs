@@ -2,7 +2,9 @@
 
 /// The command line is wrong (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;
-/// The process to trace does not exist or does not use HIP (`EX_NOINPUT`).
+/// A file is not what it should be (`EX_DATAERR`).
+pub(crate) const BAD_DATA: u8 = 65;
+/// The process to trace does not exist or does not use HIP, or a file cannot be read (`EX_NOINPUT`).
 pub(crate) const NO_TARGET: u8 = 66;
 /// This kernel lacks something that tracing needs (`EX_UNAVAILABLE`).
 pub(crate) const UNAVAILABLE: u8 = 69;
@@ -24,7 +26,8 @@ pub(crate) const HELP: &str = "\
 Exit codes:
   CMD's own status, or 128+N if signal N ended it; 0 without CMD
   64   the command line is wrong
-  66   no such process, or it does not use HIP
+  65   a file is damaged or of the wrong kind
+  66   no such process, it does not use HIP, or a file cannot be read
   69   the kernel lacks something; `xsched-ctl doctor` says what
   70   a fault in xsched-ctl
   73   the output cannot be created

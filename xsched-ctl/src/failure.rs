@@ -3,8 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 
+use xsched_rules::RulesError;
+
 use crate::bpf::BpfError;
 use crate::exit;
+use crate::filter::FilterError;
 
 /// Why the program ends without having done what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +45,28 @@ pub(crate) enum Failure {
         command: String,
         /// The system's error.
         cause: io::Error,
+    },
+    /// Options do not go together.
+    #[error("{0}")]
+    Usage(String),
+    /// Filters do not go together.
+    #[error(transparent)]
+    Filters(#[from] FilterError),
+    /// A file could not be read.
+    #[error("cannot read {path}: {cause}")]
+    InputUnreadable {
+        /// Which one.
+        path: PathBuf,
+        /// The system's error.
+        cause: io::Error,
+    },
+    /// A file of rules is wrong.
+    #[error("{path}, {cause}")]
+    Rules {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong in which line.
+        cause: RulesError,
     },
     /// The output could not be opened.
     #[error("cannot write {path}: {cause}")]
@@ -96,6 +121,11 @@ impl Failure {
             Self::CommandNotExecutable { command, .. } => {
                 format!("`ls -l {command}` shows whether it may be executed")
             }
+            Self::Usage(_) | Self::Filters(_) => "`xsched-ctl help trace` lists the options".to_owned(),
+            Self::InputUnreadable { path, .. } => format!("`ls -l {}` shows it", path.display()),
+            Self::Rules { .. } => {
+                "the file holds a table `[origin]` with lists `transparent` or `also_transparent`".to_owned()
+            }
             Self::OutputNotCreated { .. } => "choose another file with `-o FILE`".to_owned(),
             Self::OutputFailed { .. } => "what was written up to then loads in Perfetto".to_owned(),
             Self::Bpf(error) if error.is_permission() => {
@@ -112,9 +142,14 @@ impl Failure {
             Self::NotPermitted { .. } | Self::Sideband(xsched_symbols::SidebandError::NotPermitted) => {
                 exit::NOT_PERMITTED
             }
-            Self::NoSuchProcess(_) | Self::NoMemoryMap(_) | Self::NoRuntime { .. } => exit::NO_TARGET,
+            Self::NoSuchProcess(_)
+            | Self::NoMemoryMap(_)
+            | Self::NoRuntime { .. }
+            | Self::InputUnreadable { .. } => exit::NO_TARGET,
             Self::CommandNotFound(_) => exit::NOT_FOUND,
             Self::CommandNotExecutable { .. } => exit::NOT_EXECUTABLE,
+            Self::Usage(_) | Self::Filters(_) => exit::USAGE,
+            Self::Rules { .. } => exit::BAD_DATA,
             Self::OutputNotCreated { .. } => exit::CANNOT_CREATE,
             Self::OutputFailed { .. } => exit::OUTPUT_FAILED,
             Self::Bpf(error) if error.is_permission() => exit::NOT_PERMITTED,

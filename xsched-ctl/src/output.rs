@@ -3,19 +3,37 @@
 //! The session never waits for a disk or a pipe while it reads the ring buffer: it hands over chunks of whole packets,
 //! and awaits only when [`CHUNKS_MAX`] of them are under way. What fails is reported to the session as an error.
 
+mod compression;
+
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tokio::sync::{mpsc, oneshot};
 
 use crate::failure::Failure;
+pub(crate) use compression::Compression;
+use compression::encoded_len_max;
 
 /// Bytes that are collected before they are handed over.
 const CHUNK_SIZE: usize = 1 << 18;
 
 /// Chunks under way to the writing thread.
 const CHUNKS_MAX: usize = 64;
+
+/// Bytes that are kept free for what is said at the end of a file of limited size: losses, and why it ends.
+const END_SIZE: u64 = 16 << 10;
+
+/// How a trace is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Format {
+    /// How it is compressed, if it is.
+    pub(crate) compression: Option<Compression>,
+    /// Bytes that its file may have.
+    pub(crate) size_max: Option<u64>,
+}
 
 /// Where the trace goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,12 +46,17 @@ pub(crate) enum Destination {
 
 impl Destination {
     /// The file that was asked for; else standard output, unless it is a terminal; else a file named after the time.
-    pub(crate) fn choose(asked: Option<&Path>) -> Self {
+    pub(crate) fn choose(asked: Option<&Path>, compression: Option<Compression>) -> Self {
         match asked {
             Some(path) if path == Path::new("-") => Self::Stdout,
             Some(path) => Self::File(path.to_owned()),
             None if io::stdout().is_terminal() => {
-                Self::File(jiff::Zoned::now().strftime("xsched-%Y%m%d-%H%M%S.perfetto").to_string().into())
+                let mut name = jiff::Zoned::now().strftime("xsched-%Y%m%d-%H%M%S.perfetto").to_string();
+                if let Some(compression) = compression {
+                    name.push('.');
+                    name.push_str(compression.ending());
+                }
+                Self::File(name.into())
             }
             None => Self::Stdout,
         }
@@ -66,36 +89,64 @@ impl std::fmt::Display for Destination {
 /// The writing thread and the way to it.
 pub(crate) struct Output {
     destination: Destination,
+    compression: Option<Compression>,
+    size_max: u64,
     chunks: mpsc::Sender<Vec<u8>>,
+    /// Bytes handed over.
+    handed: u64,
+    progress: Arc<Progress>,
     result: oneshot::Receiver<io::Result<()>>,
+}
+
+/// How far the writing thread is, in bytes.
+#[derive(Default)]
+struct Progress {
+    /// Taken off the bytes that were handed over, and written.
+    taken: AtomicU64,
+    /// What became of them in the file.
+    written: AtomicU64,
 }
 
 impl Output {
     /// Opens `destination` and starts to write to it.
-    pub(crate) fn open(destination: Destination) -> Result<Self, Failure> {
-        let mut file = destination.open()?;
-        let (chunks, mut incoming) = mpsc::channel::<Vec<u8>>(CHUNKS_MAX);
+    pub(crate) fn open(destination: Destination, format: Format) -> Result<Self, Failure> {
+        let file = destination.open()?;
+        let (chunks, incoming) = mpsc::channel(CHUNKS_MAX);
         let (done, result) = oneshot::channel();
+        let progress = Arc::new(Progress::default());
+        let writer = Writer {
+            file,
+            compression: format.compression,
+            can_be_cut: matches!(destination, Destination::File(_)),
+            progress: progress.clone(),
+        };
         std::thread::Builder::new()
             .name("xsched-output".to_owned())
-            .spawn(move || {
-                let mut outcome = Ok(());
-                while let Some(chunk) = incoming.blocking_recv() {
-                    outcome = file.write_all(&chunk);
-                    if outcome.is_err() {
-                        break;
-                    }
-                }
-                // Nobody listens any more if the session has been given up.
-                let _ = done.send(outcome);
-            })
+            // Nobody listens to the outcome any more if the session has been given up.
+            .spawn(move || drop(done.send(writer.run(incoming))))
             .map_err(Failure::internal("starting the writing thread"))?;
-        Ok(Self { destination, chunks, result })
+        Ok(Self {
+            destination,
+            compression: format.compression,
+            size_max: format.size_max.unwrap_or(u64::MAX),
+            chunks,
+            handed: 0,
+            progress,
+            result,
+        })
     }
 
     /// Where the trace goes.
     pub(crate) fn destination(&self) -> &Destination {
         &self.destination
+    }
+
+    /// Whether the file may pass its largest size with `collected_len` more bytes and the words at the end. Compressed
+    /// bytes are known once they are written; until then they count as if they did not compress.
+    pub(crate) fn is_full_with(&self, collected_len: usize) -> bool {
+        let written = self.progress.written.load(Relaxed);
+        let under_way = self.handed - self.progress.taken.load(Relaxed) + collected_len as u64;
+        written + encoded_len_max(self.compression, under_way) + END_SIZE > self.size_max
     }
 
     /// Hands over what has been collected, if it is enough for a chunk or `all` of it is wanted out.
@@ -105,16 +156,18 @@ impl Output {
         }
         // The bytes are taken once there is room for them: a caller that stops waiting here loses nothing.
         let Ok(room) = self.chunks.reserve().await else { return Err(self.failure().await) };
+        self.handed += collected.len() as u64;
         room.send(std::mem::replace(collected, Vec::with_capacity(CHUNK_SIZE)));
         Ok(())
     }
 
-    /// Waits until everything is written.
-    pub(crate) async fn finish(self) -> Result<(), Failure> {
+    /// Waits until everything is written; returns the size of the file, or what was added to it.
+    pub(crate) async fn finish(self) -> Result<u64, Failure> {
         drop(self.chunks);
         let outcome =
             self.result.await.unwrap_or_else(|_| Err(io::Error::other("the writing thread ended early")));
-        outcome.map_err(|cause| Failure::OutputFailed { to: self.destination.to_string(), cause })
+        outcome.map_err(|cause| Failure::OutputFailed { to: self.destination.to_string(), cause })?;
+        Ok(self.progress.written.load(Relaxed))
     }
 
     async fn failure(&mut self) -> Failure {
@@ -126,6 +179,40 @@ impl Output {
     }
 }
 
+/// What the writing thread has.
+struct Writer {
+    file: File,
+    compression: Option<Compression>,
+    /// It is a file of this program's own, written from its beginning.
+    can_be_cut: bool,
+    progress: Arc<Progress>,
+}
+
+impl Writer {
+    fn run(mut self, mut incoming: mpsc::Receiver<Vec<u8>>) -> io::Result<()> {
+        while let Some(chunk) = incoming.blocking_recv() {
+            self.write(&chunk)?;
+            self.progress.taken.fetch_add(chunk.len() as u64, Relaxed);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, chunk: &[u8]) -> io::Result<()> {
+        let encoded = self.compression.map(|compression| compression.encode(chunk));
+        let bytes = encoded.as_deref().unwrap_or(chunk);
+        if let Err(error) = self.file.write_all(bytes) {
+            if self.can_be_cut {
+                // What has been written of this chunk would make a compressed file unreadable. If it cannot be taken
+                // off either, readers find a cut tail.
+                let _ = self.file.set_len(self.progress.written.load(Relaxed));
+            }
+            return Err(error);
+        }
+        self.progress.written.fetch_add(bytes.len() as u64, Relaxed);
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,7 +221,7 @@ mod tests {
     async fn everything_handed_over_is_written_in_order() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trace");
-        let mut output = Output::open(Destination::File(path.clone())).unwrap();
+        let mut output = Output::open(Destination::File(path.clone()), Format::default()).unwrap();
         let mut expected = Vec::new();
         for round in 0..1000u32 {
             let mut chunk = round.to_le_bytes().repeat(100);
@@ -148,7 +235,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_disk_is_reported() {
-        let mut output = Output::open(Destination::File("/dev/full".into())).unwrap();
+        let mut output = Output::open(Destination::File("/dev/full".into()), Format::default()).unwrap();
         let mut failure = None;
         for _ in 0..1000 {
             if let Err(error) = output.pass_on(&mut vec![0; 4096], true).await {
@@ -163,7 +250,8 @@ mod tests {
 
     #[test]
     fn a_folder_that_does_not_exist_is_reported_at_once() {
-        let error = Output::open(Destination::File("/no/such/folder/trace".into())).err().unwrap();
+        let error =
+            Output::open(Destination::File("/no/such/folder/trace".into()), Format::default()).err().unwrap();
         assert_eq!(error.exit_code(), crate::exit::CANNOT_CREATE);
     }
 }

@@ -8,6 +8,7 @@ use xsched_symbols::{Change, Processes};
 use crate::bpf::Losses;
 use crate::call::HipCall;
 use crate::failure::Failure;
+use crate::filter::LeftOut;
 use crate::output::{Destination, Output};
 use crate::summary::Summary;
 use crate::timeline::Timeline;
@@ -17,6 +18,7 @@ pub(crate) struct Recorder {
     recording: Option<Recording>,
     summary: Summary,
     losses: Losses,
+    left_out: LeftOut,
 }
 
 struct Recording {
@@ -25,7 +27,8 @@ struct Recording {
     /// Processes and threads that the trace has names for.
     processes: HashSet<ProcessId>,
     threads: HashSet<ThreadId>,
-    bytes: u64,
+    /// The file has its largest size: nothing more is recorded.
+    is_full: bool,
 }
 
 /// What was recorded, for the closing words.
@@ -36,6 +39,8 @@ pub(crate) struct Recorded {
     pub(crate) summary: Summary,
     /// What is missing.
     pub(crate) losses: Losses,
+    /// What filters have left out.
+    pub(crate) left_out: LeftOut,
 }
 
 impl Recorder {
@@ -48,19 +53,42 @@ impl Recorder {
                     output,
                     processes: HashSet::new(),
                     threads: HashSet::new(),
-                    bytes: 0,
+                    is_full: false,
                 })
             })
             .transpose()?;
-        Ok(Self { recording, summary: Summary::default(), losses: Losses::default() })
+        Ok(Self {
+            recording,
+            summary: Summary::default(),
+            losses: Losses::default(),
+            left_out: LeftOut::default(),
+        })
     }
 
     /// Takes in a call.
     pub(crate) fn call(&mut self, processes: &mut Processes, call: &HipCall) -> Result<(), Failure> {
+        if self.is_full() {
+            return Ok(());
+        }
         self.summary.add(call);
         let Some(recording) = &mut self.recording else { return Ok(()) };
         let process = recording.describe(processes, call).map_err(memory_write)?;
-        recording.timeline.call(process, call).map_err(memory_write)
+        recording.timeline.call(process, call).map_err(memory_write)?;
+        recording.is_full = recording.output.is_full_with(recording.timeline.collected().len());
+        Ok(())
+    }
+
+    /// Whether the output has its largest size, so that recording is over.
+    pub(crate) fn is_full(&self) -> bool {
+        self.recording.as_ref().is_some_and(|recording| recording.is_full)
+    }
+
+    /// Notes in the timeline why recording ends before what was to be recorded does.
+    pub(crate) fn ends_because(&mut self, now_ns: u64, reason: &str) -> Result<(), Failure> {
+        match &mut self.recording {
+            Some(recording) => recording.timeline.ends_because(now_ns, reason).map_err(memory_write),
+            None => Ok(()),
+        }
     }
 
     /// Takes note of a change: names that may be new are written again when they are next needed.
@@ -89,6 +117,15 @@ impl Recorder {
         self.losses = losses;
         match &mut self.recording {
             Some(recording) => recording.timeline.losses(now_ns, &self.losses).map_err(memory_write),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes note of what filters have left out up to `now_ns`.
+    pub(crate) fn left_out(&mut self, now_ns: u64, left_out: LeftOut) -> Result<(), Failure> {
+        self.left_out = left_out;
+        match &mut self.recording {
+            Some(recording) => recording.timeline.left_out(now_ns, left_out).map_err(memory_write),
             None => Ok(()),
         }
     }
@@ -125,12 +162,11 @@ impl Recorder {
         let trace = match self.recording {
             Some(recording) => {
                 let destination = recording.output.destination().clone();
-                recording.output.finish().await?;
-                Some((destination, recording.bytes))
+                Some((destination, recording.output.finish().await?))
             }
             None => None,
         };
-        Ok(Recorded { trace, summary: self.summary, losses: self.losses })
+        Ok(Recorded { trace, summary: self.summary, losses: self.losses, left_out: self.left_out })
     }
 }
 
@@ -158,11 +194,7 @@ impl Recording {
     }
 
     async fn pass_on(&mut self, all: bool) -> Result<(), Failure> {
-        let collected = self.timeline.collected();
-        let before = collected.len();
-        self.output.pass_on(collected, all).await?;
-        self.bytes += (before - self.timeline.collected().len()) as u64;
-        Ok(())
+        self.output.pass_on(self.timeline.collected(), all).await
     }
 }
 

@@ -15,15 +15,19 @@ use std::ffi::OsStr;
 use std::num::NonZeroU32;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use xsched_abi::{Config, Counter, EVERY_LAUNCH, Opened, Scope, Watched};
+use xsched_abi::{Config, Counter, Filter, Opened, Scope, Watched};
+use xsched_rules::Rules;
 use xsched_symbols::{Change, Processes, Sideband, now_ns};
 
 use crate::bpf::{Features, Maps, Options, Probes, Programs, Reach, Record, Ring};
+use crate::call::HipCall;
 use crate::failure::Failure;
+use crate::filter::{Decision, Filters, LeftOut, Reason};
 use crate::recorder::{Recorded, Recorder};
 use guardian::{Guardian, go_on};
 use resolve::Resolver;
@@ -63,9 +67,22 @@ impl Targets {
     }
 }
 
+/// How to record.
+pub(crate) struct Settings {
+    /// The kernel's side.
+    pub(crate) options: Options,
+    /// Which calls.
+    pub(crate) filters: Filters,
+    /// Whose calls are.
+    pub(crate) rules: Rules,
+}
+
 /// A recording in progress.
 pub(crate) struct Session {
     targets: Targets,
+    filters: Rc<Filters>,
+    /// What user space has left out itself.
+    left_out: LeftOut,
     runtimes: Runtimes,
     maps: Maps,
     ring: AsyncFd<Ring>,
@@ -89,7 +106,9 @@ pub(crate) struct Session {
 
 impl Session {
     /// Puts the probes in. From here on calls are recorded.
-    pub(crate) fn start(targets: Targets, options: Options, recorder: Recorder) -> Result<Self, Failure> {
+    pub(crate) fn start(targets: Targets, settings: Settings, recorder: Recorder) -> Result<Self, Failure> {
+        let Settings { options, filters, rules } = settings;
+        let filters = Rc::new(filters);
         // Listen first, then look at what runs already: nothing falls between the two.
         let sideband = Sideband::open()?;
         let mut programs = Programs::create(options)?;
@@ -105,12 +124,14 @@ impl Session {
         };
         let mut session = Self {
             targets,
-            runtimes: Runtimes::new(Probes::new(programs, features), reach),
+            runtimes: Runtimes::new(Probes::new(programs, features), reach, filters.clone()),
+            filters,
+            left_out: LeftOut::default(),
             maps,
             ring,
             sideband,
             processes: Processes::new(),
-            resolver: Resolver::default(),
+            resolver: Resolver::new(rules),
             recorder,
             changes: VecDeque::new(),
             callers: HashSet::new(),
@@ -150,8 +171,8 @@ impl Session {
         self.maps.configure(Config {
             scope: scope as u32,
             own_tgid,
-            min_duration_ns: 0,
-            launch_share: EVERY_LAUNCH,
+            min_duration_ns: self.filters.min_duration_ns(),
+            launch_share: self.filters.launch_share(),
         })?;
         let running: Vec<_> = self.processes.running().map(xsched_symbols::Process::pid).collect();
         for pid in running {
@@ -208,6 +229,7 @@ impl Session {
         if now_ns - self.housekeeping_ns > HOUSEKEEPING_NS {
             self.housekeeping_ns = now_ns;
             self.recorder.clocks()?;
+            self.recorder.left_out(now_ns, self.left_out())?;
             // People who watch the file see it grow.
             self.recorder.pass_on(true).await?;
             self.processes.forget_exited(now_ns.saturating_sub(GRACE_NS));
@@ -239,7 +261,7 @@ impl Session {
             self.settle_changes(call.end_ns)?;
             self.callers.insert(call.tgid);
             if let Some(call) = self.resolver.returned(&mut self.processes, call, text) {
-                self.recorder.call(&mut self.processes, &call)?;
+                self.record(&call)?;
             }
         }
         if records.len() < BATCH_MAX {
@@ -249,6 +271,24 @@ impl Session {
         let count = records.len();
         self.records = records;
         Ok(count)
+    }
+
+    /// Records a call that the filters let through.
+    fn record(&mut self, call: &HipCall) -> Result<(), Failure> {
+        match self.filters.decide(call) {
+            Decision::Record => self.recorder.call(&mut self.processes, call)?,
+            Decision::NamesOnly => {}
+            Decision::LeaveOut(reason) => self.left_out.add(reason, 1),
+        }
+        Ok(())
+    }
+
+    /// What filters have left out so far.
+    fn left_out(&self) -> LeftOut {
+        let mut left_out = self.left_out;
+        left_out.add(Reason::Short, self.maps.left_out(Filter::Short));
+        left_out.add(Reason::Unsampled, self.maps.left_out(Filter::Unsampled));
+        left_out
     }
 
     /// A process opens what may be a runtime: with luck it is probed before it is mapped.
@@ -351,7 +391,7 @@ impl Session {
         for (key, pending) in self.maps.take_pending(whose) {
             if let Some(mut call) = self.resolver.in_progress(&mut self.processes, &key, &pending) {
                 call.cut_ns = cut_ns;
-                self.recorder.call(&mut self.processes, &call)?;
+                self.record(&call)?;
             }
         }
         Ok(())
@@ -361,6 +401,16 @@ impl Session {
     pub(crate) fn target_has_ended(&self) -> bool {
         let Targets::Process(pid) = self.targets else { return false };
         self.processes.process(pid.get()).is_none_or(|process| process.end().is_some())
+    }
+
+    /// Whether the output has its largest size.
+    pub(crate) fn is_full(&self) -> bool {
+        self.recorder.is_full()
+    }
+
+    /// Notes in the timeline why recording ends before what was to be recorded does.
+    pub(crate) fn ends_because(&mut self, reason: &str) -> Result<(), Failure> {
+        self.recorder.ends_because(now_ns(), reason)
     }
 
     /// The recorder.
@@ -390,6 +440,7 @@ impl Session {
         if self.unreadable > 0 {
             tracing::warn!("{} records in the ring buffer were not readable", self.unreadable);
         }
+        self.recorder.left_out(now_ns(), self.left_out())?;
         self.recorder.finish().await
     }
 }

@@ -4,10 +4,12 @@
 //! | --- | --- |
 //! | a HIP call | a slice named after the function on its thread's track, category `hip.launch`, `hip.copy`, … |
 //! | kernel, grid, block, stream, bytes, … | `debug.kernel`, `debug.grid`, … |
+//! | to which library it belongs | `debug.origin` |
 //! | the calling library and function | `debug.library`, `debug.caller` |
 //! | what it returned | `debug.return`: a number, or an address |
 //! | calls lost | an instant `events lost` by cause and processor, the counter `lost events`, one by cause |
 //! | calls recorded incompletely | an instant `incomplete` likewise, and a counter by cause |
+//! | calls that filters have left out | a counter by filter, `left_out.…` |
 
 use std::collections::HashMap;
 
@@ -20,12 +22,14 @@ use xsched_perfetto::{
 
 use crate::bpf::Losses;
 use crate::call::{Argument, HipCall};
+use crate::filter::LeftOut;
 use crate::hip_error;
 
 /// Writes calls into a buffer, as whole packets.
 pub(crate) struct Timeline {
     writer: TraceWriter<Vec<u8>>,
     losses: Losses,
+    left_out: LeftOut,
     counters: HashMap<&'static str, CounterId>,
     /// Reused for each call: the texts of its arguments, and the annotations that refer to them.
     texts: Vec<String>,
@@ -37,6 +41,7 @@ impl Timeline {
         Ok(Self {
             writer: TraceWriter::new(Vec::new(), Clocks::now())?,
             losses: Losses::default(),
+            left_out: LeftOut::default(),
             counters: HashMap::new(),
             texts: Vec::new(),
         })
@@ -69,7 +74,8 @@ impl Timeline {
         self.texts
             .extend(arguments.iter().filter(|(_, argument)| is_text(*argument)).map(|(_, a)| a.to_string()));
 
-        let mut annotations = Vec::with_capacity(arguments.len() + 6);
+        let mut annotations = Vec::with_capacity(arguments.len() + 7);
+        annotations.push(Annotation::new("origin", &*call.origin));
         annotations.push(Annotation::new("library", &*call.caller.library));
         if let Some(symbol) = &call.caller.symbol {
             annotations.push(Annotation::new("caller", &**symbol));
@@ -161,6 +167,29 @@ impl Timeline {
             category: "loss",
             name: "incomplete",
             annotations: &annotations,
+        })
+    }
+
+    /// Notes what filters have left out up to `now_ns`, given all of it so far.
+    pub(crate) fn left_out(&mut self, now_ns: u64, left_out: LeftOut) -> Result<(), WriteError> {
+        let before = std::mem::replace(&mut self.left_out, left_out);
+        for ((reason, before), (_, count)) in before.iter().zip(left_out.iter()) {
+            if count != before {
+                let counter = self.counter(reason.name())?;
+                self.writer.counter(counter, now_ns, count as i64)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes why recording ends before what was to be recorded does.
+    pub(crate) fn ends_because(&mut self, now_ns: u64, reason: &str) -> Result<(), WriteError> {
+        self.writer.instant(&Instant {
+            scope: Scope::Global,
+            ts_ns: now_ns,
+            category: "recording",
+            name: "recording ends",
+            annotations: &[Annotation::new("reason", reason)],
         })
     }
 

@@ -8,6 +8,7 @@ use xsched_abi::Counter;
 use crate::bpf::Losses;
 use crate::cli;
 use crate::command::{self, CommandOutput};
+use crate::ending::Limits;
 use crate::failure::Failure;
 use crate::output::{Destination, Output};
 use crate::preflight;
@@ -17,27 +18,28 @@ use crate::signals::{Signals, Stop};
 
 /// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::Trace) -> Result<u8, Failure> {
+    let settings = arguments.recording.settings()?;
+    let (destination, format) = arguments.recording.output()?;
     preflight::check_privileges()?;
     let targets = match arguments.pid {
         Some(pid) => Targets::Process(preflight::find_process(pid)?),
         None if arguments.command.is_empty() => Targets::Everybody,
         None => Targets::Children,
     };
-    let destination = Destination::choose(arguments.recording.output.as_deref());
     let command_output = match destination {
         Destination::Stdout => CommandOutput::ToStderr,
         Destination::File(_) => CommandOutput::Inherited,
     };
     let mut signals = Signals::catch()?;
-    let output = Output::open(destination)?;
-    let options = arguments.recording.options();
-    let session = Session::start(targets, options, Recorder::new(Some(output))?)?;
+    let output = Output::open(destination, format)?;
+    let session = Session::start(targets, settings, Recorder::new(Some(output))?)?;
+    let limits = Limits::begin(arguments.recording.duration);
+    // Boxed: they hold the session.
     let (code, recorded) = if targets == Targets::Children {
-        // Boxed: it holds the session, and the command's end beside it.
-        Box::pin(record_command(session, &mut signals, &arguments.command, command_output)).await?
+        Box::pin(record_command(session, &mut signals, limits, &arguments.command, command_output)).await?
     } else {
         eprintln!("recording {}; Ctrl-C ends it", describe(targets));
-        (0, record_running(session, &mut signals).await?)
+        (0, Box::pin(record_running(session, &mut signals, limits)).await?)
     };
     conclude(&recorded);
     Ok(code)
@@ -50,12 +52,20 @@ fn describe(targets: Targets) -> String {
     }
 }
 
-/// Records until a signal or the end of the process.
-async fn record_running(mut session: Session, signals: &mut Signals) -> Result<Recorded, Failure> {
+/// Records until a signal, a limit or the end of the process.
+async fn record_running(
+    mut session: Session,
+    signals: &mut Signals,
+    limits: Limits,
+) -> Result<Recorded, Failure> {
     loop {
         tokio::select! {
             _ = signals.next() => break,
-            () = session.wait() => session.pump().await?,
+            () = limits.wait(&session) => session.pump().await?,
+        }
+        if let Some(reason) = limits.reached(&mut session)? {
+            eprintln!("recording ends: {reason}");
+            break;
         }
         if session.target_has_ended() {
             break;
@@ -64,10 +74,11 @@ async fn record_running(mut session: Session, signals: &mut Signals) -> Result<R
     session.finish().await
 }
 
-/// Records a command from its first instruction to its end.
+/// Records a command from its first instruction to its end, or to a limit.
 async fn record_command(
     mut session: Session,
     signals: &mut Signals,
+    limits: Limits,
     words: &[OsString],
     output: CommandOutput,
 ) -> Result<(u8, Recorded), Failure> {
@@ -75,22 +86,31 @@ async fn record_command(
     let mut end = CommandEnd { child: &mut child, signals, interrupted: false };
     let recording = async {
         loop {
-            session.wait().await;
+            limits.wait(&session).await;
             session.pump().await?;
+            if let Some(reason) = limits.reached(&mut session)? {
+                return Ok::<_, Failure>(reason);
+            }
         }
     };
-    let code = tokio::select! {
-        code = end.wait() => code?,
-        failure = recording => {
-            let Err::<std::convert::Infallible, Failure>(failure) = failure;
-            // The command is the user's: it runs on, and this process still waits for it.
+    let outcome = tokio::select! {
+        code = end.wait() => return Ok((code?, session.finish().await?)),
+        outcome = recording => outcome,
+    };
+    // The command is the user's: it runs on, and this process still waits for it.
+    let recorded = match outcome {
+        Ok(reason) => {
+            eprintln!("recording ends: {reason}; waiting for the command to end");
+            session.finish().await
+        }
+        Err(failure) => {
             drop(session);
             eprintln!("recording has stopped; waiting for the command to end");
-            end.wait().await?;
-            return Err(failure);
+            Err(failure)
         }
     };
-    Ok((code, session.finish().await?))
+    let code = end.wait().await?;
+    Ok((code, recorded?))
 }
 
 /// The end of a command, or that of the wait for it.
@@ -137,6 +157,8 @@ pub(crate) fn conclude(recorded: &Recorded) {
     let summary = &recorded.summary;
     if summary.calls() > 0 {
         eprintln!("\n{summary}");
+    } else if recorded.left_out.iter().any(|(_, count)| count > 0) {
+        eprintln!("no HIP calls passed the filters");
     } else {
         eprintln!("no HIP calls were seen: `xsched-ctl doctor` lists the processes that use HIP");
     }
@@ -148,10 +170,13 @@ pub(crate) fn conclude(recorded: &Recorded) {
     report_losses(recorded);
 }
 
-/// What is missing, if anything.
+/// What is missing, and what was left out on purpose, if anything.
 pub(crate) fn report_losses(recorded: &Recorded) {
     for (cause, count) in recorded.losses.iter().filter(|(_, count)| *count > 0) {
         eprintln!("incomplete: {count} {}{}", cause.describe(), by_processor(&recorded.losses, cause));
+    }
+    for (reason, count) in recorded.left_out.iter().filter(|(_, count)| *count > 0) {
+        eprintln!("left out: {count} {}", reason.describe());
     }
     if recorded.losses.calls() > 0 {
         eprintln!("hint: a larger `--ring-size` loses less");

@@ -4,14 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use xsched_abi::{Call, CallKey, Category, PROBES, ParamKind, Pending, Probe};
+use xsched_rules::Rules;
 use xsched_symbols::{Change, Processes, kernel_name};
 
 use super::kernels::Kernels;
 use crate::call::{Caller, HipCall};
 
 /// Names for everything in a record.
-#[derive(Default)]
 pub(crate) struct Resolver {
+    rules: Rules,
     kernels: Kernels,
     /// By process, what addresses have turned out to be. Emptied whenever the process's mappings change.
     known: HashMap<u32, Known>,
@@ -19,7 +20,7 @@ pub(crate) struct Resolver {
 
 #[derive(Default)]
 struct Known {
-    callers: HashMap<u64, Caller>,
+    callers: HashMap<u64, (Caller, Arc<str>)>,
     kernels: HashMap<u64, Arc<str>>,
 }
 
@@ -32,6 +33,11 @@ struct Recorded<'a> {
 }
 
 impl Resolver {
+    /// Nothing is known yet; whose calls are is decided by `rules`.
+    pub(crate) fn new(rules: Rules) -> Self {
+        Self { rules, kernels: Kernels::default(), known: HashMap::new() }
+    }
+
     /// Takes note of what has changed in a process.
     pub(crate) fn changed(&mut self, change: &Change) {
         match change {
@@ -101,6 +107,7 @@ impl Resolver {
         {
             self.kernels.define(pid, handle, kernel.clone());
         }
+        let (caller, origin) = self.caller(processes, pid, call.caller, begin_ns);
         HipCall {
             probe,
             pid,
@@ -113,11 +120,19 @@ impl Resolver {
             out: call.out,
             text,
             kernel,
-            caller: self.caller(processes, pid, call.caller, begin_ns),
+            caller,
+            origin,
         }
     }
 
-    fn caller(&mut self, processes: &mut Processes, pid: u32, address: u64, time_ns: u64) -> Caller {
+    /// The caller behind a return address, and whose its calls are.
+    fn caller(
+        &mut self,
+        processes: &mut Processes,
+        pid: u32,
+        address: u64,
+        time_ns: u64,
+    ) -> (Caller, Arc<str>) {
         let known = self.known.entry(pid).or_default();
         if let Some(caller) = known.callers.get(&address) {
             return caller.clone();
@@ -130,8 +145,10 @@ impl Resolver {
             },
             None => Caller { library: UNKNOWN.into(), symbol: None },
         };
-        known.callers.insert(address, caller.clone());
-        caller
+        // The chain is the immediate caller alone.
+        let origin = self.rules.origin([&caller.library]).unwrap_or(&caller.library).clone();
+        known.callers.insert(address, (caller.clone(), origin.clone()));
+        (caller, origin)
     }
 
     fn kernel(&mut self, processes: &mut Processes, pid: u32, handle: u64, time_ns: u64) -> Arc<str> {

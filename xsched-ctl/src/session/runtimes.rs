@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::LazyLock;
 
 use xsched_abi::PROBES;
@@ -16,6 +17,7 @@ use super::installed::installed;
 use crate::bpf::{
     Attachment, BpfError, LOADER_SYMBOL, LoaderWatch, Probes, Reach, Site, is_loader, own_loader,
 };
+use crate::filter::Filters;
 
 /// Why a copy could not be probed.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +53,7 @@ pub(crate) enum RuntimeError {
 pub(crate) struct Runtimes {
     probes: Probes,
     reach: Reach,
+    filters: Rc<Filters>,
     /// Where processes may be stopped in their loaders.
     loaders: Option<LoaderWatch>,
     copies: Vec<Copy>,
@@ -67,7 +70,7 @@ struct Copy {
 
 impl Runtimes {
     /// Nothing is probed yet.
-    pub(crate) fn new(mut probes: Probes, reach: Reach) -> Self {
+    pub(crate) fn new(mut probes: Probes, reach: Reach, filters: Rc<Filters>) -> Self {
         if probes.detach_slowly() {
             tracing::warn!(
                 "allocations, events, graphs and rarer copies are not recorded: on this kernel each probe takes \
@@ -80,7 +83,7 @@ impl Runtimes {
                  (`xsched-ctl doctor` says what to do)"
             );
         }
-        Self { probes, reach, loaders: None, copies: Vec::new() }
+        Self { probes, reach, filters, loaders: None, copies: Vec::new() }
     }
 
     /// Follows the children of listed processes, and stops them where a runtime is new.
@@ -202,6 +205,7 @@ impl Runtimes {
         if sites.is_empty() {
             return Err(RuntimeError::NoFunctions { path: path.to_owned() });
         }
+        sites.retain(|site| self.filters.probe(&PROBES[site.probe]));
         // Through the descriptor it is this very file, whatever its path means by now.
         let attachment = self.probes.attach_runtime(&fd_path(opened), &sites, self.reach)?;
         tracing::debug!(path = %path.display(), functions = sites.len(), "probed");

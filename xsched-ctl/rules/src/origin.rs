@@ -1,0 +1,97 @@
+//! Whose a call is.
+
+use crate::patterns::Pattern;
+
+/// Libraries that nobody means when asking who made a call: the runtime, what profilers and this project put in front
+/// of it, and what calls through a pointer for others.
+pub const BUILT_IN_TRANSPARENT: &[&str] = &[
+    // The runtime and what it is made of.
+    "libamdhip64.so*",
+    "libamdhip64-*.so*",
+    "libhiprtc*.so*",
+    "libhsa-runtime64*.so*",
+    "libamd_comgr*.so*",
+    // Profilers and tools that wrap it.
+    "librocprofiler*.so*",
+    "libroctracer64*.so*",
+    "libroctx64*.so*",
+    "librocprofiler-register*.so*",
+    "libxsched_shim.so*",
+    // The loader and the C library: resolvers, callbacks, the first frames of a thread.
+    "ld-linux*.so*",
+    "ld-musl*.so*",
+    "libc.so*",
+    "libc-*.so",
+    "libdl.so*",
+    "libpthread.so*",
+    "[vdso]",
+    // Calls by pointer on behalf of an interpreter.
+    "libffi*.so*",
+    "_ctypes.*.so",
+];
+
+/// Everything that a file of rules says.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    pub(crate) transparent: Vec<Pattern>,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        let transparent = BUILT_IN_TRANSPARENT.iter().map(|glob| Pattern::new(glob));
+        Self { transparent: transparent.collect::<Result<_, _>>().expect("a test parses all of them") }
+    }
+}
+
+impl Rules {
+    /// The library to which a call belongs, given the file names of the libraries on its call chain, innermost first.
+    ///
+    /// None if all of them are transparent, or there are none.
+    pub fn origin<L: AsRef<str>>(&self, chain: impl IntoIterator<Item = L>) -> Option<L> {
+        chain.into_iter().find(|library| !self.is_transparent(library.as_ref()))
+    }
+
+    /// Whether calls by this library belong to whoever called it.
+    pub fn is_transparent(&self, library: &str) -> bool {
+        self.transparent.iter().any(|pattern| pattern.matches(library))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_list_is_one_of_patterns() {
+        assert_eq!(Rules::default().transparent.len(), BUILT_IN_TRANSPARENT.len());
+    }
+
+    #[test]
+    fn the_first_library_above_the_runtime_is_the_origin() {
+        let rules = Rules::default();
+        let origin = |chain: &[&'static str]| rules.origin(chain.iter().copied());
+        let blas = ["librocblas.so.4", "libhipblaslt.so.0", "libtorch_hip.so", "python3.11"];
+        assert_eq!(origin(&blas), Some("librocblas.so.4"));
+        assert_eq!(
+            origin(&["libamdhip64.so.6", "libxsched_shim.so", "librocprofiler-sdk.so.0", "app"]),
+            Some("app")
+        );
+        // PyTorch's wheels rename what they bundle.
+        assert_eq!(origin(&["libamdhip64-4e1a0e8f.so", "libtorch_hip.so"]), Some("libtorch_hip.so"));
+        let ctypes = ["libffi.so.8.1.2", "_ctypes.cpython-311-x86_64-linux-gnu.so", "python3.11"];
+        assert_eq!(origin(&ctypes), Some("python3.11"));
+    }
+
+    #[test]
+    fn a_chain_of_transparent_libraries_has_no_origin() {
+        assert_eq!(Rules::default().origin(["libamdhip64.so.6", "libc.so.6"]), None);
+        assert_eq!(Rules::default().origin([""; 0]), None);
+    }
+
+    #[test]
+    fn names_that_only_begin_alike_are_not_transparent() {
+        for library in ["libcublas.so", "libc++.so.1", "libamdhip64_wrapper.so", "[unknown]", "libdlx.so"] {
+            assert!(!Rules::default().is_transparent(library), "{library}");
+        }
+    }
+}

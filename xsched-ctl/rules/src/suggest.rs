@@ -1,0 +1,31 @@
+//! What somebody may have meant.
+
+/// How alike two names must be for one to be offered for the other: between 0 and 1, by Jaro and Winkler. At 0.8
+/// `lanch` still finds `launch`, and `x` finds nothing.
+const LIKENESS_MIN: f64 = 0.8;
+
+/// The name that `word` is most like, if any is like it at all. Case does not matter.
+pub fn closest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = word.to_lowercase();
+    names
+        .into_iter()
+        .map(|name| (strsim::jaro_winkler(&word, &name.to_lowercase()), name))
+        .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_recognised_and_other_words_are_not() {
+        let names = ["launch", "copy", "hipLaunchKernel", "hipLaunchKernelExC"];
+        assert_eq!(closest("lanch", names), Some("launch"));
+        assert_eq!(closest("Copy", names), Some("copy"));
+        assert_eq!(closest("hiplaunchkernel", names), Some("hipLaunchKernel"));
+        assert_eq!(closest("x", names), None);
+        assert_eq!(closest("cudaMemcpy", names), None);
+    }
+}

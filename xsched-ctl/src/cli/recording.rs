@@ -1,0 +1,144 @@
+//! Options of every verb that records.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use xsched_rules::Rules;
+
+use super::units::{duration, large_size, ring_size};
+use crate::bpf::Options;
+use crate::failure::Failure;
+use crate::filter::{Filters, Functions};
+use crate::output::{Compression, Destination, Format};
+use crate::session::Settings;
+
+#[derive(Args, Debug)]
+pub(crate) struct Recording {
+    /// Write the timeline to this file; `-` is standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Stop after this time, such as 10s
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) duration: Option<Duration>,
+
+    #[command(flatten)]
+    filter: Filter,
+
+    /// Stop before the file gets larger than this, such as 1G
+    #[arg(long, value_name = "SIZE", value_parser = large_size)]
+    max_size: Option<u64>,
+
+    /// Compress the timeline; a FILE that ends in .gz or .zst is compressed anyway
+    #[arg(long, value_enum, value_name = "KIND")]
+    compress: Option<Compression>,
+
+    /// Memory between kernel and tracer, a power of two: 64K to 1G
+    #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = ring_size)]
+    ring_size: u32,
+
+    /// Take the libraries that count as part of the runtime from this file (TOML)
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    rules: Option<PathBuf>,
+
+    /// How to attach probes
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Uprobes::Auto, hide_short_help = true)]
+    uprobes: Uprobes,
+}
+
+/// Which calls to record. `!` before a pattern excludes what it matches; a call must pass all of the filters.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Filters")]
+struct Filter {
+    /// Record these functions: names, globs, categories such as launch, with commas between them; `!` excludes
+    #[arg(long, value_name = "LIST")]
+    api: Option<Functions>,
+
+    /// Record calls of these libraries, by whom a call belongs to or who made it; may be repeated; `!` excludes
+    #[arg(long, value_name = "GLOB")]
+    library: Vec<String>,
+
+    /// Record calls with these kernels, by their demangled names with or without types; may be repeated; `!` excludes
+    #[arg(long, value_name = "GLOB")]
+    kernel: Vec<String>,
+
+    /// Record calls that take at least so long, such as 50us
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    min_duration: Option<Duration>,
+
+    /// Record one in N launches, drawn at random
+    #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    sample: u32,
+}
+
+impl Recording {
+    /// What the session wants to know.
+    pub(crate) fn settings(&self) -> Result<Settings, Failure> {
+        Ok(Settings {
+            options: Options { ring_size: self.ring_size, uprobes: self.uprobes },
+            filters: self.filter.filters()?,
+            rules: self.rules.as_deref().map_or_else(|| Ok(Rules::default()), read_rules)?,
+        })
+    }
+}
+
+impl Recording {
+    /// Where the timeline goes and how it is written.
+    pub(crate) fn output(&self) -> Result<(Destination, Format), Failure> {
+        let of_name = self.output.as_deref().and_then(Compression::of_name);
+        if let (Some(asked), Some(named)) = (self.compress, of_name)
+            && asked != named
+        {
+            return Err(Failure::Usage(format!(
+                "`--compress` asks for something else than the ending .{} of the file",
+                named.ending()
+            )));
+        }
+        let compression = self.compress.or(of_name);
+        let destination = Destination::choose(self.output.as_deref(), compression);
+        Ok((destination, Format { compression, size_max: self.max_size }))
+    }
+
+    /// As [`output`](Self::output), for verbs that write a timeline only where they are told to.
+    pub(crate) fn output_if_asked(&self) -> Result<Option<(Destination, Format)>, Failure> {
+        if self.output.is_some() {
+            return self.output().map(Some);
+        }
+        let about_files = [("--max-size", self.max_size.is_some()), ("--compress", self.compress.is_some())];
+        match about_files.iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) => Err(Failure::Usage(format!("`{option}` is about the file of `-o FILE`"))),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Filter {
+    fn filters(&self) -> Result<Filters, Failure> {
+        let functions = self.api.clone().unwrap_or_default();
+        let min_duration_ns = self.min_duration.map_or(0, nanoseconds);
+        Ok(Filters::new(functions, &self.library, &self.kernel, min_duration_ns, self.sample)?)
+    }
+}
+
+/// Durations of centuries are as good as endless.
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn read_rules(path: &Path) -> Result<Rules, Failure> {
+    let text = fs::read_to_string(path)
+        .map_err(|cause| Failure::InputUnreadable { path: path.to_owned(), cause })?;
+    Rules::parse(&text).map_err(|cause| Failure::Rules { path: path.to_owned(), cause })
+}
+
+/// How probes are attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Uprobes {
+    /// By the best way that works on this kernel
+    Auto,
+    /// One perf event for each function: slower to attach and detach, works since kernel 5.15
+    PerfEvents,
+}

@@ -1,0 +1,79 @@
+//! Sizes and durations as people write them.
+
+use std::time::Duration;
+
+/// Bytes: a number with `K`, `M` or `G` behind it, or none.
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(unit_at);
+    let shift = match unit.to_ascii_uppercase().as_str() {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err(format!("`{unit}` is no unit; expected K, M or G, as in 64M")),
+    };
+    let size = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    size.ok_or_else(|| "expected a size such as 64M".to_owned())
+}
+
+/// Memory between kernel and tracer: a power of two, as the kernel wants it.
+pub(super) fn ring_size(text: &str) -> Result<u32, String> {
+    match size(text) {
+        Ok(size) if size.is_power_of_two() && (1 << 16..=1 << 30).contains(&size) => Ok(size as u32),
+        _ => Err("expected a power of two from 64K to 1G, such as 8M".to_owned()),
+    }
+}
+
+/// The size of something that is worth having from a mebibyte on.
+pub(super) fn large_size(text: &str) -> Result<u64, String> {
+    match size(text)? {
+        size if size >= 1 << 20 => Ok(size),
+        _ => Err("expected at least 1M".to_owned()),
+    }
+}
+
+/// `50us`, `5ms`, `1m 30s`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(duration) if !duration.is_zero() => Ok(duration),
+        Ok(_) => Err("expected more than nothing".to_owned()),
+        Err(error) => Err(format!("{error}; expected a time such as 50us, 5ms or 10s")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ring_sizes_are_powers_of_two_within_bounds() {
+        assert_eq!(ring_size("64K"), Ok(1 << 16));
+        assert_eq!(ring_size("8m"), Ok(1 << 23));
+        assert_eq!(ring_size("1G"), Ok(1 << 30));
+        for bad in ["", "M", "0", "3M", "32K", "2G", "8G", "-1", "1T", "99999999999999"] {
+            assert!(ring_size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(size("17"), Ok(17));
+        assert_eq!(large_size("3M"), Ok(3 << 20));
+        assert_eq!(large_size("2t"), Ok(2 << 40));
+        assert!(large_size("1023K").is_err());
+        for bad in ["", "M", "1.5M", "1MB", "-1M", "99999999999999999999", "99999999T"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(duration("50us"), Ok(Duration::from_micros(50)));
+        assert_eq!(duration("1m 30s"), Ok(Duration::from_secs(90)));
+        for bad in ["", "0s", "5", "-5ms", "5 parsecs"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

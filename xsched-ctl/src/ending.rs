@@ -1,0 +1,46 @@
+//! Ends of a recording that is to end by itself.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::failure::Failure;
+use crate::session::Session;
+
+/// When a recording ends, whatever becomes of what is recorded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    duration: Option<Duration>,
+    deadline: Option<Instant>,
+}
+
+impl Limits {
+    /// The time begins now.
+    pub(crate) fn begin(duration: Option<Duration>) -> Self {
+        // A time that the clock cannot count to never comes.
+        let deadline = duration.and_then(|duration| Instant::now().checked_add(duration));
+        Self { duration, deadline }
+    }
+
+    /// Waits until there is something to do, but not beyond the time.
+    pub(crate) async fn wait(&self, session: &Session) {
+        match self.deadline {
+            // Late by less than a tick is in time.
+            Some(deadline) => drop(tokio::time::timeout_at(deadline, session.wait()).await),
+            None => session.wait().await,
+        }
+    }
+
+    /// Whether the recording has reached a limit: says so in the timeline and returns what to tell people.
+    pub(crate) fn reached(&self, session: &mut Session) -> Result<Option<String>, Failure> {
+        let reason = match (self.duration, self.deadline) {
+            _ if session.is_full() => "its file has reached `--max-size`".to_owned(),
+            (Some(duration), Some(deadline)) if Instant::now() >= deadline => {
+                format!("{} have passed", humantime::format_duration(duration))
+            }
+            _ => return Ok(None),
+        };
+        session.ends_because(&reason)?;
+        Ok(Some(reason))
+    }
+}
