@@ -82,6 +82,11 @@ impl Filters {
         self.functions.want(probe) || probe.category.names_kernels()
     }
 
+    /// Whether somebody has chosen functions.
+    pub(crate) fn choose_functions(&self) -> bool {
+        !self.functions.are_all()
+    }
+
     /// The shortest duration that the programs are to report.
     pub(crate) fn min_duration_ns(&self) -> u64 {
         self.min_duration_ns

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::str::FromStr;
 
-use xsched_abi::{PROBES, Probe};
+use xsched_abi::{Category, PROBES, Probe};
 use xsched_rules::{PatternError, Patterns, closest};
 
 /// A set of functions of the table; by default all of them.
@@ -43,21 +43,23 @@ fn suggestion(meant: Option<&str>) -> String {
 }
 
 /// The categories as they are asked for: `launch`, `copy`, …
-fn categories() -> Vec<&'static str> {
-    let mut names: Vec<_> = PROBES.iter().map(category).collect();
-    names.sort_unstable();
-    names.dedup();
-    names
+fn categories() -> [&'static str; Category::ALL.len()] {
+    Category::ALL.map(short_name)
 }
 
-fn category(probe: &Probe) -> &'static str {
-    probe.category.name().trim_start_matches("hip.")
+fn short_name(category: Category) -> &'static str {
+    category.name().trim_start_matches("hip.")
 }
 
 impl Functions {
     /// Whether a function of the table is one of them.
     pub(crate) fn want(&self, probe: &Probe) -> bool {
         self.wanted.as_ref().is_none_or(|wanted| wanted.contains(probe.name))
+    }
+
+    /// Whether they are all of the table's.
+    pub(crate) fn are_all(&self) -> bool {
+        self.wanted.is_none()
     }
 
     /// Whether any of them is of this kind.
@@ -78,7 +80,7 @@ impl FromStr for Functions {
         }
         let wanted: HashSet<_> = PROBES
             .iter()
-            .filter(|probe| patterns.match_any(&[probe.name, category(probe)]))
+            .filter(|probe| patterns.match_any(&[probe.name, short_name(probe.category)]))
             .map(|probe| probe.name)
             .collect();
         if wanted.is_empty() { Err(FunctionsError::Nothing) } else { Ok(Self { wanted: Some(wanted) }) }
@@ -88,7 +90,7 @@ impl FromStr for Functions {
 /// Whether an item names anything.
 fn check(item: &str) -> Result<(), FunctionsError> {
     let pattern = Patterns::parse(&[item])?;
-    if PROBES.iter().any(|probe| pattern.match_any(&[probe.name, category(probe)])) {
+    if PROBES.iter().any(|probe| pattern.match_any(&[probe.name, short_name(probe.category)])) {
         return Ok(());
     }
     if item.contains(['*', '?']) {
@@ -110,7 +112,7 @@ mod tests {
     #[test]
     fn categories_globs_and_names_add_up() {
         assert_eq!(names("hipMemcpy"), ["hipMemcpy"]);
-        let launches = PROBES.iter().filter(|probe| probe.category == xsched_abi::Category::Launch).count();
+        let launches = PROBES.iter().filter(|probe| probe.category == Category::Launch).count();
         assert_eq!(names("launch").len(), launches);
         assert_eq!(names("launch, hipMemcpy").len(), launches + 1);
         assert_eq!(names("launch,!hipGraph*").len(), launches - names("hipGraphLaunch*").len());
@@ -134,7 +136,10 @@ mod tests {
             "hipLaunchKernal",
             "no traced function and no category is called `hipLaunchKernal`; did you mean `hipLaunchKernel`?",
         );
-        assert_refused("xyz", "no traced function and no category is called `xyz`; categories are copy, ");
+        assert_refused(
+            "xyz",
+            "no traced function and no category is called `xyz`; categories are launch, copy, ",
+        );
         assert_refused("cuda*", "no traced function matches `cuda*`");
         assert_refused("launch,", "an empty pattern matches nothing");
         assert_refused("launch,!launch", "`launch` is asked for and excluded at once");

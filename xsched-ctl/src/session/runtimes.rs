@@ -71,10 +71,10 @@ struct Copy {
 impl Runtimes {
     /// Nothing is probed yet.
     pub(crate) fn new(mut probes: Probes, reach: Reach, filters: Rc<Filters>) -> Self {
-        if probes.detach_slowly() {
+        if probes.detach_slowly() && !filters.choose_functions() {
             tracing::warn!(
                 "allocations, events, graphs and rarer copies are not recorded: on this kernel each probe takes \
-                 0.1 s to take out"
+                 0.1 s to take out (`--api` chooses others)"
             );
         }
         if let Err(error) = probes.report_opening() {
@@ -191,7 +191,7 @@ impl Runtimes {
 
     fn attach(&mut self, path: &Path, opened: &File) -> Result<Attachment, RuntimeError> {
         let is_wanted = |name: &str| {
-            probe_index(name).is_some_and(|index| PROBES[index].is_vital || !self.probes.detach_slowly())
+            probe_index(name).is_some_and(|index| PROBES[index].is_vital || self.takes_all_functions())
         };
         let offsets = symbol_file_offsets(opened, is_wanted)
             .map_err(|cause| RuntimeError::Symbols { path: path.to_owned(), cause })?;
@@ -210,6 +210,11 @@ impl Runtimes {
         let attachment = self.probes.attach_runtime(&fd_path(opened), &sites, self.reach)?;
         tracing::debug!(path = %path.display(), functions = sites.len(), "probed");
         Ok(attachment)
+    }
+
+    /// Where taking probes out takes long only the vital functions get them, unless somebody has chosen others.
+    fn takes_all_functions(&self) -> bool {
+        !self.probes.detach_slowly() || self.filters.choose_functions()
     }
 
     fn watch_loader_file(&mut self, path: &Path) {
