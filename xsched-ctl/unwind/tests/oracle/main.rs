@@ -7,6 +7,8 @@
 mod chain;
 mod elf;
 mod hostile;
+mod program;
 mod rows;
 mod straight;
 mod traced;
+mod walkers;

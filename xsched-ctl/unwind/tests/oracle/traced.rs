@@ -19,6 +19,15 @@ pub(crate) enum Halt {
     Exited(i32),
 }
 
+/// When the loader looks functions up, those of system libraries included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Binding {
+    /// At their first calls.
+    Lazy,
+    /// Before the program begins.
+    Now,
+}
+
 pub(crate) struct Traced {
     child: Child,
     memory: File,
@@ -36,9 +45,13 @@ pub(crate) struct Code {
 
 impl Traced {
     /// Starts a program, stopped before its first instruction. None, with the reason printed, where that is forbidden.
-    pub(crate) fn start(program: &Path) -> Option<Self> {
+    pub(crate) fn start(program: &Path, binding: Binding) -> Option<Self> {
         let mut command = Command::new(program);
-        command.stdin(Stdio::null()).env_remove("LD_BIND_NOW");
+        command.stdin(Stdio::null());
+        match binding {
+            Binding::Lazy => command.env_remove("LD_BIND_NOW"),
+            Binding::Now => command.env("LD_BIND_NOW", "1"),
+        };
         // SAFETY: ptrace is safe between fork and exec.
         unsafe {
             command.pre_exec(|| {

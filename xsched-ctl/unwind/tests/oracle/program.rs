@@ -1,0 +1,74 @@
+//! The program of seven libraries, built by one compiler or another.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::traced::Binding;
+
+/// The libraries, outermost first, and what each is compiled from.
+const LINKS: [(&str, &str); 7] = [
+    ("first", "plain.c"),
+    ("second", "realigned.c"),
+    ("third", "handled.c"),
+    ("fourth", "tail.c"),
+    ("fifth", "large.cpp"),
+    ("sixth", "plain.c"),
+    ("seventh", "last.c"),
+];
+
+/// How the program is built.
+#[derive(Debug)]
+pub(crate) struct Build {
+    /// For C and for C++.
+    pub(crate) compilers: [&'static str; 2],
+    pub(crate) flags: &'static [&'static str],
+    pub(crate) binding: Binding,
+}
+
+/// As GPU libraries are built, and bound lazily.
+pub(crate) const USUAL: Build = Build {
+    compilers: ["cc", "c++"],
+    flags: &["-O2", "-fomit-frame-pointer", "-Wl,-z,lazy"],
+    binding: Binding::Lazy,
+};
+
+impl Build {
+    /// Builds the program. None, with the reason printed, without this compiler.
+    pub(crate) fn program(&self) -> Option<(TempDir, PathBuf)> {
+        let folder = tempfile::Builder::new().prefix("xsched-unwind-").tempdir().expect("a temporary folder");
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle/chain");
+        let [c, cpp] = self.compilers;
+        for (index, (this, source)) in LINKS.iter().enumerate() {
+            let next = LINKS.get(index + 1).map_or("none", |(next, _)| next);
+            let mut command = Command::new(if source.contains(".cpp") { cpp } else { c });
+            command.args(["-shared", "-fPIC", &format!("-DTHIS={this}"), &format!("-DNEXT={next}")]);
+            command.args(self.flags).arg("-o").arg(folder.path().join(format!("lib{this}.so")));
+            run(command.arg(sources.join(source)))?;
+        }
+        let program = folder.path().join("main");
+        let mut command = Command::new(c);
+        command
+            .args(self.flags)
+            .arg("-o")
+            .arg(&program)
+            .arg(sources.join("main.c"))
+            .arg("-L")
+            .arg(folder.path());
+        command.args(LINKS.map(|(this, _)| format!("-l{this}")));
+        run(command.arg(format!("-Wl,-rpath,{}", folder.path().display())))?;
+        Some((folder, program))
+    }
+}
+
+fn run(command: &mut Command) -> Option<()> {
+    match command.output() {
+        Ok(done) if done.status.success() => Some(()),
+        Ok(done) => panic!("{command:?}: {}", String::from_utf8_lossy(&done.stderr)),
+        Err(error) => {
+            println!("skipped: {} does not start: {error}", command.get_program().display());
+            None
+        }
+    }
+}
