@@ -9,11 +9,11 @@ use tokio::time::MissedTickBehavior;
 use crate::cli;
 use crate::ending::Limits;
 use crate::failure::Failure;
-use crate::output::{Destination, Output};
+use crate::output::Destination;
 use crate::preflight;
-use crate::recorder::Recorder;
+use crate::recorder::{Recorder, Sink};
 use crate::session::{Session, Targets};
-use crate::signals::Signals;
+use crate::signals::{Request, Signals};
 use crate::trace;
 
 /// Runs the verb; returns the exit code.
@@ -24,8 +24,8 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
     let pid = preflight::find_process(arguments.pid)?;
     let mut display = Display::new(!matches!(output, Some((Destination::Stdout, _))));
     let mut signals = Signals::catch()?;
-    let output = output.map(|(destination, format)| Output::open(destination, format)).transpose()?;
-    let mut session = Session::start(Targets::Process(pid), settings, Recorder::new(output)?)?;
+    let sink = output.map(|(destination, format)| Sink::open(destination, format)).transpose()?;
+    let mut session = Session::start(Targets::Process(pid), settings, Recorder::new(sink)?)?;
     for runtime in session.runtimes() {
         eprintln!("attached to process {pid}: {}", runtime.display());
     }
@@ -38,9 +38,17 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
     ticks.tick().await;
     loop {
         tokio::select! {
-            _ = signals.next() => break,
+            request = signals.next() => match request {
+                Request::Dump => session.dump(trace::SIGNALLED),
+                Request::Interrupt | Request::Terminate => break,
+            },
             _ = ticks.tick() => display.show(started.elapsed(), session.recorder()),
             () = limits.wait(&session) => session.pump().await?,
+        }
+        let notices = session.take_notices();
+        if !notices.is_empty() {
+            display.clear();
+            trace::tell(notices);
         }
         if let Some(reason) = limits.reached(&mut session)? {
             eprintln!("the watch ends: {reason}");
@@ -53,6 +61,7 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
     }
     let recorded = session.finish().await?;
     display.clear();
+    trace::tell(recorded.notices.iter().cloned());
     display.print(&format!("{}detached after {:.1} s\n", recorded.summary, started.elapsed().as_secs_f64()));
     if let Some((destination, bytes)) = &recorded.trace {
         eprintln!("{bytes} bytes in {destination}");

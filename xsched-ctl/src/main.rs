@@ -12,6 +12,7 @@ mod ending;
 mod exit;
 mod failure;
 mod filter;
+mod flight_recorder;
 mod hip_error;
 mod output;
 mod preflight;

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::failure::Failure;
+use crate::flight_recorder;
 pub(crate) use compression::Compression;
 use compression::encoded_len_max;
 
@@ -33,6 +34,8 @@ pub(crate) struct Format {
     pub(crate) compression: Option<Compression>,
     /// Bytes that its file may have.
     pub(crate) size_max: Option<u64>,
+    /// It is kept in memory and dumped.
+    pub(crate) kept: Option<flight_recorder::Settings>,
 }
 
 /// Where the trace goes.
@@ -177,6 +180,18 @@ impl Output {
         };
         Failure::OutputFailed { to: self.destination.to_string(), cause }
     }
+}
+
+/// Writes a whole file; returns its size in bytes. If that fails, the parts that fitted are in it.
+pub(crate) fn write_file(
+    path: &Path,
+    compression: Option<Compression>,
+    parts: &[Arc<[u8]>],
+) -> io::Result<u64> {
+    let progress = Arc::new(Progress::default());
+    let mut writer = Writer { file: File::create(path)?, compression, can_be_cut: true, progress };
+    parts.iter().try_for_each(|part| writer.write(part))?;
+    Ok(writer.progress.written.load(Relaxed))
 }
 
 /// What the writing thread has.

@@ -1,17 +1,21 @@
-//! What becomes of resolved calls: the timeline, on its way to the output, and the summary.
+//! What becomes of resolved calls: the timeline, on its way to where it goes, and the summary.
+
+mod sink;
 
 use std::collections::HashSet;
 
 use xsched_perfetto::{Process, ProcessId, ThreadId, WriteError};
-use xsched_symbols::{Change, Processes};
+use xsched_symbols::{Change, Processes, now_ns};
 
 use crate::bpf::Losses;
 use crate::call::HipCall;
 use crate::failure::Failure;
 use crate::filter::LeftOut;
-use crate::output::{Destination, Output};
+use crate::output::Destination;
 use crate::summary::Summary;
 use crate::timeline::Timeline;
+use sink::AfterCall;
+pub(crate) use sink::Sink;
 
 /// Takes in calls.
 pub(crate) struct Recorder {
@@ -19,15 +23,16 @@ pub(crate) struct Recorder {
     summary: Summary,
     losses: Losses,
     left_out: LeftOut,
+    notices: Vec<String>,
 }
 
 struct Recording {
     timeline: Timeline,
-    output: Output,
+    sink: Sink,
     /// Processes and threads that the trace has names for.
     processes: HashSet<ProcessId>,
     threads: HashSet<ThreadId>,
-    /// The file has its largest size: nothing more is recorded.
+    /// The sink takes no more calls.
     is_full: bool,
 }
 
@@ -35,6 +40,8 @@ struct Recording {
 pub(crate) struct Recorded {
     /// Where the trace is, and its size in bytes; nothing if none was asked for.
     pub(crate) trace: Option<(Destination, u64)>,
+    /// What people should be told besides.
+    pub(crate) notices: Vec<String>,
     /// Per library.
     pub(crate) summary: Summary,
     /// What is missing.
@@ -44,13 +51,13 @@ pub(crate) struct Recorded {
 }
 
 impl Recorder {
-    /// Writes a timeline to `output`, if there is one.
-    pub(crate) fn new(output: Option<Output>) -> Result<Self, Failure> {
-        let recording = output
-            .map(|output| {
+    /// Writes a timeline to `sink`, if there is one.
+    pub(crate) fn new(sink: Option<Sink>) -> Result<Self, Failure> {
+        let recording = sink
+            .map(|sink| {
                 Ok::<_, Failure>(Recording {
                     timeline: Timeline::new().map_err(memory_write)?,
-                    output,
+                    sink,
                     processes: HashSet::new(),
                     threads: HashSet::new(),
                     is_full: false,
@@ -62,6 +69,7 @@ impl Recorder {
             summary: Summary::default(),
             losses: Losses::default(),
             left_out: LeftOut::default(),
+            notices: Vec::new(),
         })
     }
 
@@ -74,7 +82,11 @@ impl Recorder {
         let Some(recording) = &mut self.recording else { return Ok(()) };
         let process = recording.describe(processes, call).map_err(memory_write)?;
         recording.timeline.call(process, call).map_err(memory_write)?;
-        recording.is_full = recording.output.is_full_with(recording.timeline.collected().len());
+        match recording.sink.after_call(call, recording.timeline.collected().len()) {
+            AfterCall::GoOn => {}
+            AfterCall::End => recording.is_full = true,
+            AfterCall::Close => recording.close_segment()?,
+        }
         Ok(())
     }
 
@@ -141,9 +153,26 @@ impl Recorder {
     /// Hands the timeline to the output once there is enough of it, or `all` of it.
     pub(crate) async fn pass_on(&mut self, all: bool) -> Result<(), Failure> {
         match &mut self.recording {
-            Some(recording) => recording.pass_on(all).await,
+            Some(Recording { timeline, sink, .. }) => sink.pass_on(timeline, now_ns(), all).await,
             None => Ok(()),
         }
+    }
+
+    /// Asks for a dump of what is kept.
+    pub(crate) fn dump(&mut self, reason: &str) {
+        match &mut self.recording {
+            Some(Recording { sink: Sink::Kept(kept), .. }) => kept.want(reason.to_owned()),
+            _ => self.notices.push("there is nothing to dump: `--ring SIZE` keeps a recording".to_owned()),
+        }
+    }
+
+    /// What people should be told.
+    pub(crate) fn take_notices(&mut self) -> Vec<String> {
+        let mut notices = std::mem::take(&mut self.notices);
+        if let Some(Recording { sink: Sink::Kept(kept), .. }) = &mut self.recording {
+            notices.extend(kept.take_notices());
+        }
+        notices
     }
 
     /// Totals so far.
@@ -158,15 +187,16 @@ impl Recorder {
 
     /// Writes the rest and waits until it is written.
     pub(crate) async fn finish(mut self) -> Result<Recorded, Failure> {
-        self.pass_on(true).await?;
+        let mut notices = self.take_notices();
         let trace = match self.recording {
-            Some(recording) => {
-                let destination = recording.output.destination().clone();
-                Some((destination, recording.output.finish().await?))
+            Some(Recording { mut timeline, sink, .. }) => {
+                let (written, more) = sink.finish(&mut timeline, now_ns()).await?;
+                notices.extend(more);
+                Some(written)
             }
             None => None,
         };
-        Ok(Recorded { trace, summary: self.summary, losses: self.losses, left_out: self.left_out })
+        Ok(Recorded { trace, notices, summary: self.summary, losses: self.losses, left_out: self.left_out })
     }
 }
 
@@ -193,8 +223,13 @@ impl Recording {
         Ok(id)
     }
 
-    async fn pass_on(&mut self, all: bool) -> Result<(), Failure> {
-        self.output.pass_on(self.timeline.collected(), all).await
+    /// Keeps what is collected, and begins anew.
+    fn close_segment(&mut self) -> Result<(), Failure> {
+        let Sink::Kept(kept) = &mut self.sink else { return Ok(()) };
+        kept.close(std::mem::take(self.timeline.collected()));
+        self.processes.clear();
+        self.threads.clear();
+        self.timeline.restart().map_err(memory_write)
     }
 }
 

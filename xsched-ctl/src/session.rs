@@ -408,6 +408,16 @@ impl Session {
         self.recorder.is_full()
     }
 
+    /// Asks for a dump of what is kept.
+    pub(crate) fn dump(&mut self, reason: &str) {
+        self.recorder.dump(reason);
+    }
+
+    /// What people should be told.
+    pub(crate) fn take_notices(&mut self) -> Vec<String> {
+        self.recorder.take_notices()
+    }
+
     /// Notes in the timeline why recording ends before what was to be recorded does.
     pub(crate) fn ends_because(&mut self, reason: &str) -> Result<(), Failure> {
         self.recorder.ends_because(now_ns(), reason)

@@ -52,6 +52,24 @@ impl Timeline {
         self.writer.get_mut()
     }
 
+    /// Begins anew: nothing from here on leans on what was written before. Processes and threads have to be described
+    /// again.
+    pub(crate) fn restart(&mut self) -> Result<(), WriteError> {
+        let clocks = Clocks::now();
+        self.writer.restart(clocks)?;
+        self.counters.clear();
+        let losses = std::mem::take(&mut self.losses);
+        let losses_by_name = losses.iter().map(|(cause, count)| (cause.name(), count));
+        let left_out = self.left_out;
+        let left_out_by_name = left_out.iter().map(|(reason, count)| (reason.name(), count));
+        for (name, count) in losses_by_name.chain(left_out_by_name).filter(|(_, count)| *count > 0) {
+            let counter = self.counter(name)?;
+            self.writer.counter(counter, clocks.boottime_ns, count as i64)?;
+        }
+        self.losses = losses;
+        Ok(())
+    }
+
     /// Describes a process.
     pub(crate) fn process(&mut self, process: &Process<'_>) -> Result<(), WriteError> {
         self.writer.process(process)
@@ -180,6 +198,17 @@ impl Timeline {
             }
         }
         Ok(())
+    }
+
+    /// Notes that what is kept is dumped, and that `let_go` calls before it are not kept any more.
+    pub(crate) fn dumped(&mut self, now_ns: u64, reason: &str, let_go: u64) -> Result<(), WriteError> {
+        self.writer.instant(&Instant {
+            scope: Scope::Global,
+            ts_ns: now_ns,
+            category: "recording",
+            name: "dumped",
+            annotations: &[Annotation::new("reason", reason), Annotation::new("let_go", let_go)],
+        })
     }
 
     /// Notes why recording ends before what was to be recorded does.

@@ -1,5 +1,6 @@
 //! `xsched-ctl trace`: record a timeline.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 
 use tokio::process::Child;
@@ -10,11 +11,11 @@ use crate::cli;
 use crate::command::{self, CommandOutput};
 use crate::ending::Limits;
 use crate::failure::Failure;
-use crate::output::{Destination, Output};
+use crate::output::Destination;
 use crate::preflight;
-use crate::recorder::{Recorded, Recorder};
+use crate::recorder::{Recorded, Recorder, Sink};
 use crate::session::{Session, Targets};
-use crate::signals::{Signals, Stop};
+use crate::signals::{Request, Signals};
 
 /// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::Trace) -> Result<u8, Failure> {
@@ -31,8 +32,8 @@ pub(crate) async fn run(arguments: cli::Trace) -> Result<u8, Failure> {
         Destination::File(_) => CommandOutput::Inherited,
     };
     let mut signals = Signals::catch()?;
-    let output = Output::open(destination, format)?;
-    let session = Session::start(targets, settings, Recorder::new(Some(output))?)?;
+    let sink = Sink::open(destination, format)?;
+    let session = Session::start(targets, settings, Recorder::new(Some(sink))?)?;
     let limits = Limits::begin(arguments.recording.duration);
     // Boxed: they hold the session.
     let (code, recorded) = if targets == Targets::Children {
@@ -60,9 +61,13 @@ async fn record_running(
 ) -> Result<Recorded, Failure> {
     loop {
         tokio::select! {
-            _ = signals.next() => break,
+            request = signals.next() => match request {
+                Request::Dump => session.dump(SIGNALLED),
+                Request::Interrupt | Request::Terminate => break,
+            },
             () = limits.wait(&session) => session.pump().await?,
         }
+        tell(session.take_notices());
         if let Some(reason) = limits.reached(&mut session)? {
             eprintln!("recording ends: {reason}");
             break;
@@ -83,11 +88,17 @@ async fn record_command(
     output: CommandOutput,
 ) -> Result<(u8, Recorded), Failure> {
     let mut child = command::spawn(words, output)?;
-    let mut end = CommandEnd { child: &mut child, signals, interrupted: false };
+    let is_dump_wanted = Cell::new(false);
+    let mut end =
+        CommandEnd { child: &mut child, signals, interrupted: false, is_dump_wanted: &is_dump_wanted };
     let recording = async {
         loop {
             limits.wait(&session).await;
+            if is_dump_wanted.take() {
+                session.dump(SIGNALLED);
+            }
             session.pump().await?;
+            tell(session.take_notices());
             if let Some(reason) = limits.reached(&mut session)? {
                 return Ok::<_, Failure>(reason);
             }
@@ -118,6 +129,7 @@ struct CommandEnd<'a> {
     child: &'a mut Child,
     signals: &'a mut Signals,
     interrupted: bool,
+    is_dump_wanted: &'a Cell<bool>,
 }
 
 impl CommandEnd<'_> {
@@ -128,14 +140,15 @@ impl CommandEnd<'_> {
                 status = self.child.wait() => {
                     return status.map(command::exit_code).map_err(Failure::internal("waiting for the command"));
                 }
-                stop = self.signals.next() => match stop {
+                request = self.signals.next() => match request {
+                    Request::Dump => self.is_dump_wanted.set(true),
                     // The terminal has sent it to the command too, which decides for itself what to make of it.
-                    Stop::Interrupt if !self.interrupted => {
+                    Request::Interrupt if !self.interrupted => {
                         self.interrupted = true;
                         eprintln!("waiting for the command to end; Ctrl-C again does not wait");
                     }
-                    Stop::Interrupt => return Ok(INTERRUPTED),
-                    Stop::Terminate => terminate(self.child),
+                    Request::Interrupt => return Ok(INTERRUPTED),
+                    Request::Terminate => terminate(self.child),
                 },
             }
         }
@@ -152,8 +165,19 @@ fn terminate(child: &Child) {
     let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
 }
 
+/// Why a dump was made that somebody has asked for.
+pub(crate) const SIGNALLED: &str = "SIGUSR1";
+
+/// Passes on what a session wants to be told.
+pub(crate) fn tell(notices: impl IntoIterator<Item = String>) {
+    for notice in notices {
+        eprintln!("{notice}");
+    }
+}
+
 /// The closing words.
 pub(crate) fn conclude(recorded: &Recorded) {
+    tell(recorded.notices.iter().cloned());
     let summary = &recorded.summary;
     if summary.calls() > 0 {
         eprintln!("\n{summary}");

@@ -158,7 +158,6 @@ impl<W: io::Write> TraceWriter<W> {
 
     /// [`TraceWriter::new`] with other limits than the default ones.
     pub fn with_limits(out: W, clocks: Clocks, limits: Limits) -> Result<Self, WriteError> {
-        let lost_counter = CounterTrack { scope: Scope::Global, name: LOST_EVENTS, unit: Unit::Count };
         let mut writer = Self {
             out,
             packets: PacketBuffer::new(Interner::new(limits)),
@@ -166,21 +165,32 @@ impl<W: io::Write> TraceWriter<W> {
             nesting: Nesting::new(limits.track_count),
             limits,
             lost: 0,
-            lost_counter: CounterId::new(lost_counter.scope, lost_counter.name),
+            lost_counter: CounterId::new(Scope::Global, LOST_EVENTS),
             bytes_written: 0,
             broken: false,
         };
-        writer.packets.clock_snapshot(clocks.to_snapshot());
-        writer.packets.describe(TrackDescriptor {
+        writer.begin(clocks)?;
+        Ok(writer)
+    }
+
+    /// Begins anew within the trace: nothing from here on leans on what was written before, so that either part is a
+    /// trace by itself. Names of processes and threads, and counters, have to be given again.
+    pub fn restart(&mut self, clocks: Clocks) -> Result<(), WriteError> {
+        self.packets.restart();
+        self.described.clear();
+        self.begin(clocks)
+    }
+
+    fn begin(&mut self, clocks: Clocks) -> Result<(), WriteError> {
+        self.packets.clock_snapshot(clocks.to_snapshot());
+        self.packets.describe(TrackDescriptor {
             uuid: Some(Scope::Global.uuid()),
             name: Some("trace".to_owned()),
             ..Default::default()
         });
-        writer.described.insert(Scope::Global.uuid());
-        writer.commit()?;
-        writer.counter_track(&lost_counter)?;
-        writer.counter(writer.lost_counter, clocks.boottime_ns, 0)?;
-        Ok(writer)
+        self.described.insert(Scope::Global.uuid());
+        self.counter_track(&CounterTrack { scope: Scope::Global, name: LOST_EVENTS, unit: Unit::Count })?;
+        self.sample_lost(clocks.boottime_ns)
     }
 
     /// Relates the clocks to each other once more; wanted every few seconds, since they drift apart.
@@ -275,6 +285,10 @@ impl<W: io::Write> TraceWriter<W> {
             annotations: &annotations,
         })?;
         self.lost = self.lost.saturating_add(lost);
+        self.sample_lost(ts_ns)
+    }
+
+    fn sample_lost(&mut self, ts_ns: u64) -> Result<(), WriteError> {
         self.counter(self.lost_counter, ts_ns, i64::try_from(self.lost).unwrap_or(i64::MAX))
     }
 

@@ -358,3 +358,31 @@ fn a_full_disk_leaves_a_prefix() {
     assert_eq!(events.len(), 2, "the clocks and the counter of lost events: {events:?}");
     assert_eq!(tail, Tail::Cut { offset: whole as u64, kept_bytes: 40 });
 }
+
+#[test]
+fn what_follows_a_restart_is_a_trace_by_itself() {
+    let mut writer = TraceWriter::new(Vec::new(), CLOCKS).unwrap();
+    let slice = |begin_ns| OwnedSlice {
+        scope: Scope::Thread(THREAD),
+        begin_ns,
+        end_ns: Some(begin_ns + 10),
+        category: "hip".into(),
+        name: "hipMemcpy".into(),
+        annotations: vec![OwnedAnnotation { name: "kind".into(), value: OwnedValue::Str("peer".into()) }],
+    };
+    write_slice(&mut writer, &slice(2_000)).unwrap();
+    writer.gap(2_500, 17, "ring buffer full", &[]).unwrap();
+    let first = std::mem::take(writer.get_mut());
+    writer.restart(Clocks { boottime_ns: 3_000, ..CLOCKS }).unwrap();
+    write_slice(&mut writer, &slice(3_000)).unwrap();
+    let second = writer.finish().unwrap();
+
+    let (events, tail) = read(&second);
+    assert_eq!((slices(&events), tail), (vec![&slice(3_000)], Tail::Whole));
+    // What was lost before is still known.
+    let lost = Event::Counter { scope: Scope::Global, name: "lost events".into(), ts_ns: 3_000, value: 17 };
+    assert!(events.contains(&lost), "{events:#?}");
+    assert!(events.iter().any(|event| matches!(event, Event::Thread { id, .. } if *id == THREAD)));
+    assert_eq!(slices(&read(&first).0), [&slice(2_000)]);
+    assert_eq!(slices(&read(&[first, second].concat()).0), [&slice(2_000), &slice(3_000)]);
+}

@@ -10,7 +10,8 @@ use xsched_rules::Rules;
 use super::units::{duration, large_size, ring_size};
 use crate::bpf::Options;
 use crate::failure::Failure;
-use crate::filter::{Filters, Functions};
+use crate::filter::{FilterError, Filters, Functions};
+use crate::flight_recorder;
 use crate::output::{Compression, Destination, Format};
 use crate::session::Settings;
 
@@ -30,6 +31,14 @@ pub(crate) struct Recording {
     /// Stop before the file gets larger than this, such as 1G
     #[arg(long, value_name = "SIZE", value_parser = large_size)]
     max_size: Option<u64>,
+
+    /// Keep only the last SIZE in memory, and write it to FILE, FILE.1, … on SIGUSR1 and at the end
+    #[arg(long, value_name = "SIZE", value_parser = large_size, conflicts_with = "max_size")]
+    ring: Option<u64>,
+
+    /// With --ring: write it also when a launch took longer, such as 5ms; once in 10 s
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "ring")]
+    dump_on_slower: Option<Duration>,
 
     /// Compress the timeline; a FILE that ends in .gz or .zst is compressed anyway
     #[arg(long, value_enum, value_name = "KIND")]
@@ -99,7 +108,17 @@ impl Recording {
         }
         let compression = self.compress.or(of_name);
         let destination = Destination::choose(self.output.as_deref(), compression);
-        Ok((destination, Format { compression, size_max: self.max_size }))
+        Ok((destination, Format { compression, size_max: self.max_size, kept: self.kept()? }))
+    }
+
+    fn kept(&self) -> Result<Option<flight_recorder::Settings>, Failure> {
+        if self.dump_on_slower.is_some() && !self.filter.filters()?.include_launches() {
+            return Err(FilterError::NoLaunches("dump-on-slower").into());
+        }
+        Ok(self.ring.map(|size| flight_recorder::Settings {
+            size_max: usize::try_from(size).unwrap_or(usize::MAX),
+            slow_ns: self.dump_on_slower.map(nanoseconds),
+        }))
     }
 
     /// As [`output`](Self::output), for verbs that write a timeline only where they are told to.
@@ -107,7 +126,11 @@ impl Recording {
         if self.output.is_some() {
             return self.output().map(Some);
         }
-        let about_files = [("--max-size", self.max_size.is_some()), ("--compress", self.compress.is_some())];
+        let about_files = [
+            ("--max-size", self.max_size.is_some()),
+            ("--ring", self.ring.is_some()),
+            ("--compress", self.compress.is_some()),
+        ];
         match about_files.iter().find(|(_, is_given)| *is_given) {
             Some((option, _)) => Err(Failure::Usage(format!("`{option}` is about the file of `-o FILE`"))),
             None => Ok(None),

@@ -60,6 +60,14 @@ impl PacketBuffer {
         self.next = Next::ClearsAfterLoss;
     }
 
+    /// Forgets what was written, and makes the next packet say so.
+    pub(super) fn restart(&mut self) {
+        self.interner.clear();
+        if self.next == Next::Continues {
+            self.next = Next::Clears;
+        }
+    }
+
     pub(super) fn clock_snapshot(&mut self, snapshot: ClockSnapshot) {
         self.push(TracePacket { clock_snapshot: Some(snapshot), ..Default::default() });
     }

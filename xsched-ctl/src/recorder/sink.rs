@@ -1,0 +1,89 @@
+//! Where the timeline goes: to an output as it grows, or into memory until it is dumped.
+
+use crate::call::HipCall;
+use crate::failure::Failure;
+use crate::flight_recorder::{FlightRecorder, Written};
+use crate::output::{Destination, Format, Output};
+use crate::timeline::Timeline;
+
+/// Where it goes.
+pub(crate) enum Sink {
+    /// To a file or a pipe.
+    Output(Output),
+    /// Into memory.
+    Kept(FlightRecorder),
+}
+
+/// What has to happen after a call has been written into the timeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AfterCall {
+    /// Nothing.
+    GoOn,
+    /// No more calls.
+    End,
+    /// What is collected is to be kept as a segment.
+    Close,
+}
+
+impl Sink {
+    /// Opens `destination`, to be written as `format` says.
+    pub(crate) fn open(destination: Destination, format: Format) -> Result<Self, Failure> {
+        match (format.kept, destination) {
+            (None, destination) => Output::open(destination, format).map(Self::Output),
+            (Some(kept), Destination::File(path)) => {
+                FlightRecorder::new(path, format.compression, kept).map(Self::Kept)
+            }
+            (Some(_), Destination::Stdout) => {
+                Err(Failure::Usage("`--ring` writes files: name one with `-o FILE`".to_owned()))
+            }
+        }
+    }
+
+    /// Decides what happens after a call, with `len` bytes collected.
+    pub(super) fn after_call(&mut self, call: &HipCall, len: usize) -> AfterCall {
+        let (is_over, what_then) = match self {
+            Self::Output(output) => (output.is_full_with(len), AfterCall::End),
+            Self::Kept(recorder) => (recorder.call(call, len), AfterCall::Close),
+        };
+        if is_over { what_then } else { AfterCall::GoOn }
+    }
+
+    /// Hands the timeline on, once there is enough of it or `all` of it is wanted out; begins a dump that is due.
+    pub(super) async fn pass_on(
+        &mut self,
+        timeline: &mut Timeline,
+        now_ns: u64,
+        all: bool,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::Output(output) => output.pass_on(timeline.collected(), all).await,
+            Self::Kept(recorder) => {
+                if let Some(reason) = recorder.take_wanted().await {
+                    timeline.dumped(now_ns, &reason, recorder.let_go()).map_err(super::memory_write)?;
+                    recorder.dump(timeline.collected(), reason);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits until everything is written; what people should be told besides.
+    pub(super) async fn finish(
+        self,
+        timeline: &mut Timeline,
+        now_ns: u64,
+    ) -> Result<(Written, Vec<String>), Failure> {
+        match self {
+            Self::Output(mut output) => {
+                output.pass_on(timeline.collected(), true).await?;
+                let destination = output.destination().clone();
+                Ok(((destination, output.finish().await?), Vec::new()))
+            }
+            Self::Kept(recorder) => {
+                let reason = "recording ends";
+                timeline.dumped(now_ns, reason, recorder.let_go()).map_err(super::memory_write)?;
+                recorder.finish(timeline.collected()).await
+            }
+        }
+    }
+}
