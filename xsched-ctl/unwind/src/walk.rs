@@ -87,3 +87,72 @@ pub fn walk<'table>(
     };
     Walk { frames, end }
 }
+
+#[cfg(test)]
+mod tests {
+    use xsched_abi::unwind::{RBP_UNCHANGED, Row, Rule};
+
+    use super::*;
+    use crate::table::TableId;
+
+    const BIAS: u64 = 0x7f00_0000_0000;
+    const STACK: u64 = 0x7ffc_0000_0000;
+
+    /// Two functions without a gap, of 16 and of 8 bytes a frame; then one whose frame is a signal's, then `_start`.
+    fn table() -> Table {
+        let row = |pc_low, rule, offset| Row::new(pc_low, rule, offset, RBP_UNCHANGED);
+        let rows = vec![
+            row(0, Rule::Gap, 0),
+            row(0x100, Rule::Rsp, 16),
+            row(0x110, Rule::Rsp, 8),
+            row(0x120, Rule::Signal, 0),
+            row(0x130, Rule::End, 0),
+        ];
+        Table { id: TableId([0; 16]), segments: Vec::new(), first_page: 0, pages: vec![0, 5], rows }
+    }
+
+    fn walk_of(rip: u64, stack: &[u64], depth_max: usize) -> (Vec<u64>, End) {
+        let table = table();
+        let bytes: Vec<u8> = stack.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let snapshot = Snapshot { address: STACK, bytes: &bytes };
+        let lookup = |address: u64| (BIAS..BIAS + 0x1000).contains(&address).then_some((&table, BIAS));
+        let at = Registers { rip: BIAS + rip, rsp: STACK, rbp: 0 };
+        let walk = walk(at, depth_max, lookup, |address| snapshot.word(address));
+        (walk.frames.iter().map(|frame| frame.registers.rip.wrapping_sub(BIAS)).collect(), walk.end)
+    }
+
+    #[test]
+    fn a_call_that_ends_its_function_belongs_to_it() {
+        // The return address 0x110 is the next function's first.
+        let stack = [BIAS + 0x110, 0, BIAS + 0x134];
+        assert_eq!(walk_of(0x118, &stack, 9), (vec![0x118, 0x110, 0x134], End::Outermost));
+    }
+
+    #[test]
+    fn an_interrupted_first_instruction_belongs_to_its_own_function() {
+        let mut stack = [0; 32];
+        (stack[20], stack[21]) = (STACK + 30 * 8, BIAS + 0x110);
+        stack[30] = BIAS + 0x134;
+        assert_eq!(walk_of(0x120, &stack, 9), (vec![0x120, 0x110, 0x134], End::Outermost));
+    }
+
+    #[test]
+    fn every_other_end_has_its_name() {
+        assert_eq!(walk_of(0x118, &[0x1234], 9).1, End::NoTable);
+        assert_eq!(walk_of(0x118, &[BIAS + 0x134], 1), (vec![0x118], End::Depth));
+        assert_eq!(walk_of(0x118, &[], 9), (vec![0x118], End::Stopped(Stop::Unreadable)));
+        assert_eq!(walk_of(0x50, &[], 9), (vec![0x50], End::Stopped(Stop::Gap)));
+        assert_eq!(walk_of(0x118, &[BIAS + 0x118; 9], 4).1, End::Depth);
+    }
+
+    #[test]
+    fn a_word_is_read_only_where_all_of_it_was_copied() {
+        let bytes = [1, 0, 0, 0, 0, 0, 0, 0, 2, 0];
+        let snapshot = Snapshot { address: STACK, bytes: &bytes };
+        assert_eq!(snapshot.word(STACK), Some(1));
+        assert_eq!(snapshot.word(STACK + 2), Some(2 << 48));
+        for outside in [STACK - 1, STACK + 3, STACK + 10, 0, u64::MAX] {
+            assert_eq!(snapshot.word(outside), None, "{outside:#x}");
+        }
+    }
+}

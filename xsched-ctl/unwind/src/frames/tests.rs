@@ -146,6 +146,12 @@ fn a_signal_frame() {
     {
         assert_eq!(rule_of(&partial).rule(), Rule::Unsupported);
     }
+    // Each place eight bytes off: the first byte of each offset.
+    for place in [3, 10, 16] {
+        let mut other = whole.clone();
+        other[place] ^= 8;
+        assert_eq!(rule_of(&other).rule(), Rule::Unsupported, "byte {place}");
+    }
 }
 
 #[test]
