@@ -132,10 +132,17 @@ fn a_process_stopped_at_any_moment_hangs_nobody() {
 fn what_a_crashed_run_left_is_replaced() {
     let device = Device::new("crashed");
     drop(begun(&mut device.command("load --launches 100000 --us 1000 --blocks 304")));
-    assert!(device.file().exists(), "nobody could tidy up");
     let findings = run_all(&mut [device.command("single --launches 1 --us 1000 --blocks 304")]).unwrap();
     assert!(findings[0]["total_us"] < 1e6, "{findings:?}");
     assert!(!device.file().exists());
+}
+
+#[test]
+fn what_a_crashed_run_left_goes_with_the_next_device_of_any_name() {
+    let (crashed, next) = (Device::new("left"), Device::new("next"));
+    drop(begun(&mut crashed.command("load --launches 100000 --us 1000 --blocks 304")));
+    run_all(&mut [next.command("single --launches 1 --us 1000 --blocks 304")]).unwrap();
+    assert!(!crashed.file().exists());
 }
 
 #[test]

@@ -6,6 +6,57 @@
 #include "kernels.hpp"
 #include "memory.hpp"
 
+namespace {
+
+// Memory that streams can wait for, with zero in it.
+void *new_signal() {
+    int can = 0;
+    OK(hipDeviceGetAttribute(&can, hipDeviceAttributeCanUseStreamWaitValue, 0));
+    if (can == 0) suite::skip("the device cannot wait for values");
+    void *signal = nullptr;
+    OK(hipExtMallocWithFlags(&signal, 8, hipMallocSignalMemory));
+    OK(hipMemset(signal, 0, 8));
+    OK(hipDeviceSynchronize());
+    return signal;
+}
+
+// Many more streams than a process has hardware queues: four, unless GPU_MAX_HW_QUEUES says otherwise.
+class Crowd {
+  public:
+    Crowd() : data(64 * COUNT, 1) {
+        for (int i = 0; i < COUNT; i++) streams.push_back(std::make_unique<Stream>(hipStreamNonBlocking));
+    }
+
+    // One kernel in each.
+    void launch() {
+        for (int i = 0; i < COUNT; i++) affine(*streams[i], data + 64 * i, 64, 3, 1);
+    }
+
+    // Some stream shares its queue with nobody who waits.
+    hipStream_t one_that_finishes() {
+        for (;;)
+            for (auto &stream : streams)
+                if (hipStreamQuery(*stream) == hipSuccess) return *stream;
+    }
+
+    // After a while. A held stream never fails this; others that were only slow would hide a fault.
+    bool is_any_held() {
+        std::this_thread::sleep_for(std::chrono::milliseconds(40));
+        for (auto &stream : streams)
+            if (hipStreamQuery(*stream) == hipErrorNotReady) return true;
+        return false;
+    }
+
+    bool finishes() { return data.holds(4); }
+
+  private:
+    static constexpr int COUNT = 64;
+    Device<unsigned> data;
+    std::vector<std::unique_ptr<Stream>> streams;
+};
+
+} // namespace
+
 CASE(flags_are_read_back) {
     unsigned flags = 99;
     Stream plain, non_blocking(hipStreamNonBlocking);
@@ -131,14 +182,8 @@ CASE(streams_know_their_device) {
 }
 
 CASE(a_stream_waits_for_a_value_in_memory) {
-    int can = 0;
-    OK(hipDeviceGetAttribute(&can, hipDeviceAttributeCanUseStreamWaitValue, 0));
-    if (can == 0) suite::skip("the device cannot wait for values");
+    void *signal = new_signal();
     Device<unsigned> data(64, 0);
-    void *signal = nullptr;
-    OK(hipExtMallocWithFlags(&signal, 8, hipMallocSignalMemory));
-    OK(hipMemset(signal, 0, 8));
-    OK(hipDeviceSynchronize());
     Stream held, other;
     OK(hipStreamWaitValue32(held, signal, 3, hipStreamWaitValueGte, 0xffffffff));
     affine(held, data, 64, 1, 2);
@@ -159,4 +204,30 @@ CASE(a_written_value_comes_after_the_work_before_it) {
     gate.open();
     OK(hipStreamSynchronize(stream));
     EQUAL(flag[0], 77u);
+}
+
+CASE(a_wait_for_a_value_holds_up_the_streams_that_share_its_hardware_queue) {
+    void *signal = new_signal();
+    Stream held(hipStreamNonBlocking);
+    Crowd crowd;
+    OK(hipStreamWaitValue32(held, signal, 3, hipStreamWaitValueGte, 0xffffffff));
+    crowd.launch();
+    hipStream_t free = crowd.one_that_finishes();
+    REQUIRE(crowd.is_any_held());
+    OK(hipStreamWriteValue32(free, signal, 3, 0));
+    REQUIRE(crowd.finishes());
+    OK(hipStreamSynchronize(held));
+    OK(hipFree(signal));
+}
+
+CASE(a_function_of_the_host_holds_up_the_streams_that_share_its_hardware_queue) {
+    Stream held(hipStreamNonBlocking);
+    Crowd crowd;
+    Gate gate(held);
+    crowd.launch();
+    (void)crowd.one_that_finishes();
+    bool is_any_held = crowd.is_any_held();
+    gate.open();
+    REQUIRE(crowd.finishes());
+    REQUIRE(is_any_held);
 }

@@ -3,7 +3,7 @@
 //! Nothing here knows HIP: a command is a closure with what it occupies, what it waits for, and a completion.
 //!
 //! 1. `queue`: one for each stream, with a thread. A command that occupies a part of the device becomes a packet.
-//! 2. `hw_queue`: a few for each process, onto which its streams' packets go.
+//! 2. `hw_queue`: a few for each process, onto which its streams' packets go, in the order of `turns`.
 //! 3. `device`: memory that all processes on a device share, with the packets in it and the present schedule.
 //! 4. `schedule`: decides which packet runs when.
 
@@ -13,6 +13,7 @@ mod device;
 mod hw_queue;
 mod queue;
 mod schedule;
+mod turns;
 mod worker;
 
 pub(crate) use completion::{Completion, Span};

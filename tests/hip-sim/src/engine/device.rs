@@ -51,8 +51,13 @@ struct Pools {
 struct Pool {
     priority: i32,
     queues: Vec<Arc<HwQueue>>,
-    /// Streams that were given one.
-    streams: usize,
+}
+
+impl Pool {
+    /// That with the fewest streams.
+    fn least_used(&self) -> Option<&Arc<HwQueue>> {
+        self.queues.iter().min_by_key(|queue| queue.streams())
+    }
 }
 
 /// The hardware queues that a stream's packets go to.
@@ -76,7 +81,11 @@ impl Device {
             // Null mode never gets as far as the device.
             _ if config::get().null => None,
             Sharing::Off => None,
-            Sharing::Name(name) => Self::shared(index, &named(name, index), Access::User),
+            Sharing::Name(name) => {
+                let (folder, prefix) = (folder_of_named(), prefix_of_named());
+                file::delete_left_behind(&folder, &prefix);
+                Self::shared(index, &folder.join(format!("{prefix}{name}.{index}")), Access::User)
+            }
             Sharing::Path(path) => {
                 let mut path = path.clone().into_os_string();
                 path.push(format!(".{index}"));
@@ -125,24 +134,25 @@ impl Device {
         self.region().capacity()[Part::Compute as usize]
     }
 
-    /// Hardware queues for a new stream: in turn those of its priority, made as long as there are fewer than allowed.
+    /// Hardware queues for a new stream. To compute, of its priority: one without streams, else a new one as long as there
+    /// are fewer than allowed, else that with the fewest streams, as clr 6.3 picks them. The stream leaves it when it ends.
     pub(crate) fn queues_for_stream(self: &Arc<Self>, priority: i32) -> HwQueues {
         let mut pools = self.pools.lock().expect("no holder panics");
-        let count = config::get().queues;
         let position = pools.compute.iter().position(|pool| pool.priority == priority).unwrap_or_else(|| {
-            pools.compute.push(Pool { priority, queues: Vec::new(), streams: 0 });
+            pools.compute.push(Pool { priority, queues: Vec::new() });
             pools.compute.len() - 1
         });
         let pool = &mut pools.compute[position];
-        let number = pool.streams % count;
-        pool.streams += 1;
-        if number >= pool.queues.len()
+        let is_any_unused = pool.least_used().is_some_and(|queue| queue.streams() == 0);
+        if !is_any_unused
+            && pool.queues.len() < config::get().queues
             && let Some(queue) = self.take_queue(Part::Compute)
         {
             pool.queues.push(queue);
         }
         // With fewer than allowed if the device has no more.
-        let compute = Arc::clone(pool.queues.get(number % pool.queues.len().max(1)).expect(NO_QUEUE));
+        let compute = Arc::clone(pool.least_used().expect(NO_QUEUE));
+        compute.enter();
         while pools.copy.len() < config::get().copy_engines.min(2)
             && let Some(queue) = self.take_queue(Part::Copy)
         {
@@ -272,12 +282,16 @@ fn capacity() -> [u64; 2] {
     [config.compute_units as u64, config.copy_engines as u64]
 }
 
-/// Where a device of this user lies that has a name only.
-fn named(name: &str, index: usize) -> PathBuf {
+/// Where devices lie that have a name only.
+fn folder_of_named() -> PathBuf {
     let memory = PathBuf::from("/dev/shm");
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let folder = if memory.is_dir() { memory } else { runtime.unwrap_or_else(std::env::temp_dir) };
-    folder.join(format!("hip-sim-{}-{name}.{index}", rustix::process::geteuid().as_raw()))
+    if memory.is_dir() { memory } else { runtime.unwrap_or_else(std::env::temp_dir) }
+}
+
+/// How the files of this user's begin there.
+fn prefix_of_named() -> String {
+    format!("hip-sim-{}-", rustix::process::geteuid().as_raw())
 }
 
 /// Devices whose file goes with their last user, and the process that opened them: a forked child's exit is not its.

@@ -1,8 +1,10 @@
 //! This process's end of a hardware queue, shared by the streams that are mapped onto it.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use super::schedule::{DEPTH, Packet};
+use super::turns::Turns;
 use super::{Device, Span, clock};
 
 /// See the module.
@@ -11,6 +13,9 @@ pub(crate) struct HwQueue {
     index: usize,
     ring: Mutex<Ring>,
     has_room: Condvar,
+    pub(super) turns: Turns,
+    /// That are mapped onto it.
+    streams: AtomicUsize,
 }
 
 /// Which places of the ring may be written again: those of packets whose start is known.
@@ -33,7 +38,22 @@ impl HwQueue {
     /// `posted` packets were in it before.
     pub(super) fn new(device: Arc<Device>, index: usize, posted: u64) -> Self {
         let ring = Ring { posted, known: posted, known_ahead: 0 };
-        Self { device, index, ring: Mutex::new(ring), has_room: Condvar::new() }
+        let (has_room, turns, streams) = (Condvar::new(), Turns::default(), AtomicUsize::new(0));
+        Self { device, index, ring: Mutex::new(ring), has_room, turns, streams }
+    }
+
+    /// Counts one more stream.
+    pub(super) fn enter(&self) {
+        self.streams.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// And one less.
+    pub(super) fn leave(&self) {
+        self.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn streams(&self) -> usize {
+        self.streams.load(Ordering::Relaxed)
     }
 
     fn lock(&self) -> MutexGuard<'_, Ring> {

@@ -10,6 +10,9 @@
 //!                 `------- function of the host: run by the thread in its turn ------------------'
 //! ```
 //!
+//! In its way are the commands that it waits for, and those of other streams that were submitted to the same hardware queue
+//! before and wait themselves (`turns`). Copies go to engines of their own and take no turn.
+//!
 //! The thread exists from the first command on and sleeps whenever it has nothing to do: on the queue's condition, on a
 //! completion of another queue, on the device, or on the clock until a packet's end.
 
@@ -19,6 +22,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 
 use super::hw_queue::Ticket;
 use super::schedule::Packet;
+use super::turns::{Turn, Way};
 use super::{Completion, Device, HwQueue, HwQueues, Span, clock, worker};
 use crate::memory::guard;
 
@@ -81,6 +85,8 @@ impl Command {
 
 struct Submitted {
     command: Command,
+    /// In the compute queue, none for copies.
+    turn: Option<Turn>,
     time_ns: u64,
     completion: Arc<Completion>,
 }
@@ -96,8 +102,10 @@ impl Submitted {
 /// A command that nothing but the ones before it holds up.
 struct Posted {
     run: Option<Run>,
-    /// None for a marker, which ends with the command before it.
+    /// None for a marker, which ends with the commands before it.
     packet: Option<(Arc<HwQueue>, Ticket)>,
+    /// For a marker: the packet before it in the hardware queue, whosever it is.
+    after: Option<Arc<Completion>>,
     ready_ns: u64,
     completion: Arc<Completion>,
 }
@@ -164,12 +172,15 @@ impl Queue {
     /// the very command that makes room.
     pub(crate) fn submit(&self, command: Command) -> Arc<Completion> {
         let shared = &self.shared;
+        let turns = &shared.hw_queues().compute.turns;
         let mut state = shared.lock();
         while state.len() >= PENDING_MAX && !worker::is_current() {
             state = shared.has_room.wait(state).expect("no holder panics");
         }
         let completion = Arc::new(Completion::default());
-        let submitted = Submitted { command, time_ns: clock::now_ns(), completion: Arc::clone(&completion) };
+        let turn = (!matches!(command.work, Some(Work::Copy { .. }))).then(|| turns.take());
+        let submitted =
+            Submitted { command, turn, time_ns: clock::now_ns(), completion: Arc::clone(&completion) };
         state.pending.push_back(submitted);
         state.last = Some(Arc::clone(&completion));
         shared.post_what_may(&mut state);
@@ -190,6 +201,14 @@ impl Queue {
     }
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(hw_queues) = self.hw_queues.get() {
+            hw_queues.compute.leave();
+        }
+    }
+}
+
 impl Drop for Queue {
     fn drop(&mut self) {
         self.shared.lock().is_closed = true;
@@ -202,9 +221,18 @@ impl Shared {
         self.state.lock().expect("no holder panics")
     }
 
+    fn hw_queues(&self) -> &HwQueues {
+        self.hw_queues.get_or_init(|| self.device.queues_for_stream(self.priority))
+    }
+
+    /// What a command finds before it in the hardware queue, none if it is not its turn.
+    fn way(&self, turn: Option<Turn>) -> Option<Way> {
+        turn.map_or_else(|| Some(Way::default()), |turn| self.hw_queues().compute.turns.way(turn))
+    }
+
     /// The hardware queue for some work, and the work as a packet.
     fn packet(&self, work: Work, ready_ns: u64) -> (&Arc<HwQueue>, Packet) {
-        let hw_queues = self.hw_queues.get_or_init(|| self.device.queues_for_stream(self.priority));
+        let hw_queues = self.hw_queues();
         match work {
             Work::Kernel { units, duration_ns } => {
                 (&hw_queues.compute, Packet { ready_ns, duration_ns, units })
@@ -220,22 +248,33 @@ impl Shared {
         while !state.is_busy
             && let Some(submitted) = state.pending.front()
             && let Some(ready_ns) = submitted.ready_ns()
+            && let Some(way) = self.way(submitted.turn)
         {
-            let ready_ns = ready_ns.max(state.free_ns);
-            let packet = match (submitted.command.work, &submitted.command.run) {
+            let ready_ns = ready_ns.max(state.free_ns).max(way.free_ns);
+            let turns = &self.hw_queues().compute.turns;
+            // Behind a copy, a marker is a barrier too.
+            let is_behind = |hw_queue| state.hw_queue().is_some_and(|before| !Arc::ptr_eq(before, hw_queue));
+            let (packet, after) = match (submitted.command.work, &submitted.command.run) {
                 (None, Some(_)) => return,
-                (None, None) => None,
+                (None, None) => {
+                    if is_behind(&self.hw_queues().compute) {
+                        return;
+                    }
+                    submitted.turn.inspect(|turn| turns.pass_barrier(*turn, ready_ns));
+                    (None, way.last)
+                }
                 (Some(work), _) => {
                     let (hw_queue, packet) = self.packet(work, ready_ns);
-                    if state.hw_queue().is_some_and(|other| !Arc::ptr_eq(other, hw_queue)) {
+                    if is_behind(hw_queue) {
                         return;
                     }
                     let Some(ticket) = hw_queue.try_post(packet) else { return };
-                    Some((Arc::clone(hw_queue), ticket))
+                    submitted.turn.inspect(|turn| turns.pass_packet(*turn, &submitted.completion));
+                    (Some((Arc::clone(hw_queue), ticket)), None)
                 }
             };
             let Submitted { command, completion, .. } = state.pending.pop_front().expect("it was looked at");
-            state.posted.push_back(Posted { run: command.run, packet, ready_ns, completion });
+            state.posted.push_back(Posted { run: command.run, packet, after, ready_ns, completion });
         }
     }
 
@@ -259,13 +298,18 @@ impl Shared {
     fn finish_posted<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let free_ns = state.free_ns;
         let first = &mut state.posted[0];
-        let (run, packet, ready_ns) = (first.run.take(), first.packet.clone(), first.ready_ns.max(free_ns));
+        let (run, packet, after) = (first.run.take(), first.packet.clone(), first.after.take());
+        let ready_ns = first.ready_ns.max(free_ns);
         drop(state);
         if let Some(run) = run {
             guard::watch(|| guarded(run));
         }
-        let span = packet
-            .map_or(Span { start_ns: ready_ns, end_ns: ready_ns }, |(queue, ticket)| queue.wait(ticket));
+        let span = if let Some((queue, ticket)) = packet {
+            queue.wait(ticket)
+        } else {
+            let end_ns = after.map_or(ready_ns, |packet| packet.wait().end_ns.max(ready_ns));
+            Span { start_ns: end_ns, end_ns }
+        };
         let mut state = self.lock();
         let posted = state.posted.pop_front().expect("only this thread takes them");
         self.finish(&mut state, &posted.completion, span);
@@ -283,19 +327,35 @@ impl Shared {
             }
             return self.lock();
         };
+        let turn = first.turn;
+        let Some(way) = self.way(turn) else {
+            drop(state);
+            turn.inspect(|turn| self.hw_queues().compute.turns.wait(*turn));
+            return self.lock();
+        };
         if let Some(work) = first.command.work {
             drop(state);
             self.packet(work, ready_ns).0.wait_for_room();
             return self.lock();
         }
+        let last_ns = match way.last.as_ref().map(|last| (last.poll(), last)) {
+            None => 0,
+            Some((Some(last), _)) => last.end_ns,
+            Some((None, last)) => {
+                drop(state);
+                last.wait();
+                return self.lock();
+            }
+        };
         let Submitted { command, completion, .. } = state.pending.pop_front().expect("it was looked at");
-        let ready_ns = ready_ns.max(state.free_ns);
+        let ready_ns = ready_ns.max(state.free_ns).max(way.free_ns).max(last_ns);
         state.is_busy = true;
         drop(state);
         if let Some(run) = command.run {
             guarded(run);
         }
         let span = Span { start_ns: ready_ns, end_ns: clock::now_ns().max(ready_ns) };
+        turn.inspect(|turn| self.hw_queues().compute.turns.pass_barrier(*turn, span.end_ns));
         let mut state = self.lock();
         state.is_busy = false;
         self.finish(&mut state, &completion, span);
@@ -318,130 +378,4 @@ fn guarded(run: Run) {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    use super::*;
-
-    fn queue(device: &Arc<Device>) -> Queue {
-        Queue::new(0, Arc::clone(device), 0)
-    }
-
-    #[test]
-    fn commands_run_in_order() {
-        let queue = queue(&Device::private(0));
-        let log = Arc::new(Mutex::new(Vec::new()));
-        for number in 0..100 {
-            let log = Arc::clone(&log);
-            queue.submit(Command::transfer(move || log.lock().unwrap().push(number)));
-        }
-        queue.submit(Command::marker()).wait();
-        assert_eq!(*log.lock().unwrap(), (0..100).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn back_to_back_kernels_leave_no_gap_on_the_timeline() {
-        let queue = queue(&Device::private(0));
-        let (gate, open) = Command::gate();
-        queue.submit(gate);
-        let spans: Vec<_> = (0..20).map(|_| queue.submit(Command::kernel(300_000, || ()))).collect();
-        drop(open);
-        let spans: Vec<Span> = spans.iter().map(|c| c.wait()).collect();
-        for pair in spans.windows(2) {
-            assert_eq!(pair[1].start_ns, pair[0].end_ns);
-        }
-        assert!(clock::now_ns() >= spans[19].end_ns, "a kernel is not finished before its time");
-    }
-
-    #[test]
-    fn a_dependency_is_awaited() {
-        let device = Device::private(0);
-        let (first, second) = (queue(&device), queue(&device));
-        let value = Arc::new(AtomicU32::new(0));
-        let set = {
-            let value = Arc::clone(&value);
-            move || value.store(1, Ordering::SeqCst)
-        };
-        let seen = Arc::new(AtomicU32::new(9));
-        let before = first.submit(Command::kernel(2_000_000, set));
-        let read = {
-            let (value, seen) = (Arc::clone(&value), Arc::clone(&seen));
-            move || seen.store(value.load(Ordering::SeqCst), Ordering::SeqCst)
-        };
-        let mut command = Command::transfer(read);
-        command.waits.push(Arc::clone(&before));
-        let after = second.submit(command).wait();
-        assert_eq!(seen.load(Ordering::SeqCst), 1);
-        assert!(after.start_ns >= before.wait().end_ns);
-    }
-
-    #[test]
-    fn a_panicking_command_is_finished_all_the_same() {
-        let queue = queue(&Device::private(0));
-        queue.submit(Command::transfer(|| panic!("expected by this test"))).wait();
-        queue.submit(Command::marker()).wait();
-    }
-
-    #[test]
-    fn kernels_that_fit_overlap_and_others_take_turns() {
-        let device = Device::private(0);
-        let (first, second) = (queue(&device), queue(&device));
-        let half = Work::Kernel { units: device.compute_units() / 2, duration_ns: 20_000_000 };
-        let spans =
-            [&first, &second].map(|queue| queue.submit(Command::on_device(half, || ()))).map(|c| c.wait());
-        assert!(spans[1].start_ns < spans[0].end_ns, "{spans:?}");
-        let spans =
-            [&first, &second].map(|queue| queue.submit(Command::kernel(2_000_000, || ()))).map(|c| c.wait());
-        assert_eq!(spans[1].start_ns, spans[0].end_ns);
-    }
-
-    #[test]
-    fn copies_go_beside_kernels() {
-        let device = Device::private(0);
-        let (first, second) = (queue(&device), queue(&device));
-        let kernel = first.submit(Command::kernel(50_000_000, || ()));
-        let copy = Work::Copy { is_from_device: false, duration_ns: 1_000_000 };
-        let copied = second.submit(Command::on_device(copy, || ())).wait();
-        assert!(copied.end_ns < kernel.wait().end_ns);
-    }
-
-    #[test]
-    fn streams_beyond_the_number_of_hardware_queues_share_them() {
-        let device = Device::private(0);
-        let queues: Vec<_> = (0..64).map(|_| queue(&device)).collect();
-        let small = Work::Kernel { units: 1, duration_ns: 1_000_000 };
-        let (gate, open) = Command::gate();
-        queues[0].submit(gate);
-        let completions: Vec<_> =
-            queues.iter().map(|queue| queue.submit(Command::on_device(small, || ()))).collect();
-        drop(open);
-        let spans: Vec<Span> = completions.iter().map(|completion| completion.wait()).collect();
-        let most = spans
-            .iter()
-            .map(|span| spans.iter().filter(|o| (o.start_ns..o.end_ns).contains(&span.start_ns)).count());
-        assert!(most.max().unwrap() <= crate::config::get().queues);
-    }
-
-    #[test]
-    fn a_full_queue_holds_its_submitter_up_and_loses_nothing() {
-        let queue = queue(&Device::private(0));
-        let count = Arc::new(AtomicU32::new(0));
-        let (gate, open) = Command::gate();
-        queue.submit(gate);
-        let opener = std::thread::spawn(move || {
-            std::thread::sleep(std::time::Duration::from_millis(50));
-            drop(open);
-        });
-        let began = std::time::Instant::now();
-        for expected in 0..PENDING_MAX as u32 + 10 {
-            let count = Arc::clone(&count);
-            queue.submit(Command::transfer(move || {
-                assert_eq!(count.fetch_add(1, Ordering::Relaxed), expected);
-            }));
-        }
-        assert!(began.elapsed() >= std::time::Duration::from_millis(50));
-        queue.submit(Command::marker()).wait();
-        assert_eq!(count.load(Ordering::Relaxed), PENDING_MAX as u32 + 10);
-        opener.join().unwrap();
-    }
-}
+mod tests;

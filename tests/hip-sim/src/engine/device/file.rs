@@ -8,6 +8,9 @@
 //! in use, our layout -------- shared lock only -------------------------------------------> in use
 //! in use, another layout ---- shared lock only -- unlinked; its users keep it, we begin at `absent`
 //! ```
+//!
+//! Who leaves last deletes the file. If that process is killed nobody can, so whoever opens a device next deletes what was
+//! left of this user's others.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -114,11 +117,37 @@ impl Mapping {
 
     /// Deletes the file if nobody else has it open.
     pub(super) fn tidy_up(&self) {
-        let Some((path, file)) = &self.file else { return };
-        if flock(file, FlockOperation::NonBlockingLockExclusive).is_ok() && is_at(path, file).unwrap_or(false)
-        {
-            let _ = fs::remove_file(path); // the next user would replace it all the same
+        if let Some((path, file)) = &self.file {
+            delete_if_unused(path, file);
         }
+    }
+}
+
+/// Deletes those of this user's files in a folder that begin with a prefix and that nobody has open.
+pub(super) fn delete_left_behind(folder: &Path, prefix: &str) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    let user = rustix::process::geteuid().as_raw();
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let is_named =
+            path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(prefix.as_bytes()));
+        if !is_named {
+            continue;
+        }
+        let Ok(file) = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(&path)
+        else {
+            continue;
+        };
+        if file.metadata().is_ok_and(|metadata| metadata.uid() == user && metadata.is_file()) {
+            // A newcomer that has opened it and waits for the lock finds it gone, and begins again.
+            delete_if_unused(&path, &file);
+        }
+    }
+}
+
+/// Under the exclusive lock, which nobody gets while another process has the device.
+fn delete_if_unused(path: &Path, file: &File) {
+    if flock(file, FlockOperation::NonBlockingLockExclusive).is_ok() && is_at(path, file).unwrap_or(false) {
+        let _ = fs::remove_file(path); // the next user would replace it all the same
     }
 }
 
@@ -193,6 +222,21 @@ mod tests {
         drop(second);
         first.tidy_up();
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn files_left_behind_are_deleted_and_those_in_use_are_not() {
+        let folder = path("folder");
+        fs::create_dir(&folder).unwrap();
+        let [left, used, other] = ["dev-left.0", "dev-used.0", "other"].map(|name| folder.join(name));
+        let mapping = Mapping::shared(&used, Access::User, [3, 1]).unwrap();
+        for path in [&left, &other] {
+            fs::write(path, b"a crash").unwrap();
+        }
+        delete_left_behind(&folder, "dev-");
+        assert_eq!([&left, &used, &other].map(|path| path.exists()), [false, true, true]);
+        mapping.tidy_up();
+        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
