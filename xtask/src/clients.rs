@@ -18,6 +18,8 @@ use crate::{command, venv, workspace::Workspace};
 const HIP_HEADERS: &str = "libamdhip64-dev_5.2.3-8";
 /// A library with 80 kernels on `libamdhip64.so.5`, 8 MB.
 const ROCRAND: &str = "librocrand1_5.3.3-4";
+/// Its public headers, with the device functions that its kernels are made of, 5 MB.
+const ROCRAND_HEADERS: &str = "librocrand-dev_5.3.3-4";
 
 /// Gets what is not there yet; says all that could not be got.
 pub(crate) fn fetch(workspace: &Workspace) -> Result<()> {
@@ -26,6 +28,7 @@ pub(crate) fn fetch(workspace: &Workspace) -> Result<()> {
     let outcomes = [
         unpack(&clients.join("debian"), HIP_HEADERS),
         unpack(&clients.join("debian"), ROCRAND),
+        unpack(&clients.join("debian"), ROCRAND_HEADERS),
         venv::setup(&clients.join("python"), &requirements).map(drop),
     ];
     let failures: Vec<_> =
@@ -39,6 +42,11 @@ pub(crate) fn fetch(workspace: &Workspace) -> Result<()> {
 /// Folder of the public HIP headers, once they are there.
 pub(crate) fn hip_headers(target_dir: &Path) -> PathBuf {
     target_dir.join("clients/debian").join(HIP_HEADERS).join("usr/include")
+}
+
+/// Folder of rocRAND's public headers, once they are there.
+pub(crate) fn rocrand_headers(target_dir: &Path) -> PathBuf {
+    target_dir.join("clients/debian").join(ROCRAND_HEADERS).join("usr/include")
 }
 
 /// Unpacks a package, named with its version, into a folder of that name, which exists only when it is whole.

@@ -5,6 +5,7 @@
 //! <folder>/conformance-{v4,v6,compressed}              its kernels as such code objects or such a bundle
 //! <folder>/modules/                                    device code that the cases load by themselves
 //! <folder>/libconformance_twins.so                     what the kernels do, for the simulated runtime
+//! <folder>/librocrand_{executor,reference}.so          what rocRAND's kernels do, and what they should
 //! ```
 
 use std::ffi::OsStr;
@@ -51,6 +52,8 @@ pub(crate) struct Suite {
     runtimes: Vec<Runtime>,
     arch: String,
     has_twins: bool,
+    /// Of rocRAND, a client; none where clients are not tried.
+    rocrand_headers: Option<PathBuf>,
 }
 
 /// One library to link a program with.
@@ -76,6 +79,7 @@ impl Suite {
             runtimes: [6, 5, 7].map(runtime).into(),
             arch: "gfx942".to_owned(),
             has_twins: true,
+            rocrand_headers: Some(clients::rocrand_headers(&workspace.target_dir)),
         }
     }
 
@@ -93,6 +97,7 @@ impl Suite {
             runtimes: vec![runtime],
             arch: arch.to_owned(),
             has_twins: false,
+            rocrand_headers: None,
         }
     }
 
@@ -134,9 +139,9 @@ impl Suite {
         }
         if self.has_twins {
             let step = self.compilation(self.twins())?;
-            let sources = ["twins.cpp", "clients/rocrand/twins.cpp"].map(|name| self.sources.join(name));
-            steps.push(sources.into_iter().fold(step.arguments(["-shared"]), Step::input));
+            steps.push(step.arguments(["-shared"]).input(self.sources.join("twins.cpp")));
         }
+        steps.extend(self.rocrand()?);
         run_all(steps)?;
 
         let objects = |packing| {
@@ -150,6 +155,22 @@ impl Suite {
             link(&self.program(packing), objects(packing), &self.runtimes[0])?;
         }
         Ok(())
+    }
+
+    /// What rocRAND's kernels do, and its own device functions on the host, if its headers are there.
+    fn rocrand(&self) -> Result<Vec<Step>> {
+        let Some(headers) = self.rocrand_headers.as_ref().filter(|headers| headers.exists()) else {
+            return Ok(Vec::new());
+        };
+        let sources = self.sources.join("clients/rocrand");
+        let own_headers = list(&sources, "hpp")?;
+        let step = |name: &str| {
+            let step = self.compilation(self.folder.join(format!("librocrand_{name}.so")))?;
+            let step = step.depends_on(own_headers.clone()).arguments(["-O2", "-shared"]);
+            Ok(step.input(sources.join(format!("{name}.cpp"))))
+        };
+        let reference = step("reference")?.arguments([OsStr::new("-isystem"), headers.as_os_str()]);
+        Ok(vec![step("executor")?, reference])
     }
 
     /// The sources of cases with this extension, in a fixed order.
