@@ -139,7 +139,8 @@ impl Suite {
         }
         if self.has_twins {
             let step = self.compilation(self.twins())?;
-            steps.push(step.arguments(["-shared"]).input(self.sources.join("twins.cpp")));
+            let sources = ["twins.cpp", "clients/hip_python/twins.cpp"].map(|name| self.sources.join(name));
+            steps.push(sources.into_iter().fold(step.arguments(["-shared"]), Step::input));
         }
         steps.extend(self.rocrand()?);
         run_all(steps)?;
@@ -164,7 +165,7 @@ impl Suite {
         };
         let sources = self.sources.join("clients/rocrand");
         let own_headers = list(&sources, "hpp")?;
-        let step = |name: &str| {
+        let step = |name: &str| -> Result<Step> {
             let step = self.compilation(self.folder.join(format!("librocrand_{name}.so")))?;
             let step = step.depends_on(own_headers.clone()).arguments(["-O2", "-shared"]);
             Ok(step.input(sources.join(format!("{name}.cpp"))))
