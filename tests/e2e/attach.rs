@@ -3,9 +3,10 @@
 use std::process::Command;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use xsched_tests::artifacts::app;
 use xsched_tests::privileged::{BpfObjects, may_trace};
-use xsched_tests::tracer::{Running, calls, xsched_ctl};
+use xsched_tests::tracer::{Running, calls, run, xsched_ctl};
 
 #[test]
 fn attaching_leaves_the_result_alone_and_nothing_in_the_kernel() {
@@ -61,4 +62,33 @@ fn the_end_of_the_process_ends_the_watch() {
     let outcome = tracer.finish();
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert!(outcome.stdout.contains("vector_add"), "{}", outcome.stdout);
+}
+
+#[test]
+fn every_process_has_its_line_while_it_runs() {
+    if !may_trace("every_process_has_its_line_while_it_runs") {
+        return;
+    }
+    let mut one =
+        Running::start(Command::new(app("two_libraries")).args(["--seconds", "60", "--interval-us", "1000"]));
+    one.wait_for_stdout("ready ");
+    let mut tracer = Running::start(&mut xsched_ctl(["attach", "--all", "--interval", "0.5"]));
+    tracer.wait_for_stderr("Ctrl-C detaches");
+    // Three programs come and go, one of them in place of a shell that has made no calls.
+    let two = format!("{0} --launches 30; exec {0} --launches 20", app("vector_add").display());
+    for line in [format!("{} --launches 10", app("vector_add").display()), two] {
+        assert_eq!(run(Command::new("sh").args(["-c", &line])).code, 0);
+    }
+    std::thread::sleep(Duration::from_millis(600));
+    let (pid, outcome) = (one.pid().to_string(), tracer.interrupt());
+    one.signal(Signal::KILL);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    // The last table of processes, above that of libraries.
+    let last = outcome.stdout.rfind("pid").map(|at| &outcome.stdout[at..]).unwrap();
+    let cells = |wanted: &str| -> Vec<String> {
+        let line = last.lines().find(|line| line.contains(wanted)).unwrap_or_else(|| panic!("{last}"));
+        line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
+    };
+    assert_eq!(cells("two_libraries")[..2], [pid, "two_libraries".to_owned()]);
+    assert_eq!(cells("that have ended")[..3], ["-", "3 that have ended", "60"]);
 }

@@ -179,3 +179,152 @@ fn a_shell_with_job_control_does_not_see_its_job_stopped() {
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert!(!outcome.stderr.contains("Stopped"), "{}", outcome.stderr);
 }
+
+#[test]
+fn a_storm_beside_other_programs_is_accounted_for() {
+    if !may_trace("a_storm_beside_other_programs_is_accounted_for") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    // One program has the runtime already, so probes are in it before the storm begins.
+    let mut beside =
+        Running::start(Command::new(app("two_libraries")).args(["--seconds", "60", "--interval-us", "2000"]));
+    beside.wait_for_stdout("ready ");
+    let mut tracer = Running::start(xsched_ctl(["trace", "--all", "-o"]).arg(&trace));
+    tracer.wait_for_stderr("recording every process");
+    let line = format!(
+        "for i in $(seq 4); do (for j in $(seq 15); do {} --launches 40 --threads 4; done) & done; wait",
+        app("vector_add").display()
+    );
+    let storm = run(Command::new("bash").args(["-c", &line]).env("HIP_SIM_NULL", "1"));
+    assert_eq!(storm.stdout.matches("40 launches").count(), 60, "{}", storm.stderr);
+    let outcome = tracer.interrupt();
+    beside.signal(Signal::KILL);
+    let calls = calls(&trace).unwrap();
+    let recorded = calls
+        .iter()
+        .filter(|call| call.category == "hip.launch" && call.library.as_deref() == Some("vector_add"))
+        .count();
+    // Others on this machine may have been late, so that these are the losses to look at.
+    assert!(!outcome.stderr.contains("calls lost"), "{}", outcome.stderr);
+    assert_eq!(recorded, 60 * 40, "{}", outcome.stderr);
+}
+
+#[test]
+fn a_library_that_comes_and_goes_is_recorded_each_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = fresh_runtime(dir.path());
+    // ctypes keeps what it has loaded, so the loader is asked directly.
+    let script = format!(
+        "import ctypes, _ctypes
+for i in range(40):
+    library = _ctypes.dlopen('{}', 2)
+    call = ctypes.CFUNCTYPE(ctypes.c_int)(_ctypes.dlsym(library, 'hipDeviceSynchronize'))
+    assert call() == 0
+    _ctypes.dlclose(library)",
+        runtime.display()
+    );
+    let Some(calls) =
+        traced("a_library_that_comes_and_goes_is_recorded_each_time", &["python3", "-c", &script])
+    else {
+        return;
+    };
+    let made = calls.iter().filter(|call| call.name == "hipDeviceSynchronize").count();
+    assert_eq!(made, 40);
+}
+
+#[test]
+fn a_forked_child_that_runs_no_other_program_is_recorded_under_its_own_id() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = fresh_runtime(dir.path());
+    let script = format!(
+        "import ctypes, os
+hip = ctypes.CDLL('{}')
+hip.hipDeviceSynchronize()
+children = [os.fork() or [hip.hipDeviceSynchronize() for i in range(9)] and os._exit(0) for n in range(5)]
+assert all(os.waitpid(child, 0)[1] == 0 for child in children)",
+        runtime.display()
+    );
+    let Some(calls) = traced(
+        "a_forked_child_that_runs_no_other_program_is_recorded_under_its_own_id",
+        &["python3", "-c", &script],
+    ) else {
+        return;
+    };
+    assert_eq!(calls.len(), 1 + 5 * 9, "{:?}", by_library(&calls));
+}
+
+#[test]
+fn files_that_are_deleted_while_they_run_keep_their_names() {
+    let dir = tempfile::tempdir().unwrap();
+    fresh_runtime(dir.path());
+    for name in ["two_libraries", "libdemo_blas.so", "libdemo_kernels.so", "libdemo_twins.so"] {
+        fs::copy(app(name), dir.path().join(name)).unwrap();
+    }
+    if !may_trace("files_that_are_deleted_while_they_run_keep_their_names") {
+        return;
+    }
+    let trace = dir.path().join("run.perfetto");
+    let mut program = Command::new(dir.path().join("two_libraries"));
+    program.args(["--seconds", "60", "--interval-us", "500"]).env("LD_LIBRARY_PATH", dir.path());
+    let mut program = Running::start(&mut program);
+    program.wait_for_stdout("ready ");
+    for name in ["two_libraries", "libdemo_blas.so", "libdemo_kernels.so", "libamdhip64.so.6"] {
+        fs::remove_file(dir.path().join(name)).unwrap();
+    }
+    let mut tracer =
+        Running::start(xsched_ctl(["trace", "--pid", &program.pid().to_string(), "-o"]).arg(&trace));
+    tracer.wait_for_stderr("recording process");
+    std::thread::sleep(Duration::from_millis(500));
+    let outcome = tracer.interrupt();
+    program.signal(Signal::KILL);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let calls = calls(&trace).unwrap();
+    let counts = by_library(&calls);
+    for library in ["two_libraries", "libdemo_blas.so", "libdemo_kernels.so"] {
+        assert!(counts.keys().any(|(name, _)| *name == library), "{counts:?}");
+    }
+    assert!(counts.keys().all(|(library, _)| !library.contains('[')), "{counts:?}");
+    let unnamed = calls.iter().filter(|call| call.caller.is_none()).count();
+    assert_eq!(unnamed, 0, "{counts:?}");
+}
+
+#[test]
+fn a_process_that_changes_its_program_in_the_middle_of_a_call() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = fresh_runtime(dir.path());
+    // A thread is in hipLaunchHostFunc's wait for a function that does not return when another thread calls exec.
+    let script = format!(
+        "import ctypes, os, threading, time
+hip = ctypes.CDLL('{0}')
+function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: time.sleep(60))
+assert hip.hipLaunchHostFunc(None, function, None) == 0
+threading.Thread(target=hip.hipDeviceSynchronize).start()
+time.sleep(0.3)
+os.execv('{1}', ['{1}', '--launches', '7'])",
+        runtime.display(),
+        app("vector_add").display()
+    );
+    let Some(calls) =
+        traced("a_process_that_changes_its_program_in_the_middle_of_a_call", &["python3", "-c", &script])
+    else {
+        return;
+    };
+    assert_eq!(launches(&calls), 7);
+    let waiting: Vec<_> = calls
+        .iter()
+        .filter(|call| call.library.as_deref().is_some_and(|name| name.starts_with("libffi")))
+        .collect();
+    assert_eq!(waiting.len(), 2, "{calls:#?}");
+    let cut = waiting.iter().find(|call| call.name == "hipDeviceSynchronize").unwrap();
+    assert_eq!(cut.returned, None, "it has not returned: {cut:?}");
+}
+
+#[test]
+fn threads_that_live_for_one_call_are_all_there() {
+    let vector_add = app("vector_add");
+    let command = [vector_add.to_str().unwrap(), "--launches", "600", "--threads", "300"];
+    let Some(calls) = traced("threads_that_live_for_one_call_are_all_there", &command) else { return };
+    assert_eq!(launches(&calls), 600);
+}

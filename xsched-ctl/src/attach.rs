@@ -21,13 +21,19 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
     let settings = arguments.recording.settings()?;
     let output = arguments.recording.output_if_asked()?;
     preflight::check_privileges()?;
-    let pid = preflight::find_process(arguments.pid)?;
+    let target = arguments.pid.map(preflight::find_process).transpose()?;
     let mut display = Display::new(!matches!(output, Some((Destination::Stdout, _))));
     let mut signals = Signals::catch()?;
     let sink = output.map(|(destination, format)| Sink::open(destination, format)).transpose()?;
-    let mut session = Session::start(Targets::Process(pid), settings, Recorder::new(sink)?)?;
+    let mut recorder = Recorder::new(sink)?;
+    if target.is_none() {
+        recorder = recorder.per_process();
+    }
+    let mut session =
+        Session::start(target.map_or(Targets::Everybody, Targets::Process), settings, recorder)?;
+    let whom = target.map_or_else(|| "every process".to_owned(), |pid| format!("process {pid}"));
     for runtime in session.runtimes() {
-        eprintln!("attached to process {pid}: {}", runtime.display());
+        eprintln!("attached to {whom}: {}", runtime.display());
     }
     eprintln!("Ctrl-C detaches");
 
@@ -55,13 +61,16 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
             break;
         }
         if session.target_has_ended() {
-            eprintln!("process {pid} has ended");
+            eprintln!("{whom} has ended");
             break;
         }
     }
     let recorded = session.finish().await?;
     display.clear();
     trace::tell(recorded.notices.iter().cloned());
+    if let Some(machine) = &recorded.machine {
+        display.print(&format!("{machine}\n"));
+    }
     display.print(&format!("{}detached after {:.1} s\n", recorded.summary, started.elapsed().as_secs_f64()));
     if let Some((destination, bytes)) = &recorded.trace {
         eprintln!("{bytes} bytes in {destination}");
@@ -85,7 +94,10 @@ impl Display {
     }
 
     fn show(&mut self, elapsed: Duration, recorder: &Recorder) {
-        let mut text = recorder.summary().to_string();
+        let mut text = match recorder.machine() {
+            Some(machine) => machine.to_string(),
+            None => recorder.summary().to_string(),
+        };
         let summary = recorder.summary();
         let _ = writeln!(
             text,

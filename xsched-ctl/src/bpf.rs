@@ -2,6 +2,7 @@
 
 mod attach;
 mod counters;
+mod enlist;
 mod loader_watch;
 mod maps;
 mod object;
@@ -11,6 +12,7 @@ mod sys;
 
 pub(crate) use attach::{Attachment, Probes, Reach, Site};
 pub(crate) use counters::Losses;
+pub(crate) use enlist::Enlistment;
 pub(crate) use loader_watch::{LOADER_SYMBOL, LoaderWatch, is_loader, own_loader};
 pub(crate) use maps::Maps;
 pub(crate) use object::{BpfError, Options, Programs};

@@ -41,6 +41,10 @@ pub(crate) struct Trace {
     #[arg(short, long, value_name = "PID", conflicts_with = "command")]
     pub(crate) pid: Option<u32>,
 
+    /// Record every process that uses HIP, also those that start later: what happens without PID and CMD
+    #[arg(short, long, conflicts_with_all = ["pid", "command"])]
+    pub(crate) all: bool,
+
     #[command(flatten)]
     pub(crate) recording: Recording,
 
@@ -52,8 +56,12 @@ pub(crate) struct Trace {
 #[derive(Args, Debug)]
 pub(crate) struct Attach {
     /// The process
-    #[arg(short, long, value_name = "PID")]
-    pub(crate) pid: u32,
+    #[arg(short, long, value_name = "PID", required_unless_present = "all")]
+    pub(crate) pid: Option<u32>,
+
+    /// Every process that uses HIP, also those that start later, with a line for each
+    #[arg(short, long, conflicts_with = "pid")]
+    pub(crate) all: bool,
 
     /// Seconds between summaries
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]

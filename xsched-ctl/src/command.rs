@@ -8,6 +8,7 @@ use std::process::{ExitStatus, Stdio};
 
 use tokio::process::{Child, Command};
 
+use crate::bpf::Enlistment;
 use crate::exit;
 use crate::failure::Failure;
 
@@ -20,8 +21,13 @@ pub(crate) enum CommandOutput {
     ToStderr,
 }
 
-/// Starts a command: its name, found along `PATH`, and its arguments.
-pub(crate) fn spawn(command: &[OsString], output: CommandOutput) -> Result<Child, Failure> {
+/// Starts a command: its name, found along `PATH`, and its arguments. It enlists itself if there is something to enlist
+/// in.
+pub(crate) fn spawn(
+    command: &[OsString],
+    output: CommandOutput,
+    enlistment: Option<Enlistment>,
+) -> Result<Child, Failure> {
     let (program, arguments) =
         command.split_first().expect("the command line parser wants at least one word");
     let stdout = match output {
@@ -32,7 +38,13 @@ pub(crate) fn spawn(command: &[OsString], output: CommandOutput) -> Result<Child
             .map(Stdio::from)
             .map_err(Failure::internal("duplicating standard error"))?,
     };
-    Command::new(program).args(arguments).stdout(stdout).spawn().map_err(|cause| {
+    let mut prepared = Command::new(program);
+    prepared.args(arguments).stdout(stdout);
+    if let Some(enlistment) = enlistment {
+        // SAFETY: enlisting is one system call; it allocates nothing and takes no lock.
+        unsafe { prepared.pre_exec(move || enlistment.enlist()) };
+    }
+    prepared.spawn().map_err(|cause| {
         let command = program.to_string_lossy().into_owned();
         match cause.kind() {
             io::ErrorKind::NotFound => Failure::CommandNotFound(command),
@@ -56,7 +68,7 @@ mod tests {
 
     async fn run(words: &[&str]) -> Result<u8, Failure> {
         let words: Vec<OsString> = words.iter().map(Into::into).collect();
-        let mut child = spawn(&words, CommandOutput::Inherited)?;
+        let mut child = spawn(&words, CommandOutput::Inherited, None)?;
         Ok(exit_code(child.wait().await.unwrap()))
     }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use crate::bpf::{Attach, Features, Options, PidFilter, Programs};
 use crate::cli::Uprobes;
 use crate::exit;
+use crate::namespace::{self, PidNamespace};
 use crate::privilege;
 
 /// One requirement: what was found.
@@ -177,13 +178,29 @@ fn links() -> Finding {
 }
 
 fn namespace() -> Finding {
-    let advice = "run it on the host, or in a container with the host's pid namespace (--pid=host)";
-    let (verdict, value) = match privilege::in_initial_pid_namespace() {
-        Ok(true) => (Verdict::Found, "the machine's own".to_owned()),
-        Ok(false) => (Verdict::Missing, "a container's: process ids would not match".to_owned()),
-        Err(error) => (Verdict::Unknown, error.to_string()),
-    };
-    Finding { name: "pid space", verdict, value, advice }
+    let name = "pid space";
+    let host = "run it on the host, or in a container with the host's pid namespace (--pid=host)";
+    if !namespace::proc_is_own() {
+        return Finding {
+            name,
+            verdict: Verdict::Missing,
+            value: "/proc shows another pid namespace".to_owned(),
+            advice: "mount -t proc proc /proc",
+        };
+    }
+    match PidNamespace::own() {
+        Ok(PidNamespace::Initial) => {
+            Finding { name, verdict: Verdict::Found, value: "the machine's own".to_owned(), advice: "" }
+        }
+        Ok(PidNamespace::Nested { .. }) => Finding {
+            name,
+            verdict: Verdict::Reduced,
+            value: "a container's: its own processes only; first calls of `trace -- CMD` may be missing"
+                .to_owned(),
+            advice: host,
+        },
+        Err(error) => Finding { name, verdict: Verdict::Unknown, value: error.to_string(), advice: host },
+    }
 }
 
 fn driver() -> Finding {

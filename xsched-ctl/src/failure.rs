@@ -32,9 +32,9 @@ pub(crate) enum Failure {
         /// Its name.
         name: String,
     },
-    /// Programs see the ids of the initial pid namespace, this process those of another one.
-    #[error("this process is in a pid namespace of its own, where process ids differ from the kernel's")]
-    PidNamespace,
+    /// `/proc` was mounted in another pid namespace than that of this process.
+    #[error("/proc shows the process ids of another pid namespace than this process is in")]
+    ForeignProc,
     /// The command does not exist.
     #[error("cannot run `{0}`: not found")]
     CommandNotFound(String),
@@ -109,9 +109,8 @@ impl Failure {
             }
             Self::NoSuchProcess(_) => "`pgrep -af python` lists processes with their ids".to_owned(),
             Self::NoMemoryMap(_) => "only processes with a program of their own can be traced".to_owned(),
-            Self::PidNamespace => {
-                "run it on the host, or in a container with the host's pid namespace (`--pid=host`)"
-                    .to_owned()
+            Self::ForeignProc => {
+                "mount this namespace's: `mount -t proc proc /proc`, or `unshare --mount-proc`".to_owned()
             }
             Self::NoRuntime { .. } => {
                 "attach once the program has loaded HIP, or start it under `xsched-ctl trace -- CMD`"
@@ -153,7 +152,7 @@ impl Failure {
             Self::OutputNotCreated { .. } => exit::CANNOT_CREATE,
             Self::OutputFailed { .. } => exit::OUTPUT_FAILED,
             Self::Bpf(error) if error.is_permission() => exit::NOT_PERMITTED,
-            Self::Bpf(_) | Self::Sideband(_) | Self::PidNamespace => exit::UNAVAILABLE,
+            Self::Bpf(_) | Self::Sideband(_) | Self::ForeignProc => exit::UNAVAILABLE,
             Self::Internal { .. } => exit::SOFTWARE,
         }
     }

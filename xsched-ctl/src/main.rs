@@ -14,6 +14,8 @@ mod failure;
 mod filter;
 mod flight_recorder;
 mod hip_error;
+mod machine;
+mod namespace;
 mod output;
 mod preflight;
 mod privilege;

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use xsched_symbols::Processes;
 
 use crate::failure::Failure;
-use crate::privilege;
+use crate::{namespace, privilege};
 
 /// Checks that tracing is permitted.
 pub(crate) fn check_privileges() -> Result<(), Failure> {
@@ -14,9 +14,8 @@ pub(crate) fn check_privileges() -> Result<(), Failure> {
     if !missing.is_empty() {
         return Err(Failure::NotPermitted { missing: missing.join(", ") });
     }
-    // Where it cannot be told, the ids are taken to match, as they do on nearly every machine.
-    if let Ok(false) = privilege::in_initial_pid_namespace() {
-        return Err(Failure::PidNamespace);
+    if !namespace::proc_is_own() {
+        return Err(Failure::ForeignProc);
     }
     Ok(())
 }

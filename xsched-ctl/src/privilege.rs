@@ -1,7 +1,6 @@
-//! What tracing needs of the process that does it: capabilities, and the machine's own pid namespace.
+//! What tracing needs of the process that does it: capabilities.
 
 use std::fs;
-use std::io;
 
 /// A capability: its name, its bit, what it is for.
 pub(crate) struct Capability {
@@ -33,15 +32,6 @@ impl Capability {
 /// The effective capabilities of this process.
 pub(crate) fn effective() -> u64 {
     fs::read_to_string("/proc/self/status").ok().and_then(|status| parse(&status)).unwrap_or(0)
-}
-
-/// Whether this process sees the process ids that BPF programs see.
-pub(crate) fn in_initial_pid_namespace() -> io::Result<bool> {
-    /// Inode of the initial pid namespace, fixed in the kernel (`PROC_PID_INIT_INO`).
-    const INITIAL: u64 = 0xEFFF_FFFC;
-    use std::os::unix::fs::MetadataExt as _;
-
-    Ok(fs::metadata("/proc/self/ns/pid")?.ino() == INITIAL)
 }
 
 fn parse(status: &str) -> Option<u64> {

@@ -11,6 +11,7 @@ use crate::bpf::Losses;
 use crate::call::HipCall;
 use crate::failure::Failure;
 use crate::filter::LeftOut;
+use crate::machine::Machine;
 use crate::output::Destination;
 use crate::summary::Summary;
 use crate::timeline::Timeline;
@@ -21,6 +22,8 @@ pub(crate) use sink::Sink;
 pub(crate) struct Recorder {
     recording: Option<Recording>,
     summary: Summary,
+    /// Per process, if asked for.
+    machine: Option<Machine>,
     losses: Losses,
     left_out: LeftOut,
     notices: Vec<String>,
@@ -44,6 +47,8 @@ pub(crate) struct Recorded {
     pub(crate) notices: Vec<String>,
     /// Per library.
     pub(crate) summary: Summary,
+    /// Per process, if asked for.
+    pub(crate) machine: Option<Machine>,
     /// What is missing.
     pub(crate) losses: Losses,
     /// What filters have left out.
@@ -67,10 +72,22 @@ impl Recorder {
         Ok(Self {
             recording,
             summary: Summary::default(),
+            machine: None,
             losses: Losses::default(),
             left_out: LeftOut::default(),
             notices: Vec::new(),
         })
+    }
+
+    /// Also totals per process.
+    #[must_use]
+    pub(crate) fn per_process(self) -> Self {
+        Self { machine: Some(Machine::default()), ..self }
+    }
+
+    /// Totals per process so far, if asked for.
+    pub(crate) fn machine(&self) -> Option<&Machine> {
+        self.machine.as_ref()
     }
 
     /// Takes in a call.
@@ -79,6 +96,12 @@ impl Recorder {
             return Ok(());
         }
         self.summary.add(call);
+        if let Some(machine) = &mut self.machine {
+            machine.add(call, || {
+                let process = processes.find(call.pid, call.begin_ns);
+                process.map(|process| process.display_name().into_owned()).unwrap_or_default()
+            });
+        }
         let Some(recording) = &mut self.recording else { return Ok(()) };
         let process = recording.describe(processes, call).map_err(memory_write)?;
         recording.timeline.call(process, call).map_err(memory_write)?;
@@ -105,6 +128,11 @@ impl Recorder {
 
     /// Takes note of a change: names that may be new are written again when they are next needed.
     pub(crate) fn changed(&mut self, change: &Change) {
+        if let (Some(machine), Change::Executed { pid } | Change::Exited { pid }) =
+            (&mut self.machine, change)
+        {
+            machine.ended(*pid);
+        }
         let Some(recording) = &mut self.recording else { return };
         match *change {
             Change::Renamed { pid, tid } => {
@@ -196,7 +224,14 @@ impl Recorder {
             }
             None => None,
         };
-        Ok(Recorded { trace, notices, summary: self.summary, losses: self.losses, left_out: self.left_out })
+        Ok(Recorded {
+            trace,
+            notices,
+            summary: self.summary,
+            machine: self.machine,
+            losses: self.losses,
+            left_out: self.left_out,
+        })
     }
 }
 

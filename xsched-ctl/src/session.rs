@@ -4,6 +4,7 @@
 //! side-band (so that every mapping that a record can name is known), resolves the records and hands them to the
 //! recorder.
 
+mod audience;
 mod guardian;
 mod installed;
 mod kernels;
@@ -12,7 +13,6 @@ mod runtimes;
 
 use std::collections::{HashSet, VecDeque};
 use std::ffi::OsStr;
-use std::num::NonZeroU32;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::rc::Rc;
@@ -20,15 +20,18 @@ use std::time::Duration;
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use xsched_abi::{Config, Counter, Filter, Opened, Scope, Watched};
+use xsched_abi::{Config, Counter, Filter, Opened, Watched};
 use xsched_rules::Rules;
 use xsched_symbols::{Change, Processes, Sideband, now_ns};
 
-use crate::bpf::{Features, Maps, Options, Probes, Programs, Reach, Record, Ring};
+use crate::bpf::{Enlistment, Features, Maps, Options, Probes, Programs, Reach, Record, Ring};
 use crate::call::HipCall;
 use crate::failure::Failure;
 use crate::filter::{Decision, Filters, LeftOut, Reason};
+use crate::namespace::PidNamespace;
 use crate::recorder::{Recorded, Recorder};
+use audience::Audience;
+pub(crate) use audience::Targets;
 use guardian::{Guardian, go_on};
 use resolve::Resolver;
 use runtimes::Runtimes;
@@ -45,28 +48,6 @@ const GRACE_NS: u64 = 1_000_000_000;
 /// How often clocks are related to each other and memory of ended processes is freed.
 const HOUSEKEEPING_NS: u64 = 5_000_000_000;
 
-/// Whom to record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Targets {
-    /// Every process that uses HIP.
-    Everybody,
-    /// One process that runs already.
-    Process(NonZeroU32),
-    /// The children of this process, and theirs.
-    Children,
-}
-
-impl Targets {
-    /// Whether a process is one of them. Children are known to the programs, which have listed them.
-    fn include(self, pid: u32, maps: &Maps) -> bool {
-        match self {
-            Self::Everybody => true,
-            Self::Process(target) => pid == target.get(),
-            Self::Children => maps.watches(pid),
-        }
-    }
-}
-
 /// How to record.
 pub(crate) struct Settings {
     /// The kernel's side.
@@ -80,6 +61,8 @@ pub(crate) struct Settings {
 /// A recording in progress.
 pub(crate) struct Session {
     targets: Targets,
+    audience: Audience,
+    namespace: PidNamespace,
     filters: Rc<Filters>,
     /// What user space has left out itself.
     left_out: LeftOut,
@@ -122,8 +105,11 @@ impl Session {
             Targets::Process(pid) => Reach::Process(pid),
             Targets::Everybody | Targets::Children => Reach::Everybody,
         };
+        let namespace = PidNamespace::own().map_err(Failure::internal("reading the pid namespace"))?;
         let mut session = Self {
             targets,
+            audience: Audience::new(targets, namespace),
+            namespace,
             runtimes: Runtimes::new(Probes::new(programs, features), reach, filters.clone()),
             filters,
             left_out: LeftOut::default(),
@@ -149,30 +135,36 @@ impl Session {
     /// Tells the programs whom to watch, and probes the runtimes that are loaded already.
     fn choose(&mut self) -> Result<(), Failure> {
         let own_tgid = std::process::id();
-        let scope = match self.targets {
+        match self.targets {
             Targets::Everybody => {
                 self.processes.scan_running();
                 self.runtimes.probe_installed();
-                Scope::Everybody
             }
             Targets::Process(pid) => {
                 self.processes.scan(pid.get()).map_err(|_| Failure::NoSuchProcess(pid.get()))?;
                 self.maps.watch(pid.get(), Watched::Recorded)?;
-                Scope::Listed
+            }
+            Targets::Children if self.audience.selects() => {
+                // The command enlists itself; those that it starts are found in the side-band.
+                self.runtimes.probe_installed();
+                self.runtimes.stop_in_loaders()?;
+                self.guardian = Some(Guardian::start()?);
             }
             Targets::Children => {
                 // Being on the list puts its children there, before they run their first instruction.
                 self.maps.watch(own_tgid, Watched::Stoppable)?;
                 self.runtimes.follow_children()?;
                 self.guardian = Some(Guardian::start()?);
-                Scope::ListedAndChildren
             }
-        };
+        }
+        let (pid_namespace_device, pid_namespace_inode) = self.namespace.for_programs();
         self.maps.configure(Config {
-            scope: scope as u32,
+            scope: self.audience.scope() as u32,
             own_tgid,
             min_duration_ns: self.filters.min_duration_ns(),
             launch_share: self.filters.launch_share(),
+            pid_namespace_device,
+            pid_namespace_inode,
         })?;
         let running: Vec<_> = self.processes.running().map(xsched_symbols::Process::pid).collect();
         for pid in running {
@@ -200,7 +192,7 @@ impl Session {
     }
 
     fn mapped(&mut self, pid: u32, mapping: &xsched_symbols::Mapping, mapped_ns: u64) -> bool {
-        if !Runtimes::concerns(mapping) || !self.targets.include(pid, &self.maps) {
+        if !Runtimes::concerns(mapping) || !self.audience.includes(pid, &self.maps) {
             return false;
         }
         self.runtimes.mapped(pid, mapping, mapped_ns).unwrap_or_else(|error| {
@@ -259,6 +251,9 @@ impl Session {
         for record in &records {
             let Record::Call { call, text } = record else { continue };
             self.settle_changes(call.end_ns)?;
+            if self.audience.selects() && !self.audience.includes(call.tgid, &self.maps) {
+                continue;
+            }
             self.callers.insert(call.tgid);
             if let Some(call) = self.resolver.returned(&mut self.processes, call, text) {
                 self.record(&call)?;
@@ -311,10 +306,9 @@ impl Session {
             })
             .collect();
         let mut changes = Vec::new();
-        let (processes, maps, targets) = (&mut self.processes, &self.maps, self.targets);
+        let (processes, maps, audience) = (&mut self.processes, &self.maps, &mut self.audience);
         self.sideband.drain(|event| {
-            // What others do is not even looked at: reading an unknown process costs.
-            if event.pid == 0 || targets.include(event.pid, maps) {
+            if audience.concerns(&event, maps) {
                 let time_ns = event.time_ns;
                 changes.extend(processes.apply(&event).map(|change| (time_ns, change)));
             }
@@ -381,6 +375,7 @@ impl Session {
             if let Change::Exited { pid } = change {
                 self.callers.remove(&pid);
                 self.maps.unwatch(pid);
+                self.audience.ended(pid);
             }
         }
         Ok(())
@@ -389,12 +384,20 @@ impl Session {
     /// Records calls that have not returned, up to `cut_ns` where something ended them.
     fn record_pending(&mut self, cut_ns: Option<u64>, whose: impl FnMut(u32) -> bool) -> Result<(), Failure> {
         for (key, pending) in self.maps.take_pending(whose) {
+            if self.audience.selects() && !self.audience.includes(key.tgid, &self.maps) {
+                continue;
+            }
             if let Some(mut call) = self.resolver.in_progress(&mut self.processes, &key, &pending) {
                 call.cut_ns = cut_ns;
                 self.record(&call)?;
             }
         }
         Ok(())
+    }
+
+    /// How a command becomes one of the targets, where the programs do not see to it.
+    pub(crate) fn enlistment(&self) -> Option<Enlistment> {
+        self.audience.selects().then(|| self.maps.enlistment())
     }
 
     /// Whether the process that is recorded has ended. Never true of several.

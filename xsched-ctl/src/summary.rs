@@ -121,21 +121,34 @@ impl fmt::Display for Summary {
             ]
         });
         let rows: Vec<_> = std::iter::once(header).chain(rows).collect();
-        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let widths: Vec<_> = (0..6).map(width).collect();
-        for row in &rows {
-            write!(f, "{:<width$}", row[0], width = widths[0])?;
-            for column in 1..6 {
-                write!(f, "  {:>width$}", row[column], width = widths[column])?;
-            }
-            writeln!(f)?;
-        }
-        Ok(())
+        write_table(f, &rows, 1)
     }
 }
 
+/// Writes rows in columns: the first `names` of them to the left, the others, which are numbers, to the right.
+pub(crate) fn write_table<const COLUMNS: usize>(
+    f: &mut fmt::Formatter<'_>,
+    rows: &[[String; COLUMNS]],
+    names: usize,
+) -> fmt::Result {
+    let widths: [usize; COLUMNS] =
+        std::array::from_fn(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
+    for row in rows {
+        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+            let gap = if column == 0 { "" } else { "  " };
+            if column < names {
+                write!(f, "{gap}{cell:<width$}")?;
+            } else {
+                write!(f, "{gap}{cell:>width$}")?;
+            }
+        }
+        writeln!(f)?;
+    }
+    Ok(())
+}
+
 /// A duration to three or so digits: `820 ns`, `12.3 us`, `4.56 ms`, `1.20 s`.
-fn duration(ns: Option<u64>) -> String {
+pub(crate) fn duration(ns: Option<u64>) -> String {
     let Some(ns) = ns else { return "-".to_owned() };
     let value = Duration::from_nanos(ns).as_secs_f64();
     match ns {

@@ -87,7 +87,7 @@ async fn record_command(
     words: &[OsString],
     output: CommandOutput,
 ) -> Result<(u8, Recorded), Failure> {
-    let mut child = command::spawn(words, output)?;
+    let mut child = command::spawn(words, output, session.enlistment())?;
     let is_dump_wanted = Cell::new(false);
     let mut end =
         CommandEnd { child: &mut child, signals, interrupted: false, is_dump_wanted: &is_dump_wanted };

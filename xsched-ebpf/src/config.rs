@@ -14,6 +14,11 @@ pub struct Config {
     pub min_duration_ns: u64,
     /// Launches are recorded with this probability, in units of 2^-32; [`EVERY_LAUNCH`] records all of them.
     pub launch_share: u64,
+    /// Device of the tracer's pid namespace, as the kernel encodes it.
+    pub pid_namespace_device: u64,
+    /// Inode of the tracer's pid namespace; 0 for the initial one. Ids are those of this namespace, and processes of
+    /// other namespaces are not watched.
+    pub pid_namespace_inode: u64,
 }
 
 /// [`Config::launch_share`] of a recording without sampling.
@@ -29,6 +34,8 @@ pub enum Scope {
     Listed = 1,
     /// As [`Scope::Listed`]; children of listed processes join the list when they are forked.
     ListedAndChildren = 2,
+    /// Every process; user space selects. For children in a pid namespace, whose ids the programs cannot tell at birth.
+    Selected = 3,
 }
 
-const _: () = assert!(size_of::<Config>() == 24);
+const _: () = assert!(size_of::<Config>() == 40);

@@ -22,11 +22,13 @@ pub enum Counter {
     LateProbes = 5,
     /// Child processes not followed: the list of targets was full.
     TargetsFull = 6,
+    /// Calls not recorded: made in a pid namespace other than the tracer's own, where that is not the machine's.
+    OtherNamespace = 7,
 }
 
 impl Counter {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::RingFull,
         Self::PendingFull,
         Self::ArgumentsUnreadable,
@@ -34,6 +36,7 @@ impl Counter {
         Self::TextCut,
         Self::LateProbes,
         Self::TargetsFull,
+        Self::OtherNamespace,
     ];
 
     /// Name in traces and in machine-readable output.
@@ -46,6 +49,7 @@ impl Counter {
             Self::TextCut => "text_cut",
             Self::LateProbes => "late_probes",
             Self::TargetsFull => "targets_full",
+            Self::OtherNamespace => "other_namespace",
         }
     }
 
@@ -63,6 +67,7 @@ impl Counter {
                 "processes loaded a runtime before it was probed: their first calls may be missing"
             }
             Self::TargetsFull => "child processes not followed: the list of targets was full",
+            Self::OtherNamespace => "calls not recorded: made in other pid namespaces, such as the host's",
         }
     }
 

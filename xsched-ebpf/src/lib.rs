@@ -1,7 +1,7 @@
 //! Every type that crosses the boundary between the BPF programs and user space, and the table of probed functions.
 //!
 //! Plain data only: `#[repr(C)]`, sized by assertion, without padding, readable by either side without `unsafe`.
-//! Times are nanoseconds of `CLOCK_BOOTTIME`. Process and thread ids are those of the initial pid namespace.
+//! Times are nanoseconds of `CLOCK_BOOTTIME`. Process and thread ids are those of the tracer's pid namespace.
 
 #![no_std]
 

@@ -74,10 +74,14 @@ impl Probes {
         self.attach_perf_events("loader_state", path, &[Site { probe: 0, offset }], Reach::Everybody)
     }
 
-    /// Puts children of listed processes onto the list, from their first instruction on, and notes which of them leave
-    /// the process group.
+    /// Puts children of listed processes onto the list, from their first instruction on. In the initial pid namespace
+    /// only, whose ids the tracepoint tells.
     pub(crate) fn follow_children(&mut self) -> Result<(), BpfError> {
-        self.attach_tracepoint("task_new", "task", "task_newtask")?;
+        self.attach_tracepoint("task_new", "task", "task_newtask")
+    }
+
+    /// Notes which of the listed processes leave the process group.
+    pub(crate) fn follow_groups(&mut self) -> Result<(), BpfError> {
         self.attach_tracepoint("group_enter", "syscalls", "sys_enter_setpgid")?;
         self.attach_tracepoint("session_enter", "syscalls", "sys_enter_setsid")
     }

@@ -4,7 +4,8 @@ use aya::maps::{Array, HashMap, Map, MapData, MapError};
 use xsched_abi::{CallKey, Config, Filter, Pending, Watched};
 
 use super::counters::{CounterMap, Losses};
-use super::object::{BpfError, Programs};
+use super::enlist::Enlistment;
+use super::object::{BpfError, Programs, map_fd};
 
 /// Makes a type of `xsched_abi` usable as a map's key or value.
 macro_rules! map_value {
@@ -29,6 +30,7 @@ pub(crate) struct Maps {
     targets: HashMap<MapData, u32, u8>,
     known: HashMap<MapData, u64, u8>,
     pending: HashMap<MapData, Key, Value>,
+    enlistment: Enlistment,
     counters: CounterMap,
 }
 
@@ -43,7 +45,10 @@ fn take<M: TryFrom<Map, Error = MapError>>(
 impl Maps {
     /// Takes the maps; programs must have been loaded for `uprobe_multi` before, since that needs them.
     pub(crate) fn take(programs: &mut Programs) -> Result<Self, BpfError> {
+        let targets = programs.ebpf.map("TARGETS").and_then(map_fd);
+        let targets = targets.expect("build.rs compiles all maps into the object");
         Ok(Self {
+            enlistment: Enlistment { targets },
             config: take(programs, "CONFIG")?,
             targets: take(programs, "TARGETS")?,
             known: take(programs, "KNOWN")?,
@@ -60,6 +65,11 @@ impl Maps {
     /// Puts a process onto the list of the watched.
     pub(crate) fn watch(&mut self, tgid: u32, how: Watched) -> Result<(), BpfError> {
         self.targets.insert(tgid, how as u8, 0).map_err(|cause| BpfError::Map { map: "TARGETS", cause })
+    }
+
+    /// A way for a child to put itself onto the list. To be used while this lives.
+    pub(crate) fn enlistment(&self) -> Enlistment {
+        self.enlistment
     }
 
     /// Takes a process off the list; one that is not on it is none of our business.

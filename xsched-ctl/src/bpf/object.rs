@@ -176,7 +176,7 @@ fn processor_count() -> Result<u32, BpfError> {
     last.map(|last| last + 1).ok_or_else(|| unreadable(io::Error::other(format!("it says {list:?}"))))
 }
 
-fn map_fd(map: &aya::maps::Map) -> Option<i32> {
+pub(super) fn map_fd(map: &aya::maps::Map) -> Option<i32> {
     use aya::maps::Map;
     match map {
         Map::Array(data) | Map::HashMap(data) | Map::RingBuf(data) => Some(data.fd().as_fd().as_raw_fd()),

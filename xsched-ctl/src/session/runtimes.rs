@@ -89,6 +89,12 @@ impl Runtimes {
     /// Follows the children of listed processes, and stops them where a runtime is new.
     pub(crate) fn follow_children(&mut self) -> Result<(), BpfError> {
         self.probes.follow_children()?;
+        self.stop_in_loaders()
+    }
+
+    /// Stops listed processes where a runtime is new.
+    pub(crate) fn stop_in_loaders(&mut self) -> Result<(), BpfError> {
+        self.probes.follow_groups()?;
         self.loaders = Some(LoaderWatch::default());
         // Most programs share this one, so it is watched before the first of them maps it.
         if let Some(loader) = own_loader() {

@@ -32,7 +32,7 @@
 //! ```
 //!
 //! Times are nanoseconds of `CLOCK_BOOTTIME`, the clock of `bpf_ktime_get_boot_ns`. Process and thread ids are
-//! those of the initial pid namespace, as BPF programs see them; so the reader must run in that namespace.
+//! those of the reader's pid namespace, for which `/proc` must be mounted; processes that have none there are not known.
 
 mod address_space;
 mod binaries;

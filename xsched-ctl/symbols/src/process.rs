@@ -81,7 +81,7 @@ impl Process {
         process
     }
 
-    /// Process id (thread group id) in the initial pid namespace.
+    /// Process id (thread group id) in the pid namespace of this process.
     pub fn pid(&self) -> u32 {
         self.pid
     }

@@ -13,7 +13,7 @@ use xsched_abi::{Call, CallKey, Cookie, Counter, Pending, Pointee, RecordKind, T
 
 use crate::count::count;
 use crate::filter;
-use crate::scope::Current;
+use crate::scope::{self, Current};
 use crate::unwind::{Frame, STACK_ARGUMENTS};
 
 /// Records on their way to user space. User space sets the size.
@@ -55,7 +55,7 @@ pub(crate) fn now_ns() -> u64 {
 
 #[inline(always)]
 pub(crate) fn enter(ctx: &ProbeContext) {
-    let Some(current) = Current::watched() else { return };
+    let Some(current) = Current::watched() else { return scope::note_unwatched() };
     let begin_ns = now_ns();
     let cookie = cookie(ctx.as_ptr());
     if !filter::takes(cookie) {

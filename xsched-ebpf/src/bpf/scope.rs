@@ -1,6 +1,8 @@
 //! Whose calls are recorded.
 
+use aya_ebpf::bindings::bpf_pidns_info;
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
+use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap};
 use aya_ebpf::programs::TracePointContext;
@@ -42,25 +44,52 @@ impl Current {
     /// The current thread, if its process is watched.
     #[inline(always)]
     pub(crate) fn watched() -> Option<Self> {
-        let current = Self::now();
         let config = config()?;
+        let current = Self::now(config)?;
         if config.own_tgid == current.tgid {
             return None;
         }
-        (config.scope == Scope::Everybody as u32 || how(current.tgid).is_some()).then_some(current)
+        let is_everybody = config.scope == Scope::Everybody as u32 || config.scope == Scope::Selected as u32;
+        (is_everybody || how(current.tgid).is_some()).then_some(current)
     }
 
     /// The current thread, if its process is watched and may be stopped.
     #[inline(always)]
     pub(crate) fn stoppable() -> Option<Self> {
-        let current = Self::now();
+        let current = Self::now(config()?)?;
         (how(current.tgid) == Some(Watched::Stoppable as u8)).then_some(current)
     }
 
+    /// None for a thread that has no ids in the tracer's pid namespace.
     #[inline(always)]
-    fn now() -> Self {
-        let id = bpf_get_current_pid_tgid();
-        Self { tgid: (id >> 32) as u32, tid: id as u32 }
+    fn now(config: &Config) -> Option<Self> {
+        if config.pid_namespace_inode == 0 {
+            let id = bpf_get_current_pid_tgid();
+            return Some(Self { tgid: (id >> 32) as u32, tid: id as u32 });
+        }
+        let mut ids = bpf_pidns_info { pid: 0, tgid: 0 };
+        // SAFETY: the helper writes the struct, whose size it is told.
+        let error = unsafe {
+            bpf_get_ns_current_pid_tgid(
+                config.pid_namespace_device,
+                config.pid_namespace_inode,
+                &raw mut ids,
+                size_of::<bpf_pidns_info>() as u32,
+            )
+        };
+        (error == 0).then_some(Self { tgid: ids.tgid, tid: ids.pid })
+    }
+}
+
+/// Counts a call of a process that is not watched, where everybody should be.
+#[inline(always)]
+pub(crate) fn note_unwatched() {
+    let Some(config) = config() else { return };
+    if config.scope == Scope::Everybody as u32
+        && config.pid_namespace_inode != 0
+        && Current::now(config).is_none()
+    {
+        count(Counter::OtherNamespace);
     }
 }
 
@@ -78,7 +107,9 @@ pub(crate) fn follow(ctx: &TracePointContext) {
     if config.scope != Scope::ListedAndChildren as u32 {
         return;
     }
-    let Some(how) = how(Current::now().tgid) else { return };
+    // The tracepoint tells ids of the initial namespace, so user space attaches this program only there.
+    let Some(current) = Current::now(config) else { return };
+    let Some(how) = how(current.tgid) else { return };
     // SAFETY: both offsets lie within the tracepoint's record.
     let (child, flags) =
         unsafe { (ctx.read_at::<u32>(NEWTASK_PID), ctx.read_at::<u64>(NEWTASK_CLONE_FLAGS)) };
@@ -102,7 +133,9 @@ pub(crate) fn regroup(ctx: &TracePointContext) {
 /// The current process leaves its process group.
 #[inline(always)]
 pub(crate) fn leave_group() {
-    record_only(Current::now().tgid);
+    if let Some(current) = config().and_then(Current::now) {
+        record_only(current.tgid);
+    }
 }
 
 /// A listed process is not to be stopped from now on.

@@ -132,6 +132,7 @@ const fn count() -> usize {
     count
 }
 
+#[expect(clippy::large_stack_arrays, reason = "the compiler evaluates it")]
 const fn join() -> [Probe; count()] {
     let mut rows = [launch::PROBES[0]; count()];
     let (mut at, mut family) = (0, 0);

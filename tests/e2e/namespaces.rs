@@ -1,0 +1,232 @@
+//! Containers: targets in namespaces of their own, and the tracer in one.
+
+#![expect(clippy::unwrap_used, reason = "a test says by panicking what it could not do")]
+
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use xsched_tests::artifacts::{app, hip_sim, xsched_ctl as binary};
+use xsched_tests::privileged::may_trace;
+use xsched_tests::tracer::{Outcome, Running, TracedCall, calls, run, xsched_ctl};
+
+/// Whether this test can be run: as root, where namespaces may be made.
+fn may_unshare(test: &str) -> bool {
+    if !may_trace(test) {
+        return false;
+    }
+    let made = Command::new("unshare").args(["--mount", "--pid", "--fork", "--mount-proc", "true"]).output();
+    let may = made.is_ok_and(|made| made.status.success());
+    if !may {
+        eprintln!("skipped: {test} makes namespaces, which this machine does not allow");
+    }
+    may
+}
+
+fn launches(calls: &[TracedCall]) -> Vec<&TracedCall> {
+    calls.iter().filter(|call| call.category == "hip.launch").collect()
+}
+
+#[track_caller]
+fn assert_whole(outcome: &Outcome) {
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
+}
+
+/// A shell script in mount and pid namespaces of its own.
+fn contained(script: &str, arguments: &[&Path]) -> Command {
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "--pid", "--fork", "--mount-proc", "bash", "-ec", script, "bash"])
+        .args(arguments);
+    command
+}
+
+/// A container as far as files go: runtime and program are where nobody outside can see them. $1: an empty folder;
+/// $2: that of the runtime; $3: that of the programs; $4: name of the program, whose arguments follow.
+const HIDDEN: &str = r#"
+mount -t tmpfs tmpfs "$1"
+cp "$2"/libamdhip64.so* "$3"/libdemo_* "$3/$4" "$1"
+folder=$1; program=$4; shift 4
+exec env LD_LIBRARY_PATH="$folder" "$folder/$program" "$@"
+"#;
+
+fn hidden(folder: &Path, program: &str, arguments: &[&str]) -> Command {
+    let programs = app(program);
+    let mut command = contained(HIDDEN, &[folder, &hip_sim(6), programs.parent().unwrap()]);
+    command.arg(program).args(arguments);
+    command
+}
+
+/// What `two_libraries --launches 300` launches, by library and by whether the kernel has its name.
+#[track_caller]
+fn assert_named(calls: &[TracedCall]) {
+    let launches = launches(calls);
+    assert_eq!(launches.len(), 300);
+    for (library, kernel, count) in [
+        ("two_libraries", "direct_step(", 100),
+        ("two_libraries", "module_step", 100),
+        ("libdemo_kernels.so", "void demo::kernels::", 100),
+    ] {
+        let named = launches.iter().filter(|call| {
+            call.library.as_deref() == Some(library)
+                && call.kernel.as_deref().is_some_and(|name| name.starts_with(kernel))
+        });
+        assert_eq!(named.count(), count, "{library} {kernel}: {launches:#?}");
+    }
+}
+
+#[test]
+fn a_command_with_files_and_ids_of_its_own_is_recorded_whole() {
+    if !may_unshare("a_command_with_files_and_ids_of_its_own_is_recorded_whole") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (folder, trace) = (dir.path().join("hidden"), dir.path().join("run.perfetto"));
+    std::fs::create_dir(&folder).unwrap();
+    let target = hidden(&folder, "two_libraries", &["--launches", "300"]);
+    let mut command = xsched_ctl(["trace", "-o"]);
+    command.arg(&trace).arg("--").arg(target.get_program()).args(target.get_args());
+    assert_whole(&run(&mut command));
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "the files were to be seen inside only");
+    assert_named(&calls(&trace).unwrap());
+}
+
+#[test]
+fn a_running_container_is_recorded_by_its_id_out_here() {
+    if !may_unshare("a_running_container_is_recorded_by_its_id_out_here") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (folder, trace) = (dir.path().join("hidden"), dir.path().join("run.perfetto"));
+    std::fs::create_dir(&folder).unwrap();
+    let mut container = hidden(&folder, "two_libraries", &["--seconds", "60", "--interval-us", "500"]);
+    // A group of its own, to be ended with all that is in it.
+    let mut container = Running::start(container.process_group(0));
+    // It knows itself by another id.
+    assert_eq!(container.wait_for_stdout("ready "), "ready 1");
+    let children = format!("/proc/{0}/task/{0}/children", container.pid());
+    let pid = std::fs::read_to_string(children).unwrap().trim().to_owned();
+    let mut tracer = Running::start(xsched_ctl(["trace", "--pid", &pid, "-o"]).arg(&trace));
+    tracer.wait_for_stderr("recording process");
+    std::thread::sleep(Duration::from_millis(500));
+    assert_whole(&tracer.interrupt());
+    container.signal_group(Signal::KILL);
+    let calls = calls(&trace).unwrap();
+    let named = |library: &str, kernel: &str| {
+        launches(&calls).iter().any(|call| {
+            call.library.as_deref() == Some(library)
+                && call.kernel.as_deref().is_some_and(|name| name.starts_with(kernel))
+        })
+    };
+    assert!(named("libdemo_kernels.so", "void demo::kernels::mix<"), "{calls:#?}");
+    assert!(named("two_libraries", "direct_step("), "{calls:#?}");
+}
+
+#[test]
+fn a_container_with_layers_is_recorded_once() {
+    if !may_unshare("a_container_with_layers_is_recorded_once") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for layer in ["lower", "upper", "work", "merged"] {
+        std::fs::create_dir(dir.path().join(layer)).unwrap();
+    }
+    // As containers are: a lower layer with the files, and one of its own on top.
+    let script = r#"
+mount -t tmpfs tmpfs "$1/upper" && mkdir "$1/upper/u" "$1/upper/w"
+cp "$2"/libamdhip64.so* "$3/libdemo_twins.so" "$3/vector_add" "$1/lower"
+mount -t overlay overlay -o "lowerdir=$1/lower,upperdir=$1/upper/u,workdir=$1/upper/w" "$1/merged" || { echo unsupported; exit 0; }
+LD_LIBRARY_PATH="$1/merged" exec "$1/merged/vector_add" --launches 50
+"#;
+    let programs = app("vector_add");
+    let target = contained(script, &[dir.path(), &hip_sim(6), programs.parent().unwrap()]);
+    let trace = dir.path().join("run.perfetto");
+    let mut command = xsched_ctl(["trace", "-o"]);
+    command.arg(&trace).arg("--").arg(target.get_program()).args(target.get_args());
+    let outcome = run(&mut command);
+    if outcome.stdout.contains("unsupported") {
+        eprintln!(
+            "skipped: a_container_with_layers_is_recorded_once mounts an overlay, which does not work here"
+        );
+        return;
+    }
+    assert_whole(&outcome);
+    let calls = calls(&trace).unwrap();
+    assert_eq!(launches(&calls).len(), 50);
+    assert!(calls.iter().all(|call| call.library.as_deref() == Some("vector_add")), "{calls:#?}");
+}
+
+/// `xsched-ctl` in a pid namespace of its own.
+fn in_container(arguments: &[&str]) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--pid", "--fork", "--mount-proc"]).arg(binary()).args(arguments);
+    command
+}
+
+#[test]
+fn a_tracer_in_a_container_records_its_command() {
+    if !may_unshare("a_tracer_in_a_container_records_its_command") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    let program = app("two_libraries");
+    // Another process of the machine uses the same runtime meanwhile.
+    let mut beside = Running::start(Command::new(app("vector_add")).args(["--seconds", "60"]));
+    beside.wait_for_stdout("ready ");
+    let arguments =
+        ["trace", "-o", trace.to_str().unwrap(), "--", program.to_str().unwrap(), "--launches", "300"];
+    let outcome = run(&mut in_container(&arguments));
+    beside.signal(Signal::KILL);
+    assert_whole(&outcome);
+    assert_named(&calls(&trace).unwrap());
+}
+
+#[test]
+fn a_tracer_in_a_container_sees_what_is_in_there_only() {
+    if !may_unshare("a_tracer_in_a_container_sees_what_is_in_there_only") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    let mut outside =
+        Running::start(Command::new(app("two_libraries")).args(["--seconds", "60", "--interval-us", "2000"]));
+    outside.wait_for_stdout("ready ");
+    let script = r#"
+"$1" --seconds 60 --interval-us 1000 > /dev/null &
+inside=$!
+sleep 0.5
+timeout --signal=INT 2 "$2" trace --all -o "$3"
+kill -9 $inside
+"#;
+    let outcome = run(&mut contained(script, &[&app("vector_add"), &binary(), &trace]));
+    outside.signal(Signal::KILL);
+    assert!(outcome.stderr.contains("made in other pid namespaces"), "{}", outcome.stderr);
+    let calls = calls(&trace).unwrap();
+    assert!(launches(&calls).len() > 100, "{}", outcome.stderr);
+    assert!(calls.iter().all(|call| call.library.as_deref() == Some("vector_add")), "{calls:#?}");
+}
+
+#[test]
+fn a_proc_of_another_namespace_is_refused() {
+    if !may_unshare("a_proc_of_another_namespace_is_refused") {
+        return;
+    }
+    let refused = |arguments: &[&str]| {
+        run(Command::new("unshare").args(["--pid", "--fork"]).arg(binary()).args(arguments))
+    };
+    let outcome = refused(&["trace", "--", "true"]);
+    assert_eq!(outcome.code, 69, "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("/proc shows the process ids of another pid namespace"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(outcome.stderr.contains("hint: "), "{}", outcome.stderr);
+    assert!(refused(&["doctor"]).stdout.contains("pid space    missing"));
+    let nested = run(&mut in_container(&["doctor"]));
+    assert!(nested.stdout.contains("pid space    reduced"), "{}", nested.stdout);
+}
