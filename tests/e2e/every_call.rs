@@ -48,7 +48,8 @@ fn lines(trace: &Path) -> Vec<String> {
             "select s.name, (
                 select group_concat(substr(key, 7) || '=' || display_value, ' ') from args a
                 where a.arg_set_id = s.arg_set_id and key glob 'debug.*'
-                and value_type not in ('pointer') and substr(key, 7) not in ('library', 'caller', 'return')
+                and substr(key, 7) in ('bytes', 'width', 'height', 'depth', 'value', 'kind', 'stream', 'flags',
+                    'priority', 'device', 'dst_device', 'src_device', 'name', 'nodes', 'kernels')
              ) as arguments
              from slice s where category glob 'hip.*' order by ts",
         )
