@@ -3,6 +3,8 @@
 //! `.eh_frame` is named by a section header or, in files without these, found through `PT_GNU_EH_FRAME`. A compressed
 //! `.debug_frame` is left out: it matters for hand-written libraries only, whose assemblers do not compress.
 //!
+//! Of a file that has both, `.eh_frame` is read alone: compilers write one or the other.
+//!
 //! Nothing in a file is believed; a size that is not in the file, or beyond what any real library has, is an error.
 
 use object::elf::{self, FileHeader64};
@@ -137,8 +139,10 @@ fn named<'data>(
     dialect: Dialect,
 ) -> Option<Found> {
     let (_, section) = sections.section_by_name(LittleEndian, name)?;
-    // A file of debug information keeps the headers of sections that it does not hold.
-    let is_absent = section.sh_type(LittleEndian) == elf::SHT_NOBITS;
+    // A file of debug information keeps the headers of sections that it does not hold, and linkers write .eh_frame even
+    // if nothing is in it but its terminator.
+    let is_absent = section.sh_type(LittleEndian) == elf::SHT_NOBITS
+        || section.sh_size(LittleEndian) <= size_of::<u32>() as u64;
     if is_absent || section.sh_flags(LittleEndian).contains(elf::SHF_COMPRESSED) {
         return None;
     }

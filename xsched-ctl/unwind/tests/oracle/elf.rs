@@ -60,7 +60,14 @@ pub(crate) fn system_libraries() -> Vec<PathBuf> {
         for entry in entries.flatten() {
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            let wanted = ["libpython3", "libffi.so", "libgomp.so", "libhsa-runtime64.so", "libnuma.so"];
+            let wanted = [
+                "libpython3",
+                "libffi.so",
+                "libgomp.so",
+                "libhsa-runtime64.so",
+                "libLLVM.so",
+                "libamdhip64.so",
+            ];
             if name.contains(".so") && wanted.iter().any(|wanted| name.starts_with(wanted)) {
                 found.extend(fs::canonicalize(entry.path()).ok());
             }

@@ -86,7 +86,8 @@ fn a_library_cut_off_anywhere_gives_an_error_or_a_sound_table() {
 
 #[test]
 fn without_section_headers_the_table_is_the_same() {
-    for path in system_libraries() {
+    let is_small = |path: &PathBuf| fs::metadata(path).is_ok_and(|metadata| metadata.len() < 32 << 20);
+    for path in system_libraries().into_iter().filter(is_small) {
         let whole = Table::build(&File::open(&path).unwrap().into()).unwrap();
         let mut bytes = fs::read(&path).unwrap();
         // e_shoff, then e_shentsize, e_shnum and e_shstrndx.

@@ -124,18 +124,24 @@ pub(crate) fn caller_at(
     Straight { row, section: &section, encoding, at, memory }.caller()
 }
 
-/// Calls `each` with every row of a section and its encoding.
+/// Calls `each` with every row of each `nth` function of a section, and its encoding.
 pub(crate) fn each_row(
     bytes: &[u8],
     address: u64,
+    nth: usize,
     mut each: impl FnMut(&UnwindTableRow<usize>, &EhFrame<Bytes<'_>>, gimli::Encoding),
 ) {
     let section = EhFrame::new(bytes, gimli::LittleEndian);
     let bases = gimli::BaseAddresses::default().set_eh_frame(address);
     let mut context = gimli::UnwindContext::new();
     let mut entries = section.entries(&bases);
+    let mut functions = 0;
     while let Some(entry) = entries.next().expect("a sound section") {
         let gimli::CieOrFde::Fde(partial) = entry else { continue };
+        functions += 1;
+        if functions % nth != 0 {
+            continue;
+        }
         let function = partial.parse(EhFrame::cie_from_offset).expect("a sound function");
         let encoding = function.cie().encoding();
         let mut rows = function.rows(&section, &bases, &mut context).expect("a sound common entry");

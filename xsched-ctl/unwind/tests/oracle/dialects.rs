@@ -1,0 +1,54 @@
+//! Libraries that keep their unwind information for debuggers only.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::Command;
+
+use xsched_abi::unwind::{Row, Rule};
+use xsched_unwind::{Error, Table};
+
+const BARE: [&str; 5] = ["-shared", "-fPIC", "-O2", "-nostdlib", "-DTHIS=only"];
+const NO_EH_FRAME: [&str; 2] = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"];
+
+/// The table of a library of two functions and nothing else. None, with the reason printed, without a compiler.
+fn table(folder: &Path, flags: &[&str]) -> Option<Result<Table, Error>> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle/chain/last.c");
+    let library = folder.join("library.so");
+    let mut command = Command::new("cc");
+    match command.args(BARE).args(flags).arg("-o").arg(&library).arg(source).status() {
+        Ok(status) => assert!(status.success(), "{command:?}"),
+        Err(error) => {
+            println!("skipped: cc does not start: {error}");
+            return None;
+        }
+    }
+    Some(Table::build(&File::open(library).expect("a built library").into()))
+}
+
+#[test]
+fn debug_frame_says_what_eh_frame_would() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(eh_frame) = table(folder.path(), &[]) else { return };
+    let debug_frame = table(folder.path(), &[&NO_EH_FRAME[..], &["-g", "-gz=none"]].concat()).unwrap();
+    // The functions may lie elsewhere: what remains are their rules.
+    let rules = |table: Table| -> Vec<Row> {
+        table
+            .rows()
+            .iter()
+            .map(|row| Row { pc_low: 0, ..*row })
+            .filter(|row| row.rule() != Rule::Gap)
+            .collect()
+    };
+    let (eh_frame, debug_frame) = (rules(eh_frame.unwrap()), rules(debug_frame.unwrap()));
+    assert!(eh_frame.len() > 1);
+    assert_eq!(eh_frame, debug_frame);
+}
+
+#[test]
+fn no_unwind_information_is_an_error_that_names_the_flag() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(without) = table(folder.path(), &NO_EH_FRAME) else { return };
+    let error = without.unwrap_err();
+    assert_eq!(error, Error::NoUnwindInfo);
+    assert!(error.to_string().contains("-fno-asynchronous-unwind-tables"));
+}
