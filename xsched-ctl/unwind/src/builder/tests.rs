@@ -84,3 +84,22 @@ fn dropping_it_ends_its_threads() {
         thread::sleep(Duration::from_millis(5));
     }
 }
+
+#[test]
+fn only_its_own_threads_are_of_low_priority() {
+    let nice_of = |thread| rustix::process::getpriority_process(thread).unwrap();
+    let before = nice_of(None);
+    let mut builder = Builder::new(Cache::off()).unwrap();
+    builder.request((), own());
+    collect(&mut builder);
+    assert_eq!(nice_of(None), before);
+    let threads = fs::read_dir("/proc/self/task").unwrap().map(|entry| entry.unwrap());
+    // Others may end while they are listed.
+    let nices = threads.filter_map(|thread| {
+        let name = fs::read_to_string(thread.path().join("comm")).ok()?;
+        let id = thread.file_name().to_str()?.parse().ok()?;
+        let is_ours = name == "unwind-tables\n";
+        is_ours.then(|| rustix::process::getpriority_process(rustix::process::Pid::from_raw(id)).ok())?
+    });
+    assert!(nices.max().unwrap() > before);
+}

@@ -188,15 +188,15 @@ fn the_environment_chooses_the_folder() {
             |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).into());
         folder_asked_for(value, is_root)
     };
-    let own = [("HOME", "/home/me")];
-    assert_eq!(asked(&own, false), Some("/home/me/.cache/xsched-ctl/unwind".into()));
+    let own = [("HOME", "/home/user")];
+    assert_eq!(asked(&own, false), Some("/home/user/.cache/xsched-ctl/unwind".into()));
     assert_eq!(asked(&own, true), Some("/var/cache/xsched-ctl/unwind".into()));
-    let xdg = [("HOME", "/home/me"), ("XDG_CACHE_HOME", "/scratch")];
+    let xdg = [("HOME", "/home/user"), ("XDG_CACHE_HOME", "/scratch")];
     assert_eq!(asked(&xdg, false), Some("/scratch/xsched-ctl/unwind".into()));
-    let relative = [("HOME", "/home/me"), ("XDG_CACHE_HOME", "scratch")];
-    assert_eq!(asked(&relative, false), Some("/home/me/.cache/xsched-ctl/unwind".into()));
+    let relative = [("HOME", "/home/user"), ("XDG_CACHE_HOME", "scratch")];
+    assert_eq!(asked(&relative, false), Some("/home/user/.cache/xsched-ctl/unwind".into()));
     assert_eq!(asked(&[("XSCHED_CTL_CACHE", "/tables")], true), Some("/tables".into()));
-    assert_eq!(asked(&[("XSCHED_CTL_CACHE", "off"), ("HOME", "/home/me")], false), None);
-    assert_eq!(asked(&[("XSCHED_CTL_CACHE", ""), ("HOME", "/home/me")], false), asked(&own, false));
+    assert_eq!(asked(&[("XSCHED_CTL_CACHE", "off"), ("HOME", "/home/user")], false), None);
+    assert_eq!(asked(&[("XSCHED_CTL_CACHE", ""), ("HOME", "/home/user")], false), asked(&own, false));
     assert_eq!(asked(&[], false), None);
 }
