@@ -35,8 +35,8 @@ fn attaching_leaves_the_result_alone_and_nothing_in_the_kernel() {
     assert_eq!(objects.left_behind(), BpfObjects::default());
 
     // Live summaries, then the final one; the libraries by name.
-    assert!(outcome.stdout.matches("calling library").count() >= 3, "{}", outcome.stdout);
-    let last = outcome.stdout.rfind("calling library").unwrap();
+    assert!(outcome.stdout.matches("other calls").count() >= 3, "{}", outcome.stdout);
+    let last = outcome.stdout.rfind("other calls").unwrap();
     for library in ["two_libraries", "libdemo_kernels.so", "libdemo_blas.so"] {
         assert!(outcome.stdout[last..].contains(library), "{}", outcome.stdout);
     }

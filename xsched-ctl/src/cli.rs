@@ -4,10 +4,12 @@ mod recording;
 mod units;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
 use crate::exit;
+use crate::report::Dimension;
 pub(crate) use recording::{Recording, Uprobes};
 
 /// See every HIP launch with the library that made it, on programs nobody prepared.
@@ -31,6 +33,11 @@ pub(crate) enum Verb {
     /// Prints a summary per calling library while the process runs, and the final one on Ctrl-C, which takes
     /// everything out of the process again.
     Attach(Attach),
+    /// Sum up a recorded timeline
+    ///
+    /// Calls, total time, percentiles and maximum by library, kernel, stream, thread, process or function, and what the
+    /// recording lost. Percentiles are within 0.2 %; times are those that the host spends in a call.
+    Report(Report),
     /// Say what this machine has and lacks for tracing
     Doctor,
 }
@@ -69,6 +76,24 @@ pub(crate) struct Attach {
 
     #[command(flatten)]
     pub(crate) recording: Recording,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Report {
+    /// The timeline, compressed or not; `-` is standard input
+    pub(crate) file: PathBuf,
+
+    /// What to sum up by; several with commas between them
+    #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
+    pub(crate) by: Vec<Dimension>,
+
+    /// Rows of each table
+    #[arg(long, value_name = "N")]
+    pub(crate) top: Option<usize>,
+
+    /// Print one JSON object, times in nanoseconds
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -8,6 +8,7 @@ use xsched_rules::RulesError;
 use crate::bpf::BpfError;
 use crate::exit;
 use crate::filter::FilterError;
+use crate::report::ReportError;
 
 /// Why the program ends without having done what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +69,9 @@ pub(crate) enum Failure {
         /// What is wrong in which line.
         cause: RulesError,
     },
+    /// There is no report.
+    #[error(transparent)]
+    Report(#[from] ReportError),
     /// The output could not be opened.
     #[error("cannot write {path}: {cause}")]
     OutputNotCreated {
@@ -125,6 +129,7 @@ impl Failure {
             Self::Rules { .. } => {
                 "the file holds a table `[origin]` with lists `transparent` or `also_transparent`".to_owned()
             }
+            Self::Report(error) => error.hint(),
             Self::OutputNotCreated { .. } => "choose another file with `-o FILE`".to_owned(),
             Self::OutputFailed { .. } => "what was written up to then loads in Perfetto".to_owned(),
             Self::Bpf(error) if error.is_permission() => {
@@ -149,6 +154,7 @@ impl Failure {
             Self::CommandNotExecutable { .. } => exit::NOT_EXECUTABLE,
             Self::Usage(_) | Self::Filters(_) => exit::USAGE,
             Self::Rules { .. } => exit::BAD_DATA,
+            Self::Report(error) => error.exit_code(),
             Self::OutputNotCreated { .. } => exit::CANNOT_CREATE,
             Self::OutputFailed { .. } => exit::OUTPUT_FAILED,
             Self::Bpf(error) if error.is_permission() => exit::NOT_PERMITTED,

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use crate::call::HipCall;
 use crate::failure::Failure;
 use crate::output::Compression;
+use crate::table::duration;
 use dumps::Dumps;
 pub(crate) use dumps::Written;
 use segments::Segments;
@@ -79,8 +80,7 @@ impl FlightRecorder {
         }
         self.last_slow = Some(Instant::now());
         let kernel = call.kernel.as_deref().unwrap_or("a kernel");
-        let duration = humantime::format_duration(Duration::from_nanos(duration_ns));
-        self.want(format!("{} of {kernel} took {duration}", call.probe.name));
+        self.want(format!("{} of {kernel} took {}", call.probe.name, duration(Some(duration_ns))));
     }
 
     /// Keeps a segment.
@@ -147,7 +147,7 @@ mod tests {
         slow.kernel = Some("gemm".into());
         recorder.call(&slow, 0);
         recorder.call(&slow, 0);
-        assert_eq!(recorder.take_wanted().await.as_deref(), Some("hipLaunchKernel of gemm took 1us 1ns"));
+        assert_eq!(recorder.take_wanted().await.as_deref(), Some("hipLaunchKernel of gemm took 1.00 us"));
         assert_eq!((recorder.take_wanted().await, recorder.unheeded), (None, 1));
         let mut copy = call("hipMemcpy");
         copy.end_ns = Some(1_000_000);

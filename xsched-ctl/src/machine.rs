@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use crate::call::HipCall;
-use crate::summary::{duration, write_table};
+use crate::table::{duration, write_table};
 
 /// Totals of all calls seen so far.
 #[derive(Default)]

@@ -8,6 +8,7 @@ mod call;
 mod cli;
 mod command;
 mod doctor;
+mod durations;
 mod ending;
 mod exit;
 mod failure;
@@ -20,9 +21,11 @@ mod output;
 mod preflight;
 mod privilege;
 mod recorder;
+mod report;
 mod session;
 mod signals;
 mod summary;
+mod table;
 mod timeline;
 mod trace;
 
@@ -67,6 +70,7 @@ fn run(verb: Verb) -> Result<u8, Failure> {
     match verb {
         Verb::Trace(arguments) => runtime.block_on(trace::run(arguments)),
         Verb::Attach(arguments) => runtime.block_on(attach::run(arguments)),
+        Verb::Report(arguments) => report::run(&arguments),
         Verb::Doctor => Ok(doctor::run()),
     }
 }

@@ -237,7 +237,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trace");
         let mut output = Output::open(Destination::File(path.clone()), Format::default()).unwrap();
-        let mut expected = Vec::new();
+        let mut expected: Vec<u8> = Vec::new();
         for round in 0..1000u32 {
             let mut chunk = round.to_le_bytes().repeat(100);
             expected.extend(&chunk);

@@ -1,171 +1,161 @@
-//! What a recording amounts to, per calling library.
+//! What a recording amounts to so far: per library to which calls belong, and per kernel.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
-
-use hdrhistogram::Histogram;
 
 use crate::call::HipCall;
+use crate::durations::Durations;
+use crate::table::{duration, short_name, write_table};
 
-/// Longest duration that medians tell apart: an hour. Longer calls count as an hour.
-const DURATION_MAX_NS: u64 = 3_600_000_000_000;
+/// Kernels that are told apart; calls of further ones share a line, so that memory is bounded.
+const KERNELS_MAX: usize = 16_384;
 
-/// Three significant digits: 0.1 % of the value.
-const SIGNIFICANT_DIGITS: u8 = 3;
+/// Kernels in the table.
+const KERNELS_SHOWN: usize = 10;
 
-/// Totals of all calls seen so far. Memory grows with the number of libraries, not of calls.
+/// Name of the line for what is not told apart.
+const OTHERS: &str = "(others)";
+
+/// Totals of all calls seen so far. Memory grows with the number of libraries and kernels, not of calls.
 #[derive(Default)]
 pub(crate) struct Summary {
-    libraries: HashMap<Arc<str>, Totals>,
+    origins: HashMap<Arc<str>, Totals>,
+    kernels: HashMap<Arc<str>, Totals>,
 }
 
+#[derive(Default)]
 struct Totals {
     launches: u64,
-    launch_ns: u64,
-    launch_durations: Histogram<u64>,
+    launch_durations: Durations,
     other_calls: u64,
     other_ns: u64,
 }
 
-impl Default for Totals {
-    fn default() -> Self {
-        let launch_durations = Histogram::new_with_bounds(1, DURATION_MAX_NS, SIGNIFICANT_DIGITS)
-            .expect("the bounds are constants that the histogram accepts");
-        Self { launches: 0, launch_ns: 0, launch_durations, other_calls: 0, other_ns: 0 }
-    }
-}
-
-/// One library's line.
+/// One library's or kernel's line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// File name of the calling library or executable.
-    pub(crate) library: Arc<str>,
-    /// Launches that it made.
+    /// File name of the library or executable, or the kernel's name.
+    pub(crate) name: Arc<str>,
+    /// Launches.
     pub(crate) launches: u64,
     /// Host time in these launches, in nanoseconds.
     pub(crate) launch_ns: u64,
-    /// Median host time of one launch, in nanoseconds, to three digits.
+    /// Median host time of one launch, in nanoseconds, to within 0.2 %.
     pub(crate) launch_median_ns: Option<u64>,
-    /// Its other calls.
+    /// Host time of the longest launch, in nanoseconds.
+    pub(crate) launch_max_ns: Option<u64>,
+    /// Other calls.
     pub(crate) other_calls: u64,
-    /// Host time in its other calls, in nanoseconds.
+    /// Host time in other calls, in nanoseconds.
     pub(crate) other_ns: u64,
+}
+
+impl Totals {
+    fn add(&mut self, call: &HipCall) {
+        if call.is_launch() {
+            self.launches += 1;
+            if let Some(ns) = call.duration_ns() {
+                self.launch_durations.record(ns);
+            }
+        } else {
+            self.other_calls += 1;
+            self.other_ns += call.duration_ns().unwrap_or(0);
+        }
+    }
 }
 
 impl Summary {
     /// Counts a call.
     pub(crate) fn add(&mut self, call: &HipCall) {
-        let totals = self.libraries.entry(call.caller.library.clone()).or_default();
-        let duration_ns = call.duration_ns();
-        if call.is_launch() {
-            totals.launches += 1;
-            if let Some(ns) = duration_ns {
-                totals.launch_ns += ns;
-                totals.launch_durations.saturating_record(ns.clamp(1, DURATION_MAX_NS));
-            }
-        } else {
-            totals.other_calls += 1;
-            totals.other_ns += duration_ns.unwrap_or(0);
+        self.origins.entry(call.origin.clone()).or_default().add(call);
+        if call.is_launch()
+            && let Some(kernel) = &call.kernel
+        {
+            let is_known = self.kernels.len() < KERNELS_MAX || self.kernels.contains_key(kernel);
+            let kernel = if is_known { kernel.clone() } else { OTHERS.into() };
+            self.kernels.entry(kernel).or_default().add(call);
         }
     }
 
     /// The libraries, most launches first.
-    pub(crate) fn lines(&self) -> Vec<Line> {
-        let mut lines: Vec<_> = self
-            .libraries
-            .iter()
-            .map(|(library, totals)| Line {
-                library: library.clone(),
-                launches: totals.launches,
-                launch_ns: totals.launch_ns,
-                launch_median_ns: (!totals.launch_durations.is_empty())
-                    .then(|| totals.launch_durations.value_at_quantile(0.5)),
-                other_calls: totals.other_calls,
-                other_ns: totals.other_ns,
-            })
-            .collect();
-        lines.sort_by(|a, b| {
-            (b.launches, b.other_calls)
-                .cmp(&(a.launches, a.other_calls))
-                .then_with(|| a.library.cmp(&b.library))
-        });
-        lines
+    pub(crate) fn libraries(&self) -> Vec<Line> {
+        lines(&self.origins)
+    }
+
+    /// The kernels, most launches first.
+    pub(crate) fn kernels(&self) -> Vec<Line> {
+        lines(&self.kernels)
     }
 
     /// All launches.
     pub(crate) fn launches(&self) -> u64 {
-        self.libraries.values().map(|totals| totals.launches).sum()
+        self.origins.values().map(|totals| totals.launches).sum()
     }
 
     /// All calls, launches included.
     pub(crate) fn calls(&self) -> u64 {
-        self.libraries.values().map(|totals| totals.launches + totals.other_calls).sum()
+        self.origins.values().map(|totals| totals.launches + totals.other_calls).sum()
     }
 }
 
-/// The table for a terminal.
+fn lines(totals: &HashMap<Arc<str>, Totals>) -> Vec<Line> {
+    let mut lines: Vec<_> = totals
+        .iter()
+        .map(|(name, totals)| Line {
+            name: name.clone(),
+            launches: totals.launches,
+            launch_ns: totals.launch_durations.total_ns(),
+            launch_median_ns: totals.launch_durations.percentile_ns(50),
+            launch_max_ns: totals.launch_durations.max_ns(),
+            other_calls: totals.other_calls,
+            other_ns: totals.other_ns,
+        })
+        .collect();
+    lines.sort_by(|a, b| {
+        (b.launches, b.other_calls).cmp(&(a.launches, a.other_calls)).then_with(|| a.name.cmp(&b.name))
+    });
+    lines
+}
+
+/// The tables for a terminal.
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let header =
-            ["calling library", "launches", "total", "median", "other calls", "total"].map(str::to_owned);
-        let rows = self.lines().into_iter().map(|line| {
+        let header = ["library", "launches", "total", "median", "max", "other calls", "total"];
+        let rows = self.libraries().into_iter().map(|line| {
             [
-                line.library.to_string(),
+                short_name(&line.name),
                 line.launches.to_string(),
                 duration(Some(line.launch_ns)),
                 duration(line.launch_median_ns),
+                duration(line.launch_max_ns),
                 line.other_calls.to_string(),
                 duration(Some(line.other_ns)),
             ]
         });
-        let rows: Vec<_> = std::iter::once(header).chain(rows).collect();
-        write_table(f, &rows, 1)
-    }
-}
+        write_table(f, &std::iter::once(header.map(str::to_owned)).chain(rows).collect::<Vec<_>>(), 1)?;
 
-/// Writes rows in columns: the first `names` of them to the left, the others, which are numbers, to the right.
-pub(crate) fn write_table<const COLUMNS: usize>(
-    f: &mut fmt::Formatter<'_>,
-    rows: &[[String; COLUMNS]],
-    names: usize,
-) -> fmt::Result {
-    let widths: [usize; COLUMNS] =
-        std::array::from_fn(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
-    for row in rows {
-        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
-            let gap = if column == 0 { "" } else { "  " };
-            if column < names {
-                write!(f, "{gap}{cell:<width$}")?;
-            } else {
-                write!(f, "{gap}{cell:>width$}")?;
-            }
+        let kernels = self.kernels();
+        if kernels.is_empty() {
+            return Ok(());
         }
+        let header = ["kernel", "launches", "total", "median", "max"];
+        let rows = kernels.iter().take(KERNELS_SHOWN).map(|line| {
+            [
+                short_name(&line.name),
+                line.launches.to_string(),
+                duration(Some(line.launch_ns)),
+                duration(line.launch_median_ns),
+                duration(line.launch_max_ns),
+            ]
+        });
         writeln!(f)?;
+        write_table(f, &std::iter::once(header.map(str::to_owned)).chain(rows).collect::<Vec<_>>(), 1)?;
+        match kernels.len().saturating_sub(KERNELS_SHOWN) {
+            0 => Ok(()),
+            more => writeln!(f, "and {more} more kernels"),
+        }
     }
-    Ok(())
-}
-
-/// A duration to three or so digits: `820 ns`, `12.3 us`, `4.56 ms`, `1.20 s`.
-pub(crate) fn duration(ns: Option<u64>) -> String {
-    let Some(ns) = ns else { return "-".to_owned() };
-    let value = Duration::from_nanos(ns).as_secs_f64();
-    match ns {
-        0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{} us", three_digits(value * 1e6)),
-        1_000_000..1_000_000_000 => format!("{} ms", three_digits(value * 1e3)),
-        _ => format!("{} s", three_digits(value)),
-    }
-}
-
-fn three_digits(value: f64) -> String {
-    let decimals = match value {
-        ..10.0 => 2,
-        10.0..100.0 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$}")
 }
 
 #[cfg(test)]
@@ -185,33 +175,52 @@ mod tests {
         ] {
             let mut call = call(name);
             call.end_ns = Some(ns);
-            call.caller.library = library.into();
+            call.origin = library.into();
             summary.add(&call);
         }
-        let lines = summary.lines();
+        let lines = summary.libraries();
         assert_eq!(lines.len(), 2);
         assert_eq!(
             lines[0],
             Line {
-                library: "libblas.so".into(),
+                name: "libblas.so".into(),
                 launches: 3,
                 launch_ns: 36_000,
                 launch_median_ns: lines[0].launch_median_ns,
+                launch_max_ns: Some(30_000),
                 other_calls: 1,
                 other_ns: 1_000_000
             }
         );
         let median = lines[0].launch_median_ns.unwrap();
-        assert!((3_996..=4_004).contains(&median), "{median}");
-        assert_eq!(&*lines[1].library, "app");
+        assert!((3_992..=4_008).contains(&median), "{median}");
+        assert_eq!(&*lines[1].name, "app");
         assert_eq!((summary.launches(), summary.calls()), (4, 5));
+    }
+
+    #[test]
+    fn kernels_are_counted_where_they_are_launched() {
+        let mut summary = Summary::default();
+        for (name, kernel) in [
+            ("hipLaunchKernel", Some("gemm")),
+            ("hipModuleLaunchKernel", Some("gemm")),
+            ("hipModuleGetFunction", Some("softmax")),
+            ("hipGraphLaunch", None),
+        ] {
+            let mut call = call(name);
+            call.kernel = kernel.map(Into::into);
+            summary.add(&call);
+        }
+        let kernels = summary.kernels();
+        assert_eq!((kernels.len(), &*kernels[0].name, kernels[0].launches), (1, "gemm", 2));
+        assert_eq!(summary.launches(), 3);
     }
 
     #[test]
     fn a_library_without_launches_has_no_median() {
         let mut summary = Summary::default();
         summary.add(&call("hipMemcpy"));
-        assert_eq!(summary.lines()[0].launch_median_ns, None);
+        assert_eq!(summary.libraries()[0].launch_median_ns, None);
         assert!(summary.to_string().contains(" - "), "{summary}");
     }
 
@@ -221,13 +230,17 @@ mod tests {
         let mut call = call("hipLaunchKernel");
         call.end_ns = None;
         summary.add(&call);
-        assert_eq!((summary.launches(), summary.lines()[0].launch_median_ns), (1, None));
+        assert_eq!((summary.launches(), summary.libraries()[0].launch_median_ns), (1, None));
     }
 
     #[test]
-    fn durations_keep_three_digits() {
-        let shown =
-            [820, 12_345, 999_999, 4_560_000, 1_200_000_000, 75_000_000_000].map(|ns| duration(Some(ns)));
-        assert_eq!(shown, ["820 ns", "12.3 us", "1000 us", "4.56 ms", "1.20 s", "75.0 s"]);
+    fn only_the_first_kernels_are_shown_and_the_others_counted() {
+        let mut summary = Summary::default();
+        for number in 0..KERNELS_SHOWN + 3 {
+            let mut call = call("hipLaunchKernel");
+            call.kernel = Some(format!("kernel_{number}").into());
+            summary.add(&call);
+        }
+        assert!(summary.to_string().ends_with("and 3 more kernels\n"), "{summary}");
     }
 }

@@ -30,6 +30,6 @@ pub use annotation::{Annotation, Value};
 pub use clocks::Clocks;
 pub use identity::{CounterId, ProcessId, Scope, ThreadId};
 pub use intern::Limits;
-pub use read::{Event, OwnedAnnotation, OwnedSlice, OwnedValue, ReadError, Tail, TraceReader};
+pub use read::{Event, Input, OwnedAnnotation, OwnedSlice, OwnedValue, ReadError, Tail, TraceReader};
 pub use text::{TEXT_LEN_MAX, from_c_bytes};
 pub use writer::{CounterTrack, Instant, LOST_EVENTS, Process, Slice, TraceWriter, Unit, WriteError};

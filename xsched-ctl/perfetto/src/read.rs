@@ -5,13 +5,17 @@
 //! ([`TraceReader::skipped`]).
 //! What is kept: the interned texts of each sequence, the described tracks, and slices not yet ended.
 
+mod input;
 mod packets;
 mod sequence;
 mod tracks;
 
 use std::{collections::VecDeque, io, sync::Arc};
 
-pub use self::packets::{ReadError, Tail};
+pub use self::{
+    input::Input,
+    packets::{ReadError, Tail},
+};
 use self::{packets::Packets, sequence::Sequences, tracks::Tracks};
 use crate::{
     clocks::Clocks,

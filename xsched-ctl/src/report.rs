@@ -1,0 +1,147 @@
+//! `xsched-ctl report`: what a recorded timeline amounts to, by library, kernel, stream, thread, process and function.
+//!
+//! The file is read once from its beginning to its end, in memory that grows with the number of different libraries,
+//! kernels and so on, not with its length.
+
+mod collect;
+mod groups;
+mod json;
+mod text;
+
+use std::fs::File;
+use std::io::{self, Read, Write as _};
+use std::path::{Path, PathBuf};
+
+use xsched_perfetto::{Input, ReadError, Tail, TraceReader};
+
+use crate::cli;
+use crate::exit;
+use crate::failure::Failure;
+use collect::Collected;
+pub(crate) use groups::Dimension;
+
+/// Why there is no report, or not of the whole file.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReportError {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {cause}")]
+    Unreadable {
+        /// Which one.
+        path: PathBuf,
+        /// The system's error.
+        cause: io::Error,
+    },
+    /// There is nothing in it.
+    #[error("{0} is empty")]
+    Empty(PathBuf),
+    /// It is no trace.
+    #[error("{path} is no Perfetto trace: failed to {cause}")]
+    NotATrace {
+        /// Which one.
+        path: PathBuf,
+        /// What is wrong.
+        cause: ReadError,
+    },
+    /// It is somebody else's trace.
+    #[error("{0} is a Perfetto trace without HIP calls that xsched-ctl has recorded")]
+    Foreign(PathBuf),
+    /// It is damaged; what precedes the damage has been reported.
+    #[error("{path} is damaged: failed to {cause}")]
+    Damaged {
+        /// Which one.
+        path: PathBuf,
+        /// What is wrong.
+        cause: ReadError,
+    },
+}
+
+impl ReportError {
+    /// What to do about it.
+    pub(crate) fn hint(&self) -> String {
+        match self {
+            Self::Unreadable { path, .. } => format!("`ls -l {}` shows it", path.display()),
+            Self::Empty(_) => "a recording has content from its first moment on, one that is kept with \
+                               `--ring` from its first dump on"
+                .to_owned(),
+            Self::NotATrace { .. } | Self::Foreign(_) => {
+                "`xsched-ctl trace -o FILE` records what this can read".to_owned()
+            }
+            Self::Damaged { .. } => "the report is of what precedes the damage".to_owned(),
+        }
+    }
+
+    /// The exit code.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Unreadable { .. } => exit::NO_TARGET,
+            Self::Empty(_) | Self::NotATrace { .. } | Self::Foreign(_) | Self::Damaged { .. } => {
+                exit::BAD_DATA
+            }
+        }
+    }
+}
+
+/// Runs the verb; returns the exit code.
+pub(crate) fn run(arguments: &cli::Report) -> Result<u8, Failure> {
+    let path = &arguments.file;
+    let unreadable = |cause| ReportError::Unreadable { path: path.clone(), cause };
+    let file: Box<dyn Read> = if path == Path::new("-") {
+        Box::new(io::stdin())
+    } else {
+        Box::new(File::open(path).map_err(unreadable)?)
+    };
+    let mut input = Input::open(file).map_err(unreadable)?;
+    let (collected, tail, damage) = read(path, &mut input)?;
+    match tail {
+        Tail::Cut { offset, .. } if !input.is_compressed() => {
+            eprintln!("{} was cut off: the report is of its first {offset} bytes", path.display());
+        }
+        Tail::Cut { .. } => eprintln!("{} was cut off: the report is of what is there", path.display()),
+        Tail::Whole if input.is_cut() => {
+            eprintln!("{} was cut off: the report is of what is there", path.display());
+        }
+        Tail::Whole => {}
+    }
+    let is_whole = tail == Tail::Whole && !input.is_cut() && damage.is_none();
+    let report = if arguments.json {
+        json::render(path, &collected, &arguments.by, arguments.top, is_whole)
+    } else {
+        text::render(path, &collected, &arguments.by, arguments.top)
+    };
+    match io::stdout().lock().write_all(report.as_bytes()) {
+        // Whoever reads it may have seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        outcome => outcome.map_err(Failure::internal("writing the report"))?,
+    }
+    damage.map_or(Ok(0), |cause| Err(ReportError::Damaged { path: path.clone(), cause }.into()))
+}
+
+/// Reads a trace as far as it can be read: what is in it, how it ends, what is wrong with it.
+fn read(path: &Path, input: &mut impl Read) -> Result<(Collected, Tail, Option<ReadError>), ReportError> {
+    let mut reader = TraceReader::new(input);
+    let mut collected = Collected::default();
+    let mut damage = None;
+    while let Some(event) = reader.next() {
+        match event {
+            Ok(event) => collected.event(event),
+            Err(ReadError::Io { source, .. }) if reader.bytes_read() == 0 => {
+                return Err(ReportError::Unreadable { path: path.to_owned(), cause: source });
+            }
+            Err(cause) if reader.bytes_read() == 0 => {
+                return Err(ReportError::NotATrace { path: path.to_owned(), cause });
+            }
+            Err(cause) => damage = Some(cause),
+        }
+    }
+    let tail = reader.tail();
+    if reader.bytes_read() == 0 && tail == Tail::Whole {
+        return Err(ReportError::Empty(path.to_owned()));
+    }
+    if !collected.is_ours() {
+        return Err(match damage {
+            Some(cause) => ReportError::Damaged { path: path.to_owned(), cause },
+            None => ReportError::Foreign(path.to_owned()),
+        });
+    }
+    Ok((collected, tail, damage))
+}

@@ -1,0 +1,101 @@
+//! The report for a person.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use xsched_abi::Counter;
+use xsched_perfetto::LOST_EVENTS;
+
+use super::collect::Collected;
+use super::groups::Dimension;
+use crate::filter::Reason;
+use crate::table::{duration, short_name, write_table};
+
+/// Tables that are shown where nobody asks for others.
+const USUAL: [Dimension; 3] = [Dimension::Library, Dimension::Kernel, Dimension::Api];
+
+/// Rows of a table where nobody says how many.
+const TOP: usize = 20;
+
+/// A line of totals, what is missing, and a table for each property.
+pub(super) fn render(path: &Path, collected: &Collected, by: &[Dimension], top: Option<usize>) -> String {
+    let mut text = String::new();
+    write(&mut text, path, collected, by, top).expect("a String takes everything");
+    text
+}
+
+fn write(
+    text: &mut String,
+    path: &Path,
+    collected: &Collected,
+    by: &[Dimension],
+    top: Option<usize>,
+) -> std::fmt::Result {
+    write!(
+        text,
+        "{}: {}, {}, {}, {}",
+        path.display(),
+        counted(collected.calls, "HIP call", "HIP calls"),
+        counted(collected.launches, "launch", "launches"),
+        counted(collected.process_count() as u64, "process", "processes"),
+        duration(Some(collected.length_ns()))
+    )?;
+    if collected.unfinished > 0 {
+        write!(text, ", {} calls had not returned at the end", collected.unfinished)?;
+    }
+    writeln!(text)?;
+    losses(text, collected)?;
+    for dimension in if by.is_empty() { &USUAL } else { by } {
+        table(text, collected, *dimension, top.unwrap_or(TOP))?;
+    }
+    Ok(())
+}
+
+/// Losses by cause and processor, and what filters left out. Counters of other kinds are not for this.
+fn losses(text: &mut String, collected: &Collected) -> std::fmt::Result {
+    let count = |name: &str| collected.counters.get(name).copied().unwrap_or(0);
+    let mut named = 0;
+    for cause in Counter::ALL.into_iter().filter(|cause| count(cause.name()) > 0) {
+        named += if cause.loses_call() { count(cause.name()) } else { 0 };
+        write!(text, "incomplete: {} {}", count(cause.name()), cause.describe())?;
+        let parts: Vec<_> = collected
+            .by_processor
+            .iter()
+            .filter(|((described, _), _)| &**described == cause.describe())
+            .map(|((_, cpu), count)| format!("CPU {cpu}: {count}"))
+            .collect();
+        if parts.is_empty() { writeln!(text)? } else { writeln!(text, " ({})", parts.join(", "))? }
+    }
+    if count(LOST_EVENTS) > named {
+        writeln!(text, "incomplete: {} calls lost for other causes", count(LOST_EVENTS) - named)?;
+    }
+    for reason in Reason::ALL.into_iter().filter(|reason| count(reason.name()) > 0) {
+        writeln!(text, "left out: {} {}", count(reason.name()), reason.describe())?;
+    }
+    Ok(())
+}
+
+fn table(text: &mut String, collected: &Collected, dimension: Dimension, top: usize) -> std::fmt::Result {
+    let groups = collected.groups(dimension).sorted();
+    let header = [dimension.name(), "calls", "total", "p50", "p99", "max"].map(str::to_owned);
+    let rows = groups.iter().take(top).map(|(key, group)| {
+        [
+            short_name(&collected.name(key)),
+            group.calls.to_string(),
+            duration(Some(group.durations.total_ns())),
+            duration(group.durations.percentile_ns(50)),
+            duration(group.durations.percentile_ns(99)),
+            duration(group.durations.max_ns()),
+        ]
+    });
+    writeln!(text)?;
+    write_table(text, &std::iter::once(header).chain(rows).collect::<Vec<_>>(), 1)?;
+    match groups.len().saturating_sub(top) {
+        0 => Ok(()),
+        more => writeln!(text, "and {more} more"),
+    }
+}
+
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
