@@ -52,7 +52,7 @@ impl Durations {
 /// Numbers below 2^9 have a bucket each; from there on 2^8 buckets for each further binary digit.
 fn bucket(ns: u64) -> u16 {
     let dropped = (u64::BITS - ns.leading_zeros()).saturating_sub(DIGITS);
-    ((dropped << (DIGITS - 1)) as u64 + (ns >> dropped)) as u16
+    (u64::from(dropped << (DIGITS - 1)) + (ns >> dropped)) as u16
 }
 
 fn middle(bucket: u16) -> u64 {
