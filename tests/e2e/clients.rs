@@ -2,6 +2,8 @@
 //!
 //! A check is a function of the client's script, in a process of its own.
 
+use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,6 +13,8 @@ use xsched_tests::artifacts::{clients, conformance, hip_sim};
 /// Debian's package, unpacked; its code has no entry for the simulated device's usual processor.
 const ROCRAND: &str = "debian/librocrand1_5.3.3-4/usr/lib/x86_64-linux-gnu/librocrand.so.1";
 const ROCRAND_ARCH: &str = "gfx90a";
+/// Nor does Debian's HIPRTC know that processor.
+const HIPRTC_ARCH: &str = "gfx90a";
 
 /// The interpreter that has hip-python, unless it or the suite that brings kernels and twins is missing.
 fn python(check: &str) -> Option<PathBuf> {
@@ -34,12 +38,18 @@ impl Report {
     }
 }
 
+/// The simulated runtime, and behind it what else a client looks for.
+fn libraries(major: u32) -> OsString {
+    let folders = [hip_sim(major), clients().join("hiprtc")];
+    env::join_paths(folders).expect("cargo refuses a target directory with a colon")
+}
+
 /// Runs a check to its end; it must hold, and must not have called what the runtime does not have.
 #[track_caller]
 fn run(mut command: Command, major: u32) -> Report {
     let report = tempfile::NamedTempFile::new().expect("the temporary folder is writable");
     let output = command
-        .env("LD_LIBRARY_PATH", hip_sim(major))
+        .env("LD_LIBRARY_PATH", libraries(major))
         .env("HIP_SIM_TWINS", conformance().join("libconformance_twins.so"))
         .env("HIP_SIM_REPORT", report.path())
         .output()
@@ -53,9 +63,26 @@ fn run(mut command: Command, major: u32) -> Report {
 /// On both generations of runtime that this hip-python finds its functions in.
 #[track_caller]
 fn hip_python(check: &str) {
+    hip_python_on(check, None);
+}
+
+/// With Debian's HIPRTC, for a processor that it knows.
+#[track_caller]
+fn hiprtc(check: &str) {
+    let library = clients().join("hiprtc/libhiprtc.so");
+    if !library.exists() {
+        eprintln!("skipped: {check}: no {} (`cargo xtask setup` gets what is needed)", library.display());
+        return;
+    }
+    hip_python_on(check, Some(HIPRTC_ARCH));
+}
+
+#[track_caller]
+fn hip_python_on(check: &str, arch: Option<&str>) {
     let Some(python) = python(check) else { return };
     for major in [7, 6] {
         let mut command = Command::new(&python);
+        command.envs(arch.map(|arch| ("HIP_SIM_ARCH", arch)));
         command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/conformance/clients/hip_python/checks.py"));
         command.arg(conformance().join("modules/module.co")).arg(check);
         let report = run(command, major);
@@ -107,6 +134,16 @@ fn hip_python_streams_and_events_order_and_time() {
 #[test]
 fn hip_python_threads_work_at_the_same_time() {
     hip_python("threads_work_at_the_same_time");
+}
+
+#[test]
+fn hip_python_kernels_are_compiled_at_run_time() {
+    hiprtc("kernels_are_compiled_at_run_time");
+}
+
+#[test]
+fn hip_python_a_source_with_an_error_is_not_compiled() {
+    hiprtc("a_source_with_an_error_is_not_compiled");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! debian/<package>_<version>/    a Debian package, unpacked and not installed: it asks for nothing else
+//! hiprtc/                        links to the libraries of several such packages
 //! python/                        a virtual environment with `tests/conformance/clients/requirements.txt`
 //! ```
 
@@ -14,6 +15,8 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{command, venv, workspace::Workspace};
 
+mod hiprtc;
+
 /// Public HIP headers, 170 kB.
 const HIP_HEADERS: &str = "libamdhip64-dev_5.2.3-8";
 /// A library with 80 kernels on `libamdhip64.so.5`, 8 MB.
@@ -24,11 +27,13 @@ const ROCRAND_HEADERS: &str = "librocrand-dev_5.3.3-4";
 /// Gets what is not there yet; says all that could not be got.
 pub(crate) fn fetch(workspace: &Workspace) -> Result<()> {
     let clients = workspace.target_dir.join("clients");
+    let debian = clients.join("debian");
     let requirements = workspace.root.join("tests/conformance/clients/requirements.txt");
     let outcomes = [
-        unpack(&clients.join("debian"), HIP_HEADERS),
-        unpack(&clients.join("debian"), ROCRAND),
-        unpack(&clients.join("debian"), ROCRAND_HEADERS),
+        unpack(&debian, HIP_HEADERS),
+        unpack(&debian, ROCRAND),
+        unpack(&debian, ROCRAND_HEADERS),
+        hiprtc::make(&clients.join("hiprtc"), &debian, |package| unpack(&debian, package)),
         venv::setup(&clients.join("python"), &requirements).map(drop),
     ];
     let failures: Vec<_> =

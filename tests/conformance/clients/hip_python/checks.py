@@ -154,6 +154,89 @@ def threads_work_at_the_same_time():
     affine.unload()
 
 
+WEIGHTED = b"""
+extern "C" __global__ void weighted(double weight, signed char sign, short term, unsigned count, float *data) {
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count) data[i] = sign * weight * data[i] + term;
+}
+"""
+
+
+class Program:
+    """A source that HIPRTC compiles for the device."""
+
+    def __init__(self, source):
+        # Imported where it is needed: other checks do without the library.
+        from hip import hiprtc
+
+        self.hiprtc = hiprtc
+        self.program = self.done(hiprtc.hiprtcCreateProgram(source, b"program", 0, [], []))
+
+    def done(self, answer):
+        code, *values = answer
+        assert code == self.hiprtc.hiprtcResult.HIPRTC_SUCCESS, code
+        return values[0] if values else None
+
+    def compile(self):
+        """The result, which is an error of the source's as a rule."""
+        properties = hip.hipDeviceProp_t()
+        ok(hip.hipGetDeviceProperties(properties, 0))
+        flags = [b"--offload-arch=" + properties.gcnArchName]
+        (code,) = self.hiprtc.hiprtcCompileProgram(self.program, len(flags), flags)
+        return code
+
+    def code(self):
+        code = bytearray(self.done(self.hiprtc.hiprtcGetCodeSize(self.program)))
+        self.done(self.hiprtc.hiprtcGetCode(self.program, code))
+        return code
+
+    def log(self):
+        log = bytearray(self.done(self.hiprtc.hiprtcGetProgramLogSize(self.program)))
+        self.done(self.hiprtc.hiprtcGetProgramLog(self.program, log))
+        return log.decode()
+
+    def destroy(self):
+        self.done(self.hiprtc.hiprtcDestroyProgram(self.program.createRef()))
+
+
+def kernels_are_compiled_at_run_time():
+    """The steps of hip-python's examples: compile for the device, load, launch with arguments of every size."""
+    program = Program(WEIGHTED)
+    assert program.compile() == program.hiprtc.hiprtcResult.HIPRTC_SUCCESS, program.log()
+    module = ok(hip.hipModuleLoadData(program.code()))
+    function = ok(hip.hipModuleGetFunction(module, b"weighted"))
+    host = array.array("f", range(COUNT))
+    data = ok(hip.hipMalloc(4 * COUNT))
+    ok(hip.hipMemcpy(data, host, 4 * COUNT, Kind.hipMemcpyHostToDevice))
+    block = hip.dim3(x=32)
+    grid = hip.dim3((COUNT + block.x - 1) // block.x)
+    start, stop = (ok(hip.hipEventCreate()) for _ in range(2))
+    ok(hip.hipEventRecord(start, None))
+    arguments = (ctypes.c_double(0.5), ctypes.c_byte(-1), ctypes.c_short(300), ctypes.c_uint(COUNT), data)
+    ok(
+        hip.hipModuleLaunchKernel(
+            function, *grid, *block, sharedMemBytes=0, stream=None, kernelParams=None, extra=arguments
+        )
+    )
+    ok(hip.hipEventRecord(stop, None))
+    ok(hip.hipEventSynchronize(stop))
+    assert ok(hip.hipEventElapsedTime(start, stop)) > 0
+    ok(hip.hipMemcpy(host, data, 4 * COUNT, Kind.hipMemcpyDeviceToHost))
+    assert host == array.array("f", (300 - i / 2 for i in range(COUNT)))
+    for event in start, stop:
+        ok(hip.hipEventDestroy(event))
+    ok(hip.hipFree(data))
+    ok(hip.hipModuleUnload(module))
+    program.destroy()
+
+
+def a_source_with_an_error_is_not_compiled():
+    program = Program(WEIGHTED.replace(b"sign *", b"sing *"))
+    assert program.compile() == program.hiprtc.hiprtcResult.HIPRTC_ERROR_COMPILATION
+    assert "sing" in program.log(), program.log()
+    program.destroy()
+
+
 def errors_are_values():
     (code,) = hip.hipSetDevice(1000)
     assert code == Error.hipErrorInvalidDevice, code
