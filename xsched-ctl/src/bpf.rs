@@ -1,6 +1,7 @@
 //! The kernel's side of the tracer: loading the programs, attaching them, reading what they report.
 
 mod attach;
+mod chain_maps;
 mod counters;
 mod enlist;
 mod loader_watch;
@@ -8,9 +9,11 @@ mod maps;
 mod object;
 mod ring;
 mod self_test;
+mod shared;
 mod sys;
 
 pub(crate) use attach::{Attachment, Probes, Reach, Site};
+pub(crate) use chain_maps::ChainMaps;
 pub(crate) use counters::Losses;
 pub(crate) use enlist::Enlistment;
 pub(crate) use loader_watch::{LOADER_SYMBOL, LoaderWatch, is_loader, own_loader};
@@ -18,3 +21,4 @@ pub(crate) use maps::Maps;
 pub(crate) use object::{BpfError, Options, Programs};
 pub(crate) use ring::{Record, Ring};
 pub(crate) use self_test::{Attach, Features, PidFilter};
+pub(crate) use shared::Shared;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use xsched_abi::{ParamKind, Probe, Words};
 
+use crate::chain::Chain;
+
 /// One HIP call of one thread. Times are nanoseconds of `CLOCK_BOOTTIME`.
 #[derive(Clone, Debug)]
 pub(crate) struct HipCall {
@@ -34,6 +36,8 @@ pub(crate) struct HipCall {
     pub(crate) caller: Caller,
     /// File name of the library to which the call belongs by the rules; the caller's if they name none.
     pub(crate) origin: Arc<str>,
+    /// The callers up to the outermost; nothing for functions whose chains are not recorded.
+    pub(crate) chain: Option<Arc<Chain>>,
 }
 
 /// Where a call came from.
@@ -43,6 +47,8 @@ pub(crate) struct Caller {
     pub(crate) library: Arc<str>,
     /// Its function, demangled.
     pub(crate) symbol: Option<Arc<str>>,
+    /// The return address.
+    pub(crate) address: u64,
 }
 
 impl HipCall {
@@ -154,7 +160,8 @@ pub(crate) mod tests {
             out: 0,
             text: None,
             kernel: None,
-            caller: Caller { library: "libx.so".into(), symbol: None },
+            caller: Caller { library: "libx.so".into(), symbol: None, address: 0 },
+            chain: None,
             origin: "libx.so".into(),
         }
     }

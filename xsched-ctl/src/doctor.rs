@@ -147,7 +147,7 @@ fn links() -> Finding {
             advice: "run as root: sudo xsched-ctl doctor",
         };
     }
-    let tried = Programs::create(Options { ring_size: 1 << 16, uprobes: Uprobes::Auto })
+    let tried = Programs::create(Options { ring_size: 1 << 16, depth: 1, uprobes: Uprobes::Auto })
         .and_then(|mut programs| Features::probe(&mut programs, Uprobes::Auto));
     match tried {
         Ok(Features { attach: Attach::Multi(PidFilter::Process) }) => Finding {

@@ -5,6 +5,7 @@
 mod attach;
 mod bpf;
 mod call;
+mod chain;
 mod cli;
 mod command;
 mod doctor;

@@ -5,7 +5,9 @@
 //! recorder.
 
 mod audience;
+mod chains;
 mod guardian;
+mod held;
 mod installed;
 mod kernels;
 mod resolve;
@@ -20,11 +22,11 @@ use std::time::Duration;
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use xsched_abi::{Config, Counter, Filter, Opened, Watched};
+use xsched_abi::{ChainEnd, Config, Counter, Filter, Opened, Watched};
 use xsched_rules::Rules;
 use xsched_symbols::{Change, Processes, Sideband, now_ns};
 
-use crate::bpf::{Enlistment, Features, Maps, Options, Probes, Programs, Reach, Record, Ring};
+use crate::bpf::{ChainMaps, Enlistment, Features, Maps, Options, Probes, Programs, Reach, Record, Ring};
 use crate::call::HipCall;
 use crate::failure::Failure;
 use crate::filter::{Decision, Filters, LeftOut, Reason};
@@ -32,18 +34,23 @@ use crate::namespace::PidNamespace;
 use crate::recorder::{Recorded, Recorder};
 use audience::Audience;
 pub(crate) use audience::Targets;
+use chains::Chains;
 use guardian::{Guardian, go_on};
+use held::Held;
 use resolve::Resolver;
 use runtimes::Runtimes;
 
 /// How often the ring buffer is looked into when no program asks for it.
 const TICK: Duration = Duration::from_millis(20);
 
+/// The same while stacks wait for tables.
+const SHORT_TICK: Duration = Duration::from_millis(2);
+
 /// Records that are resolved between two looks at everything else.
 const BATCH_MAX: usize = 8192;
 
 /// How long the memory of an ended process is kept, for records that are still on their way.
-const GRACE_NS: u64 = 1_000_000_000;
+const GRACE_NS: u64 = 4_000_000_000;
 
 /// How often clocks are related to each other and memory of ended processes is freed.
 const HOUSEKEEPING_NS: u64 = 5_000_000_000;
@@ -69,6 +76,9 @@ pub(crate) struct Session {
     runtimes: Runtimes,
     maps: Maps,
     ring: AsyncFd<Ring>,
+    snapshots: Ring,
+    chains: Box<Chains>,
+    held: Held,
     sideband: Sideband,
     processes: Processes,
     resolver: Resolver,
@@ -84,6 +94,10 @@ pub(crate) struct Session {
     unreadable: u64,
     /// Processes that may have made calls before there were probes.
     late: u64,
+    /// Calls by how their chains end.
+    chain_ends: [u64; ChainEnd::ALL.len()],
+    /// Processes that have ended, and when that was learnt: their chains are kept a while for calls that wait.
+    ended: VecDeque<(u32, u64)>,
     guardian: Option<Guardian>,
 }
 
@@ -97,7 +111,11 @@ impl Session {
         let mut programs = Programs::create(options)?;
         let features = Features::probe(&mut programs, options.uprobes)?;
         let maps = Maps::take(&mut programs)?;
-        let ring = Ring::take(&mut programs)?;
+        let chains = Chains::new(ChainMaps::take(&mut programs)?, options.depth)
+            .map(Box::new)
+            .map_err(Failure::internal("starting threads"))?;
+        let snapshots = Ring::snapshots(&mut programs)?;
+        let ring = Ring::events(&mut programs)?;
         // SAFETY: the ring keeps its descriptor open, and unchanged, for as long as it lives in the `AsyncFd`.
         let ring = unsafe { AsyncFd::register_with_interest(ring, Interest::READABLE) }
             .map_err(|error| Failure::internal("waiting for the ring buffer")(error.into()))?;
@@ -115,6 +133,9 @@ impl Session {
             left_out: LeftOut::default(),
             maps,
             ring,
+            snapshots,
+            chains,
+            held: Held::default(),
             sideband,
             processes: Processes::new(),
             resolver: Resolver::new(rules),
@@ -126,14 +147,16 @@ impl Session {
             housekeeping_ns: now_ns(),
             unreadable: 0,
             late: 0,
+            chain_ends: [0; ChainEnd::ALL.len()],
+            ended: VecDeque::new(),
             guardian: None,
         };
-        session.choose()?;
+        session.choose(options.depth)?;
         Ok(session)
     }
 
     /// Tells the programs whom to watch, and probes the runtimes that are loaded already.
-    fn choose(&mut self) -> Result<(), Failure> {
+    fn choose(&mut self, depth: u32) -> Result<(), Failure> {
         let own_tgid = std::process::id();
         match self.targets {
             Targets::Everybody => {
@@ -165,12 +188,15 @@ impl Session {
             launch_share: self.filters.launch_share(),
             pid_namespace_device,
             pid_namespace_inode,
+            depth,
+            reserved: 0,
         })?;
         let running: Vec<_> = self.processes.running().map(xsched_symbols::Process::pid).collect();
         for pid in running {
             // They have run for a while, and are recorded from now on.
             self.probe_mapped(pid, u64::MAX);
         }
+        self.chains.work(&mut self.processes, &mut self.resolver, 0);
         match self.targets {
             Targets::Process(pid) if self.runtimes.paths().next().is_none() => Err(Failure::NoRuntime {
                 pid: pid.get(),
@@ -195,6 +221,11 @@ impl Session {
         if !Runtimes::concerns(mapping) || !self.audience.includes(pid, &self.maps) {
             return false;
         }
+        if mapping.is_hip_runtime()
+            && let Some(process) = self.processes.process(pid)
+        {
+            self.chains.expect(process);
+        }
         self.runtimes.mapped(pid, mapping, mapped_ns).unwrap_or_else(|error| {
             tracing::warn!("process {pid} is not recorded: {error}");
             false
@@ -206,8 +237,9 @@ impl Session {
         if self.has_more {
             return tokio::task::yield_now().await;
         }
+        let tick = if self.chains.is_waiting() { SHORT_TICK } else { TICK };
         // Nothing but a closed epoll fails here, and then the tick remains.
-        if let Ok(Ok(mut guard)) = tokio::time::timeout(TICK, self.ring.readable()).await {
+        if let Ok(Ok(mut guard)) = tokio::time::timeout(tick, self.ring.readable()).await {
             guard.clear_ready();
         }
     }
@@ -217,7 +249,7 @@ impl Session {
     pub(crate) async fn pump(&mut self) -> Result<(), Failure> {
         self.has_more = self.pump_batch().await? == BATCH_MAX;
         let now_ns = now_ns();
-        self.recorder.losses(now_ns, self.maps.losses().plus(Counter::LateProbes, self.late))?;
+        self.report_losses(now_ns)?;
         if now_ns - self.housekeeping_ns > HOUSEKEEPING_NS {
             self.housekeeping_ns = now_ns;
             self.recorder.clocks()?;
@@ -225,8 +257,24 @@ impl Session {
             // People who watch the file see it grow.
             self.recorder.pass_on(true).await?;
             self.processes.forget_exited(now_ns.saturating_sub(GRACE_NS));
+            while let Some((pid, _)) = self.ended.pop_front_if(|(_, ended_ns)| now_ns - *ended_ns > GRACE_NS)
+            {
+                self.chains.ended(pid);
+            }
+            self.chains.forget_old();
         }
         Ok(())
+    }
+
+    fn report_losses(&mut self, now_ns: u64) -> Result<(), Failure> {
+        let mut losses = self.maps.losses().plus(Counter::LateProbes, self.late);
+        losses = losses.plus(Counter::ChainMapsFull, self.chains.refused());
+        for (end, count) in ChainEnd::ALL.into_iter().zip(self.chain_ends) {
+            if let Some(cause) = Counter::of_chain(end) {
+                losses = losses.plus(cause, count);
+            }
+        }
+        self.recorder.losses(now_ns, losses)
     }
 
     /// One batch; returns the number of records in it.
@@ -235,19 +283,29 @@ impl Session {
         records.clear();
         let drained_ns = now_ns();
         self.unreadable += self.ring.get_mut().drain(&mut records, BATCH_MAX);
+        self.unreadable += self.snapshots.drain(&mut records, BATCH_MAX);
         for record in &records {
             if let Record::Opened(opened) = record {
                 self.opening(opened);
             }
         }
-        self.take_changes(&records);
+        let seen_ns = self.take_changes(&records);
 
         // Programs on several processors write; what they write belongs in order of time.
-        records.sort_by_key(|record| match record {
-            Record::Call { call, .. } => call.end_ns,
-            Record::Opened(opened) => opened.time_ns,
-            Record::LoaderStop(stop) => stop.time_ns,
-        });
+        records.sort_by_key(Record::time_ns);
+        let count = records.len();
+        for record in &mut records {
+            match record {
+                Record::Stack { stack, addresses } => {
+                    self.chains.walked(&mut self.processes, &mut self.resolver, stack, addresses);
+                }
+                Record::Snapshot { snapshot, bytes } => {
+                    self.chains.copied(snapshot.clone(), std::mem::take(bytes));
+                }
+                _ => {}
+            }
+        }
+        self.chains.work(&mut self.processes, &mut self.resolver, seen_ns);
         for record in &records {
             let Record::Call { call, text } = record else { continue };
             self.settle_changes(call.end_ns)?;
@@ -255,23 +313,44 @@ impl Session {
                 continue;
             }
             self.callers.insert(call.tgid);
-            if let Some(call) = self.resolver.returned(&mut self.processes, call, text) {
-                self.record(&call)?;
+            if let Some(resolved) = self.resolver.returned(&mut self.processes, call, text) {
+                self.record(resolved, call.chain)?;
             }
         }
-        if records.len() < BATCH_MAX {
+        self.release(false)?;
+        if count < BATCH_MAX {
             self.settle_changes(drained_ns)?;
         }
         self.recorder.pass_on(false).await?;
-        let count = records.len();
         self.records = records;
         Ok(count)
     }
 
+    /// Hands a call on, at once or when its chain is known.
+    fn record(&mut self, call: HipCall, chain: u64) -> Result<(), Failure> {
+        match self.held.take(&mut self.chains, call, chain) {
+            Some(call) => self.pass_on(&call),
+            None => Ok(()),
+        }
+    }
+
+    /// Hands on the calls whose chains have become known, or all.
+    fn release(&mut self, all: bool) -> Result<(), Failure> {
+        for call in self.held.release(&mut self.chains, all) {
+            self.pass_on(&call)?;
+        }
+        Ok(())
+    }
+
     /// Records a call that the filters let through.
-    fn record(&mut self, call: &HipCall) -> Result<(), Failure> {
+    fn pass_on(&mut self, call: &HipCall) -> Result<(), Failure> {
         match self.filters.decide(call) {
-            Decision::Record => self.recorder.call(&mut self.processes, call)?,
+            Decision::Record => {
+                if let Some(chain) = &call.chain {
+                    self.chain_ends[chain.end as usize] += 1;
+                }
+                self.recorder.call(&mut self.processes, call)?;
+            }
             Decision::NamesOnly => {}
             Decision::LeaveOut(reason) => self.left_out.add(reason, 1),
         }
@@ -297,7 +376,10 @@ impl Session {
 
     /// Reads the side-band; new runtimes are probed at once. Processes that are stopped in their loader go on after
     /// that.
-    fn take_changes(&mut self, records: &[Record]) {
+    ///
+    /// Everything that was mapped before the returned time has been told.
+    fn take_changes(&mut self, records: &[Record]) -> u64 {
+        let seen_ns = now_ns();
         let stopped: HashSet<u32> = records
             .iter()
             .filter_map(|record| match record {
@@ -326,6 +408,7 @@ impl Session {
                 Change::Lost { .. } => self.catch_up(),
                 _ => {}
             }
+            self.chains.changed(&change);
             self.changes.push_back((time_ns, change));
         }
         for pid in stopped {
@@ -336,6 +419,7 @@ impl Session {
             }
             go_on(pid);
         }
+        seen_ns
     }
 
     /// Whether a process that maps a runtime at `time_ns` runs none of its code before it has been probed.
@@ -376,6 +460,7 @@ impl Session {
                 self.callers.remove(&pid);
                 self.maps.unwatch(pid);
                 self.audience.ended(pid);
+                self.ended.push_back((pid, now_ns()));
             }
         }
         Ok(())
@@ -389,7 +474,7 @@ impl Session {
             }
             if let Some(mut call) = self.resolver.in_progress(&mut self.processes, &key, &pending) {
                 call.cut_ns = cut_ns;
-                self.record(&call)?;
+                self.record(call, pending.chain)?;
             }
         }
         Ok(())
@@ -439,17 +524,20 @@ impl Session {
     /// Takes the probes out and records what is left.
     pub(crate) async fn finish(mut self) -> Result<Recorded, Failure> {
         self.runtimes.detach();
-        // Nothing is added any more.
+        // Nothing is added any more, but calls may wait for their chains.
         loop {
             self.pump().await?;
-            if !self.has_more {
+            if !self.has_more && self.held.is_empty() {
                 break;
             }
+            self.wait().await;
         }
         if let Some(guardian) = self.guardian.take() {
             guardian.dismiss();
         }
         self.record_pending(None, |_| true)?;
+        self.release(true)?;
+        self.report_losses(now_ns())?;
         if self.unreadable > 0 {
             tracing::warn!("{} records in the ring buffer were not readable", self.unreadable);
         }

@@ -6,6 +6,7 @@
 //! | kernel, grid, block, stream, bytes, … | `debug.kernel`, `debug.grid`, … |
 //! | to which library it belongs | `debug.origin` |
 //! | the calling library and function | `debug.library`, `debug.caller` |
+//! | the libraries of its call chain, innermost first | `debug.chain` |
 //! | what it returned | `debug.return`: a number, or an address |
 //! | calls lost | an instant `events lost` by cause and processor, the counter `lost events`, one by cause |
 //! | calls recorded incompletely | an instant `incomplete` likewise, and a counter by cause |
@@ -97,6 +98,9 @@ impl Timeline {
         annotations.push(Annotation::new("library", &*call.caller.library));
         if let Some(symbol) = &call.caller.symbol {
             annotations.push(Annotation::new("caller", &**symbol));
+        }
+        if let Some(chain) = &call.chain {
+            annotations.push(Annotation::new("chain", &*chain.libraries));
         }
         if let Some(kernel) = &call.kernel {
             annotations.push(Annotation::new("kernel", &**kernel));

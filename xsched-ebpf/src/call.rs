@@ -48,6 +48,8 @@ pub struct Pending {
     pub begin_ns: u64,
     /// Return address, that is an address in the immediate caller.
     pub caller: u64,
+    /// Id of its call chain, or zero; see [`chain`](crate::chain).
+    pub chain: u64,
     /// Its arguments.
     pub words: Words,
 }
@@ -74,6 +76,8 @@ pub struct Call {
     pub ret: u64,
     /// The pointer-sized value behind the probe's out argument, or zero.
     pub out: u64,
+    /// Id of its call chain, or zero; see [`chain`](crate::chain).
+    pub chain: u64,
     /// Its arguments.
     pub words: Words,
     /// Processor on which it returned.
@@ -83,5 +87,5 @@ pub struct Call {
 }
 
 const _: () = assert!(size_of::<CallKey>() == 24);
-const _: () = assert!(size_of::<Pending>() == 16 + 8 * WORD_COUNT);
-const _: () = assert!(size_of::<Call>() == 64 + 8 * WORD_COUNT);
+const _: () = assert!(size_of::<Pending>() == 24 + 8 * WORD_COUNT);
+const _: () = assert!(size_of::<Call>() == 72 + 8 * WORD_COUNT);

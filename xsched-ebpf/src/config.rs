@@ -19,6 +19,10 @@ pub struct Config {
     /// Inode of the tracer's pid namespace; 0 for the initial one. Ids are those of this namespace, and processes of
     /// other namespaces are not watched.
     pub pid_namespace_inode: u64,
+    /// Most frames of a call chain; 0: the immediate caller only.
+    pub depth: u32,
+    /// Keeps the size a multiple of eight; zero.
+    pub reserved: u32,
 }
 
 /// [`Config::launch_share`] of a recording without sampling.
@@ -38,4 +42,4 @@ pub enum Scope {
     Selected = 3,
 }
 
-const _: () = assert!(size_of::<Config>() == 40);
+const _: () = assert!(size_of::<Config>() == 48);

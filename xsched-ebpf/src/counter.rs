@@ -3,6 +3,8 @@
 
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
+use crate::chain::ChainEnd;
+
 /// A cause of loss or of an incomplete record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -24,11 +26,34 @@ pub enum Counter {
     TargetsFull = 6,
     /// Calls not recorded: made in a pid namespace other than the tracer's own, where that is not the machine's.
     OtherNamespace = 7,
+    /// Walks that were not made: too many others were in progress.
+    WalksBusy = 8,
+    /// Chains not shipped: the ring buffer was full. The next call with the same chain ships it.
+    StackRingFull = 9,
+    /// Snapshots of stacks not taken: their ring buffer was full.
+    SnapshotRingFull = 10,
+    /// Processes or unwind tables that the programs could not be told of: walks through them are made in user space.
+    /// Counted there, as all that follow.
+    ChainMapsFull = 11,
+    /// Calls whose chain ends in a file without unwind information.
+    ChainNoTable = 12,
+    /// Calls whose chain ends at an address that is in no known code.
+    ChainUnknownCode = 13,
+    /// Calls whose chain ends in generated code.
+    ChainGenerated = 14,
+    /// Calls whose chain ends in code without unwind information, in a file that has some.
+    ChainNoRule = 15,
+    /// Calls whose chain ends at a rule that tables cannot express.
+    ChainUnsupported = 16,
+    /// Calls whose chain ends at a part of the stack that could not be read, or made no sense.
+    ChainUnreadable = 17,
+    /// Calls whose chain was lost, for a reason that is counted as well.
+    ChainLost = 18,
 }
 
 impl Counter {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 19] = [
         Self::RingFull,
         Self::PendingFull,
         Self::ArgumentsUnreadable,
@@ -37,7 +62,32 @@ impl Counter {
         Self::LateProbes,
         Self::TargetsFull,
         Self::OtherNamespace,
+        Self::WalksBusy,
+        Self::StackRingFull,
+        Self::SnapshotRingFull,
+        Self::ChainMapsFull,
+        Self::ChainNoTable,
+        Self::ChainUnknownCode,
+        Self::ChainGenerated,
+        Self::ChainNoRule,
+        Self::ChainUnsupported,
+        Self::ChainUnreadable,
+        Self::ChainLost,
     ];
+
+    /// What a call counts as whose chain ends so; nothing for a chain that is as long as was asked for.
+    pub const fn of_chain(end: ChainEnd) -> Option<Self> {
+        match end {
+            ChainEnd::Complete | ChainEnd::Depth => None,
+            ChainEnd::NoTable => Some(Self::ChainNoTable),
+            ChainEnd::UnknownCode => Some(Self::ChainUnknownCode),
+            ChainEnd::Generated => Some(Self::ChainGenerated),
+            ChainEnd::NoRule => Some(Self::ChainNoRule),
+            ChainEnd::Unsupported => Some(Self::ChainUnsupported),
+            ChainEnd::Unreadable => Some(Self::ChainUnreadable),
+            ChainEnd::Lost => Some(Self::ChainLost),
+        }
+    }
 
     /// Name in traces and in machine-readable output.
     pub const fn name(self) -> &'static str {
@@ -50,6 +100,17 @@ impl Counter {
             Self::LateProbes => "late_probes",
             Self::TargetsFull => "targets_full",
             Self::OtherNamespace => "other_namespace",
+            Self::WalksBusy => "walks_busy",
+            Self::StackRingFull => "stack_ring_full",
+            Self::SnapshotRingFull => "snapshot_ring_full",
+            Self::ChainMapsFull => "chain_maps_full",
+            Self::ChainNoTable => "chain_no_table",
+            Self::ChainUnknownCode => "chain_unknown_code",
+            Self::ChainGenerated => "chain_generated",
+            Self::ChainNoRule => "chain_no_rule",
+            Self::ChainUnsupported => "chain_unsupported",
+            Self::ChainUnreadable => "chain_unreadable",
+            Self::ChainLost => "chain_lost",
         }
     }
 
@@ -68,6 +129,19 @@ impl Counter {
             }
             Self::TargetsFull => "child processes not followed: the list of targets was full",
             Self::OtherNamespace => "calls not recorded: made in other pid namespaces, such as the host's",
+            Self::WalksBusy => "calls without a chain: too many walks were in progress at once",
+            Self::StackRingFull => "call chains lost: the ring buffer was full",
+            Self::SnapshotRingFull => "calls without a chain: there was no room for a copy of their stack",
+            Self::ChainMapsFull => {
+                "processes or unwind tables had no room in the kernel: their stacks are copied"
+            }
+            Self::ChainNoTable => "chains end in a file without unwind information",
+            Self::ChainUnknownCode => "chains end at an address in no known code",
+            Self::ChainGenerated => "chains end in generated code",
+            Self::ChainNoRule => "chains end in code without unwind information",
+            Self::ChainUnsupported => "chains end at unwind information that cannot be used",
+            Self::ChainUnreadable => "chains end at an unreadable part of the stack",
+            Self::ChainLost => "calls recorded with their immediate caller only",
         }
     }
 

@@ -6,6 +6,7 @@
 #![no_std]
 
 pub mod call;
+pub mod chain;
 pub mod config;
 pub mod counter;
 pub mod loader;
@@ -13,6 +14,7 @@ pub mod probe;
 pub mod unwind;
 
 pub use call::{Call, CallKey, Pending, TEXT_LEN_MAX, WORD_COUNT, Words};
+pub use chain::{ChainEnd, Code, CodeState, Snapshot, Space, Stack};
 pub use config::{Config, EVERY_LAUNCH, Scope};
 pub use counter::{Counter, Counters, Filter};
 pub use loader::{LoaderStop, Opened, RUNTIME_NAME_MARK, Watched};
@@ -31,4 +33,8 @@ pub enum RecordKind {
     Opened = 2,
     /// A [`LoaderStop`].
     LoaderStop = 3,
+    /// A [`Stack`], followed by `count` addresses.
+    Stack = 4,
+    /// A [`Snapshot`], followed by `len` bytes, in a ring buffer of its own.
+    Snapshot = 5,
 }

@@ -179,6 +179,7 @@ impl ParamKind {
 ///      28..40  pointee offset, in eight bytes
 ///      40      starts kernels
 ///      41      names kernels
+///      42      its calls have no chain
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cookie(pub u64);
@@ -206,7 +207,8 @@ impl Cookie {
                     None => 0,
                 }
                 | (matches!(probe.category, Category::Launch) as u64) << 40
-                | (probe.category.names_kernels() as u64) << 41,
+                | (probe.category.names_kernels() as u64) << 41
+                | (matches!(probe.category, Category::Register) as u64) << 42,
         )
     }
 
@@ -258,6 +260,12 @@ impl Cookie {
     pub const fn names_kernels(self) -> bool {
         self.0 & 1 << 41 != 0
     }
+
+    /// Whether the chain of its calls is recorded. Registration is left out: each of thousands of kernels is registered
+    /// from an instruction of its own, and all by their library's constructor.
+    pub const fn has_chain(self) -> bool {
+        self.0 & 1 << 42 == 0
+    }
 }
 
 #[cfg(test)]
@@ -277,6 +285,7 @@ mod tests {
             assert_eq!(pointee, expected, "{}", probe.name);
             assert_eq!(cookie.is_launch(), probe.category == Category::Launch, "{}", probe.name);
             assert_eq!(cookie.names_kernels(), probe.category.names_kernels(), "{}", probe.name);
+            assert_eq!(cookie.has_chain(), probe.category != Category::Register, "{}", probe.name);
         }
     }
 

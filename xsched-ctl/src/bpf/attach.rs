@@ -91,6 +91,15 @@ impl Probes {
         self.attach_tracepoint("open_enter", "syscalls", "sys_enter_openat")
     }
 
+    /// Notes when a process maps code, so that no stack is walked by mappings that are out of date.
+    pub(crate) fn note_mapping(&mut self) -> Result<(), BpfError> {
+        for call in ["mmap", "mprotect"] {
+            self.attach_tracepoint("map_leave", "syscalls", &format!("sys_exit_{call}"))?;
+            self.attach_tracepoint("map_enter", "syscalls", &format!("sys_enter_{call}"))?;
+        }
+        Ok(())
+    }
+
     /// Attaches to a tracepoint, for as long as the programs live.
     fn attach_tracepoint(
         &mut self,

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 
 use aya::programs::{ProgramError, TracePoint, UProbe};
 use aya::{Ebpf, EbpfError, EbpfLoader};
-use aya_obj::generated::bpf_insn;
 
 use super::sys;
 use crate::cli::Uprobes;
@@ -84,6 +83,8 @@ fn chain_has_permission_error(error: &(dyn std::error::Error + 'static)) -> bool
 pub(crate) struct Options {
     /// Bytes of the ring buffer: a power of two and a multiple of the page size.
     pub(crate) ring_size: u32,
+    /// Most frames of a call chain.
+    pub(crate) depth: u32,
     /// How to attach.
     pub(crate) uprobes: Uprobes,
 }
@@ -144,6 +145,7 @@ impl Programs {
 
     fn load_multi(&self, name: &'static str) -> Result<OwnedFd, BpfError> {
         let mut object = aya_obj::Object::parse(OBJECT).map_err(EbpfError::from)?;
+        let btf = load_types(&mut object);
         let fds: HashMap<&str, i32> =
             self.ebpf.maps().filter_map(|(name, map)| Some((name, map_fd(map)?))).collect();
         let maps = std::mem::take(&mut object.maps);
@@ -156,8 +158,16 @@ impl Programs {
             .and_then(|()| object.relocate_calls(&text_sections))
             .map_err(EbpfError::from)?;
         let program = &object.programs[name];
-        let instructions: &[bpf_insn] = &object.functions[&program.function_key()].instructions;
-        sys::load_uprobe_multi(name, &program.license, instructions).map_err(|(cause, log)| BpfError::Load {
+        let function = &object.functions[&program.function_key()];
+        let info = function.func_info.func_info_bytes();
+        let functions = btf.as_ref().map(|btf| sys::Functions {
+            btf: btf.as_fd(),
+            info: &info,
+            info_size: function.func_info_rec_size,
+        });
+        let code =
+            sys::Code { name, license: &program.license, instructions: &function.instructions, functions };
+        sys::load_uprobe_multi(&code).map_err(|(cause, log)| BpfError::Load {
             program: name,
             cause,
             log: last_lines(&log),
@@ -176,10 +186,21 @@ fn processor_count() -> Result<u32, BpfError> {
     last.map(|last| last + 1).ok_or_else(|| unreadable(io::Error::other(format!("it says {list:?}"))))
 }
 
+/// Gives the object's types to the kernel. Without them programs load all the same, after a longer look at them.
+fn load_types(object: &mut aya_obj::Object) -> Option<OwnedFd> {
+    let features = aya::features().btf()?;
+    let types = object.fixup_and_sanitize_btf(features).ok()??.to_bytes();
+    sys::load_btf(&types).inspect_err(|error| tracing::debug!("the kernel refused the types: {error}")).ok()
+}
+
 pub(super) fn map_fd(map: &aya::maps::Map) -> Option<i32> {
     use aya::maps::Map;
     match map {
-        Map::Array(data) | Map::HashMap(data) | Map::RingBuf(data) => Some(data.fd().as_fd().as_raw_fd()),
+        Map::Array(data)
+        | Map::ArrayOfMaps(data)
+        | Map::HashMap(data)
+        | Map::LruHashMap(data)
+        | Map::RingBuf(data) => Some(data.fd().as_fd().as_raw_fd()),
         _ => None,
     }
 }
@@ -195,7 +216,7 @@ fn load_error(program: &'static str, error: ProgramError) -> BpfError {
 
 /// The end of a verifier log, where it says what it refused.
 fn last_lines(log: &str) -> String {
-    const LINES: usize = 12;
+    const LINES: usize = 40;
     let lines: Vec<_> = log.lines().filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(LINES)..].iter().flat_map(|line| ["\n  verifier: ", line]).collect()
 }

@@ -3,7 +3,7 @@
 use std::os::fd::{AsRawFd, RawFd};
 
 use aya::maps::{MapData, RingBuf};
-use xsched_abi::{Call, LoaderStop, Opened, RecordKind};
+use xsched_abi::{Call, LoaderStop, Opened, RecordKind, Snapshot, Stack};
 use zerocopy::FromBytes as _;
 
 use super::object::{BpfError, Programs};
@@ -22,16 +22,52 @@ pub(crate) enum Record {
     Opened(Box<Opened>),
     /// A process is stopped in its loader.
     LoaderStop(LoaderStop),
+    /// A chain that later calls name by its id.
+    Stack {
+        /// What it is.
+        stack: Stack,
+        /// Its addresses, innermost first.
+        addresses: Box<[u64]>,
+    },
+    /// A stack that a program could not walk.
+    Snapshot {
+        /// Its registers.
+        snapshot: Box<Snapshot>,
+        /// Its bytes, from the stack pointer upwards.
+        bytes: Box<[u8]>,
+    },
+}
+
+impl Record {
+    /// When it was written.
+    pub(crate) fn time_ns(&self) -> u64 {
+        match self {
+            Self::Call { call, .. } => call.end_ns,
+            Self::Opened(opened) => opened.time_ns,
+            Self::LoaderStop(stop) => stop.time_ns,
+            Self::Stack { stack, .. } => stack.time_ns,
+            Self::Snapshot { snapshot, .. } => snapshot.time_ns,
+        }
+    }
 }
 
 /// The reading end of the ring buffer. Its descriptor becomes readable when a program asks for attention.
 pub(crate) struct Ring(RingBuf<MapData>);
 
 impl Ring {
-    /// Takes the ring buffer out of the object.
-    pub(crate) fn take(programs: &mut Programs) -> Result<Self, BpfError> {
-        let map = programs.ebpf.take_map("EVENTS").expect("build.rs compiles all maps into the object");
-        RingBuf::try_from(map).map(Self).map_err(|cause| BpfError::Map { map: "EVENTS", cause })
+    /// Takes the ring buffer that most records come through.
+    pub(crate) fn events(programs: &mut Programs) -> Result<Self, BpfError> {
+        Self::take(programs, "EVENTS")
+    }
+
+    /// Takes the ring buffer of snapshots.
+    pub(crate) fn snapshots(programs: &mut Programs) -> Result<Self, BpfError> {
+        Self::take(programs, "SNAPSHOTS")
+    }
+
+    fn take(programs: &mut Programs, name: &'static str) -> Result<Self, BpfError> {
+        let map = programs.ebpf.take_map(name).expect("build.rs compiles all maps into the object");
+        RingBuf::try_from(map).map(Self).map_err(|cause| BpfError::Map { map: name, cause })
     }
 
     /// Moves at most `max` records into `records`; returns how many could not be read because they are not ours.
@@ -64,6 +100,14 @@ fn parse(bytes: &[u8]) -> Option<Record> {
         Opened::read_from_prefix(bytes).ok().map(|(opened, _)| Record::Opened(Box::new(opened)))
     } else if kind == RecordKind::LoaderStop as u32 {
         LoaderStop::read_from_prefix(bytes).ok().map(|(stop, _)| Record::LoaderStop(stop))
+    } else if kind == RecordKind::Stack as u32 {
+        let (stack, rest) = Stack::read_from_prefix(bytes).ok()?;
+        let addresses = <[u64]>::ref_from_prefix_with_elems(rest, stack.count as usize).ok()?.0.into();
+        Some(Record::Stack { stack, addresses })
+    } else if kind == RecordKind::Snapshot as u32 {
+        let (snapshot, rest) = Snapshot::read_from_prefix(bytes).ok()?;
+        let bytes = rest.get(..snapshot.len as usize)?.into();
+        Some(Record::Snapshot { snapshot: Box::new(snapshot), bytes })
     } else {
         None
     }

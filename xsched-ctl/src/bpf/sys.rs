@@ -5,48 +5,108 @@ use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use aya_obj::generated::{
-    BPF_F_UPROBE_MULTI_RETURN, bpf_attach_type, bpf_attr, bpf_cmd, bpf_insn, bpf_prog_type,
+    BPF_F_MMAPABLE, BPF_F_UPROBE_MULTI_RETURN, bpf_attach_type, bpf_attr, bpf_cmd, bpf_insn, bpf_map_type,
+    bpf_prog_type,
 };
 
 /// Bytes of verifier log that a failed load asks for.
 const LOG_SIZE: usize = 1 << 18;
 
-/// Loads `instructions` for links of type `uprobe_multi`.
+/// Creates an array map that can be mapped into memory.
+///
+/// # Errors
+///
+/// The kernel's error.
+pub(crate) fn create_mappable_array(value_size: u32, entries: u32) -> io::Result<OwnedFd> {
+    // SAFETY: all-zero is a valid bpf_attr, and the kernel wants unused fields zero.
+    let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
+    // SAFETY: this arm of the union is the one of BPF_MAP_CREATE; every field of it is plain data.
+    let fields = unsafe { &mut attr.__bindgen_anon_1 };
+    fields.map_type = bpf_map_type::BPF_MAP_TYPE_ARRAY as u32;
+    fields.key_size = size_of::<u32>() as u32;
+    fields.value_size = value_size;
+    fields.max_entries = entries;
+    fields.map_flags = BPF_F_MMAPABLE;
+    bpf(bpf_cmd::BPF_MAP_CREATE, &mut attr)
+}
+
+/// A program as the kernel wants it.
+#[derive(Clone, Copy)]
+pub(crate) struct Code<'a> {
+    /// Its name, of which the kernel keeps 15 bytes.
+    pub(crate) name: &'a str,
+    /// Its license.
+    pub(crate) license: &'a CStr,
+    /// Its instructions, those of the functions that it calls included.
+    pub(crate) instructions: &'a [bpf_insn],
+    /// What its functions are, if the kernel has taken the object's BTF.
+    pub(crate) functions: Option<Functions<'a>>,
+}
+
+/// Types of a program's functions: with these the verifier looks at each global function once, and not at each call.
+#[derive(Clone, Copy)]
+pub(crate) struct Functions<'a> {
+    /// The object's BTF in the kernel.
+    pub(crate) btf: BorrowedFd<'a>,
+    /// `struct bpf_func_info` for each function.
+    pub(crate) info: &'a [u8],
+    /// Size of one.
+    pub(crate) info_size: usize,
+}
+
+/// Gives the kernel type information.
+///
+/// # Errors
+///
+/// The kernel's error.
+pub(crate) fn load_btf(types: &[u8]) -> io::Result<OwnedFd> {
+    // SAFETY: all-zero is a valid bpf_attr, and the kernel wants unused fields zero.
+    let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
+    // SAFETY: this arm of the union is the one of BPF_BTF_LOAD; every field of it is plain data.
+    let fields = unsafe { &mut attr.__bindgen_anon_7 };
+    fields.btf = types.as_ptr() as u64;
+    fields.btf_size = types.len() as u32;
+    bpf(bpf_cmd::BPF_BTF_LOAD, &mut attr)
+}
+
+/// Loads a program for links of type `uprobe_multi`.
 ///
 /// # Errors
 ///
 /// The kernel's error, with the verifier's log if it wrote one.
-pub(crate) fn load_uprobe_multi(
-    name: &str,
-    license: &CStr,
-    instructions: &[bpf_insn],
-) -> Result<OwnedFd, (io::Error, String)> {
-    load(name, license, instructions, &mut []).or_else(|_| {
+pub(crate) fn load_uprobe_multi(code: &Code<'_>) -> Result<OwnedFd, (io::Error, String)> {
+    load(code, &mut []).or_else(|_| {
         // The log costs time, so only a failed load asks for it.
         let mut log = vec![0u8; LOG_SIZE];
-        load(name, license, instructions, &mut log).map_err(|error| {
+        load(code, &mut log).map_err(|error| {
             let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
             (error, String::from_utf8_lossy(&log[..end]).into_owned())
         })
     })
 }
 
-fn load(name: &str, license: &CStr, instructions: &[bpf_insn], log: &mut [u8]) -> io::Result<OwnedFd> {
+fn load(code: &Code<'_>, log: &mut [u8]) -> io::Result<OwnedFd> {
     // SAFETY: all-zero is a valid bpf_attr, and the kernel wants unused fields zero.
     let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
     // SAFETY: this arm of the union is the one of BPF_PROG_LOAD; every field of it is plain data.
     let fields = unsafe { &mut attr.__bindgen_anon_3 };
     fields.prog_type = bpf_prog_type::BPF_PROG_TYPE_KPROBE as u32;
     fields.expected_attach_type = bpf_attach_type::BPF_TRACE_UPROBE_MULTI as u32;
-    fields.insns = instructions.as_ptr() as u64;
-    fields.insn_cnt = instructions.len() as u32;
-    fields.license = license.as_ptr() as u64;
+    fields.insns = code.instructions.as_ptr() as u64;
+    fields.insn_cnt = code.instructions.len() as u32;
+    fields.license = code.license.as_ptr() as u64;
+    if let Some(functions) = &code.functions {
+        fields.prog_btf_fd = functions.btf.as_raw_fd() as u32;
+        fields.func_info = functions.info.as_ptr() as u64;
+        fields.func_info_rec_size = functions.info_size as u32;
+        fields.func_info_cnt = (functions.info.len() / functions.info_size.max(1)) as u32;
+    }
     if !log.is_empty() {
         fields.log_level = 1;
         fields.log_buf = log.as_mut_ptr() as u64;
         fields.log_size = log.len() as u32;
     }
-    for (to, from) in fields.prog_name.iter_mut().take(15).zip(name.bytes()) {
+    for (to, from) in fields.prog_name.iter_mut().take(15).zip(code.name.bytes()) {
         *to = from as libc::c_char;
     }
     bpf(bpf_cmd::BPF_PROG_LOAD, &mut attr)

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use xsched_abi::chain::DEPTH_MAX;
 use xsched_rules::Rules;
 
 use super::units::{duration, large_size, ring_size};
@@ -48,6 +49,11 @@ pub(crate) struct Recording {
     #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = ring_size)]
     ring_size: u32,
 
+    /// Follow call chains up to this many frames
+    #[arg(long, value_name = "FRAMES", default_value_t = DEPTH_MAX as u32, hide_short_help = true,
+          value_parser = clap::value_parser!(u32).range(1..=DEPTH_MAX as i64))]
+    depth: u32,
+
     /// Take the libraries that count as part of the runtime from this file (TOML)
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     rules: Option<PathBuf>,
@@ -87,7 +93,7 @@ impl Recording {
     /// What the session wants to know.
     pub(crate) fn settings(&self) -> Result<Settings, Failure> {
         Ok(Settings {
-            options: Options { ring_size: self.ring_size, uprobes: self.uprobes },
+            options: Options { ring_size: self.ring_size, depth: self.depth, uprobes: self.uprobes },
             filters: self.filter.filters()?,
             rules: self.rules.as_deref().map_or_else(|| Ok(Rules::default()), read_rules)?,
         })

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use xsched_abi::{Call, CallKey, Category, PROBES, ParamKind, Pending, Probe};
+use xsched_abi::{Call, CallKey, Category, ChainEnd, PROBES, ParamKind, Pending, Probe};
 use xsched_rules::Rules;
 use xsched_symbols::{Change, Processes, kernel_name};
 
 use super::kernels::Kernels;
 use crate::call::{Caller, HipCall};
+use crate::chain::{Chain, Frame};
 
 /// Names for everything in a record.
 pub(crate) struct Resolver {
@@ -85,6 +86,7 @@ impl Resolver {
             caller: pending.caller,
             ret: 0,
             out: 0,
+            chain: pending.chain,
             words: pending.words,
             cpu: 0,
             text_len: 0,
@@ -107,7 +109,8 @@ impl Resolver {
         {
             self.kernels.define(pid, handle, kernel.clone());
         }
-        let (caller, origin) = self.caller(processes, pid, call.caller, begin_ns);
+        // The return address may already belong to the next function: look at the call before it.
+        let (caller, origin) = self.code(processes, pid, call.caller.wrapping_sub(1), begin_ns);
         HipCall {
             probe,
             pid,
@@ -120,13 +123,33 @@ impl Resolver {
             out: call.out,
             text,
             kernel,
-            caller,
+            caller: Caller { address: call.caller, ..caller },
             origin,
+            chain: None,
         }
     }
 
-    /// The caller behind a return address, and whose its calls are.
-    fn caller(
+    /// Gives names to the addresses of a chain, each with whether a signal has interrupted there.
+    pub(crate) fn chain(
+        &mut self,
+        processes: &mut Processes,
+        pid: u32,
+        time_ns: u64,
+        addresses: &[(u64, bool)],
+        end: ChainEnd,
+    ) -> Chain {
+        let mut frames = Vec::with_capacity(addresses.len());
+        for &(address, is_interrupted) in addresses {
+            let inside = address.wrapping_sub(u64::from(!is_interrupted));
+            let (Caller { library, symbol, .. }, _) = self.code(processes, pid, inside, time_ns);
+            frames.push(Frame { library, symbol, address });
+        }
+        let origin = self.rules.origin(frames.iter().map(|frame| &frame.library)).cloned();
+        Chain::new(frames, end, origin)
+    }
+
+    /// The function around an address of code, and whose its calls are if nothing is known of its callers.
+    fn code(
         &mut self,
         processes: &mut Processes,
         pid: u32,
@@ -137,13 +160,13 @@ impl Resolver {
         if let Some(caller) = known.callers.get(&address) {
             return caller.clone();
         }
-        // The return address may already belong to the next function: look at the call before it.
-        let caller = match processes.locate(pid, address.wrapping_sub(1), time_ns) {
+        let caller = match processes.locate(pid, address, time_ns) {
             Some(location) => Caller {
                 library: location.mapping.library().into(),
                 symbol: processes.name(&location).ok().map(|symbol| symbol.demangled),
+                address,
             },
-            None => Caller { library: UNKNOWN.into(), symbol: None },
+            None => Caller { library: UNKNOWN.into(), symbol: None, address },
         };
         // The chain is the immediate caller alone.
         let origin = self.rules.origin([&caller.library]).unwrap_or(&caller.library).clone();

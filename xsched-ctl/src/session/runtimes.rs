@@ -77,6 +77,12 @@ impl Runtimes {
                  0.1 s to take out (`--api` chooses others)"
             );
         }
+        if let Err(error) = probes.note_mapping() {
+            tracing::warn!(
+                "call chains may be wrong for some milliseconds after a library is loaded where another one was: \
+                 {error} (`xsched-ctl doctor` says what to do)"
+            );
+        }
         if let Err(error) = probes.report_opening() {
             tracing::warn!(
                 "first calls may be missing from processes that load HIP while recording: {error} \

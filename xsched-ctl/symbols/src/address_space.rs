@@ -13,6 +13,7 @@
 //! run another program.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::mapping::{Backing, Mapping};
@@ -149,6 +150,11 @@ impl AddressSpace {
     /// Every mapping that is there now.
     pub(crate) fn current(&self) -> impl Iterator<Item = &Arc<Mapping>> {
         self.0.current.values().map(|piece| &piece.mapping)
+    }
+
+    /// As [`current`](Self::current), with what is left of each mapping.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = (Range<u64>, &Arc<Mapping>)> {
+        self.0.current.iter().map(|(&start, piece)| (start..piece.end, &piece.mapping))
     }
 
     /// Drops what ended before `before_ns`.

@@ -4,6 +4,7 @@
 //! its name, its arguments, the meaning of every address.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -120,6 +121,17 @@ impl Process {
     /// The executable file mappings that are there now (or were at its end).
     pub fn mappings(&self) -> impl Iterator<Item = &Arc<Mapping>> {
         self.space.current().filter(|mapping| mapping.backing.is_file())
+    }
+
+    /// All executable memory that is mapped now (or was at its end), in order of address: what is left of each mapping
+    /// after others were put over parts of it.
+    pub fn code(&self) -> impl Iterator<Item = (Range<u64>, &Arc<Mapping>)> {
+        self.space.pieces()
+    }
+
+    /// The executable mapping at an address at a time, as far as is known.
+    pub fn code_at(&self, address: u64, time_ns: u64) -> Option<&Arc<Mapping>> {
+        self.space.at(address, time_ns)
     }
 
     /// The copies of the HIP runtime that it has loaded: one mapping each.

@@ -9,12 +9,14 @@ use aya_ebpf::helpers::generated::{
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{HashMap, RingBuf};
 use aya_ebpf::programs::{ProbeContext, RetProbeContext};
+use xsched_abi::unwind::Registers;
 use xsched_abi::{Call, CallKey, Cookie, Counter, Pending, Pointee, RecordKind, TEXT_LEN_MAX, WORD_COUNT};
 
 use crate::count::count;
 use crate::filter;
+use crate::frame::{Frame, STACK_ARGUMENTS};
 use crate::scope::{self, Current};
-use crate::unwind::{Frame, STACK_ARGUMENTS};
+use crate::{shadow, walk};
 
 /// Records on their way to user space. User space sets the size.
 #[map]
@@ -70,9 +72,10 @@ pub(crate) fn enter(ctx: &ProbeContext) {
     words[3] = regs.rcx;
     words[4] = regs.r8;
     words[5] = regs.r9;
-    let (return_slot, caller) = match Frame::read(ctx) {
+    let (return_slot, caller) = match Frame::read(ctx, current.tid) {
         Ok(frame) => {
             words[REGISTERS..REGISTERS + STACK_ARGUMENTS].copy_from_slice(&frame.arguments);
+            shadow::store(current.tid, frame.return_slot, frame.caller);
             (frame.return_slot, frame.caller)
         }
         Err(return_slot) => {
@@ -87,9 +90,15 @@ pub(crate) fn enter(ctx: &ProbeContext) {
             Err(_) => count(Counter::ArgumentsUnreadable),
         }
     }
+    let chain = if caller != 0 && cookie.has_chain() {
+        let registers = Registers { rip: caller, rsp: return_slot.wrapping_add(8), rbp: regs.rbp };
+        walk::chain(current, registers, scope::config().map_or(0, |config| config.depth))
+    } else {
+        0
+    };
     let key =
         CallKey { return_slot, tgid: current.tgid, tid: current.tid, probe: cookie.probe(), reserved: 0 };
-    if PENDING.insert(key, Pending { begin_ns, caller, words }, 0).is_err() {
+    if PENDING.insert(key, Pending { begin_ns, caller, chain, words }, 0).is_err() {
         count(Counter::PendingFull);
     }
 }
@@ -117,7 +126,7 @@ pub(crate) fn leave(ctx: &RetProbeContext) {
     // Calls that were entered before the probes were there have no entry.
     let Some(pending) = PENDING.get_ptr(key) else { return };
     // SAFETY: only this thread uses this key, and user space removes only keys of dead processes.
-    let Pending { begin_ns, caller, words } = unsafe { *pending };
+    let Pending { begin_ns, caller, chain, words } = unsafe { *pending };
     let _ = PENDING.remove(key);
     let end_ns = now_ns();
     if !filter::keeps(cookie, end_ns.saturating_sub(begin_ns)) {
@@ -133,6 +142,7 @@ pub(crate) fn leave(ctx: &RetProbeContext) {
         caller,
         ret: regs.rax,
         out: argument(cookie.out(), &words).map_or(0, read_handle),
+        chain,
         words,
         // SAFETY: the helper takes nothing.
         cpu: unsafe { bpf_get_smp_processor_id() },

@@ -5,6 +5,8 @@ use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
 use xsched_abi::{Counter, Counters, Filter};
 
+use crate::atomic;
+
 /// `BPF_F_MMAPABLE`: user space reads all of it without a system call.
 const MMAPABLE: u32 = 1 << 10;
 
@@ -40,7 +42,5 @@ fn of_this_processor() -> Option<*mut Counters> {
 #[inline(always)]
 fn increment(cell: *mut u64) {
     // SAFETY: the cell lies in a map's element; programs change it in this way only, and user space reads it.
-    unsafe {
-        core::intrinsics::atomic_xadd::<u64, u64, { core::intrinsics::AtomicOrdering::Relaxed }>(cell, 1);
-    }
+    unsafe { atomic::add(cell, 1) };
 }

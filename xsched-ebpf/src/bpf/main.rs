@@ -12,13 +12,20 @@
 )]
 #![expect(missing_docs, unreachable_pub, reason = "the macros of aya-ebpf want programs to be public")]
 
+mod atomic;
 mod calls;
 mod count;
 mod filter;
+mod frame;
 mod hold;
+mod memo;
 mod scope;
+mod scratch;
 mod self_test;
-mod unwind;
+mod shadow;
+mod snapshot;
+mod space;
+mod walk;
 
 use aya_ebpf::macros::{tracepoint, uprobe, uretprobe};
 use aya_ebpf::programs::{ProbeContext, RetProbeContext, TracePointContext};
@@ -69,6 +76,20 @@ pub fn group_enter(ctx: TracePointContext) -> u32 {
 #[tracepoint]
 pub fn session_enter(_ctx: TracePointContext) -> u32 {
     scope::leave_group();
+    0
+}
+
+/// `syscalls:sys_enter_mmap` and `sys_enter_mprotect`: a process may be mapping code.
+#[tracepoint]
+pub fn map_enter(ctx: TracePointContext) -> u32 {
+    space::map_enter(&ctx);
+    0
+}
+
+/// `syscalls:sys_exit_mmap` and `sys_exit_mprotect`: it has.
+#[tracepoint]
+pub fn map_leave(_ctx: TracePointContext) -> u32 {
+    space::map_leave();
     0
 }
 

@@ -9,6 +9,7 @@ use aya_ebpf::programs::TracePointContext;
 use xsched_abi::{Config, Counter, Scope, Watched};
 
 use crate::count::count;
+use crate::space;
 
 #[map]
 static CONFIG: Array<Config> = Array::with_max_entries(1, 0);
@@ -58,6 +59,12 @@ impl Current {
     pub(crate) fn stoppable() -> Option<Self> {
         let current = Self::now(config()?)?;
         (how(current.tgid) == Some(Watched::Stoppable as u8)).then_some(current)
+    }
+
+    /// The current thread, whether it is watched or not.
+    #[inline(always)]
+    pub(crate) fn any() -> Option<Self> {
+        Self::now(config()?)
     }
 
     /// None for a thread that has no ids in the tracer's pid namespace.
@@ -114,8 +121,11 @@ pub(crate) fn follow(ctx: &TracePointContext) {
     let (child, flags) =
         unsafe { (ctx.read_at::<u32>(NEWTASK_PID), ctx.read_at::<u64>(NEWTASK_CLONE_FLAGS)) };
     let (Ok(child), Ok(flags)) = (child, flags) else { return };
-    if flags & CLONE_THREAD == 0 && TARGETS.insert(child, how, 0).is_err() {
-        count(Counter::TargetsFull);
+    if flags & CLONE_THREAD == 0 {
+        if TARGETS.insert(child, how, 0).is_err() {
+            count(Counter::TargetsFull);
+        }
+        space::inherit(current.tgid, child);
     }
 }
 

@@ -1,10 +1,13 @@
-//! Who made the call.
+//! Who made the call: the top of the stack at a function's entry.
 //!
-//! At a function's entry the return address lies at the stack pointer, whether or not the caller keeps frame
-//! pointers. It names the immediate caller; walking further up needs unwind tables and will start from here.
+//! There the return address lies at the stack pointer, whether or not the caller keeps frame pointers. It names the
+//! immediate caller; walking further up (`walk.rs`) starts from it.
 
 use aya_ebpf::helpers::bpf_probe_read_user;
 use aya_ebpf::programs::ProbeContext;
+use xsched_abi::chain::is_trampoline;
+
+use crate::shadow;
 
 /// The top of the stack at a function's entry.
 pub(crate) struct Frame {
@@ -22,15 +25,23 @@ pub(crate) const STACK_ARGUMENTS: usize = 4;
 impl Frame {
     /// Reads the frame of the function that is being entered.
     ///
-    /// `Err` holds the slot's address: the stack could not be read.
+    /// A function that another probed one has jumped to finds its return address replaced already; `tid` tells where
+    /// to find it. `Err` holds the slot's address: the stack could not be read.
     #[inline(always)]
-    pub(crate) fn read(ctx: &ProbeContext) -> Result<Self, u64> {
+    pub(crate) fn read(ctx: &ProbeContext, tid: u32) -> Result<Self, u64> {
         // SAFETY: the context's register file is valid while the program runs.
         let return_slot = unsafe { (*ctx.regs).rsp };
         // SAFETY: the helper checks the user address.
         let words = unsafe { bpf_probe_read_user(return_slot as *const [u64; 1 + STACK_ARGUMENTS]) };
         match words {
-            Ok([caller, a, b, c, d]) => Ok(Self { return_slot, caller, arguments: [a, b, c, d] }),
+            Ok([caller, a, b, c, d]) => {
+                let caller = if is_trampoline(caller) {
+                    shadow::find(tid, return_slot).unwrap_or(caller)
+                } else {
+                    caller
+                };
+                Ok(Self { return_slot, caller, arguments: [a, b, c, d] })
+            }
             Err(_) => Err(return_slot),
         }
     }

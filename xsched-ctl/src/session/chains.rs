@@ -1,0 +1,255 @@
+//! Call chains: what the programs need to walk stacks, and what becomes of the walks.
+//!
+//! ```text
+//! programs                         here                                     builder's threads
+//! Stack ────────────────────────► named, known by its id
+//! Snapshot ─────────────────────► waits ◄──── table ──────────────────────── built
+//!                                 walked, named, known by its id
+//!                                 tables, mappings ──► SPACES, MAPPINGS, …
+//! ```
+//!
+//! A library is asked for when a stack first leads into it. Until its table is there the programs ship such stacks as
+//! they are, once for each chain, and their calls wait here for some time at most.
+
+mod ranges;
+mod rows;
+mod snapshot_walk;
+mod spaces;
+mod tables;
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use xsched_abi::{ChainEnd, Snapshot, Stack};
+use xsched_symbols::{Change, Process, Processes};
+
+use super::resolve::Resolver;
+use crate::bpf::ChainMaps;
+use crate::chain::Chain;
+use snapshot_walk::{Copied, Patience};
+use spaces::Spaces;
+use tables::Tables;
+
+/// How long a stack waits for tables.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Most stacks that wait: 64 MiB of them at the worst.
+const WAITING_MAX: usize = 2048;
+
+/// Chains of one process after which the programs are told to begin anew, so that old ones can be forgotten.
+const CHAINS_MAX: usize = 1 << 16;
+
+/// How long chains are kept that the programs name no more, for calls that are still in progress.
+const OLD: Duration = Duration::from_mins(1);
+
+/// Libraries that nearly every stack leads through, by the beginning of their names.
+const COMMON: [&str; 4] = ["libc.so", "libpython", "libstdc++.so", "libamdhip64"];
+
+/// All chains of the recorded processes.
+pub(crate) struct Chains {
+    maps: ChainMaps,
+    tables: Tables,
+    spaces: Spaces,
+    depth: usize,
+    known: HashMap<u64, Known>,
+    /// How many chains each process has.
+    counts: HashMap<u32, usize>,
+    waiting: Vec<Waiting>,
+    /// Chains of the stacks that wait.
+    waiting_ids: HashSet<u64>,
+    /// Processes of which the programs know less than is known here; true if their chains are to be shipped again.
+    untold: HashMap<u32, bool>,
+}
+
+struct Known {
+    chain: Arc<Chain>,
+    pid: u32,
+    generation: u64,
+    used: Instant,
+}
+
+struct Waiting {
+    copied: Copied,
+    since: Instant,
+}
+
+/// What is known of a chain's id.
+pub(crate) enum Lookup {
+    /// The chain.
+    Known(Arc<Chain>),
+    /// Its stack waits for tables.
+    Waiting,
+    /// No record of it has arrived.
+    Unknown,
+}
+
+impl Chains {
+    /// Chains of at most `depth` frames.
+    ///
+    /// # Errors
+    ///
+    /// If the threads that build tables cannot be started.
+    pub(crate) fn new(maps: ChainMaps, depth: u32) -> io::Result<Self> {
+        Ok(Self {
+            maps,
+            tables: Tables::new()?,
+            spaces: Spaces::new(),
+            depth: depth as usize,
+            known: HashMap::new(),
+            counts: HashMap::new(),
+            waiting: Vec::new(),
+            waiting_ids: HashSet::new(),
+            untold: HashMap::new(),
+        })
+    }
+
+    /// A process uses HIP, or is about to: what its stacks are likely to need is prepared.
+    pub(crate) fn expect(&mut self, process: &Process) {
+        let pid = process.pid();
+        for (_, mapping) in process.code() {
+            let is_program = process.executable().is_some_and(|path| *path == mapping.path);
+            if is_program || COMMON.iter().any(|name| mapping.library().starts_with(name)) {
+                self.tables.want(pid, mapping);
+            }
+        }
+        self.untold.entry(pid).or_insert(false);
+    }
+
+    /// Takes note of what has changed in a process.
+    pub(crate) fn changed(&mut self, change: &Change) {
+        match *change {
+            Change::Mapped { pid, .. } | Change::Found { pid } | Change::Executed { pid }
+                if self.spaces.contains(pid) =>
+            {
+                self.untold.entry(pid).or_insert(false);
+            }
+            Change::Forked { pid, parent } if self.spaces.contains(parent) => {
+                self.untold.entry(pid).or_insert(false);
+            }
+            _ => {}
+        }
+    }
+
+    /// A process has ended, and all its records have been read.
+    pub(crate) fn ended(&mut self, pid: u32) {
+        self.spaces.forget(&mut self.maps, pid);
+        self.untold.remove(&pid);
+        if self.counts.remove(&pid).is_some() {
+            self.known.retain(|_, known| known.pid != pid);
+        }
+    }
+
+    /// A program has walked a stack.
+    pub(crate) fn walked(
+        &mut self,
+        processes: &mut Processes,
+        resolver: &mut Resolver,
+        stack: &Stack,
+        addresses: &[u64],
+    ) {
+        let is_interrupted = |index: usize| {
+            stack.interrupted.get(index / 64).is_some_and(|bits| bits >> (index % 64) & 1 != 0)
+        };
+        let frames: Vec<_> =
+            addresses.iter().enumerate().map(|(index, &address)| (address, is_interrupted(index))).collect();
+        let end = ChainEnd::from_number(stack.end).unwrap_or(ChainEnd::Lost);
+        let chain = resolver.chain(processes, stack.tgid, stack.time_ns, &frames, end);
+        self.know(stack.chain, stack.tgid, stack.generation, chain);
+    }
+
+    /// A program could not walk a stack.
+    pub(crate) fn copied(&mut self, snapshot: Box<Snapshot>, bytes: Box<[u8]>) {
+        // Either the process is new, or something in it: a mapping, or a table that is wanted.
+        self.untold.entry(snapshot.tgid).or_insert(false);
+        self.waiting_ids.insert(snapshot.chain);
+        self.waiting.push(Waiting { copied: Copied { snapshot, bytes }, since: Instant::now() });
+    }
+
+    /// Does what can be done now. Everything that was mapped up to `seen_ns` is in `processes`.
+    pub(crate) fn work(&mut self, processes: &mut Processes, resolver: &mut Resolver, seen_ns: u64) {
+        if self.tables.collect(&mut self.maps) {
+            for pid in self.spaces.pids().collect::<Vec<_>>() {
+                self.untold.entry(pid).or_insert(false);
+            }
+        }
+        // Walks ask for tables, so they come first.
+        self.walk_waiting(processes, resolver);
+        for (pid, renew) in std::mem::take(&mut self.untold) {
+            match processes.process(pid).filter(|process| process.end().is_none()) {
+                Some(process) => {
+                    self.spaces.tell(&mut self.maps, &mut self.tables, process, seen_ns, renew);
+                }
+                None => self.spaces.forget(&mut self.maps, pid),
+            }
+        }
+    }
+
+    fn walk_waiting(&mut self, processes: &mut Processes, resolver: &mut Resolver) {
+        let excess = self.waiting.len().saturating_sub(WAITING_MAX);
+        let mut still = Vec::new();
+        for (index, waiting) in std::mem::take(&mut self.waiting).into_iter().enumerate() {
+            let is_last_try = index < excess || waiting.since.elapsed() > PATIENCE;
+            let patience = if is_last_try { Patience::End } else { Patience::Wait };
+            let Snapshot { tgid, time_ns, chain: id, generation, .. } = *waiting.copied.snapshot;
+            let process = processes.find(tgid, time_ns);
+            match waiting.copied.walk(process, &mut self.tables, self.depth, patience) {
+                Some((frames, end)) => {
+                    let chain = resolver.chain(processes, tgid, time_ns, &frames, end);
+                    self.waiting_ids.remove(&id);
+                    self.know(id, tgid, generation, chain);
+                }
+                None => still.push(waiting),
+            }
+        }
+        self.waiting = still;
+    }
+
+    fn know(&mut self, id: u64, pid: u32, generation: u64, chain: Chain) {
+        let known = Known { chain: Arc::new(chain), pid, generation, used: Instant::now() };
+        if self.known.insert(id, known).is_none() {
+            let count = self.counts.entry(pid).or_default();
+            *count += 1;
+            if count.is_multiple_of(CHAINS_MAX) {
+                self.untold.insert(pid, true);
+            }
+        }
+    }
+
+    /// The chain with this id.
+    pub(crate) fn find(&mut self, id: u64) -> Lookup {
+        match self.known.get_mut(&id) {
+            Some(known) => {
+                known.used = Instant::now();
+                Lookup::Known(Arc::clone(&known.chain))
+            }
+            None if self.waiting_ids.contains(&id) => Lookup::Waiting,
+            None => Lookup::Unknown,
+        }
+    }
+
+    /// Whether something waits that should not wait long.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Forgets chains that no call can name any more.
+    pub(crate) fn forget_old(&mut self) {
+        let spaces = &self.spaces;
+        let counts = &mut self.counts;
+        self.known.retain(|_, known| {
+            let is_current = spaces.generation(known.pid) == Some(known.generation);
+            let keeps = is_current || known.used.elapsed() < OLD;
+            if !keeps && let Some(count) = counts.get_mut(&known.pid) {
+                *count -= 1;
+            }
+            keeps
+        });
+    }
+
+    /// Processes and tables that there was no room for.
+    pub(crate) fn refused(&self) -> u64 {
+        self.spaces.refused() + self.tables.refused()
+    }
+}

@@ -1,0 +1,198 @@
+//! Walks that need not be made again.
+//!
+//! A program launches from the same places again and again. An element holds one walk: where it began, every word of
+//! the stack that it depended on, and the chain that came out. If all these words are as they were, and the process's
+//! mappings too, the walk would come out the same: a hit is exact.
+//!
+//! Elements are in sets of four, chosen by where a walk begins and by one more word of the stack: a Python program
+//! reaches one launch, at one depth, along many ways. Which word tells these ways apart is learnt: when a set is full
+//! another word is tried (`HINTS`).
+//!
+//! An element is written by one program at a time, which makes its `sequence` odd meanwhile. Whoever reads it looks at
+//! the sequence before and after.
+
+use aya_ebpf::helpers::bpf_probe_read_user;
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::Array;
+use core::sync::atomic::{Ordering, compiler_fence};
+use xsched_abi::chain::{chain_seed, mix};
+
+use crate::atomic;
+use crate::scratch::{Scratch, WINDOW, WORDS_MAX};
+
+#[map]
+static MEMO: Array<Walk> = Array::with_max_entries(SETS * WAYS, 0);
+
+/// By where a walk begins: distance from the stack pointer of the word that chooses the set, or 0.
+#[map]
+static HINTS: Array<u32> = Array::with_max_entries(HINTS_COUNT, 0);
+
+const SETS: u32 = 1024;
+const WAYS: u32 = 4;
+const HINTS_COUNT: u32 = 1 << 12;
+
+/// A remembered walk.
+#[repr(C)]
+struct Walk {
+    sequence: u64,
+    chain: u64,
+    place: Place,
+    /// The frame pointer, if the walk depended on it.
+    rbp: u64,
+    uses_rbp: u32,
+    word_count: u32,
+    offsets: [u32; WORDS_MAX],
+    values: [u64; WORDS_MAX],
+}
+
+/// Where a walk begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+struct Place {
+    generation: u64,
+    rip: u64,
+    rsp: u64,
+    tgid: u64,
+}
+
+/// What chooses a set.
+pub(crate) struct Key {
+    place: Place,
+    rbp: u64,
+    place_hash: u64,
+    hash: u64,
+}
+
+/// The key for a walk that begins with the registers in `scratch`.
+#[inline(always)]
+pub(crate) fn key(scratch: &Scratch, tgid: u32) -> Key {
+    let generation = scratch.space.generation;
+    let place = Place { generation, rip: scratch.rip, rsp: scratch.rsp, tgid: tgid.into() };
+    let place_hash = mix(mix(chain_seed(tgid, generation), scratch.rip), scratch.rsp);
+    let hint = HINTS.get(place_hash as u32 % HINTS_COUNT).map_or(0, |hint| *hint);
+    let word = match hint {
+        0 => 0,
+        // SAFETY: the helper checks the user address.
+        _ => unsafe { bpf_probe_read_user((scratch.rsp + u64::from(hint)) as *const u64) }.unwrap_or(0),
+    };
+    Key { place, rbp: scratch.rbp, place_hash, hash: mix(place_hash, word) }
+}
+
+/// The chain of a remembered walk with this key, or 0.
+#[inline(always)]
+pub(crate) fn find(scratch: &mut Scratch, key: &Key) -> u64 {
+    let set = (key.hash as u32 % SETS) * WAYS;
+    for way in 0..WAYS {
+        let Some(walk) = MEMO.get_ptr_mut(set + way) else { break };
+        // SAFETY: the map owns the element. What a writer changes meanwhile is not used: see below.
+        let walk = unsafe { &mut *walk };
+        let sequence = read_sequence(walk);
+        if sequence & 1 == 0
+            && walk.place == key.place
+            && (walk.uses_rbp == 0 || walk.rbp == key.rbp)
+            && words_agree(walk, scratch) != 0
+        {
+            let chain = walk.chain;
+            if read_sequence(walk) == sequence {
+                return chain;
+            }
+        }
+    }
+    0
+}
+
+#[inline(always)]
+fn read_sequence(walk: &Walk) -> u64 {
+    compiler_fence(Ordering::SeqCst);
+    // SAFETY: the reference is valid.
+    let sequence = unsafe { core::ptr::read_volatile(&raw const walk.sequence) };
+    compiler_fence(Ordering::SeqCst);
+    sequence
+}
+
+/// 1 if the stack has all the words of `walk`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn words_agree(walk: *mut Walk, scratch: *mut Scratch) -> u32 {
+    // SAFETY: callers pass an element of the map, or the verifier's null.
+    let Some(walk) = (unsafe { walk.as_mut() }) else { return 0 };
+    // SAFETY: callers pass an element that they own, or the verifier's null.
+    let Some(scratch) = (unsafe { scratch.as_mut() }) else { return 0 };
+    let (rsp, count) = (scratch.first_rsp, walk.word_count as usize);
+    for index in 0..WORDS_MAX {
+        if index >= count {
+            break;
+        }
+        let address = rsp.wrapping_add(walk.offsets[index].into());
+        if scratch.word(address) != Some(walk.values[index]) {
+            return 0;
+        }
+    }
+    1
+}
+
+/// Remembers the walk in `scratch`.
+#[inline(always)]
+pub(crate) fn store(scratch: &mut Scratch, key: &Key) {
+    let count = scratch.word_count as usize;
+    if count == 0 || count > WORDS_MAX {
+        return;
+    }
+    let mut hash = key.hash;
+    let way = match free_way(key) {
+        Some(way) => way,
+        None => {
+            // The set is full of walks from such places: let another word choose.
+            let pick = (scratch.stack.time_ns as usize >> 4) % WORDS_MAX;
+            let index = if pick < count { pick } else { count / 2 };
+            let offset = scratch.word_offsets[index % WORDS_MAX];
+            if let Some(hint) = HINTS.get_ptr_mut(key.place_hash as u32 % HINTS_COUNT) {
+                // SAFETY: the map owns the element; a race leaves one of two words that would both do.
+                unsafe { *hint = offset };
+            }
+            hash = mix(key.place_hash, scratch.word_values[index % WORDS_MAX]);
+            (scratch.stack.time_ns as u32 >> 10) % WAYS
+        }
+    };
+    let Some(walk) = MEMO.get_ptr_mut((hash as u32 % SETS) * WAYS + way) else { return };
+    write(walk, scratch, key);
+}
+
+/// A way of the key's set that is free, or that holds what will never be asked for again.
+#[inline(always)]
+fn free_way(key: &Key) -> Option<u32> {
+    let set = (key.hash as u32 % SETS) * WAYS;
+    for way in 0..WAYS {
+        if let Some(walk) = MEMO.get(set + way)
+            && (walk.sequence == 0
+                || walk.place.tgid == key.place.tgid && walk.place.generation != key.place.generation)
+        {
+            return Some(way);
+        }
+    }
+    None
+}
+
+#[inline(always)]
+fn write(walk: *mut Walk, scratch: &Scratch, key: &Key) {
+    // SAFETY: the map owns the element; the sequence is only changed atomically.
+    let (sequence, owned) = unsafe {
+        let sequence = core::ptr::read_volatile(&raw const (*walk).sequence);
+        (sequence, sequence & 1 == 0 && atomic::replace(&raw mut (*walk).sequence, sequence, sequence + 1))
+    };
+    if !owned {
+        return;
+    }
+    // SAFETY: the exchange has made this program the only writer; readers look at the sequence again.
+    let walk = unsafe { &mut *walk };
+    walk.chain = scratch.stack.chain;
+    walk.place = key.place;
+    walk.rbp = key.rbp;
+    walk.uses_rbp = scratch.uses_first_rbp;
+    walk.word_count = scratch.word_count;
+    walk.offsets = scratch.word_offsets;
+    walk.values = scratch.word_values;
+    atomic::store(&mut walk.sequence, sequence + 2);
+}
+
+const _: () = assert!(WINDOW.is_multiple_of(8));

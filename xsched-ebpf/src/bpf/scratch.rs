@@ -1,0 +1,168 @@
+//! Memory for one walk.
+//!
+//! A program has 512 bytes of stack, and memory per processor would be shared with whoever preempts it. So there is a
+//! pool: each element has an owner word, taken by compare-and-exchange. A program cannot be killed, so each is given
+//! back.
+
+use aya_ebpf::helpers::bpf_probe_read_user_buf;
+use aya_ebpf::helpers::generated::bpf_get_smp_processor_id;
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::Array;
+use xsched_abi::chain::{FRAMES_MAX, REPLACED_MAX, Replaced, is_trampoline};
+use xsched_abi::{Code, Space, Stack};
+
+use crate::atomic;
+use crate::shadow;
+
+/// User space makes it larger on machines with many processors.
+#[map]
+static SCRATCH: Array<Scratch> = Array::with_max_entries(SCRATCH_COUNT, 0);
+
+const SCRATCH_COUNT: u32 = 64;
+
+/// Elements that are tried before giving up.
+const TRIES: u32 = 16;
+
+/// Bytes of stack that are read at once.
+pub(crate) const WINDOW: usize = 2048;
+
+/// Words of the stack that a walk may have depended on, and still be remembered.
+pub(crate) const WORDS_MAX: usize = 128;
+
+/// The state of one walk.
+#[repr(C)]
+pub struct Scratch {
+    owner: u64,
+    /// Address and length of what is in `window`.
+    window_at: u64,
+    window_len: u64,
+    /// The word that was read last.
+    word: u64,
+    /// The thread.
+    pub(crate) tid: u32,
+    /// Whether the frame was interrupted rather than made a call.
+    pub(crate) interrupted: u32,
+    /// Why there is no row for an address: see `space::find_row`.
+    pub(crate) no_row: u32,
+    pub(crate) reserved: u32,
+    /// Registers in the frame.
+    pub(crate) rip: u64,
+    pub(crate) rsp: u64,
+    pub(crate) rbp: u64,
+    /// Where `rbp` was read; 0 while it is that of the innermost frame.
+    pub(crate) rbp_slot: u64,
+    /// Whether the walk depended on the innermost frame's rbp.
+    pub(crate) uses_first_rbp: u32,
+    /// Words in `word_values`, and those that did not fit.
+    pub(crate) word_count: u32,
+    /// The stack pointer of the innermost frame.
+    pub(crate) first_rsp: u64,
+    /// Of a snapshot: digest, length, and what probes have replaced.
+    pub(crate) digest: u64,
+    pub(crate) len: u64,
+    pub(crate) replaced_count: u32,
+    pub(crate) reserved_too: u32,
+    pub(crate) replaced: [Replaced; REPLACED_MAX],
+    /// The process's mappings as they were when the walk began.
+    pub(crate) space: Space,
+    /// The mapping that was used last.
+    pub(crate) code: Code,
+    /// The record, with its addresses.
+    pub(crate) stack: Stack,
+    pub(crate) addresses: [u64; FRAMES_MAX],
+    /// The words of the stack that the walk depended on: distance from `first_rsp`, value.
+    pub(crate) word_offsets: [u32; WORDS_MAX],
+    pub(crate) word_values: [u64; WORDS_MAX],
+    pub(crate) window: [u64; WINDOW / 8],
+}
+
+/// Takes an element of the pool, with nothing in its window.
+#[inline(always)]
+pub(crate) fn take() -> Option<&'static mut Scratch> {
+    // SAFETY: the helper takes nothing. It only says where to look first, so that processors keep out of each
+    // other's way.
+    let first = unsafe { bpf_get_smp_processor_id() };
+    for n in 0..TRIES {
+        let scratch = SCRATCH.get_ptr_mut((first + n) % SCRATCH_COUNT)?;
+        // SAFETY: the map owns the element; the owner word is only changed atomically.
+        if unsafe { atomic::replace(&raw mut (*scratch).owner, 0, 1) } {
+            // SAFETY: the exchange has made this program the only one that uses the element.
+            let scratch = unsafe { &mut *scratch };
+            scratch.window_len = 0;
+            return Some(scratch);
+        }
+    }
+    None
+}
+
+impl Scratch {
+    /// Gives the element back.
+    #[inline(always)]
+    pub(crate) fn give_back(&mut self) {
+        atomic::store(&mut self.owner, 0);
+    }
+
+    /// The eight bytes at `address` of the stack; the return address, where a probe has replaced it.
+    #[inline(always)]
+    pub(crate) fn word(&mut self, address: u64) -> Option<u64> {
+        let is_there = read_word(self, address) != 0;
+        // Read in any case: the compiler would keep a register for a word that is not there, and the verifier refuses
+        // programs that move what they never wrote.
+        // SAFETY: the reference is valid.
+        let word = unsafe { core::ptr::read_volatile(&raw const self.word) };
+        if is_there { Some(word) } else { None }
+    }
+
+    /// How many bytes the window has.
+    #[inline(always)]
+    pub(crate) fn window_len(&self) -> u64 {
+        self.window_len
+    }
+}
+
+/// Leaves the word at `address` in `scratch`; 0 if it cannot be read.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn read_word(scratch: *mut Scratch, address: u64) -> u32 {
+    // SAFETY: callers pass an element that they own, or the verifier's null.
+    let Some(scratch) = (unsafe { scratch.as_mut() }) else { return 0 };
+    let mut offset = address.wrapping_sub(scratch.window_at);
+    if offset >= scratch.window_len || offset & 7 != 0 {
+        if refill(scratch, address) == 0 {
+            return 0;
+        }
+        offset = 0;
+    }
+    let word = scratch.window[(offset as usize / 8) % (WINDOW / 8)];
+    scratch.word = word;
+    if is_trampoline(word) {
+        match shadow::find(scratch.tid, address) {
+            Some(replaced) => scratch.word = replaced,
+            None => return 0,
+        }
+    }
+    1
+}
+
+/// Reads the stack from `address` on into the window: as much as fits, or less near the end of the memory there.
+/// Returns the number of bytes.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn refill(scratch: *mut Scratch, address: u64) -> u64 {
+    // SAFETY: callers pass an element that they own, or the verifier's null.
+    let Some(scratch) = (unsafe { scratch.as_mut() }) else { return 0 };
+    let window = (&raw mut scratch.window).cast::<u8>();
+    scratch.window_at = address;
+    scratch.window_len = 0;
+    for len in [WINDOW, 256, 8] {
+        // SAFETY: the window has at least `len` bytes; the helper checks the user address.
+        let read = unsafe {
+            bpf_probe_read_user_buf(address as *const u8, core::slice::from_raw_parts_mut(window, len))
+        };
+        if read.is_ok() {
+            scratch.window_len = len as u64;
+            break;
+        }
+    }
+    scratch.window_len
+}

@@ -1,0 +1,163 @@
+//! Stacks that cannot be walked here yet: they go to user space as they are, each chain once.
+//!
+//! What makes two stacks the same without knowing their frames? A walk reads return addresses, which point into code,
+//! and saved frame pointers, which point into the stack. So the digest over every word that points into either, with
+//! its place, tells apart all stacks whose walks could differ. It tells more apart than that, since many words point so
+//! and are read by no walk; but a loop leaves most of them as they are, and its launches need one snapshot.
+
+use aya_ebpf::bindings::BPF_RB_NO_WAKEUP;
+use aya_ebpf::helpers::bpf_probe_read_user_buf;
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::RingBuf;
+use xsched_abi::chain::{REPLACED_MAX, Range, Replaced, SNAPSHOT_MAX, chain_seed, is_trampoline, mix};
+use xsched_abi::{Counter, RecordKind, Snapshot};
+
+use crate::calls::now_ns;
+use crate::count::count;
+use crate::scratch::{Scratch, WINDOW, refill};
+use crate::shadow;
+use crate::walk::{claim, disclaim};
+
+/// Snapshots on their way to user space, which sets the size.
+#[map]
+static SNAPSHOTS: RingBuf = RingBuf::with_byte_size(1 << 23, 0);
+
+/// Windows of one snapshot; the last ones may be short.
+const WINDOWS: usize = SNAPSHOT_MAX / WINDOW;
+
+/// Windows of any size until the end of the stack.
+const REFILLS: usize = WINDOWS + 8 + 32;
+
+/// A size for stacks that are not deep.
+const SHORT: usize = SNAPSHOT_MAX / 8;
+
+#[repr(C)]
+struct WithStack<const N: usize> {
+    snapshot: Snapshot,
+    stack: [u8; N],
+}
+
+/// Ships the stack above the registers in `scratch`, unless one with the same chain has been shipped; returns the
+/// chain's id, or 0 if there is no room.
+#[inline(always)]
+pub(crate) fn take(scratch: &mut Scratch, tgid: u32) -> u64 {
+    let len = digest(scratch, tgid);
+    let chain = scratch.digest | 1;
+    if !claim(chain) {
+        return chain;
+    }
+    let sent =
+        if len <= SHORT as u64 { send::<SHORT>(scratch, tgid) } else { send::<SNAPSHOT_MAX>(scratch, tgid) };
+    if sent {
+        return chain;
+    }
+    disclaim(chain);
+    count(Counter::SnapshotRingFull);
+    0
+}
+
+/// Leaves the digest in `scratch`, and in `replaced` what our probes have replaced. Returns the length of the stack
+/// that could be read.
+#[inline(always)]
+fn digest(scratch: &mut Scratch, tgid: u32) -> u64 {
+    if scratch.space.generation == 0 {
+        // Nothing is known: whatever looks like a pointer may be one into code.
+        scratch.space.ranges[0] = Range { start: 1 << 32, end: 1 << 47 };
+    }
+    scratch.digest = mix(chain_seed(tgid, scratch.space.generation), scratch.rip);
+    scratch.digest = mix(mix(scratch.digest, scratch.rsp), 1);
+    if scratch.rbp.wrapping_sub(scratch.rsp) < SNAPSHOT_MAX as u64 {
+        scratch.digest = mix(scratch.digest, scratch.rbp);
+    }
+    scratch.replaced_count = 0;
+    let mut len = 0;
+    for _ in 0..REFILLS {
+        if len >= SNAPSHOT_MAX as u64 {
+            break;
+        }
+        let address = scratch.rsp.wrapping_add(len);
+        let read = refill(scratch, address);
+        if read == 0 {
+            break;
+        }
+        digest_window(scratch, address);
+        len += read;
+    }
+    scratch.len = len.min(SNAPSHOT_MAX as u64);
+    scratch.len
+}
+
+/// Digests the window, which holds what is at `address`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn digest_window(scratch: *mut Scratch, address: u64) -> u32 {
+    // SAFETY: callers pass an element that they own, or the verifier's null.
+    let Some(scratch) = (unsafe { scratch.as_mut() }) else { return 0 };
+    let [low, high] = scratch.space.ranges;
+    let (rsp, len) = (scratch.rsp, scratch.window_len());
+    let mut digest = scratch.digest;
+    for index in 0..WINDOW / 8 {
+        if 8 * index as u64 >= len {
+            break;
+        }
+        let word = scratch.window[index];
+        let is_code = word.wrapping_sub(low.start) < low.end.wrapping_sub(low.start)
+            || word.wrapping_sub(high.start) < high.end.wrapping_sub(high.start);
+        if is_code || word.wrapping_sub(rsp) < SNAPSHOT_MAX as u64 {
+            digest = mix(mix(digest, word), address.wrapping_add(8 * index as u64));
+        }
+        if is_trampoline(word) {
+            let slot = address.wrapping_add(8 * index as u64);
+            if let Some(replaced) = shadow::find(scratch.tid, slot) {
+                digest = mix(mix(digest, replaced), slot);
+                let n = scratch.replaced_count as usize;
+                if n < REPLACED_MAX {
+                    scratch.replaced[n] = Replaced { slot, address: replaced };
+                    scratch.replaced_count = n as u32 + 1;
+                }
+            }
+        }
+    }
+    scratch.digest = digest;
+    1
+}
+
+/// Ships the first bytes of the stack, as far as the digest found it readable. False if there is no room.
+#[inline(always)]
+fn send<const N: usize>(scratch: &mut Scratch, tgid: u32) -> bool {
+    let Some(mut entry) = SNAPSHOTS.reserve::<WithStack<N>>(0) else { return false };
+    let record: *mut WithStack<N> = entry.as_mut_ptr();
+    let len = scratch.len;
+    let snapshot = Snapshot {
+        kind: RecordKind::Snapshot as u32,
+        tgid,
+        chain: scratch.digest | 1,
+        generation: scratch.space.generation,
+        time_ns: now_ns(),
+        rip: scratch.rip,
+        rsp: scratch.rsp,
+        rbp: scratch.rbp,
+        len: len as u32,
+        replaced_count: scratch.replaced_count,
+        replaced: scratch.replaced,
+    };
+    // SAFETY: the reservation is as large as the record, and nobody else sees it before it is submitted.
+    unsafe { (*record).snapshot = snapshot };
+    for n in 0..N / WINDOW {
+        let offset = n * WINDOW;
+        if offset as u64 >= len {
+            break;
+        }
+        let rest = len - offset as u64;
+        let piece = if rest >= WINDOW as u64 { WINDOW } else { rest as usize % WINDOW };
+        // SAFETY: the piece lies within the reservation; the helper checks the user address, and clears what it cannot
+        // read.
+        unsafe {
+            let to = (&raw mut (*record).stack).cast::<u8>().add(offset);
+            let to = core::slice::from_raw_parts_mut(to, piece);
+            let _ = bpf_probe_read_user_buf((scratch.rsp + offset as u64) as *const u8, to);
+        }
+    }
+    entry.submit(u64::from(BPF_RB_NO_WAKEUP));
+    true
+}

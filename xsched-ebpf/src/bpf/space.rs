@@ -1,0 +1,189 @@
+//! The code of a process, and the unwind rows for it: finding what user space has put into the maps.
+
+use aya_ebpf::bindings::BPF_F_MMAPABLE;
+use aya_ebpf::btf_maps::{self, ArrayOfMaps};
+use aya_ebpf::macros::{btf_map, map};
+use aya_ebpf::maps::{Array, HashMap};
+use aya_ebpf::programs::TracePointContext;
+use xsched_abi::chain::{
+    CHANGES_COUNT, CHUNK_BITS, CHUNK_ROWS, CHUNKS_MAX, Changes, MAPPINGS_BITS, MAPPINGS_MAX, PAGES_MAX, Page,
+    SPACES_MAX,
+};
+use xsched_abi::unwind::{PAGE_BITS, Row};
+use xsched_abi::{ChainEnd, Code, CodeState, Space};
+
+use crate::atomic;
+use crate::calls::now_ns;
+use crate::scope::Current;
+use crate::scratch::Scratch;
+
+#[map]
+static SPACES: HashMap<u32, Space> = HashMap::with_max_entries(SPACES_MAX, 0);
+
+#[map]
+static MAPPINGS: Array<Code> = Array::with_max_entries(MAPPINGS_MAX, BPF_F_MMAPABLE);
+
+#[map]
+static PAGES: Array<Page> = Array::with_max_entries(PAGES_MAX, BPF_F_MMAPABLE);
+
+type Chunk = btf_maps::Array<u64, { CHUNK_ROWS as usize }, { BPF_F_MMAPABLE as usize }>;
+
+/// Rows, a [`Row`] in each `u64`. Chunks are made when they are needed.
+#[btf_map]
+static CHUNKS: ArrayOfMaps<Chunk, { CHUNKS_MAX as usize }> = ArrayOfMaps::new();
+
+#[map]
+static CHANGES: Array<Changes> = Array::with_max_entries(CHANGES_COUNT, 0);
+
+/// Threads in a system call that maps code.
+#[map]
+static MAPPING: HashMap<u32, u8> = HashMap::with_max_entries(4096, 0);
+
+/// Offset of `prot` in `syscalls:sys_enter_mmap` and `syscalls:sys_enter_mprotect`.
+const PROT: usize = 32;
+
+const PROT_EXEC: u64 = 4;
+
+/// The mappings of a process. Copied, since the map may give the element to another process at any time; who uses the
+/// copy looks again at the end.
+#[inline(always)]
+pub(crate) fn of(tgid: u32) -> Option<Space> {
+    // SAFETY: see above.
+    SPACES.get_ptr(tgid).map(|space| unsafe { *space })
+}
+
+/// Whether user space does not know yet of code that a process has mapped.
+#[inline(always)]
+pub(crate) fn is_stale(tgid: u32, space: &Space) -> bool {
+    match CHANGES.get(tgid % CHANGES_COUNT) {
+        Some(changes) => changes.entered != changes.returned || changes.last_ns > space.seen_ns,
+        None => true,
+    }
+}
+
+/// A child begins with its parent's mappings, unless those are out of date.
+#[inline(always)]
+pub(crate) fn inherit(parent: u32, child: u32) {
+    if let Some(space) = of(parent)
+        && !is_stale(parent, &space)
+    {
+        // Without room for it the child's stacks are shipped whole until user space has made some.
+        let _ = SPACES.insert(child, space, 0);
+    }
+}
+
+/// A system call that maps memory or changes its protection begins.
+#[inline(always)]
+pub(crate) fn map_enter(ctx: &TracePointContext) {
+    // SAFETY: the offset lies within the tracepoint's record.
+    match unsafe { ctx.read_at::<u64>(PROT) } {
+        Ok(prot) if prot & PROT_EXEC != 0 => {}
+        _ => return,
+    }
+    if let Some(current) = Current::any()
+        && MAPPING.insert(current.tid, 1, 0).is_ok()
+        && let Some(changes) = CHANGES.get_ptr_mut(current.tgid % CHANGES_COUNT)
+    {
+        // SAFETY: the map owns the element, and counts are only added to.
+        unsafe { atomic::add(&raw mut (*changes).entered, 1) };
+    }
+}
+
+/// The system call returns.
+#[inline(always)]
+pub(crate) fn map_leave() {
+    if let Some(current) = Current::any()
+        && MAPPING.remove(current.tid).is_ok()
+        && let Some(changes) = CHANGES.get_ptr_mut(current.tgid % CHANGES_COUNT)
+    {
+        // SAFETY: as above. The time is written first: between the two the count alone says that something changes.
+        unsafe {
+            core::ptr::write_volatile(&raw mut (*changes).last_ns, now_ns());
+            atomic::add(&raw mut (*changes).returned, 1);
+        }
+    }
+}
+
+/// Value of [`find_row`] where there is none: above every rule, with a [`ChainEnd`] or [`NEEDS_TABLE`].
+const NO_ROW: u64 = 1 << 63;
+
+/// In the place of a [`ChainEnd`]: user space has not made the table yet.
+pub(crate) const NEEDS_TABLE: u32 = 0x100;
+
+/// The row for an address. `Err` holds how the walk ends there.
+#[inline(always)]
+pub(crate) fn row(scratch: &mut Scratch, address: u64) -> Result<Row, u32> {
+    let found = find_row(scratch, address);
+    if found == NO_ROW {
+        return Err(scratch.no_row);
+    }
+    // SAFETY: a row is plain data of this size, and every bit pattern is one.
+    Ok(unsafe { core::mem::transmute::<u64, Row>(found) })
+}
+
+/// Finds the row for an address, and leaves the mapping in `scratch`. [`NO_ROW`] leaves the reason there.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn find_row(scratch: *mut Scratch, address: u64) -> u64 {
+    // SAFETY: callers pass an element that they own, or the verifier's null.
+    let Some(scratch) = (unsafe { scratch.as_mut() }) else { return NO_ROW };
+    scratch.no_row = ChainEnd::UnknownCode as u32;
+    if !(scratch.code.start..scratch.code.end).contains(&address) {
+        let first = u64::from(scratch.space.first);
+        let end = first + u64::from(scratch.space.count);
+        let starts_before = |index| MAPPINGS.get(index).is_some_and(|code| code.start <= address);
+        match last_that(first, end, MAPPINGS_BITS, starts_before).and_then(|index| MAPPINGS.get(index)) {
+            Some(code) if address < code.end => scratch.code = *code,
+            _ => return NO_ROW,
+        }
+    }
+    let code = &scratch.code;
+    if code.state != CodeState::Tabled as u32 {
+        scratch.no_row = if code.state == CodeState::Wanted as u32 {
+            NEEDS_TABLE
+        } else if code.state == CodeState::Generated as u32 {
+            ChainEnd::Generated as u32
+        } else {
+            ChainEnd::NoTable as u32
+        };
+        return NO_ROW;
+    }
+    scratch.no_row = ChainEnd::NoRule as u32;
+    let in_file = address.wrapping_sub(code.bias);
+    let page = (in_file >> PAGE_BITS).wrapping_sub(code.page_first.into());
+    if page >= code.page_count.into() {
+        return NO_ROW;
+    }
+    let Some(page) = PAGES.get(code.pages.wrapping_add(page as u32)) else { return NO_ROW };
+    let Some(chunk) = CHUNKS.get(page.row >> CHUNK_BITS) else { return NO_ROW };
+    let first = u64::from(page.row % CHUNK_ROWS);
+    let end = first + u64::from(page.count);
+    let pc_low = in_file as u16;
+    let begins_before = |index| chunk.get(index).is_some_and(|row| *row as u16 <= pc_low);
+    match last_that(first, end, PAGE_BITS, begins_before).and_then(|index| chunk.get(index)) {
+        Some(row) => *row,
+        None => NO_ROW,
+    }
+}
+
+/// The last index of `first..end` for which `holds`, where it holds up to some index and for none after it; at most
+/// 2^`bits` indices.
+///
+/// As `xsched_abi::unwind::search`, but with counters of 64 bits: the verifier loses track of a smaller one when the
+/// compiler spills it next to the index that is passed to a helper, and then sees no end of the loop.
+#[inline(always)]
+fn last_that(first: u64, end: u64, bits: u32, holds: impl Fn(u32) -> bool) -> Option<u32> {
+    let (mut low, mut high) = (first, end);
+    for _ in 0..=u64::from(bits) {
+        if low >= high {
+            break;
+        }
+        let middle = low.wrapping_add(high.wrapping_sub(low) >> 1);
+        if holds(middle as u32) {
+            low = middle.wrapping_add(1);
+        } else {
+            high = middle;
+        }
+    }
+    if low > first { Some(low.wrapping_sub(1) as u32) } else { None }
+}

@@ -1,0 +1,273 @@
+//! Walking a stack by unwind tables, from the entry of a probed function up.
+//!
+//! Functions that the verifier is to look at once are `extern "C"` and not inlined: it takes such a function for
+//! itself, whatever its callers pass, where it would follow an inlined one through every turn of every loop around it.
+
+use aya_ebpf::bindings::BPF_RB_NO_WAKEUP;
+use aya_ebpf::helpers::generated::bpf_ringbuf_output;
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::LruHashMap;
+use xsched_abi::chain::{DEPTH_MAX, FRAMES_MAX, chain_seed, mix};
+use xsched_abi::unwind::{RBP_UNCHANGED, Registers, Row, Rule, Step, step};
+use xsched_abi::{ChainEnd, Code, Counter, RecordKind, Space, Stack};
+
+use crate::calls::{EVENTS, now_ns};
+use crate::count::count;
+use crate::memo;
+use crate::scope::Current;
+use crate::scratch::{self, Scratch, WORDS_MAX};
+use crate::snapshot;
+use crate::space;
+
+/// Chains that have been shipped.
+#[map]
+static SHIPPED: LruHashMap<u64, u8> = LruHashMap::with_max_entries(1 << 16, 0);
+
+/// `BPF_NOEXIST`: fail if the key is there.
+const NOEXIST: u64 = 1;
+
+/// The kernel's number for "exists already".
+const EEXIST: i32 = -17;
+
+/// A frame was found, and the walk goes on.
+const ON: u32 = u32::MAX;
+
+/// The chain of calls to which a probed function at its entry returns: its id, or 0 if it could not be shipped.
+///
+/// `registers` are those of the caller after the return.
+#[inline(always)]
+pub(crate) fn chain(current: Current, registers: Registers, depth: u32) -> u64 {
+    let Some(scratch) = scratch::take() else {
+        count(Counter::WalksBusy);
+        return 0;
+    };
+    let chain = in_scratch(scratch, current, registers, depth);
+    scratch.give_back();
+    chain
+}
+
+#[inline(always)]
+fn in_scratch(scratch: &mut Scratch, current: Current, registers: Registers, depth: u32) -> u64 {
+    scratch.tid = current.tid;
+    scratch.rip = registers.rip;
+    scratch.rsp = registers.rsp;
+    scratch.rbp = registers.rbp;
+    scratch.first_rsp = registers.rsp;
+    let Some(space) = space::of(current.tgid) else {
+        scratch.space = Space::default();
+        return snapshot::take(scratch, current.tgid);
+    };
+    scratch.space = space;
+    if space::is_stale(current.tgid, &space) {
+        return snapshot::take(scratch, current.tgid);
+    }
+    let key = memo::key(scratch, current.tgid);
+    let known = memo::find(scratch, &key);
+    if known != 0 {
+        return known;
+    }
+    begin(scratch, current.tgid);
+    let end = walk(scratch, depth);
+    let is_same = space::of(current.tgid).is_some_and(|now| now.version == space.version);
+    if end == space::NEEDS_TABLE || !is_same {
+        scratch.rip = registers.rip;
+        scratch.rsp = registers.rsp;
+        scratch.rbp = registers.rbp;
+        return snapshot::take(scratch, current.tgid);
+    }
+    scratch.stack.end = end;
+    scratch.stack.chain = mix(scratch.stack.chain, end.into()) | 1;
+    if !ship(scratch) {
+        return 0;
+    }
+    if ChainEnd::from_number(end).is_some_and(ChainEnd::is_final) {
+        memo::store(scratch, &key);
+    }
+    scratch.stack.chain
+}
+
+#[inline(always)]
+fn begin(scratch: &mut Scratch, tgid: u32) {
+    scratch.stack = Stack {
+        kind: RecordKind::Stack as u32,
+        tgid,
+        chain: mix(chain_seed(tgid, scratch.space.generation), scratch.rip),
+        generation: scratch.space.generation,
+        time_ns: now_ns(),
+        count: 1,
+        end: 0,
+        interrupted: [0; FRAMES_MAX / 64],
+    };
+    scratch.addresses[0] = scratch.rip;
+    scratch.interrupted = 0;
+    scratch.rbp_slot = 0;
+    scratch.uses_first_rbp = 0;
+    scratch.word_count = 0;
+    scratch.code = Code::default();
+}
+
+/// Walks to the end; returns a [`ChainEnd`] or [`space::NEEDS_TABLE`].
+#[inline(always)]
+fn walk(scratch: &mut Scratch, depth: u32) -> u32 {
+    for _ in 0..DEPTH_MAX {
+        if scratch.stack.count >= depth {
+            break;
+        }
+        let end = frame(scratch);
+        if end != ON {
+            return end;
+        }
+    }
+    ChainEnd::Depth as u32
+}
+
+/// Goes one frame up; returns [`ON`] or how the walk ends.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn frame(scratch: *mut Scratch) -> u32 {
+    // SAFETY: callers pass an element that they own, or the verifier's null.
+    let Some(scratch) = (unsafe { scratch.as_mut() }) else { return ChainEnd::Unreadable as u32 };
+    // A return address may already belong to the next function.
+    let address = if scratch.interrupted == 0 { scratch.rip.wrapping_sub(1) } else { scratch.rip };
+    let row = match space::row(scratch, address) {
+        Ok(row) => row,
+        Err(end) => return end,
+    };
+    let at = Registers { rip: scratch.rip, rsp: scratch.rsp, rbp: scratch.rbp };
+    let to = step(&row, &at, |address| scratch.word(address));
+    depend(scratch, &row, &at, &to);
+    let (registers, interrupted) = match to {
+        Step::Caller(registers) => (registers, 0),
+        Step::Interrupted(registers) => (registers, 1),
+        Step::End => return ChainEnd::Complete as u32,
+        Step::Stop(stop) => return ChainEnd::from(stop) as u32,
+    };
+    let index = scratch.stack.count as usize;
+    if index >= FRAMES_MAX {
+        return ChainEnd::Depth as u32;
+    }
+    scratch.addresses[index] = registers.rip;
+    scratch.stack.interrupted[(index / 64) % 2] |= u64::from(interrupted) << (index % 64);
+    scratch.stack.count = index as u32 + 1;
+    scratch.stack.chain = mix(scratch.stack.chain, registers.rip);
+    scratch.rip = registers.rip;
+    scratch.rsp = registers.rsp;
+    scratch.rbp = registers.rbp;
+    scratch.interrupted = interrupted;
+    ON
+}
+
+/// Notes what the step from `at` depended on. A saved frame pointer counts when a later frame is found by it, and not
+/// where it is saved: most functions keep something else in that register, which differs from call to call.
+#[inline(always)]
+fn depend(scratch: &mut Scratch, row: &Row, at: &Registers, to: &Step) {
+    let offset = row.offset as i64 as u64;
+    let rule = row.rule();
+    if matches!(rule, Rule::Rbp | Rule::RbpDeref) {
+        if scratch.rbp_slot == 0 {
+            scratch.uses_first_rbp = 1;
+        } else {
+            depend_on(scratch, scratch.rbp_slot, at.rbp);
+        }
+    }
+    match *to {
+        Step::Caller(Registers { rip, rsp: cfa, .. }) => {
+            depend_on(scratch, cfa.wrapping_sub(8), rip);
+            let is_deref = matches!(rule, Rule::RbpDeref);
+            if is_deref {
+                depend_on(scratch, at.rbp.wrapping_add(offset), cfa);
+            }
+            if row.rbp != RBP_UNCHANGED {
+                let base = if is_deref { at.rbp } else { cfa };
+                scratch.rbp_slot = base.wrapping_add((row.rbp as i64 as u64).wrapping_mul(8));
+            }
+        }
+        Step::Interrupted(Registers { rip, rsp, .. }) => {
+            depend_on(scratch, at.rsp.wrapping_add(signal_frame::RIP), rip);
+            depend_on(scratch, at.rsp.wrapping_add(signal_frame::RSP), rsp);
+            scratch.rbp_slot = at.rsp.wrapping_add(signal_frame::RBP);
+        }
+        // What is not there, or zero, may be something else next time: a walk that ends so is remembered with the
+        // frames before it only if it ends at a rule, which belongs to an address.
+        Step::End if !matches!(rule, Rule::End) => depend_on_end(scratch, &rule, at, offset),
+        Step::End | Step::Stop(_) => {}
+    }
+}
+
+/// A zero return address is a word like others.
+#[inline(always)]
+fn depend_on_end(scratch: &mut Scratch, rule: &Rule, at: &Registers, offset: u64) {
+    let cfa = match rule {
+        Rule::Rsp => at.rsp.wrapping_add(offset),
+        Rule::Rbp => at.rbp.wrapping_add(offset),
+        _ => {
+            scratch.word_count = NOT_REMEMBERED;
+            return;
+        }
+    };
+    depend_on(scratch, cfa.wrapping_sub(8), 0);
+}
+
+/// More words than are remembered.
+const NOT_REMEMBERED: u32 = WORDS_MAX as u32 + 1;
+
+#[inline(always)]
+fn depend_on(scratch: &mut Scratch, address: u64, word: u64) {
+    let offset = address.wrapping_sub(scratch.first_rsp);
+    let index = scratch.word_count as usize;
+    if index < WORDS_MAX && offset < 1 << 32 {
+        scratch.word_offsets[index] = offset as u32;
+        scratch.word_values[index] = word;
+        scratch.word_count = index as u32 + 1;
+    } else {
+        scratch.word_count = NOT_REMEMBERED;
+    }
+}
+
+/// Ships the chain unless that has been done; false if there is no room.
+#[inline(always)]
+fn ship(scratch: &mut Scratch) -> bool {
+    let chain = scratch.stack.chain;
+    if !claim(chain) {
+        return true;
+    }
+    let count = u64::from(scratch.stack.count).min(FRAMES_MAX as u64);
+    let size = size_of::<Stack>() as u64 + 8 * count;
+    // SAFETY: the addresses follow the record without a gap, so that many bytes are there.
+    let sent = unsafe {
+        bpf_ringbuf_output(
+            (&raw const EVENTS).cast_mut().cast(),
+            (&raw mut scratch.stack).cast(),
+            size,
+            u64::from(BPF_RB_NO_WAKEUP),
+        )
+    };
+    if sent != 0 {
+        disclaim(chain);
+        self::count(Counter::StackRingFull);
+    }
+    sent == 0
+}
+
+/// Whether it is this program's part to ship a chain: it has not been shipped, nor is being.
+#[inline(always)]
+pub(crate) fn claim(chain: u64) -> bool {
+    SHIPPED.insert(chain, 1, NOEXIST) != Err(EEXIST)
+}
+
+/// A chain could not be shipped after all.
+#[inline(always)]
+pub(crate) fn disclaim(chain: u64) {
+    let _ = SHIPPED.remove(chain);
+}
+
+/// Offsets in a signal's frame, as in `xsched_abi::unwind`.
+mod signal_frame {
+    pub(super) const RBP: u64 = 120;
+    pub(super) const RSP: u64 = 160;
+    pub(super) const RIP: u64 = 168;
+}
+
+const _: () = assert!(
+    core::mem::offset_of!(Scratch, addresses) - core::mem::offset_of!(Scratch, stack) == size_of::<Stack>()
+);
