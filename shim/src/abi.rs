@@ -5,11 +5,13 @@
 //! that they promise each other is the C ABI. Layouts are from HIP's `hip/hip_runtime_api.h` and
 //! `hip/driver_types.h`; they have not changed between 4.2 and 7.2.
 
+mod layout;
 mod passing;
 mod signature;
 
 use std::ffi::{c_int, c_uint, c_void};
 
+pub(crate) use layout::{Layout, Place};
 #[cfg(test)]
 pub(crate) use passing::Arg;
 pub(crate) use passing::{InRegister, Passed, Ret};

@@ -30,7 +30,7 @@ use crate::abi::{
 };
 use crate::hooks;
 
-pub(crate) use function::{ApiFunction, Class, Family, Hook};
+pub(crate) use function::{ApiFunction, Class, Family, Hook, Slot};
 
 /// Hands the list to the macro named `$consumer`.
 macro_rules! for_each_function {
@@ -38,8 +38,8 @@ macro_rules! for_each_function {
         // Fat binaries, kernels and variables, registered by compiled code. The whole family or none: a
         // kernel registered in one runtime copy and launched in another is error 98.
         registration {
-            passes compiler 2 fn __hipRegisterFatBinary(data: *const c_void) -> *mut *mut c_void;
-            passes compiler 3 fn __hipRegisterFunction(
+            observes compiler 2 fn __hipRegisterFatBinary(data: *const c_void) -> *mut *mut c_void;
+            observes compiler 3 fn __hipRegisterFunction(
                 modules: *mut *mut c_void, host_function: *const c_void, device_function: *mut c_char,
                 device_name: *const c_char, thread_limit: c_uint, tid: *mut c_void, bid: *mut c_void,
                 block_dim: *mut Dim3, grid_dim: *mut Dim3, w_size: *mut c_int
@@ -1463,10 +1463,10 @@ macro_rules! hook {
         None
     };
     ($class:ident $family:ident $signature:ty) => {
-        Some(|function, frame| {
-            // SAFETY: the gate's caller promises that the frame belongs to `function`, whose signature this
+        Some(|function, frame, target| {
+            // SAFETY: the gate's caller promises that frame and target belong to `function`, whose signature this
             // is.
-            unsafe { hooks::run::<$signature>(function, frame, hooks::$family::$class) }
+            unsafe { hooks::run::<$signature>(function, frame, target, hooks::$family::$class) }
         })
     };
 }
@@ -1489,15 +1489,34 @@ macro_rules! define_table {
                 concat!(stringify!($name), "\0"),
                 Family::$family,
                 Class::$class,
+                Slot::$table($($index)?),
                 hook!($class $family unsafe extern "C" fn($($ty),*) -> $ret),
             ),
         )*)*];
+
+        /// Every function's place in the tables.
+        const SLOTS: [Slot; COUNT] = [$($(Slot::$table($($index)?),)*)*];
 
         /// How many functions the list has.
         pub(crate) const COUNT: usize = [$($(Id::$name,)*)*].len();
     };
 }
 for_each_function!(define_table);
+
+/// How many entries the tables have that the list knows, `"hip_compiler"` first. A newer runtime has more.
+pub(crate) const KNOWN_ENTRIES: [usize; 2] = {
+    let mut known = [0; 2];
+    let mut id = 0;
+    while id < COUNT {
+        match SLOTS[id] {
+            Slot::compiler(entry) if entry >= known[0] => known[0] = entry + 1,
+            Slot::runtime(entry) if entry >= known[1] => known[1] = entry + 1,
+            _ => {}
+        }
+        id += 1;
+    }
+    known
+};
 
 /// The function called `name`.
 pub(crate) fn find(name: &CStr) -> Option<usize> {

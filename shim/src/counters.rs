@@ -50,6 +50,10 @@ counted! {
         Ambiguous = "ambiguous runtime copies",
         /// The call site was not remembered and is looked up at each call.
         SiteNotKept = "call sites not kept",
+        /// More copies of the runtime than there is room for: nothing of the others is deferred.
+        TooManyCopies = "runtime copies without a place",
+        /// A runtime handed a dispatch table out after calls by symbols: it was left alone.
+        LateTable = "dispatch tables that came late",
         /// The shim panicked.
         Panic = "panics",
     }
@@ -87,6 +91,16 @@ counted! {
         /// A stream that the application created.
         Created = "created streams",
     }
+}
+
+/// Notes a call of the function with this number.
+pub(crate) fn called(id: usize) {
+    bump(&CALLS[id]);
+}
+
+/// Takes a call back that the shim itself has made.
+pub(crate) fn uncalled(id: usize) {
+    CALLS[id].fetch_sub(1, Ordering::Relaxed);
 }
 
 /// Notes that a call was passed on.

@@ -25,15 +25,35 @@ use crate::abi::{
 use crate::api::{self, Id, for_each_function};
 use crate::counters::{self, CALLS};
 use crate::gate::gate;
+use crate::instances::Way;
 use crate::sites::{HASH_MULTIPLIER, Key, SITE_SHIFT, SITES, Site, TABLE_BITS};
 
-/// The code of one export. Counting is the first instruction; uses no register but `r10` and `r11`.
+/// The code of one export: if the first place of the call site's hash knows the real function, jump there, else to
+/// the gate. Uses no register but `r10` and `r11`.
+///
+/// Where calls are seen by the runtime's table, its entries do everything, counting included.
 macro_rules! export_code {
-    // No hook: jump straight to the real function if the first place of the call site's hash knows it.
+    // No hook: count and jump.
     (passes $name:ident) => {
+        export_code!(@lookup $name,
+            "cmp byte ptr [r10 + {way}], {table}",
+            "je 3f",
+            "lock inc qword ptr [rip + {calls} + {id} * 8]",
+            "3:",
+            "jmp [r10 + {address}]",
+            ; calls = sym CALLS,)
+    };
+    // A hook decides, here or at the table's entry.
+    ($class:ident $name:ident) => {
+        export_code!(@lookup $name,
+            "cmp byte ptr [r10 + {way}], {table}",
+            "jne 2f",
+            "jmp [r10 + {address}]",
+            ;)
+    };
+    (@lookup $name:ident, $($found:literal,)* ; $($operand:tt)*) => {
         naked_asm!(
             ".cfi_startproc",
-            "lock inc qword ptr [rip + {calls} + {id} * 8]",
             "mov r11, [rsp]",
             "shl r11, {address_shift}",
             "or r11, {id}",
@@ -44,12 +64,11 @@ macro_rules! export_code {
             "add r10, [rip + {sites}]",
             "cmp [r10 + {key}], r11",
             "jne 2f",
-            "jmp [r10 + {address}]",
+            $($found,)*
             "2:",
             "mov r11d, {id}",
             "jmp {gate}",
             ".cfi_endproc",
-            calls = sym CALLS,
             id = const Id::$name as usize,
             address_shift = const Key::ADDRESS_SHIFT,
             multiplier = const HASH_MULTIPLIER,
@@ -57,21 +76,11 @@ macro_rules! export_code {
             site_shift = const SITE_SHIFT,
             sites = sym SITES,
             key = const std::mem::offset_of!(Site, key),
+            way = const std::mem::offset_of!(Site, way),
+            table = const Way::Table as u8,
             address = const std::mem::offset_of!(Site, address),
             gate = sym gate,
-        )
-    };
-    // A hook decides every call.
-    ($class:ident $name:ident) => {
-        naked_asm!(
-            ".cfi_startproc",
-            "lock inc qword ptr [rip + {calls} + {id} * 8]",
-            "mov r11d, {id}",
-            "jmp {gate}",
-            ".cfi_endproc",
-            calls = sym CALLS,
-            id = const Id::$name as usize,
-            gate = sym gate,
+            $($operand)*
         )
     };
 }

@@ -10,11 +10,13 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::abi::{Args, InRegister, Ret, Signature};
+use crate::abi::{Args, InRegister, Layout, Ret, Signature};
 use crate::api::ApiFunction;
 use crate::counters::{self, StreamKind, Trouble, Work, counted};
 use crate::env;
 use crate::gate::Frame;
+use crate::instances::Target;
+use crate::replay::replay;
 
 pub(crate) mod copy;
 pub(crate) mod device;
@@ -47,6 +49,8 @@ counted! {
         NotScheduled = "nothing schedules",
         /// The call needs earlier work to be on its way, and none is held back.
         NothingHeldBack = "nothing held back",
+        /// The function is newer than the list.
+        UnknownFunction = "unknown function",
         /// The call controls or observes stream capture, which the shim keeps out of.
         StreamCapture = "stream capture",
         /// The runtime called its own API.
@@ -63,14 +67,23 @@ counted! {
 }
 
 /// One call, as its hook sees it.
-pub(crate) struct Call<S: Signature> {
+pub(crate) struct Call<'a, S: Signature> {
     function: &'static ApiFunction,
-    /// Where in the caller the call returns to.
-    return_address: usize,
+    target: Target,
+    frame: &'a Frame,
     args: S::Args,
 }
 
-impl<S: Signature> Call<S> {
+impl<S: Signature<Ret: InRegister>> Call<'_, S> {
+    /// Calls the real function, with the arguments that the caller gave.
+    fn real(&self) -> S::Ret {
+        let stack_words = const { Layout::of::<S>().stack_words };
+        // SAFETY: the frame is of a call to this very function, whose caller promised what the function asks for.
+        S::Ret::from_word(unsafe { replay(self.frame, self.target.address, stack_words) })
+    }
+}
+
+impl<S: Signature> Call<'_, S> {
     /// The kind of stream that the call names; a call without a stream means the null stream.
     fn stream_kind(&self) -> StreamKind {
         match self.args.stream().map_or(0, |stream| stream.0.addr()) {
@@ -84,6 +97,11 @@ impl<S: Signature> Call<S> {
 
 thread_local! {
     static INSIDE_HOOK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is inside a hook.
+pub(crate) fn inside_hook() -> bool {
+    INSIDE_HOOK.try_with(Cell::get).unwrap_or(false)
 }
 
 /// While it lives, HIP calls of this thread are passed on without a hook.
@@ -113,7 +131,8 @@ impl Drop for ReentryGuard {
 pub(crate) unsafe fn run<S: Signature<Ret: InRegister>>(
     function: &'static ApiFunction,
     frame: &Frame,
-    hook: fn(&Call<S>) -> Outcome<S::Ret>,
+    target: Target,
+    hook: fn(&Call<'_, S>) -> Outcome<S::Ret>,
 ) -> Outcome<u64> {
     let _guard = match ReentryGuard::enter() {
         Ok(guard) => guard,
@@ -123,7 +142,7 @@ pub(crate) unsafe fn run<S: Signature<Ret: InRegister>>(
         // SAFETY: the caller's promise.
         let args = unsafe { S::Args::read(frame, S::Ret::PASSED) };
         env::panic_if_asked(function.name);
-        hook(&Call { function, return_address: frame.return_address as usize, args })
+        hook(&Call { function, target, frame, args })
     }));
     match decided {
         Ok(Outcome::Done(result)) => Outcome::Done(result.into_word()),
@@ -135,19 +154,24 @@ pub(crate) unsafe fn run<S: Signature<Ret: InRegister>>(
     }
 }
 
+/// A call of a function that is newer than the list.
+pub(crate) fn unknown(_: Target) -> Outcome<u64> {
+    Outcome::Pass(Reason::UnknownFunction)
+}
+
 /// A call that puts work on a stream.
-fn submitted<S: Signature>(work: Work, call: &Call<S>) -> Outcome<S::Ret> {
+fn submitted<S: Signature>(work: Work, call: &Call<'_, S>) -> Outcome<S::Ret> {
     counters::submitted(work, call.stream_kind());
     Outcome::Pass(Reason::NotScheduled)
 }
 
 /// A call that needs earlier work to have been forwarded.
-fn ordered<S: Signature>(_: &Call<S>) -> Outcome<S::Ret> {
+fn ordered<S: Signature>(_: &Call<'_, S>) -> Outcome<S::Ret> {
     Outcome::Pass(Reason::NothingHeldBack)
 }
 
 /// A call that controls or observes stream capture.
-fn capture<S: Signature>(_: &Call<S>) -> Outcome<S::Ret> {
+fn capture<S: Signature>(_: &Call<'_, S>) -> Outcome<S::Ret> {
     Outcome::Pass(Reason::StreamCapture)
 }
 

@@ -11,8 +11,12 @@
 //! | `exports` | the exported symbols |
 //! | `gate` | the way from a symbol into Rust and on to the real function |
 //! | `hooks` | what is decided about a call |
+//! | `replay` | calling a real function with the arguments of a stopped call |
 //! | `runtime` | which real function a caller reaches |
 //! | `sites` | what is known about call sites |
+//! | `instances` | the runtime copies, and by which way the calls of each are seen |
+//! | `table` | the dispatch tables of runtimes that have them |
+//! | `status` | what others may read of the shim |
 //! | `counters`, `summary`, `log` | what is counted, said and written |
 //! | `env` | the environment variables |
 //! | `process` | first call, fork, exit |
@@ -26,8 +30,12 @@ mod env;
 mod exports;
 mod gate;
 mod hooks;
+mod instances;
 mod log;
 mod process;
+mod replay;
 mod runtime;
 mod sites;
+mod status;
 mod summary;
+mod table;

@@ -7,7 +7,10 @@
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{counters, log};
+use xsched_abi::shim_status::ShimState;
+
+use crate::status::xsched_shim_status;
+use crate::{counters, env, log};
 
 static PREPARED: AtomicBool = AtomicBool::new(false);
 
@@ -19,6 +22,8 @@ pub(crate) fn prepare() {
     if PREPARED.swap(true, Ordering::Relaxed) {
         return;
     }
+    let state = if env::disabled() { ShimState::Disabled } else { ShimState::Active };
+    xsched_shim_status.state.store(state as u32, Ordering::Relaxed);
     // This is the hook of the shim's own copy of the standard library. The default one prints to the
     // application's standard error.
     panic::set_hook(Box::new(|info| log::write(&format!("xsched-shim: {info}\n"))));

@@ -23,16 +23,20 @@ mod objects;
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 
+use crate::api::ApiFunction;
 use crate::counters::{self, Trouble};
-use crate::runtime::objects::{Handle, MappedObject};
+use crate::instances::{Instance, Way};
 use crate::sites::{Key, Original, sites};
+
+pub(crate) use crate::runtime::objects::{Handle, MappedObject};
 
 /// How the file names of all runtimes begin: plain, versioned, or with a hash from a wheel.
 const RUNTIME_FILE_PREFIX: &[u8] = b"libamdhip64";
 
-/// Finds the real function called `name` for the call that returns to `return_address`, and remembers it.
-pub(crate) fn resolve(name: &CStr, key: Key, return_address: usize) -> Option<Original> {
+/// Finds the real function for the call that returns to `return_address`, and remembers it.
+pub(crate) fn resolve(function: &ApiFunction, key: Key, return_address: usize) -> Option<Original> {
     let _errno = Errno::save();
+    let name = function.name;
     let objects = objects::mapped();
     let caller = containing(&objects, return_address);
     let found = Found::in_global_scope(name, &objects)
@@ -40,10 +44,16 @@ pub(crate) fn resolve(name: &CStr, key: Key, return_address: usize) -> Option<Or
         .or_else(|| Found::in_any_runtime(name, &objects))?;
     let found = caller.and_then(|caller| in_settled_copy(caller, &found, name, &objects)).unwrap_or(found);
 
+    let instance = found.instance(&objects);
     let original = Original {
         address: found.address.as_ptr(),
         caller_is_runtime: caller.is_some_and(MappedObject::is_runtime),
+        instance,
+        way: instance.map_or(Way::Symbols, |instance| instance.settle(function.slot)),
     };
+    if original.way == Way::Undecided {
+        return Some(original);
+    }
     // Without a caller's object the return address says nothing about who calls: it may be the trampoline
     // that a return probe puts there, the same for all callers.
     let kept = caller.is_some() && found.pin(&objects) && sites().insert(key, original);
@@ -51,6 +61,17 @@ pub(crate) fn resolve(name: &CStr, key: Key, return_address: usize) -> Option<Or
         counters::trouble(Trouble::SiteNotKept);
     }
     Some(original)
+}
+
+/// The copy whose code or data these addresses are, most likely the first.
+pub(crate) fn instance_of(addresses: impl IntoIterator<Item = usize>) -> Option<&'static Instance> {
+    let _errno = Errno::save();
+    let objects = objects::mapped();
+    let is_copy = |&address: &usize| containing(&objects, address).filter(|object| object.is_runtime());
+    let copy = addresses.into_iter().find_map(|address| is_copy(&address))?;
+    let instance = Instance::of(copy)?;
+    instance.keep_mapped(copy);
+    Some(instance)
 }
 
 /// The definition in the copy that the caller's library belongs to, if `found` lies in another copy.
@@ -67,8 +88,16 @@ fn in_settled_copy(
         return Some(Found { address });
     }
     let address = Handle::of_mapped(copy)?.keep_mapped().as_ptr();
-    sites().insert(key, Original { address, caller_is_runtime: false });
+    let settled = Original { address, caller_is_runtime: false, instance: None, way: Way::Undecided };
+    sites().insert(key, settled);
     None
+}
+
+/// A symbol of a mapped library whose file name begins so, whatever scope it is in.
+pub(crate) fn definition_in_library(prefix: &[u8], name: &CStr) -> Option<NonNull<c_void>> {
+    let objects = objects::mapped();
+    let mut libraries = objects.iter().filter(|object| object.file_name().starts_with(prefix));
+    libraries.find_map(|library| Handle::of_mapped(library)?.definition(name))
 }
 
 /// Forgets the call sites of the library that contains `address`, which may be about to be unloaded.
@@ -108,6 +137,17 @@ impl Found {
         (!is_ours).then_some(Self { address })
     }
 
+    /// The copy that it belongs to. What lies in no copy is another interposer's, which serves the only copy, or
+    /// else nobody knows which.
+    fn instance(&self, objects: &[MappedObject]) -> Option<&'static Instance> {
+        let object = containing(objects, self.address.addr().get()).filter(|object| object.is_runtime());
+        let mut runtimes = objects.iter().filter(|object| object.is_runtime());
+        let object = object.or_else(|| runtimes.next().filter(|_| runtimes.next().is_none()))?;
+        let instance = Instance::of(object)?;
+        instance.keep_mapped(object);
+        Some(instance)
+    }
+
     /// Keeps the defining object mapped for good. False if that cannot be done.
     fn pin(&self, objects: &[MappedObject]) -> bool {
         let handle = containing(objects, self.address.addr().get()).and_then(Handle::of_mapped);
@@ -116,7 +156,7 @@ impl Found {
 }
 
 impl MappedObject {
-    fn is_runtime(&self) -> bool {
+    pub(crate) fn is_runtime(&self) -> bool {
         self.file_name().starts_with(RUNTIME_FILE_PREFIX)
     }
 }

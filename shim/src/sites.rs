@@ -19,9 +19,10 @@
 //! under it. Libraries without kernels give no such sign, see `DESIGN.md`.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use crate::api::COUNT;
+use crate::instances::{Instance, Way, way_numbered};
 
 /// log2 of the number of entries: room for every launch site of a large framework. Pages are touched as they
 /// are used.
@@ -71,11 +72,15 @@ impl Key {
     }
 }
 
-/// One call site. The exports read the first two fields in assembly.
+/// One call site. The exports read the first three fields in assembly.
 #[repr(C, align(32))]
 pub(crate) struct Site {
     pub(crate) key: AtomicU64,
     pub(crate) address: AtomicPtr<c_void>,
+    /// A [`Way`].
+    pub(crate) way: AtomicU8,
+    /// The copy's place plus one; 0 for none.
+    instance: AtomicU8,
     caller_is_runtime: AtomicBool,
 }
 
@@ -84,12 +89,26 @@ pub(crate) const SITE_SHIFT: usize = 5;
 const _: () = assert!(size_of::<Site>() == 1 << SITE_SHIFT);
 
 /// The real function behind a call site; for a library, its copy of the runtime.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Original {
     /// The function's code; for a library, a handle of the loader.
     pub(crate) address: *mut c_void,
     /// The call comes from inside a runtime copy: the runtime using its own API.
     pub(crate) caller_is_runtime: bool,
+    /// The copy that the function belongs to.
+    pub(crate) instance: Option<&'static Instance>,
+    /// How the shim sees calls of this function of that copy.
+    pub(crate) way: Way,
+}
+
+impl PartialEq for Original {
+    fn eq(&self, other: &Self) -> bool {
+        let key = |original: &Self| {
+            let instance = original.instance.map(Instance::index);
+            (original.address, original.caller_is_runtime, instance, original.way)
+        };
+        key(self) == key(other)
+    }
 }
 
 /// All known call sites.
@@ -103,6 +122,8 @@ static TABLE: Sites = Sites(
         Site {
             key: AtomicU64::new(EMPTY),
             address: AtomicPtr::new(std::ptr::null_mut()),
+            way: AtomicU8::new(0),
+            instance: AtomicU8::new(0),
             caller_is_runtime: AtomicBool::new(false),
         }
     }; 1 << TABLE_BITS],
@@ -130,6 +151,12 @@ impl Sites {
                     return Some(Original {
                         address: site.address.load(Ordering::Relaxed),
                         caller_is_runtime: site.caller_is_runtime.load(Ordering::Relaxed),
+                        instance: site
+                            .instance
+                            .load(Ordering::Relaxed)
+                            .checked_sub(1)
+                            .map(|index| Instance::at(index.into())),
+                        way: way_numbered(site.way.load(Ordering::Relaxed).into()),
                     });
                 }
                 _ => {}
@@ -152,6 +179,9 @@ impl Sites {
                 site.key.compare_exchange(free, BEING_WRITTEN, Ordering::Relaxed, Ordering::Relaxed);
             if reserved.is_ok() {
                 site.address.store(original.address, Ordering::Relaxed);
+                site.way.store(original.way as u8, Ordering::Relaxed);
+                let instance = original.instance.map_or(0, |instance| instance.index() as u8 + 1);
+                site.instance.store(instance, Ordering::Relaxed);
                 site.caller_is_runtime.store(original.caller_is_runtime, Ordering::Relaxed);
                 site.key.store(key.0, Ordering::Release);
                 return true;
@@ -180,7 +210,12 @@ mod tests {
     use super::*;
 
     fn original(address: usize) -> Original {
-        Original { address: std::ptr::without_provenance_mut(address), caller_is_runtime: address % 2 == 1 }
+        Original {
+            address: std::ptr::without_provenance_mut(address),
+            caller_is_runtime: address % 2 == 1,
+            instance: (address % 3 == 0).then(|| Instance::at(address % 4)),
+            way: way_numbered(address as u32 % 3),
+        }
     }
 
     fn table() -> Box<Sites> {

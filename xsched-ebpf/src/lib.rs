@@ -11,6 +11,7 @@ pub mod config;
 pub mod counter;
 pub mod loader;
 pub mod probe;
+pub mod shim_status;
 pub mod unwind;
 
 pub use call::{Call, CallKey, Pending, TEXT_LEN_MAX, WORD_COUNT, Words};

@@ -10,7 +10,7 @@ use std::ptr;
 use crate::abi::{
     Allocation, Array, ChannelFormatDesc, Context, Device, DevicePtr, Dim3, Enum, Event, Extent,
     ExternalMemory, ExternalSemaphore, Function, Graph, GraphExec, GraphNode, GraphicsResource, HipError,
-    HostFn, IpcEventHandle, IpcMemHandle, Kernel, Library, LinkState, MemLocation, MemPool, MemcpyKind,
+    HostFn, IpcEventHandle, IpcMemHandle, Kernel, Layout, Library, LinkState, MemLocation, MemPool, MemcpyKind,
     MipmappedArray, Module, PitchedPtr, Stream, StreamCallback, SurfaceObject, TextureObject, UserObject,
 };
 use crate::gate::Frame;
@@ -76,17 +76,14 @@ impl Arg for Stream {
 /// Reads the arguments of one stopped call, in order.
 pub(crate) struct ArgReader<'a> {
     frame: &'a Frame,
-    general_used: usize,
-    vector_used: usize,
-    stack_words_used: usize,
+    layout: &'a Layout,
+    next: usize,
 }
 
 impl<'a> ArgReader<'a> {
-    /// A reader at the first argument of a call with a result passed as `result`.
-    pub(crate) fn new(frame: &'a Frame, result: Option<Passed>) -> Self {
-        // A result in memory takes the first register for its address.
-        let general_used = usize::from(matches!(result, Some(Passed::Memory(_))));
-        Self { frame, general_used, vector_used: 0, stack_words_used: 0 }
+    /// A reader at the first argument.
+    pub(crate) fn new(frame: &'a Frame, layout: &'a Layout) -> Self {
+        Self { frame, layout, next: 0 }
     }
 
     /// The next argument.
@@ -94,38 +91,11 @@ impl<'a> ArgReader<'a> {
     /// # Safety
     /// The call must have another argument, and it must be a `T`.
     pub(crate) unsafe fn read<T: Arg>(&mut self) -> T {
-        let place: *const u64 = match T::PASSED {
-            Passed::Word(_) => self.general(1).unwrap_or_else(|| self.stack(1)),
-            // The two halves stay together: a single register that is left goes to a later argument.
-            Passed::Pair(_) => self.general(2).unwrap_or_else(|| self.stack(2)),
-            Passed::Float(_) => self.vector(),
-            // In whole words, because none of them is aligned to more than one.
-            Passed::Memory(size) => self.stack(size.div_ceil(size_of::<u64>())),
-        };
+        let place = self.frame.place(self.layout.place(self.next));
+        self.next += 1;
         // SAFETY: by the caller's promise a `T` was passed, and this is where the ABI says that it lies; any
         // value's first bytes are the low bytes of its place, this machine being little-endian.
         unsafe { place.cast::<T>().read() }
-    }
-
-    /// The next `words` general registers, if as many are left.
-    fn general(&mut self, words: usize) -> Option<*const u64> {
-        let registers = self.frame.general.get(self.general_used..self.general_used + words)?;
-        self.general_used += words;
-        Some(registers.as_ptr())
-    }
-
-    /// The next vector register.
-    fn vector(&mut self) -> *const u64 {
-        let register = self.frame.vector[self.vector_used].as_ptr();
-        self.vector_used += 1;
-        register
-    }
-
-    /// The next `words` of stack.
-    fn stack(&mut self, words: usize) -> *const u64 {
-        let start = self.frame.stack_arguments().wrapping_add(self.stack_words_used);
-        self.stack_words_used += words;
-        start
     }
 }
 
@@ -146,6 +116,9 @@ pub(crate) trait Ret: Copy {
 pub(crate) trait InRegister: Ret {
     /// What the caller finds in `rax`.
     fn into_word(self) -> u64;
+
+    /// From what a call left in `rax`.
+    fn from_word(word: u64) -> Self;
 }
 
 impl Ret for HipError {
@@ -159,6 +132,10 @@ impl Ret for HipError {
 impl InRegister for HipError {
     fn into_word(self) -> u64 {
         self.0.into()
+    }
+
+    fn from_word(word: u64) -> Self {
+        Self(word as u32)
     }
 }
 
@@ -174,6 +151,8 @@ impl InRegister for () {
     fn into_word(self) -> u64 {
         0
     }
+
+    fn from_word(_: u64) -> Self {}
 }
 
 impl Ret for c_int {
@@ -199,6 +178,16 @@ impl Ret for *mut *mut c_void {
 
     unsafe fn missing(_: &Frame) -> u64 {
         ptr::null::<c_void>() as u64
+    }
+}
+
+impl InRegister for *mut *mut c_void {
+    fn into_word(self) -> u64 {
+        self as u64
+    }
+
+    fn from_word(word: u64) -> Self {
+        word as Self
     }
 }
 

@@ -2,7 +2,7 @@
 #![expect(non_snake_case, reason = "the macro has one name for an argument's type and its value")]
 
 use crate::abi::passing::{Arg, ArgReader};
-use crate::abi::{Passed, Ret, Stream};
+use crate::abi::{Layout, Passed, Ret, Stream};
 use crate::gate::Frame;
 
 /// A function's type, `unsafe extern "C" fn(..) -> ..`.
@@ -13,6 +13,9 @@ pub(crate) trait Signature {
 
 /// The arguments of one function, as a tuple.
 pub(crate) trait Args: Sized {
+    /// How each of them is passed.
+    const PASSED: &'static [Passed];
+
     /// Reads the arguments of a stopped call.
     ///
     /// # Safety
@@ -24,6 +27,8 @@ pub(crate) trait Args: Sized {
 }
 
 impl Args for () {
+    const PASSED: &'static [Passed] = &[];
+
     unsafe fn read(_: &Frame, _: Option<Passed>) -> Self {}
 
     fn stream(&self) -> Option<Stream> {
@@ -40,8 +45,11 @@ macro_rules! signatures {
     ($(($($arg:ident)+))*) => {
         $(
             impl<$($arg: Arg),+> Args for ($($arg,)+) {
+                const PASSED: &'static [Passed] = &[$($arg::PASSED),+];
+
                 unsafe fn read(frame: &Frame, result: Option<Passed>) -> Self {
-                    let mut reader = ArgReader::new(frame, result);
+                    let layout = Layout::new(Self::PASSED, result);
+                    let mut reader = ArgReader::new(frame, &layout);
                     // SAFETY: the caller promises these arguments; a tuple expression reads them in order.
                     unsafe { ($(reader.read::<$arg>(),)+) }
                 }

@@ -5,6 +5,7 @@ use std::ffi::CStr;
 use crate::abi::{Ret, Signature};
 use crate::gate::Frame;
 use crate::hooks::Outcome;
+use crate::instances::Target;
 
 /// One function of the list.
 pub(crate) struct ApiFunction {
@@ -12,6 +13,8 @@ pub(crate) struct ApiFunction {
     pub(crate) name: &'static CStr,
     pub(crate) family: Family,
     pub(crate) class: Class,
+    /// Where a dispatch table has it.
+    pub(crate) slot: Slot,
     /// Whether a null stream is the per-thread one: the functions that
     /// `-DHIP_API_PER_THREAD_DEFAULT_STREAM` renames calls to.
     pub(crate) null_stream_is_per_thread: bool,
@@ -19,8 +22,22 @@ pub(crate) struct ApiFunction {
     missing: unsafe fn(&Frame) -> u64,
 }
 
-/// Decides one call of the given function. The frame must be of a call to that function.
-pub(crate) type Hook = unsafe fn(&'static ApiFunction, &Frame) -> Outcome<u64>;
+/// Decides one call of the given function. The frame must be of a call to that function, and the target its real
+/// function.
+pub(crate) type Hook = unsafe fn(&'static ApiFunction, &Frame, Target) -> Outcome<u64>;
+
+/// A function's place in the dispatch tables that runtimes hand to profilers from ROCm 6.2 on: which table, and the
+/// entry's number behind the table's size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(non_camel_case_types, reason = "the list names the table")]
+pub(crate) enum Slot {
+    /// `"hip_compiler"`
+    compiler(usize),
+    /// `"hip"`
+    runtime(usize),
+    /// In no table: exported by older runtimes only.
+    symbol(),
+}
 
 /// The file under `hooks/` that a function belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +76,8 @@ pub(crate) enum Class {
     drains,
     /// Begins, ends or observes stream capture: nothing is deferred or injected meanwhile.
     captures,
+    /// Has nothing to do with the order of streams; what it was given and returned is noted.
+    observes,
     /// Has nothing to do with the order of streams: forwarded without a look.
     passes,
 }
@@ -69,6 +88,7 @@ impl ApiFunction {
         name: &'static str,
         family: Family,
         class: Class,
+        slot: Slot,
         hook: Option<Hook>,
     ) -> Self {
         let Ok(name) = CStr::from_bytes_with_nul(name.as_bytes()) else {
@@ -78,6 +98,7 @@ impl ApiFunction {
             name,
             family,
             class,
+            slot,
             null_stream_is_per_thread: matches!(name.to_bytes(), [.., b'_', b's', b'p', b't']),
             hook,
             missing: S::Ret::missing,

@@ -9,11 +9,11 @@ use crate::counters::Work;
 use crate::hooks::{Call, Outcome};
 
 /// A copy on the stream that the call names.
-pub(crate) fn deferrable<S: Signature>(call: &Call<S>) -> Outcome<S::Ret> {
+pub(crate) fn deferrable<S: Signature>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::submitted(Work::Copy, call)
 }
 
 /// A copy that the host waits for, or that returns more than an error: earlier work comes first.
-pub(crate) fn drains<S: Signature>(call: &Call<S>) -> Outcome<S::Ret> {
+pub(crate) fn drains<S: Signature>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::ordered(call)
 }

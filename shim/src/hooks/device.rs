@@ -4,6 +4,6 @@ use crate::abi::Signature;
 use crate::hooks::{Call, Outcome};
 
 /// A reset, or a setting that a kernel has when it starts: earlier work comes first.
-pub(crate) fn drains<S: Signature>(call: &Call<S>) -> Outcome<S::Ret> {
+pub(crate) fn drains<S: Signature>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::ordered(call)
 }

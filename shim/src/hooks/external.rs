@@ -5,11 +5,11 @@ use crate::counters::Work;
 use crate::hooks::{Call, Outcome};
 
 /// A signal to a semaphore, or a wait for one, in stream order.
-pub(crate) fn deferrable<S: Signature>(call: &Call<S>) -> Outcome<S::Ret> {
+pub(crate) fn deferrable<S: Signature>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::submitted(Work::Signal, call)
 }
 
 /// Resources mapped, unmapped or given back: earlier work may use them.
-pub(crate) fn drains<S: Signature>(call: &Call<S>) -> Outcome<S::Ret> {
+pub(crate) fn drains<S: Signature>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::ordered(call)
 }

@@ -5,6 +5,6 @@ use crate::counters::Work;
 use crate::hooks::{Call, Outcome};
 
 /// A host function on the stream that the call names.
-pub(crate) fn deferrable<S: Signature>(call: &Call<S>) -> Outcome<S::Ret> {
+pub(crate) fn deferrable<S: Signature>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::submitted(Work::HostFunction, call)
 }

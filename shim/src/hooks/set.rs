@@ -5,12 +5,12 @@ use crate::counters::Work;
 use crate::hooks::{Call, Outcome};
 
 /// A fill on the stream that the call names.
-pub(crate) fn deferrable<S: Signature>(call: &Call<S>) -> Outcome<S::Ret> {
+pub(crate) fn deferrable<S: Signature>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::submitted(Work::Fill, call)
 }
 
 /// A fill that the host may wait for. On device memory the runtime returns at once, on host memory it does
 /// not, and the call does not tell which it is.
-pub(crate) fn drains<S: Signature>(call: &Call<S>) -> Outcome<S::Ret> {
+pub(crate) fn drains<S: Signature>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::ordered(call)
 }

@@ -4,6 +4,6 @@ use crate::abi::Signature;
 use crate::hooks::{Call, Outcome};
 
 /// A wait for a stream, an event or the whole device.
-pub(crate) fn drains<S: Signature>(call: &Call<S>) -> Outcome<S::Ret> {
+pub(crate) fn drains<S: Signature>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::ordered(call)
 }

@@ -30,10 +30,15 @@ impl Stopped {
 
 type Launch = unsafe extern "C" fn(u32, Stream) -> HipError;
 
-fn run_launch(hook: fn(&Call<Launch>) -> Outcome<HipError>) -> Outcome<u64> {
+/// These hooks decide without asking for the real function.
+fn nowhere() -> Target {
+    Target { address: std::ptr::null_mut(), instance: None }
+}
+
+fn run_launch(hook: fn(&Call<'_, Launch>) -> Outcome<HipError>) -> Outcome<u64> {
     let stopped = Stopped::new([7, 0x5000, 0, 0, 0, 0], &[]);
     // SAFETY: the frame is made for this signature; the function is asked for its name only.
-    unsafe { run(&TABLE[Id::hipLaunchKernel as usize], &stopped.frame, hook) }
+    unsafe { run(&TABLE[Id::hipLaunchKernel as usize], &stopped.frame, nowhere(), hook) }
 }
 
 #[test]
@@ -119,9 +124,11 @@ fn floats_come_from_vector_registers_and_narrow_words_lose_their_upper_bits() {
 
 #[test]
 fn streams_are_told_apart() {
+    let stopped = Stopped::new([0; 6], &[]);
     let kind = |id: Id, stream: usize| {
         let args = (0, Stream(std::ptr::without_provenance_mut(stream)));
-        Call::<Launch> { function: &TABLE[id as usize], return_address: 0, args }.stream_kind()
+        Call::<Launch> { function: &TABLE[id as usize], target: nowhere(), frame: &stopped.frame, args }
+            .stream_kind()
     };
     assert_eq!(kind(Id::hipLaunchKernel, 0), StreamKind::Legacy);
     assert_eq!(kind(Id::hipLaunchKernel, 1), StreamKind::Legacy);

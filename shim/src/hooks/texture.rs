@@ -4,6 +4,6 @@ use crate::abi::Signature;
 use crate::hooks::{Call, Outcome};
 
 /// A binding, an attribute or the end of a texture: earlier launches come first.
-pub(crate) fn drains<S: Signature>(call: &Call<S>) -> Outcome<S::Ret> {
+pub(crate) fn drains<S: Signature>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::ordered(call)
 }

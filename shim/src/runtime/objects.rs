@@ -20,11 +20,16 @@ impl MappedObject {
         self.segments.iter().any(|segment| segment.contains(&address))
     }
 
+    /// Where its first segment is mapped.
+    pub(crate) fn start(&self) -> Option<usize> {
+        self.segments.first().map(|segment| segment.start)
+    }
+
     /// A number that tells this library from others, also from those that were or will be mapped at its
     /// address.
     pub(crate) fn identity(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        (&self.path, self.segments.first().map(|segment| segment.start)).hash(&mut hasher);
+        (&self.path, self.start()).hash(&mut hasher);
         hasher.finish()
     }
 

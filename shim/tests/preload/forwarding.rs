@@ -2,10 +2,13 @@
 
 use crate::fixture::{Run, Workshop, function_names, same_with_and_without, shim};
 
+/// Functions that the shim calls instead of jumping to them: they get what their signature says, and nothing behind it.
+const OBSERVED: [&str; 2] = ["__hipRegisterFatBinary", "__hipRegisterFunction"];
+
 #[test]
 fn every_function_finds_registers_and_stack_as_its_caller_left_them() {
     let workshop = Workshop::new();
-    let names = function_names();
+    let names: Vec<_> = function_names().into_iter().filter(|name| !OBSERVED.contains(name)).collect();
     let lines: Vec<_> =
         names.iter().enumerate().map(|(n, name)| format!("RAW({name}, {})\n", n + 1)).collect();
     std::fs::write(workshop.path("names"), lines.concat()).unwrap();
@@ -97,8 +100,8 @@ fn the_summary_tells_calls_reasons_and_trouble() {
         "  calls\n\
          \u{20}              3  hipStreamSynchronize (synchronise, drains)\n\
          \u{20}              3  hipMalloc (memory, passes)\n\
-         \u{20}              1  __hipRegisterFatBinary (registration, passes)\n\
-         \u{20}              1  __hipRegisterFunction (registration, passes)\n\
+         \u{20}              1  __hipRegisterFatBinary (registration, observes)\n\
+         \u{20}              1  __hipRegisterFunction (registration, observes)\n\
          \u{20}              1  __hipUnregisterFatBinary (registration, drains)\n\
          \u{20} work on streams\n\
          \u{20}              0  none\n\

@@ -1,0 +1,73 @@
+//! Where the arguments of a signature lie, for code that handles calls without knowing their types.
+
+use crate::abi::{Args, Passed, Ret, Signature};
+
+/// No HIP function has more arguments.
+pub(crate) const ARGS_MAX: usize = 14;
+
+/// Where one argument begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In this general register, counted in the order that arguments take them; a pair takes the next as well.
+    General(usize),
+    /// In this vector register.
+    Vector(usize),
+    /// In this word of the caller's stack, and those that follow.
+    Stack(usize),
+}
+
+/// Where all arguments of a function lie.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    places: [Place; ARGS_MAX],
+    /// How many arguments there are.
+    pub(crate) count: usize,
+    /// Words of stack that they take.
+    pub(crate) stack_words: usize,
+}
+
+impl Layout {
+    /// Of a function with these arguments and this result.
+    pub(crate) const fn new(args: &[Passed], result: Option<Passed>) -> Self {
+        let mut layout = Self { places: [Place::Stack(0); ARGS_MAX], count: args.len(), stack_words: 0 };
+        // A result in memory takes the first register for its address.
+        let mut general = if matches!(result, Some(Passed::Memory(_))) { 1 } else { 0 };
+        let mut vector = 0;
+        let mut index = 0;
+        while index < args.len() {
+            let (registers, words) = match args[index] {
+                Passed::Word(_) => (1, 1),
+                // The two halves stay together: a single register that is left goes to a later argument.
+                Passed::Pair(_) => (2, 2),
+                Passed::Float(_) => (0, 0),
+                // In whole words, because none of them is aligned to more than one.
+                Passed::Memory(size) => (usize::MAX, size.div_ceil(size_of::<u64>())),
+            };
+            layout.places[index] = if registers == 0 {
+                vector += 1;
+                Place::Vector(vector - 1)
+            } else if registers <= GENERAL_REGISTERS - general {
+                general += registers;
+                Place::General(general - registers)
+            } else {
+                layout.stack_words += words;
+                Place::Stack(layout.stack_words - words)
+            };
+            index += 1;
+        }
+        layout
+    }
+
+    /// Of a function's signature.
+    pub(crate) const fn of<S: Signature>() -> Self {
+        Self::new(S::Args::PASSED, S::Ret::PASSED)
+    }
+
+    /// Where this argument begins. Panics if there is none.
+    pub(crate) const fn place(&self, index: usize) -> Place {
+        assert!(index < self.count, "a function has no such argument");
+        self.places[index]
+    }
+}
+
+const GENERAL_REGISTERS: usize = 6;

@@ -1,0 +1,196 @@
+//! The shim's two ways in: dispatch tables where the runtime has them, symbols where it has not, never both for one call.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+use xsched_tests::artifacts::{app, app_command, hip_sim, shim};
+
+const LIBRARY: &str = "ROCPROFILER_REGISTER_LIBRARY";
+const ENABLED: &str = "ROCPROFILER_REGISTER_ENABLED";
+
+struct Run {
+    folder: TempDir,
+    command: Command,
+}
+
+/// What came out of a run.
+struct Outcome {
+    /// The program's last word.
+    last: String,
+    stderr: String,
+    /// The shim's summary.
+    summary: String,
+    /// What the tool of `tests/apps/table` wrote.
+    tool: String,
+}
+
+impl Run {
+    fn new(program: &str, arguments: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("there is room");
+        let mut command = app_command(program, arguments);
+        command.env("XSCHED_LOG", folder.path().join("log"));
+        command.env("TABLE_TOOL_REPORT", folder.path().join("tool"));
+        for variable in
+            [LIBRARY, ENABLED, "ROCPROFILER_REGISTER_FORCE_LOAD", "ROCP_TOOL_LIBRARIES", "LD_PRELOAD"]
+        {
+            command.env_remove(variable);
+        }
+        Self { folder, command }
+    }
+
+    fn with(mut self, variable: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
+        self.command.env(variable, value);
+        self
+    }
+
+    fn preloaded(self) -> Self {
+        self.with("LD_PRELOAD", shim())
+    }
+
+    #[track_caller]
+    fn finish(mut self) -> Outcome {
+        let output = self.command.output().expect("it was built");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{} {stderr}", output.status);
+        let text = String::from_utf8_lossy(&output.stdout);
+        let last = text.trim_end().rsplit([',', '\n']).next().unwrap_or_default().trim().to_owned();
+        let read = |name| fs::read_to_string(self.folder.path().join(name)).unwrap_or_default();
+        Outcome { last, stderr, summary: read("log"), tool: read("tool") }
+    }
+}
+
+impl Outcome {
+    /// Calls of a function that the shim counted.
+    fn calls(&self, function: &str) -> u64 {
+        self.count(&format!("  {function} ("))
+    }
+
+    /// The number in the line of the summary with this text.
+    fn count(&self, text: &str) -> u64 {
+        let line = self.summary.lines().find(|line| line.contains(text));
+        line.map_or(0, |line| {
+            line.split_whitespace().next().and_then(|n| n.parse().ok()).expect("a line begins with its count")
+        })
+    }
+
+    /// Entries of the runtime's table that the tool saw called.
+    fn tool_calls(&self, index: usize) -> u64 {
+        let line = self.tool.lines().find(|line| line.starts_with(&format!("calls hip 0 {index} ")));
+        line.map_or(0, |line| line.rsplit(' ').next().and_then(|n| n.parse().ok()).expect("a count"))
+    }
+
+    #[track_caller]
+    fn assert_launches(&self, launches: u64) {
+        assert_eq!((self.last.as_str(), self.stderr.as_str()), ("ok", ""));
+        assert_eq!(self.calls("hipLaunchKernel"), launches, "{}", self.summary);
+        assert_eq!(self.count("kernels, "), launches, "hooks ran once a launch: {}", self.summary);
+        assert_eq!(self.calls("hipMalloc"), 3, "{}", self.summary);
+        assert_eq!(self.calls("__hipRegisterFatBinary"), 1, "{}", self.summary);
+        assert_eq!(self.calls("__hipPushCallConfiguration"), launches, "{}", self.summary);
+        assert!(self.summary.ends_with("trouble\n               0  none\n"), "{}", self.summary);
+    }
+}
+
+fn tool() -> PathBuf {
+    app("libtable_tool.so")
+}
+
+fn library(major: u32) -> String {
+    hip_sim(major).join(format!("libamdhip64.so.{major}")).to_str().expect("a path in UTF-8").to_owned()
+}
+
+fn both(first: &Path, second: &Path) -> String {
+    format!("{}:{}", first.display(), second.display())
+}
+
+/// `hipLaunchKernel` in the runtime's table.
+const LAUNCH_ENTRY: usize = 214;
+
+#[test]
+fn each_way_in_sees_every_call_once() {
+    let run = || Run::new("vector_add", &["--launches", "100"]);
+    run().preloaded().finish().assert_launches(100);
+    run().with(LIBRARY, shim()).finish().assert_launches(100);
+    // No tables: symbols.
+    run().preloaded().with(ENABLED, "0").finish().assert_launches(100);
+    // Both asked for.
+    run().preloaded().with(LIBRARY, shim()).finish().assert_launches(100);
+}
+
+#[test]
+fn threads_that_start_together_are_seen_once() {
+    for _ in 0..5 {
+        let outcome = Run::new("table_client", &["threads", "8", &library(6)]).preloaded().finish();
+        assert_eq!((outcome.last.as_str(), outcome.calls("hipGetDeviceCount")), ("ok", 8));
+    }
+}
+
+#[test]
+fn calls_that_bind_no_symbol_are_seen() {
+    let client = ["calls", "50", &library(7)];
+    for run in
+        [Run::new("table_client", &client).preloaded(), Run::new("table_client", &client).with(LIBRARY, shim())]
+    {
+        let outcome = run.finish();
+        assert_eq!(outcome.last, "ok");
+        assert_eq!(outcome.calls("hipGetDeviceCount"), 50, "through dlsym: {}", outcome.summary);
+        assert_eq!(outcome.calls("hipGetDevice"), 50, "through hipGetProcAddress: {}", outcome.summary);
+        assert_eq!(outcome.calls("hipGetProcAddress"), 1, "{}", outcome.summary);
+    }
+}
+
+#[test]
+fn copies_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let copies: Vec<_> = (0..6)
+        .map(|n| {
+            let path = folder.path().join(format!("libamdhip64-{n}.so.6"));
+            fs::copy(library(6), &path).unwrap();
+            path.to_str().unwrap().to_owned()
+        })
+        .collect();
+    let arguments: Vec<_> = ["calls", "10"].into_iter().chain(copies.iter().map(String::as_str)).collect();
+    let outcome = Run::new("table_client", &arguments).preloaded().finish();
+    assert_eq!((outcome.last.as_str(), outcome.calls("hipGetDeviceCount")), ("ok", 40));
+    // There is room for four; the others work and are not seen.
+    assert_eq!(outcome.count("runtime copies without a place"), 2, "{}", outcome.summary);
+}
+
+#[test]
+fn a_profiler_before_or_after_the_shim_sees_every_call_too() {
+    let run = || Run::new("vector_add", &["--launches", "100"]);
+    let outcome = run().with("LD_PRELOAD", both(&shim(), &tool())).finish();
+    outcome.assert_launches(100);
+    assert_eq!(outcome.tool_calls(LAUNCH_ENTRY), 100, "{}", outcome.tool);
+
+    // Asked for by a variable: the shim hands the tables on to it.
+    let outcome = run().preloaded().with(LIBRARY, tool()).finish();
+    outcome.assert_launches(100);
+    assert_eq!(outcome.tool_calls(LAUNCH_ENTRY), 100, "{}", outcome.tool);
+
+    // A tool that knows nothing of others keeps the tables for itself; the shim goes by symbols.
+    let outcome = run().with("LD_PRELOAD", both(&tool(), &shim())).finish();
+    outcome.assert_launches(100);
+    assert_eq!(outcome.tool_calls(LAUNCH_ENTRY), 100, "{}", outcome.tool);
+}
+
+#[test]
+fn disabled_means_no_entry_is_replaced() {
+    let outcome =
+        Run::new("vector_add", &["--launches", "100"]).preloaded().with("XSCHED_DISABLE", "1").finish();
+    assert_eq!(outcome.last, "ok");
+    assert_eq!(outcome.count("kernels, "), 0);
+    assert_eq!(outcome.calls("hipLaunchKernel"), 100, "by symbols: {}", outcome.summary);
+}
+
+#[test]
+fn a_runtime_without_tables_is_seen_by_symbols() {
+    let outcome = Run::new("vector_add", &["--launches", "100"])
+        .preloaded()
+        .with("LD_LIBRARY_PATH", hip_sim(5))
+        .finish();
+    assert_eq!(outcome.last, "ok");
+    assert_eq!(outcome.calls("hipLaunchKernel"), 100);
+}

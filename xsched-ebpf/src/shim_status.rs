@@ -1,0 +1,72 @@
+//! What `libxsched_shim.so` shows of itself to whoever may read the process's memory.
+//!
+//! It lies in the shim's data under the symbol [`SHIM_STATUS_SYMBOL`]. Each field is written whole; fields of different
+//! moments may be seen together.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// The symbol of the shim's [`ShimStatus`].
+pub const SHIM_STATUS_SYMBOL: &str = "xsched_shim_status";
+
+/// First bytes of a [`ShimStatus`].
+pub const SHIM_STATUS_MAGIC: [u8; 8] = *b"XSCHSHIM";
+
+/// Changes whenever [`ShimStatus`] changes its layout or meaning.
+pub const SHIM_STATUS_VERSION: u32 = 1;
+
+/// How many copies of the runtime a shim tells apart.
+pub const SHIM_COPY_COUNT: usize = 4;
+
+/// The shim in one process.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ShimStatus {
+    /// [`SHIM_STATUS_MAGIC`]
+    pub magic: [u8; 8],
+    /// [`SHIM_STATUS_VERSION`]
+    pub version: u32,
+    /// A [`ShimState`].
+    pub state: u32,
+    /// Copies of the runtime, in the order of their first calls; zero where there is none.
+    pub copies: [ShimCopy; SHIM_COPY_COUNT],
+}
+
+/// One copy of the runtime.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ShimCopy {
+    /// Address that its file is mapped at; 0 for none.
+    pub base: u64,
+    /// A [`ShimWay`] for the functions that compiled code registers itself with, and one for all others.
+    pub ways: [u32; 2],
+    /// Entries replaced in its two dispatch tables.
+    pub entries: u32,
+    /// Those among them that the shim does not know: the runtime is newer.
+    pub newer_entries: u32,
+}
+
+/// Whether the shim does anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ShimState {
+    /// The process has not called HIP.
+    Idle = 0,
+    /// Calls pass through hooks.
+    Active = 1,
+    /// `XSCHED_DISABLE` is set.
+    Disabled = 2,
+}
+
+/// How the shim sees the calls of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ShimWay {
+    /// No call has shown it yet.
+    Undecided = 0,
+    /// By the symbols that the shim exports.
+    Symbols = 1,
+    /// By the runtime's dispatch table.
+    Table = 2,
+}
+
+const _: () = assert!(size_of::<ShimCopy>() == 24 && size_of::<ShimStatus>() == 16 + SHIM_COPY_COUNT * 24);
