@@ -15,7 +15,7 @@ pub(crate) use layout::{Layout, Place};
 #[cfg(test)]
 pub(crate) use passing::Arg;
 pub(crate) use passing::{InRegister, Passed, Ret};
-pub(crate) use signature::{Args, Signature};
+pub(crate) use signature::{Args, Hooked, Signature};
 
 /// Declares opaque handles: pointers in the ABI, distinct types here so that they cannot be swapped.
 macro_rules! handles {
@@ -88,6 +88,8 @@ pub(crate) struct HipError(pub(crate) c_uint);
 impl HipError {
     /// `hipErrorNotSupported`
     pub(crate) const NOT_SUPPORTED: Self = Self(801);
+    /// `hipErrorNotReady`
+    pub(crate) const NOT_READY: Self = Self(600);
 }
 
 /// `hipDevice_t`, a device's ordinal in the driver API

@@ -835,7 +835,7 @@ macro_rules! for_each_function {
                 dev_ptr: *mut *mut c_void, symbol: *const c_void
             ) -> HipError;
             passes runtime 112 fn hipGetSymbolSize(size: *mut usize, symbol: *const c_void) -> HipError;
-            passes runtime 303 fn hipModuleGetFunction(
+            observes runtime 303 fn hipModuleGetFunction(
                 function: *mut Function, module: Module, kname: *const c_char
             ) -> HipError;
             passes runtime 304 fn hipModuleGetGlobal(
@@ -844,9 +844,9 @@ macro_rules! for_each_function {
             passes runtime 305 fn hipModuleGetTexRef(
                 tex_ref: *mut *mut c_void, module: Module, name: *const c_char
             ) -> HipError;
-            passes runtime 309 fn hipModuleLoad(module: *mut Module, fname: *const c_char) -> HipError;
-            passes runtime 310 fn hipModuleLoadData(module: *mut Module, image: *const c_void) -> HipError;
-            passes runtime 311 fn hipModuleLoadDataEx(
+            observes runtime 309 fn hipModuleLoad(module: *mut Module, fname: *const c_char) -> HipError;
+            observes runtime 310 fn hipModuleLoadData(module: *mut Module, image: *const c_void) -> HipError;
+            observes runtime 311 fn hipModuleLoadDataEx(
                 module: *mut Module, image: *const c_void, num_options: c_uint, options: *mut c_void,
                 option_values: *mut *mut c_void
             ) -> HipError;
@@ -875,7 +875,7 @@ macro_rules! for_each_function {
             ) -> HipError;
             passes runtime 472 fn hipLinkDestroy(state: LinkState) -> HipError;
             passes runtime 477 fn hipModuleGetFunctionCount(count: *mut c_uint, module: Module) -> HipError;
-            passes runtime 486 fn hipModuleLoadFatBinary(
+            observes runtime 486 fn hipModuleLoadFatBinary(
                 module: *mut Module, fatbin: *const c_void
             ) -> HipError;
             passes runtime 491 fn hipGetDriverEntryPoint(
@@ -1486,6 +1486,7 @@ macro_rules! define_table {
         /// Every function of the list, in its order.
         pub(crate) static TABLE: [ApiFunction; COUNT] = [$($(
             ApiFunction::new::<unsafe extern "C" fn($($arg: $ty),*) -> $ret>(
+                Id::$name,
                 concat!(stringify!($name), "\0"),
                 Family::$family,
                 Class::$class,

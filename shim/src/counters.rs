@@ -54,6 +54,8 @@ counted! {
         TooManyCopies = "runtime copies without a place",
         /// A runtime handed a dispatch table out after calls by symbols: it was left alone.
         LateTable = "dispatch tables that came late",
+        /// The runtime refused a command that was launched late; the stream's next call told so.
+        LateFailure = "failures told late",
         /// The shim panicked.
         Panic = "panics",
     }

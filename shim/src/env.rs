@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `XSCHED_DISABLE` | anything but empty or `0`: calls are counted and forwarded, no hook runs |
 //! | `XSCHED_LOG` | a file's path, or `stderr`: a summary goes there at exit; otherwise the shim is silent |
+//! | `XSCHED_TEST_SUSPEND` | `random[:seed[:rate]]`: streams and the process are suspended at random, see [`crate::random_suspension`] |
 //! | `XSCHED_TEST_PANIC` | a function's name: its hook panics (builds with debug assertions only) |
 //!
 //! In a set-user-id program the environment belongs to somebody else: there, no variable is read.
@@ -43,6 +44,11 @@ pub(crate) enum LogTarget {
 pub(crate) fn log_target() -> Option<LogTarget> {
     let value = read("XSCHED_LOG").filter(|value| !value.is_empty())?;
     Some(if value == "stderr" { LogTarget::Stderr } else { LogTarget::File(value) })
+}
+
+/// What `XSCHED_TEST_SUSPEND` says.
+pub(crate) fn test_suspend() -> Option<String> {
+    read("XSCHED_TEST_SUSPEND")?.into_string().ok()
 }
 
 /// Panics if `XSCHED_TEST_PANIC` names this function.

@@ -196,7 +196,7 @@ extern "C" fn enter_from_table(frame: &Frame) -> Next {
     let original = ORIGINALS[copy][id].load(Ordering::Acquire);
     let target = Target { address: original, instance: Some(Instance::at(copy)) };
     let Some(function) = TABLE.get(id) else {
-        return Next::after(hooks::unknown(target), original);
+        return Next::after(hooks::unknown(), original);
     };
     // An export that did not know yet that its copy has a table has counted and runs the hook right now.
     if !hooks::inside_hook() {
@@ -225,12 +225,7 @@ impl Next {
 ///
 /// # Safety
 /// `frame` and `target` must be of a call to `function`, and `hook` be its hook.
-unsafe fn decide(
-    hook: Hook,
-    function: &'static ApiFunction,
-    frame: &Frame,
-    target: Target,
-) -> Outcome<u64> {
+unsafe fn decide(hook: Hook, function: &'static ApiFunction, frame: &Frame, target: Target) -> Outcome<u64> {
     if env::disabled() {
         Outcome::Pass(Reason::Disabled)
     } else {

@@ -4,15 +4,15 @@
 //! re-entry guard, arguments into types, safe code under `catch_unwind`, and then an [`Outcome`]. Hooks are
 //! safe code: the unsafe steps are here and in the gate.
 //!
-//! Every call is passed on at once as long as nothing schedules: hooks keep books only. A scheduler takes its
-//! place behind [`submitted`], [`ordered`] and [`capture`].
+//! Every call is passed on at once as long as nothing is suspended: hooks keep books only. Else [`crate::defer`] decides.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::abi::{Args, InRegister, Layout, Ret, Signature};
+use crate::abi::{Args, Hooked, InRegister, Layout, Ret, Signature};
 use crate::api::ApiFunction;
 use crate::counters::{self, StreamKind, Trouble, Work, counted};
+use crate::defer::{self, Decision, Stopped, StreamName};
 use crate::env;
 use crate::gate::Frame;
 use crate::instances::Target;
@@ -43,8 +43,14 @@ pub(crate) enum Outcome<R> {
 }
 
 counted! {
-    /// Why the real function got a call at once.
+    /// Why the real function got a call at once, or when else.
     Reason {
+        /// The call was held back and answered by the shim.
+        HeldBack = "held back",
+        /// The call could not be made later: its caller waited until it was its turn.
+        WaitedInPlace = "waited in place",
+        /// The call needed earlier work to be on its way, and waited for it.
+        Drained = "waited for what was held back",
         /// Nothing schedules this process: work goes straight to its stream.
         NotScheduled = "nothing schedules",
         /// The call needs earlier work to be on its way, and none is held back.
@@ -74,23 +80,45 @@ pub(crate) struct Call<'a, S: Signature> {
     args: S::Args,
 }
 
-impl<S: Signature<Ret: InRegister>> Call<'_, S> {
+impl<S: Hooked> Call<'_, S> {
     /// Calls the real function, with the arguments that the caller gave.
     fn real(&self) -> S::Ret {
         let stack_words = const { Layout::of::<S>().stack_words };
         // SAFETY: the frame is of a call to this very function, whose caller promised what the function asks for.
         S::Ret::from_word(unsafe { replay(self.frame, self.target.address, stack_words) })
     }
-}
 
-impl<S: Signature> Call<'_, S> {
+    /// This call for code that does not know its types.
+    fn stopped(&self) -> Stopped<'_> {
+        Stopped {
+            function: self.function,
+            frame: self.frame,
+            layout: const { Layout::of::<S>() },
+            target: self.target,
+            stream: self.args.stream(),
+        }
+    }
+
+    fn decided(&self, decision: Decision) -> Outcome<S::Ret> {
+        match decision {
+            Decision::Answer(result) => {
+                counters::passed(Reason::HeldBack);
+                Outcome::Done(S::Ret::from_word(result.into_word()))
+            }
+            Decision::Pass(reason) => Outcome::Pass(reason),
+            Decision::PassAndTell(failure) => match self.real() {
+                done if done.into_word() == 0 => Outcome::Done(S::Ret::from_word(failure.into_word())),
+                refused => Outcome::Done(refused),
+            },
+        }
+    }
+
     /// The kind of stream that the call names; a call without a stream means the null stream.
     fn stream_kind(&self) -> StreamKind {
-        match self.args.stream().map_or(0, |stream| stream.0.addr()) {
-            0 if self.function.null_stream_is_per_thread => StreamKind::PerThread,
-            0 | 1 => StreamKind::Legacy,
-            2 => StreamKind::PerThread,
-            _ => StreamKind::Created,
+        match self.stopped().stream_name() {
+            StreamName::Legacy => StreamKind::Legacy,
+            StreamName::PerThread => StreamKind::PerThread,
+            StreamName::Created(_) => StreamKind::Created,
         }
     }
 }
@@ -128,7 +156,7 @@ impl Drop for ReentryGuard {
 ///
 /// # Safety
 /// `frame` must be of a call to `function`, and `function` must have the signature `S`.
-pub(crate) unsafe fn run<S: Signature<Ret: InRegister>>(
+pub(crate) unsafe fn run<S: Hooked>(
     function: &'static ApiFunction,
     frame: &Frame,
     target: Target,
@@ -154,25 +182,35 @@ pub(crate) unsafe fn run<S: Signature<Ret: InRegister>>(
     }
 }
 
-/// A call of a function that is newer than the list.
-pub(crate) fn unknown(_: Target) -> Outcome<u64> {
+/// A call of a function that is newer than the list: nobody knows what it concerns.
+pub(crate) fn unknown() -> Outcome<u64> {
+    let _guard = match ReentryGuard::enter() {
+        Ok(guard) => guard,
+        Err(reason) => return Outcome::Pass(reason),
+    };
+    if defer::is_engaged() && catch_unwind(defer::drain).is_err() {
+        counters::trouble(Trouble::Panic);
+    }
     Outcome::Pass(Reason::UnknownFunction)
 }
 
 /// A call that puts work on a stream.
-fn submitted<S: Signature>(work: Work, call: &Call<'_, S>) -> Outcome<S::Ret> {
+fn submitted<S: Hooked>(work: Work, call: &Call<'_, S>) -> Outcome<S::Ret> {
     counters::submitted(work, call.stream_kind());
-    Outcome::Pass(Reason::NotScheduled)
+    if defer::is_engaged() {
+        call.decided(defer::submit(&call.stopped()))
+    } else {
+        Outcome::Pass(Reason::NotScheduled)
+    }
 }
 
-/// A call that needs earlier work to have been forwarded.
-fn ordered<S: Signature>(_: &Call<'_, S>) -> Outcome<S::Ret> {
-    Outcome::Pass(Reason::NothingHeldBack)
-}
-
-/// A call that controls or observes stream capture.
-fn capture<S: Signature>(_: &Call<'_, S>) -> Outcome<S::Ret> {
-    Outcome::Pass(Reason::StreamCapture)
+/// A call that needs earlier work to have been launched.
+fn ordered<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
+    if defer::is_engaged() {
+        call.decided(defer::order(&call.stopped()))
+    } else {
+        Outcome::Pass(Reason::NothingHeldBack)
+    }
 }
 
 #[cfg(test)]

@@ -79,10 +79,7 @@ pub(crate) struct Target {
 
 impl Instance {
     const fn new() -> Self {
-        Self {
-            handle: AtomicPtr::new(ptr::null_mut()),
-            compiler_called: AtomicBool::new(false),
-        }
+        Self { handle: AtomicPtr::new(ptr::null_mut()), compiler_called: AtomicBool::new(false) }
     }
 
     /// The place of a mapped copy, a new one if need be.

@@ -12,6 +12,11 @@
 //! | `gate` | the way from a symbol into Rust and on to the real function |
 //! | `hooks` | what is decided about a call |
 //! | `replay` | calling a real function with the arguments of a stopped call |
+//! | `xqueue` | queues that hold commands back; knows no HIP |
+//! | `defer` | which calls are held back, which wait in place, and how |
+//! | `kernels` | how the arguments of kernels lie in memory |
+//! | `random_suspension` | the scheduler of tests |
+//! | `threads` | the shim's own threads |
 //! | `runtime` | which real function a caller reaches |
 //! | `sites` | what is known about call sites |
 //! | `instances` | the runtime copies, and by which way the calls of each are seen |
@@ -26,16 +31,21 @@
 mod abi;
 mod api;
 mod counters;
+mod defer;
 mod env;
 mod exports;
 mod gate;
 mod hooks;
 mod instances;
+mod kernels;
 mod log;
 mod process;
+mod random_suspension;
 mod replay;
 mod runtime;
 mod sites;
 mod status;
 mod summary;
 mod table;
+mod threads;
+mod xqueue;

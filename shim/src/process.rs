@@ -5,12 +5,13 @@
 //! comparison at exit.
 
 use std::panic;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use xsched_abi::shim_status::ShimState;
 
 use crate::status::xsched_shim_status;
-use crate::{counters, env, log};
+use crate::{counters, defer, env, kernels, log, random_suspension};
 
 static PREPARED: AtomicBool = AtomicBool::new(false);
 
@@ -19,6 +20,9 @@ static PREPARED: AtomicBool = AtomicBool::new(false);
 /// Nobody waits for the thread that does it: a forked child could wait forever, and nothing here is needed
 /// for a call to be forwarded.
 pub(crate) fn prepare() {
+    if !env::disabled() {
+        random_suspension::start_if_asked();
+    }
     if PREPARED.swap(true, Ordering::Relaxed) {
         return;
     }
@@ -30,11 +34,61 @@ pub(crate) fn prepare() {
     // SAFETY: the handler only stores to the shim's own atomics. If registering fails for want of memory, the
     // child goes on counting where its parent was.
     unsafe { libc::pthread_atfork(None, None, Some(begin_afresh)) };
+    // SAFETY: the handler waits for a bounded time and calls nothing of the application's. Registered late, it runs
+    // early: before the runtime's own data is destroyed.
+    unsafe { libc::atexit(let_go) };
 }
 
 /// Runs in a forked child. What is known about call sites stays true there.
 unsafe extern "C" fn begin_afresh() {
     counters::reset();
+    kernels::begin_afresh();
+    defer::begin_afresh();
+    random_suspension::begin_afresh();
+}
+
+/// State with locks in it, made at its first use, which a forked child can replace: threads that held its locks are not
+/// there any more. What was replaced is never freed.
+pub(crate) struct Renewable<T>(AtomicPtr<T>);
+
+impl<T: Default> Renewable<T> {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    /// The state, if it was ever used.
+    pub(crate) fn existing(&self) -> Option<&'static T> {
+        // SAFETY: null or leaked by `get`. Acquire pairs with the exchange there.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The state.
+    pub(crate) fn get(&self) -> &'static T {
+        self.existing().unwrap_or_else(|| {
+            let made = Box::into_raw(Box::default());
+            let first = self.0.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire);
+            if let Err(first) = first {
+                // SAFETY: made above, and nobody else has seen it; `first` was leaked as this would have been.
+                unsafe {
+                    drop(Box::from_raw(made));
+                    return &*first;
+                }
+            }
+            // SAFETY: leaked right now.
+            unsafe { &*made }
+        })
+    }
+
+    /// Leaves the state behind.
+    pub(crate) fn renew(&self) {
+        self.0.store(ptr::null_mut(), Ordering::Release);
+    }
+}
+
+/// Runs when the process begins to exit.
+extern "C" fn let_go() {
+    // Nothing depends on what a panic would have left undone.
+    let _ = panic::catch_unwind(defer::close);
 }
 
 /// Runs when the process exits or the shim is unloaded, after the program's own exit handlers: compiled code

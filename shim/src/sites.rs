@@ -213,7 +213,7 @@ mod tests {
         Original {
             address: std::ptr::without_provenance_mut(address),
             caller_is_runtime: address % 2 == 1,
-            instance: (address % 3 == 0).then(|| Instance::at(address % 4)),
+            instance: address.is_multiple_of(3).then(|| Instance::at(address % 4)),
             way: way_numbered(address as u32 % 3),
         }
     }

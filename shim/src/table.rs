@@ -67,8 +67,7 @@ unsafe fn patch(kind: TableKind, table: *mut c_void) {
     }
     // SAFETY: the size says how many entries follow. They are only accessed atomically from now on, since the
     // runtime reads them without a lock.
-    let entries =
-        unsafe { slice::from_raw_parts(first.cast::<AtomicPtr<c_void>>().as_ptr().add(1), count) };
+    let entries = unsafe { slice::from_raw_parts(first.cast::<AtomicPtr<c_void>>().as_ptr().add(1), count) };
 
     // A profiler may have replaced entries before, but hardly moved the table.
     let in_entries = entries.iter().map(|entry| entry.load(Ordering::Relaxed).addr());
@@ -85,9 +84,10 @@ unsafe fn patch(kind: TableKind, table: *mut c_void) {
 }
 
 fn replace(copy: &Instance, kind: TableKind, entries: &[AtomicPtr<c_void>]) {
-    let known = TABLE.iter().enumerate().filter_map(|(id, function)| {
-        Some((id, kind.entry(function.slot)?, function.class != Class::passes))
-    });
+    let known = TABLE
+        .iter()
+        .enumerate()
+        .filter_map(|(id, function)| Some((id, kind.entry(function.slot)?, function.class != Class::passes)));
     let known_entries = KNOWN_ENTRIES[kind as usize];
     // Only the runtime's table grows; newer entries of the other are left alone.
     let newer = (known_entries..entries.len()).take(IDS - COUNT).filter(|_| kind == TableKind::Runtime);

@@ -1,11 +1,12 @@
-//! The conformance suite (`tests/conformance`) on the simulated runtimes, one test per case.
+//! The conformance suite (`tests/conformance`) on the simulated runtimes, one test per case; and the same with the shim,
+//! which suspends streams and the process at random meanwhile.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use xsched_tests::artifacts::conformance;
+use xsched_tests::artifacts::{conformance, shim};
 
 /// Exit status of a case that the runtime or the device cannot serve.
 const SKIPPED: i32 = 77;
@@ -20,31 +21,76 @@ const PROGRAMS: [(&str, &[&str]); 6] = [
     ("compressed", &["launch", "registration"]),
 ];
 
+/// How the shim comes into the process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shim {
+    Absent,
+    /// Preloaded; it is handed the dispatch tables where the runtime has them.
+    Preloaded,
+    /// Preloaded, and the runtime hands out no tables.
+    BySymbols,
+    /// Named to the runtime's registration library, not preloaded.
+    ByTables,
+}
+
+/// Programs that are also run with the shim: what the trials are called, and how.
+const WITH_SHIM: [(&str, &str, Shim); 5] = [
+    ("6", "tables", Shim::Preloaded),
+    ("6", "symbols", Shim::BySymbols),
+    ("7", "registered", Shim::ByTables),
+    ("5", "old", Shim::Preloaded),
+    ("compressed", "tables", Shim::Preloaded),
+];
+
+/// A program, the shim, and the name of their trials.
+struct Subject {
+    name: String,
+    program: PathBuf,
+    areas: &'static [&'static str],
+    shim: Shim,
+}
+
+fn subjects() -> impl Iterator<Item = Subject> {
+    let program = |name| conformance().join(format!("conformance-{name}"));
+    let areas = |name: &str| PROGRAMS.iter().find(|(of, _)| *of == name).map_or(&[][..], |(_, areas)| areas);
+    let alone = PROGRAMS.iter().map(move |(name, areas)| Subject {
+        name: format!("conformance-{name}"),
+        program: program(name),
+        areas,
+        shim: Shim::Absent,
+    });
+    let with_shim = WITH_SHIM.iter().map(move |(name, how, shim)| Subject {
+        name: format!("shim-{how}-{name}"),
+        program: program(name),
+        areas: areas(name),
+        shim: *shim,
+    });
+    alone.chain(with_shim)
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     // nextest asks for one case per process: the other programs need not be listed for it.
     let exactly = arguments.filter.as_deref().filter(|_| arguments.exact);
-    let is_asked_for =
-        |name: &str| exactly.is_none_or(|case| case.starts_with(&format!("conformance-{name}")));
-    let programs = PROGRAMS.iter().filter(|(name, _)| is_asked_for(name));
-    let trials = programs.flat_map(|(name, areas)| trials(name, areas)).collect();
+    let is_asked_for = |subject: &Subject| exactly.is_none_or(|case| case.starts_with(&subject.name));
+    let trials = subjects().filter(is_asked_for).flat_map(trials).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
 /// One trial per case of a program; one that says why where there is no program.
-fn trials(name: &str, areas: &[&str]) -> Vec<Trial> {
-    let program = conformance().join(format!("conformance-{name}"));
+fn trials(subject: Subject) -> Vec<Trial> {
+    let Subject { name, program, areas, shim } = subject;
     if !program.exists() {
         let absent =
             || Ok(Completion::ignored_with("not built: no HIP headers (`cargo xtask setup` gets them)"));
-        return vec![Trial::ignorable_test(format!("conformance-{name}"), absent)];
+        return vec![Trial::ignorable_test(name, absent)];
     }
     let is_wanted = |case: &String| areas.is_empty() || areas.iter().any(|area| case.starts_with(area));
     let cases = cases(&program).into_iter().filter(is_wanted);
     cases
         .map(|case| {
             let program = program.clone();
-            Trial::ignorable_test(format!("conformance-{name}::{case}"), move || run(&program, &case))
+            Trial::ignorable_test(format!("{name}::{case}"), move || run(&program, &case, shim))
         })
         .collect()
 }
@@ -56,9 +102,17 @@ fn cases(program: &PathBuf) -> Vec<String> {
 }
 
 /// Runs one case in a process of its own; what it printed is the reason of a failure or of a skip.
-fn run(program: &Path, case: &str) -> Result<Completion, Failed> {
+fn run(program: &Path, case: &str, with: Shim) -> Result<Completion, Failed> {
     let report = tempfile::NamedTempFile::new()?;
-    let output = Command::new(program)
+    let mut command = Command::new(program);
+    let shim_variable = if with == Shim::ByTables { "ROCPROFILER_REGISTER_LIBRARY" } else { "LD_PRELOAD" };
+    if with == Shim::BySymbols {
+        command.env("ROCPROFILER_REGISTER_ENABLED", "0");
+    }
+    if with != Shim::Absent {
+        command.env(shim_variable, shim()).env("XSCHED_TEST_SUSPEND", "random");
+    }
+    let output = command
         .args(["run", case])
         .env("HIP_SIM_TWINS", conformance().join("libconformance_twins.so"))
         // Some cases want two.

@@ -130,9 +130,10 @@ fn threads_that_start_together_are_seen_once() {
 #[test]
 fn calls_that_bind_no_symbol_are_seen() {
     let client = ["calls", "50", &library(7)];
-    for run in
-        [Run::new("table_client", &client).preloaded(), Run::new("table_client", &client).with(LIBRARY, shim())]
-    {
+    for run in [
+        Run::new("table_client", &client).preloaded(),
+        Run::new("table_client", &client).with(LIBRARY, shim()),
+    ] {
         let outcome = run.finish();
         assert_eq!(outcome.last, "ok");
         assert_eq!(outcome.calls("hipGetDeviceCount"), 50, "through dlsym: {}", outcome.summary);

@@ -10,8 +10,9 @@ use std::ptr;
 use crate::abi::{
     Allocation, Array, ChannelFormatDesc, Context, Device, DevicePtr, Dim3, Enum, Event, Extent,
     ExternalMemory, ExternalSemaphore, Function, Graph, GraphExec, GraphNode, GraphicsResource, HipError,
-    HostFn, IpcEventHandle, IpcMemHandle, Kernel, Layout, Library, LinkState, MemLocation, MemPool, MemcpyKind,
-    MipmappedArray, Module, PitchedPtr, Stream, StreamCallback, SurfaceObject, TextureObject, UserObject,
+    HostFn, IpcEventHandle, IpcMemHandle, Kernel, Layout, Library, LinkState, MemLocation, MemPool,
+    MemcpyKind, MipmappedArray, Module, PitchedPtr, Stream, StreamCallback, SurfaceObject, TextureObject,
+    UserObject,
 };
 use crate::gate::Frame;
 

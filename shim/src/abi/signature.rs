@@ -2,7 +2,7 @@
 #![expect(non_snake_case, reason = "the macro has one name for an argument's type and its value")]
 
 use crate::abi::passing::{Arg, ArgReader};
-use crate::abi::{Layout, Passed, Ret, Stream};
+use crate::abi::{InRegister, Layout, Passed, Ret, Stream};
 use crate::gate::Frame;
 
 /// A function's type, `unsafe extern "C" fn(..) -> ..`.
@@ -10,6 +10,11 @@ pub(crate) trait Signature {
     type Args: Args;
     type Ret: Ret;
 }
+
+/// A signature of functions that can be hooked: their result fits a register.
+pub(crate) trait Hooked: Signature<Ret: InRegister> {}
+
+impl<S: Signature<Ret: InRegister>> Hooked for S {}
 
 /// The arguments of one function, as a tuple.
 pub(crate) trait Args: Sized {

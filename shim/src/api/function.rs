@@ -3,12 +3,15 @@
 use std::ffi::CStr;
 
 use crate::abi::{Ret, Signature};
+use crate::api::Id;
 use crate::gate::Frame;
 use crate::hooks::Outcome;
 use crate::instances::Target;
 
 /// One function of the list.
 pub(crate) struct ApiFunction {
+    /// Its number.
+    pub(crate) id: Id,
     /// The exported symbol.
     pub(crate) name: &'static CStr,
     pub(crate) family: Family,
@@ -85,6 +88,7 @@ pub(crate) enum Class {
 impl ApiFunction {
     /// `name` ends in a zero byte, the only one.
     pub(crate) const fn new<S: Signature>(
+        id: Id,
         name: &'static str,
         family: Family,
         class: Class,
@@ -95,6 +99,7 @@ impl ApiFunction {
             panic!("a function's name must end in its only zero byte")
         };
         Self {
+            id,
             name,
             family,
             class,

@@ -4,16 +4,16 @@
 //! still read pageable host memory after they returned, or wait for it: a copy can be held back only if its
 //! host memory is known to be pinned.
 
-use crate::abi::Signature;
+use crate::abi::Hooked;
 use crate::counters::Work;
 use crate::hooks::{Call, Outcome};
 
 /// A copy on the stream that the call names.
-pub(crate) fn deferrable<S: Signature>(call: &Call<'_, S>) -> Outcome<S::Ret> {
+pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::submitted(Work::Copy, call)
 }
 
 /// A copy that the host waits for, or that returns more than an error: earlier work comes first.
-pub(crate) fn drains<S: Signature>(call: &Call<'_, S>) -> Outcome<S::Ret> {
+pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::ordered(call)
 }

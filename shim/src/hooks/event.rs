@@ -1,15 +1,15 @@
 //! Events.
 
-use crate::abi::Signature;
+use crate::abi::Hooked;
 use crate::counters::Work;
 use crate::hooks::{Call, Outcome};
 
 /// A record in stream order.
-pub(crate) fn deferrable<S: Signature>(call: &Call<'_, S>) -> Outcome<S::Ret> {
+pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::submitted(Work::Event, call)
 }
 
 /// A query, an elapsed time or the end of an event: its record must be on its way.
-pub(crate) fn drains<S: Signature>(call: &Call<'_, S>) -> Outcome<S::Ret> {
+pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::ordered(call)
 }

@@ -1,16 +1,16 @@
 //! Kernel launches.
 
-use crate::abi::Signature;
+use crate::abi::Hooked;
 use crate::counters::Work;
 use crate::hooks::{Call, Outcome};
 
 /// A kernel on the stream that the call names.
-pub(crate) fn deferrable<S: Signature>(call: &Call<'_, S>) -> Outcome<S::Ret> {
+pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::submitted(Work::Kernel, call)
 }
 
 /// Launches on several streams at once, and `hipLaunchByPtr`, whose configuration lies in the calling thread:
 /// they keep their place by waiting for it.
-pub(crate) fn drains<S: Signature>(call: &Call<'_, S>) -> Outcome<S::Ret> {
+pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::ordered(call)
 }

@@ -1,17 +1,43 @@
 //! Registration by compiled code.
 
-use crate::abi::{InRegister, Signature};
+use crate::abi::{Hooked, InRegister};
+use crate::api::Id;
 use crate::hooks::{Call, Outcome};
-use crate::runtime;
+use crate::{kernels, runtime};
 
 /// Fat binaries and kernels as they come in.
-pub(crate) fn observes<S: Signature<Ret: InRegister>>(call: &Call<'_, S>) -> Outcome<S::Ret> {
-    Outcome::Done(call.real())
+pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
+    let result = call.real();
+    if let Some(copy) = call.target.instance {
+        let given = call.stopped();
+        match call.function.id {
+            Id::__hipRegisterFatBinary => {
+                kernels::fat_binary_registered(copy.index(), result.into_word() as usize, given.size(0));
+            }
+            Id::__hipRegisterFunction => {
+                // SAFETY: compiled code gives the kernel's name as a C string.
+                unsafe {
+                    kernels::kernel_registered(
+                        copy.index(),
+                        given.size(0),
+                        given.size(1),
+                        given.word(3) as *const i8,
+                    );
+                }
+            }
+            _ => {}
+        }
+    }
+    Outcome::Done(result)
 }
 
-/// A fat binary is taken back: its kernels must have been forwarded. The process exits, or the caller's
-/// library is being unloaded.
-pub(crate) fn drains<S: Signature>(call: &Call<'_, S>) -> Outcome<S::Ret> {
-    runtime::forget_library_at(call.frame.return_address as usize);
-    super::ordered(call)
+/// A fat binary is taken back: its kernels must have been launched. The process exits, or the caller's library is
+/// being unloaded.
+pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
+    let outcome = super::ordered(call);
+    let copy = call.target.instance;
+    let wrapper = copy.and_then(|copy| kernels::fat_binary_taken_back(copy.index(), call.stopped().size(0)));
+    // The wrapper lies in the library's own data, wherever the call came from.
+    runtime::forget_library_at(wrapper.unwrap_or(call.frame.return_address as usize));
+    outcome
 }

@@ -1,16 +1,16 @@
 //! Fills of device memory.
 
-use crate::abi::Signature;
+use crate::abi::Hooked;
 use crate::counters::Work;
 use crate::hooks::{Call, Outcome};
 
 /// A fill on the stream that the call names.
-pub(crate) fn deferrable<S: Signature>(call: &Call<'_, S>) -> Outcome<S::Ret> {
+pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::submitted(Work::Fill, call)
 }
 
 /// A fill that the host may wait for. On device memory the runtime returns at once, on host memory it does
 /// not, and the call does not tell which it is.
-pub(crate) fn drains<S: Signature>(call: &Call<'_, S>) -> Outcome<S::Ret> {
+pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::ordered(call)
 }

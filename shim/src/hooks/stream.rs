@@ -1,22 +1,54 @@
 //! Streams: what they wait for, how they end, what is recorded from them.
 
-use crate::abi::Signature;
+use crate::abi::{Hooked, InRegister};
+use crate::api::Id;
 use crate::counters::Work;
-use crate::hooks::{Call, Outcome};
+use crate::defer;
+use crate::hooks::{Call, Outcome, Reason};
+
+/// `hipErrorStreamCaptureUnmatched` and `hipErrorStreamCaptureWrongThread`: the capture goes on elsewhere.
+const CAPTURE_GOES_ON: [u64; 2] = [903, 908];
 
 /// A wait, or a value written, in stream order.
-pub(crate) fn deferrable<S: Signature>(call: &Call<'_, S>) -> Outcome<S::Ret> {
+pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::submitted(Work::Signal, call)
 }
 
 /// A query answers for all work of the stream, a destroyed stream finishes its work, and attributes hold for
 /// later work only.
-pub(crate) fn drains<S: Signature>(call: &Call<'_, S>) -> Outcome<S::Ret> {
-    super::ordered(call)
+pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
+    let outcome = super::ordered(call);
+    if let (Id::hipStreamDestroy, Some(copy), Some(stream)) =
+        (call.function.id, call.target.instance, call.stopped().stream)
+    {
+        // Before the real call: afterwards the handle may already be another stream's.
+        defer::stream_destroyed(copy, stream);
+    }
+    outcome
 }
 
 /// The beginning and end of capture, and questions about it. Calls that synchronise while a stream captures
 /// would invalidate the capture: none may be added.
-pub(crate) fn captures<S: Signature>(call: &Call<'_, S>) -> Outcome<S::Ret> {
-    super::capture(call)
+pub(crate) fn captures<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
+    let (Some(copy), Some(stream)) = (call.target.instance, call.stopped().stream) else {
+        return Outcome::Pass(Reason::StreamCapture);
+    };
+    match call.function.id {
+        Id::hipStreamBeginCapture | Id::hipStreamBeginCapture_spt | Id::hipStreamBeginCaptureToGraph => {
+            defer::capture_begins(copy, stream);
+            let result = call.real();
+            if result.into_word() != 0 {
+                defer::capture_ended(copy, stream);
+            }
+            Outcome::Done(result)
+        }
+        Id::hipStreamEndCapture | Id::hipStreamEndCapture_spt => {
+            let result = call.real();
+            if !CAPTURE_GOES_ON.contains(&result.into_word()) {
+                defer::capture_ended(copy, stream);
+            }
+            Outcome::Done(result)
+        }
+        _ => Outcome::Pass(Reason::StreamCapture),
+    }
 }

@@ -1,9 +1,9 @@
 //! The host waiting for the device: what it waits for must have been forwarded.
 
-use crate::abi::Signature;
+use crate::abi::Hooked;
 use crate::hooks::{Call, Outcome};
 
 /// A wait for a stream, an event or the whole device.
-pub(crate) fn drains<S: Signature>(call: &Call<'_, S>) -> Outcome<S::Ret> {
+pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::ordered(call)
 }

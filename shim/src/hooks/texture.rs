@@ -1,9 +1,9 @@
 //! Textures and surfaces: a kernel reads their state when it starts.
 
-use crate::abi::Signature;
+use crate::abi::Hooked;
 use crate::hooks::{Call, Outcome};
 
 /// A binding, an attribute or the end of a texture: earlier launches come first.
-pub(crate) fn drains<S: Signature>(call: &Call<'_, S>) -> Outcome<S::Ret> {
+pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::ordered(call)
 }

@@ -24,7 +24,8 @@ const SDK: &CStr = c"librocprofiler-sdk.so";
 /// The profiler to hand tables on to.
 pub(super) fn next_receiver() -> Option<Receiver> {
     let ours = rocprofiler_set_api_table as *const () as usize;
-    let mut found = [libc::RTLD_NEXT, libc::RTLD_DEFAULT].into_iter().filter_map(|scope| symbol(scope, RECEIVER));
+    let mut found =
+        [libc::RTLD_NEXT, libc::RTLD_DEFAULT].into_iter().filter_map(|scope| symbol(scope, RECEIVER));
     let receiver = found
         .find(|address| address.addr().get() != ours)
         .or_else(|| symbol_of_library(&asked_for()?, RECEIVER))

@@ -3,7 +3,20 @@
 use crate::fixture::{Run, Workshop, function_names, same_with_and_without, shim};
 
 /// Functions that the shim calls instead of jumping to them: they get what their signature says, and nothing behind it.
-const OBSERVED: [&str; 2] = ["__hipRegisterFatBinary", "__hipRegisterFunction"];
+const OBSERVED: [&str; 12] = [
+    "__hipRegisterFatBinary",
+    "__hipRegisterFunction",
+    "hipModuleLoad",
+    "hipModuleLoadData",
+    "hipModuleLoadDataEx",
+    "hipModuleLoadFatBinary",
+    "hipModuleGetFunction",
+    "hipStreamBeginCapture",
+    "hipStreamBeginCapture_spt",
+    "hipStreamBeginCaptureToGraph",
+    "hipStreamEndCapture",
+    "hipStreamEndCapture_spt",
+];
 
 #[test]
 fn every_function_finds_registers_and_stack_as_its_caller_left_them() {

@@ -2,6 +2,7 @@
 
 #define AREA "runtimes"
 
+#include <link.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,16 +14,28 @@
 
 namespace {
 
-// A second copy of the library that this process runs on, from a file of its own.
+// The file of the library that this process runs on. Not by the address of a function: that may be an interposer's.
+std::string runtime_file() {
+    std::string found;
+    auto look = [](dl_phdr_info *info, size_t, void *found) {
+        std::string path = info->dlpi_name;
+        bool is_runtime = std::filesystem::path(path).filename().string().starts_with("libamdhip64");
+        if (is_runtime) *static_cast<std::string *>(found) = path;
+        return is_runtime ? 1 : 0;
+    };
+    dl_iterate_phdr(look, &found);
+    REQUIRE(!found.empty());
+    return found;
+}
+
+// A second copy of that library, from a file of its own.
 class Copy {
   public:
     Copy() {
-        Dl_info info = {};
-        REQUIRE(dladdr(reinterpret_cast<void *>(hipInit), &info) != 0);
         char folder[] = "/tmp/conformance-XXXXXX";
         REQUIRE(mkdtemp(folder) != nullptr);
         auto path = std::filesystem::path(folder) / "libamdhip64-copy.so";
-        std::filesystem::copy_file(std::filesystem::canonical(info.dli_fname), path);
+        std::filesystem::copy_file(std::filesystem::canonical(runtime_file()), path);
         library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
         std::string error = library == nullptr ? dlerror() : "";
         std::filesystem::remove_all(folder);

@@ -1,0 +1,353 @@
+//! Deferring: which HIP calls are held back in XQueues, which wait in place, and which pass.
+//!
+//! ```text
+//!   is anything suspended or held back? -- no ---> the real function, at once
+//!            | yes
+//!   must this call wait? ----------------- no ---> the real function, at once
+//!            | yes
+//!   can it be made later? ---------------- yes --> held back, success returned
+//!            | no
+//!   wait until it is its turn -------------------> the real function
+//! ```
+//!
+//! Calls that observe or take away (`drains` in the list) wait until what they concern was launched; questions about
+//! what is held back are answered here: not ready.
+//!
+//! While a stream captures, nothing is held back: what is before a capture is launched first, captured calls
+//! reach no device, and all other calls wait in place.
+//!
+//! Work on the per-thread stream waits in place, always: the stream has no name in the thread that would launch it.
+
+mod books;
+mod device;
+mod own;
+mod owned;
+mod real;
+mod stopped;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::abi::{HipError, Stream};
+use crate::api::{Family, Id};
+use crate::hooks::Reason;
+use crate::instances::Instance;
+use crate::process::Renewable;
+use crate::xqueue::{Position, XQueues};
+use books::{Books, EventUse, StreamEntry, StreamKey};
+use device::{Hip, HipCommand};
+
+pub(crate) use stopped::{Stopped, StreamName};
+
+/// How long an ending process waits for what it has held back.
+const EXIT_LIMIT: Duration = Duration::from_secs(5);
+
+/// What becomes of a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Decision {
+    /// It is held back; this is its answer.
+    Answer(HipError),
+    /// The real function gets it now.
+    Pass(Reason),
+    /// The real function gets it now; its success is told as this failure of an earlier call.
+    PassAndTell(HipError),
+}
+
+/// Everything that deferring needs to know.
+pub(crate) struct Deferral {
+    queues: Arc<XQueues<Hip>>,
+    books: Mutex<Books>,
+}
+
+impl Default for Deferral {
+    fn default() -> Self {
+        Self { queues: XQueues::new(Hip), books: Mutex::default() }
+    }
+}
+
+static DEFERRAL: Renewable<Deferral> = Renewable::new();
+
+/// Whether any call may have to wait. A process in which nothing was ever suspended pays one load for it.
+pub(crate) fn is_engaged() -> bool {
+    DEFERRAL.existing().is_some_and(|deferral| deferral.queues.is_engaged() || device::has_untold_failures())
+}
+
+/// In a forked child: what is held back is its parent's.
+pub(crate) fn begin_afresh() {
+    DEFERRAL.renew();
+}
+
+/// The process ends: lets everything go.
+pub(crate) fn close() {
+    if let Some(deferral) = DEFERRAL.existing() {
+        deferral.queues.close(Instant::now() + EXIT_LIMIT);
+    }
+}
+
+/// The process's queues.
+pub(crate) fn deferral() -> &'static Deferral {
+    DEFERRAL.get()
+}
+
+/// A call that puts work on a stream, while something is suspended or held back.
+pub(crate) fn submit(call: &Stopped<'_>) -> Decision {
+    let Some(copy) = call.target.instance else { return Decision::Pass(Reason::NotScheduled) };
+    deferral().submit(call, copy)
+}
+
+/// A call that needs earlier work to have been launched, while something is suspended or held back.
+pub(crate) fn order(call: &Stopped<'_>) -> Decision {
+    let Some(copy) = call.target.instance else { return Decision::Pass(Reason::NothingHeldBack) };
+    deferral().order(call, copy)
+}
+
+/// A call that nobody knows anything about.
+pub(crate) fn drain() {
+    deferral().queues.wait_all_launched();
+}
+
+/// A capture is about to begin on a stream. What is held back was submitted before, so it goes first.
+pub(crate) fn capture_begins(copy: &Instance, stream: Stream) {
+    let deferral = deferral();
+    deferral.books().set_capturing((copy.index(), stream.0.addr()), true);
+    deferral.queues.wait_all_launched();
+}
+
+/// A capture has ended on a stream, or did not begin.
+pub(crate) fn capture_ended(copy: &Instance, stream: Stream) {
+    deferral().books().set_capturing((copy.index(), stream.0.addr()), false);
+}
+
+/// A stream is gone.
+pub(crate) fn stream_destroyed(copy: &Instance, stream: Stream) {
+    let Some(deferral) = DEFERRAL.existing() else { return };
+    let key = StreamKey::Created { copy: copy.index(), handle: stream.0.addr() };
+    let mut books = deferral.books();
+    books.set_capturing((copy.index(), stream.0.addr()), false);
+    if let Some(entry) = books.remove_stream(key) {
+        device::take_failure(&entry.failure);
+        deferral.queues.destroy(entry.queue);
+    }
+}
+
+impl Deferral {
+    /// Holds everything back from now on; false lets it go again.
+    pub(crate) fn suspend_process(&self, suspended: bool) {
+        self.queues.suspend_all(suspended);
+    }
+
+    /// Holds one of the queues back, whichever this number means; false lets it go again.
+    pub(crate) fn suspend_one(&self, number: usize, suspended: bool) {
+        let queue = self.books().nth_queue(number);
+        if let Some(queue) = queue {
+            self.queues.suspend(queue, suspended);
+        }
+    }
+
+    /// Lets everything go.
+    pub(crate) fn resume(&self) {
+        let queues = self.books().queues();
+        for queue in queues {
+            self.queues.suspend(queue, false);
+        }
+        self.queues.suspend_all(false);
+    }
+
+    /// Never held while waiting, or while calling the runtime.
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn submit(&self, call: &Stopped<'_>, copy: &'static Instance) -> Decision {
+        let uses = own::events(call, copy);
+        if self.books().is_any_capturing() {
+            return self.beside_a_capture(call, copy, &uses);
+        }
+        let Some((key, entry, device)) = self.stream_of(call, copy) else {
+            return self.without_a_queue(call, copy, &uses);
+        };
+        let waits = {
+            let books = self.books();
+            self.queues.must_wait(entry.queue, &self.before(&books, key, &uses))
+        };
+        if !waits {
+            return tell_failure(&entry, Reason::NotScheduled);
+        }
+        let Some(owned) = own::own(call, copy) else {
+            return self.in_place(key, &entry, &uses);
+        };
+        self.queues.wait_for_room(entry.queue);
+        let failure = Arc::clone(&entry.failure);
+        let command = HipCommand { call: owned, copy, device, failure };
+        let mut books = self.books();
+        if books.is_any_capturing() {
+            drop(books);
+            return self.in_place(key, &entry, &uses);
+        }
+        let before = self.before(&books, key, &uses);
+        let Ok(position) = self.queues.submit(entry.queue, before, command) else {
+            drop(books);
+            return self.in_place(key, &entry, &uses);
+        };
+        books.used(&uses, position, &self.queues);
+        drop(books);
+        Decision::Answer(HipError(device::take_failure(&entry.failure).unwrap_or(0)))
+    }
+
+    fn before(&self, books: &Books, key: StreamKey, uses: &[EventUse]) -> Vec<Position> {
+        let mut before = books.before_on(key, &self.queues);
+        before.extend(books.before_uses(uses));
+        before
+    }
+
+    /// Waits for the call's turn.
+    fn in_place(&self, key: StreamKey, entry: &StreamEntry, uses: &[EventUse]) -> Decision {
+        let before = self.before(&self.books(), key, uses);
+        self.queues.wait_turn(Some(entry.queue), &before);
+        tell_failure(entry, Reason::WaitedInPlace)
+    }
+
+    /// A call on a stream that has no queue: the per-thread stream, or what is no stream.
+    fn without_a_queue(&self, call: &Stopped<'_>, copy: &Instance, uses: &[EventUse]) -> Decision {
+        if call.stream_name() == StreamName::PerThread
+            && let Some(device) = real::current_device(copy)
+        {
+            let before = {
+                let books = self.books();
+                let mut before = books.before_uses(uses);
+                before.extend(books.last_of_null(copy.index(), device, &self.queues));
+                before
+            };
+            self.queues.wait_turn(None, &before);
+        }
+        Decision::Pass(Reason::WaitedInPlace)
+    }
+
+    fn beside_a_capture(&self, call: &Stopped<'_>, copy: &'static Instance, uses: &[EventUse]) -> Decision {
+        let StreamName::Created(stream) = call.stream_name() else {
+            return Decision::Pass(Reason::StreamCapture);
+        };
+        // A wait for an event may make a stream join the capture.
+        let joins = uses.iter().any(|used| matches!(used, EventUse::Wait(_)));
+        if joins || real::is_capturing(copy, stream) {
+            return Decision::Pass(Reason::StreamCapture);
+        }
+        match self.stream_of(call, copy) {
+            Some((key, entry, _)) => self.in_place(key, &entry, uses),
+            None => Decision::Pass(Reason::StreamCapture),
+        }
+    }
+
+    /// The stream of a call, and the calling thread's device. None for the per-thread stream, and for what is no
+    /// stream.
+    fn stream_of(&self, call: &Stopped<'_>, copy: &Instance) -> Option<(StreamKey, StreamEntry, i32)> {
+        let device = real::current_device(copy)?;
+        let key = key(copy, call.stream_name(), device)?;
+        let known = self.books().stream(key);
+        let entry = known.or_else(|| {
+            let (device, is_blocking) = match call.stream_name() {
+                StreamName::Created(stream) => {
+                    let is_blocking = real::is_blocking(copy, stream)?;
+                    (real::device_of(copy, stream).unwrap_or(device), is_blocking)
+                }
+                StreamName::Legacy | StreamName::PerThread => (device, true),
+            };
+            Some(self.books().add_stream(key, device, is_blocking, &self.queues))
+        })?;
+        Some((key, entry, device))
+    }
+
+    fn order(&self, call: &Stopped<'_>, copy: &'static Instance) -> Decision {
+        let event = |argument: usize| (copy.index(), call.size(argument));
+        let pending = |argument| {
+            let record = self.books().record_of(event(argument));
+            record.filter(|&record| !self.queues.are_launched(&[record]))
+        };
+        match call.id() {
+            Id::hipEventQuery if pending(0).is_some() => return Decision::Answer(HipError::NOT_READY),
+            Id::hipEventElapsedTime
+                if call.size(0) != 0 && (pending(1).is_some() || pending(2).is_some()) =>
+            {
+                return Decision::Answer(HipError::NOT_READY);
+            }
+            Id::hipEventSynchronize => self.queues.wait_launched(pending(0).as_slice()),
+            Id::hipEventDestroy => {
+                let before = self.books().before_uses(&[EventUse::Record(event(0))]);
+                self.queues.wait_launched(&before);
+                self.books().remove_event(event(0));
+            }
+            Id::hipStreamQuery | Id::hipStreamQuery_spt if !self.pending_on(call, copy).is_empty() => {
+                return Decision::Answer(HipError::NOT_READY);
+            }
+            Id::hipEventQuery | Id::hipEventElapsedTime | Id::hipStreamQuery | Id::hipStreamQuery_spt => {}
+            Id::hipStreamSynchronize | Id::hipStreamSynchronize_spt | Id::hipStreamDestroy => {
+                self.queues.wait_launched(&self.pending_on(call, copy));
+            }
+            _ if puts_work(call) => return self.submit_in_place(call, copy),
+            _ => self.queues.wait_all_launched(),
+        }
+        match self.known_stream(call, copy) {
+            Some((_, entry)) => tell_failure(&entry, Reason::Drained),
+            None => Decision::Pass(Reason::Drained),
+        }
+    }
+
+    /// A call that both puts work on a stream and waits for it, or returns what cannot wait.
+    fn submit_in_place(&self, call: &Stopped<'_>, copy: &'static Instance) -> Decision {
+        if self.books().is_any_capturing() {
+            return self.beside_a_capture(call, copy, &[]);
+        }
+        match self.stream_of(call, copy) {
+            Some((key, entry, _)) => self.in_place(key, &entry, &[]),
+            None => self.without_a_queue(call, copy, &[]),
+        }
+    }
+
+    /// What is held back of what a question about a stream concerns, or a wait for it.
+    fn pending_on(&self, call: &Stopped<'_>, copy: &Instance) -> Vec<Position> {
+        let Some((key, entry)) = self.known_stream(call, copy) else { return Vec::new() };
+        let mut pending: Vec<_> = self.queues.last(entry.queue).into_iter().collect();
+        if matches!(key, StreamKey::Legacy { .. }) {
+            pending.extend(self.books().blocking(copy.index(), entry.device, &self.queues));
+        }
+        pending
+    }
+
+    /// The stream of a call, if anything was ever held back on it.
+    ///
+    /// The null stream counts as known as soon as the device has a stream.
+    fn known_stream(&self, call: &Stopped<'_>, copy: &Instance) -> Option<(StreamKey, StreamEntry)> {
+        let name = call.stream.map(|_| call.stream_name())?;
+        let device = if name == StreamName::Legacy { real::current_device(copy)? } else { 0 };
+        let key = key(copy, name, device)?;
+        let mut books = self.books();
+        let entry = match name {
+            StreamName::Legacy => Some(books.add_stream(key, device, true, &self.queues)),
+            _ => books.stream(key),
+        };
+        Some((key, entry?))
+    }
+}
+
+fn key(copy: &Instance, name: StreamName, device: i32) -> Option<StreamKey> {
+    match name {
+        StreamName::Legacy => Some(StreamKey::Legacy { copy: copy.index(), device }),
+        StreamName::PerThread => None,
+        StreamName::Created(stream) => {
+            Some(StreamKey::Created { copy: copy.index(), handle: stream.0.addr() })
+        }
+    }
+}
+
+/// Whether a call that must not be made later puts work on a device.
+fn puts_work(call: &Stopped<'_>) -> bool {
+    matches!(call.function.family, Family::copy | Family::set | Family::launch)
+        || matches!(call.id(), Id::hipMallocAsync | Id::hipMallocFromPoolAsync)
+}
+
+fn tell_failure(entry: &StreamEntry, reason: Reason) -> Decision {
+    match device::take_failure(&entry.failure) {
+        Some(code) => Decision::PassAndTell(HipError(code)),
+        None => Decision::Pass(reason),
+    }
+}

@@ -1,0 +1,202 @@
+//! What the shim knows of the application's streams and events while something is held back.
+//!
+//! A command's place among others follows from these rules of HIP:
+//!
+//! * A stream's work happens in order.
+//! * Work on the null stream of a device comes after all earlier work of the device's blocking streams, and before all
+//!   later work of them. Non-blocking streams have nothing to do with it.
+//! * A wait for an event comes after the record that was the event's last when the wait was called, and before the next
+//!   one: an event that is recorded again must not be waited for in its new place.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use crate::defer::device::Hip;
+use crate::xqueue::{Position, QueueId, XQueues};
+
+/// A stream: of which runtime copy, and which. Null streams are one per device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum StreamKey {
+    /// The legacy null stream of a device.
+    Legacy { copy: usize, device: i32 },
+    /// A stream that the application created.
+    Created { copy: usize, handle: usize },
+}
+
+impl StreamKey {
+    fn copy(self) -> usize {
+        match self {
+            Self::Legacy { copy, .. } | Self::Created { copy, .. } => copy,
+        }
+    }
+}
+
+/// What is known of a stream.
+#[derive(Clone, Debug)]
+pub(super) struct StreamEntry {
+    pub(super) queue: QueueId,
+    pub(super) device: i32,
+    /// Orders itself with the device's null stream.
+    pub(super) is_blocking: bool,
+    /// What a command answered that was launched late; 0 if nothing, or if it was told.
+    pub(super) failure: Arc<AtomicU32>,
+}
+
+/// An event: of which runtime copy, and which.
+pub(super) type EventKey = (usize, usize);
+
+/// Commands that are held back and name an event.
+#[derive(Clone, Debug, Default)]
+struct EventEntry {
+    /// Its last record.
+    record: Option<Position>,
+    /// Waits for that record, or for an earlier one that was not held back.
+    waits: Vec<Position>,
+}
+
+/// How a command uses an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EventUse {
+    Record(EventKey),
+    Wait(EventKey),
+}
+
+#[derive(Default)]
+pub(super) struct Books {
+    streams: HashMap<StreamKey, StreamEntry>,
+    events: HashMap<EventKey, EventEntry>,
+    /// Streams that captures began on: copy and handle.
+    captures: HashSet<(usize, usize)>,
+}
+
+/// Events with nothing to remember are forgotten when there are so many.
+const EVENTS_MAX: usize = 1024;
+
+impl Books {
+    pub(super) fn stream(&self, key: StreamKey) -> Option<StreamEntry> {
+        self.streams.get(&key).cloned()
+    }
+
+    /// Notes a stream; the entry that another thread has made meanwhile, if so.
+    pub(super) fn add_stream(
+        &mut self,
+        key: StreamKey,
+        device: i32,
+        is_blocking: bool,
+        queues: &XQueues<Hip>,
+    ) -> StreamEntry {
+        let entry = self.streams.entry(key).or_insert_with(|| StreamEntry {
+            queue: queues.create(),
+            device,
+            is_blocking,
+            failure: Arc::default(),
+        });
+        entry.clone()
+    }
+
+    pub(super) fn remove_stream(&mut self, key: StreamKey) -> Option<StreamEntry> {
+        self.streams.remove(&key)
+    }
+
+    /// Any of the queues, by a number of any size.
+    pub(super) fn nth_queue(&self, number: usize) -> Option<QueueId> {
+        let mut queues: Vec<_> = self.streams.values().map(|entry| entry.queue).collect();
+        queues.sort_unstable();
+        queues.get(number % queues.len().max(1)).copied()
+    }
+
+    /// All queues.
+    pub(super) fn queues(&self) -> Vec<QueueId> {
+        self.streams.values().map(|entry| entry.queue).collect()
+    }
+
+    /// What a command on a stream comes after by the rules of null streams.
+    pub(super) fn before_on(&self, key: StreamKey, queues: &XQueues<Hip>) -> Vec<Position> {
+        let Some(entry) = self.stream(key) else { return Vec::new() };
+        match key {
+            StreamKey::Legacy { copy, device } => self.blocking(copy, device, queues),
+            StreamKey::Created { copy, .. } if entry.is_blocking => {
+                self.last_of_null(copy, entry.device, queues).into_iter().collect()
+            }
+            StreamKey::Created { .. } => Vec::new(),
+        }
+    }
+
+    /// The last commands of a device's blocking streams, if they are held back.
+    pub(super) fn blocking(&self, copy: usize, device: i32, queues: &XQueues<Hip>) -> Vec<Position> {
+        let blocking = self.streams.iter().filter(|(key, entry)| {
+            entry.is_blocking
+                && entry.device == device
+                && key.copy() == copy
+                && matches!(key, StreamKey::Created { .. })
+        });
+        blocking.filter_map(|(_, entry)| queues.last(entry.queue)).collect()
+    }
+
+    /// The last command of a device's null stream, if it is held back.
+    pub(super) fn last_of_null(&self, copy: usize, device: i32, queues: &XQueues<Hip>) -> Option<Position> {
+        queues.last(self.stream(StreamKey::Legacy { copy, device })?.queue)
+    }
+
+    /// What a command comes after that uses events so.
+    pub(super) fn before_uses(&self, uses: &[EventUse]) -> Vec<Position> {
+        let mut before = Vec::new();
+        for used in uses {
+            let (EventUse::Record(event) | EventUse::Wait(event)) = used;
+            let Some(entry) = self.events.get(event) else { continue };
+            before.extend(entry.record);
+            if matches!(used, EventUse::Record(_)) {
+                before.extend(&entry.waits);
+            }
+        }
+        before
+    }
+
+    /// Notes that a command was held back that uses events so.
+    pub(super) fn used(&mut self, uses: &[EventUse], position: Position, queues: &XQueues<Hip>) {
+        if self.events.len() > EVENTS_MAX {
+            self.events.retain(|_, entry| {
+                let record = entry.record.as_slice();
+                !(queues.are_launched(record) && queues.are_launched(&entry.waits))
+            });
+        }
+        for used in uses {
+            match *used {
+                EventUse::Record(event) => {
+                    self.events.insert(event, EventEntry { record: Some(position), waits: Vec::new() });
+                }
+                EventUse::Wait(event) => {
+                    let entry = self.events.entry(event).or_default();
+                    // A queue's later wait stands for its earlier ones.
+                    entry.waits.retain(|wait| wait.queue != position.queue);
+                    entry.waits.push(position);
+                }
+            }
+        }
+    }
+
+    /// The event's last record, if it was held back.
+    pub(super) fn record_of(&self, event: EventKey) -> Option<Position> {
+        self.events.get(&event)?.record
+    }
+
+    /// Forgets an event.
+    pub(super) fn remove_event(&mut self, event: EventKey) {
+        self.events.remove(&event);
+    }
+
+    /// Notes the beginning of a capture, or its end.
+    pub(super) fn set_capturing(&mut self, stream: (usize, usize), capturing: bool) {
+        if capturing {
+            self.captures.insert(stream);
+        } else {
+            self.captures.remove(&stream);
+        }
+    }
+
+    /// Whether any stream captures.
+    pub(super) fn is_any_capturing(&self) -> bool {
+        !self.captures.is_empty()
+    }
+}

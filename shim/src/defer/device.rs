@@ -1,0 +1,74 @@
+//! HIP as a [`Device`]: launching a command means calling the real function with the arguments that it owns.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use crate::counters::{self, Trouble};
+use crate::defer::owned::OwnedCall;
+use crate::defer::real;
+use crate::instances::Instance;
+use crate::xqueue::Device;
+
+/// The HIP runtimes of this process.
+pub(crate) struct Hip;
+
+/// A call that was held back.
+pub(crate) struct HipCommand {
+    pub(super) call: OwnedCall,
+    pub(super) copy: &'static Instance,
+    /// The device that was its caller's.
+    pub(super) device: i32,
+    /// Where its failure is kept for the stream's next call.
+    pub(super) failure: Arc<AtomicU32>,
+}
+
+/// Streams with a failure that no call has told yet.
+static UNTOLD_FAILURES: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether any stream's next call has a failure to tell.
+pub(super) fn has_untold_failures() -> bool {
+    UNTOLD_FAILURES.load(Ordering::Relaxed) != 0
+}
+
+/// Takes a stream's failure, to tell it.
+pub(super) fn take_failure(failure: &AtomicU32) -> Option<u32> {
+    let code = failure.swap(0, Ordering::AcqRel);
+    (code != 0).then(|| {
+        UNTOLD_FAILURES.fetch_sub(1, Ordering::AcqRel);
+        code
+    })
+}
+
+thread_local! {
+    /// Copy and device that this LaunchWorker has set last.
+    static DEVICE: Cell<Option<(usize, i32)>> = const { Cell::new(None) };
+}
+
+impl Device for Hip {
+    type Command = HipCommand;
+
+    fn launch(&self, command: HipCommand) {
+        let launched = catch_unwind(AssertUnwindSafe(|| {
+            let place = (command.copy.index(), command.device);
+            if DEVICE.get() != Some(place) {
+                real::set_device(command.copy, command.device);
+                DEVICE.set(Some(place));
+            }
+            // SAFETY: it owns its arguments, or they are handles and memory that may not be destroyed before
+            // what uses them was launched: the hooks of whatever destroys them wait for that.
+            unsafe { command.call.make() as u32 }
+        }));
+        match launched {
+            Ok(0) => {}
+            Ok(code) => {
+                counters::trouble(Trouble::LateFailure);
+                if command.failure.swap(code, Ordering::AcqRel) == 0 {
+                    UNTOLD_FAILURES.fetch_add(1, Ordering::AcqRel);
+                }
+            }
+            Err(_) => counters::trouble(Trouble::Panic),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Questions that the shim asks a runtime copy while it holds something back.
+//!
+//! All of them answer without waiting for the device. Up to ROCm 6 a successful call overwrites the thread's last
+//! error, as the call that is held back would have; a question that may fail is asked where its failure makes the
+//! application's own call fail as well.
+
+use std::ffi::c_void;
+
+use crate::abi::Stream;
+use crate::api::Id;
+use crate::instances::Instance;
+
+/// `hipStreamNonBlocking`
+const NON_BLOCKING: u32 = 1;
+/// `HIP_POINTER_ATTRIBUTE_MEMORY_TYPE`, `.._RANGE_START_ADDR`, `.._RANGE_SIZE`
+const ATTRIBUTES: [u32; 3] = [2, 11, 12];
+/// The first release whose `hipMemoryType` counts unregistered memory.
+const UNREGISTERED_SINCE: i32 = 60_000_000;
+
+/// Memory that the runtime knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Range {
+    /// Bytes from the address that was asked for to the end.
+    pub(super) bytes_left: usize,
+    /// On a device, and nowhere else.
+    pub(super) is_device: bool,
+}
+
+/// A real function with its C type, if the copy has it.
+macro_rules! real {
+    ($instance:expr, $id:ident: fn($($ty:ty),*)) => {
+        $instance.original(Id::$id).map(|address| {
+            // SAFETY: HIP's signature of this function.
+            unsafe {
+                std::mem::transmute::<std::ptr::NonNull<c_void>, unsafe extern "C" fn($($ty),*) -> u32>(address)
+            }
+        })
+    };
+}
+
+/// The calling thread's device.
+pub(super) fn current_device(copy: &Instance) -> Option<i32> {
+    let mut device = 0;
+    let ask = real!(copy, hipGetDevice: fn(*mut i32))?;
+    // SAFETY: a place for the answer.
+    (unsafe { ask(&raw mut device) } == 0).then_some(device)
+}
+
+/// Changes the calling thread's device.
+pub(super) fn set_device(copy: &Instance, device: i32) {
+    if let Some(set) = real!(copy, hipSetDevice: fn(i32)) {
+        // SAFETY: no pointers.
+        unsafe { set(device) };
+    }
+}
+
+/// Whether a created stream waits for the null stream and the other way round; None if it is no stream.
+pub(super) fn is_blocking(copy: &Instance, stream: Stream) -> Option<bool> {
+    let mut flags = 0;
+    let ask = real!(copy, hipStreamGetFlags: fn(Stream, *mut u32))?;
+    // SAFETY: a stream that the application uses, and a place for the answer.
+    (unsafe { ask(stream, &raw mut flags) } == 0).then_some(flags & NON_BLOCKING == 0)
+}
+
+/// The device of a created stream, where the runtime can tell.
+pub(super) fn device_of(copy: &Instance, stream: Stream) -> Option<i32> {
+    let mut device = 0;
+    let ask = real!(copy, hipStreamGetDevice: fn(Stream, *mut i32))?;
+    // SAFETY: as above.
+    (unsafe { ask(stream, &raw mut device) } == 0).then_some(device)
+}
+
+/// Whether a created stream captures.
+pub(super) fn is_capturing(copy: &Instance, stream: Stream) -> bool {
+    let mut status = 0_u32;
+    let Some(ask) = real!(copy, hipStreamIsCapturing: fn(Stream, *mut u32)) else { return false };
+    // SAFETY: as above.
+    let answered = unsafe { ask(stream, &raw mut status) } == 0;
+    // What cannot be told may be a capture: nothing is done to the stream then.
+    !answered || status != 0
+}
+
+/// The memory that contains an address; None for memory that HIP does not know, such as pageable memory.
+///
+/// The question succeeds for any address, so it leaves no error behind.
+pub(super) fn memory(copy: &Instance, address: usize) -> Option<Range> {
+    let (mut kind, mut start, mut size) = (u32::MAX, 0_usize, 0_usize);
+    let mut places: [*mut c_void; 3] =
+        [(&raw mut kind).cast(), (&raw mut start).cast(), (&raw mut size).cast()];
+    let mut attributes = ATTRIBUTES;
+    let ask = real!(copy, hipDrvPointerGetAttributes: fn(u32, *mut u32, *mut *mut c_void, usize))?;
+    // SAFETY: three attributes, with a place of the right size for each.
+    let code = unsafe { ask(3, attributes.as_mut_ptr(), places.as_mut_ptr(), address) };
+    let end = start.checked_add(size)?;
+    if code != 0 || size == 0 || !(start..end).contains(&address) {
+        return None;
+    }
+    let device_kind = if version(copy)? >= UNREGISTERED_SINCE { 2 } else { 1 };
+    Some(Range { bytes_left: end - address, is_device: kind == device_kind })
+}
+
+fn version(copy: &Instance) -> Option<i32> {
+    let mut version = 0;
+    let ask = real!(copy, hipRuntimeGetVersion: fn(*mut i32))?;
+    // SAFETY: a place for the answer.
+    (unsafe { ask(&raw mut version) } == 0).then_some(version)
+}

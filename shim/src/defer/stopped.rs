@@ -1,0 +1,70 @@
+//! A stopped call without its types: a function of the list, and its arguments as words.
+
+use crate::abi::{Dim3, Layout, Stream};
+use crate::api::{ApiFunction, Id};
+use crate::gate::Frame;
+use crate::instances::Target;
+
+/// A stopped call.
+pub(crate) struct Stopped<'a> {
+    pub(crate) function: &'static ApiFunction,
+    pub(crate) frame: &'a Frame,
+    pub(crate) layout: Layout,
+    pub(crate) target: Target,
+    /// The first stream among the arguments.
+    pub(crate) stream: Option<Stream>,
+}
+
+/// Which stream a call means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StreamName {
+    /// The null stream that all threads share.
+    Legacy,
+    /// The null stream of the calling thread. It has no name in other threads.
+    PerThread,
+    /// One that the application has created.
+    Created(Stream),
+}
+
+impl Stopped<'_> {
+    pub(crate) fn id(&self) -> Id {
+        self.function.id
+    }
+
+    /// The stream that the call names; without a stream it means the null stream.
+    pub(crate) fn stream_name(&self) -> StreamName {
+        self.name(self.stream.map_or(0, |stream| stream.0.addr()))
+    }
+
+    fn name(&self, stream: usize) -> StreamName {
+        match stream {
+            0 if self.function.null_stream_is_per_thread => StreamName::PerThread,
+            0 | 1 => StreamName::Legacy,
+            2 => StreamName::PerThread,
+            _ => StreamName::Created(Stream(std::ptr::without_provenance_mut(stream))),
+        }
+    }
+
+    /// An argument of up to eight bytes; the upper half of a shorter one means nothing.
+    pub(crate) fn word(&self, argument: usize) -> u64 {
+        // SAFETY: the function has this argument, so its caller has put it there.
+        unsafe { self.frame.place(self.layout.place(argument)).read() }
+    }
+
+    /// An argument of four bytes.
+    pub(crate) fn int(&self, argument: usize) -> u32 {
+        self.word(argument) as u32
+    }
+
+    /// An argument that is a size or an address.
+    pub(crate) fn size(&self, argument: usize) -> usize {
+        self.word(argument) as usize
+    }
+
+    /// An argument that is a `dim3`.
+    pub(crate) fn dim3(&self, argument: usize) -> [u32; 3] {
+        // SAFETY: as above; twelve bytes.
+        let Dim3 { x, y, z } = unsafe { self.frame.place(self.layout.place(argument)).cast::<Dim3>().read() };
+        [x, y, z]
+    }
+}

@@ -1,0 +1,77 @@
+//! The metadata of a code object: a note in MessagePack that names its kernels and their arguments.
+//!
+//! Field names are those of LLVM's "User Guide for AMDGPU Backend", section "Code Object Metadata", versions 3 to 6.
+
+use object::LittleEndian;
+use object::elf::{FileHeader64, NoteType};
+use object::read::elf::{FileHeader, ProgramHeader};
+use serde::Deserialize;
+
+use crate::kernels::{ImageError, Kernel, Parameter};
+
+/// `NT_AMDGPU_METADATA`, of the owner `AMDGPU`.
+const NOTE_TYPE: NoteType = NoteType(32);
+const NOTE_OWNER: &[u8] = b"AMDGPU";
+
+/// A block's threads where a kernel states no limit.
+const THREADS_MAX: u32 = 1024;
+
+#[derive(Deserialize)]
+struct Metadata {
+    #[serde(rename = "amdhsa.kernels", default)]
+    kernels: Vec<KernelMetadata>,
+}
+
+#[derive(Deserialize)]
+struct KernelMetadata {
+    #[serde(rename = ".name")]
+    name: String,
+    #[serde(rename = ".args", default)]
+    arguments: Vec<ArgumentMetadata>,
+    #[serde(rename = ".max_flat_workgroup_size")]
+    threads_max: Option<u32>,
+    #[serde(rename = ".group_segment_fixed_size", default)]
+    shared_bytes: u32,
+}
+
+#[derive(Deserialize)]
+struct ArgumentMetadata {
+    #[serde(rename = ".offset")]
+    offset: usize,
+    #[serde(rename = ".size")]
+    size: usize,
+    #[serde(rename = ".value_kind")]
+    kind: String,
+}
+
+/// The kernels of a code object.
+pub(super) fn kernels(code_object: &[u8]) -> Result<Vec<(String, Kernel)>, ImageError> {
+    let note = note(code_object).map_err(|_| ImageError::Elf)?.ok_or(ImageError::NoMetadata)?;
+    let metadata: Metadata = rmp_serde::from_slice(note).map_err(|_| ImageError::NoMetadata)?;
+    Ok(metadata.kernels.into_iter().map(kernel).collect())
+}
+
+fn note(code_object: &[u8]) -> object::Result<Option<&[u8]>> {
+    let header = FileHeader64::<LittleEndian>::parse(code_object)?;
+    let endian = header.endian()?;
+    for segment in header.program_headers(endian, code_object)? {
+        let Some(mut notes) = segment.notes(endian, code_object)? else { continue };
+        while let Some(note) = notes.next()? {
+            if note.n_type(endian) == NOTE_TYPE && note.name() == NOTE_OWNER {
+                return Ok(Some(note.desc()));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn kernel(metadata: KernelMetadata) -> (String, Kernel) {
+    // Hidden arguments come from the runtime, behind the explicit ones.
+    let explicit = metadata.arguments.into_iter().filter(|argument| !argument.kind.starts_with("hidden_"));
+    let kernel = Kernel {
+        parameters: explicit.map(|a| Parameter { offset: a.offset, size: a.size }).collect(),
+        threads_max: metadata.threads_max.unwrap_or(THREADS_MAX),
+        shared_bytes: metadata.shared_bytes,
+    };
+    (metadata.name, kernel)
+}

@@ -1,0 +1,206 @@
+use std::io::Write as _;
+
+use object::elf;
+
+use super::*;
+
+/// A MessagePack map with these fields.
+fn map(fields: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    rmp::encode::write_map_len(&mut bytes, fields.len() as u32).unwrap();
+    for (name, value) in fields {
+        rmp::encode::write_str(&mut bytes, name).unwrap();
+        bytes.extend(value);
+    }
+    bytes
+}
+
+fn list(items: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    rmp::encode::write_array_len(&mut bytes, items.len() as u32).unwrap();
+    for item in items {
+        bytes.extend(item);
+    }
+    bytes
+}
+
+fn text(value: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    rmp::encode::write_str(&mut bytes, value).unwrap();
+    bytes
+}
+
+fn int(value: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    rmp::encode::write_uint(&mut bytes, value).unwrap();
+    bytes
+}
+
+fn argument(offset: u64, size: u64, kind: &str) -> Vec<u8> {
+    map(&[(".offset", int(offset)), (".size", int(size)), (".value_kind", text(kind))])
+}
+
+/// A code object with one kernel, as far as the reader looks: an ELF header, a segment of notes, section headers last.
+fn code_object(kernel: &str) -> Vec<u8> {
+    let arguments = [
+        argument(0, 8, "global_buffer"),
+        argument(8, 4, "by_value"),
+        argument(16, 8, "hidden_global_offset_x"),
+    ];
+    let kernel = map(&[
+        (".name", text(kernel)),
+        (".args", list(&arguments)),
+        (".max_flat_workgroup_size", int(256)),
+        (".group_segment_fixed_size", int(48)),
+    ]);
+    let note = map(&[("amdhsa.kernels", list(&[kernel]))]);
+
+    let mut notes = Vec::new();
+    for word in [7, note.len() as u32, 32] {
+        notes.extend(word.to_le_bytes());
+    }
+    notes.extend(b"AMDGPU\0\0");
+    notes.extend(&note);
+    notes.resize(notes.len().next_multiple_of(4), 0);
+
+    let (header, segment) = (64, 56);
+    let mut bytes = vec![0; header + segment];
+    bytes[..8].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 64]);
+    bytes[16..20].copy_from_slice(&[3, 0, 224, 0]);
+    let mut put = |at: usize, value: u64, len: usize| {
+        bytes[at..at + len].copy_from_slice(&value.to_le_bytes()[..len]);
+    };
+    put(20, 1, 4);
+    put(32, header as u64, 8);
+    // Section headers, none, behind everything.
+    put(40, (header + segment + notes.len()) as u64, 8);
+    put(54, segment as u64, 2);
+    put(56, 1, 2);
+    put(header, elf::PT_NOTE.0.into(), 4);
+    put(header + 8, (header + segment) as u64, 8);
+    put(header + 32, notes.len() as u64, 8);
+    put(header + 48, 4, 8);
+    bytes.extend(notes);
+    bytes
+}
+
+fn bundle(code_object: &[u8]) -> Vec<u8> {
+    let entries =
+        [("host-x86_64-unknown-linux--", &b""[..]), ("hipv4-amdgcn-amd-amdhsa--gfx942", code_object)];
+    let header: usize = 32 + entries.iter().map(|(id, _)| 24 + id.len()).sum::<usize>();
+    let mut bytes = b"__CLANG_OFFLOAD_BUNDLE__".to_vec();
+    bytes.extend((entries.len() as u64).to_le_bytes());
+    for (id, code) in entries {
+        for word in [header, code.len(), id.len()] {
+            bytes.extend((word as u64).to_le_bytes());
+        }
+        bytes.extend(id.as_bytes());
+    }
+    bytes.extend(code_object);
+    bytes
+}
+
+fn compressed(bundle: &[u8], version: u16, method: u16) -> Vec<u8> {
+    let payload = if method == 0 {
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(bundle).unwrap();
+        encoder.finish().unwrap()
+    } else {
+        ruzstd::encoding::compress_to_vec(bundle, ruzstd::encoding::CompressionLevel::Fastest)
+    };
+    let mut bytes = b"CCOB".to_vec();
+    bytes.extend(version.to_le_bytes());
+    bytes.extend(method.to_le_bytes());
+    let size = bundle.len() as u64;
+    match version {
+        1 => bytes.extend((size as u32).to_le_bytes()),
+        2 => {
+            bytes.extend((24 + payload.len() as u32).to_le_bytes());
+            bytes.extend((size as u32).to_le_bytes());
+        }
+        _ => {
+            bytes.extend((32 + payload.len() as u64).to_le_bytes());
+            bytes.extend(size.to_le_bytes());
+        }
+    }
+    bytes.extend([0xaa; 8]);
+    bytes.extend(payload);
+    bytes
+}
+
+fn expected() -> Kernel {
+    let parameters = vec![Parameter { offset: 0, size: 8 }, Parameter { offset: 8, size: 4 }];
+    Kernel { parameters, threads_max: 256, shared_bytes: 48 }
+}
+
+#[test]
+fn explicit_arguments_are_found_in_every_container() {
+    let code = code_object("add");
+    let bundle = bundle(&code);
+    let mut images = vec![code, bundle.clone()];
+    for version in 1..=3 {
+        images.extend([0, 1].map(|method| compressed(&bundle, version, method)));
+    }
+    for (index, image) in images.iter().enumerate() {
+        let kernels = read(image).unwrap_or_else(|error| panic!("image {index}: {error}"));
+        assert_eq!(*kernels["add"], expected(), "image {index}");
+    }
+}
+
+#[test]
+fn an_image_in_memory_says_how_long_it_is() {
+    let code = code_object("add");
+    let bundle = bundle(&code);
+    for whole in [code, compressed(&bundle, 2, 1), compressed(&bundle, 3, 0), bundle] {
+        let mut memory = whole.clone();
+        memory.extend([0xee; 64]);
+        // SAFETY: complete images, with more behind them.
+        let found = unsafe { bundle::image(memory.as_ptr()) }.unwrap();
+        assert_eq!(found, whole);
+    }
+}
+
+#[test]
+fn what_is_cut_or_changed_is_refused_and_nothing_else_happens() {
+    let image = bundle(&code_object("add"));
+    for len in 0..image.len() - 8 {
+        assert!(read(&image[..len]).is_err() || read(&image[..len]).unwrap().is_empty(), "{len} bytes");
+    }
+    for at in 0..image.len() {
+        let mut changed = image.clone();
+        changed[at] ^= 0xff;
+        // Whatever comes of it: no panic.
+        let _ = read(&changed);
+    }
+    assert_eq!(read(b"something else"), Err(ImageError::Unknown));
+}
+
+#[test]
+fn kernels_are_known_by_handle_until_they_are_taken_back() {
+    let image = bundle(&code_object("kernel_of_the_test"));
+    let wrapper = [u64::from(u32::from_be_bytes(*b"HIPF")) | 1 << 32, image.as_ptr() as u64, 0];
+    let (copy, modules, handle) = (9, 0x10, 0x20);
+    fat_binary_registered(copy, modules, wrapper.as_ptr() as usize);
+    // SAFETY: a C string.
+    unsafe { kernel_registered(copy, modules, handle, c"kernel_of_the_test".as_ptr()) };
+    assert_eq!(by_handle(copy, handle).as_deref(), Some(&expected()));
+    assert_eq!(by_handle(copy + 1, handle), None, "of another copy");
+    assert_eq!(fat_binary_taken_back(copy, modules), Some(wrapper.as_ptr() as usize));
+    assert_eq!(by_handle(copy, handle), None);
+}
+
+#[test]
+fn functions_are_known_until_their_module_is_unloaded() {
+    let image = code_object("kernel_of_the_test");
+    let (copy, module, function) = (9, 0x30, 0x40);
+    // SAFETY: a complete image.
+    unsafe { module_loaded(copy, module, image.as_ptr()) };
+    drop(image);
+    function_found(copy, module, function, c"kernel_of_the_test");
+    assert_eq!(by_function(copy, function).as_deref(), Some(&expected()));
+    function_found(copy, module, function, c"another");
+    assert_eq!(by_function(copy, function), None, "the address is another function's now");
+    function_found(copy, module, function, c"kernel_of_the_test");
+    module_unloaded(copy, module);
+    assert_eq!(by_function(copy, function), None);
+}

@@ -1,0 +1,143 @@
+//! What the queues hold, and the rules of who may go. Everything here happens under one lock.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::xqueue::{Position, QueueId};
+
+/// A command that waits.
+struct Buffered<C> {
+    /// What must be launched before it, besides its predecessors in the queue.
+    after: Vec<Position>,
+    command: C,
+}
+
+struct Queue<C> {
+    suspended: bool,
+    buffer: VecDeque<Buffered<C>>,
+    /// Commands ever buffered, and those of them whose launch has returned.
+    submitted: u64,
+    launched: u64,
+    has_worker: bool,
+}
+
+pub(super) struct State<C> {
+    pub(super) all_suspended: bool,
+    pub(super) closed: bool,
+    queues: HashMap<QueueId, Queue<C>>,
+    created: u64,
+}
+
+impl<C> State<C> {
+    pub(super) fn new() -> Self {
+        Self { all_suspended: false, closed: false, queues: HashMap::new(), created: 0 }
+    }
+
+    pub(super) fn create(&mut self) -> QueueId {
+        self.created += 1;
+        let id = QueueId(self.created);
+        let queue =
+            Queue { suspended: false, buffer: VecDeque::new(), submitted: 0, launched: 0, has_worker: false };
+        self.queues.insert(id, queue);
+        id
+    }
+
+    pub(super) fn destroy(&mut self, queue: QueueId) {
+        if self.is_idle(queue) {
+            self.queues.remove(&queue);
+        }
+    }
+
+    pub(super) fn suspend(&mut self, queue: QueueId, suspended: bool) {
+        let suspended = suspended && !self.closed;
+        if let Some(queue) = self.queues.get_mut(&queue) {
+            queue.suspended = suspended;
+        }
+    }
+
+    pub(super) fn is_suspended(&self, queue: QueueId) -> bool {
+        self.all_suspended || self.queues.get(&queue).is_some_and(|queue| queue.suspended)
+    }
+
+    /// Whether nothing of the queue is held back, not even half-launched.
+    pub(super) fn is_idle(&self, queue: QueueId) -> bool {
+        self.queues.get(&queue).is_none_or(|queue| queue.submitted == queue.launched)
+    }
+
+    pub(super) fn buffered(&self, queue: QueueId) -> usize {
+        self.queues.get(&queue).map_or(0, |queue| queue.buffer.len())
+    }
+
+    pub(super) fn has_worker(&self, queue: QueueId) -> bool {
+        self.queues.get(&queue).is_some_and(|queue| queue.has_worker)
+    }
+
+    /// Appends a command to a queue that has a worker by now.
+    pub(super) fn push(&mut self, id: QueueId, after: Vec<Position>, command: C) -> Position {
+        let queue = self.queues.get_mut(&id).expect("a queue is destroyed after its last command");
+        queue.has_worker = true;
+        queue.submitted += 1;
+        queue.buffer.push_back(Buffered { after, command });
+        Position { queue: id, number: queue.submitted }
+    }
+
+    pub(super) fn last(&self, id: QueueId) -> Option<Position> {
+        let queue = self.queues.get(&id)?;
+        (queue.submitted > queue.launched).then_some(Position { queue: id, number: queue.submitted })
+    }
+
+    pub(super) fn all_last(&self) -> Vec<Position> {
+        self.queues.keys().filter_map(|&queue| self.last(queue)).collect()
+    }
+
+    pub(super) fn are_launched(&self, positions: &[Position]) -> bool {
+        positions.iter().all(|position| {
+            self.queues.get(&position.queue).is_none_or(|queue| queue.launched >= position.number)
+        })
+    }
+
+    /// Whether anything may have to wait.
+    pub(super) fn is_engaged(&self) -> bool {
+        self.all_suspended
+            || self.queues.values().any(|queue| queue.suspended || queue.submitted > queue.launched)
+    }
+
+    /// The queue's next command, if it may go.
+    pub(super) fn take(&mut self, id: QueueId) -> Option<C> {
+        if self.is_suspended(id) {
+            return None;
+        }
+        let first = self.queues.get(&id)?.buffer.front()?;
+        if !self.are_launched(&first.after) {
+            return None;
+        }
+        let queue = self.queues.get_mut(&id)?;
+        queue.buffer.pop_front().map(|buffered| buffered.command)
+    }
+
+    /// The launch of the command that was taken last has returned.
+    pub(super) fn launched(&mut self, id: QueueId) {
+        if let Some(queue) = self.queues.get_mut(&id) {
+            queue.launched += 1;
+        }
+    }
+
+    /// Lets the queue's worker go if it has nothing to do. False if something is buffered.
+    pub(super) fn dismiss(&mut self, id: QueueId) -> bool {
+        match self.queues.get_mut(&id) {
+            Some(queue) if queue.buffer.is_empty() => {
+                queue.has_worker = false;
+                true
+            }
+            Some(_) => false,
+            None => true,
+        }
+    }
+
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+        self.all_suspended = false;
+        for queue in self.queues.values_mut() {
+            queue.suspended = false;
+        }
+    }
+}

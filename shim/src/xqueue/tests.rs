@@ -1,0 +1,150 @@
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+
+use super::*;
+
+/// Notes what was launched, in order.
+struct Notes(Mutex<Sender<u32>>);
+
+impl Device for Notes {
+    type Command = u32;
+
+    fn launch(&self, command: u32) {
+        self.0.lock().unwrap().send(command).unwrap();
+    }
+}
+
+/// Long enough for a worker to launch what it should not.
+const A_WHILE: Duration = Duration::from_millis(20);
+
+fn queues() -> (Arc<XQueues<Notes>>, Receiver<u32>) {
+    let (sender, launched) = mpsc::channel();
+    (XQueues::new(Notes(Mutex::new(sender))), launched)
+}
+
+fn next(launched: &Receiver<u32>) -> u32 {
+    launched.recv_timeout(Duration::from_secs(10)).expect("it is launched soon")
+}
+
+#[test]
+fn nothing_waits_while_nothing_is_suspended() {
+    let (queues, _launched) = queues();
+    let queue = queues.create();
+    assert!(!queues.is_engaged());
+    assert!(!queues.must_wait(queue, &[]));
+}
+
+#[test]
+fn a_suspended_queue_keeps_its_order_when_it_goes_on() {
+    let (queues, launched) = queues();
+    let queue = queues.create();
+    queues.suspend_all(true);
+    assert!(queues.is_engaged() && queues.must_wait(queue, &[]));
+    for command in 0..100 {
+        queues.submit(queue, Vec::new(), command).unwrap();
+    }
+    assert!(launched.recv_timeout(A_WHILE).is_err(), "it is suspended");
+    queues.suspend_all(false);
+    assert!((0..100).eq((0..100).map(|_| next(&launched))));
+    queues.wait_all_launched();
+    assert!(!queues.is_engaged(), "and then nothing is in the way");
+}
+
+#[test]
+fn a_command_waits_for_another_queue_that_is_suspended() {
+    let (queues, launched) = queues();
+    let (first, second) = (queues.create(), queues.create());
+    queues.suspend(first, true);
+    assert!(!queues.must_wait(second, &[]), "the other goes on");
+    let recorded = queues.submit(first, Vec::new(), 1).unwrap();
+    assert!(queues.must_wait(second, &[recorded]), "unless it depends");
+    queues.submit(second, vec![recorded], 2).unwrap();
+    assert!(queues.must_wait(second, &[]), "and what follows stays behind");
+    queues.submit(second, Vec::new(), 3).unwrap();
+    assert!(launched.recv_timeout(A_WHILE).is_err());
+    queues.suspend(first, false);
+    assert_eq!([next(&launched), next(&launched), next(&launched)], [1, 2, 3]);
+}
+
+#[test]
+fn queues_that_wait_for_each_other_in_turn_all_go_on() {
+    let (queues, launched) = queues();
+    let (ping, pong) = (queues.create(), queues.create());
+    queues.suspend(ping, true);
+    queues.suspend(pong, true);
+    let mut before = Vec::new();
+    for command in 0..200 {
+        let queue = if command % 2 == 0 { ping } else { pong };
+        before = vec![queues.submit(queue, before, command).unwrap()];
+    }
+    queues.suspend(ping, false);
+    assert_eq!(next(&launched), 0);
+    queues.suspend(pong, false);
+    assert!((1..200).eq((1..200).map(|_| next(&launched))));
+}
+
+#[test]
+fn who_submits_to_a_full_queue_waits() {
+    let (queues, launched) = queues();
+    let queue = queues.create();
+    queues.suspend_all(true);
+    let last = BUFFERED_MAX as u32;
+    let submitter = {
+        let queues = Arc::clone(&queues);
+        thread::spawn(move || {
+            for command in 0..=last {
+                queues.wait_for_room(queue);
+                queues.submit(queue, Vec::new(), command).unwrap();
+            }
+        })
+    };
+    thread::sleep(A_WHILE);
+    assert!(!submitter.is_finished());
+    queues.suspend_all(false);
+    submitter.join().unwrap();
+    assert!((0..=last).eq((0..=last).map(|_| next(&launched))));
+}
+
+#[test]
+fn waiting_in_place_is_waiting_for_ones_turn() {
+    let (queues, launched) = queues();
+    let queue = queues.create();
+    queues.suspend_all(true);
+    queues.submit(queue, Vec::new(), 7).unwrap();
+    let waiter = {
+        let queues = Arc::clone(&queues);
+        thread::spawn(move || queues.wait_turn(Some(queue), &[]))
+    };
+    thread::sleep(A_WHILE);
+    assert!(!waiter.is_finished());
+    queues.suspend_all(false);
+    waiter.join().unwrap();
+    assert_eq!(launched.try_recv(), Ok(7), "it came after what was there before");
+}
+
+#[test]
+fn a_process_that_ends_lets_everything_go_and_takes_nothing_more() {
+    let (queues, launched) = queues();
+    let queue = queues.create();
+    queues.suspend_all(true);
+    queues.suspend(queue, true);
+    queues.submit(queue, Vec::new(), 1).unwrap();
+    queues.close(Instant::now() + Duration::from_secs(10));
+    assert_eq!(launched.try_recv(), Ok(1));
+    queues.suspend_all(true);
+    assert!(!queues.is_engaged());
+    assert_eq!(queues.submit(queue, Vec::new(), 2), Err((Refused::Closed, 2)));
+}
+
+#[test]
+fn a_destroyed_queue_is_done() {
+    let (queues, launched) = queues();
+    let queue = queues.create();
+    queues.suspend_all(true);
+    let position = queues.submit(queue, Vec::new(), 1).unwrap();
+    queues.suspend_all(false);
+    queues.wait_launched(&[position]);
+    queues.destroy(queue);
+    assert!(queues.are_launched(&[position]));
+    assert_eq!(next(&launched), 1);
+}
