@@ -130,11 +130,7 @@ mod tests {
     use crate::kernels::Parameter;
 
     /// Arguments on registers and stack, as hipModuleLaunchKernel has them.
-    #[expect(
-        clippy::many_single_char_names,
-        clippy::too_many_arguments,
-        reason = "what is tested is their number"
-    )]
+    #[expect(clippy::many_single_char_names, reason = "what is tested is their number")]
     unsafe extern "C" fn sum(
         a: u64,
         b: u32,
