@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use serde_json::Value;
 use xsched_tests::artifacts::app;
 use xsched_tests::privileged::may_trace;
 use xsched_tests::sql::Sql;
@@ -39,6 +40,20 @@ fn a_ring_that_is_too_small_loses_nothing_uncounted() {
     );
     assert!(lost > 0, "nothing was lost, so this test shows nothing: {}", outcome.stderr);
     assert!(outcome.stderr.contains(&format!("incomplete: {lost} calls lost")), "{}", outcome.stderr);
+    // By cause and processor they add up to the same.
+    let report = run(xsched_ctl(["report", "--json"]).arg(&trace));
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    assert_eq!(report["lost"], lost);
+    let on_processors: i64 = report["losses_by_cpu"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|part| part["cause"].as_str().unwrap().starts_with("calls lost"))
+        .map(|part| part["count"].as_i64().unwrap())
+        .sum();
+    assert_eq!(on_processors, lost, "{report}");
+    let line = outcome.stderr.lines().find(|line| line.contains("calls lost")).unwrap();
+    assert!(line.contains(" (CPU "), "{line}");
     // The same program again, with a ring that holds everything, says how many calls it makes.
     let whole = dir.path().join("whole.perfetto");
     let outcome = run(xsched_ctl(["trace", "--ring-size", "256M", "-o"])

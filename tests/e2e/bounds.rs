@@ -1,0 +1,262 @@
+//! Recordings that end by themselves, are compressed, or are kept in memory: the file is whole, and says why it ends.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use xsched_tests::artifacts::{app, xsched_ctl as binary};
+use xsched_tests::privileged::may_trace;
+use xsched_tests::sql::Sql;
+use xsched_tests::tracer::{Running, calls, run, xsched_ctl};
+
+const MIB: u64 = 1 << 20;
+
+fn size(trace: &Path) -> u64 {
+    fs::metadata(trace).unwrap().len()
+}
+
+/// The instants `name` of a trace without faults: reasons and times.
+fn instants(trace: &Path, name: &str) -> Vec<(String, i64)> {
+    let mut sql = Sql::open(trace).unwrap();
+    sql.assert_clean();
+    let query = format!(
+        "select extract_arg(arg_set_id, 'debug.reason') as reason, ts from slice where name = '{name}' order by ts"
+    );
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let rows = sql.query(&query).unwrap();
+    rows.iter().map(|row| (text(&row["reason"]), row["ts"].as_i64().unwrap())).collect()
+}
+
+/// `xsched-ctl report --json`.
+fn report(trace: &Path) -> Value {
+    let outcome = run(xsched_ctl(["report", "--json"]).arg(trace));
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    serde_json::from_str(&outcome.stdout).unwrap()
+}
+
+#[test]
+fn a_recording_of_some_time_ends_and_the_command_goes_on() {
+    if !may_trace("a_recording_of_some_time_ends_and_the_command_goes_on") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    let outcome = run(xsched_ctl(["trace", "--duration", "700ms", "-o"])
+        .arg(&trace)
+        .arg("--")
+        .arg(app("vector_add"))
+        .args(["--seconds", "2", "--interval-us", "200"]));
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stdout.trim_end().ends_with("ok"), "{}", outcome.stdout);
+    assert!(outcome.stderr.contains("recording ends: 700ms have passed; waiting"), "{}", outcome.stderr);
+    let ends = instants(&trace, "recording ends");
+    assert_eq!(ends.len(), 1, "{ends:?}");
+    let mut sql = Sql::open(&trace).unwrap();
+    let span =
+        sql.query("select count(*) as n, max(ts) - min(ts) as length from slice where dur > 0").unwrap();
+    assert!(span[0]["n"].as_i64() > Some(100), "{span:?}");
+    assert!(span[0]["length"].as_i64() < Some(1_900_000_000), "the program ran for two seconds: {span:?}");
+}
+
+#[test]
+fn no_file_is_larger_than_asked_for() {
+    if !may_trace("no_file_is_larger_than_asked_for") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["run.perfetto", "run.perfetto.gz"] {
+        let trace = dir.path().join(name);
+        let outcome = run(xsched_ctl(["trace", "--max-size", "1M", "-o"])
+            .arg(&trace)
+            .arg("--")
+            .arg(app("two_libraries"))
+            .args(["--launches", "60000"]));
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        assert!(outcome.stdout.contains("60000 launches"), "{}", outcome.stdout);
+        assert!(outcome.stderr.contains("its file has reached `--max-size`"), "{}", outcome.stderr);
+        assert!(size(&trace) <= MIB, "{name}: {}", size(&trace));
+        let ends = instants(&trace, "recording ends");
+        assert_eq!(ends.len(), 1, "{name}: {ends:?}");
+        assert_eq!(ends[0].0, "its file has reached `--max-size`");
+        assert!(calls(&trace).unwrap().len() > 2000, "{name}");
+    }
+}
+
+#[test]
+fn compressed_files_hold_the_same() {
+    if !may_trace("compressed_files_hold_the_same") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let record = |name: &str, options: &[&str]| {
+        let trace = dir.path().join(name);
+        let outcome = run(xsched_ctl(["trace", "-o"])
+            .arg(&trace)
+            .args(options)
+            .arg("--")
+            .arg(app("two_libraries"))
+            .args(["--launches", "3000"]));
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        trace
+    };
+    let plain = record("f", &[]);
+    let gzip = record("f.gz", &[]);
+    let zstd = record("f.zst", &[]);
+    let asked = record("f2", &["--compress", "gzip"]);
+    let made = calls(&plain).unwrap();
+    assert_eq!(calls(&gzip).unwrap(), made);
+    assert_eq!(calls(&asked).unwrap(), made);
+    // The engine of the tests is older than its support of Zstandard.
+    let (whole, unpacked) = (report(&plain), report(&zstd));
+    assert_eq!((&unpacked["calls"], &unpacked["launches"]), (&whole["calls"], &whole["launches"]));
+    for file in [&gzip, &zstd] {
+        assert!(size(file) * 3 < size(&plain), "{} of {}", size(file), size(&plain));
+    }
+}
+
+#[test]
+fn killed_while_it_writes_a_compressed_file() {
+    if !may_trace("killed_while_it_writes_a_compressed_file") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["run.gz", "run.zst"] {
+        let trace = dir.path().join(name);
+        let mut app = Running::start(Command::new(app("vector_add")).args(["--seconds", "30"]));
+        app.wait_for_stdout("ready ");
+        let tracer = Running::start(xsched_ctl(["trace", "--pid", &app.pid().to_string(), "-o"]).arg(&trace));
+        for _ in 0..2000 {
+            if fs::metadata(&trace).is_ok_and(|metadata| metadata.len() > 100_000) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        tracer.signal(Signal::KILL);
+        assert_eq!(tracer.finish().code, 137);
+        app.signal(Signal::KILL);
+        let report = report(&trace);
+        assert!(report["calls"].as_u64() > Some(1000), "{report}");
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_a_whole_compressed_file() {
+    if !may_trace("a_full_disk_leaves_a_whole_compressed_file") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let copy = dir.path().join("copy.gz");
+    // In a mount namespace of its own, which takes the small file system with it.
+    let script = format!(
+        "mount -t tmpfs -o size=128k none {dir} && {} trace -o {dir}/f.gz -- {} --launches 60000
+         code=$?; cp {dir}/f.gz {copy} && exit $code",
+        binary().display(),
+        app("two_libraries").display(),
+        dir = "/mnt",
+        copy = copy.display(),
+    );
+    let outcome = run(Command::new("unshare").args(["--mount", "sh", "-c", &script]));
+    assert_eq!(outcome.code, 74, "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("writing the trace to /mnt/f.gz failed: No space left"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(outcome.stdout.contains("60000 launches"), "{}", outcome.stdout);
+    assert!(calls(&copy).unwrap().len() > 1000);
+}
+
+#[test]
+fn the_last_part_is_dumped_when_asked_for_and_at_the_end() {
+    if !may_trace("the_last_part_is_dumped_when_asked_for_and_at_the_end") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (first, second) = (dir.path().join("f"), dir.path().join("f.1"));
+    let mut app = Running::start(Command::new(app("two_libraries")).args(["--seconds", "60"]));
+    app.wait_for_stdout("ready ");
+    let pid = app.pid().to_string();
+    let mut tracer = Running::start(xsched_ctl(["trace", "--pid", &pid, "--ring", "1M", "-o"]).arg(&first));
+    tracer.wait_for_stderr("recording process");
+    std::thread::sleep(Duration::from_secs(2));
+    tracer.signal(Signal::USR1);
+    tracer.wait_for_stderr("dumped ");
+    std::thread::sleep(Duration::from_secs(2));
+    let outcome = tracer.interrupt();
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    app.signal(Signal::KILL);
+
+    let mut before_ns = 0;
+    for (trace, reason) in [(&first, "SIGUSR1"), (&second, "recording ends")] {
+        assert!(size(trace) <= MIB && size(trace) > MIB / 2, "{}", size(trace));
+        let dumps = instants(trace, "dumped");
+        assert_eq!(dumps.last().map(|(reason, _)| reason.as_str()), Some(reason), "{dumps:?}");
+        let mut sql = Sql::open(trace).unwrap();
+        let rows = sql
+            .query(
+                "select count(*) as n, min(ts) as first, count(distinct p.name) as names,
+                    sum(extract_arg(s.arg_set_id, 'debug.let_go')) as let_go,
+                    sum(extract_arg(s.arg_set_id, 'debug.kernel') glob 'void demo::*') as kernels
+                 from slice s left join thread_track k on s.track_id = k.id left join thread t using (utid)
+                    left join process p using (upid)",
+            )
+            .unwrap();
+        let number = |name: &str| rows[0][name].as_i64().unwrap_or(0);
+        assert!(number("n") > 2000 && number("kernels") > 100, "{rows:?}");
+        assert_eq!(number("names"), 1, "{rows:?}");
+        assert!(number("let_go") > 1000, "calls from before are gone, and counted: {rows:?}");
+        assert!(number("first") > before_ns, "what is kept is the last part: {rows:?}");
+        before_ns = number("first");
+    }
+}
+
+#[test]
+fn a_slow_launch_causes_one_dump() {
+    if !may_trace("a_slow_launch_causes_one_dump") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("f");
+    // Every launch is slower than a nanosecond.
+    let outcome = run(xsched_ctl(["trace", "--ring", "2M", "--dump-on-slower", "1ns", "-o"])
+        .arg(&trace)
+        .arg("--")
+        .arg(app("vector_add"))
+        .args(["--seconds", "1", "--interval-us", "500"]));
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("more slow launches came within 10 s"), "{}", outcome.stderr);
+    let dumps = instants(&trace, "dumped");
+    assert_eq!(dumps.len(), 1, "{dumps:?}");
+    assert!(dumps[0].0.starts_with("hipLaunchKernel of "), "{dumps:?}");
+    let both = instants(&dir.path().join("f.1"), "dumped");
+    assert_eq!((both.len(), both[1].0.as_str()), (2, "recording ends"));
+    assert!(!dir.path().join("f.2").exists());
+}
+
+#[test]
+fn options_that_contradict_each_other() {
+    for (options, message) in [
+        (
+            &["-o", "x.gz", "--compress", "zstd"][..],
+            "`--compress` asks for something else than the ending .gz",
+        ),
+        (&["--ring", "1M", "-o", "-"], "`--ring` writes files: name one with `-o FILE`"),
+        (&["--dump-on-slower", "5ms"], "--ring"),
+        (&["--ring", "1M", "--max-size", "1M"], "cannot be used with"),
+        (
+            &["--ring", "64M", "--dump-on-slower", "5ms", "--api", "copy"],
+            "`--dump-on-slower` is about launches",
+        ),
+        (&["--ring", "3"], "expected at least 1M"),
+    ] {
+        let outcome = run(xsched_ctl(["trace"]).args(options).args(["--", "true"]));
+        assert_eq!(outcome.code, 64, "{options:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(message), "{options:?}: {}", outcome.stderr);
+    }
+    let outcome = run(&mut xsched_ctl(["attach", "--pid", "1", "--ring", "1M"]));
+    assert_eq!(outcome.code, 64, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("`--ring` is about the file of `-o FILE`"), "{}", outcome.stderr);
+}

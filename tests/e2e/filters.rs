@@ -1,0 +1,144 @@
+//! Filters: what they let through is all there, and what they leave out is counted.
+
+use std::path::Path;
+
+use xsched_tests::artifacts::app;
+use xsched_tests::privileged::may_trace;
+use xsched_tests::sql::Sql;
+use xsched_tests::tracer::{Outcome, TracedCall, calls, run, xsched_ctl};
+
+/// Records `two_libraries` with further options.
+fn record(trace: &Path, launches: &str, options: &[&str]) -> Outcome {
+    let mut command = xsched_ctl(["trace", "-o"]);
+    command.arg(trace).args(options).arg("--").arg(app("two_libraries")).args(["--launches", launches]);
+    let outcome = run(&mut command);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
+    outcome
+}
+
+/// The last value of a counter of the trace as a whole.
+fn counter(trace: &Path, name: &str) -> usize {
+    let query = format!(
+        "select cast(max(value) as int) as n from counter c join track t on c.track_id = t.id where t.name = '{name}'"
+    );
+    let rows = Sql::open(trace).unwrap().query(&query).unwrap();
+    rows[0]["n"].as_u64().unwrap_or(0) as usize
+}
+
+fn launches(calls: &[TracedCall]) -> usize {
+    calls.iter().filter(|call| call.category == "hip.launch").count()
+}
+
+#[test]
+fn functions_by_category_and_glob() {
+    if !may_trace("functions_by_category_and_glob") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    record(&trace, "300", &["--api", "launch,hipMemcpy*,!hipModuleLaunch*"]);
+    let calls = calls(&trace).unwrap();
+    assert_eq!(launches(&calls), 200);
+    assert!(calls.iter().any(|call| call.name == "hipMemcpyAsync"));
+    let is_wanted = |call: &TracedCall| call.name == "hipLaunchKernel" || call.name.starts_with("hipMemcpy");
+    assert!(calls.iter().all(is_wanted), "{calls:#?}");
+    // Nobody asked for the functions that name kernels; the names are known all the same.
+    assert!(
+        calls.iter().any(|call| call.kernel.as_deref().is_some_and(|name| name.starts_with("void demo::")))
+    );
+    record(&trace, "300", &["--api", "hipModuleLaunchKernel"]);
+    let calls = xsched_tests::tracer::calls(&trace).unwrap();
+    assert!(calls.iter().all(|call| call.kernel.as_deref() == Some("module_step")), "{calls:#?}");
+    assert_eq!(calls.len(), 100);
+}
+
+#[test]
+fn libraries_and_kernels_by_glob() {
+    if !may_trace("libraries_and_kernels_by_glob") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    record(&trace, "300", &[]);
+    let all = calls(&trace).unwrap().len();
+
+    let outcome = record(&trace, "300", &["--library", "libdemo_*", "--library", "!libdemo_blas*"]);
+    let kept = calls(&trace).unwrap();
+    assert!(kept.iter().all(|call| call.library.as_deref() == Some("libdemo_kernels.so")), "{kept:#?}");
+    assert_eq!(launches(&kept), 100);
+    let left_out = counter(&trace, "left_out.library");
+    assert_eq!(kept.len() + left_out, all);
+    assert!(outcome.stderr.contains(&format!("left out: {left_out} calls of other")), "{}", outcome.stderr);
+
+    record(&trace, "300", &["--kernel", "demo::*", "--kernel", "!*scale_add*"]);
+    let kept = calls(&trace).unwrap();
+    assert_eq!((launches(&kept), counter(&trace, "left_out.kernel") + kept.len()), (50, all));
+}
+
+#[test]
+fn short_calls_are_left_out_in_the_kernel() {
+    if !may_trace("short_calls_are_left_out_in_the_kernel") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    record(&trace, "3000", &[]);
+    let all = calls(&trace).unwrap().len();
+    record(&trace, "3000", &["--min-duration", "10us"]);
+    let kept = calls(&trace).unwrap();
+    // Nearly every launch is shorter, and a call that loads code is not.
+    assert!(kept.len() < all / 2, "{} of {all}", kept.len());
+    assert!(kept.iter().any(|call| call.name == "hipModuleLoadData"), "{kept:#?}");
+    assert_eq!(kept.len() + counter(&trace, "left_out.min_duration"), all);
+    let shorter = Sql::open(&trace)
+        .unwrap()
+        .query("select name from slice where category glob 'hip.*' and dur < 10000")
+        .unwrap();
+    assert!(shorter.is_empty(), "{shorter:?}");
+}
+
+#[test]
+fn launches_are_drawn_at_random_and_the_others_counted() {
+    if !may_trace("launches_are_drawn_at_random_and_the_others_counted") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    record(&trace, "3000", &["--sample", "10"]);
+    let kept = calls(&trace).unwrap();
+    assert_eq!(launches(&kept) + counter(&trace, "left_out.sample"), 3000);
+    // 300 are expected; 150 are nine standard deviations away.
+    assert!((150..450).contains(&launches(&kept)), "{}", launches(&kept));
+    // The program launches three kernels by turns: each of them is drawn.
+    for kernel in ["module_step", "direct_step(", "void demo::kernels::mix<"] {
+        let is_drawn =
+            |call: &TracedCall| call.kernel.as_deref().is_some_and(|name| name.starts_with(kernel));
+        assert!(kept.iter().any(is_drawn), "{kernel}");
+    }
+    // What is no launch is all there.
+    assert!(kept.iter().any(|call| call.name == "hipMemsetAsync"));
+}
+
+#[test]
+fn mistakes_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let rules = dir.path().join("rules.toml");
+    std::fs::write(&rules, "[origin]\ntransparant = []\n").unwrap();
+    let rules = rules.to_str().unwrap();
+    for (options, code, message) in [
+        (&["--api", "lanch"][..], 64, "did you mean `launch`?"),
+        (&["--api", "cuda*"], 64, "no traced function matches `cuda*`"),
+        (&["--api", "launch,!launch"], 64, "asked for and excluded at once"),
+        (&["--api", "copy", "--sample", "4"], 64, "`--sample` is about launches, which `--api` leaves out"),
+        (&["--kernel", "a", "--kernel", "!a"], 64, "`--kernel`: `a` is asked for and excluded at once"),
+        (&["--sample", "0"], 64, "--sample"),
+        (&["--min-duration", "5"], 64, "time unit needed"),
+        (&["--rules", "/no/such/file"], 66, "cannot read /no/such/file"),
+        (&["--rules", rules], 65, "line 2: there is no key `transparant`; did you mean `transparent`?"),
+    ] {
+        let outcome = run(xsched_ctl(["trace"]).args(options).args(["--", "true"]));
+        assert_eq!(outcome.code, code, "{options:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(message), "{options:?}: {}", outcome.stderr);
+    }
+}

@@ -1,0 +1,165 @@
+//! `xsched-ctl report`: its numbers are those of the timeline, and files that are none are told apart.
+
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+use xsched_tests::artifacts::app;
+use xsched_tests::privileged::may_trace;
+use xsched_tests::sql::Sql;
+use xsched_tests::tracer::{Outcome, run, xsched_ctl};
+
+fn record(trace: &Path) {
+    let outcome = run(xsched_ctl(["trace", "-o"]).arg(trace).arg("--").arg(app("two_libraries")).args([
+        "--launches",
+        "3000",
+        "--threads",
+        "2",
+    ]));
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+}
+
+fn report(file: &Path, options: &[&str]) -> Outcome {
+    run(xsched_ctl(["report"]).args(options).arg(file))
+}
+
+#[derive(Debug, Deserialize)]
+struct Call {
+    name: String,
+    category: String,
+    dur: u64,
+    tid: u32,
+    origin: Option<String>,
+    kernel: Option<String>,
+    stream: Option<String>,
+}
+
+fn traced(trace: &Path) -> Vec<Call> {
+    Sql::open(trace)
+        .unwrap()
+        .query_as(
+            "select s.name, category, dur, tid,
+                extract_arg(arg_set_id, 'debug.origin') as origin,
+                extract_arg(arg_set_id, 'debug.kernel') as kernel,
+                extract_arg(arg_set_id, 'debug.stream') as stream
+             from slice s join thread_track k on s.track_id = k.id join thread using (utid)
+             where category glob 'hip.*'",
+        )
+        .unwrap()
+}
+
+/// Checks each row of one table against the calls that belong to it.
+fn assert_rows(report: &Value, what: &str, calls: &[Call], name_of: impl Fn(&Call) -> Option<String>) {
+    let rows = report["by"][what].as_array().unwrap();
+    let mut counted = 0;
+    for row in rows {
+        let name = row["name"].as_str().unwrap();
+        let mut durations: Vec<u64> =
+            calls.iter().filter(|call| name_of(call).as_deref() == Some(name)).map(|call| call.dur).collect();
+        durations.sort_unstable();
+        counted += durations.len();
+        assert_eq!(row["calls"], durations.len(), "{what} {name}");
+        assert_eq!(row["total_ns"], durations.iter().sum::<u64>(), "{what} {name}");
+        assert_eq!(row["max_ns"], *durations.last().unwrap(), "{what} {name}");
+        for (field, percent) in [("p50_ns", 50), ("p99_ns", 99)] {
+            let exact = durations[(durations.len() * percent).div_ceil(100) - 1] as f64;
+            let shown = row[field].as_u64().unwrap() as f64;
+            assert!((shown - exact).abs() <= exact * 0.002, "{what} {name} {field}: {shown}, not {exact}");
+        }
+    }
+    assert_eq!(counted, calls.iter().filter(|call| name_of(call).is_some()).count(), "{what}");
+}
+
+#[test]
+fn its_numbers_are_those_of_the_timeline() {
+    if !may_trace("its_numbers_are_those_of_the_timeline") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    record(&trace);
+    let calls = traced(&trace);
+    let outcome = report(&trace, &["--json"]);
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
+    let json: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!((json["calls"].as_u64(), json["launches"].as_u64()), (Some(calls.len() as u64), Some(3000)));
+    assert_eq!((&json["is_whole"], &json["lost"]), (&Value::from(true), &Value::from(0)));
+    assert_rows(&json, "api", &calls, |call| Some(call.name.clone()));
+    assert_rows(&json, "library", &calls, |call| call.origin.clone());
+    assert_rows(&json, "kernel", &calls, |call| {
+        call.kernel.clone().filter(|_| call.category == "hip.launch")
+    });
+    let process = json["by"]["process"][0]["name"].as_str().unwrap();
+    assert!(process.starts_with("two_libraries ("), "{process}");
+    assert_rows(&json, "process", &calls, |_| Some(process.to_owned()));
+    assert_rows(&json, "stream", &calls, |call| Some(format!("{} of {process}", call.stream.as_ref()?)));
+    assert_rows(&json, "thread", &calls, |call| Some(format!("two_libraries ({}) of {process}", call.tid)));
+
+    // The tables say the same in fewer words.
+    let text = report(&trace, &["--by", "kernel,thread", "--top", "2"]);
+    assert_eq!(text.code, 0, "{}", text.stderr);
+    let tables: Vec<_> = text.stdout.split("\n\n").collect();
+    assert_eq!(tables.len(), 3, "{}", text.stdout);
+    assert!(tables[0].contains("3000 launches, 1 process"), "{}", text.stdout);
+    assert!(
+        tables[1].starts_with("kernel ") && tables[1].trim_end().ends_with("and 2 more"),
+        "{}",
+        text.stdout
+    );
+    assert!(tables[2].starts_with("thread "), "{}", text.stdout);
+}
+
+#[test]
+fn cut_and_damaged_files_are_reported_as_far_as_they_go() {
+    if !may_trace("cut_and_damaged_files_are_reported_as_far_as_they_go") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (trace, broken) = (dir.path().join("f"), dir.path().join("broken"));
+    record(&trace);
+    let bytes = fs::read(&trace).unwrap();
+    fs::write(&broken, &bytes[..bytes.len() / 2]).unwrap();
+    let cut = report(&broken, &["--json"]);
+    assert!(
+        cut.code == 0 && cut.stderr.contains("was cut off: the report is of its first"),
+        "{}",
+        cut.stderr
+    );
+    let json: Value = serde_json::from_str(&cut.stdout).unwrap();
+    assert_eq!(json["is_whole"], false);
+    assert!((100..2900).contains(&json["launches"].as_u64().unwrap()), "{json}");
+
+    fs::write(&broken, [&bytes[..], b"garbage", &bytes].concat()).unwrap();
+    let damaged = report(&broken, &["--by", "api"]);
+    assert_eq!(damaged.code, 65, "{}", damaged.stderr);
+    assert!(damaged.stdout.contains("3000 launches"), "{}", damaged.stdout);
+    assert!(damaged.stderr.contains(&format!("a packet at byte {}", bytes.len())), "{}", damaged.stderr);
+}
+
+#[test]
+fn files_that_are_none_of_ours() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("f");
+    // The last is a packet that has nothing but a time.
+    for (bytes, message) in [
+        (&b""[..], "is empty"),
+        (b"hello\n", "is no Perfetto trace"),
+        (b"\x1f\x8bnot gzip after all, and long enough", "cannot read"),
+        (b"\x0a\x02\x40\x01", "is a Perfetto trace without HIP calls"),
+    ] {
+        fs::write(&file, bytes).unwrap();
+        let outcome = report(&file, &[]);
+        assert!([65, 66].contains(&outcome.code), "{message}: {}", outcome.code);
+        assert_eq!(outcome.stdout, "");
+        assert!(
+            outcome.stderr.starts_with("xsched-ctl: ") && outcome.stderr.contains("\nhint: "),
+            "{}",
+            outcome.stderr
+        );
+        assert!(outcome.stderr.contains(message), "{message}: {}", outcome.stderr);
+    }
+    let missing = report(Path::new("/no/such/file"), &[]);
+    assert_eq!(missing.code, 66, "{}", missing.stderr);
+    assert_eq!(report(&file, &["--by", "colour"]).code, 64);
+}
