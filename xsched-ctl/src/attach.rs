@@ -75,6 +75,7 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
     if let Some((destination, bytes)) = &recorded.trace {
         eprintln!("{bytes} bytes in {destination}");
     }
+    trace::print_driver_summary(&recorded);
     trace::report_losses(&recorded);
     Ok(0)
 }

@@ -38,6 +38,8 @@ pub(crate) struct HipCall {
     pub(crate) origin: Arc<str>,
     /// The callers up to the outermost; nothing for functions whose chains are not recorded.
     pub(crate) chain: Option<Arc<Chain>>,
+    /// The driver's queue that was made for its stream, if that was seen.
+    pub(crate) queue: Option<u32>,
 }
 
 /// Where a call came from.
@@ -163,6 +165,7 @@ pub(crate) mod tests {
             caller: Caller { library: "libx.so".into(), symbol: None, address: 0 },
             chain: None,
             origin: "libx.so".into(),
+            queue: None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod driver;
 mod recording;
 mod units;
 
@@ -10,6 +11,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::exit;
 use crate::report::Dimension;
+pub(crate) use driver::{Driver, ExtraDevice};
 pub(crate) use recording::{Recording, Uprobes};
 
 /// See every HIP launch with the library that made it, on programs nobody prepared.

@@ -4,8 +4,9 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use crate::bpf::{Attach, Features, Options, PidFilter, Programs};
-use crate::cli::Uprobes;
+use crate::bpf::{Attach, Features, FunctionsError, Options, PidFilter, Programs, try_driver_functions};
+use crate::cli::{self, Uprobes};
+use crate::driver::Devices;
 use crate::exit;
 use crate::namespace::{self, PidNamespace};
 use crate::privilege;
@@ -43,8 +44,18 @@ impl fmt::Display for Verdict {
 
 /// Prints a line per requirement; the exit code says whether tracing works.
 pub(crate) fn run() -> u8 {
-    let findings =
-        [kernel(), privileges(), uprobes(), tracefs(), btf(), links(), namespace(), driver(), runtime()];
+    let findings = [
+        kernel(),
+        privileges(),
+        uprobes(),
+        tracefs(),
+        btf(),
+        links(),
+        namespace(),
+        driver(),
+        driver_calls(),
+        runtime(),
+    ];
     for finding in &findings {
         println!("{:<12} {:<8} {}", finding.name, finding.verdict, finding.value);
         if finding.verdict != Verdict::Found {
@@ -147,8 +158,8 @@ fn links() -> Finding {
             advice: "run as root: sudo xsched-ctl doctor",
         };
     }
-    let tried = Programs::create(Options { ring_size: 1 << 16, depth: 1, uprobes: Uprobes::Auto })
-        .and_then(|mut programs| Features::probe(&mut programs, Uprobes::Auto));
+    let tried =
+        Programs::create(&smallest()).and_then(|mut programs| Features::probe(&mut programs, Uprobes::Auto));
     match tried {
         Ok(Features { attach: Attach::Multi(PidFilter::Process) }) => Finding {
             name,
@@ -173,6 +184,56 @@ fn links() -> Finding {
             verdict: Verdict::Missing,
             value: error.to_string(),
             advice: "a kernel of 5.15 or later with BPF (CONFIG_BPF_SYSCALL, CONFIG_BPF_JIT)",
+        },
+    }
+}
+
+/// Options for programs that are loaded only to see whether they load.
+fn smallest() -> Options {
+    Options {
+        ring_size: 1 << 16,
+        depth: 1,
+        uprobes: Uprobes::Auto,
+        driver: cli::Driver::Auto,
+        extra_devices: Vec::new(),
+    }
+}
+
+/// Attaches to the driver's functions, and says what a recording would do.
+fn driver_calls() -> Finding {
+    let name = "driver calls";
+    if Devices::of_this_machine().is_empty() {
+        return Finding {
+            name,
+            verdict: Verdict::Unknown,
+            value: "there is no AMD driver to be asked".to_owned(),
+            advice: "load amdgpu for work on a real GPU; simulated runtimes are traced without",
+        };
+    }
+    if !privilege::missing().is_empty() {
+        return Finding {
+            name,
+            verdict: Verdict::Unknown,
+            value: "only root can tell".to_owned(),
+            advice: "run as root: sudo xsched-ctl doctor",
+        };
+    }
+    let tried = Programs::create(&smallest())
+        .map_err(FunctionsError::from)
+        .and_then(|programs| try_driver_functions(&programs));
+    match tried {
+        Ok(()) => Finding {
+            name,
+            verdict: Verdict::Found,
+            value: "seen at the driver's own functions (fentry)".to_owned(),
+            advice: "",
+        },
+        Err(error) => Finding {
+            name,
+            verdict: Verdict::Reduced,
+            value: format!("seen at ioctl(2) (tracepoints), since fentry does not work: {error}"),
+            advice: "every ioctl of the machine takes a little longer while the driver is traced; \
+                     a module with BTF mends it",
         },
     }
 }

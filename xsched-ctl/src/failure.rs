@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use xsched_rules::RulesError;
 
-use crate::bpf::BpfError;
+use crate::bpf::{BpfError, FunctionsError};
 use crate::exit;
 use crate::filter::FilterError;
 use crate::report::ReportError;
@@ -91,6 +91,9 @@ pub(crate) enum Failure {
     /// The kernel's side could not be set up.
     #[error(transparent)]
     Bpf(#[from] BpfError),
+    /// Calls to the driver were to be seen at its own functions, which is not possible.
+    #[error("cannot attach to the driver's functions: {0}")]
+    DriverFunctions(FunctionsError),
     /// Address spaces could not be followed.
     #[error("cannot follow the mappings of processes: {0}")]
     Sideband(#[from] xsched_symbols::SidebandError),
@@ -135,6 +138,7 @@ impl Failure {
             Self::Bpf(error) if error.is_permission() => {
                 "`xsched-ctl doctor` lists what is missing".to_owned()
             }
+            Self::DriverFunctions(_) => "`--driver tracepoint` works without".to_owned(),
             Self::Bpf(_) | Self::Sideband(_) => "`xsched-ctl doctor` says what this kernel lacks".to_owned(),
             Self::Internal { .. } => return None,
         })
@@ -158,7 +162,9 @@ impl Failure {
             Self::OutputNotCreated { .. } => exit::CANNOT_CREATE,
             Self::OutputFailed { .. } => exit::OUTPUT_FAILED,
             Self::Bpf(error) if error.is_permission() => exit::NOT_PERMITTED,
-            Self::Bpf(_) | Self::Sideband(_) | Self::ForeignProc => exit::UNAVAILABLE,
+            Self::Bpf(_) | Self::DriverFunctions(_) | Self::Sideband(_) | Self::ForeignProc => {
+                exit::UNAVAILABLE
+            }
             Self::Internal { .. } => exit::SOFTWARE,
         }
     }

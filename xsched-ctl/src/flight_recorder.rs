@@ -61,11 +61,12 @@ impl FlightRecorder {
         })
     }
 
-    /// Takes note of a call that has been written into the current segment, which has `len` bytes now; returns whether
+    /// Takes note of a call (nothing stands for one to the driver) that has been written into the current segment, which has `len` bytes now; returns whether
     /// the segment is to be closed.
-    pub(crate) fn call(&mut self, call: &HipCall, len: usize) -> bool {
+    pub(crate) fn call(&mut self, call: Option<&HipCall>, len: usize) -> bool {
         self.segments.count_call();
-        if let (Some(slow_ns), Some(duration_ns), true) = (self.slow_ns, call.duration_ns(), call.is_launch())
+        if let (Some(slow_ns), Some(call)) = (self.slow_ns, call.filter(|call| call.is_launch()))
+            && let Some(duration_ns) = call.duration_ns()
             && duration_ns > slow_ns
         {
             self.slow_launch(call, duration_ns);
@@ -141,17 +142,17 @@ mod tests {
         let mut recorder = FlightRecorder::new(dir.path().join("f"), None, settings).unwrap();
         let mut slow = call("hipLaunchKernel");
         slow.end_ns = Some(1000);
-        recorder.call(&slow, 0);
+        recorder.call(Some(&slow), 0);
         assert_eq!(recorder.take_wanted().await, None, "not slower than asked for");
         slow.end_ns = Some(1001);
         slow.kernel = Some("gemm".into());
-        recorder.call(&slow, 0);
-        recorder.call(&slow, 0);
+        recorder.call(Some(&slow), 0);
+        recorder.call(Some(&slow), 0);
         assert_eq!(recorder.take_wanted().await.as_deref(), Some("hipLaunchKernel of gemm took 1.00 us"));
         assert_eq!((recorder.take_wanted().await, recorder.unheeded), (None, 1));
         let mut copy = call("hipMemcpy");
         copy.end_ns = Some(1_000_000);
-        recorder.call(&copy, 0);
+        recorder.call(Some(&copy), 0);
         assert_eq!(recorder.take_wanted().await, None, "only launches count");
     }
 }

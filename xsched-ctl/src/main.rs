@@ -9,6 +9,7 @@ mod chain;
 mod cli;
 mod command;
 mod doctor;
+mod driver;
 mod durations;
 mod ending;
 mod exit;

@@ -9,6 +9,7 @@ use xsched_symbols::{Change, Processes, now_ns};
 
 use crate::bpf::Losses;
 use crate::call::HipCall;
+use crate::driver::{DriverCall, DriverSummary};
 use crate::failure::Failure;
 use crate::filter::LeftOut;
 use crate::machine::Machine;
@@ -22,6 +23,7 @@ pub(crate) use sink::Sink;
 pub(crate) struct Recorder {
     recording: Option<Recording>,
     summary: Summary,
+    driver_summary: DriverSummary,
     /// Per process, if asked for.
     machine: Option<Machine>,
     losses: Losses,
@@ -47,6 +49,8 @@ pub(crate) struct Recorded {
     pub(crate) notices: Vec<String>,
     /// Per library.
     pub(crate) summary: Summary,
+    /// Per command of the driver.
+    pub(crate) driver_summary: DriverSummary,
     /// Per process, if asked for.
     pub(crate) machine: Option<Machine>,
     /// What is missing.
@@ -72,6 +76,7 @@ impl Recorder {
         Ok(Self {
             recording,
             summary: Summary::default(),
+            driver_summary: DriverSummary::default(),
             machine: None,
             losses: Losses::default(),
             left_out: LeftOut::default(),
@@ -103,14 +108,10 @@ impl Recorder {
             });
         }
         let Some(recording) = &mut self.recording else { return Ok(()) };
-        let process = recording.describe(processes, call).map_err(memory_write)?;
+        let process =
+            recording.describe(processes, call.pid, call.tid, call.begin_ns).map_err(memory_write)?;
         recording.timeline.call(process, call).map_err(memory_write)?;
-        match recording.sink.after_call(call, recording.timeline.collected().len()) {
-            AfterCall::GoOn => {}
-            AfterCall::End => recording.is_full = true,
-            AfterCall::Close => recording.close_segment()?,
-        }
-        Ok(())
+        recording.end_or_close(Some(call))
     }
 
     /// Whether the output has its largest size, so that recording is over.
@@ -124,6 +125,23 @@ impl Recorder {
             Some(recording) => recording.timeline.ends_because(now_ns, reason).map_err(memory_write),
             None => Ok(()),
         }
+    }
+
+    /// Takes in a call to the driver.
+    pub(crate) fn driver_call(
+        &mut self,
+        processes: &mut Processes,
+        call: &DriverCall,
+    ) -> Result<(), Failure> {
+        if self.is_full() {
+            return Ok(());
+        }
+        self.driver_summary.add(call);
+        let Some(recording) = &mut self.recording else { return Ok(()) };
+        let process =
+            recording.describe(processes, call.pid, call.tid, call.begin_ns).map_err(memory_write)?;
+        recording.timeline.driver_call(process, call).map_err(memory_write)?;
+        recording.end_or_close(None)
     }
 
     /// Takes note of a change: names that may be new are written again when they are next needed.
@@ -228,6 +246,7 @@ impl Recorder {
             trace,
             notices,
             summary: self.summary,
+            driver_summary: self.driver_summary,
             machine: self.machine,
             losses: self.losses,
             left_out: self.left_out,
@@ -236,20 +255,35 @@ impl Recorder {
 }
 
 impl Recording {
+    /// Does what the sink wants done once a call has been written: of HIP, or of the driver if there is none given.
+    fn end_or_close(&mut self, hip: Option<&HipCall>) -> Result<(), Failure> {
+        match self.sink.after_call(hip, self.timeline.collected().len()) {
+            AfterCall::GoOn => {}
+            AfterCall::End => self.is_full = true,
+            AfterCall::Close => self.close_segment()?,
+        }
+        Ok(())
+    }
+
     /// Names the call's process and thread, once.
-    fn describe(&mut self, processes: &mut Processes, call: &HipCall) -> Result<ProcessId, WriteError> {
-        let found = processes.find(call.pid, call.begin_ns);
-        let id = ProcessId { pid: call.pid, start_ns: found.map_or(0, xsched_symbols::Process::started_ns) };
-        let thread = ThreadId { process: id, tid: call.tid };
+    fn describe(
+        &mut self,
+        processes: &mut Processes,
+        pid: u32,
+        tid: u32,
+        begin_ns: u64,
+    ) -> Result<ProcessId, WriteError> {
+        let found = processes.find(pid, begin_ns);
+        let id = ProcessId { pid, start_ns: found.map_or(0, xsched_symbols::Process::started_ns) };
+        let thread = ThreadId { process: id, tid };
         let is_new_process = self.processes.insert(id);
         if !is_new_process && self.threads.contains(&thread) {
             return Ok(id);
         }
-        let thread_name =
-            found.and_then(|process| process.thread_name(call.tid)).unwrap_or_default().to_owned();
+        let thread_name = found.and_then(|process| process.thread_name(tid)).unwrap_or_default().to_owned();
         if is_new_process {
             let name = found.map(|process| process.display_name().into_owned()).unwrap_or_default();
-            let cmdline: Vec<&str> = processes.command_line(call.pid).iter().map(String::as_str).collect();
+            let cmdline: Vec<&str> = processes.command_line(pid).iter().map(String::as_str).collect();
             self.timeline.process(&Process { id, name: &name, cmdline: &cmdline })?;
         }
         if self.threads.insert(thread) && !thread_name.is_empty() {

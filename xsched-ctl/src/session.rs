@@ -6,6 +6,7 @@
 
 mod audience;
 mod chains;
+mod driver;
 mod guardian;
 mod held;
 mod installed;
@@ -22,12 +23,13 @@ use std::time::Duration;
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use xsched_abi::{ChainEnd, Config, Counter, Filter, Opened, Watched};
+use xsched_abi::{Call, ChainEnd, Config, Counter, Filter, Opened, Watched};
 use xsched_rules::Rules;
 use xsched_symbols::{Change, Processes, Sideband, now_ns};
 
 use crate::bpf::{ChainMaps, Enlistment, Features, Maps, Options, Probes, Programs, Reach, Record, Ring};
 use crate::call::HipCall;
+use crate::driver::Queues;
 use crate::failure::Failure;
 use crate::filter::{Decision, Filters, LeftOut, Reason};
 use crate::namespace::PidNamespace;
@@ -35,6 +37,7 @@ use crate::recorder::{Recorded, Recorder};
 use audience::Audience;
 pub(crate) use audience::Targets;
 use chains::Chains;
+use driver::Driver;
 use guardian::{Guardian, go_on};
 use held::Held;
 use resolve::Resolver;
@@ -74,6 +77,8 @@ pub(crate) struct Session {
     /// What user space has left out itself.
     left_out: LeftOut,
     runtimes: Runtimes,
+    driver: Driver,
+    queues: Queues,
     maps: Maps,
     ring: AsyncFd<Ring>,
     snapshots: Ring,
@@ -108,8 +113,9 @@ impl Session {
         let filters = Rc::new(filters);
         // Listen first, then look at what runs already: nothing falls between the two.
         let sideband = Sideband::open()?;
-        let mut programs = Programs::create(options)?;
+        let mut programs = Programs::create(&options)?;
         let features = Features::probe(&mut programs, options.uprobes)?;
+        let driver = Driver::load(&mut programs, options.driver, &options.extra_devices)?;
         let maps = Maps::take(&mut programs)?;
         let chains = Chains::new(ChainMaps::take(&mut programs)?, options.depth)
             .map(Box::new)
@@ -131,6 +137,8 @@ impl Session {
             runtimes: Runtimes::new(Probes::new(programs, features), reach, filters.clone()),
             filters,
             left_out: LeftOut::default(),
+            driver,
+            queues: Queues::default(),
             maps,
             ring,
             snapshots,
@@ -191,10 +199,12 @@ impl Session {
             depth,
             reserved: 0,
         })?;
+        self.driver.start(&mut self.runtimes)?;
         let running: Vec<_> = self.processes.running().map(xsched_symbols::Process::pid).collect();
         for pid in running {
             // They have run for a while, and are recorded from now on.
             self.probe_mapped(pid, u64::MAX);
+            self.driver.look_at(pid, &mut self.runtimes);
         }
         self.chains.work(&mut self.processes, &mut self.resolver, 0);
         match self.targets {
@@ -220,6 +230,9 @@ impl Session {
     fn mapped(&mut self, pid: u32, mapping: &xsched_symbols::Mapping, mapped_ns: u64) -> bool {
         if !Runtimes::concerns(mapping) || !self.audience.includes(pid, &self.maps) {
             return false;
+        }
+        if mapping.is_hip_runtime() {
+            self.driver.uses(pid, &mut self.runtimes);
         }
         if mapping.is_hip_runtime()
             && let Some(process) = self.processes.process(pid)
@@ -254,6 +267,8 @@ impl Session {
             self.housekeeping_ns = now_ns;
             self.recorder.clocks()?;
             self.recorder.left_out(now_ns, self.left_out())?;
+            self.driver.tidy()?;
+            self.settle_queues()?;
             // People who watch the file see it grow.
             self.recorder.pass_on(true).await?;
             self.processes.forget_exited(now_ns.saturating_sub(GRACE_NS));
@@ -274,7 +289,7 @@ impl Session {
                 losses = losses.plus(cause, count);
             }
         }
-        self.recorder.losses(now_ns, losses)
+        self.recorder.losses(now_ns, self.driver.add_losses(losses))
     }
 
     /// One batch; returns the number of records in it.
@@ -285,8 +300,15 @@ impl Session {
         self.unreadable += self.ring.get_mut().drain(&mut records, BATCH_MAX);
         self.unreadable += self.snapshots.drain(&mut records, BATCH_MAX);
         for record in &records {
-            if let Record::Opened(opened) = record {
-                self.opening(opened);
+            match record {
+                Record::Opened(opened) => self.opening(opened),
+                Record::DeviceOpened(opened) => {
+                    self.driver.opened(opened, &mut self.runtimes);
+                    if opened.is_stopped != 0 {
+                        go_on(opened.tgid);
+                    }
+                }
+                _ => {}
             }
         }
         let seen_ns = self.take_changes(&records);
@@ -307,14 +329,14 @@ impl Session {
         }
         self.chains.work(&mut self.processes, &mut self.resolver, seen_ns);
         for record in &records {
-            let Record::Call { call, text } = record else { continue };
-            self.settle_changes(call.end_ns)?;
-            if self.audience.selects() && !self.audience.includes(call.tgid, &self.maps) {
-                continue;
-            }
-            self.callers.insert(call.tgid);
-            if let Some(resolved) = self.resolver.returned(&mut self.processes, call, text) {
-                self.record(resolved, call.chain)?;
+            match record {
+                Record::Call { call, text } => self.hip_returned(call, text)?,
+                Record::Ioctl(ioctl) => self.driver_returned(ioctl)?,
+                Record::Opened(_)
+                | Record::LoaderStop(_)
+                | Record::DeviceOpened(_)
+                | Record::Stack { .. }
+                | Record::Snapshot { .. } => {}
             }
         }
         self.release(false)?;
@@ -326,8 +348,27 @@ impl Session {
         Ok(count)
     }
 
+    fn hip_returned(&mut self, call: &Call, text: &[u8]) -> Result<(), Failure> {
+        self.settle_changes(call.end_ns)?;
+        if !self.is_selected(call.tgid) {
+            return Ok(());
+        }
+        self.callers.insert(call.tgid);
+        match self.resolver.returned(&mut self.processes, call, text) {
+            Some(resolved) => self.record(resolved, call.chain),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a record of a process is wanted: the programs may report more than was asked for.
+    fn is_selected(&self, pid: u32) -> bool {
+        !self.audience.selects() || self.audience.includes(pid, &self.maps)
+    }
+
     /// Hands a call on, at once or when its chain is known.
-    fn record(&mut self, call: HipCall, chain: u64) -> Result<(), Failure> {
+    fn record(&mut self, mut call: HipCall, chain: u64) -> Result<(), Failure> {
+        let settled = self.queues.hip_returned(&mut call);
+        self.record_driver_calls(settled)?;
         match self.held.take(&mut self.chains, call, chain) {
             Some(call) => self.pass_on(&call),
             None => Ok(()),
@@ -452,8 +493,13 @@ impl Session {
             {
                 let change_ns = *change_ns;
                 self.record_pending(Some(change_ns), |tgid| tgid == pid)?;
+                let settled = self.queues.forget(pid);
+                self.record_driver_calls(settled)?;
             }
             let Some((_, change)) = self.changes.pop_front() else { break };
+            if let Change::Forked { pid, parent } = change {
+                self.driver.forked(parent, pid);
+            }
             self.resolver.changed(&change);
             self.recorder.changed(&change);
             if let Change::Exited { pid } = change {
@@ -461,15 +507,21 @@ impl Session {
                 self.maps.unwatch(pid);
                 self.audience.ended(pid);
                 self.ended.push_back((pid, now_ns()));
+                self.driver.ended(pid);
             }
         }
         Ok(())
     }
 
     /// Records calls that have not returned, up to `cut_ns` where something ended them.
-    fn record_pending(&mut self, cut_ns: Option<u64>, whose: impl FnMut(u32) -> bool) -> Result<(), Failure> {
+    fn record_pending(&mut self, cut_ns: Option<u64>, whose: impl Fn(u32) -> bool) -> Result<(), Failure> {
+        let mut driver_calls = self.driver.take_pending(&whose);
+        for call in &mut driver_calls {
+            call.cut_ns = cut_ns;
+        }
+        self.record_driver_calls(driver_calls)?;
         for (key, pending) in self.maps.take_pending(whose) {
-            if self.audience.selects() && !self.audience.includes(key.tgid, &self.maps) {
+            if !self.is_selected(key.tgid) {
                 continue;
             }
             if let Some(mut call) = self.resolver.in_progress(&mut self.processes, &key, &pending) {
@@ -523,6 +575,7 @@ impl Session {
 
     /// Takes the probes out and records what is left.
     pub(crate) async fn finish(mut self) -> Result<Recorded, Failure> {
+        self.driver.detach();
         self.runtimes.detach();
         // Nothing is added any more, but calls may wait for their chains.
         loop {
@@ -536,6 +589,8 @@ impl Session {
             guardian.dismiss();
         }
         self.record_pending(None, |_| true)?;
+        let settled = self.queues.give_up(|_| false);
+        self.record_driver_calls(settled)?;
         self.release(true)?;
         self.report_losses(now_ns())?;
         if self.unreadable > 0 {

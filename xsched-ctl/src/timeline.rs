@@ -7,10 +7,14 @@
 //! | to which library it belongs | `debug.origin` |
 //! | the calling library and function | `debug.library`, `debug.caller` |
 //! | the libraries of its call chain, innermost first | `debug.chain` |
+//! | the driver's queue of its stream | `debug.queue` |
 //! | what it returned | `debug.return`: a number, or an address |
+//! | a call to the driver | see `timeline/driver.rs` |
 //! | calls lost | an instant `events lost` by cause and processor, the counter `lost events`, one by cause |
 //! | calls recorded incompletely | an instant `incomplete` likewise, and a counter by cause |
 //! | calls that filters have left out | a counter by filter, `left_out.…` |
+
+mod driver;
 
 use std::collections::HashMap;
 
@@ -119,6 +123,9 @@ impl Timeline {
         }
         if call.out != 0 {
             annotations.push(Annotation { name: "result", value: Value::Pointer(call.out) });
+        }
+        if let Some(queue) = call.queue {
+            annotations.push(Annotation::new("queue", queue));
         }
         if let Some(cut_ns) = call.cut_ns {
             annotations.push(Annotation { name: "process_ended_ns", value: Value::U64(cut_ns) });

@@ -186,12 +186,23 @@ pub(crate) fn conclude(recorded: &Recorded) {
     } else {
         eprintln!("no HIP calls were seen: `xsched-ctl doctor` lists the processes that use HIP");
     }
+    print_driver_summary(recorded);
     eprint!("{} HIP calls, {} launches", summary.calls(), summary.launches());
+    if recorded.driver_summary.calls() > 0 {
+        eprint!(", {} driver calls", recorded.driver_summary.calls());
+    }
     if let Some((destination, bytes)) = &recorded.trace {
         eprint!(", {bytes} bytes in {destination}");
     }
     eprintln!();
     report_losses(recorded);
+}
+
+/// What the driver was asked for, if anything.
+pub(crate) fn print_driver_summary(recorded: &Recorded) {
+    if recorded.driver_summary.calls() > 0 {
+        eprintln!("{}", recorded.driver_summary);
+    }
 }
 
 /// What is missing, and what was left out on purpose, if anything.

@@ -49,11 +49,21 @@ pub enum Counter {
     ChainUnreadable = 17,
     /// Calls whose chain was lost, for a reason that is counted as well.
     ChainLost = 18,
+    /// Ioctls not recorded: the ring buffer was full.
+    IoctlRingFull = 19,
+    /// Ioctls not recorded: too many were in progress at once.
+    IoctlPendingFull = 20,
+    /// Ioctls recorded without their struct, which could not be read.
+    IoctlArgumentsUnreadable = 21,
+    /// Ioctls of which nobody could tell whether they were AMD's: not recorded.
+    IoctlDeviceUnknown = 22,
+    /// Processes that opened the driver's devices before it was traced: their first ioctls may be missing.
+    IoctlLate = 23,
 }
 
 impl Counter {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 24] = [
         Self::RingFull,
         Self::PendingFull,
         Self::ArgumentsUnreadable,
@@ -73,6 +83,11 @@ impl Counter {
         Self::ChainUnsupported,
         Self::ChainUnreadable,
         Self::ChainLost,
+        Self::IoctlRingFull,
+        Self::IoctlPendingFull,
+        Self::IoctlArgumentsUnreadable,
+        Self::IoctlDeviceUnknown,
+        Self::IoctlLate,
     ];
 
     /// What a call counts as whose chain ends so; nothing for a chain that is as long as was asked for.
@@ -111,6 +126,11 @@ impl Counter {
             Self::ChainUnsupported => "chain_unsupported",
             Self::ChainUnreadable => "chain_unreadable",
             Self::ChainLost => "chain_lost",
+            Self::IoctlRingFull => "ioctl_ring_full",
+            Self::IoctlPendingFull => "ioctl_pending_full",
+            Self::IoctlArgumentsUnreadable => "ioctl_arguments_unreadable",
+            Self::IoctlDeviceUnknown => "ioctl_device_unknown",
+            Self::IoctlLate => "ioctl_late",
         }
     }
 
@@ -142,12 +162,23 @@ impl Counter {
             Self::ChainUnsupported => "chains end at unwind information that cannot be used",
             Self::ChainUnreadable => "chains end at an unreadable part of the stack",
             Self::ChainLost => "calls recorded with their immediate caller only",
+            Self::IoctlRingFull => "driver calls lost: the ring buffer was full",
+            Self::IoctlPendingFull => "driver calls lost: too many were in progress at once",
+            Self::IoctlArgumentsUnreadable => {
+                "driver calls recorded without their arguments: the memory was unreadable"
+            }
+            Self::IoctlDeviceUnknown => {
+                "ioctls that may have been driver calls not recorded: their descriptors were closed"
+            }
+            Self::IoctlLate => {
+                "processes opened the driver before it was traced: their first driver calls may be missing"
+            }
         }
     }
 
     /// Whether each count stands for one call that is missing from the trace.
     pub const fn loses_call(self) -> bool {
-        matches!(self, Self::RingFull | Self::PendingFull)
+        matches!(self, Self::RingFull | Self::PendingFull | Self::IoctlRingFull | Self::IoctlPendingFull)
     }
 }
 

@@ -9,6 +9,7 @@ pub mod call;
 pub mod chain;
 pub mod config;
 pub mod counter;
+pub mod driver;
 pub mod loader;
 pub mod probe;
 pub mod shim_status;
@@ -18,6 +19,7 @@ pub use call::{Call, CallKey, Pending, TEXT_LEN_MAX, WORD_COUNT, Words};
 pub use chain::{ChainEnd, Code, CodeState, Snapshot, Space, Stack};
 pub use config::{Config, EVERY_LAUNCH, Scope};
 pub use counter::{Counter, Counters, Filter};
+pub use driver::{Device, DeviceOpened, DriverConfig, Ioctl, PendingIoctl};
 pub use loader::{LoaderStop, Opened, RUNTIME_NAME_MARK, Watched};
 pub use probe::{Category, Cookie, PROBES, Param, ParamKind, Pointee, Probe};
 
@@ -38,4 +40,8 @@ pub enum RecordKind {
     Stack = 4,
     /// A [`Snapshot`], followed by `len` bytes, in a ring buffer of its own.
     Snapshot = 5,
+    /// An [`Ioctl`].
+    Ioctl = 6,
+    /// A [`DeviceOpened`].
+    DeviceOpened = 7,
 }

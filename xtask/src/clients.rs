@@ -19,6 +19,8 @@ mod hiprtc;
 
 /// Public HIP headers, 170 kB.
 const HIP_HEADERS: &str = "libamdhip64-dev_5.2.3-8";
+/// Headers of the DRM drivers, 1 MB.
+const DRM_HEADERS: &str = "libdrm-dev_2.4.114-1+b1";
 /// A library with 80 kernels on `libamdhip64.so.5`, 8 MB.
 const ROCRAND: &str = "librocrand1_5.3.3-4";
 /// Its public headers, with the device functions that its kernels are made of, 5 MB.
@@ -31,6 +33,7 @@ pub(crate) fn fetch(workspace: &Workspace) -> Result<()> {
     let requirements = workspace.root.join("tests/conformance/clients/requirements.txt");
     let outcomes = [
         unpack(&debian, HIP_HEADERS),
+        unpack(&debian, DRM_HEADERS),
         unpack(&debian, ROCRAND),
         unpack(&debian, ROCRAND_HEADERS),
         hiprtc::make(&clients.join("hiprtc"), &debian, |package| unpack(&debian, package)),

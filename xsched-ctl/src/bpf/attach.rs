@@ -6,6 +6,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 
 use aya::programs::ProgramError;
+use aya::programs::trace_point::TracePointLink;
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLink, UProbeScope};
 use xsched_abi::Cookie;
 
@@ -77,18 +78,18 @@ impl Probes {
     /// Puts children of listed processes onto the list, from their first instruction on. In the initial pid namespace
     /// only, whose ids the tracepoint tells.
     pub(crate) fn follow_children(&mut self) -> Result<(), BpfError> {
-        self.attach_tracepoint("task_new", "task", "task_newtask")
+        self.keep_tracepoint("task_new", "task", "task_newtask")
     }
 
     /// Notes which of the listed processes leave the process group.
     pub(crate) fn follow_groups(&mut self) -> Result<(), BpfError> {
-        self.attach_tracepoint("group_enter", "syscalls", "sys_enter_setpgid")?;
-        self.attach_tracepoint("session_enter", "syscalls", "sys_enter_setsid")
+        self.keep_tracepoint("group_enter", "syscalls", "sys_enter_setpgid")?;
+        self.keep_tracepoint("session_enter", "syscalls", "sys_enter_setsid")
     }
 
     /// Reports who opens a runtime.
     pub(crate) fn report_opening(&mut self) -> Result<(), BpfError> {
-        self.attach_tracepoint("open_enter", "syscalls", "sys_enter_openat")
+        self.keep_tracepoint("open_enter", "syscalls", "sys_enter_openat")
     }
 
     /// Notes when a process maps code, so that no stack is walked by mappings that are out of date.
@@ -101,15 +102,24 @@ impl Probes {
     }
 
     /// Attaches to a tracepoint, for as long as the programs live.
-    fn attach_tracepoint(
+    fn keep_tracepoint(&mut self, program: &'static str, category: &str, name: &str) -> Result<(), BpfError> {
+        self.programs
+            .tracepoint(program)?
+            .attach(category, name)
+            .map(drop)
+            .map_err(|error| tracepoint_error(program, category, name, error))
+    }
+
+    /// Attaches to a tracepoint, for as long as the link lives.
+    pub(super) fn attach_tracepoint(
         &mut self,
         program: &'static str,
         category: &str,
         name: &str,
-    ) -> Result<(), BpfError> {
-        self.programs.tracepoint(program)?.attach(category, name).map(drop).map_err(|error| {
-            BpfError::Attach { program, path: Path::new(category).join(name), cause: cause(error) }
-        })
+    ) -> Result<TracePointLink, BpfError> {
+        let tracepoint = self.programs.tracepoint(program)?;
+        let link = tracepoint.attach(category, name).and_then(|id| tracepoint.take_link(id));
+        link.map_err(|error| tracepoint_error(program, category, name, error))
     }
 
     fn attach(
@@ -181,6 +191,10 @@ impl Probes {
             cause: cause(error),
         })
     }
+}
+
+fn tracepoint_error(program: &'static str, category: &str, name: &str, error: ProgramError) -> BpfError {
+    BpfError::Attach { program, path: Path::new(category).join(name), cause: cause(error) }
 }
 
 /// The kernel's own error, if there is one below aya's.

@@ -1,5 +1,7 @@
 //! What user space and the programs tell each other outside the ring buffer.
 
+use std::collections::HashSet;
+
 use aya::maps::{Array, HashMap, Map, MapData, MapError};
 use xsched_abi::{CallKey, Config, Filter, Pending, Watched};
 
@@ -12,13 +14,15 @@ macro_rules! map_value {
     ($name:ident, $inner:ty) => {
         #[repr(transparent)]
         #[derive(Clone, Copy)]
-        struct $name($inner);
+        pub(super) struct $name(pub(super) $inner);
 
         // SAFETY: the types of `xsched_abi` are plain data without padding (`zerocopy::IntoBytes` is derived there),
         // and every bit pattern is valid (`zerocopy::FromBytes`).
         unsafe impl aya::Pod for $name {}
     };
 }
+
+pub(super) use map_value;
 
 map_value!(ConfigValue, Config);
 map_value!(Key, CallKey);
@@ -34,7 +38,8 @@ pub(crate) struct Maps {
     counters: CounterMap,
 }
 
-fn take<M: TryFrom<Map, Error = MapError>>(
+/// Takes a map out of the object.
+pub(super) fn take<M: TryFrom<Map, Error = MapError>>(
     programs: &mut Programs,
     name: &'static str,
 ) -> Result<M, BpfError> {
@@ -103,6 +108,11 @@ impl Maps {
                 Some((key.0, value.0))
             })
             .collect()
+    }
+
+    /// Threads that are in a call.
+    pub(crate) fn threads_in_calls(&self) -> HashSet<u32> {
+        self.pending.keys().filter_map(Result::ok).map(|key| key.0.tid).collect()
     }
 
     /// What was lost so far, by cause.

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use aya::programs::{ProgramError, TracePoint, UProbe};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 
-use super::sys;
-use crate::cli::Uprobes;
+use super::sys::{self, Purpose};
+use crate::cli::{Driver, ExtraDevice, Uprobes};
 
 /// Compiled by `build.rs`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/programs.o"));
@@ -79,7 +79,7 @@ fn chain_has_permission_error(error: &(dyn std::error::Error + 'static)) -> bool
 }
 
 /// What the user may choose.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Options {
     /// Bytes of the ring buffer: a power of two and a multiple of the page size.
     pub(crate) ring_size: u32,
@@ -87,6 +87,10 @@ pub(crate) struct Options {
     pub(crate) depth: u32,
     /// How to attach.
     pub(crate) uprobes: Uprobes,
+    /// How to see calls to the kernel driver.
+    pub(crate) driver: Driver,
+    /// Devices to be taken for the driver's.
+    pub(crate) extra_devices: Vec<ExtraDevice>,
 }
 
 /// The object, its maps in the kernel, its programs loaded when they are first used.
@@ -100,7 +104,7 @@ pub(crate) struct Programs {
 
 impl Programs {
     /// Creates the maps.
-    pub(crate) fn create(options: Options) -> Result<Self, BpfError> {
+    pub(crate) fn create(options: &Options) -> Result<Self, BpfError> {
         let processor_count = processor_count()?;
         let ebpf = EbpfLoader::new()
             .map_max_entries("EVENTS", options.ring_size)
@@ -133,17 +137,18 @@ impl Programs {
         self.ebpf.program_mut(name).expect("build.rs compiles all programs into the object")
     }
 
-    /// A uprobe program for links of type `uprobe_multi`, which want it loaded with that type. aya 0.14 cannot, so
-    /// its instructions are taken from the object, pointed at the maps that aya made, and loaded here.
+    /// A uprobe program for links of type `uprobe_multi`, which want it loaded with that type.
     pub(super) fn multi(&mut self, name: &'static str) -> Result<&OwnedFd, BpfError> {
         if !self.multi.contains_key(name) {
-            let fd = self.load_multi(name)?;
+            let fd = self.load_as(name, Purpose::UprobeMulti)?;
             self.multi.insert(name, fd);
         }
         Ok(&self.multi[name])
     }
 
-    fn load_multi(&self, name: &'static str) -> Result<OwnedFd, BpfError> {
+    /// Loads a program for a purpose that aya 0.14 does not know: its instructions are taken from the object, pointed
+    /// at the maps that aya made, and loaded here.
+    pub(super) fn load_as(&self, name: &'static str, purpose: Purpose<'_>) -> Result<OwnedFd, BpfError> {
         let mut object = aya_obj::Object::parse(OBJECT).map_err(EbpfError::from)?;
         let btf = load_types(&mut object);
         let fds: HashMap<&str, i32> =
@@ -167,7 +172,7 @@ impl Programs {
         });
         let code =
             sys::Code { name, license: &program.license, instructions: &function.instructions, functions };
-        sys::load_uprobe_multi(&code).map_err(|(cause, log)| BpfError::Load {
+        sys::load(&code, purpose).map_err(|(cause, log)| BpfError::Load {
             program: name,
             cause,
             log: last_lines(&log),

@@ -3,7 +3,7 @@
 use std::os::fd::{AsRawFd, RawFd};
 
 use aya::maps::{MapData, RingBuf};
-use xsched_abi::{Call, LoaderStop, Opened, RecordKind, Snapshot, Stack};
+use xsched_abi::{Call, DeviceOpened, Ioctl, LoaderStop, Opened, RecordKind, Snapshot, Stack};
 use zerocopy::FromBytes as _;
 
 use super::object::{BpfError, Programs};
@@ -22,6 +22,10 @@ pub(crate) enum Record {
     Opened(Box<Opened>),
     /// A process is stopped in its loader.
     LoaderStop(LoaderStop),
+    /// A call to the driver has returned.
+    Ioctl(Box<Ioctl>),
+    /// A process opens one of the driver's devices.
+    DeviceOpened(DeviceOpened),
     /// A chain that later calls name by its id.
     Stack {
         /// What it is.
@@ -39,7 +43,7 @@ pub(crate) enum Record {
 }
 
 impl Record {
-    /// When it was written.
+    /// When it was written, or when what it reports ended.
     pub(crate) fn time_ns(&self) -> u64 {
         match self {
             Self::Call { call, .. } => call.end_ns,
@@ -47,6 +51,8 @@ impl Record {
             Self::LoaderStop(stop) => stop.time_ns,
             Self::Stack { stack, .. } => stack.time_ns,
             Self::Snapshot { snapshot, .. } => snapshot.time_ns,
+            Self::Ioctl(ioctl) => ioctl.end_ns,
+            Self::DeviceOpened(opened) => opened.time_ns,
         }
     }
 }
@@ -108,6 +114,10 @@ fn parse(bytes: &[u8]) -> Option<Record> {
         let (snapshot, rest) = Snapshot::read_from_prefix(bytes).ok()?;
         let bytes = rest.get(..snapshot.len as usize)?.into();
         Some(Record::Snapshot { snapshot: Box::new(snapshot), bytes })
+    } else if kind == RecordKind::Ioctl as u32 {
+        Ioctl::read_from_prefix(bytes).ok().map(|(ioctl, _)| Record::Ioctl(Box::new(ioctl)))
+    } else if kind == RecordKind::DeviceOpened as u32 {
+        DeviceOpened::read_from_prefix(bytes).ok().map(|(opened, _)| Record::DeviceOpened(opened))
     } else {
         None
     }

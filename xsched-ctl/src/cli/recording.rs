@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use xsched_abi::chain::DEPTH_MAX;
 use xsched_rules::Rules;
 
+use super::driver::{Driver, ExtraDevice, extra_device};
 use super::units::{duration, large_size, ring_size};
 use crate::bpf::Options;
 use crate::failure::Failure;
@@ -61,6 +62,14 @@ pub(crate) struct Recording {
     /// How to attach probes
     #[arg(long, value_enum, value_name = "KIND", default_value_t = Uprobes::Auto, hide_short_help = true)]
     uprobes: Uprobes,
+
+    /// How to see calls to the kernel driver (ioctls on /dev/kfd and /dev/dri), to which filters do not apply
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Driver::Auto, hide_short_help = true)]
+    driver: Driver,
+
+    /// Takes another device for one of the driver's, so that tests can do without it
+    #[arg(long, value_name = "kfd=PATH|dri=PATH", hide = true, value_parser = extra_device)]
+    driver_device: Vec<ExtraDevice>,
 }
 
 /// Which calls to record. `!` before a pattern excludes what it matches; a call must pass all of the filters.
@@ -93,7 +102,13 @@ impl Recording {
     /// What the session wants to know.
     pub(crate) fn settings(&self) -> Result<Settings, Failure> {
         Ok(Settings {
-            options: Options { ring_size: self.ring_size, depth: self.depth, uprobes: self.uprobes },
+            options: Options {
+                ring_size: self.ring_size,
+                depth: self.depth,
+                uprobes: self.uprobes,
+                driver: self.driver,
+                extra_devices: self.driver_device.clone(),
+            },
             filters: self.filter.filters()?,
             rules: self.rules.as_deref().map_or_else(|| Ok(Rules::default()), read_rules)?,
         })

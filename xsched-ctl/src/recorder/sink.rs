@@ -39,8 +39,8 @@ impl Sink {
         }
     }
 
-    /// Decides what happens after a call, with `len` bytes collected.
-    pub(super) fn after_call(&mut self, call: &HipCall, len: usize) -> AfterCall {
+    /// Decides what happens after a call, with `len` bytes collected; nothing stands for a call to the driver.
+    pub(super) fn after_call(&mut self, call: Option<&HipCall>, len: usize) -> AfterCall {
         let (is_over, what_then) = match self {
             Self::Output(output) => (output.is_full_with(len), AfterCall::End),
             Self::Kept(recorder) => (recorder.call(call, len), AfterCall::Close),

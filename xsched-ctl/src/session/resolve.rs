@@ -126,6 +126,7 @@ impl Resolver {
             caller: Caller { address: call.caller, ..caller },
             origin,
             chain: None,
+            queue: None,
         }
     }
 

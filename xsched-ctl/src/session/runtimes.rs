@@ -15,7 +15,7 @@ use xsched_symbols::{FileId, Mapping, Process, is_hip_runtime, now_ns, open_mapp
 
 use super::installed::installed;
 use crate::bpf::{
-    Attachment, BpfError, LOADER_SYMBOL, LoaderWatch, Probes, Reach, Site, is_loader, own_loader,
+    Attachment, BpfError, DriverLinks, LOADER_SYMBOL, LoaderWatch, Probes, Reach, Site, is_loader, own_loader,
 };
 use crate::filter::Filters;
 
@@ -57,6 +57,9 @@ pub(crate) struct Runtimes {
     /// Where processes may be stopped in their loaders.
     loaders: Option<LoaderWatch>,
     copies: Vec<Copy>,
+    /// Files that mappings know by another device than whoever opens them, as on overlayfs, where containers live:
+    /// what mappings say, and what opening says.
+    aliases: Vec<(FileId, FileId)>,
 }
 
 struct Copy {
@@ -89,7 +92,7 @@ impl Runtimes {
                  (`xsched-ctl doctor` says what to do)"
             );
         }
-        Self { probes, reach, filters, loaders: None, copies: Vec::new() }
+        Self { probes, reach, filters, loaders: None, copies: Vec::new(), aliases: Vec::new() }
     }
 
     /// Follows the children of listed processes, and stops them where a runtime is new.
@@ -157,7 +160,7 @@ impl Runtimes {
             .mappings()
             .filter(|mapping| is_loader(&mapping.path))
             .filter_map(|mapping| mapping.file)
-            .any(|file| loaders.watched_at(file, time_ns))
+            .any(|file| loaders.watched_at(self.as_opened(file), time_ns))
     }
 
     /// Whether [`mapped`](Self::mapped) does anything with a mapping.
@@ -173,23 +176,59 @@ impl Runtimes {
         mapping: &Mapping,
         mapped_ns: u64,
     ) -> Result<bool, RuntimeError> {
-        let Some(file) = mapping.file else { return Ok(false) };
+        let Some(mapped) = mapping.file else { return Ok(false) };
         if is_hip_runtime(&mapping.path) {
-            if !self.copies.iter().any(|copy| copy.file.matches(&file)) {
+            if !self.is_known(mapped) {
                 let opened = open_mapped(pid, mapping)
                     .map_err(|cause| RuntimeError::Open { path: mapping.path.to_path_buf(), cause })?;
-                self.probe(file, &mapping.path, &opened)?;
+                let file = self.identify(mapped, &opened);
+                if !self.is_known(file) {
+                    self.probe(file, &mapping.path, &opened)?;
+                }
             }
+            let file = self.as_opened(mapped);
             let copy = self.copies.iter().find(|copy| copy.file.matches(&file));
             return Ok(copy.is_some_and(|copy| copy.attachment.is_some() && copy.probed_ns > mapped_ns));
         }
         if is_loader(&mapping.path)
-            && self.loaders.as_ref().is_some_and(|loaders| !loaders.knows(file))
+            && self.wants_loader(self.as_opened(mapped))
             && let Ok(opened) = open_mapped(pid, mapping)
         {
-            self.watch_loader(file, &opened);
+            let file = self.identify(mapped, &opened);
+            if self.wants_loader(file) {
+                self.watch_loader(file, &opened);
+            }
         }
         Ok(false)
+    }
+
+    /// Whether a runtime has been seen before.
+    fn is_known(&self, file: FileId) -> bool {
+        let file = self.as_opened(file);
+        self.copies.iter().any(|copy| copy.file.matches(&file))
+    }
+
+    fn wants_loader(&self, file: FileId) -> bool {
+        self.loaders.as_ref().is_some_and(|loaders| !loaders.knows(file))
+    }
+
+    /// What a mapped file is known by to whoever opens it.
+    fn as_opened(&self, mapped: FileId) -> FileId {
+        let alias = self.aliases.iter().find(|(as_mapped, _)| as_mapped.matches(&mapped));
+        alias.map_or(mapped, |(_, as_opened)| *as_opened)
+    }
+
+    /// Learns that of a mapped file that has been opened.
+    fn identify(&mut self, mapped: FileId, opened: &File) -> FileId {
+        match file_id(opened) {
+            Some(as_opened) if !as_opened.matches(&mapped) => {
+                if !self.aliases.iter().any(|(as_mapped, _)| as_mapped.matches(&mapped)) {
+                    self.aliases.push((mapped, as_opened));
+                }
+                as_opened
+            }
+            _ => mapped,
+        }
     }
 
     fn probe(&mut self, file: FileId, path: &Path, opened: &File) -> Result<(), RuntimeError> {
@@ -247,6 +286,11 @@ impl Runtimes {
     /// Paths of the probed copies.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.copies.iter().filter(|copy| copy.attachment.is_some()).map(|copy| copy.path.as_path())
+    }
+
+    /// Attaches to the tracepoints of ioctl(2).
+    pub(crate) fn attach_ioctl(&mut self) -> Result<DriverLinks, BpfError> {
+        self.probes.attach_ioctl()
     }
 
     /// Takes all probes out.

@@ -157,7 +157,12 @@ pub(crate) fn leave(ctx: &RetProbeContext) {
 
 #[inline(always)]
 fn argument(index: Option<usize>, words: &[u64; WORD_COUNT]) -> Option<u64> {
-    index.filter(|&index| index < REGISTERS).map(|index| words[index])
+    let index = index?;
+    // The verifier of Linux 6.1 wants to see the comparison on the very register that is used, and the compiler likes
+    // to compare a copy; it has none of what it has just loaded.
+    // SAFETY: the pointer is that of a local variable.
+    let index = unsafe { core::ptr::read_volatile(&raw const index) };
+    if index < REGISTERS { Some(words[index]) } else { None }
 }
 
 #[inline(always)]
@@ -167,7 +172,7 @@ fn read_handle(address: u64) -> u64 {
 }
 
 #[inline(always)]
-fn wakeup() -> u64 {
+pub(crate) fn wakeup() -> u64 {
     let waiting = EVENTS.query(u64::from(BPF_RB_AVAIL_DATA));
     if waiting > WAKEUP_BYTES || waiting > EVENTS.query(u64::from(BPF_RB_RING_SIZE)) / 4 {
         u64::from(BPF_RB_FORCE_WAKEUP)

@@ -11,6 +11,7 @@ use xsched_abi::{Counter, LoaderStop, Opened, RUNTIME_NAME_MARK, RecordKind};
 
 use crate::calls::{EVENTS, now_ns};
 use crate::count::count;
+use crate::driver;
 use crate::scope::Current;
 
 /// Thread groups whose last opened runtime was not known.
@@ -25,7 +26,7 @@ static KNOWN: HashMap<u64, u8> = HashMap::with_max_entries(4096, 0);
 const OPENAT_FILENAME: usize = 24;
 
 /// `SIGSTOP` on every architecture that AMD's GPUs are used with.
-const SIGSTOP: u32 = 19;
+pub(crate) const SIGSTOP: u32 = 19;
 
 #[inline(always)]
 pub(crate) fn note_open(ctx: &TracePointContext) {
@@ -40,6 +41,7 @@ pub(crate) fn note_open(ctx: &TracePointContext) {
     if len <= 0 {
         return;
     }
+    driver::note_open(current, &path);
     let Some(hash) = hash_if_marked(&path) else { return };
     if KNOWN.get_ptr(hash).is_some() {
         // The loader tries several folders: the last one is what it takes.

@@ -15,6 +15,7 @@
 mod atomic;
 mod calls;
 mod count;
+mod driver;
 mod filter;
 mod frame;
 mod hold;
@@ -27,8 +28,9 @@ mod snapshot;
 mod space;
 mod walk;
 
-use aya_ebpf::macros::{tracepoint, uprobe, uretprobe};
-use aya_ebpf::programs::{ProbeContext, RetProbeContext, TracePointContext};
+use aya_ebpf::macros::{fentry, fexit, tracepoint, uprobe, uretprobe};
+use aya_ebpf::programs::{FEntryContext, FExitContext, ProbeContext, RetProbeContext, TracePointContext};
+use xsched_abi::Device;
 
 /// Entry of every function in the table.
 #[uprobe]
@@ -90,6 +92,42 @@ pub fn map_enter(ctx: TracePointContext) -> u32 {
 #[tracepoint]
 pub fn map_leave(_ctx: TracePointContext) -> u32 {
     space::map_leave();
+    0
+}
+
+/// `syscalls:sys_enter_ioctl`: somebody may call AMD's driver.
+#[tracepoint]
+pub fn ioctl_enter(ctx: TracePointContext) -> u32 {
+    driver::syscall_enter(&ctx);
+    0
+}
+
+/// `syscalls:sys_exit_ioctl`.
+#[tracepoint]
+pub fn ioctl_leave(ctx: TracePointContext) -> u32 {
+    driver::syscall_leave(&ctx);
+    0
+}
+
+/// Entry of the driver's `kfd_ioctl(file, command, arg)`.
+#[fentry]
+pub fn kfd_enter(ctx: FEntryContext) -> u32 {
+    driver::function_enter(Device::Kfd, ctx.arg(0), ctx.arg(1), ctx.arg(2));
+    0
+}
+
+/// Entry of the driver's `amdgpu_drm_ioctl(file, command, arg)`.
+#[fentry]
+pub fn dri_enter(ctx: FEntryContext) -> u32 {
+    driver::function_enter(Device::Dri, ctx.arg(0), ctx.arg(1), ctx.arg(2));
+    0
+}
+
+/// Return of either of them.
+#[fexit]
+pub fn driver_leave(ctx: FExitContext) -> u32 {
+    // Behind the arguments lies what the function returned.
+    driver::leave(ctx.arg(3));
     0
 }
 

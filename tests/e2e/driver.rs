@@ -1,0 +1,143 @@
+//! Calls to AMD's kernel driver, on machines without it: other devices are taken for the driver's, and refuse its
+//! commands. With the driver itself `cargo xtask test --vm` tests.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use xsched_tests::privileged::may_trace;
+use xsched_tests::sql::Sql;
+use xsched_tests::tracer::{Outcome, run, xsched_ctl};
+
+/// `AMDKFD_IOC_CREATE_QUEUE` on the device that is named, three times, with a ring of 4096, 8192 and 12288 bytes; then
+/// the same on another device, a command of no driver, and a terminal's command.
+const PROGRAM: &str = "
+import fcntl, struct, sys
+def attempt(device, command, argument):
+    try: fcntl.ioctl(device, command, argument)
+    except OSError: pass
+device, other = open(sys.argv[1], 'rb'), open('/dev/zero', 'rb')
+for n in range(1, 4):
+    attempt(device, 0xc0584b02, bytearray(struct.pack('32xII48x', 4096 * n, 4711)))
+attempt(other, 0xc0584b02, bytearray(88))
+attempt(other, 0xc0406400, bytearray(64))
+attempt(device, 0xc0044b7f, bytearray(4))
+attempt(device, 0x5401, bytearray(60))
+";
+
+/// In a `/dev` of its own that has only these, `/dev/kfd` being `/dev/null`.
+const WITH_FALSE_KFD: &str = "mount -t tmpfs none /dev && mknod -m 666 /dev/kfd c 1 3 && \
+    mknod -m 666 /dev/null c 1 3 && mknod -m 666 /dev/zero c 1 5 && mknod -m 666 /dev/urandom c 1 9 && \
+    exec python3 -c \"$1\" /dev/kfd";
+
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+struct Slice {
+    name: String,
+    category: String,
+    device: Option<String>,
+    ring_size: Option<i64>,
+    queue_id: Option<i64>,
+    returned: i64,
+    error: Option<String>,
+}
+
+fn driver_slices(trace: &Path) -> Vec<Slice> {
+    let mut sql = Sql::open(trace).expect("the engine loads the trace");
+    sql.assert_clean();
+    let slices = sql.query_as(
+        "select name, category, extract_arg(arg_set_id, 'debug.device') as device,
+            extract_arg(arg_set_id, 'debug.ring_size') as ring_size,
+            extract_arg(arg_set_id, 'debug.queue_id') as queue_id,
+            extract_arg(arg_set_id, 'debug.return') as returned,
+            extract_arg(arg_set_id, 'debug.error') as error
+         from slice where category glob 'driver.*' order by ts",
+    );
+    slices.expect("the query is right")
+}
+
+/// What [`PROGRAM`] does on the device.
+fn expected(device: &str) -> Vec<Slice> {
+    let refused = |name: &str, ring_size| Slice {
+        name: name.to_owned(),
+        category: "driver.kfd".to_owned(),
+        device: Some(device.to_owned()),
+        ring_size,
+        queue_id: None,
+        returned: -25,
+        error: Some("ENOTTY".to_owned()),
+    };
+    let mut slices: Vec<_> = (1..=3).map(|n| refused("AMDKFD_IOC_CREATE_QUEUE", Some(4096 * n))).collect();
+    slices.push(refused("ioctl 0xc0044b7f", None));
+    slices
+}
+
+/// Traces a command with options of `xsched-ctl trace`.
+fn trace(options: &[&str], command: &[&str]) -> (tempfile::TempDir, PathBuf, Outcome) {
+    let dir = tempfile::tempdir().expect("there is room for a folder");
+    let trace = dir.path().join("run.perfetto");
+    let mut traced = xsched_ctl(["trace", "-o"]);
+    let outcome = run(traced.arg(&trace).args(options).arg("--").args(command));
+    (dir, trace, outcome)
+}
+
+#[test]
+fn commands_are_decoded_and_other_devices_left_out() {
+    if !may_trace("commands_are_decoded_and_other_devices_left_out") {
+        return;
+    }
+    let options = ["--driver", "tracepoint", "--driver-device", "kfd=/dev/null"];
+    let (_dir, trace, outcome) = trace(&options, &["python3", "-c", PROGRAM, "/dev/null"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(driver_slices(&trace), expected("/dev/null"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("4 driver calls"), "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_device_that_is_only_called_kfd_is_left_out() {
+    if !may_trace("a_device_that_is_only_called_kfd_is_left_out") {
+        return;
+    }
+    let command = ["unshare", "--mount", "sh", "-c", WITH_FALSE_KFD, "sh", PROGRAM];
+    let (_dir, trace, outcome) = trace(&["--driver", "tracepoint"], &command);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(driver_slices(&trace), [], "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
+}
+
+#[test]
+fn the_first_call_is_there_though_nothing_is_attached_before_the_device_is_opened() {
+    if !may_trace("the_first_call_is_there_though_nothing_is_attached_before_the_device_is_opened") {
+        return;
+    }
+    let command = ["unshare", "--mount", "sh", "-c", WITH_FALSE_KFD, "sh", PROGRAM];
+    let (_dir, trace, outcome) = trace(&["--driver-device", "kfd=/dev/null"], &command);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(driver_slices(&trace), expected("/dev/null"), "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
+}
+
+#[test]
+fn nothing_is_recorded_if_it_is_switched_off() {
+    if !may_trace("nothing_is_recorded_if_it_is_switched_off") {
+        return;
+    }
+    let options = ["--driver", "off", "--driver-device", "kfd=/dev/null"];
+    let (_dir, trace, outcome) = trace(&options, &["python3", "-c", PROGRAM, "/dev/null"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(driver_slices(&trace), [], "{}", outcome.stderr);
+}
+
+#[test]
+fn fentry_without_the_driver_says_what_to_do() {
+    if !may_trace("fentry_without_the_driver_says_what_to_do") {
+        return;
+    }
+    if Path::new("/sys/module/amdgpu").exists() {
+        eprintln!("skipped: the driver is loaded");
+        return;
+    }
+    let (_dir, _trace, outcome) = trace(&["--driver", "fentry"], &["true"]);
+    assert_eq!(outcome.code, 69, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("/sys/kernel/btf/amdgpu"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("hint: `--driver tracepoint`"), "{}", outcome.stderr);
+}

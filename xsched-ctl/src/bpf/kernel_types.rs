@@ -1,0 +1,126 @@
+//! What the programs must know of the kernel's own types, from its BTF.
+
+use std::io;
+use std::path::Path;
+
+use btf_rs::{Btf, Struct, Type};
+use xsched_abi::DriverConfig;
+
+/// Why it could not be told.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TypesError {
+    /// The BTF is not there or not readable.
+    #[error("cannot read {path}: {cause}")]
+    Read {
+        /// Where it was looked for.
+        path: String,
+        /// What happened.
+        cause: btf_rs::Error,
+    },
+    /// A type is not as it is known to be.
+    #[error("the kernel's BTF has no {0}")]
+    Missing(String),
+    /// The module is loaded and its BTF out of reach.
+    #[error("cannot open the BTF of {module}: {cause}")]
+    Module {
+        /// The module.
+        module: &'static str,
+        /// The kernel's error.
+        cause: io::Error,
+    },
+}
+
+/// The kernel's BTF.
+pub(crate) struct KernelTypes(Btf);
+
+const FOLDER: &str = "/sys/kernel/btf";
+
+impl KernelTypes {
+    /// Reads it. It has more than a hundred thousand types, so this takes some milliseconds.
+    pub(crate) fn read() -> Result<Self, TypesError> {
+        let path = Path::new(FOLDER).join("vmlinux");
+        Btf::from_file(&path).map(Self).map_err(|cause| read_error(&path, cause))
+    }
+
+    /// Where the kernel keeps the device number behind a file descriptor.
+    pub(crate) fn descriptor_offsets(&self) -> Result<DriverConfig, TypesError> {
+        Ok(DriverConfig {
+            report_opening: 0,
+            has_offsets: 1,
+            task_files: self.offset("task_struct", "files")?,
+            files_fdt: self.offset("files_struct", "fdt")?,
+            fdtable_max_fds: self.offset("fdtable", "max_fds")?,
+            fdtable_fd: self.offset("fdtable", "fd")?,
+            file_inode: self.offset("file", "f_inode")?,
+            inode_rdev: self.offset("inode", "i_rdev")?,
+        })
+    }
+
+    /// Offset of a member in a struct, in bytes.
+    fn offset(&self, name: &str, member: &str) -> Result<u32, TypesError> {
+        let types = self.0.resolve_types_by_name(name).unwrap_or_default();
+        types
+            .iter()
+            .filter_map(|found| if let Type::Struct(found) = found { Some(found) } else { None })
+            .find_map(|found| self.bit_offset(found, member))
+            .map(|bits| bits / 8)
+            .ok_or_else(|| TypesError::Missing(format!("`{member}` in `struct {name}`")))
+    }
+
+    /// Members of unnamed structs and unions within count as the struct's own.
+    fn bit_offset(&self, of: &Struct, name: &str) -> Option<u32> {
+        of.members.iter().find_map(|member| {
+            let member_name = self.0.resolve_name(member).unwrap_or_default();
+            if member_name == name {
+                return Some(member.bit_offset());
+            }
+            if !member_name.is_empty() {
+                return None;
+            }
+            match self.0.resolve_chained_type(member).ok()? {
+                Type::Struct(inner) | Type::Union(inner) => {
+                    Some(member.bit_offset() + self.bit_offset(&inner, name)?)
+                }
+                _ => None,
+            }
+        })
+    }
+
+    /// Ids of functions of a module, in the order of their names.
+    pub(crate) fn module_functions(&self, module: &str, names: &[&str]) -> Result<Vec<u32>, TypesError> {
+        let path = Path::new(FOLDER).join(module);
+        let btf = Btf::from_split_file(&path, &self.0).map_err(|cause| read_error(&path, cause))?;
+        let id_of = |name: &&str| {
+            let ids = btf.resolve_ids_by_name(name).unwrap_or_default();
+            let mut functions =
+                ids.into_iter().filter(|id| matches!(btf.resolve_type_by_id(*id), Ok(Type::Func(_))));
+            functions.next().ok_or_else(|| TypesError::Missing(format!("function `{name}` in {module}")))
+        };
+        names.iter().map(id_of).collect()
+    }
+}
+
+fn read_error(path: &Path, cause: btf_rs::Error) -> TypesError {
+    TypesError::Read { path: path.display().to_string(), cause }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_are_found_in_this_kernels_btf() {
+        let Ok(types) = KernelTypes::read() else {
+            eprintln!("skipped: this kernel has no BTF");
+            return;
+        };
+        let found = types.descriptor_offsets().unwrap();
+        // Inodes begin with their mode, so the device number is not there; pointers are aligned.
+        assert!(found.inode_rdev != 0 && found.inode_rdev.is_multiple_of(4), "{found:?}");
+        for offset in [found.task_files, found.files_fdt, found.fdtable_fd, found.file_inode] {
+            assert!(offset.is_multiple_of(8), "{found:?}");
+        }
+        let error = types.offset("task_struct", "no_such_member").unwrap_err();
+        assert_eq!(error.to_string(), "the kernel's BTF has no `no_such_member` in `struct task_struct`");
+    }
+}
