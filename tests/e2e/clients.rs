@@ -202,6 +202,11 @@ fn rocrand_sobol64_agrees_with_its_device_functions() {
 }
 
 #[test]
+fn rocrand_short_numbers_are_pieces_of_long_ones() {
+    rocrand("short_numbers_are_pieces_of_long_ones");
+}
+
+#[test]
 fn rocrand_distributions_have_their_moments() {
     rocrand("distributions_have_their_moments");
 }

@@ -52,6 +52,35 @@ template <Family F> struct Bits {
     }
 };
 
+// A pseudo-random number's bits in pieces, the lowest first; a quasi-random one's highest bits.
+template <Family F, typename T> struct Pieces {
+    using Output = T;
+    static constexpr int INPUTS = 1, OUTPUTS = F == Family::Sobol ? 1 : 4 / sizeof(T);
+    explicit Pieces(Arguments) {}
+
+    template <typename Word> void operator()(const Word *in, Output *out) const {
+        if constexpr (F == Family::Sobol) {
+            out[0] = T(in[0] >> (sizeof(Word) - sizeof(T)) * 8);
+        } else {
+            uint32_t bits = F == Family::Mrg ? mrg_bits(in[0]) : in[0];
+            for (int i = 0; i < OUTPUTS; i++) out[i] = T(bits >> i * 8 * sizeof(T));
+        }
+    }
+};
+
+template <Family F> struct UniformHalf {
+    using Output = _Float16;
+    using Bits = Pieces<F, uint16_t>;
+    static constexpr int INPUTS = 1, OUTPUTS = Bits::OUTPUTS;
+    explicit UniformHalf(Arguments) {}
+
+    template <typename Word> void operator()(const Word *in, Output *out) const {
+        uint16_t bits[OUTPUTS];
+        Bits(Arguments{})(in, bits);
+        for (int i = 0; i < OUTPUTS; i++) out[i] = _Float16(0x1p-16f + bits[i] * 0x1p-16f);
+    }
+};
+
 // Of Sobol64's numbers, 5.3 takes the low half for floats, whose bits are zero in the first 2^32 points.
 template <Family F> struct UniformFloat {
     using Output = float;

@@ -2,7 +2,8 @@
 //
 // A kernel is known by its mangled name, which has the generator and the distribution in it. Seeds, states, direction
 // numbers, tables, addresses and sizes are the library's, out of its argument buffers. Where the library has computed on the
-// host what is computed here, both are compared. Numbers of 8 and 16 bits are left to twins, of which there are none.
+// host what is computed here, both are compared. Normal numbers of half precision are left to twins, of which there are
+// none: the kernels compute them in half precision too.
 
 #include <cstring>
 #include <string_view>
@@ -39,6 +40,9 @@ struct Kernel {
 template <Family F, typename Generate> int with_distribution(const Kernel &kernel, size_t offset, Generate generate) {
     Arguments by_four = kernel.after(offset, 4), by_eight = kernel.after(offset, 8);
     if (kernel.has("uniform_distributionIjE")) return generate(Bits<F>(by_four));
+    if (kernel.has("uniform_distributionIhE")) return generate(Pieces<F, uint8_t>(by_four));
+    if (kernel.has("uniform_distributionItE")) return generate(Pieces<F, uint16_t>(by_four));
+    if (kernel.has("__half") && kernel.has("uniform_distribution")) return generate(UniformHalf<F>(by_four));
     if (kernel.has("uniform_distributionIfE")) return generate(UniformFloat<F>(by_four));
     if (kernel.has("uniform_distributionIdE")) return generate(UniformDouble<F>(by_four));
     if (kernel.has("log_normal_distributionIfE")) return generate(LogNormal<F, float>(by_four));

@@ -6,6 +6,7 @@ rocRAND's own device functions on the host.
 
 import ctypes
 import math
+import struct
 import sys
 from ctypes import byref, c_double, c_float, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
 
@@ -194,6 +195,37 @@ def sobol32_agrees_with_its_device_functions():
 
 def sobol64_agrees_with_its_device_functions():
     quasi_random(SOBOL64)
+
+
+def short_numbers_are_pieces_of_long_ones():
+    """Bytes, 16 bits and halves: of pseudo-random numbers all pieces, of quasi-random ones the highest."""
+    count = 4096
+    for kind in XORWOW, MRG32K3A, MTGP32, PHILOX, SOBOL32, SOBOL64:
+        is_quasi = kind in (SOBOL32, SOBOL64)
+
+        def generated(function, element, pieces):
+            generator = Generator(kind, None if is_quasi else 77)
+            found = generator.generate(function, element, count * (1 if is_quasi else pieces))
+            generator.destroy()
+            return found
+
+        whole = generated("rocrand_generate", c_uint, 1)
+
+        def pieces(size):
+            if is_quasi:
+                return [number >> 32 - 8 * size for number in whole]
+            return [number >> 8 * at & 2 ** (8 * size) - 1 for number in whole for at in range(0, 4, size)]
+
+        assert generated("rocrand_generate_char", ctypes.c_ubyte, 4) == pieces(1), kind
+        assert generated("rocrand_generate_short", ctypes.c_ushort, 2) == pieces(2), kind
+        halves = generated("rocrand_generate_uniform_half", ctypes.c_ushort, 2)
+        assert halves == [half((piece + 1) / 2**16) for piece in pieces(2)], kind
+
+
+def half(value):
+    """The bits of the nearest number in half precision."""
+    (bits,) = struct.unpack("<H", struct.pack("<e", value))
+    return bits
 
 
 def xorwow_gives_the_published_numbers():
