@@ -216,8 +216,10 @@ fn a_running_process_is_recorded_from_now_on() {
     );
     tracer.wait_for_stderr("recording process");
     std::thread::sleep(std::time::Duration::from_millis(500));
-    assert_eq!(tracer.interrupt().code, 0);
+    let outcome = tracer.interrupt();
+    assert_eq!(outcome.code, 0);
     app.signal(Signal::KILL);
+    assert!(outcome.stderr.contains("launches show addresses for kernels"), "{}", outcome.stderr);
     // Kernels that were registered before are known by their handles' symbols, those of modules by address.
     let calls = calls(&trace).unwrap();
     let kernels: Vec<_> = calls.iter().filter_map(|call| call.kernel.as_deref()).collect();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use xsched_abi::{ParamKind, Probe, Words};
 
 use crate::chain::Chain;
+use crate::session::Nodes;
 
 /// One HIP call of one thread. Times are nanoseconds of `CLOCK_BOOTTIME`.
 #[derive(Clone, Debug)]
@@ -32,6 +33,8 @@ pub(crate) struct HipCall {
     pub(crate) text: Option<Arc<str>>,
     /// The kernel that it launches or names, if any.
     pub(crate) kernel: Option<Arc<str>>,
+    /// What the graph that it launches consists of, if that is known.
+    pub(crate) graph: Option<Nodes>,
     /// The immediate caller.
     pub(crate) caller: Caller,
     /// File name of the library to which the call belongs by the rules; the caller's if they name none.
@@ -162,6 +165,7 @@ pub(crate) mod tests {
             out: 0,
             text: None,
             kernel: None,
+            graph: None,
             caller: Caller { library: "libx.so".into(), symbol: None, address: 0 },
             chain: None,
             origin: "libx.so".into(),

@@ -87,6 +87,11 @@ impl Filters {
         !self.functions.are_all()
     }
 
+    /// Whether no call is left out before it is read.
+    pub(crate) fn take_every_call(&self) -> bool {
+        self.functions.are_all() && self.min_duration_ns == 0 && self.sample <= 1
+    }
+
     /// The shortest duration that the programs are to report.
     pub(crate) fn min_duration_ns(&self) -> u64 {
         self.min_duration_ns

@@ -7,6 +7,7 @@
 mod audience;
 mod chains;
 mod driver;
+mod graphs;
 mod guardian;
 mod held;
 mod installed;
@@ -38,6 +39,7 @@ use audience::Audience;
 pub(crate) use audience::Targets;
 use chains::Chains;
 use driver::Driver;
+pub(crate) use graphs::Nodes;
 use guardian::{Guardian, go_on};
 use held::Held;
 use resolve::Resolver;
@@ -110,6 +112,7 @@ impl Session {
     /// Puts the probes in. From here on calls are recorded.
     pub(crate) fn start(targets: Targets, settings: Settings, recorder: Recorder) -> Result<Self, Failure> {
         let Settings { options, filters, rules } = settings;
+        let sees_all = filters.take_every_call();
         let filters = Rc::new(filters);
         // Listen first, then look at what runs already: nothing falls between the two.
         let sideband = Sideband::open()?;
@@ -146,7 +149,7 @@ impl Session {
             held: Held::default(),
             sideband,
             processes: Processes::new(),
-            resolver: Resolver::new(rules),
+            resolver: Resolver::new(rules, sees_all),
             recorder,
             changes: VecDeque::new(),
             callers: HashSet::new(),
@@ -284,6 +287,7 @@ impl Session {
     fn report_losses(&mut self, now_ns: u64) -> Result<(), Failure> {
         let mut losses = self.maps.losses().plus(Counter::LateProbes, self.late);
         losses = losses.plus(Counter::ChainMapsFull, self.chains.refused());
+        losses = losses.plus(Counter::KernelUnnamed, self.resolver.unnamed());
         for (end, count) in ChainEnd::ALL.into_iter().zip(self.chain_ends) {
             if let Some(cause) = Counter::of_chain(end) {
                 losses = losses.plus(cause, count);
@@ -312,6 +316,7 @@ impl Session {
             }
         }
         let seen_ns = self.take_changes(&records);
+        self.resolver.begin_batch(self.maps.losses().calls());
 
         // Programs on several processors write; what they write belongs in order of time.
         records.sort_by_key(Record::time_ns);

@@ -109,6 +109,10 @@ impl Timeline {
         if let Some(kernel) = &call.kernel {
             annotations.push(Annotation::new("kernel", &**kernel));
         }
+        if let Some(graph) = call.graph {
+            annotations.push(Annotation::new("kernels", graph.kernels));
+            annotations.push(Annotation::new("nodes", graph.all));
+        }
         if let Some(text) = call.text.as_ref().filter(|_| call.kernel.is_none()) {
             annotations.push(Annotation::new("name", &**text));
         }

@@ -59,11 +59,13 @@ pub enum Counter {
     IoctlDeviceUnknown = 22,
     /// Processes that opened the driver's devices before it was traced: their first ioctls may be missing.
     IoctlLate = 23,
+    /// Launches recorded by the address of their kernel. Counted by user space.
+    KernelUnnamed = 24,
 }
 
 impl Counter {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::RingFull,
         Self::PendingFull,
         Self::ArgumentsUnreadable,
@@ -88,6 +90,7 @@ impl Counter {
         Self::IoctlArgumentsUnreadable,
         Self::IoctlDeviceUnknown,
         Self::IoctlLate,
+        Self::KernelUnnamed,
     ];
 
     /// What a call counts as whose chain ends so; nothing for a chain that is as long as was asked for.
@@ -131,6 +134,7 @@ impl Counter {
             Self::IoctlArgumentsUnreadable => "ioctl_arguments_unreadable",
             Self::IoctlDeviceUnknown => "ioctl_device_unknown",
             Self::IoctlLate => "ioctl_late",
+            Self::KernelUnnamed => "kernel_unnamed",
         }
     }
 
@@ -172,6 +176,9 @@ impl Counter {
             }
             Self::IoctlLate => {
                 "processes opened the driver before it was traced: their first driver calls may be missing"
+            }
+            Self::KernelUnnamed => {
+                "launches show addresses for kernels: they were looked up before recording began, or have no symbols"
             }
         }
     }

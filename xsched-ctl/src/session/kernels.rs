@@ -1,4 +1,7 @@
 //! Names of kernels, by the handles under which processes launch them.
+//!
+//! A handle lives as long as what it came from: a module, a library of kernels, or a registered binary. When that goes,
+//! so does the name, since the runtime may give the same handle to another kernel.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,19 +9,56 @@ use std::sync::Arc;
 /// The handles that each process has been seen to register or look up.
 #[derive(Default)]
 pub(crate) struct Kernels {
-    /// Shared between a process and its children until one of them adds to it.
-    processes: HashMap<u32, Arc<HashMap<u64, Arc<str>>>>,
+    /// Shared between a process and its children until one of them changes it.
+    processes: HashMap<u32, Arc<Handles>>,
+}
+
+#[derive(Clone, Default)]
+struct Handles {
+    kernels: HashMap<u64, Kernel>,
+    /// By module, library or binary, the handles that came from it.
+    by_source: HashMap<u64, Vec<u64>>,
+}
+
+/// A kernel as a process knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kernel {
+    /// Demangled.
+    pub(crate) name: Arc<str>,
+    /// Handle of the module, library or binary that it came from; zero if that is not known.
+    pub(crate) source: u64,
 }
 
 impl Kernels {
-    /// A process has learnt or defined that `handle` is the kernel `name` (demangled).
-    pub(crate) fn define(&mut self, pid: u32, handle: u64, name: Arc<str>) {
-        Arc::make_mut(self.processes.entry(pid).or_default()).insert(handle, name);
+    /// A process has learnt or defined what a handle is.
+    pub(crate) fn define(&mut self, pid: u32, handle: u64, kernel: Kernel) {
+        let handles = Arc::make_mut(self.processes.entry(pid).or_default());
+        let source = kernel.source;
+        let replaced = handles.kernels.insert(handle, kernel);
+        // Programs look up the same kernels again and again.
+        if source != 0 && replaced.is_none_or(|replaced| replaced.source != source) {
+            handles.by_source.entry(source).or_default().push(handle);
+        }
     }
 
     /// The kernel behind `handle`.
-    pub(crate) fn get(&self, pid: u32, handle: u64) -> Option<Arc<str>> {
-        self.processes.get(&pid)?.get(&handle).cloned()
+    pub(crate) fn get(&self, pid: u32, handle: u64) -> Option<&Kernel> {
+        self.processes.get(&pid)?.kernels.get(&handle)
+    }
+
+    /// A process has unloaded a module or library, or unregistered a binary.
+    pub(crate) fn unload(&mut self, pid: u32, source: u64) {
+        let Some(handles) = self.processes.get_mut(&pid) else { return };
+        if !handles.by_source.contains_key(&source) {
+            return;
+        }
+        let handles = Arc::make_mut(handles);
+        for handle in handles.by_source.remove(&source).unwrap_or_default() {
+            // It may be another's by now.
+            if handles.kernels.get(&handle).is_some_and(|kernel| kernel.source == source) {
+                handles.kernels.remove(&handle);
+            }
+        }
     }
 
     /// A child starts with its parent's handles.
@@ -38,16 +78,45 @@ impl Kernels {
 mod tests {
     use super::*;
 
+    fn kernel(name: &str, source: u64) -> Kernel {
+        Kernel { name: name.into(), source }
+    }
+
+    fn name(kernels: &Kernels, pid: u32, handle: u64) -> Option<&str> {
+        kernels.get(pid, handle).map(|kernel| &*kernel.name)
+    }
+
     #[test]
     fn children_inherit_and_then_go_their_own_way() {
         let mut kernels = Kernels::default();
-        kernels.define(1, 0x10, "add".into());
+        kernels.define(1, 0x10, kernel("add", 0));
         kernels.fork(1, 2);
-        kernels.define(2, 0x10, "mul".into());
-        assert_eq!(kernels.get(1, 0x10).as_deref(), Some("add"));
-        assert_eq!(kernels.get(2, 0x10).as_deref(), Some("mul"));
+        kernels.define(2, 0x10, kernel("mul", 0));
+        assert_eq!(name(&kernels, 1, 0x10), Some("add"));
+        assert_eq!(name(&kernels, 2, 0x10), Some("mul"));
         kernels.forget(1);
-        assert_eq!(kernels.get(1, 0x10), None);
-        assert_eq!(kernels.get(2, 0x10).as_deref(), Some("mul"));
+        assert_eq!(name(&kernels, 1, 0x10), None);
+        assert_eq!(name(&kernels, 2, 0x10), Some("mul"));
+    }
+
+    #[test]
+    fn names_go_with_what_they_came_from() {
+        let mut kernels = Kernels::default();
+        kernels.define(1, 0x10, kernel("add", 0xa));
+        kernels.define(1, 0x20, kernel("mul", 0xa));
+        kernels.define(1, 0x20, kernel("mul", 0xa));
+        kernels.define(1, 0x30, kernel("sub", 0xb));
+        // Used again for a kernel of another module, before the first is known to be gone.
+        kernels.define(1, 0x20, kernel("div", 0xb));
+        kernels.fork(1, 2);
+        kernels.unload(1, 0xa);
+        kernels.unload(1, 0xc);
+        kernels.unload(3, 0xa);
+        assert_eq!(name(&kernels, 1, 0x10), None);
+        assert_eq!(name(&kernels, 1, 0x20), Some("div"));
+        assert_eq!(name(&kernels, 1, 0x30), Some("sub"));
+        assert_eq!(name(&kernels, 2, 0x10), Some("add"), "the child has the module still");
+        kernels.unload(1, 0xb);
+        assert_eq!(name(&kernels, 1, 0x20), None);
     }
 }

@@ -7,7 +7,8 @@ use xsched_abi::{Call, CallKey, Category, ChainEnd, PROBES, ParamKind, Pending, 
 use xsched_rules::Rules;
 use xsched_symbols::{Change, Processes, kernel_name};
 
-use super::kernels::Kernels;
+use super::graphs::Graphs;
+use super::kernels::{Kernel, Kernels};
 use crate::call::{Caller, HipCall};
 use crate::chain::{Chain, Frame};
 
@@ -15,6 +16,13 @@ use crate::chain::{Chain, Frame};
 pub(crate) struct Resolver {
     rules: Rules,
     kernels: Kernels,
+    graphs: Graphs,
+    /// Whether every call is recorded, so that graphs can be followed.
+    sees_all: bool,
+    /// Calls that were lost before the present batch.
+    lost: u64,
+    /// Launches whose kernels have no known name.
+    unnamed: u64,
     /// By process, what addresses have turned out to be. Emptied whenever the process's mappings change.
     known: HashMap<u32, Known>,
 }
@@ -34,9 +42,34 @@ struct Recorded<'a> {
 }
 
 impl Resolver {
-    /// Nothing is known yet; whose calls are is decided by `rules`.
-    pub(crate) fn new(rules: Rules) -> Self {
-        Self { rules, kernels: Kernels::default(), known: HashMap::new() }
+    /// Nothing is known yet; whose calls are is decided by `rules`. `sees_all`: no call is left out on purpose.
+    pub(crate) fn new(rules: Rules, sees_all: bool) -> Self {
+        let mut graphs = Graphs::default();
+        graphs.set_incomplete(!sees_all);
+        Self {
+            rules,
+            kernels: Kernels::default(),
+            graphs,
+            sees_all,
+            lost: 0,
+            unnamed: 0,
+            known: HashMap::new(),
+        }
+    }
+
+    /// To be called before a batch of records: how many calls have been lost until they were read.
+    pub(crate) fn begin_batch(&mut self, lost: u64) {
+        if lost != self.lost {
+            self.lost = lost;
+            self.graphs.set_incomplete(true);
+        } else if self.sees_all && self.graphs.is_incomplete() {
+            self.graphs.set_incomplete(false);
+        }
+    }
+
+    /// Launches so far whose kernels have no known name.
+    pub(crate) fn unnamed(&self) -> u64 {
+        self.unnamed
     }
 
     /// Takes note of what has changed in a process.
@@ -48,10 +81,12 @@ impl Resolver {
             Change::Forked { pid, parent } => {
                 self.known.remove(pid);
                 self.kernels.fork(*parent, *pid);
+                self.graphs.forget(*pid);
             }
             Change::Executed { pid } | Change::Exited { pid } => {
                 self.known.remove(pid);
                 self.kernels.forget(*pid);
+                self.graphs.forget(*pid);
             }
             Change::Renamed { .. } | Change::Lost { .. } => {}
         }
@@ -65,7 +100,14 @@ impl Resolver {
         text: &[u8],
     ) -> Option<HipCall> {
         let probe = PROBES.get(call.probe as usize)?;
-        Some(self.resolve(processes, &Recorded { probe, call, text, end_ns: Some(call.end_ns) }))
+        let graph = self.graphs.note(probe, call);
+        let resolved = self.resolve(processes, &Recorded { probe, call, text, end_ns: Some(call.end_ns) });
+        if call.ret as u32 == 0
+            && let Some(source) = unloaded(probe, call)
+        {
+            self.kernels.unload(call.tgid, source);
+        }
+        Some(HipCall { graph, ..resolved })
     }
 
     /// Resolves a call that has not returned.
@@ -100,15 +142,19 @@ impl Resolver {
         let text: Option<Arc<str>> = (!text.is_empty()).then(|| String::from_utf8_lossy(text).into());
         let kernel = match (&text, handle(probe, call)) {
             // Functions that name a kernel: modules load by file name, the others by the kernel's.
-            (Some(name), _) if names_kernel(probe) => Some(kernel_name(name).into()),
+            (Some(name), _) if names_kernel(probe) => {
+                Some(Kernel { name: kernel_name(name).into(), source: source(probe, call) })
+            }
             (_, Some(handle)) => Some(self.kernel(processes, pid, handle, begin_ns)),
             _ => None,
         };
-        if let Some(kernel) = &kernel
-            && let Some(handle) = defined_handle(probe, call)
-        {
-            self.kernels.define(pid, handle, kernel.clone());
+        if let Some(kernel) = &kernel {
+            if let Some(handle) = defined_handle(probe, call) {
+                self.kernels.define(pid, handle, kernel.clone());
+            }
+            self.unnamed += u64::from(probe.category == Category::Launch && is_address(&kernel.name));
         }
+        let kernel = kernel.map(|kernel| kernel.name);
         // The return address may already belong to the next function: look at the call before it.
         let (caller, origin) = self.code(processes, pid, call.caller.wrapping_sub(1), begin_ns);
         HipCall {
@@ -123,6 +169,7 @@ impl Resolver {
             out: call.out,
             text,
             kernel,
+            graph: None,
             caller: Caller { address: call.caller, ..caller },
             origin,
             chain: None,
@@ -175,23 +222,30 @@ impl Resolver {
         (caller, origin)
     }
 
-    fn kernel(&mut self, processes: &mut Processes, pid: u32, handle: u64, time_ns: u64) -> Arc<str> {
-        if let Some(name) = self.kernels.get(pid, handle) {
-            return name;
+    fn kernel(&mut self, processes: &mut Processes, pid: u32, handle: u64, time_ns: u64) -> Kernel {
+        if let Some(kernel) = self.kernels.get(pid, handle) {
+            return kernel.clone();
         }
         // Registered before recording began: the handle is a symbol of the program or library that holds the kernel.
         let known = self.known.entry(pid).or_default();
         if let Some(name) = known.kernels.get(&handle) {
-            return name.clone();
+            return Kernel { name: name.clone(), source: 0 };
         }
         let name: Arc<str> = processes
             .locate(pid, handle, time_ns)
             .and_then(|location| processes.name(&location).ok())
+            // A handle is the address of something, not one inside of it.
+            .filter(|symbol| symbol.offset == 0)
             .map_or_else(|| format!("{handle:#x}"), |symbol| kernel_name(&symbol.mangled))
             .into();
         known.kernels.insert(handle, name.clone());
-        name
+        Kernel { name, source: 0 }
     }
+}
+
+/// Whether a kernel is shown by its handle for want of a name, which no identifier looks like.
+fn is_address(name: &str) -> bool {
+    name.starts_with("0x")
 }
 
 /// Library of calls from code that is in no known mapping.
@@ -205,15 +259,29 @@ fn handle(probe: &Probe, call: &Call) -> Option<u64> {
 
 /// Whether the text of a call is a kernel's name.
 fn names_kernel(probe: &Probe) -> bool {
-    matches!(probe.name, "hipModuleGetFunction" | "__hipRegisterFunction")
+    matches!(probe.name, "hipModuleGetFunction" | "hipLibraryGetKernel" | "__hipRegisterFunction")
 }
 
 /// The handle under which the named kernel is known from now on.
 fn defined_handle(probe: &Probe, call: &Call) -> Option<u64> {
     let handle = match (probe.category, probe.name) {
         (Category::Register, "__hipRegisterFunction") => call.words[1],
-        (Category::Module, "hipModuleGetFunction" | "hipGetFuncBySymbol") if call.ret as u32 == 0 => call.out,
+        (
+            Category::Module,
+            "hipModuleGetFunction" | "hipLibraryGetKernel" | "hipGetFuncBySymbol" | "hipKernelGetFunction",
+        ) if call.ret as u32 == 0 => call.out,
         _ => 0,
     };
     (handle != 0).then_some(handle)
+}
+
+/// The module, library or binary from which a function that names a kernel takes it.
+fn source(probe: &Probe, call: &Call) -> u64 {
+    if probe.category == Category::Register { call.words[0] } else { call.words[1] }
+}
+
+/// The module, library or binary that a call takes away.
+fn unloaded(probe: &Probe, call: &Call) -> Option<u64> {
+    matches!(probe.name, "hipModuleUnload" | "hipLibraryUnload" | "__hipUnregisterFatBinary")
+        .then_some(call.words[0])
 }
