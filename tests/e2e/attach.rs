@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use xsched_tests::artifacts::app;
+use xsched_tests::artifacts::{app, app_copy};
 use xsched_tests::privileged::{BpfObjects, may_trace};
 use xsched_tests::tracer::{Running, calls, run, xsched_ctl};
 
@@ -69,19 +69,30 @@ fn every_process_has_its_line_while_it_runs() {
     if !may_trace("every_process_has_its_line_while_it_runs") {
         return;
     }
-    let mut one =
-        Running::start(Command::new(app("two_libraries")).args(["--seconds", "60", "--interval-us", "1000"]));
-    one.wait_for_stdout("ready ");
-    let mut tracer = Running::start(&mut xsched_ctl(["attach", "--all", "--interval", "0.5"]));
+    // Under names of their own: others on this machine may use HIP as well.
+    let dir = tempfile::tempdir().unwrap();
+    let mut long = app_copy("two_libraries", dir.path(), "long_lived");
+    let mut long = Running::start(long.args(["--seconds", "60", "--interval-us", "1000"]));
+    long.wait_for_stdout("ready ");
+    let mut tracer =
+        Running::start(&mut xsched_ctl(["attach", "--all", "--interval", "0.5", "--library", "*_lived"]));
     tracer.wait_for_stderr("Ctrl-C detaches");
-    // Three programs come and go, one of them in place of a shell that has made no calls.
-    let two = format!("{0} --launches 30; exec {0} --launches 20", app("vector_add").display());
-    for line in [format!("{} --launches 10", app("vector_add").display()), two] {
-        assert_eq!(run(Command::new("sh").args(["-c", &line])).code, 0);
-    }
+    // Three programs come and go, one of them in place of another.
+    let mut short = app_copy("vector_add", dir.path(), "short_lived");
+    assert_eq!(run(short.args(["--launches", "10"])).code, 0);
+    let program = dir.path().join("short_lived");
+    let line = format!(
+        "{0} --launches 30; exec python3 -c 'import os, ctypes
+ctypes.CDLL(\"libamdhip64.so.6\").hipDeviceSynchronize()
+os.execv(\"{0}\", [\"{0}\", \"--launches\", \"20\"])'",
+        program.display()
+    );
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &line]).envs(short.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    assert_eq!(run(&mut shell).code, 0);
     std::thread::sleep(Duration::from_millis(600));
-    let (pid, outcome) = (one.pid().to_string(), tracer.interrupt());
-    one.signal(Signal::KILL);
+    let (pid, outcome) = (long.pid().to_string(), tracer.interrupt());
+    long.signal(Signal::KILL);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     // The last table of processes, above that of libraries.
     let last = outcome.stdout.rfind("pid").map(|at| &outcome.stdout[at..]).unwrap();
@@ -89,6 +100,6 @@ fn every_process_has_its_line_while_it_runs() {
         let line = last.lines().find(|line| line.contains(wanted)).unwrap_or_else(|| panic!("{last}"));
         line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
     };
-    assert_eq!(cells("two_libraries")[..2], [pid, "two_libraries".to_owned()]);
+    assert_eq!(cells("long_lived")[..2], [pid, "long_lived".to_owned()]);
     assert_eq!(cells("that have ended")[..3], ["-", "3 that have ended", "60"]);
 }

@@ -1,7 +1,7 @@
 //! Where the things under test are. `cargo xtask test` builds them and says so in the environment.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn built(variable: &str) -> PathBuf {
@@ -38,6 +38,21 @@ pub fn conformance() -> PathBuf {
 /// The folder of other people's programs; each of them may be missing.
 pub fn clients() -> PathBuf {
     built("XSCHED_ARTIFACTS").join("clients")
+}
+
+/// A copy of a program of `tests/apps` under a name that no other process has, in a folder of the caller's. Its
+/// libraries are found where the original finds them.
+///
+/// # Panics
+///
+/// If it cannot be copied.
+pub fn app_copy(name: &str, folder: &Path, copy: &str) -> Command {
+    let path = folder.join(copy);
+    std::fs::copy(app(name), &path).unwrap_or_else(|error| panic!("copying {name}: {error}"));
+    let mut command = Command::new(path);
+    let apps = built("XSCHED_ARTIFACTS").join("apps");
+    command.env("LD_LIBRARY_PATH", format!("{}:{}", apps.display(), hip_sim(6).display()));
+    command
 }
 
 /// A command that runs a program of `tests/apps`.

@@ -12,7 +12,7 @@ use crate::call::HipCall;
 use crate::driver::{DriverCall, DriverSummary};
 use crate::failure::Failure;
 use crate::filter::LeftOut;
-use crate::machine::Machine;
+use crate::machine::{Machine, Program};
 use crate::output::Destination;
 use crate::summary::Summary;
 use crate::timeline::Timeline;
@@ -102,9 +102,11 @@ impl Recorder {
         }
         self.summary.add(call);
         if let Some(machine) = &mut self.machine {
-            machine.add(call, || {
-                let process = processes.find(call.pid, call.begin_ns);
-                process.map(|process| process.display_name().into_owned()).unwrap_or_default()
+            let program = processes.find(call.pid, call.begin_ns);
+            let start_ns = program.map_or(0, xsched_symbols::Process::started_ns);
+            machine.add(ProcessId { pid: call.pid, start_ns }, call, || {
+                let name = program.map(|program| program.display_name()).unwrap_or_default();
+                Program::new(&name, program.and_then(|program| program.end()).map(|end| end.time_ns))
             });
         }
         let Some(recording) = &mut self.recording else { return Ok(()) };
@@ -149,7 +151,7 @@ impl Recorder {
         if let (Some(machine), Change::Executed { pid } | Change::Exited { pid }) =
             (&mut self.machine, change)
         {
-            machine.ended(*pid);
+            machine.ended(*pid, now_ns());
         }
         let Some(recording) = &mut self.recording else { return };
         match *change {
@@ -193,6 +195,13 @@ impl Recorder {
         match &mut self.recording {
             Some(recording) => recording.timeline.clocks().map_err(memory_write),
             None => Ok(()),
+        }
+    }
+
+    /// Forgets the particulars of what ended before a time since which no call can still be held back.
+    pub(crate) fn forget_ended(&mut self, before_ns: u64) {
+        if let Some(machine) = &mut self.machine {
+            machine.forget_ended(before_ns);
         }
     }
 

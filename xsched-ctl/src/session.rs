@@ -275,6 +275,7 @@ impl Session {
             // People who watch the file see it grow.
             self.recorder.pass_on(true).await?;
             self.processes.forget_exited(now_ns.saturating_sub(GRACE_NS));
+            self.recorder.forget_ended(now_ns.saturating_sub(GRACE_NS));
             while let Some((pid, _)) = self.ended.pop_front_if(|(_, ended_ns)| now_ns - *ended_ns > GRACE_NS)
             {
                 self.chains.ended(pid);
