@@ -177,6 +177,22 @@ impl ChainEnd {
         matches!(self, Self::Complete | Self::Depth | Self::NoTable | Self::NoRule | Self::Unsupported)
     }
 
+    /// As [`is_final`](Self::is_final), for the end with this number. Arithmetic, since the verifier of Linux 6.1 does
+    /// not follow a look-up in a table.
+    #[inline(always)]
+    pub const fn is_final_number(number: u32) -> bool {
+        const FINAL: u32 = {
+            let mut bits = 0;
+            let mut index = 0;
+            while index < ChainEnd::ALL.len() {
+                bits |= (ChainEnd::ALL[index].is_final() as u32) << index;
+                index += 1;
+            }
+            bits
+        };
+        number < u32::BITS && FINAL >> number & 1 != 0
+    }
+
     /// The end with this number.
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.get(number as usize).copied()

@@ -65,40 +65,42 @@ pub(crate) fn enter(ctx: &ProbeContext) {
     }
     // SAFETY: the context's register file is valid while the program runs.
     let regs = unsafe { &*ctx.regs };
-    let mut words = [0; WORD_COUNT];
+    // Filled in place: together with the functions that it calls, a program has 512 bytes of stack.
+    let mut pending = Pending { begin_ns, caller: 0, chain: 0, words: [0; WORD_COUNT] };
+    let words = &mut pending.words;
     words[0] = regs.rdi;
     words[1] = regs.rsi;
     words[2] = regs.rdx;
     words[3] = regs.rcx;
     words[4] = regs.r8;
     words[5] = regs.r9;
-    let (return_slot, caller) = match Frame::read(ctx, current.tid) {
+    let return_slot = match Frame::read(ctx, current.tid) {
         Ok(frame) => {
             words[REGISTERS..REGISTERS + STACK_ARGUMENTS].copy_from_slice(&frame.arguments);
             shadow::store(current.tid, frame.return_slot, frame.caller);
-            (frame.return_slot, frame.caller)
+            pending.caller = frame.caller;
+            frame.return_slot
         }
         Err(return_slot) => {
             count(Counter::ArgumentsUnreadable);
-            (return_slot, 0)
+            return_slot
         }
     };
-    if let Some(address) = pointee(cookie, &words, return_slot) {
+    if let Some(address) = pointee(cookie, words, return_slot) {
         // SAFETY: the helper checks the user address.
         match unsafe { bpf_probe_read_user(address as *const [u64; WORD_COUNT - REGISTERS]) } {
             Ok(fields) => words[REGISTERS..].copy_from_slice(&fields),
             Err(_) => count(Counter::ArgumentsUnreadable),
         }
     }
-    let chain = if caller != 0 && cookie.has_chain() {
-        let registers = Registers { rip: caller, rsp: return_slot.wrapping_add(8), rbp: regs.rbp };
-        walk::chain(current, registers, scope::config().map_or(0, |config| config.depth))
-    } else {
-        0
-    };
+    if pending.caller != 0 && cookie.has_chain() {
+        let registers = Registers { rip: pending.caller, rsp: return_slot.wrapping_add(8), rbp: regs.rbp };
+        let depth = scope::config().map_or(0, |config| config.depth);
+        pending.chain = walk::chain(current, registers, depth);
+    }
     let key =
         CallKey { return_slot, tgid: current.tgid, tid: current.tid, probe: cookie.probe(), reserved: 0 };
-    if PENDING.insert(key, Pending { begin_ns, caller, chain, words }, 0).is_err() {
+    if PENDING.insert(key, pending, 0).is_err() {
         count(Counter::PendingFull);
     }
 }

@@ -56,6 +56,8 @@ struct Place {
 }
 
 /// What chooses a set.
+#[derive(Clone, Copy)]
+#[repr(C)]
 pub(crate) struct Key {
     place: Place,
     rbp: u64,
@@ -65,7 +67,7 @@ pub(crate) struct Key {
 
 /// The key for a walk that begins with the registers in `scratch`.
 #[inline(always)]
-pub(crate) fn key(scratch: &Scratch, tgid: u32) -> Key {
+fn key(scratch: &Scratch, tgid: u32) -> Key {
     let generation = scratch.space.generation;
     let place = Place { generation, rip: scratch.rip, rsp: scratch.rsp, tgid: tgid.into() };
     let place_hash = mix(mix(chain_seed(tgid, generation), scratch.rip), scratch.rsp);
@@ -78,9 +80,21 @@ pub(crate) fn key(scratch: &Scratch, tgid: u32) -> Key {
     Key { place, rbp: scratch.rbp, place_hash, hash: mix(place_hash, word) }
 }
 
-/// The chain of a remembered walk with this key, or 0.
+/// The chain of a remembered walk that began with the registers in `scratch`, or 0. Leaves the key in `scratch`.
+///
+/// A function of its own: the stacks of a program and of the functions that it is in are 512 bytes together.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn find_walk(scratch: *mut Scratch, tgid: u32) -> u64 {
+    // SAFETY: callers pass an element that they own, or the verifier's null.
+    let Some(scratch) = (unsafe { scratch.as_mut() }) else { return 0 };
+    scratch.memo = key(scratch, tgid);
+    find(scratch)
+}
+
 #[inline(always)]
-pub(crate) fn find(scratch: &mut Scratch, key: &Key) -> u64 {
+fn find(scratch: &mut Scratch) -> u64 {
+    let key = scratch.memo;
     let set = (key.hash as u32 % SETS) * WAYS;
     for way in 0..WAYS {
         let Some(walk) = MEMO.get_ptr_mut(set + way) else { break };
@@ -131,9 +145,20 @@ extern "C" fn words_agree(walk: *mut Walk, scratch: *mut Scratch) -> u32 {
     1
 }
 
-/// Remembers the walk in `scratch`.
+/// Remembers the walk in `scratch`, under the key that [`find_walk`] has left there.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn store_walk(scratch: *mut Scratch) -> u32 {
+    // SAFETY: callers pass an element that they own, or the verifier's null.
+    if let Some(scratch) = unsafe { scratch.as_mut() } {
+        let key = scratch.memo;
+        store(scratch, &key);
+    }
+    0
+}
+
 #[inline(always)]
-pub(crate) fn store(scratch: &mut Scratch, key: &Key) {
+fn store(scratch: &mut Scratch, key: &Key) {
     let count = scratch.word_count as usize;
     if count == 0 || count > WORDS_MAX {
         return;

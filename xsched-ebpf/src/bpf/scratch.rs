@@ -12,6 +12,7 @@ use xsched_abi::chain::{FRAMES_MAX, REPLACED_MAX, Replaced, is_trampoline};
 use xsched_abi::{Code, Space, Stack};
 
 use crate::atomic;
+use crate::memo;
 use crate::shadow;
 
 /// User space makes it larger on machines with many processors.
@@ -63,6 +64,8 @@ pub struct Scratch {
     pub(crate) replaced_count: u32,
     pub(crate) reserved_too: u32,
     pub(crate) replaced: [Replaced; REPLACED_MAX],
+    /// Where the walk is remembered.
+    pub(crate) memo: memo::Key,
     /// The process's mappings as they were when the walk began.
     pub(crate) space: Space,
     /// The mapping that was used last.

@@ -39,8 +39,13 @@ struct WithStack<const N: usize> {
 
 /// Ships the stack above the registers in `scratch`, unless one with the same chain has been shipped; returns the
 /// chain's id, or 0 if there is no room.
-#[inline(always)]
-pub(crate) fn take(scratch: &mut Scratch, tgid: u32) -> u64 {
+///
+/// A function of its own: the stacks of a program and of the functions that it is in are 512 bytes together.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn take_snapshot(scratch: *mut Scratch, tgid: u32) -> u64 {
+    // SAFETY: callers pass an element that they own, or the verifier's null.
+    let Some(scratch) = (unsafe { scratch.as_mut() }) else { return 0 };
     let len = digest(scratch, tgid);
     let chain = scratch.digest | 1;
     if !claim(chain) {
@@ -128,21 +133,22 @@ fn send<const N: usize>(scratch: &mut Scratch, tgid: u32) -> bool {
     let Some(mut entry) = SNAPSHOTS.reserve::<WithStack<N>>(0) else { return false };
     let record: *mut WithStack<N> = entry.as_mut_ptr();
     let len = scratch.len;
-    let snapshot = Snapshot {
-        kind: RecordKind::Snapshot as u32,
-        tgid,
-        chain: scratch.digest | 1,
-        generation: scratch.space.generation,
-        time_ns: now_ns(),
-        rip: scratch.rip,
-        rsp: scratch.rsp,
-        rbp: scratch.rbp,
-        len: len as u32,
-        replaced_count: scratch.replaced_count,
-        replaced: scratch.replaced,
-    };
+    // Field by field: the record does not fit on the stack beside those of the callers.
     // SAFETY: the reservation is as large as the record, and nobody else sees it before it is submitted.
-    unsafe { (*record).snapshot = snapshot };
+    unsafe {
+        let snapshot = &raw mut (*record).snapshot;
+        (*snapshot).kind = RecordKind::Snapshot as u32;
+        (*snapshot).tgid = tgid;
+        (*snapshot).chain = scratch.digest | 1;
+        (*snapshot).generation = scratch.space.generation;
+        (*snapshot).time_ns = now_ns();
+        (*snapshot).rip = scratch.rip;
+        (*snapshot).rsp = scratch.rsp;
+        (*snapshot).rbp = scratch.rbp;
+        (*snapshot).len = len as u32;
+        (*snapshot).replaced_count = scratch.replaced_count;
+        (*snapshot).replaced = scratch.replaced;
+    }
     for n in 0..N / WINDOW {
         let offset = n * WINDOW;
         if offset as u64 >= len {

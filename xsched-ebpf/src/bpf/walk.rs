@@ -55,14 +55,13 @@ fn in_scratch(scratch: &mut Scratch, current: Current, registers: Registers, dep
     scratch.first_rsp = registers.rsp;
     let Some(space) = space::of(current.tgid) else {
         scratch.space = Space::default();
-        return snapshot::take(scratch, current.tgid);
+        return snapshot::take_snapshot(scratch, current.tgid);
     };
     scratch.space = space;
     if space::is_stale(current.tgid, &space) {
-        return snapshot::take(scratch, current.tgid);
+        return snapshot::take_snapshot(scratch, current.tgid);
     }
-    let key = memo::key(scratch, current.tgid);
-    let known = memo::find(scratch, &key);
+    let known = memo::find_walk(scratch, current.tgid);
     if known != 0 {
         return known;
     }
@@ -73,15 +72,15 @@ fn in_scratch(scratch: &mut Scratch, current: Current, registers: Registers, dep
         scratch.rip = registers.rip;
         scratch.rsp = registers.rsp;
         scratch.rbp = registers.rbp;
-        return snapshot::take(scratch, current.tgid);
+        return snapshot::take_snapshot(scratch, current.tgid);
     }
     scratch.stack.end = end;
     scratch.stack.chain = mix(scratch.stack.chain, end.into()) | 1;
     if !ship(scratch) {
         return 0;
     }
-    if ChainEnd::from_number(end).is_some_and(ChainEnd::is_final) {
-        memo::store(scratch, &key);
+    if ChainEnd::is_final_number(end) {
+        memo::store_walk(scratch);
     }
     scratch.stack.chain
 }
