@@ -221,7 +221,7 @@ fn load_error(program: &'static str, error: ProgramError) -> BpfError {
 
 /// The end of a verifier log, where it says what it refused.
 fn last_lines(log: &str) -> String {
-    const LINES: usize = 40;
+    const LINES: usize = 12;
     let lines: Vec<_> = log.lines().filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(LINES)..].iter().flat_map(|line| ["\n  verifier: ", line]).collect()
 }
