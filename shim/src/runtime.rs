@@ -93,6 +93,12 @@ fn in_settled_copy(
     None
 }
 
+/// Bytes from an address in a mapped object to the end of its segment.
+pub(crate) fn bytes_mapped_from(address: usize) -> Option<u64> {
+    let objects = objects::mapped();
+    containing(&objects, address)?.segment_end(address).map(|end| (end - address) as u64)
+}
+
 /// A symbol of a mapped library whose file name begins so, whatever scope it is in.
 pub(crate) fn definition_in_library(prefix: &[u8], name: &CStr) -> Option<NonNull<c_void>> {
     let objects = objects::mapped();

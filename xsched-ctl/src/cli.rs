@@ -41,7 +41,14 @@ pub(crate) enum Verb {
     /// recording lost. Percentiles are within 0.2 %; times are those that the host spends in a call.
     Report(Report),
     /// Say what this machine has and lacks for tracing
-    Doctor,
+    Doctor(Doctor),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Doctor {
+    /// Say how the shim sees the HIP calls of this process instead
+    #[arg(short, long, value_name = "PID")]
+    pub(crate) pid: Option<u32>,
 }
 
 #[derive(Args, Debug)]

@@ -20,6 +20,11 @@ impl MappedObject {
         self.segments.iter().any(|segment| segment.contains(&address))
     }
 
+    /// Where the segment with this address ends.
+    pub(crate) fn segment_end(&self, address: usize) -> Option<usize> {
+        self.segments.iter().find(|segment| segment.contains(&address)).map(|segment| segment.end)
+    }
+
     /// Where its first segment is mapped.
     pub(crate) fn start(&self) -> Option<usize> {
         self.segments.first().map(|segment| segment.start)
