@@ -13,7 +13,7 @@ fn record(trace: &Path, launches: &str, options: &[&str]) -> Outcome {
     command.arg(trace).args(options).arg("--").arg(app("two_libraries")).args(["--launches", launches]);
     let outcome = run(&mut command);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains("calls lost"), "{}", outcome.stderr);
     outcome
 }
 
