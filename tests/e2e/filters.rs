@@ -1,5 +1,7 @@
 //! Filters: what they let through is all there, and what they leave out is counted.
 
+#![expect(clippy::unwrap_used, reason = "tests, helpers included")]
+
 use std::path::Path;
 
 use xsched_tests::artifacts::app;

@@ -61,12 +61,12 @@ pub(crate) struct Trace {
     #[arg(short, long, conflicts_with_all = ["pid", "command"])]
     pub(crate) all: bool,
 
-    #[command(flatten)]
-    pub(crate) recording: Recording,
-
     /// Run this command and record it and its children
     #[arg(value_name = "CMD", trailing_var_arg = true)]
     pub(crate) command: Vec<OsString>,
+
+    #[command(flatten)]
+    pub(crate) recording: Recording,
 }
 
 #[derive(Args, Debug)]
