@@ -107,36 +107,26 @@ pub(crate) fn drain() {
 }
 
 /// A capture is about to begin on a stream. What is held back was submitted before, so it goes first.
-///
-/// False if the stream captures already.
-pub(crate) fn capture_begins(copy: &Instance, stream: Stream) -> bool {
+pub(crate) fn capture_begins(copy: &Instance, stream: Stream) {
     let deferral = deferral();
-    let is_first = deferral.books().capture_begins((copy.index(), stream.0.addr()));
+    deferral.books().set_capturing((copy.index(), stream.0.addr()), true);
     deferral.queues.wait_all_launched();
-    is_first
 }
 
 /// A capture has ended on a stream, or did not begin.
 pub(crate) fn capture_ended(copy: &Instance, stream: Stream) {
-    deferral().books().capture_ends((copy.index(), stream.0.addr()));
+    deferral().books().set_capturing((copy.index(), stream.0.addr()), false);
 }
 
-/// A stream is about to go.
+/// A stream is gone.
 pub(crate) fn stream_destroyed(copy: &Instance, stream: Stream) {
     let Some(deferral) = DEFERRAL.existing() else { return };
     let key = StreamKey::Created { copy: copy.index(), handle: stream.0.addr() };
     let mut books = deferral.books();
-    books.capture_ends((copy.index(), stream.0.addr()));
+    books.set_capturing((copy.index(), stream.0.addr()), false);
     if let Some(entry) = books.remove_stream(key) {
-        deferral.forget(&entry);
-    }
-}
-
-/// All streams of a copy may be about to go.
-pub(crate) fn device_reset(copy: &Instance) {
-    let Some(deferral) = DEFERRAL.existing() else { return };
-    for entry in deferral.books().remove_streams(copy.index()) {
-        deferral.forget(&entry);
+        device::take_failure(&entry.failure);
+        deferral.queues.destroy(entry.queue);
     }
 }
 
@@ -161,12 +151,6 @@ impl Deferral {
             self.queues.suspend(queue, false);
         }
         self.queues.suspend_all(false);
-    }
-
-    /// Forgets a stream's queue, and a failure that nobody will ask for.
-    fn forget(&self, entry: &StreamEntry) {
-        device::take_failure(&entry.failure);
-        self.queues.destroy(entry.queue);
     }
 
     /// Never held while waiting, or while calling the runtime.
@@ -299,7 +283,6 @@ impl Deferral {
             Id::hipStreamSynchronize | Id::hipStreamSynchronize_spt | Id::hipStreamDestroy => {
                 self.queues.wait_launched(&self.pending_on(call, copy));
             }
-            _ if is_on_many_streams(call) => self.queues.wait_turn_of_all(),
             _ if puts_work(call) => return self.submit_in_place(call, copy),
             _ => self.queues.wait_all_launched(),
         }
@@ -356,14 +339,9 @@ fn key(copy: &Instance, name: StreamName, device: i32) -> Option<StreamKey> {
     }
 }
 
-/// Whether a call puts work on several streams, or on one that it does not name.
-fn is_on_many_streams(call: &Stopped<'_>) -> bool {
-    call.function.family == Family::launch
-}
-
 /// Whether a call that must not be made later puts work on a device.
 fn puts_work(call: &Stopped<'_>) -> bool {
-    matches!(call.function.family, Family::copy | Family::set)
+    matches!(call.function.family, Family::copy | Family::set | Family::launch)
         || matches!(call.id(), Id::hipMallocAsync | Id::hipMallocFromPoolAsync)
 }
 

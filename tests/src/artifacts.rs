@@ -35,6 +35,11 @@ pub fn conformance() -> PathBuf {
     built("XSCHED_ARTIFACTS").join("conformance")
 }
 
+/// The folder of the clients that run random programs.
+pub fn differential() -> PathBuf {
+    built("XSCHED_ARTIFACTS").join("differential")
+}
+
 /// The folder of other people's programs; each of them may be missing.
 pub fn clients() -> PathBuf {
     built("XSCHED_ARTIFACTS").join("clients")

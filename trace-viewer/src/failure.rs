@@ -17,9 +17,8 @@ pub(crate) enum Failure {
     Input { file: PathBuf, source: io::Error },
     #[error("{} is empty", .file.display())]
     Empty { file: PathBuf },
-    /// The UI shows whole compressed files only.
-    #[error("{} is compressed and was cut off", .file.display())]
-    CutCompressed { file: PathBuf },
+    #[error("{} is compressed", .file.display())]
+    Compressed { file: PathBuf },
     #[error("{} is not a timeline: {source}", .file.display())]
     NotATimeline { file: PathBuf, source: ReadError },
     #[error("{} is damaged after {whole_bytes} bytes: {source}", .file.display())]
@@ -46,10 +45,7 @@ impl Failure {
             Self::Empty { .. } => {
                 Some("a recording has content from its first moment on; was this one started?".to_owned())
             }
-            Self::CutCompressed { file } => Some(format!(
-                "what is there can be shown: `zcat {0} > whole.perfetto`, or `zstdcat {0} > whole.perfetto`",
-                file.display()
-            )),
+            Self::Compressed { file } => Some(format!("try `gunzip --keep --suffix '' {}`", file.display())),
             Self::NotATimeline { .. } => {
                 Some("timelines are recorded by `xsched-ctl`, or by Perfetto in its own format".to_owned())
             }
@@ -69,7 +65,7 @@ impl Failure {
         match self {
             Self::Input { .. } => EXIT_NO_INPUT,
             Self::Empty { .. }
-            | Self::CutCompressed { .. }
+            | Self::Compressed { .. }
             | Self::NotATimeline { .. }
             | Self::Damaged { .. } => EXIT_DATA,
             Self::Listen { .. } | Self::Serve { .. } => EXIT_UNAVAILABLE,

@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::{
-    command,
+    artifacts, command,
     setup::{self, Need},
     subject,
     workspace::{Profile, Target, Workspace},
@@ -31,7 +31,24 @@ pub(crate) struct Args {
     /// List the benchmarks
     #[arg(long, exclusive = true)]
     list: bool,
+    /// How long one goes on that takes as much as there is time for: `10m`
+    #[arg(long)]
+    time: Option<String>,
+    /// Where one begins that draws lots
+    #[arg(long)]
+    seed: Option<String>,
 }
+
+impl Args {
+    /// What the benchmark is told.
+    fn words(&self) -> Vec<String> {
+        let options = [("--time", &self.time), ("--seed", &self.seed)];
+        options.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value.as_ref()?))).collect()
+    }
+}
+
+/// The one that runs clients which nothing else needs.
+const DIFFERENTIAL: &str = "differential";
 
 const PACKAGE: &str = "xsched-tests";
 const PREFIX: &str = "bench-";
@@ -43,16 +60,23 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         let known: Vec<_> = benches(workspace).map(|(known, _)| known).collect();
         bail!("no benchmark `{name}`; there are: {}", known.join(", "));
     };
+    ensure!(
+        args.words().is_empty() || name == DIFFERENTIAL,
+        "only `{DIFFERENTIAL}` takes `--time` and `--seed`"
+    );
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms])?;
     setup::prefer(workspace, &[Need::Kernel]);
     let variables = subject::build(workspace, Profile::Release)?;
+    if name == DIFFERENTIAL {
+        artifacts::build_differential(workspace)?;
+    }
     command::run(
         command::cargo(&workspace.root)
             .args(["build", "--package", PACKAGE, "--bin", &bench.name])
             .args(Profile::Release.arguments()),
     )?;
     let mut program = command::command(workspace.built(Profile::Release, &bench.name));
-    program.stdin(Stdio::null()).envs(variables);
+    program.args(args.words()).stdin(Stdio::null()).envs(variables);
     if args.json {
         return command::run(&mut program);
     }

@@ -38,6 +38,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     }
     let mut variables = subject::build(workspace, Profile::Debug)?;
     artifacts::Suite::simulated(workspace).build()?;
+    artifacts::build_differential(workspace)?;
     // Tests run side by side: each of their processes has a device to itself unless the test names one.
     variables.push(("HIP_SIM_SHARED", "off".into()));
     variables.push(("XSCHED_PERFETTO_PYTHON", setup::perfetto(workspace)?.into()));

@@ -170,8 +170,9 @@ impl Drop for PerThread {
     /// Waits for the stream's work, as the genuine runtime does: nothing could wait for it afterwards.
     fn drop(&mut self) {
         let runtime = runtime::get();
-        runtime.streams.remove(self.handle);
+        // While it is on the list, whoever waits for the device waits for it too.
         self.stream.synchronize(runtime);
+        runtime.streams.remove(self.handle);
     }
 }
 
@@ -239,10 +240,11 @@ pub(crate) unsafe extern "C" fn destroy(stream: hipStream_t) -> hipError_t {
             return Err(HipError::InvalidHandle);
         }
         let runtime = runtime::get();
-        let stream = runtime.streams.remove(stream).ok_or(HipError::ContextIsDestroyed)?;
-        stream.abandon_capture();
-        stream.synchronize(runtime);
-        Ok(())
+        let destroyed = runtime.streams.get(stream).ok_or(HipError::ContextIsDestroyed)?;
+        destroyed.abandon_capture();
+        // While it is on the list, whoever waits for the device waits for it too.
+        destroyed.synchronize(runtime);
+        runtime.streams.remove(stream).map(drop).ok_or(HipError::ContextIsDestroyed)
     })
 }
 

@@ -13,7 +13,7 @@ use super::step::Step;
 
 pub(super) const CLANG: &str = "clang++-19";
 /// The device that the simulator shows unless told otherwise.
-const OFFLOAD: [&str; 5] = ["-x", "hip", "--offload-arch=gfx942", "-nogpuinc", "-nogpulib"];
+pub(super) const OFFLOAD: [&str; 5] = ["-x", "hip", "--offload-arch=gfx942", "-nogpuinc", "-nogpulib"];
 const COMPILE: [&str; 8] = [
     "-std=c++20",
     "-O2",

@@ -1,0 +1,103 @@
+//! A HIP client that runs random programs and says what they have shown.
+//!
+//! ```text
+//! differential-6 seeds FIRST COUNT    one line per seed: the seed, its outcome's digest, the number of surprises
+//! differential-6 show SEED            the program of a seed, as text
+//! differential-6 replay FILE          the outcome of a program, as text
+//! differential-6 repeat FILE COUNT    a line for each of so many runs of a program: as for a seed, with the run's number
+//! ```
+//!
+//! A static library with a `main`, so that clang links it with kernels and runtime as it links any HIP program: calls
+//! bind to versioned symbols, and code objects are registered before `main`.
+
+mod arguments;
+mod graph;
+mod hip;
+mod mistake;
+mod process;
+mod run;
+mod step;
+mod work;
+mod world;
+
+use std::io::{self, Write as _};
+use std::{env, fs};
+
+use core::ffi::{c_char, c_int};
+
+use xsched_differential::generate::generate;
+use xsched_differential::observe::Outcome;
+use xsched_differential::order::{self, Checked};
+use xsched_differential::program::Program;
+
+use crate::process::Process;
+
+type Error = Box<dyn std::error::Error>;
+
+/// What the C library calls.
+#[unsafe(no_mangle)]
+extern "C" fn main(_: c_int, _: *const *const c_char) -> c_int {
+    let words: Vec<_> = env::args().skip(1).collect();
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    let result =
+        match words[..] {
+            ["seeds", first, count] => seeds(first, count),
+            ["replay", file] => replay(file),
+            ["repeat", file, count] => repeat(file, count),
+            ["show", seed] => show(seed),
+            _ => Err("usage: differential-N seeds FIRST COUNT | show SEED | replay FILE | repeat FILE COUNT"
+                .into()),
+        };
+    if let Err(error) = result {
+        eprintln!("differential: {error}");
+        return 2;
+    }
+    0
+}
+
+fn seeds(first: &str, count: &str) -> Result<(), Error> {
+    let (first, count): (u64, u64) = (first.parse()?, count.parse()?);
+    let process = Process::start()?;
+    for seed in first..first + count {
+        let program = generate(seed);
+        let checked =
+            order::check(&program).map_err(|(at, flaw)| format!("seed {seed}: step {at}: {flaw}"))?;
+        say(seed, &run::run(&process, &program, &checked))?;
+    }
+    Ok(())
+}
+
+fn show(seed: &str) -> Result<(), Error> {
+    write!(io::stdout(), "{}", generate(seed.parse()?))?;
+    Ok(())
+}
+
+fn replay(file: &str) -> Result<(), Error> {
+    let (program, checked) = read(file)?;
+    let outcome = run::run(&Process::start()?, &program, &checked);
+    write!(io::stdout(), "{outcome}")?;
+    Ok(())
+}
+
+fn repeat(file: &str, count: &str) -> Result<(), Error> {
+    let (program, checked) = read(file)?;
+    let process = Process::start()?;
+    for number in 0..count.parse()? {
+        say(number, &run::run(&process, &program, &checked))?;
+    }
+    Ok(())
+}
+
+/// At once: whoever waits for the next line knows which program hangs.
+fn say(number: u64, outcome: &Outcome) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{number} {:016x} {}", outcome.digest(), outcome.surprises.len())?;
+    out.flush()
+}
+
+fn read(file: &str) -> Result<(Program, Checked), Error> {
+    let text = fs::read_to_string(file).map_err(|error| format!("cannot read {file}: {error}"))?;
+    let program = Program::parse(&text).map_err(|error| format!("{file}: {error}"))?;
+    let checked = order::check(&program).map_err(|(at, flaw)| format!("{file}: step {at}: {flaw}"))?;
+    Ok((program, checked))
+}

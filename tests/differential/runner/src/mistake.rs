@@ -1,0 +1,66 @@
+//! Calls that fail.
+
+use core::ffi::c_void;
+use core::ptr;
+
+use xsched_differential::program::{CELL_WORDS, Kernel, Mistake};
+
+use crate::arguments::Arguments;
+use crate::hip::{self, Code, Dim3, Handle};
+use crate::process::SCRATCH_BYTES;
+use crate::work;
+use crate::world::World;
+
+static NOT_A_KERNEL: u64 = 0;
+static SOURCE: [u8; 4 * SCRATCH_BYTES] = [7; 4 * SCRATCH_BYTES];
+
+/// Makes the call; its return code.
+pub(crate) fn make(world: &World<'_>, mistake: Mistake, stream: Handle) -> Code {
+    let null: Handle = ptr::null_mut();
+    let scratch = world.process.scratch;
+    let source: Handle = SOURCE.as_ptr().cast_mut().cast();
+    let mut arguments = Arguments::new(Kernel::Mix, scratch, scratch, 1);
+    let launch = |arguments: &mut Arguments, kernel: *const c_void, grid: u32, block: u32, lds: usize| {
+        // SAFETY: arguments of the kernel's types; what is wrong is refused.
+        unsafe { hip::hipLaunchKernel(kernel, Dim3::x(grid), Dim3::x(block), arguments.list(), lds, stream) }
+    };
+    let block = CELL_WORDS as u32;
+    // SAFETY: each call is refused for what is wrong with it; out-parameters are local, sources long enough.
+    let code = unsafe {
+        let mix = hip::diff_kernel(0);
+        let mut out = null;
+        match mistake {
+            Mistake::NoBlocks => launch(&mut arguments, mix, 0, block, 0),
+            Mistake::LargeBlock => launch(&mut arguments, mix, 1, 1 << 20, 0),
+            Mistake::NoKernel => launch(&mut arguments, ptr::null(), 1, block, 0),
+            Mistake::NotAKernel => launch(&mut arguments, (&raw const NOT_A_KERNEL).cast(), 1, block, 0),
+            Mistake::LargeShare => launch(&mut arguments, mix, 1, block, 1 << 24),
+            Mistake::TwoKindsOfArguments => {
+                let (list, extra) = (arguments.list(), arguments.extra());
+                work::module_launch(world.process.functions[0], stream, list, extra)
+            }
+            Mistake::CopyToNull => hip::hipMemcpyAsync(null, source, 64, hip::HOST_TO_DEVICE, stream),
+            Mistake::CopyDirection => hip::hipMemcpyAsync(scratch, source, 64, 77, stream),
+            Mistake::CopyTooLong => {
+                hip::hipMemcpyAsync(scratch, source, SOURCE.len(), hip::HOST_TO_DEVICE, stream)
+            }
+            Mistake::FillNull => hip::hipMemsetAsync(null, 1, 64, stream),
+            Mistake::RecordNull => hip::hipEventRecord(null, stream),
+            Mistake::WaitNull => hip::hipStreamWaitEvent(stream, null, 0),
+            Mistake::SyncNull => hip::hipEventSynchronize(null),
+            Mistake::NoFunction => hip::hipLaunchHostFunc(stream, None, null),
+            Mistake::EndOfNoCapture => hip::hipStreamEndCapture(stream, &raw mut out),
+            Mistake::LaunchNoGraph => hip::hipGraphLaunch(null, stream),
+            Mistake::NoDevice => hip::hipSetDevice(99),
+            Mistake::FreeNonsense => hip::hipFree(ptr::without_provenance_mut(0x10_0000)),
+            Mistake::MallocToNull => hip::hipMalloc(ptr::null_mut(), 64),
+            Mistake::StreamFlags => hip::hipStreamCreateWithFlags(&raw mut out, 0xffff),
+            Mistake::NoSuchFunction => {
+                hip::hipModuleGetFunction(&raw mut out, world.process.module, c"no_such_kernel".as_ptr())
+            }
+            Mistake::DestroyNullStream => hip::hipStreamDestroy(null),
+        }
+    };
+    arguments.scribble();
+    code
+}

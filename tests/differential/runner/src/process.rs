@@ -1,0 +1,62 @@
+//! What all programs of a process share: the module with the kernels once more, and memory that they only look at.
+
+use core::ptr;
+use std::env;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStringExt as _;
+
+use xsched_differential::program::DEVICES;
+
+use crate::Error;
+use crate::hip::{self, Handle};
+
+/// Gates that a program can have.
+pub(crate) const GATES: usize = 32;
+/// Bytes of device memory behind which nothing may be.
+pub(crate) const SCRATCH_BYTES: usize = 256;
+
+/// See the module.
+pub(crate) struct Process {
+    /// By the kernels' numbers.
+    pub(crate) functions: [Handle; 4],
+    pub(crate) module: Handle,
+    /// A word per gate, for streams that wait for values.
+    pub(crate) words: Handle,
+    /// For mistakes.
+    pub(crate) scratch: Handle,
+}
+
+// SAFETY: its addresses are HIP's, which any thread may use.
+unsafe impl Sync for Process {}
+
+/// As clang leaves their names.
+const KERNELS: [&core::ffi::CStr; 4] = [c"diff_mix", c"diff_wide", c"diff_many", c"diff_nothing"];
+
+impl Process {
+    pub(crate) fn start() -> Result<Self, Error> {
+        // The linker puts programs, module and twins into one folder.
+        let path = env::current_exe()?.with_file_name("differential.co");
+        let path = CString::new(path.into_os_string().into_vec())?;
+        let (mut module, mut words, mut scratch) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+        let mut functions = [ptr::null_mut(); 4];
+        let mut devices = 0;
+        // SAFETY: local out-parameters and terminated texts.
+        unsafe {
+            check("hipGetDeviceCount", hip::hipGetDeviceCount(&raw mut devices))?;
+            if devices as usize != DEVICES {
+                return Err(format!("there are {devices} devices, not {DEVICES}: set HIP_SIM_DEVICES").into());
+            }
+            check("hipModuleLoad", hip::hipModuleLoad(&raw mut module, path.as_ptr()))?;
+            for (function, name) in functions.iter_mut().zip(KERNELS) {
+                check("hipModuleGetFunction", hip::hipModuleGetFunction(function, module, name.as_ptr()))?;
+            }
+            check("hipHostMalloc", hip::hipHostMalloc(&raw mut words, GATES * 4, 0))?;
+            check("hipMalloc", hip::hipMalloc(&raw mut scratch, SCRATCH_BYTES))?;
+        }
+        Ok(Self { functions, module, words, scratch })
+    }
+}
+
+fn check(name: &str, code: hip::Code) -> Result<(), Error> {
+    if code == hip::SUCCESS { Ok(()) } else { Err(format!("{name} returned {code}").into()) }
+}

@@ -1,0 +1,87 @@
+//! A whole program: its threads, and then what is left.
+
+use std::thread;
+
+use xsched_differential::observe::{self, Outcome, Seen};
+use xsched_differential::order::Checked;
+use xsched_differential::program::{Buffer, Cell, DEVICES, Memory, Program};
+
+use crate::hip;
+use crate::process::Process;
+use crate::step;
+use crate::world::World;
+
+/// Runs it to its end and leaves nothing behind.
+pub(crate) fn run(process: &Process, program: &Program, checked: &Checked) -> Outcome {
+    let world = World::new(process);
+    // SAFETY: no arguments.
+    unsafe { hip::hipGetLastError() };
+    let mut seen = vec![Seen::default(); program.steps.len()];
+    let others: Vec<_> = thread::scope(|scope| {
+        let world = &world;
+        let start = |number| scope.spawn(move || steps_of(world, program, number));
+        let others: Vec<_> = (1..program.threads()).map(start).collect();
+        let own = steps_of(world, program, 0);
+        let others = others.into_iter().map(|thread| thread.join().expect("steps do not panic"));
+        others.chain([own]).flatten().collect()
+    });
+    for (index, what) in others {
+        seen[index] = what;
+    }
+    let mut outcome = Outcome::default();
+    for (what, answer) in seen.into_iter().zip(&checked.answers) {
+        outcome.push(what, *answer);
+    }
+    outcome.end = end(&world, &checked.cells);
+    outcome
+}
+
+fn steps_of(world: &World<'_>, program: &Program, number: usize) -> Vec<(usize, Seen)> {
+    let steps = program.steps.iter().enumerate().filter(|(_, step)| step.0.index() == number);
+    steps.map(|(index, step)| (index, step::take(world, &step.1))).collect()
+}
+
+/// Waits for everything, looks at all memory, and gives everything back.
+fn end(world: &World<'_>, cells: &[(Cell, Memory)]) -> Vec<(String, u64)> {
+    let mut end = Vec::new();
+    let mut note = |name: String, code: hip::Code| end.push((name, code as u64));
+    // SAFETY: handles and addresses that HIP has given, each given back once.
+    unsafe {
+        for device in 0..DEVICES {
+            note(format!("hipSetDevice({device})"), hip::hipSetDevice(device as i32));
+            note(format!("hipDeviceSynchronize of {device}"), hip::hipDeviceSynchronize());
+        }
+        note("hipSetDevice(0)".to_owned(), hip::hipSetDevice(0));
+    }
+    for (cell, memory) in cells {
+        let Cell(Buffer(buffer), index) = *cell;
+        let value =
+            if memory.is_host() { step::contents(world, *cell) } else { device_contents(world, *cell) };
+        end.push((format!("cell ({buffer},{index})"), value));
+    }
+    let mut note = |name: String, code: hip::Code| end.push((name, code as u64));
+    // SAFETY: as above.
+    unsafe {
+        for (number, graph) in world.graphs.drain() {
+            note(format!("hipGraphExecDestroy of {number}"), hip::hipGraphExecDestroy(graph));
+        }
+        for (number, event) in world.events.drain() {
+            note(format!("hipEventDestroy of {number}"), hip::hipEventDestroy(event));
+        }
+        for (number, stream) in world.streams.drain() {
+            note(format!("hipStreamDestroy of {number}"), hip::hipStreamDestroy(stream));
+        }
+    }
+    for (number, address) in world.buffers.drain() {
+        note(format!("free of {number}"), step::free(world.shape(Buffer(number)), address));
+    }
+    end
+}
+
+fn device_contents(world: &World<'_>, cell: Cell) -> u64 {
+    let (address, size) = world.cell(cell);
+    let mut bytes = vec![0_u8; size];
+    // SAFETY: a cell of a buffer that is there, and as many bytes.
+    let code = unsafe { hip::hipMemcpy(bytes.as_mut_ptr().cast(), address, size, hip::DEVICE_TO_HOST) };
+    if code == hip::SUCCESS { observe::hash(&bytes) } else { code as u64 }
+}

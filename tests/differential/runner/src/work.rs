@@ -1,0 +1,182 @@
+//! Work on streams.
+
+use core::ffi::{c_int, c_uint};
+use core::ptr;
+
+use xsched_differential::program::{CELL_WORDS, Cell, Copy, Fill, HostCall, Kernel, Launch, Memory, Work};
+
+use crate::arguments::Arguments;
+use crate::hip::{self, Code, Dim3, Handle};
+use crate::world::World;
+
+const GRID: Dim3 = Dim3::x(1);
+const BLOCK: Dim3 = Dim3::x(CELL_WORDS as c_uint);
+/// Bytes of a row where cells are copied or filled by rows.
+const ROW: usize = 64;
+
+/// Asks for the work; the call's return code.
+pub(crate) fn submit(world: &World<'_>, stream: Handle, work: &Work) -> Code {
+    match *work {
+        Work::Kernel { kernel, by, to, from, key } => {
+            let arguments = Arguments::new(kernel, world.cell(to).0, world.cell(from).0, key);
+            launch(world, stream, (kernel, by), arguments)
+        }
+        Work::Copy { by, to, from } => copy(world, stream, by, to, from),
+        Work::Fill { by, to, value } => fill(world.cell(to), stream, by, value),
+        Work::Host { by, to, from, key } => {
+            let user = HostWork::kept(world, to, from, key);
+            // SAFETY: the functions take what is given with them, which is never freed.
+            unsafe {
+                match by {
+                    HostCall::Function => hip::hipLaunchHostFunc(stream, Some(host_function), user),
+                    HostCall::Callback => hip::hipStreamAddCallback(stream, callback, user, 0),
+                }
+            }
+        }
+        // SAFETY: a word of a buffer that is there.
+        Work::WriteValue { to, value } => unsafe {
+            hip::hipStreamWriteValue32(stream, world.cell(to).0, value, 0)
+        },
+    }
+}
+
+/// Number by which `kernels.hip` and the module know a kernel.
+pub(crate) fn number(kernel: Kernel) -> c_uint {
+    match kernel {
+        Kernel::Mix => 0,
+        Kernel::Wide => 1,
+        Kernel::Many => 2,
+        Kernel::Nothing => 3,
+    }
+}
+
+fn launch(
+    world: &World<'_>,
+    stream: Handle,
+    (kernel, by): (Kernel, Launch),
+    mut arguments: Box<Arguments>,
+) -> Code {
+    let number = number(kernel);
+    let function = world.process.functions[number as usize];
+    // SAFETY: kernels of this program with arguments of their types, which live until the call is back.
+    let code = unsafe {
+        let address = hip::diff_kernel(number);
+        let list = arguments.list();
+        match by {
+            Launch::Chevrons => {
+                hip::diff_chevrons(number, list, stream);
+                hip::SUCCESS
+            }
+            Launch::Plain => hip::hipLaunchKernel(address, GRID, BLOCK, list, 0, stream),
+            Launch::Cooperative => hip::hipLaunchCooperativeKernel(address, GRID, BLOCK, list, 0, stream),
+            Launch::Ext => {
+                let none = ptr::null_mut();
+                hip::hipExtLaunchKernel(address, GRID, BLOCK, list, 0, stream, none, none, 0)
+            }
+            Launch::ModuleList => module_launch(function, stream, list, ptr::null_mut()),
+            Launch::ModuleBuffer => module_launch(function, stream, ptr::null_mut(), arguments.extra()),
+        }
+    };
+    arguments.scribble();
+    code
+}
+
+/// # Safety
+///
+/// As of `hipModuleLaunchKernel`.
+pub(crate) unsafe fn module_launch(
+    function: Handle,
+    stream: Handle,
+    list: *mut Handle,
+    extra: *mut Handle,
+) -> Code {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { hip::hipModuleLaunchKernel(function, GRID.x, 1, 1, BLOCK.x, 1, 1, 0, stream, list, extra) }
+}
+
+/// Which `hipMemcpyKind` and which driver function fits.
+pub(crate) fn direction(to: Memory, from: Memory) -> c_uint {
+    let is_host = |memory| matches!(memory, Memory::Pinned | Memory::Pageable);
+    match (is_host(from), is_host(to)) {
+        (true, true) => hip::HOST_TO_HOST,
+        (true, false) => hip::HOST_TO_DEVICE,
+        (false, true) => hip::DEVICE_TO_HOST,
+        (false, false) => hip::DEVICE_TO_DEVICE,
+    }
+}
+
+fn copy(world: &World<'_>, stream: Handle, by: Copy, to_cell: Cell, from_cell: Cell) -> Code {
+    let kind = direction(world.shape(to_cell.0).memory, world.shape(from_cell.0).memory);
+    let ((to, size), (from, _)) = (world.cell(to_cell), world.cell(from_cell));
+    // SAFETY: cells of buffers that are there, both of this size.
+    unsafe {
+        match by {
+            Copy::Async => hip::hipMemcpyAsync(to, from, size, kind, stream),
+            Copy::Driver => match kind {
+                hip::HOST_TO_DEVICE => hip::hipMemcpyHtoDAsync(to, from, size, stream),
+                hip::DEVICE_TO_HOST => hip::hipMemcpyDtoHAsync(to, from, size, stream),
+                _ => hip::hipMemcpyDtoDAsync(to, from, size, stream),
+            },
+            Copy::Rows => hip::hipMemcpy2DAsync(to, ROW, from, ROW, ROW, size / ROW, kind, stream),
+            Copy::WithStream => hip::hipMemcpyWithStream(to, from, size, hip::COPY_DEFAULT, stream),
+            Copy::Sync => hip::hipMemcpy(to, from, size, hip::COPY_DEFAULT),
+        }
+    }
+}
+
+fn fill((to, size): (Handle, usize), stream: Handle, by: Fill, value: u8) -> Code {
+    let byte = c_int::from(value);
+    // SAFETY: a cell of a buffer that is there.
+    unsafe {
+        match by {
+            Fill::Async => hip::hipMemsetAsync(to, byte, size, stream),
+            Fill::Words => {
+                let word = c_int::from_ne_bytes([value; 4]);
+                hip::hipMemsetD32Async(to, word, size / 4, stream)
+            }
+            Fill::Rows => hip::hipMemset2DAsync(to, ROW, byte, ROW, size / ROW, stream),
+            Fill::Sync => hip::hipMemset(to, byte, size),
+        }
+    }
+}
+
+/// What a function of the host is given.
+pub(crate) struct HostWork {
+    to: *mut u32,
+    from: *const u32,
+    key: u32,
+}
+
+impl HostWork {
+    /// Never freed, since a graph calls it as often as it is launched.
+    pub(crate) fn kept(world: &World<'_>, to: Cell, from: Cell, key: u32) -> Handle {
+        let work = Self { to: world.cell(to).0.cast(), from: world.cell(from).0.cast(), key };
+        Box::into_raw(Box::new(work)).cast()
+    }
+
+    /// What the kernel `diff_mix` does.
+    fn run(&self) {
+        for index in 0..CELL_WORDS {
+            // SAFETY: cells of host memory, which nobody else touches meanwhile: programs are in order.
+            unsafe {
+                let (to, from) = (self.to.add(index), self.from.add(index));
+                let word = (to.read() ^ from.read().rotate_right(3)).wrapping_mul(0x9e37_79b1);
+                let word = word.wrapping_add(self.key);
+                to.write(word ^ word >> 15);
+            }
+        }
+    }
+}
+
+/// # Safety
+///
+/// `user` must be of `HostWork::kept`.
+pub(crate) unsafe extern "C" fn host_function(user: Handle) {
+    // SAFETY: the caller's promise; it is never freed.
+    unsafe { &*user.cast::<HostWork>() }.run();
+}
+
+unsafe extern "C" fn callback(_: Handle, _: Code, user: Handle) {
+    // SAFETY: given together with this function.
+    unsafe { host_function(user) };
+}

@@ -1,0 +1,143 @@
+//! The objects of a running program, which its threads share.
+//!
+//! Programs are in order: whoever uses an object comes after whoever made it, by a token if not by the thread. The
+//! words here are atomic because Rust asks for it.
+
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex};
+
+use xsched_differential::program::{Buffer, CELL_BYTES, Cell, LARGE_BYTES, Memory, Stream};
+
+use crate::hip::Handle;
+use crate::process::{GATES, Process};
+
+const NUMBERS: usize = 256;
+
+/// Handles by number.
+pub(crate) struct Handles(Box<[AtomicPtr<core::ffi::c_void>]>);
+
+impl Handles {
+    fn new() -> Self {
+        Self((0..NUMBERS).map(|_| AtomicPtr::new(ptr::null_mut())).collect())
+    }
+
+    pub(crate) fn get(&self, number: u8) -> Handle {
+        self.0[usize::from(number)].load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set(&self, number: u8, handle: Handle) {
+        self.0[usize::from(number)].store(handle, Ordering::Release);
+    }
+
+    /// Takes a handle out.
+    pub(crate) fn take(&self, number: u8) -> Handle {
+        self.0[usize::from(number)].swap(ptr::null_mut(), Ordering::AcqRel)
+    }
+
+    /// Takes all out that are there.
+    pub(crate) fn drain(&self) -> impl Iterator<Item = (u8, Handle)> + '_ {
+        (0..=u8::MAX).map(|number| (number, self.take(number))).filter(|(_, handle)| !handle.is_null())
+    }
+}
+
+/// What a thread or a stream waits at until somebody opens it.
+#[derive(Default)]
+pub(crate) struct Door {
+    is_open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Door {
+    pub(crate) fn open(&self) {
+        *self.is_open.lock().expect("no holder panics") = true;
+        self.opened.notify_all();
+    }
+
+    pub(crate) fn pass(&self) {
+        let guard = self.is_open.lock().expect("no holder panics");
+        drop(self.opened.wait_while(guard, |is_open| !*is_open).expect("no holder panics"));
+    }
+}
+
+/// See the module.
+pub(crate) struct World<'a> {
+    pub(crate) process: &'a Process,
+    pub(crate) streams: Handles,
+    pub(crate) events: Handles,
+    pub(crate) graphs: Handles,
+    /// Addresses of buffers.
+    pub(crate) buffers: Handles,
+    /// Kind of memory and size of each buffer: see `Shape`.
+    shapes: Box<[AtomicUsize]>,
+    pub(crate) tokens: Box<[Door]>,
+    /// Never freed: a function of the host may still be on its way out of one.
+    pub(crate) gates: &'static [Door],
+}
+
+/// What is known of a buffer.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) memory: Memory,
+    /// 0 for a large buffer's only one.
+    pub(crate) cells: u8,
+}
+
+const MEMORIES: [Memory; 5] =
+    [Memory::Device, Memory::Pooled, Memory::Pinned, Memory::Managed, Memory::Pageable];
+
+impl Shape {
+    pub(crate) fn bytes(self) -> usize {
+        if self.cells == 0 { LARGE_BYTES } else { usize::from(self.cells) * CELL_BYTES }
+    }
+
+    pub(crate) fn cell_bytes(self) -> usize {
+        if self.cells == 0 { LARGE_BYTES } else { CELL_BYTES }
+    }
+}
+
+impl<'a> World<'a> {
+    pub(crate) fn new(process: &'a Process) -> Self {
+        let doors = |count: usize| (0..count).map(|_| Door::default()).collect::<Box<[_]>>();
+        Self {
+            process,
+            streams: Handles::new(),
+            events: Handles::new(),
+            graphs: Handles::new(),
+            buffers: Handles::new(),
+            shapes: (0..NUMBERS).map(|_| AtomicUsize::new(0)).collect(),
+            tokens: doors(NUMBERS),
+            gates: Box::leak(doors(GATES)),
+        }
+    }
+
+    pub(crate) fn stream(&self, stream: Stream) -> Handle {
+        match stream {
+            Stream::Null => ptr::null_mut(),
+            Stream::Legacy => ptr::without_provenance_mut(1),
+            Stream::PerThread => ptr::without_provenance_mut(2),
+            Stream::Made(number) => self.streams.get(number),
+        }
+    }
+
+    pub(crate) fn set_shape(&self, buffer: Buffer, shape: Shape) {
+        let memory = MEMORIES.iter().position(|memory| *memory == shape.memory).unwrap_or_default();
+        self.shapes[buffer.index()].store(memory << 8 | usize::from(shape.cells), Ordering::Release);
+    }
+
+    pub(crate) fn shape(&self, buffer: Buffer) -> Shape {
+        let word = self.shapes[buffer.index()].load(Ordering::Acquire);
+        Shape { memory: MEMORIES[word >> 8], cells: word as u8 }
+    }
+
+    /// Address and size of a cell.
+    pub(crate) fn cell(&self, Cell(buffer, cell): Cell) -> (Handle, usize) {
+        let base = self.buffers.get(buffer.0);
+        (base.wrapping_byte_add(usize::from(cell) * CELL_BYTES), self.shape(buffer).cell_bytes())
+    }
+
+    /// The word that a stream waits for at a gate.
+    pub(crate) fn gate_word(&self, gate: u8) -> *mut u32 {
+        self.process.words.cast::<u32>().wrapping_add(usize::from(gate))
+    }
+}

@@ -1,0 +1,194 @@
+//! Many programs with and without the shim, and what differed.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+use std::{fmt, fs, io};
+
+use crate::client::{self, Failure, Report};
+use crate::generate::generate;
+use crate::mode::{Mode, Places};
+use crate::program::Program;
+use crate::shrink::shrink;
+
+/// Programs in one process.
+pub const PROGRAMS_PER_PROCESS: u64 = 200;
+
+/// What is wrong with a program's run.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// It did something else than without the shim.
+    Differs,
+    /// A return code that cannot be, without the shim: the runtime or the model of it is wrong.
+    Surprise,
+    /// It did not come to its end.
+    Failed(Failure),
+}
+
+/// A program with which something is wrong.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// Its seed.
+    pub seed: u64,
+    /// How it was run.
+    pub mode: Mode,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "seed {} on {}: ", self.seed, self.mode)?;
+        match &self.fault {
+            Fault::Differs => f.write_str("differs from the runtime alone"),
+            Fault::Surprise => f.write_str("has a return code that cannot be"),
+            Fault::Failed(failure) => failure.fmt(f),
+        }
+    }
+}
+
+/// Runs the programs of these seeds natively and with the shim.
+pub fn compare(mode: &Mode, places: &Places, seeds: Range<u64>) -> Vec<Finding> {
+    let natively = native_reports(mode.major, places, seeds.clone());
+    let with_shim = shim_reports(mode, places, &natively, seeds.clone());
+    judge(mode, &natively, &with_shim, seeds)
+}
+
+/// Runs the programs of these seeds without the shim.
+pub fn native_reports(major: u32, places: &Places, seeds: Range<u64>) -> Reports {
+    all_reports(&Mode::native(major), places, seeds, |report| report.surprises > 0)
+}
+
+/// Runs the programs of these seeds with the shim; after a difference in a new process, since a fault stays.
+pub fn shim_reports(mode: &Mode, places: &Places, natively: &Reports, seeds: Range<u64>) -> Reports {
+    all_reports(mode, places, seeds, |report| {
+        natively.digests.get(&report.number).is_none_or(|alone| alone.digest != report.digest)
+    })
+}
+
+/// Reports of one mode by seed, with the seeds at which clients failed.
+#[derive(Clone, Debug, Default)]
+pub struct Reports {
+    digests: BTreeMap<u64, Report>,
+    failures: BTreeMap<u64, Failure>,
+}
+
+/// A failure takes one program, and those after it go on in a new process.
+fn all_reports(
+    mode: &Mode,
+    places: &Places,
+    seeds: Range<u64>,
+    is_last: impl Fn(&Report) -> bool,
+) -> Reports {
+    let mut all = Reports::default();
+    let mut next = seeds.start;
+    while next < seeds.end {
+        let count = PROGRAMS_PER_PROCESS.min(seeds.end - next);
+        let words = [next.to_string(), count.to_string()];
+        let (reports, result) = client::reports(mode, places, &["seeds", &words[0], &words[1]], &is_last);
+        next += reports.len() as u64;
+        all.digests.extend(reports.into_iter().map(|report| (report.number, report)));
+        if let Err(failure) = result {
+            let is_hopeless = matches!(failure, Failure::NotRun(_));
+            all.failures.insert(next, failure);
+            next = if is_hopeless { seeds.end } else { next + 1 };
+        }
+    }
+    all
+}
+
+/// What is wrong with either side.
+pub fn judge(mode: &Mode, natively: &Reports, with_shim: &Reports, seeds: Range<u64>) -> Vec<Finding> {
+    let native = &Mode::native(mode.major);
+    let mut findings = Vec::new();
+    for seed in seeds {
+        let mut find = |mode: &Mode, fault| findings.push(Finding { seed, mode: mode.clone(), fault });
+        let alone = natively.digests.get(&seed);
+        if let Some(failure) = natively.failures.get(&seed) {
+            find(native, Fault::Failed(failure.clone()));
+        } else if alone.is_some_and(|report| report.surprises > 0) {
+            find(native, Fault::Surprise);
+        } else if let Some(failure) = with_shim.failures.get(&seed) {
+            find(mode, Fault::Failed(failure.clone()));
+        } else if let (Some(alone), Some(with)) = (alone, with_shim.digests.get(&seed))
+            && alone.digest != with.digest
+        {
+            find(mode, Fault::Differs);
+        }
+    }
+    findings
+}
+
+/// Whether a program's runs with the shim ever differ from one without, or fail.
+///
+/// # Errors
+///
+/// If the program cannot be handed to a client.
+pub fn differs(program: &Program, mode: &Mode, places: &Places, runs: u32) -> io::Result<bool> {
+    let file = tempfile::NamedTempFile::new()?;
+    fs::write(file.path(), program.to_string())?;
+    differs_in(file.path(), mode, places, runs)
+}
+
+/// As [`differs`], of a program in a file.
+///
+/// # Errors
+///
+/// If the file's name is not text.
+pub fn differs_in(file: &Path, mode: &Mode, places: &Places, runs: u32) -> io::Result<bool> {
+    let name = file.to_str().ok_or_else(|| io::Error::other("the file's name is not text"))?;
+    let native = Mode::native(mode.major);
+    let (alone, result) = client::reports(&native, places, &["repeat", name, "2"], |_| false);
+    let Some(expected) = alone.first().filter(|_| result.is_ok()) else { return Ok(true) };
+    if alone.iter().any(|report| report.digest != expected.digest || report.surprises > 0) {
+        return Ok(true);
+    }
+    let (with, result) = client::reports(mode, places, &["repeat", name, &runs.to_string()], |report| {
+        report.digest != expected.digest
+    });
+    Ok(result.is_err() || with.iter().any(|report| report.digest != expected.digest))
+}
+
+/// The smallest program found that still shows what the finding's program shows; none if that does not show it again.
+///
+/// # Errors
+///
+/// As of [`differs`].
+pub fn minimal(finding: &Finding, places: &Places, runs: u32) -> io::Result<Option<Program>> {
+    let program = generate(finding.seed);
+    let show = |program: &Program| differs(program, &finding.mode, places, runs);
+    if !show(&program)? {
+        return Ok(None);
+    }
+    shrink(program, show).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mode::Way;
+
+    fn reports(digests: &[(u64, u64, u64)], failures: &[u64]) -> Reports {
+        let report = |&(number, digest, surprises)| (number, Report { number, digest, surprises });
+        let failure = |seed: &u64| (*seed, Failure::Hang(String::new()));
+        Reports {
+            digests: digests.iter().map(report).collect(),
+            failures: failures.iter().map(failure).collect(),
+        }
+    }
+
+    #[test]
+    fn each_program_is_judged_once_and_the_runtime_first() {
+        let natively = reports(&[(0, 1, 0), (1, 1, 0), (2, 1, 1), (3, 1, 0)], &[4]);
+        let with_shim = reports(&[(0, 1, 0), (1, 2, 0), (2, 2, 0), (4, 1, 0)], &[3]);
+        let findings = judge(&Mode::with_shim(6, Way::Symbols), &natively, &with_shim, 0..5);
+        let texts: Vec<_> = findings.iter().map(ToString::to_string).collect();
+        let expected = [
+            "seed 1 on symbols 6: differs from the runtime alone",
+            "seed 2 on native 6: has a return code that cannot be",
+            "seed 3 on symbols 6: hangs\n",
+            "seed 4 on native 6: hangs\n",
+        ];
+        assert_eq!(texts, expected);
+    }
+}

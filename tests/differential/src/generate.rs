@@ -1,0 +1,290 @@
+//! A program from a seed.
+//!
+//! Steps are proposed at random and taken if [`Order`] permits them. What it objects to is often put in order first:
+//! by an event, a wait, a signal to another thread, or an opened gate, so that all of these occur where they matter.
+
+mod propose;
+mod repair;
+
+use fastrand::Rng;
+
+use crate::order::{Flaw, Order};
+use crate::program::{Buffer, Device, Event, Gate, Graph, Memory, Op, Program, Step, Stream, Thread, Token};
+
+/// The program of a seed.
+#[must_use]
+pub fn generate(seed: u64) -> Program {
+    // Neighbouring seeds give unrelated programs.
+    let mut rng = Rng::with_seed(seed ^ 0x5851_f42d_4c95_7f2d);
+    let threads = [1, 1, 1, 1, 2, 3][rng.usize(..6)];
+    let steps_wanted = [15, 30, 30, 60, 60, 120][rng.usize(..6)];
+    let mut generator = Generator::new(rng, threads);
+    generator.begin();
+    for _ in 0..steps_wanted * 3 {
+        if generator.steps.len() >= steps_wanted {
+            break;
+        }
+        generator.advance();
+    }
+    generator.finish();
+    Program { steps: generator.steps }
+}
+
+#[derive(Clone, Copy)]
+struct Known<T> {
+    name: T,
+    device: u8,
+}
+
+#[derive(Clone, Copy)]
+struct KnownBuffer {
+    name: Buffer,
+    device: u8,
+    memory: Memory,
+    cells: u8,
+}
+
+struct Capturing {
+    origin: u8,
+    /// Steps until it ends.
+    left: u32,
+}
+
+struct Generator {
+    rng: Rng,
+    order: Order,
+    steps: Vec<Step>,
+    /// Which device each thread has chosen.
+    devices: Vec<u8>,
+    thread: usize,
+    streams: Vec<Known<u8>>,
+    streams_made: u8,
+    events: Vec<Known<Event>>,
+    events_made: u8,
+    buffers: Vec<KnownBuffer>,
+    buffers_made: u8,
+    graphs: Vec<Known<Graph>>,
+    graphs_made: u8,
+    /// Closed gates, and who opens them.
+    gates: Vec<(Gate, usize)>,
+    gates_made: u8,
+    tokens_made: u8,
+    capture: Option<Capturing>,
+}
+
+impl Generator {
+    fn new(rng: Rng, threads: usize) -> Self {
+        Self {
+            rng,
+            order: Order::new(threads),
+            steps: Vec::new(),
+            devices: vec![0; threads],
+            thread: 0,
+            streams: Vec::new(),
+            streams_made: 0,
+            events: Vec::new(),
+            events_made: 0,
+            buffers: Vec::new(),
+            buffers_made: 0,
+            graphs: Vec::new(),
+            graphs_made: 0,
+            gates: Vec::new(),
+            gates_made: 0,
+            tokens_made: 0,
+            capture: None,
+        }
+    }
+
+    fn device(&self) -> u8 {
+        self.devices[self.thread]
+    }
+
+    fn chance(&mut self, of_100: u32) -> bool {
+        self.rng.u32(..100) < of_100
+    }
+
+    /// Something to work with.
+    fn begin(&mut self) {
+        for thread in 0..self.devices.len() {
+            self.thread = thread;
+            if self.chance(10) {
+                self.take(&Op::SetDevice(Device(1)));
+            }
+            for _ in 0..self.rng.u32(1..3) {
+                let op = self.make_stream();
+                self.take(&op);
+            }
+            let op = self.allocate(Memory::Device);
+            self.take(&op);
+            for _ in 0..self.rng.u32(1..3) {
+                let memory = self.memory();
+                let op = self.allocate(memory);
+                self.take(&op);
+            }
+        }
+    }
+
+    fn advance(&mut self) {
+        if self.devices.len() > 1 && self.chance(25) {
+            self.thread = self.rng.usize(..self.devices.len());
+        }
+        if let Some(capture) = &mut self.capture {
+            capture.left = capture.left.saturating_sub(1);
+            if capture.left == 0 {
+                self.end_capture();
+                return;
+            }
+        }
+        let own: Vec<_> = self.gates.iter().filter(|(_, thread)| *thread == self.thread).copied().collect();
+        if !own.is_empty() && self.chance(8) {
+            let (gate, _) = own[self.rng.usize(..own.len())];
+            self.take(&Op::Release(gate));
+            return;
+        }
+        let op = self.propose();
+        self.take(&op);
+    }
+
+    fn finish(&mut self) {
+        while let Some((gate, thread)) = self.gates.last().copied() {
+            self.thread = thread;
+            self.take(&Op::Release(gate));
+        }
+        if self.capture.is_some() {
+            self.thread = 0;
+            self.end_capture();
+        }
+    }
+
+    /// Takes a step, putting things in order first if need be; whether it could be taken.
+    fn take(&mut self, op: &Op) -> bool {
+        const REPAIRS_MAX: u32 = 4;
+        for _ in 0..REPAIRS_MAX {
+            match self.attempt(op) {
+                Ok(()) => return true,
+                Err(flaw) => {
+                    if !self.repair(op, flaw) {
+                        return false;
+                    }
+                }
+            }
+        }
+        self.attempt(op).is_ok()
+    }
+
+    /// Takes a step as it is.
+    fn attempt(&mut self, op: &Op) -> Result<(), Flaw> {
+        let step = Step(Thread(self.thread as u8), op.clone());
+        let mut order = self.order.clone();
+        order.step(&step)?;
+        self.order = order;
+        self.steps.push(step);
+        self.note(op);
+        Ok(())
+    }
+
+    /// Keeps the lists of what there is.
+    fn note(&mut self, op: &Op) {
+        let device = self.device();
+        match op {
+            Op::SetDevice(device) => self.devices[self.thread] = device.0,
+            Op::Signal(_) => self.tokens_made += 1,
+            Op::MakeStream(name, _) => {
+                self.streams_made += 1;
+                self.streams.push(Known { name: *name, device });
+            }
+            Op::DestroyStream(name) => self.streams.retain(|stream| stream.name != *name),
+            Op::MakeEvent(name, _) => {
+                self.events_made += 1;
+                self.events.push(Known { name: *name, device });
+            }
+            Op::DestroyEvent(name) => self.events.retain(|event| event.name != *name),
+            Op::Allocate { buffer, memory, cells } => {
+                self.buffers_made += 1;
+                self.buffers.push(KnownBuffer { name: *buffer, device, memory: *memory, cells: *cells });
+            }
+            Op::AllocateAsync { buffer, cells, .. } => {
+                self.buffers_made += 1;
+                let memory = Memory::Pooled;
+                self.buffers.push(KnownBuffer { name: *buffer, device, memory, cells: *cells });
+            }
+            Op::Free(name) | Op::FreeAsync(name, _) => self.buffers.retain(|buffer| buffer.name != *name),
+            Op::Hold(name, ..) => {
+                self.gates_made += 1;
+                self.gates.push((*name, self.thread));
+            }
+            Op::Release(name) => self.gates.retain(|(gate, _)| gate != name),
+            Op::BeginCapture(origin, _) => {
+                self.capture = Some(Capturing { origin: *origin, left: self.rng.u32(2..12) });
+            }
+            Op::EndCapture(_, name) | Op::BuildGraph(name, _) => {
+                self.capture = None;
+                self.graphs_made += 1;
+                self.graphs.push(Known { name: *name, device });
+            }
+            Op::DestroyGraph(name) => self.graphs.retain(|graph| graph.name != *name),
+            _ => {}
+        }
+    }
+
+    fn end_capture(&mut self) {
+        let Some(Capturing { origin, .. }) = self.capture else { return };
+        // Each attempt joins one more branch.
+        for _ in 0..8 {
+            if self.take(&Op::EndCapture(origin, Graph(self.graphs_made))) {
+                return;
+            }
+        }
+    }
+
+    fn token(&self) -> Token {
+        Token(self.tokens_made)
+    }
+
+    fn stream(&mut self) -> Stream {
+        let near: Vec<_> =
+            self.streams.iter().filter(|stream| stream.device == self.device()).map(|s| s.name).collect();
+        match self.rng.u32(..20) {
+            0 | 1 => Stream::Null,
+            2 => Stream::Legacy,
+            3 => Stream::PerThread,
+            _ => self.rng.choice(&near).map_or(Stream::Null, |name| Stream::Made(*name)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::order;
+    use crate::program::Program;
+
+    #[test]
+    fn every_program_is_in_order_and_survives_its_text() {
+        for seed in 0..300 {
+            let program = generate(seed);
+            if let Err((at, flaw)) = order::check(&program) {
+                panic!("seed {seed}: step {at} {flaw}\n{program}");
+            }
+            assert_eq!(Program::parse(&program.to_string()).unwrap(), program, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_program() {
+        assert_eq!(generate(7), generate(7));
+        assert_ne!(generate(7), generate(8));
+    }
+
+    /// Kinds of steps, by the first word of their text.
+    #[test]
+    fn every_kind_of_step_occurs() {
+        let word =
+            |step: &Step| format!("{:?}", step.1).split(['(', ' ']).next().unwrap_or_default().to_owned();
+        let kinds: BTreeSet<_> =
+            (0..400).flat_map(|seed| generate(seed).steps).map(|step| word(&step)).collect();
+        assert_eq!(kinds.len(), 32, "{kinds:?}");
+    }
+}

@@ -1,0 +1,127 @@
+//! The ways to run a program: which runtime, with the shim or without, and what the shim is told to do.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// How the shim comes between a program and its runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Not at all.
+    Native,
+    /// Preloaded, by its symbols.
+    Symbols,
+    /// By the runtime's dispatch table.
+    Table,
+}
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mode {
+    /// HIP's major version.
+    pub major: u32,
+    /// How the shim gets in.
+    pub way: Way,
+    /// Whether queues are suspended and resumed at random, from this seed.
+    pub suspended: Option<u64>,
+    /// A bug that the shim was compiled with, by name.
+    pub bug: Option<&'static str>,
+}
+
+/// Where the things to run are.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// The folder of the clients, `differential-N`.
+    pub clients: PathBuf,
+    /// The library to preload.
+    pub shim: PathBuf,
+}
+
+const PRELOAD: &str = "LD_PRELOAD";
+const TOOL: &str = "ROCPROFILER_REGISTER_LIBRARY";
+const TOOLS_ENABLED: &str = "ROCPROFILER_REGISTER_ENABLED";
+const SUSPEND: &str = "XSCHED_TEST_SUSPEND";
+/// Ten times the default: programs are short.
+const SUSPENSIONS_PER_SECOND: u32 = 200_000;
+const BUG: &str = "XSCHED_PLANTED_BUG";
+
+impl Mode {
+    /// The runtime alone.
+    #[must_use]
+    pub fn native(major: u32) -> Self {
+        Self { major, way: Way::Native, suspended: None, bug: None }
+    }
+
+    /// With the shim, which has nothing to schedule.
+    #[must_use]
+    pub fn with_shim(major: u32, way: Way) -> Self {
+        Self { way, ..Self::native(major) }
+    }
+
+    /// The same while queues are suspended at random.
+    #[must_use]
+    pub fn suspended(self, seed: u64) -> Self {
+        Self { suspended: Some(seed), ..self }
+    }
+
+    /// Every way to have the shim in, over all runtimes; tables are handed out from HIP 6 on.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        use Way::{Symbols, Table};
+        let ways = [(5, Symbols), (6, Symbols), (6, Table), (7, Symbols), (7, Table)];
+        let plain = ways.map(|(major, way)| Self::with_shim(major, way));
+        plain.iter().cloned().chain(plain.iter().map(|mode| mode.clone().suspended(1))).collect()
+    }
+
+    /// A command that runs the client with these words.
+    pub fn command(&self, places: &Places, words: &[&str]) -> Command {
+        let mut command = Command::new(places.clients.join(format!("differential-{}", self.major)));
+        command.args(words);
+        // Variables that change what is run, whoever set them.
+        for variable in [PRELOAD, TOOL, TOOLS_ENABLED, SUSPEND, BUG] {
+            command.env_remove(variable);
+        }
+        command.env("HIP_SIM_DEVICES", "2").env("HIP_SIM_SHARED", "off");
+        // One for each stream: in a shared hardware queue, a stream that is held up would hold up others.
+        command.env("HIP_SIM_QUEUES", "64");
+        match self.way {
+            Way::Native => {}
+            Way::Symbols => {
+                command.env(PRELOAD, &places.shim).env(TOOLS_ENABLED, "0");
+            }
+            Way::Table => {
+                command.env(TOOL, &places.shim);
+            }
+        }
+        if let Some(seed) = self.suspended {
+            command.env(SUSPEND, format!("random:{seed}:{SUSPENSIONS_PER_SECOND}"));
+        }
+        if let Some(bug) = self.bug {
+            command.env(BUG, bug);
+        }
+        command
+    }
+}
+
+impl Places {
+    /// From a folder of artifacts and the library to preload.
+    #[must_use]
+    pub fn new(clients: &Path, shim: &Path) -> Self {
+        Self { clients: clients.to_owned(), shim: shim.to_owned() }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let way = match self.way {
+            Way::Native => "native",
+            Way::Symbols => "symbols",
+            Way::Table => "table",
+        };
+        write!(f, "{way} {}", self.major)?;
+        if self.suspended.is_some() {
+            write!(f, " suspended")?;
+        }
+        self.bug.map_or(Ok(()), |bug| write!(f, " {bug}"))
+    }
+}

@@ -1,0 +1,348 @@
+//! What a program's results are determined by: which step is known to come before which.
+//!
+//! A program is walked through in the order of its list. Every access to memory must be ordered against those that
+//! conflict with it, by streams, events, waits and tokens, and no thread may wait for what only itself can let go on.
+//! A program that passes computes the same whenever and however often it runs, on any runtime that keeps HIP's
+//! promises; where HIP leaves the order open, none is assumed here.
+
+mod clock;
+mod graph;
+mod memory;
+mod objects;
+mod work;
+
+use self::clock::{Clock, LINES};
+pub use self::clock::{Line, Owner};
+use self::graph::{Capture, GraphState};
+use self::memory::{Access, BufferState};
+use self::objects::{Calls, EventState, StreamState, ThreadState, insert};
+use crate::program::{
+    Cell, DEVICES, Event, Gate, GateKind, Memory, Op, Program, STREAMS_MAX, Step, Stream, THREADS,
+};
+
+/// Why a step cannot be the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Flaw {
+    /// It names what is not there, or twice.
+    #[error("no such object, or of the wrong kind")]
+    Unknown,
+    /// It would touch memory beside this line.
+    #[error("conflicts with {0:?}")]
+    Race(Line),
+    /// Another thread's call on the same object is neither before nor after.
+    #[error("not ordered after a call of {0:?}")]
+    Unordered(Line),
+    /// It would read memory that nothing has written.
+    #[error("reads undefined memory")]
+    Undefined,
+    /// It would wait for a gate that this thread has to open.
+    #[error("waits behind a gate")]
+    Held,
+    /// A capture does not permit it, or there is none.
+    #[error("against the rules of capture")]
+    Capture,
+    /// A captured stream has not been joined.
+    #[error("{0:?} is not joined")]
+    Unjoined(Line),
+    /// Two nodes of a graph are not ordered.
+    #[error("nodes of a graph conflict")]
+    GraphRace,
+    /// It belongs to another device than the thread's.
+    #[error("another device's")]
+    OtherDevice,
+    /// Something is left open at the end.
+    #[error("a gate or a capture is left open")]
+    Open,
+}
+
+/// What is known beforehand about a call's return code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Whatever it is without the shim.
+    Code,
+    /// Success, since all is done.
+    Ready,
+    /// Not ready, since a gate is closed.
+    NotReady,
+    /// One of both, depending on time.
+    ReadyOrNot,
+    /// Depends on time.
+    Any,
+}
+
+/// Gates, as bits.
+type Gates = u32;
+
+/// What a stream's next command comes after.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    caller: Line,
+    line: Line,
+    device: usize,
+    clock: Clock,
+    /// Gates that are certainly before it.
+    sure: Gates,
+}
+
+/// A program up to some step.
+#[derive(Clone, Debug)]
+pub struct Order {
+    thread_count: usize,
+    threads: [ThreadState; THREADS],
+    streams: Vec<StreamState>,
+    events: Vec<Option<EventState>>,
+    buffers: Vec<Option<BufferState>>,
+    graphs: Vec<Option<GraphState>>,
+    /// Who has to open it, while it is closed.
+    gates: Vec<Option<usize>>,
+    captures: u32,
+    tokens: Vec<Option<(usize, Clock)>>,
+    capture: Option<Capture>,
+}
+
+/// What is known about a program before it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// About each step's return code.
+    pub answers: Vec<Answer>,
+    /// Cells that are there in the end with contents that are determined.
+    pub cells: Vec<(Cell, Memory)>,
+}
+
+/// Checks a whole program.
+///
+/// # Errors
+///
+/// The first step that cannot be, by its index, and why.
+pub fn check(program: &Program) -> Result<Checked, (usize, Flaw)> {
+    let mut order = Order::new(program.threads());
+    let mut answers = Vec::with_capacity(program.steps.len());
+    for (index, step) in program.steps.iter().enumerate() {
+        answers.push(order.step(step).map_err(|flaw| (index, flaw))?);
+    }
+    order.finish().map_err(|flaw| (program.steps.len(), flaw))?;
+    let cells = order.cells().filter(|(_, _, is_defined)| *is_defined);
+    let cells = cells.map(|(cell, memory, _)| (cell, memory)).collect();
+    Ok(Checked { answers, cells })
+}
+
+impl Order {
+    /// Of an empty program with so many threads.
+    #[must_use]
+    pub fn new(thread_count: usize) -> Self {
+        let mut streams: Vec<_> = (0..STREAMS_MAX).map(|_| StreamState::absent()).collect();
+        streams.extend((0..DEVICES).map(StreamState::null));
+        streams.extend((0..THREADS * DEVICES).map(|index| StreamState::per_thread(index % DEVICES)));
+        debug_assert_eq!(streams.len() + THREADS, LINES);
+        Self {
+            thread_count,
+            threads: Default::default(),
+            streams,
+            events: Vec::new(),
+            buffers: Vec::new(),
+            graphs: Vec::new(),
+            gates: Vec::new(),
+            captures: 0,
+            tokens: Vec::new(),
+            capture: None,
+        }
+    }
+
+    /// Takes the next step. After an error the order is of no more use.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be the next one.
+    pub fn step(&mut self, Step(thread, op): &Step) -> Result<Answer, Flaw> {
+        let thread = thread.index();
+        if thread >= self.thread_count {
+            return Err(Flaw::Unknown);
+        }
+        self.threads[thread].clock.tick(Line::thread(thread));
+        if self.capture.is_some() {
+            self.check_during_capture(thread, op)?;
+        }
+        match op {
+            Op::SetDevice(device) => {
+                self.threads[thread].device =
+                    Some(device.index()).filter(|d| *d < DEVICES).ok_or(Flaw::Unknown)?;
+            }
+            Op::Signal(token) => {
+                insert(&mut self.tokens, token.index(), (thread, self.threads[thread].clock))?;
+            }
+            Op::Await(token) => {
+                let told = self.tokens.get(token.index()).copied().flatten();
+                let (_, clock) = told.filter(|(by, _)| *by != thread).ok_or(Flaw::Unknown)?;
+                self.wait(thread, &clock, 0)?;
+            }
+            Op::MakeStream(number, kind) => self.make_stream(thread, *number, *kind)?,
+            Op::DestroyStream(number) => self.destroy_stream(thread, *number)?,
+            Op::MakeEvent(event, kind) => {
+                let state = EventState::new(*kind, thread, &self.threads[thread]);
+                insert(&mut self.events, event.index(), state)?;
+            }
+            Op::DestroyEvent(event) => {
+                self.event(thread, *event)?;
+                self.events[event.index()] = None;
+            }
+            Op::Allocate { buffer, memory, cells } => self.allocate(thread, *buffer, *memory, *cells)?,
+            Op::AllocateAsync { buffer, stream, cells } => {
+                self.allocate_async(thread, *buffer, *stream, *cells)?;
+            }
+            Op::Free(buffer) => self.free(thread, *buffer)?,
+            Op::FreeAsync(buffer, stream) => self.free_async(thread, *buffer, *stream)?,
+            Op::Submit(stream, work) => self.submit(thread, *stream, work)?,
+            Op::Record(event, stream) => self.record(thread, *event, *stream)?,
+            Op::Wait(stream, event) => self.wait_event(thread, *stream, *event)?,
+            Op::SyncStream(stream) => self.sync_stream(thread, *stream)?,
+            Op::SyncEvent(event) => {
+                if let Some(record) = self.recorded(thread, *event)? {
+                    self.wait(thread, &record.clock, record.maybe)?;
+                }
+            }
+            Op::SyncDevice => self.sync_device(thread, self.threads[thread].device)?,
+            Op::QueryStream(stream) => return self.query_stream(thread, *stream),
+            Op::QueryEvent(event) => return self.query_event(thread, *event),
+            Op::Elapsed(from, to) => return self.elapsed(thread, *from, *to),
+            Op::HostWrite(cell, _) => self.host_access(thread, Access::write(*cell))?,
+            Op::HostRead(cell) => self.host_access(thread, Access::read(*cell))?,
+            Op::Hold(gate, stream, kind) => self.hold(thread, *gate, *stream, *kind)?,
+            Op::Release(gate) => self.release(thread, *gate)?,
+            Op::BeginCapture(stream, _) => self.begin_capture(thread, *stream)?,
+            Op::EndCapture(stream, graph) => self.end_capture(thread, *stream, *graph)?,
+            Op::BuildGraph(graph, nodes) => self.build_graph(thread, *graph, nodes)?,
+            Op::LaunchGraph(graph, stream) => {
+                let pending = self.enqueue(thread, *stream)?;
+                self.launch_graph(*graph, &pending)?;
+            }
+            Op::DestroyGraph(graph) => self.destroy_graph(thread, *graph)?,
+            Op::LastError => return Ok(self.threads[thread].last_error(true)),
+            Op::PeekError => return Ok(self.threads[thread].last_error(false)),
+            Op::Wrong(_, stream) => {
+                self.stream(thread, *stream)?;
+            }
+        }
+        Ok(Answer::Code)
+    }
+
+    /// Whether a program may end here.
+    ///
+    /// # Errors
+    ///
+    /// If something is left open.
+    pub fn finish(&self) -> Result<(), Flaw> {
+        let is_open = self.capture.is_some() || self.gates.iter().any(Option::is_some);
+        if is_open { Err(Flaw::Open) } else { Ok(()) }
+    }
+
+    /// What may be asked for while a stream is captured.
+    fn check_during_capture(&self, thread: usize, op: &Op) -> Result<(), Flaw> {
+        let Some(capture) = &self.capture else { return Ok(()) };
+        let is_captured =
+            |stream: Stream| self.line(thread, stream).is_ok_and(|line| capture.clock(line).is_some());
+        let is_free = |stream: Stream| {
+            let line = self.line(thread, stream);
+            matches!(stream, Stream::Made(_)) && line.is_ok_and(|line| !self.stream_of(line).is_implicit)
+        };
+        if capture.is_spoilt() {
+            return if matches!(op, Op::EndCapture(..) | Op::Release(_)) {
+                Ok(())
+            } else {
+                Err(Flaw::Capture)
+            };
+        }
+        let is_permitted = match op {
+            Op::Submit(stream, work) => {
+                is_captured(*stream) || is_free(*stream) && self.is_asynchronous(work)
+            }
+            Op::Record(_, stream) => is_captured(*stream) || is_free(*stream),
+            Op::Wait(stream, event) => {
+                matches!(stream, Stream::Made(_)) && self.is_captured_event(*event)
+                    || is_free(*stream) && !is_captured(*stream)
+            }
+            Op::SyncStream(stream) => is_captured(*stream),
+            Op::Release(_) | Op::EndCapture(..) | Op::HostRead(_) | Op::HostWrite(..) => true,
+            _ => false,
+        };
+        if is_permitted { Ok(()) } else { Err(Flaw::Capture) }
+    }
+
+    fn is_captured_event(&self, event: Event) -> bool {
+        let state = self.events.get(event.index()).and_then(Option::as_ref);
+        state.is_some_and(|state| state.captured.is_some())
+    }
+
+    /// The thread waits for something, behind these gates.
+    fn wait(&mut self, thread: usize, clock: &Clock, behind: Gates) -> Result<(), Flaw> {
+        self.check_may_block(thread, behind)?;
+        self.threads[thread].clock.join(clock);
+        Ok(())
+    }
+
+    /// A thread that holds something up waits for nothing that it holds up. With other threads about, whose calls
+    /// may come before or after, it waits for nothing at all.
+    fn check_may_block(&self, thread: usize, behind: Gates) -> Result<(), Flaw> {
+        let own = self.open_gates(thread);
+        let is_stuck = if self.thread_count > 1 { own != 0 } else { own & behind != 0 };
+        if is_stuck { Err(Flaw::Held) } else { Ok(()) }
+    }
+
+    /// Closed gates that this thread has to open.
+    fn open_gates(&self, thread: usize) -> Gates {
+        let own = self.gates.iter().enumerate().filter(|(_, by)| **by == Some(thread));
+        own.fold(0, |gates, (gate, _)| gates | 1 << gate)
+    }
+
+    /// Closed gates that hold anything up.
+    fn all_gates(&self) -> Gates {
+        self.streams.iter().fold(0, |gates, stream| gates | stream.maybe)
+    }
+
+    fn hold(&mut self, thread: usize, gate: Gate, stream: Stream, _: GateKind) -> Result<(), Flaw> {
+        if gate.index() >= Gates::BITS as usize {
+            return Err(Flaw::Unknown);
+        }
+        let pending = self.enqueue(thread, stream)?;
+        insert(&mut self.gates, gate.index(), thread)?;
+        let state = self.stream_mut(pending.line);
+        state.sure |= 1 << gate.index();
+        state.maybe |= 1 << gate.index();
+        Ok(())
+    }
+
+    fn release(&mut self, thread: usize, gate: Gate) -> Result<(), Flaw> {
+        let holder = self.gates.get_mut(gate.index()).ok_or(Flaw::Unknown)?;
+        if *holder != Some(thread) {
+            return Err(Flaw::Unknown);
+        }
+        *holder = None;
+        let rest = !(1 << gate.index());
+        for stream in &mut self.streams {
+            stream.sure &= rest;
+            stream.maybe &= rest;
+        }
+        for record in self.events.iter_mut().flatten().filter_map(|event| event.record.as_mut()) {
+            record.sure &= rest;
+            record.maybe &= rest;
+        }
+        Ok(())
+    }
+
+    fn host_access(&mut self, thread: usize, access: Access) -> Result<(), Flaw> {
+        if !self.buffer(access.cell.0)?.memory.is_host() {
+            return Err(Flaw::Unknown);
+        }
+        let clock = self.threads[thread].clock;
+        self.access(access, Line::thread(thread), &clock)
+    }
+
+    fn access(&mut self, access: Access, line: Line, at: &Clock) -> Result<(), Flaw> {
+        let Cell(buffer, cell) = access.cell;
+        let state = self.buffers.get_mut(buffer.index()).and_then(Option::as_mut).ok_or(Flaw::Unknown)?;
+        state.cells.get_mut(usize::from(cell)).ok_or(Flaw::Unknown)?.access(access, line, at)
+    }
+
+    fn buffer(&self, buffer: crate::program::Buffer) -> Result<&BufferState, Flaw> {
+        self.buffers.get(buffer.index()).and_then(Option::as_ref).ok_or(Flaw::Unknown)
+    }
+}

@@ -1,0 +1,215 @@
+//! Graphs: what they touch, and captures, which are graphs in the making.
+
+use super::clock::{Clock, Line};
+use super::memory::{Access, History};
+use super::{Calls, Flaw, Order, Pending};
+use crate::program::{Buffer, Cell, Copy, Fill, Graph, HostCall, Launch, Memory, Node, Work};
+
+/// An executable graph.
+#[derive(Clone, Debug)]
+pub(super) struct GraphState {
+    device: usize,
+    accesses: Vec<Access>,
+    /// Launches, which must follow each other.
+    used: History,
+    calls: Calls,
+}
+
+/// A capture under way; there is one at a time.
+#[derive(Clone, Debug)]
+pub(super) struct Capture {
+    number: u32,
+    origin: Line,
+    members: Vec<(Line, Clock)>,
+    touched: Vec<(Cell, History)>,
+    accesses: Vec<Access>,
+    is_spoilt: bool,
+}
+
+impl Capture {
+    /// Tells its events from those of earlier ones.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    pub(super) fn clock(&self, line: Line) -> Option<Clock> {
+        self.members.iter().find(|(member, _)| *member == line).map(|(_, clock)| *clock)
+    }
+
+    pub(super) fn is_spoilt(&self) -> bool {
+        self.is_spoilt
+    }
+
+    /// A stream joins by waiting for a captured event; a member learns more.
+    pub(super) fn join(&mut self, line: Line, clock: &Clock) {
+        match self.members.iter_mut().find(|(member, _)| *member == line) {
+            Some((_, own)) => own.join(clock),
+            None => self.members.push((line, *clock)),
+        }
+    }
+
+    /// The next node of a member.
+    fn add(&mut self, line: Line, accesses: &[Access]) -> Result<(), Flaw> {
+        let (_, clock) = self.members.iter_mut().find(|(member, _)| *member == line).ok_or(Flaw::Capture)?;
+        clock.tick(line);
+        let clock = *clock;
+        for access in accesses {
+            let at = self.touched.iter().position(|(cell, _)| *cell == access.cell).unwrap_or_else(|| {
+                let defined = History::new(line, &Clock::default(), true);
+                self.touched.push((access.cell, defined));
+                self.touched.len() - 1
+            });
+            self.touched[at].1.access(*access, line, &clock)?;
+            note(&mut self.accesses, *access);
+        }
+        Ok(())
+    }
+
+    /// The first member whose work nothing on the origin waits for.
+    fn unjoined(&self) -> Option<Line> {
+        let origin = self.clock(self.origin)?;
+        self.members.iter().find(|(line, clock)| !origin.knows(*line, clock)).map(|(line, _)| *line)
+    }
+}
+
+/// A graph reads what it touches before its own writes: one launch needs it to be defined.
+fn note(accesses: &mut Vec<Access>, access: Access) {
+    let access = Access { is_whole: false, ..access };
+    match accesses.iter_mut().find(|known| known.cell == access.cell) {
+        Some(known) => known.is_write |= access.is_write,
+        None => accesses.push(access),
+    }
+}
+
+impl Order {
+    pub(super) fn begin_capture(&mut self, thread: usize, stream: u8) -> Result<(), Flaw> {
+        let line = self.made(thread, stream)?;
+        if self.capture.is_some() || self.thread_count > 1 {
+            return Err(Flaw::Capture);
+        }
+        self.captures += 1;
+        self.capture = Some(Capture {
+            number: self.captures,
+            origin: line,
+            members: vec![(line, Clock::default())],
+            touched: Vec::new(),
+            accesses: Vec::new(),
+            is_spoilt: false,
+        });
+        Ok(())
+    }
+
+    pub(super) fn end_capture(&mut self, thread: usize, stream: u8, graph: Graph) -> Result<(), Flaw> {
+        let line = self.made(thread, stream)?;
+        let capture = self.capture.as_ref().filter(|c| c.origin == line).ok_or(Flaw::Capture)?;
+        if let Some(line) = capture.unjoined().filter(|_| !capture.is_spoilt) {
+            return Err(Flaw::Unjoined(line));
+        }
+        let (accesses, is_spoilt) = (capture.accesses.clone(), capture.is_spoilt);
+        self.capture = None;
+        let state = self.new_graph(thread, accesses);
+        super::insert(&mut self.graphs, graph.index(), state)?;
+        if is_spoilt {
+            self.graphs[graph.index()] = None;
+        }
+        Ok(())
+    }
+
+    /// The one thing that breaks a capture here: waiting for a captured stream.
+    pub(super) fn spoil(&mut self) {
+        if let Some(capture) = &mut self.capture {
+            capture.is_spoilt = true;
+        }
+    }
+
+    /// Work on a captured stream.
+    pub(super) fn captured_work(&mut self, thread: usize, line: Line, work: &Work) -> Result<(), Flaw> {
+        let is_known = match work {
+            Work::Kernel { by, .. } => !matches!(by, Launch::Cooperative | Launch::Ext),
+            Work::Copy { by, .. } => matches!(by, Copy::Async | Copy::Driver),
+            Work::Fill { by, .. } => matches!(by, Fill::Async | Fill::Words),
+            Work::Host { by, .. } => *by == HostCall::Function,
+            Work::WriteValue { .. } => false,
+        };
+        if !is_known {
+            return Err(Flaw::Capture);
+        }
+        let accesses = self.node_accesses(thread, work)?;
+        self.capture.as_mut().ok_or(Flaw::Capture)?.add(line, &accesses)
+    }
+
+    pub(super) fn build_graph(&mut self, thread: usize, graph: Graph, nodes: &[Node]) -> Result<(), Flaw> {
+        let mut all = Vec::new();
+        // Per node, the nodes before it as bits, itself included.
+        let mut before: Vec<u64> = Vec::new();
+        let mut done: Vec<(usize, Access)> = Vec::new();
+        for (index, node) in nodes.iter().enumerate() {
+            let mut ancestors = 1_u64 << index;
+            for &after in &node.after {
+                ancestors |= before.get(usize::from(after)).ok_or(Flaw::Unknown)?;
+            }
+            for access in self.node_accesses(thread, &node.work)? {
+                let conflicts = |(other, earlier): &(usize, Access)| {
+                    earlier.cell == access.cell
+                        && (earlier.is_write || access.is_write)
+                        && ancestors & 1 << other == 0
+                };
+                if done.iter().any(conflicts) {
+                    return Err(Flaw::GraphRace);
+                }
+                done.push((index, access));
+                note(&mut all, access);
+            }
+            before.push(ancestors);
+        }
+        for access in &all {
+            self.name(thread, access.cell.0);
+        }
+        let state = self.new_graph(thread, all);
+        super::insert(&mut self.graphs, graph.index(), state)
+    }
+
+    fn new_graph(&self, thread: usize, accesses: Vec<Access>) -> GraphState {
+        let line = Line::thread(thread);
+        let clock = &self.threads[thread].clock;
+        let (used, calls) = (History::new(line, clock, true), Calls::new(line, clock));
+        GraphState { device: self.threads[thread].device, accesses, used, calls }
+    }
+
+    /// What a node touches. Pageable memory is read when a graph runs, which is late enough to leave it out.
+    fn node_accesses(&self, thread: usize, work: &Work) -> Result<Vec<Access>, Flaw> {
+        if matches!(work, Work::WriteValue { .. }) {
+            return Err(Flaw::Capture);
+        }
+        let accesses = self.accesses(thread, work)?;
+        let is_pageable =
+            |cell: Cell| self.buffer(cell.0).is_ok_and(|b| b.memory == Memory::Pageable || b.is_large);
+        if accesses.iter().any(|access| is_pageable(access.cell)) {
+            return Err(Flaw::Capture);
+        }
+        Ok(accesses)
+    }
+
+    pub(super) fn launch_graph(&mut self, graph: Graph, on: &Pending) -> Result<(), Flaw> {
+        let state = self.graphs.get_mut(graph.index()).and_then(Option::as_mut).ok_or(Flaw::Unknown)?;
+        if state.device != on.device {
+            return Err(Flaw::OtherDevice);
+        }
+        state.calls.next(on.caller, &self.threads[on.caller.0].clock)?;
+        state.used.access(Access::update(Cell(Buffer(0), 0)), on.line, &on.clock)?;
+        for access in state.accesses.clone() {
+            self.access(access, on.line, &on.clock)?;
+        }
+        Ok(())
+    }
+
+    /// Whether destruction waits for launches that are under way is left open.
+    pub(super) fn destroy_graph(&mut self, thread: usize, graph: Graph) -> Result<(), Flaw> {
+        self.check_may_block(thread, self.all_gates())?;
+        let state = self.graphs.get_mut(graph.index()).ok_or(Flaw::Unknown)?;
+        let calls = &mut state.as_mut().ok_or(Flaw::Unknown)?.calls;
+        calls.next(Line::thread(thread), &self.threads[thread].clock)?;
+        *state = None;
+        Ok(())
+    }
+}

@@ -1,0 +1,152 @@
+//! Work on streams: what it touches, and what the host waits for.
+
+use super::clock::Line;
+use super::memory::{Access, BufferState};
+use super::{Flaw, Order, Pending};
+use crate::program::{Cell, Copy, Fill, Kernel, Memory, Stream, Work};
+
+/// How far the host is when a call comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Return {
+    /// Nothing is waited for.
+    AtOnce,
+    /// That is left open.
+    Open,
+    /// The work is done.
+    Done,
+}
+
+impl Order {
+    /// Work on a stream, captured or not.
+    pub(super) fn submit(&mut self, thread: usize, stream: Stream, work: &Work) -> Result<(), Flaw> {
+        let line = self.line(thread, stream)?;
+        if self.capture.as_ref().is_some_and(|capture| capture.clock(line).is_some()) {
+            self.stream(thread, stream)?;
+            return self.captured_work(thread, line, work);
+        }
+        let is_on_null =
+            matches!(work, Work::Copy { by: Copy::Sync, .. } | Work::Fill { by: Fill::Sync, .. });
+        if is_on_null && stream != Stream::Null {
+            return Err(Flaw::Unknown);
+        }
+        let accesses = self.accesses(thread, work)?;
+        let returns = self.returns(work)?;
+        let before = self.threads[thread].clock;
+        let pending = self.enqueue(thread, stream)?;
+        if returns != Return::AtOnce {
+            self.check_may_block(thread, self.stream_of(pending.line).maybe)?;
+        }
+        for access in accesses {
+            // Pageable memory is read before the call returns, be it when the stream comes to it or when it is called.
+            let is_by_host = !access.is_write
+                && matches!(work, Work::Copy { .. })
+                && self.buffer(access.cell.0)?.memory == Memory::Pageable;
+            if is_by_host {
+                self.access(access, Line::thread(thread), &before)?;
+            } else {
+                self.access(access, pending.line, &pending.clock)?;
+            }
+        }
+        self.note_return(thread, returns, &pending);
+        Ok(())
+    }
+
+    fn note_return(&mut self, thread: usize, returns: Return, pending: &Pending) {
+        if returns == Return::Done {
+            self.threads[thread].clock.join(&pending.clock);
+        }
+    }
+
+    /// Whether a call with this work comes back at once.
+    pub(super) fn is_asynchronous(&self, work: &Work) -> bool {
+        self.returns(work) == Ok(Return::AtOnce)
+    }
+
+    fn returns(&self, work: &Work) -> Result<Return, Flaw> {
+        Ok(match work {
+            Work::Copy { by, to, from } => {
+                let (to, from) = (self.buffer(to.0)?, self.buffer(from.0)?);
+                let is_within_device = is_of_device(to.memory) && is_of_device(from.memory);
+                let is_synchronous = matches!(by, Copy::Sync | Copy::WithStream);
+                if is_within_device {
+                    if is_synchronous { Return::Open } else { Return::AtOnce }
+                } else if is_synchronous || to.memory == Memory::Pageable {
+                    Return::Done
+                } else if from.memory == Memory::Pageable && (from.is_large || *by == Copy::Rows) {
+                    Return::Open
+                } else {
+                    Return::AtOnce
+                }
+            }
+            Work::Fill { by: Fill::Sync, .. } => Return::Open,
+            _ => Return::AtOnce,
+        })
+    }
+
+    /// What work touches, if its memory is of the right kinds.
+    pub(super) fn accesses(&self, thread: usize, work: &Work) -> Result<Vec<Access>, Flaw> {
+        let device = self.threads[thread].device;
+        let is_near = |state: &BufferState| {
+            matches!(state.memory, Memory::Pinned | Memory::Managed | Memory::Pageable)
+                || state.device == device
+        };
+        let named = |cell: Cell| {
+            let state = self.buffer(cell.0)?;
+            state.made.check(&self.threads[thread].clock).map(|()| state)
+        };
+        let of_device = |cell: Cell| {
+            let state = named(cell)?;
+            if state.memory.is_device() && is_near(state) { Ok(state) } else { Err(Flaw::OtherDevice) }
+        };
+        let of_host = |cell: Cell| {
+            let state = named(cell)?;
+            if state.memory.is_host() { Ok(()) } else { Err(Flaw::Unknown) }
+        };
+        Ok(match *work {
+            Work::Kernel { kernel: Kernel::Nothing, .. } => Vec::new(),
+            Work::Kernel { to, from, .. } => {
+                of_device(to)?;
+                of_device(from)?;
+                vec![Access::read(from), Access::update(to)]
+            }
+            Work::Host { to, from, .. } => {
+                of_host(to)?;
+                of_host(from)?;
+                vec![Access::read(from), Access::update(to)]
+            }
+            Work::Fill { to, .. } => {
+                let state = of_device(to)?;
+                // Host memory is filled by the host; when, is another matter.
+                if state.memory == Memory::Pinned {
+                    return Err(Flaw::Unknown);
+                }
+                vec![Access::write(to)]
+            }
+            Work::WriteValue { to, .. } => {
+                of_device(to)?;
+                vec![Access::update(to)]
+            }
+            Work::Copy { by, to, from } => {
+                let (to_state, from_state) = (named(to)?, named(from)?);
+                let is_far = !is_near(to_state) || !is_near(from_state);
+                let both_pageable =
+                    to_state.memory == Memory::Pageable && from_state.memory == Memory::Pageable;
+                let both_of_host = !is_of_device(to_state.memory) && !is_of_device(from_state.memory);
+                let is_possible = to != from
+                    && to_state.is_large == from_state.is_large
+                    && (!is_far || by == Copy::Async)
+                    && (!both_pageable || by == Copy::Async)
+                    && (!both_of_host || by != Copy::Driver);
+                if !is_possible {
+                    return Err(Flaw::Unknown);
+                }
+                vec![Access::read(from), Access::write(to)]
+            }
+        })
+    }
+}
+
+/// Whether copies treat it as memory of the device.
+fn is_of_device(memory: Memory) -> bool {
+    matches!(memory, Memory::Device | Memory::Pooled | Memory::Managed)
+}

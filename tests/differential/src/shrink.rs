@@ -1,0 +1,144 @@
+//! The smallest program that still shows what a large one shows.
+//!
+//! Steps are left out in ever smaller pieces. What thereby gets out of order, such as uses of an object that is not made
+//! any more, is left out too; so every candidate has one result, and a difference is never the candidate's own fault.
+
+use std::io;
+
+use crate::order::Order;
+use crate::program::{Copy, Fill, HostCall, Kernel, Launch, Op, Program, Step, Thread, Work};
+
+/// Shrinks a program that `shows` holds for.
+///
+/// # Errors
+///
+/// Those of `shows`.
+pub fn shrink(program: Program, shows: impl Fn(&Program) -> io::Result<bool>) -> io::Result<Program> {
+    let mut smallest = program;
+    loop {
+        let before = smallest.clone();
+        smallest = with_fewer_steps(smallest, &shows)?;
+        smallest = with_simpler_steps(smallest, &shows)?;
+        if smallest == before {
+            return Ok(smallest);
+        }
+    }
+}
+
+fn with_fewer_steps(
+    mut smallest: Program,
+    shows: impl Fn(&Program) -> io::Result<bool>,
+) -> io::Result<Program> {
+    let mut piece = (smallest.steps.len() / 2).max(1);
+    loop {
+        // From the end: what comes late depends on what comes early.
+        let mut end = smallest.steps.len();
+        while end > 0 {
+            let start = end.saturating_sub(piece);
+            let steps = &smallest.steps;
+            let rest = steps[..start].iter().chain(&steps[end.min(steps.len())..]).cloned();
+            let candidate = in_order(rest);
+            if candidate.steps.len() < steps.len() && shows(&candidate)? {
+                smallest = candidate;
+            }
+            end = start.min(smallest.steps.len());
+        }
+        if piece == 1 {
+            return Ok(smallest);
+        }
+        piece = piece.div_ceil(2);
+    }
+}
+
+/// One thread, plain kernels and plain calls, where that makes no difference.
+fn with_simpler_steps(
+    mut smallest: Program,
+    shows: impl Fn(&Program) -> io::Result<bool>,
+) -> io::Result<Program> {
+    let alone = smallest.steps.iter().map(|Step(_, op)| Step(Thread(0), op.clone()));
+    let alone = in_order(alone.filter(|Step(_, op)| !matches!(op, Op::Signal(_) | Op::Await(_))));
+    if smallest.threads() > 1 && shows(&alone)? {
+        smallest = alone;
+    }
+    for index in 0..smallest.steps.len() {
+        let Some(Step(thread, Op::Submit(stream, work))) = smallest.steps.get(index).cloned() else {
+            continue;
+        };
+        let simpler = simpler(work);
+        if simpler == work {
+            continue;
+        }
+        let mut steps = smallest.steps.clone();
+        steps[index] = Step(thread, Op::Submit(stream, simpler));
+        let candidate = in_order(steps.into_iter());
+        if candidate.steps.len() == smallest.steps.len() && shows(&candidate)? {
+            smallest = candidate;
+        }
+    }
+    Ok(smallest)
+}
+
+fn simpler(work: Work) -> Work {
+    match work {
+        Work::Kernel { to, from, .. } => {
+            Work::Kernel { kernel: Kernel::Mix, by: Launch::Plain, to, from, key: 1 }
+        }
+        Work::Copy { by: Copy::Sync, .. } | Work::Fill { by: Fill::Sync, .. } => work,
+        Work::Copy { to, from, .. } => Work::Copy { by: Copy::Async, to, from },
+        Work::Fill { to, .. } => Work::Fill { by: Fill::Async, to, value: 1 },
+        Work::Host { to, from, .. } => Work::Host { by: HostCall::Function, to, from, key: 1 },
+        Work::WriteValue { to, .. } => Work::WriteValue { to, value: 1 },
+    }
+}
+
+/// The steps without those that cannot be taken any more; nothing if something is left open at the end.
+fn in_order(steps: impl Iterator<Item = Step> + Clone) -> Program {
+    let threads = steps.clone().map(|step| step.0.index() + 1).max().unwrap_or(1);
+    let mut order = Order::new(threads);
+    let mut kept = Vec::new();
+    for step in steps {
+        let mut next = order.clone();
+        if next.step(&step).is_ok() {
+            order = next;
+            kept.push(step);
+        }
+    }
+    if order.finish().is_err() {
+        kept.clear();
+    }
+    Program { steps: kept }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::generate;
+    use crate::order;
+
+    /// Holds if a graph is launched after a callback was submitted.
+    fn graph_after_callback(program: &Program) -> bool {
+        let is_callback =
+            |step: &Step| matches!(step.1, Op::Submit(_, Work::Host { by: HostCall::Callback, .. }));
+        let callback = program.steps.iter().position(is_callback);
+        let graph = program.steps.iter().rposition(|step| matches!(step.1, Op::LaunchGraph(..)));
+        callback.zip(graph).is_some_and(|(callback, graph)| callback < graph)
+    }
+
+    #[test]
+    fn what_is_left_is_little_and_in_order() {
+        let programs: Vec<_> = (0..400).map(generate).filter(graph_after_callback).collect();
+        assert!(programs.len() > 10, "{} programs are about this", programs.len());
+        for program in programs.into_iter().take(10) {
+            let smallest = shrink(program, |program| Ok(graph_after_callback(program))).unwrap();
+            assert!(graph_after_callback(&smallest));
+            assert!(order::check(&smallest).is_ok());
+            // Both, what they work on, and what may be needed to have them ordered.
+            assert!(smallest.steps.len() <= 12, "{smallest}");
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_question_is_passed_on() {
+        assert!(shrink(generate(1), |_| Err(io::Error::other("no"))).is_err());
+    }
+}

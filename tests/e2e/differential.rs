@@ -1,0 +1,65 @@
+//! Random programs do with the shim what they do without it. What it is about: `tests/differential/README.md`.
+
+use std::fs;
+use std::path::Path;
+
+use xsched_differential::campaign;
+use xsched_differential::mode::{Mode, Places, Way};
+use xsched_tests::artifacts;
+
+/// Per test. Ten tests: 2,000 programs.
+const PROGRAMS: u64 = 200;
+/// How often a program of the corpus is run, since what it once showed may depend on time.
+const CORPUS_RUNS: u32 = 20;
+
+fn places() -> Places {
+    Places::new(&artifacts::differential(), &artifacts::shim())
+}
+
+/// Programs of its own for each mode.
+#[track_caller]
+fn nothing_differs(mode: &Mode, first: u64) {
+    let findings = campaign::compare(mode, &places(), first..first + PROGRAMS);
+    let texts: Vec<_> = findings.iter().map(ToString::to_string).collect();
+    assert!(findings.is_empty(), "{} of {PROGRAMS} programs:\n{}", findings.len(), texts.join("\n"));
+}
+
+macro_rules! modes {
+    ($($name:ident, $suspended:ident: $major:literal, $way:ident, $first:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            nothing_differs(&Mode::with_shim($major, Way::$way), $first);
+        }
+
+        #[test]
+        fn $suspended() {
+            nothing_differs(&Mode::with_shim($major, Way::$way).suspended($first), $first + 100_000);
+        }
+    )*};
+}
+
+modes! {
+    by_symbols_of_5, by_symbols_of_5_suspended: 5, Symbols, 0;
+    by_symbols_of_6, by_symbols_of_6_suspended: 6, Symbols, 1000;
+    by_the_table_of_6, by_the_table_of_6_suspended: 6, Table, 2000;
+    by_symbols_of_7, by_symbols_of_7_suspended: 7, Symbols, 3000;
+    by_the_table_of_7, by_the_table_of_7_suspended: 7, Table, 4000;
+}
+
+/// What was once found stays away, in every mode.
+#[test]
+fn programs_of_the_corpus_do_the_same() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("differential/corpus");
+    let entries = fs::read_dir(&corpus).expect("it is part of the sources");
+    let programs: Vec<_> = entries.map(|entry| entry.expect("it can be listed").path()).collect();
+    assert!(!programs.is_empty(), "no programs in {}", corpus.display());
+    let mut found = Vec::new();
+    for mode in Mode::all() {
+        for program in &programs {
+            if campaign::differs_in(program, &mode, &places(), CORPUS_RUNS).expect("it can be read") {
+                found.push(format!("{} on {mode}", program.display()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "these differ or fail: {found:#?}");
+}
