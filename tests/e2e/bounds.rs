@@ -237,6 +237,27 @@ fn a_slow_launch_causes_one_dump() {
 }
 
 #[test]
+fn a_request_for_a_dump_does_no_harm_to_a_recording_that_is_not_kept() {
+    if !may_trace("a_request_for_a_dump_does_no_harm_to_a_recording_that_is_not_kept") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    let mut app =
+        Running::start(Command::new(app("vector_add")).args(["--seconds", "60", "--interval-us", "500"]));
+    app.wait_for_stdout("ready ");
+    let mut tracer = Running::start(xsched_ctl(["trace", "--pid", &app.pid().to_string(), "-o"]).arg(&trace));
+    tracer.wait_for_stderr("recording process");
+    tracer.signal(Signal::USR1);
+    tracer.wait_for_stderr("there is nothing to dump: `--ring SIZE` keeps a recording");
+    std::thread::sleep(Duration::from_millis(300));
+    let outcome = tracer.interrupt();
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(calls(&trace).unwrap().len() > 50);
+    app.signal(Signal::KILL);
+}
+
+#[test]
 fn options_that_contradict_each_other() {
     for (options, message) in [
         (

@@ -58,7 +58,6 @@ pub(crate) fn now_ns() -> u64 {
 #[inline(always)]
 pub(crate) fn enter(ctx: &ProbeContext) {
     let Some(current) = Current::watched() else { return scope::note_unwatched() };
-    let begin_ns = now_ns();
     let cookie = cookie(ctx.as_ptr());
     if !filter::takes(cookie) {
         return;
@@ -66,7 +65,7 @@ pub(crate) fn enter(ctx: &ProbeContext) {
     // SAFETY: the context's register file is valid while the program runs.
     let regs = unsafe { &*ctx.regs };
     // Filled in place: together with the functions that it calls, a program has 512 bytes of stack.
-    let mut pending = Pending { begin_ns, caller: 0, chain: 0, words: [0; WORD_COUNT] };
+    let mut pending = Pending { begin_ns: 0, caller: 0, chain: 0, words: [0; WORD_COUNT] };
     let words = &mut pending.words;
     words[0] = regs.rdi;
     words[1] = regs.rsi;
@@ -98,6 +97,8 @@ pub(crate) fn enter(ctx: &ProbeContext) {
         let depth = scope::config().map_or(0, |config| config.depth);
         pending.chain = walk::chain(current, registers, depth);
     }
+    // Last: the time that the walk has taken is not the call's.
+    pending.begin_ns = now_ns();
     let key =
         CallKey { return_slot, tgid: current.tgid, tid: current.tid, probe: cookie.probe(), reserved: 0 };
     if PENDING.insert(key, pending, 0).is_err() {
