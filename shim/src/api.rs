@@ -851,7 +851,7 @@ macro_rules! for_each_function {
                 option_values: *mut *mut c_void
             ) -> HipError;
             drains runtime 316 fn hipModuleUnload(module: Module) -> HipError;
-            passes runtime 442 fn hipGetProcAddress(
+            observes runtime 442 fn hipGetProcAddress(
                 symbol: *const c_char, pfn: *mut *mut c_void, hip_version: c_int, flags: u64,
                 symbol_status: *mut c_void
             ) -> HipError;
@@ -878,10 +878,10 @@ macro_rules! for_each_function {
             observes runtime 486 fn hipModuleLoadFatBinary(
                 module: *mut Module, fatbin: *const c_void
             ) -> HipError;
-            passes runtime 491 fn hipGetDriverEntryPoint(
+            observes runtime 491 fn hipGetDriverEntryPoint(
                 symbol: *const c_char, func_ptr: *mut *mut c_void, flags: u64, status: *mut c_void
             ) -> HipError;
-            passes runtime 492 fn hipGetDriverEntryPoint_spt(
+            observes runtime 492 fn hipGetDriverEntryPoint_spt(
                 symbol: *const c_char, func_ptr: *mut *mut c_void, flags: u64, status: *mut c_void
             ) -> HipError;
             passes runtime 496 fn hipLibraryLoadData(
@@ -904,7 +904,7 @@ macro_rules! for_each_function {
             ) -> HipError;
             passes runtime 503 fn hipKernelGetLibrary(library: *mut Library, kernel: Kernel) -> HipError;
             passes runtime 504 fn hipKernelGetName(name: *mut *const c_char, kernel: Kernel) -> HipError;
-            passes runtime 506 fn hipGetProcAddress_spt(
+            observes runtime 506 fn hipGetProcAddress_spt(
                 symbol: *const c_char, pfn: *mut *mut c_void, hip_version: c_int, flags: u64,
                 symbol_status: *mut c_void
             ) -> HipError;

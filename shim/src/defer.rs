@@ -107,26 +107,36 @@ pub(crate) fn drain() {
 }
 
 /// A capture is about to begin on a stream. What is held back was submitted before, so it goes first.
-pub(crate) fn capture_begins(copy: &Instance, stream: Stream) {
+///
+/// False if the stream captures already.
+pub(crate) fn capture_begins(copy: &Instance, stream: Stream) -> bool {
     let deferral = deferral();
-    deferral.books().set_capturing((copy.index(), stream.0.addr()), true);
+    let is_first = deferral.books().capture_begins((copy.index(), stream.0.addr()));
     deferral.queues.wait_all_launched();
+    is_first
 }
 
 /// A capture has ended on a stream, or did not begin.
 pub(crate) fn capture_ended(copy: &Instance, stream: Stream) {
-    deferral().books().set_capturing((copy.index(), stream.0.addr()), false);
+    deferral().books().capture_ends((copy.index(), stream.0.addr()));
 }
 
-/// A stream is gone.
+/// A stream is about to go.
 pub(crate) fn stream_destroyed(copy: &Instance, stream: Stream) {
     let Some(deferral) = DEFERRAL.existing() else { return };
     let key = StreamKey::Created { copy: copy.index(), handle: stream.0.addr() };
     let mut books = deferral.books();
-    books.set_capturing((copy.index(), stream.0.addr()), false);
+    books.capture_ends((copy.index(), stream.0.addr()));
     if let Some(entry) = books.remove_stream(key) {
-        device::take_failure(&entry.failure);
-        deferral.queues.destroy(entry.queue);
+        deferral.forget(&entry);
+    }
+}
+
+/// All streams of a copy may be about to go.
+pub(crate) fn device_reset(copy: &Instance) {
+    let Some(deferral) = DEFERRAL.existing() else { return };
+    for entry in deferral.books().remove_streams(copy.index()) {
+        deferral.forget(&entry);
     }
 }
 
@@ -151,6 +161,12 @@ impl Deferral {
             self.queues.suspend(queue, false);
         }
         self.queues.suspend_all(false);
+    }
+
+    /// Forgets a stream's queue, and a failure that nobody will ask for.
+    fn forget(&self, entry: &StreamEntry) {
+        device::take_failure(&entry.failure);
+        self.queues.destroy(entry.queue);
     }
 
     /// Never held while waiting, or while calling the runtime.
@@ -283,6 +299,7 @@ impl Deferral {
             Id::hipStreamSynchronize | Id::hipStreamSynchronize_spt | Id::hipStreamDestroy => {
                 self.queues.wait_launched(&self.pending_on(call, copy));
             }
+            _ if is_on_many_streams(call) => self.queues.wait_turn_of_all(),
             _ if puts_work(call) => return self.submit_in_place(call, copy),
             _ => self.queues.wait_all_launched(),
         }
@@ -339,9 +356,14 @@ fn key(copy: &Instance, name: StreamName, device: i32) -> Option<StreamKey> {
     }
 }
 
+/// Whether a call puts work on several streams, or on one that it does not name.
+fn is_on_many_streams(call: &Stopped<'_>) -> bool {
+    call.function.family == Family::launch
+}
+
 /// Whether a call that must not be made later puts work on a device.
 fn puts_work(call: &Stopped<'_>) -> bool {
-    matches!(call.function.family, Family::copy | Family::set | Family::launch)
+    matches!(call.function.family, Family::copy | Family::set)
         || matches!(call.id(), Id::hipMallocAsync | Id::hipMallocFromPoolAsync)
 }
 

@@ -100,6 +100,31 @@ macro_rules! define_exports {
 }
 for_each_function!(define_exports);
 
+macro_rules! addresses {
+    ($($family:ident {
+        $($class:ident $table:ident $($index:literal)? fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty;)*
+    })*) => {
+        /// The exports' code, in the order of the list.
+        pub(crate) static EXPORTS: Exports = Exports([$($($name as *const () as *const c_void,)*)*]);
+    };
+}
+
+/// Addresses of code.
+pub(crate) struct Exports([*const c_void; api::COUNT]);
+
+// SAFETY: they are never written through.
+unsafe impl Sync for Exports {}
+
+impl std::ops::Index<usize> for Exports {
+    type Output = *const c_void;
+
+    fn index(&self, id: usize) -> &*const c_void {
+        &self.0[id]
+    }
+}
+
+for_each_function!(addresses);
+
 /// How often the HIP function `name` was called in this process, by whomever; `UINT64_MAX` for a name that
 /// the shim does not export.
 ///

@@ -9,8 +9,8 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::abi::{Args, Hooked, InRegister, Layout, Ret, Signature};
-use crate::api::ApiFunction;
+use crate::abi::{Args, Hooked, InRegister, Layout, Ret, Signature, Stream};
+use crate::api::{ApiFunction, Id};
 use crate::counters::{self, StreamKind, Trouble, Work, counted};
 use crate::defer::{self, Decision, Stopped, StreamName};
 use crate::env;
@@ -95,8 +95,19 @@ impl<S: Hooked> Call<'_, S> {
             frame: self.frame,
             layout: const { Layout::of::<S>() },
             target: self.target,
-            stream: self.args.stream(),
+            stream: self.args.stream().or_else(|| self.configured_stream()),
         }
+    }
+
+    /// The stream of a launch that names it in a structure: its fifth word, after grid, block and shared memory, in
+    /// both `hipLaunchConfig_t` and `HIP_LAUNCH_CONFIG`.
+    fn configured_stream(&self) -> Option<Stream> {
+        if !matches!(self.function.id, Id::hipLaunchKernelExC | Id::hipDrvLaunchKernelEx) {
+            return None;
+        }
+        let config = self.frame.general[0] as *const Stream;
+        // SAFETY: the first argument, which the application makes what HIP asks for.
+        (!config.is_null()).then(|| unsafe { config.add(4).read() })
     }
 
     fn decided(&self, decision: Decision) -> Outcome<S::Ret> {
@@ -130,6 +141,11 @@ thread_local! {
 /// Whether this thread is inside a hook.
 pub(crate) fn inside_hook() -> bool {
     INSIDE_HOOK.try_with(Cell::get).unwrap_or(false)
+}
+
+/// HIP calls of this thread, which is the shim's own, are passed on without a hook from now on.
+pub(crate) fn stay_inside() {
+    let _ = INSIDE_HOOK.try_with(|inside| inside.set(true));
 }
 
 /// While it lives, HIP calls of this thread are passed on without a hook.

@@ -59,6 +59,17 @@ pub(crate) enum TableKind {
     Runtime = 1,
 }
 
+impl TableKind {
+    /// The table with this place.
+    pub(crate) fn of(slot: Slot) -> Option<Self> {
+        match slot {
+            Slot::runtime(_) => Some(Self::Runtime),
+            Slot::compiler(_) => Some(Self::Compiler),
+            Slot::symbol() => None,
+        }
+    }
+}
+
 /// One copy of the runtime.
 #[derive(Debug)]
 pub(crate) struct Instance {
@@ -115,6 +126,11 @@ impl Instance {
         way_numbered(self.status().ways[kind as usize].load(Ordering::Acquire))
     }
 
+    /// The way of calls of the function with this place in the tables.
+    pub(crate) fn way_of(&self, slot: Slot) -> Way {
+        TableKind::of(slot).map_or(Way::Symbols, |kind| self.way(kind))
+    }
+
     /// Chooses the way, once. True if it now is `way`.
     pub(crate) fn choose(&self, kind: TableKind, way: Way) -> bool {
         let chosen = self.status().ways[kind as usize].compare_exchange(
@@ -132,11 +148,7 @@ impl Instance {
     /// error. Nothing in the other table is as harmless: its way stays undecided during compiled code's first call,
     /// and hooks of that table bear being run by both ways at once.
     pub(crate) fn settle(&self, slot: Slot) -> Way {
-        let kind = match slot {
-            Slot::runtime(_) => TableKind::Runtime,
-            Slot::compiler(_) => TableKind::Compiler,
-            Slot::symbol() => return Way::Symbols,
-        };
+        let Some(kind) = TableKind::of(slot) else { return Way::Symbols };
         if self.way(kind) == Way::Undecided {
             let called = match kind {
                 TableKind::Runtime => self.call_once(),

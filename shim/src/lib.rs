@@ -21,6 +21,7 @@
 //! | `sites` | what is known about call sites |
 //! | `instances` | the runtime copies, and by which way the calls of each are seen |
 //! | `table` | the dispatch tables of runtimes that have them |
+//! | `lookup` | functions that programs look up by name |
 //! | `status` | what others may read of the shim |
 //! | `counters`, `summary`, `log` | what is counted, said and written |
 //! | `env` | the environment variables |
@@ -39,6 +40,7 @@ mod hooks;
 mod instances;
 mod kernels;
 mod log;
+mod lookup;
 mod process;
 mod random_suspension;
 mod replay;

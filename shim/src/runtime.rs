@@ -93,6 +93,26 @@ fn in_settled_copy(
     None
 }
 
+/// The copy whose code this is, if it is the only one in the process.
+pub(crate) fn only_instance_at(address: usize) -> Option<&'static Instance> {
+    let _errno = Errno::save();
+    let objects = objects::mapped();
+    let mut runtimes = objects.iter().filter(|object| object.is_runtime());
+    let only = runtimes.next().filter(|_| runtimes.next().is_none())?;
+    if !only.contains(address) {
+        return None;
+    }
+    let instance = Instance::of(only)?;
+    instance.keep_mapped(only);
+    Some(instance)
+}
+
+/// Bytes from an address in a mapped object to the end of its segment.
+pub(crate) fn bytes_mapped_from(address: usize) -> Option<u64> {
+    let objects = objects::mapped();
+    containing(&objects, address)?.segment_end(address).map(|end| (end - address) as u64)
+}
+
 /// A symbol of a mapped library whose file name begins so, whatever scope it is in.
 pub(crate) fn definition_in_library(prefix: &[u8], name: &CStr) -> Option<NonNull<c_void>> {
     let objects = objects::mapped();

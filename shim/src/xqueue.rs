@@ -184,6 +184,15 @@ impl<D: Device> XQueues<D> {
         }
     }
 
+    /// Waits as a command would that comes after everything.
+    pub(crate) fn wait_turn_of_all(&self) {
+        let mut state = self.lock();
+        let after = state.all_last();
+        while state.is_any_suspended() || !state.are_launched(&after) {
+            state = self.wait(state);
+        }
+    }
+
     /// Lets everything go and takes nothing more, for a process that ends. Gives up at `deadline`.
     pub(crate) fn close(&self, deadline: Instant) {
         let mut state = self.lock();

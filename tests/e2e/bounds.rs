@@ -1,5 +1,7 @@
 //! Recordings that end by themselves, are compressed, or are kept in memory: the file is whole, and says why it ends.
 
+#![expect(clippy::unwrap_used, reason = "tests, helpers included")]
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,7 @@
 //! Filters: what they let through is all there, and what they leave out is counted.
 
+#![expect(clippy::unwrap_used, reason = "tests, helpers included")]
+
 use std::path::Path;
 
 use xsched_tests::artifacts::app;
@@ -13,7 +15,7 @@ fn record(trace: &Path, launches: &str, options: &[&str]) -> Outcome {
     command.arg(trace).args(options).arg("--").arg(app("two_libraries")).args(["--launches", launches]);
     let outcome = run(&mut command);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains("calls lost"), "{}", outcome.stderr);
     outcome
 }
 
@@ -85,15 +87,14 @@ fn short_calls_are_left_out_in_the_kernel() {
     let trace = dir.path().join("run.perfetto");
     record(&trace, "3000", &[]);
     let all = calls(&trace).unwrap().len();
-    record(&trace, "3000", &["--min-duration", "10us"]);
+    record(&trace, "3000", &["--min-duration", "100us"]);
     let kept = calls(&trace).unwrap();
-    // Nearly every launch is shorter, and a call that loads code is not.
-    assert!(kept.len() < all / 2, "{} of {all}", kept.len());
-    assert!(kept.iter().any(|call| call.name == "hipModuleLoadData"), "{kept:#?}");
-    assert_eq!(kept.len() + counter(&trace, "left_out.min_duration"), all);
+    let left_out = counter(&trace, "left_out.min_duration");
+    assert_eq!(kept.len() + left_out, all);
+    assert!(left_out > all / 2, "most calls return sooner, however busy the machine: {left_out} of {all}");
     let shorter = Sql::open(&trace)
         .unwrap()
-        .query("select name from slice where category glob 'hip.*' and dur < 10000")
+        .query("select name from slice where category glob 'hip.*' and dur < 100000")
         .unwrap();
     assert!(shorter.is_empty(), "{shorter:?}");
 }
@@ -141,4 +142,39 @@ fn mistakes_are_named() {
         assert_eq!(outcome.code, code, "{options:?}: {}", outcome.stderr);
         assert!(outcome.stderr.contains(message), "{options:?}: {}", outcome.stderr);
     }
+}
+
+#[test]
+fn rules_say_whose_a_launch_is() {
+    if !may_trace("rules_say_whose_a_launch_is") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (trace, rules) = (dir.path().join("run.perfetto"), dir.path().join("rules.toml"));
+    let origins = |trace: &Path| {
+        let rows = Sql::open(trace)
+            .unwrap()
+            .query(
+                "select extract_arg(arg_set_id, 'debug.origin') as origin, count(*) as n from slice
+                 where category = 'hip.launch' group by 1 order by 1",
+            )
+            .unwrap();
+        let pair = |row: &serde_json::Value| {
+            (row["origin"].as_str().unwrap().to_owned(), row["n"].as_i64().unwrap())
+        };
+        rows.iter().map(pair).collect::<Vec<_>>()
+    };
+    record(&trace, "300", &[]);
+    assert_eq!(origins(&trace), [("libdemo_kernels.so".to_owned(), 100), ("two_libraries".to_owned(), 200)]);
+    // libdemo_blas.so calls libdemo_kernels.so, which launches.
+    std::fs::write(&rules, "[origin]\nalso_transparent = [\"libdemo_kernels*\"]\n").unwrap();
+    record(&trace, "300", &["--rules", rules.to_str().unwrap()]);
+    assert_eq!(origins(&trace), [("libdemo_blas.so".to_owned(), 100), ("two_libraries".to_owned(), 200)]);
+    // Filters go by the origin, too.
+    record(
+        &trace,
+        "300",
+        &["--rules", rules.to_str().unwrap(), "--library", "libdemo_blas.so", "--api", "launch"],
+    );
+    assert_eq!(origins(&trace), [("libdemo_blas.so".to_owned(), 100)]);
 }

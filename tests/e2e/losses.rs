@@ -62,7 +62,7 @@ fn a_ring_that_is_too_small_loses_nothing_uncounted() {
         .arg(app("two_libraries"))
         .args(["--launches", &launches, "--threads", "4"])
         .env("HIP_SIM_NULL", "1"));
-    assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains("calls lost"), "{}", outcome.stderr);
     let mut sql = Sql::open(&whole).unwrap();
     let made = number(&mut sql, "select count(*) as n from slice where category glob 'hip.*'");
     assert_eq!(number(&mut sql, "select count(*) as n from slice where category = 'hip.launch'"), LAUNCHES);

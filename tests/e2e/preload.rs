@@ -1,6 +1,7 @@
 //! `libxsched_shim.so`: programs do with it what they do without it.
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
 
 use xsched_tests::artifacts::{app, hip_sim, shim};
 use xsched_tests::privileged::may_trace;
@@ -31,6 +32,67 @@ fn hip_programs_compute_the_same() {
         });
         assert!(outcome.stdout.trim_end().ends_with(", ok"), "{}", outcome.stdout);
     }
+}
+
+#[test]
+fn hip_programs_compute_the_same_while_they_are_suspended_at_random() {
+    for (name, arguments) in [
+        ("vector_add", &["--launches", "2000"][..]),
+        ("two_libraries", &["--launches", "3000"]),
+        ("two_libraries", &["--launches", "3000", "--threads", "4"]),
+    ] {
+        for (variable, seed) in
+            [("LD_PRELOAD", 1), ("LD_PRELOAD", 2), ("ROCPROFILER_REGISTER_LIBRARY", 3), ("LD_PRELOAD", 4)]
+        {
+            let log = tempfile::NamedTempFile::new().unwrap();
+            let outcome = run(Command::new(app(name))
+                .args(arguments)
+                .env(variable, shim())
+                .env("XSCHED_LOG", log.path())
+                .env("XSCHED_TEST_SUSPEND", format!("random:{seed}")));
+            let alone = run(Command::new(app(name)).args(arguments));
+            assert_eq!((outcome.code, &outcome.stdout), (0, &alone.stdout), "{}", outcome.stderr);
+            let summary = std::fs::read_to_string(log.path()).unwrap();
+            assert!(summary.contains("held back"), "the test suspended nothing: {summary}");
+            assert!(summary.ends_with("trouble\n               0  none\n"), "{summary}");
+        }
+    }
+}
+
+#[test]
+fn doctor_tells_by_which_way_calls_are_seen() {
+    let library = |major: u32| hip_sim(major).join(format!("libamdhip64.so.{major}"));
+    let script = "import ctypes, sys
+for path in sys.argv[1:]:
+    ctypes.CDLL(path).hipGetDeviceCount(ctypes.byref(ctypes.c_int()))
+print('ready', flush=True)
+sys.stdin.read()";
+    let mut child = Command::new("python3")
+        .args(["-c", script])
+        .args([library(6), library(5)])
+        .env("LD_PRELOAD", shim())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let with_shim = run(&mut xsched_ctl(["doctor", "--pid", &child.id().to_string()]));
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    assert_eq!(with_shim.code, 0, "{}", with_shim.stderr);
+    let lines: Vec<_> = with_shim.stdout.lines().collect();
+    assert!(lines[0].starts_with("shim         active   "), "{}", with_shim.stdout);
+    let of = |major| {
+        let name = format!("libamdhip64.so.{major}");
+        *lines.iter().find(|line| line.contains(&name)).unwrap_or_else(|| panic!("{}", with_shim.stdout))
+    };
+    assert!(of(6).starts_with("runtime      table    ") && of(6).ends_with("entries replaced)"), "{}", of(6));
+    assert!(of(5).starts_with("runtime      "), "{}", of(5));
+
+    let own = run(&mut xsched_ctl(["doctor", "--pid", &std::process::id().to_string()]));
+    assert!(own.stdout.starts_with("shim         absent   "), "{}", own.stdout);
+    assert_eq!(run(&mut xsched_ctl(["doctor", "--pid", "4194305"])).code, 66, "no such process");
 }
 
 #[test]

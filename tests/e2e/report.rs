@@ -1,5 +1,7 @@
 //! `xsched-ctl report`: its numbers are those of the timeline, and files that are none are told apart.
 
+#![expect(clippy::unwrap_used, reason = "tests, helpers included")]
+
 use std::fs;
 use std::path::Path;
 

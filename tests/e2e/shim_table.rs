@@ -195,3 +195,14 @@ fn a_runtime_without_tables_is_seen_by_symbols() {
     assert_eq!(outcome.last, "ok");
     assert_eq!(outcome.calls("hipLaunchKernel"), 100);
 }
+
+#[test]
+fn functions_of_a_runtime_without_tables_are_found_by_name_in_the_shim() {
+    // hipGetProcAddress came with 5.7, so the table of a newer runtime is refused instead.
+    let library = library(6);
+    let run = Run::new("table_client", &["calls", "50", &library]).preloaded().with(ENABLED, "0");
+    let outcome = run.finish();
+    assert_eq!(outcome.last, "ok");
+    assert_eq!(outcome.calls("hipGetDeviceCount"), 50, "by dlsym: {}", outcome.summary);
+    assert_eq!(outcome.calls("hipGetDevice"), 50, "by hipGetProcAddress: {}", outcome.summary);
+}

@@ -17,8 +17,9 @@ pub(crate) enum Failure {
     Input { file: PathBuf, source: io::Error },
     #[error("{} is empty", .file.display())]
     Empty { file: PathBuf },
-    #[error("{} is compressed", .file.display())]
-    Compressed { file: PathBuf },
+    /// The UI shows whole compressed files only.
+    #[error("{} is compressed and was cut off", .file.display())]
+    CutCompressed { file: PathBuf },
     #[error("{} is not a timeline: {source}", .file.display())]
     NotATimeline { file: PathBuf, source: ReadError },
     #[error("{} is damaged after {whole_bytes} bytes: {source}", .file.display())]
@@ -45,7 +46,10 @@ impl Failure {
             Self::Empty { .. } => {
                 Some("a recording has content from its first moment on; was this one started?".to_owned())
             }
-            Self::Compressed { file } => Some(format!("try `gunzip --keep --suffix '' {}`", file.display())),
+            Self::CutCompressed { file } => Some(format!(
+                "what is there can be shown: `zcat {0} > whole.perfetto`, or `zstdcat {0} > whole.perfetto`",
+                file.display()
+            )),
             Self::NotATimeline { .. } => {
                 Some("timelines are recorded by `xsched-ctl`, or by Perfetto in its own format".to_owned())
             }
@@ -65,7 +69,7 @@ impl Failure {
         match self {
             Self::Input { .. } => EXIT_NO_INPUT,
             Self::Empty { .. }
-            | Self::Compressed { .. }
+            | Self::CutCompressed { .. }
             | Self::NotATimeline { .. }
             | Self::Damaged { .. } => EXIT_DATA,
             Self::Listen { .. } | Self::Serve { .. } => EXIT_UNAVAILABLE,

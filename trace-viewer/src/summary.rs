@@ -8,12 +8,9 @@ use std::{
     path::Path,
 };
 
-use xsched_perfetto::{Event, LOST_EVENTS, ProcessId, ReadError, Scope, Tail, TraceReader};
+use xsched_perfetto::{Event, Input, LOST_EVENTS, ProcessId, ReadError, Scope, Tail, TraceReader};
 
 use crate::failure::Failure;
-
-/// What gzip begins with.
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// What a timeline holds. Times are `CLOCK_BOOTTIME` nanoseconds.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,34 +29,35 @@ pub(crate) struct Summary {
 pub(crate) fn open(path: &Path) -> Result<File, Failure> {
     let failure = |source| Failure::Input { file: path.to_owned(), source };
     let mut file = File::open(path).map_err(failure)?;
-    let mut start = Vec::new();
-    file.by_ref().take(GZIP_MAGIC.len() as u64).read_to_end(&mut start).map_err(failure)?;
-    file.seek(SeekFrom::Start(0)).map_err(failure)?;
-    if start.is_empty() {
+    if file.by_ref().take(1).read_to_end(&mut Vec::new()).map_err(failure)? == 0 {
         return Err(Failure::Empty { file: path.to_owned() });
     }
-    if start == GZIP_MAGIC {
-        return Err(Failure::Compressed { file: path.to_owned() });
-    }
+    file.seek(SeekFrom::Start(0)).map_err(failure)?;
     Ok(file)
 }
 
 impl Summary {
     /// Reads `trace`, called `path`, to its end.
     pub(crate) fn read(path: &Path, trace: &mut impl Read) -> Result<Self, Failure> {
-        let mut reader = TraceReader::new(trace);
+        let unreadable = |source| Failure::Input { file: path.to_owned(), source };
+        let mut input = Input::open(trace).map_err(unreadable)?;
+        let mut reader = TraceReader::new(&mut input);
         let mut counting = Counting::default();
         while let Some(event) = reader.next() {
             counting.event(&event.map_err(|error| failure(path, error, reader.bytes_read()))?);
+        }
+        let (skipped_count, tail) = (reader.skipped(), reader.tail());
+        if input.is_cut() {
+            return Err(Failure::CutCompressed { file: path.to_owned() });
         }
         Ok(Self {
             process_count: counting.processes.len(),
             slice_count: counting.slice_count,
             unfinished_count: counting.unfinished_count,
             lost_count: counting.lost_count,
-            skipped_count: reader.skipped(),
+            skipped_count,
             span_ns: counting.span_ns,
-            tail: reader.tail(),
+            tail,
         })
     }
 }
@@ -181,6 +179,13 @@ mod tests {
             shown(&TraceWriter::new(Vec::new(), CLOCKS).unwrap().finish().unwrap()),
             "0 processes, 0 slices, 0.000 s"
         );
+    }
+
+    #[test]
+    fn a_compressed_timeline_is_read_like_any_other() {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        std::io::Write::write_all(&mut encoder, &trace()).unwrap();
+        assert_eq!(shown(&encoder.finish().unwrap()), shown(&trace()));
     }
 
     #[test]

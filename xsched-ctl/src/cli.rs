@@ -41,7 +41,14 @@ pub(crate) enum Verb {
     /// recording lost. Percentiles are within 0.2 %; times are those that the host spends in a call.
     Report(Report),
     /// Say what this machine has and lacks for tracing
-    Doctor,
+    Doctor(Doctor),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Doctor {
+    /// Say how the shim sees the HIP calls of this process instead
+    #[arg(short, long, value_name = "PID")]
+    pub(crate) pid: Option<u32>,
 }
 
 #[derive(Args, Debug)]
@@ -54,12 +61,12 @@ pub(crate) struct Trace {
     #[arg(short, long, conflicts_with_all = ["pid", "command"])]
     pub(crate) all: bool,
 
-    #[command(flatten)]
-    pub(crate) recording: Recording,
-
     /// Run this command and record it and its children
     #[arg(value_name = "CMD", trailing_var_arg = true)]
     pub(crate) command: Vec<OsString>,
+
+    #[command(flatten)]
+    pub(crate) recording: Recording,
 }
 
 #[derive(Args, Debug)]

@@ -1,5 +1,7 @@
 //! `xsched-ctl doctor`: what this machine has and lacks for tracing.
 
+pub(crate) mod shim;
+
 use std::fmt;
 use std::fs;
 use std::path::Path;

@@ -33,6 +33,14 @@ pub(crate) enum Failure {
         /// Its name.
         name: String,
     },
+    /// The shim in a process cannot be asked.
+    #[error("cannot read the shim in process {pid}: {cause}")]
+    Shim {
+        /// The process.
+        pid: u32,
+        /// What is in the way.
+        cause: String,
+    },
     /// `/proc` was mounted in another pid namespace than that of this process.
     #[error("/proc shows the process ids of another pid namespace than this process is in")]
     ForeignProc,
@@ -114,6 +122,10 @@ impl Failure {
             Self::NotPermitted { .. } => {
                 "run it as root (`sudo xsched-ctl …`), or grant the missing capabilities".to_owned()
             }
+            Self::Shim { .. } => {
+                "it must be your own process, or be root; and xsched-ctl and the shim be of one version"
+                    .to_owned()
+            }
             Self::NoSuchProcess(_) => "`pgrep -af python` lists processes with their ids".to_owned(),
             Self::NoMemoryMap(_) => "only processes with a program of their own can be traced".to_owned(),
             Self::ForeignProc => {
@@ -153,6 +165,7 @@ impl Failure {
             Self::NoSuchProcess(_)
             | Self::NoMemoryMap(_)
             | Self::NoRuntime { .. }
+            | Self::Shim { .. }
             | Self::InputUnreadable { .. } => exit::NO_TARGET,
             Self::CommandNotFound(_) => exit::NOT_FOUND,
             Self::CommandNotExecutable { .. } => exit::NOT_EXECUTABLE,

@@ -73,6 +73,9 @@ fn run(verb: Verb) -> Result<u8, Failure> {
         Verb::Trace(arguments) => runtime.block_on(trace::run(arguments)),
         Verb::Attach(arguments) => runtime.block_on(attach::run(arguments)),
         Verb::Report(arguments) => report::run(&arguments),
-        Verb::Doctor => Ok(doctor::run()),
+        Verb::Doctor(arguments) => match arguments.pid {
+            None => Ok(doctor::run()),
+            Some(pid) => doctor::shim::run(pid),
+        },
     }
 }

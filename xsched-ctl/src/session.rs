@@ -110,7 +110,13 @@ pub(crate) struct Session {
 
 impl Session {
     /// Puts the probes in. From here on calls are recorded.
-    pub(crate) fn start(targets: Targets, settings: Settings, recorder: Recorder) -> Result<Self, Failure> {
+    ///
+    /// On the heap: what waits for a session would otherwise carry its kilobytes about.
+    pub(crate) fn start(
+        targets: Targets,
+        settings: Settings,
+        recorder: Recorder,
+    ) -> Result<Box<Self>, Failure> {
         let Settings { options, filters, rules } = settings;
         let sees_all = filters.take_every_call();
         let filters = Rc::new(filters);
@@ -133,7 +139,7 @@ impl Session {
             Targets::Everybody | Targets::Children => Reach::Everybody,
         };
         let namespace = PidNamespace::own().map_err(Failure::internal("reading the pid namespace"))?;
-        let mut session = Self {
+        let mut session = Box::new(Self {
             targets,
             audience: Audience::new(targets, namespace),
             namespace,
@@ -161,7 +167,7 @@ impl Session {
             chain_ends: [0; ChainEnd::ALL.len()],
             ended: VecDeque::new(),
             guardian: None,
-        };
+        });
         session.choose(options.depth)?;
         Ok(session)
     }
@@ -580,7 +586,7 @@ impl Session {
     }
 
     /// Takes the probes out and records what is left.
-    pub(crate) async fn finish(mut self) -> Result<Recorded, Failure> {
+    pub(crate) async fn finish(mut self: Box<Self>) -> Result<Recorded, Failure> {
         self.driver.detach();
         self.runtimes.detach();
         // Nothing is added any more, but calls may wait for their chains.
@@ -603,6 +609,7 @@ impl Session {
             tracing::warn!("{} records in the ring buffer were not readable", self.unreadable);
         }
         self.recorder.left_out(now_ns(), self.left_out())?;
-        self.recorder.finish().await
+        // The future has the recorder in it.
+        Box::pin(self.recorder.finish()).await
     }
 }

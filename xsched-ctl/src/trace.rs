@@ -35,12 +35,11 @@ pub(crate) async fn run(arguments: cli::Trace) -> Result<u8, Failure> {
     let sink = Sink::open(destination, format)?;
     let session = Session::start(targets, settings, Recorder::new(Some(sink))?)?;
     let limits = Limits::begin(arguments.recording.duration);
-    // Boxed: they hold the session.
     let (code, recorded) = if targets == Targets::Children {
-        Box::pin(record_command(session, &mut signals, limits, &arguments.command, command_output)).await?
+        record_command(session, &mut signals, limits, &arguments.command, command_output).await?
     } else {
         eprintln!("recording {}; Ctrl-C ends it", describe(targets));
-        (0, Box::pin(record_running(session, &mut signals, limits)).await?)
+        (0, record_running(session, &mut signals, limits).await?)
     };
     conclude(&recorded);
     Ok(code)
@@ -55,7 +54,7 @@ fn describe(targets: Targets) -> String {
 
 /// Records until a signal, a limit or the end of the process.
 async fn record_running(
-    mut session: Session,
+    mut session: Box<Session>,
     signals: &mut Signals,
     limits: Limits,
 ) -> Result<Recorded, Failure> {
@@ -81,7 +80,7 @@ async fn record_running(
 
 /// Records a command from its first instruction to its end, or to a limit.
 async fn record_command(
-    mut session: Session,
+    mut session: Box<Session>,
     signals: &mut Signals,
     limits: Limits,
     words: &[OsString],

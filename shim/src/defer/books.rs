@@ -186,13 +186,20 @@ impl Books {
         self.events.remove(&event);
     }
 
-    /// Notes the beginning of a capture, or its end.
-    pub(super) fn set_capturing(&mut self, stream: (usize, usize), capturing: bool) {
-        if capturing {
-            self.captures.insert(stream);
-        } else {
-            self.captures.remove(&stream);
-        }
+    /// Notes the beginning of a capture. False if the stream captures already.
+    pub(super) fn capture_begins(&mut self, stream: (usize, usize)) -> bool {
+        self.captures.insert(stream)
+    }
+
+    /// Notes its end.
+    pub(super) fn capture_ends(&mut self, stream: (usize, usize)) {
+        self.captures.remove(&stream);
+    }
+
+    /// Forgets all streams of a copy; returns their entries.
+    pub(super) fn remove_streams(&mut self, copy: usize) -> Vec<StreamEntry> {
+        self.captures.retain(|&(of, _)| of != copy);
+        self.streams.extract_if(|key, _| key.copy() == copy).map(|(_, entry)| entry).collect()
     }
 
     /// Whether any stream captures.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::counters::{self, Trouble};
 use crate::defer::owned::OwnedCall;
 use crate::defer::real;
+use crate::hooks;
 use crate::instances::Instance;
 use crate::xqueue::Device;
 
@@ -51,6 +52,7 @@ impl Device for Hip {
 
     fn launch(&self, command: HipCommand) {
         let launched = catch_unwind(AssertUnwindSafe(|| {
+            hooks::stay_inside();
             let place = (command.copy.index(), command.device);
             if DEVICE.get() != Some(place) {
                 real::set_device(command.copy, command.device);

@@ -73,6 +73,8 @@ pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
             own_launch(call, &kernel, 9, Some(10))
         }
 
+        Id::hipLaunchKernelExC | Id::hipDrvLaunchKernelEx => own_configured(call, copy),
+
         Id::hipMemcpyAsync | Id::hipMemcpyAsync_spt => {
             check_copy(copy, call.size(0), call.size(1), (call.size(2), call.size(2)), call.int(3))?;
             plain(call)
@@ -154,6 +156,38 @@ fn own_launch(call: &Stopped<'_>, kernel: &Kernel, params: usize, extra: Option<
         // Both or neither: the runtime refuses that.
         _ => return None,
     }
+    Some(owned)
+}
+
+/// Words of `hipLaunchConfig_t` and `HIP_LAUNCH_CONFIG`: grid and block (three), shared memory, stream, attributes and
+/// their number.
+const CONFIG_WORDS: usize = 7;
+
+/// A launch by a configuration without attributes.
+fn own_configured(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
+    let config = call.size(0) as *const u64;
+    if config.is_null() {
+        return None;
+    }
+    // SAFETY: the application gives a configuration.
+    let words = unsafe { config.cast::<[u64; CONFIG_WORDS]>().read() };
+    let half = |index: usize| (words[index / 2] >> (32 * (index % 2))) as u32;
+    let dimensions = |first| [half(first), half(first + 1), half(first + 2)];
+    let (kernel, extra) = if call.id() == Id::hipLaunchKernelExC {
+        (kernels::by_handle(copy.index(), call.size(1))?, None)
+    } else {
+        (kernels::by_function(copy.index(), call.size(1))?, Some(3))
+    };
+    // The driver's structure has 32 bits of shared memory, and nothing that is read behind them.
+    let shared_bytes = if extra.is_some() { words[3] & u64::from(u32::MAX) } else { words[3] };
+    let attributes = words[6] as u32;
+    check_shape(&kernel, dimensions(0), dimensions(3), shared_bytes)?;
+    if attributes != 0 {
+        return None;
+    }
+    let mut owned = own_launch(call, &kernel, 2, extra)?;
+    // SAFETY: as above.
+    unsafe { owned.own_structure(0, config, CONFIG_WORDS) };
     Some(owned)
 }
 

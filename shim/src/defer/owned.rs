@@ -71,6 +71,16 @@ impl OwnedCall {
         self.memory.push(memory);
     }
 
+    /// Owns a structure that an argument points to.
+    ///
+    /// # Safety
+    /// The argument must point to so many words.
+    pub(crate) unsafe fn own_structure(&mut self, argument: usize, structure: *const u64, words: usize) {
+        // SAFETY: the caller's promise.
+        let copy = unsafe { std::slice::from_raw_parts(structure, words) };
+        self.point(argument, copy.into());
+    }
+
     /// Owns the arguments of a kernel that are given one by one, by an array of pointers.
     ///
     /// # Safety

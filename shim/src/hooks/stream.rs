@@ -35,9 +35,9 @@ pub(crate) fn captures<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     };
     match call.function.id {
         Id::hipStreamBeginCapture | Id::hipStreamBeginCapture_spt | Id::hipStreamBeginCaptureToGraph => {
-            defer::capture_begins(copy, stream);
+            let is_first = defer::capture_begins(copy, stream);
             let result = call.real();
-            if result.into_word() != 0 {
+            if is_first && result.into_word() != 0 {
                 defer::capture_ended(copy, stream);
             }
             Outcome::Done(result)

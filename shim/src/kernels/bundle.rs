@@ -14,6 +14,7 @@ use std::io::Read;
 use std::slice;
 
 use crate::kernels::ImageError;
+use crate::runtime;
 
 const ELF: &[u8] = b"\x7fELF";
 const BUNDLE: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
@@ -55,7 +56,8 @@ pub(super) unsafe fn image<'a>(start: *const u8) -> Result<&'a [u8], ImageError>
             match number(head(24), 4, 2)? {
                 2 => number(head(24), 8, 4)?,
                 3 => number(head(24), 8, 8)?,
-                // Version 1 does not say how long it is.
+                // Version 1 does not say how long it is: no longer than the library that it lies in.
+                1 => runtime::bytes_mapped_from(start.addr()).ok_or(ImageError::Version(1))?,
                 version => return Err(ImageError::Version(version)),
             }
         } else if head(4) == &BUNDLE[..4] && head(BUNDLE.len()) == BUNDLE {

@@ -7,6 +7,8 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::slice;
 
+use crate::lookup;
+
 /// One mapped program or library.
 pub(crate) struct MappedObject {
     /// The path that it was opened by; empty for the program itself.
@@ -18,6 +20,11 @@ pub(crate) struct MappedObject {
 impl MappedObject {
     pub(crate) fn contains(&self, address: usize) -> bool {
         self.segments.iter().any(|segment| segment.contains(&address))
+    }
+
+    /// Where the segment with this address ends.
+    pub(crate) fn segment_end(&self, address: usize) -> Option<usize> {
+        self.segments.iter().find(|segment| segment.contains(&address)).map(|segment| segment.end)
     }
 
     /// Where its first segment is mapped.
@@ -66,8 +73,7 @@ unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, object
 
 /// The definition of `name` that follows the shim's own in the global scope.
 pub(crate) fn next_definition(name: &CStr) -> Option<NonNull<c_void>> {
-    // SAFETY: `name` is a C string, and the lookup runs no foreign code.
-    NonNull::new(unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) })
+    lookup::real_dlsym(libc::RTLD_NEXT, name)
 }
 
 /// A reference to a mapped object: it stays mapped for as long as this lives.
@@ -99,8 +105,7 @@ impl Handle {
 
     /// The definition of `name` in the object or, in their order, in what it depends on.
     pub(crate) fn definition(&self, name: &CStr) -> Option<NonNull<c_void>> {
-        // SAFETY: the handle is open, `name` is a C string.
-        NonNull::new(unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) })
+        lookup::real_dlsym(self.0.as_ptr(), name)
     }
 }
 

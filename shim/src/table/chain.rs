@@ -8,6 +8,7 @@ use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::NonNull;
 
+use crate::lookup::real_dlsym;
 use crate::runtime;
 use crate::table::protocol::rocprofiler_set_api_table;
 
@@ -25,7 +26,7 @@ const SDK: &CStr = c"librocprofiler-sdk.so";
 pub(super) fn next_receiver() -> Option<Receiver> {
     let ours = rocprofiler_set_api_table as *const () as usize;
     let mut found =
-        [libc::RTLD_NEXT, libc::RTLD_DEFAULT].into_iter().filter_map(|scope| symbol(scope, RECEIVER));
+        [libc::RTLD_NEXT, libc::RTLD_DEFAULT].into_iter().filter_map(|scope| real_dlsym(scope, RECEIVER));
     let receiver = found
         .find(|address| address.addr().get() != ours)
         .or_else(|| symbol_of_library(&asked_for()?, RECEIVER))
@@ -37,7 +38,7 @@ pub(super) fn next_receiver() -> Option<Receiver> {
 /// The profiler's function that passes tables on to others.
 pub(super) fn table_notifier() -> Option<Notifier> {
     let name = c"rocprofiler_at_intercept_table_registration";
-    let found = symbol(libc::RTLD_DEFAULT, name).or_else(|| {
+    let found = real_dlsym(libc::RTLD_DEFAULT, name).or_else(|| {
         // The profiler may have been loaded into a scope of its own.
         runtime::definition_in_library(b"librocprofiler-sdk.so", name)
     })?;
@@ -59,14 +60,9 @@ fn asked_for() -> Option<CString> {
     (force.is_some() || set("ROCP_TOOL_LIBRARIES").is_some()).then(|| SDK.to_owned())
 }
 
-fn symbol(scope: *mut c_void, name: &CStr) -> Option<NonNull<c_void>> {
-    // SAFETY: a C string, and looking up runs no foreign code.
-    NonNull::new(unsafe { libc::dlsym(scope, name.as_ptr()) })
-}
-
 /// Opens the library as rocprofiler-register would.
 fn symbol_of_library(path: &CStr, name: &CStr) -> Option<NonNull<c_void>> {
     // SAFETY: the user asked for this library to be loaded; its constructors run as they would have.
     let handle = NonNull::new(unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_GLOBAL | libc::RTLD_LAZY) })?;
-    symbol(handle.as_ptr(), name)
+    real_dlsym(handle.as_ptr(), name)
 }

@@ -95,10 +95,13 @@ impl<C> State<C> {
         })
     }
 
+    pub(super) fn is_any_suspended(&self) -> bool {
+        self.all_suspended || self.queues.values().any(|queue| queue.suspended)
+    }
+
     /// Whether anything may have to wait.
     pub(super) fn is_engaged(&self) -> bool {
-        self.all_suspended
-            || self.queues.values().any(|queue| queue.suspended || queue.submitted > queue.launched)
+        self.is_any_suspended() || self.queues.values().any(|queue| queue.submitted > queue.launched)
     }
 
     /// The queue's next command, if it may go.

@@ -47,7 +47,13 @@ fn exports_are_the_list_and_nothing_else() {
         .collect();
 
     let mut expected: BTreeSet<_> = function_names().into_iter().collect();
-    expected.extend(["xsched_shim_call_count", STATUS, "rocprofiler_configure", "rocprofiler_set_api_table"]);
+    expected.extend([
+        "dlsym",
+        "xsched_shim_call_count",
+        STATUS,
+        "rocprofiler_configure",
+        "rocprofiler_set_api_table",
+    ]);
     let missing: Vec<_> = expected.difference(&exported).collect();
     let strange: Vec<_> = exported.difference(&expected).collect();
     assert!(missing.is_empty() && strange.is_empty(), "missing {missing:?}, strange {strange:?}");

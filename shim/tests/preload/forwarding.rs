@@ -2,8 +2,15 @@
 
 use crate::fixture::{Run, Workshop, function_names, same_with_and_without, shim};
 
-/// Functions that the shim calls instead of jumping to them: they get what their signature says, and nothing behind it.
-const OBSERVED: [&str; 12] = [
+/// Functions that the shim calls instead of jumping to them (they get what their signature says, and nothing behind it), and
+/// those that name their stream in a structure, which must be there.
+const OBSERVED: [&str; 18] = [
+    "hipLaunchKernelExC",
+    "hipDrvLaunchKernelEx",
+    "hipGetProcAddress",
+    "hipGetProcAddress_spt",
+    "hipGetDriverEntryPoint",
+    "hipGetDriverEntryPoint_spt",
     "__hipRegisterFatBinary",
     "__hipRegisterFunction",
     "hipModuleLoad",

@@ -27,9 +27,6 @@ pub(crate) struct Recording {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
 
-    #[command(flatten)]
-    filter: Filter,
-
     /// Stop before the file gets larger than this, such as 1G
     #[arg(long, value_name = "SIZE", value_parser = large_size)]
     max_size: Option<u64>,
@@ -70,6 +67,10 @@ pub(crate) struct Recording {
     /// Takes another device for one of the driver's, so that tests can do without it
     #[arg(long, value_name = "kfd=PATH|dri=PATH", hide = true, value_parser = extra_device)]
     driver_device: Vec<ExtraDevice>,
+
+    // Last: what follows it would stand under its heading.
+    #[command(flatten)]
+    filter: Filter,
 }
 
 /// Which calls to record. `!` before a pattern excludes what it matches; a call must pass all of the filters.

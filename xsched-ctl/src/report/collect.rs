@@ -20,9 +20,11 @@ pub(super) struct Collected {
     threads: HashMap<ThreadId, String>,
     /// All HIP calls.
     pub(super) calls: u64,
-    /// Of these, launches.
+    /// Calls to the kernel driver, which are counted by function only: most of their time is that of a HIP call.
+    pub(super) driver_calls: u64,
+    /// Of the HIP calls, launches.
     pub(super) launches: u64,
-    /// Of these, calls that had not returned when recording ended.
+    /// Of the HIP calls, those that had not returned when recording ended.
     pub(super) unfinished: u64,
     /// Begin of the first call and end of the last, nanoseconds of `CLOCK_BOOTTIME`.
     span_ns: Option<(u64, u64)>,
@@ -37,6 +39,7 @@ impl Collected {
     pub(super) fn event(&mut self, event: Event) {
         match event {
             Event::Slice(slice) if slice.category.starts_with("hip.") => self.call(&slice),
+            Event::Slice(slice) if slice.category.starts_with("driver.") => self.driver_call(slice),
             Event::Process { id, name: Some(name), .. } => {
                 self.processes.entry(id).or_insert(name);
             }
@@ -55,7 +58,7 @@ impl Collected {
 
     fn call(&mut self, slice: &OwnedSlice) {
         let is_launch = &*slice.category == LAUNCH;
-        let duration_ns = slice.end_ns.map(|end_ns| end_ns.saturating_sub(slice.begin_ns));
+        let duration_ns = duration_ns(slice);
         self.calls += 1;
         self.launches += u64::from(is_launch);
         self.unfinished += u64::from(duration_ns.is_none());
@@ -82,6 +85,12 @@ impl Collected {
                 self.groups[dimension as usize].add(key, duration_ns);
             }
         }
+    }
+
+    fn driver_call(&mut self, slice: OwnedSlice) {
+        self.driver_calls += 1;
+        let duration_ns = duration_ns(&slice);
+        self.groups[Dimension::Api as usize].add(Key::Text(slice.name), duration_ns);
     }
 
     fn loss(&mut self, annotations: &[OwnedAnnotation]) {
@@ -145,6 +154,10 @@ impl Collected {
             None => process.pid.to_string(),
         }
     }
+}
+
+fn duration_ns(slice: &OwnedSlice) -> Option<u64> {
+    Some(slice.end_ns?.saturating_sub(slice.begin_ns))
 }
 
 fn text(annotations: &[OwnedAnnotation], name: &str) -> Option<Arc<str>> {

@@ -32,6 +32,7 @@ pub(super) fn render(
         "is_whole": is_whole,
         "calls": collected.calls,
         "launches": collected.launches,
+        "driver_calls": collected.driver_calls,
         "unfinished": collected.unfinished,
         "processes": collected.process_count(),
         "length_ns": collected.length_ns(),

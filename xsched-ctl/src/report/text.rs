@@ -40,6 +40,9 @@ fn write(
         counted(collected.process_count() as u64, "process", "processes"),
         duration(Some(collected.length_ns()))
     )?;
+    if collected.driver_calls > 0 {
+        write!(text, ", {}", counted(collected.driver_calls, "driver call", "driver calls"))?;
+    }
     if collected.unfinished > 0 {
         write!(text, ", {} calls had not returned at the end", collected.unfinished)?;
     }

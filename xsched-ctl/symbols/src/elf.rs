@@ -179,6 +179,21 @@ pub fn symbol_file_offsets(
     Ok(found)
 }
 
+/// Address in the file of the dynamic variable with this name.
+pub fn variable_address(file: &File, name: &str) -> Result<Option<u64>, ElfError> {
+    let headers = Headers::read(file)?;
+    let mut found = None;
+    for table in headers.tables.iter().filter(|table| table.dynamic) {
+        let strings = read_range(file, "string table", table.strings)?;
+        headers.each_symbol(file, table, |symbol| {
+            if symbol.kind == SymbolKind::Object && name_at(&strings, symbol.name) == Some(name.as_bytes()) {
+                found = Some(symbol.address);
+            }
+        })?;
+    }
+    Ok(found)
+}
+
 /// The name at an offset of a string table, without a version (`malloc@@GLIBC_2.2.5`).
 pub(crate) fn name_at(strings: &[u8], offset: u32) -> Option<&[u8]> {
     let tail = strings.get(usize::try_from(offset).ok()?..)?;

@@ -51,7 +51,7 @@ mod sideband;
 mod symbol_table;
 
 pub use demangle::{demangle, kernel_name, short_name};
-pub use elf::{ElfError, symbol_file_offsets};
+pub use elf::{ElfError, symbol_file_offsets, variable_address};
 pub use mapping::{Backing, FileId, Mapping};
 pub use open::{OpenError, open_mapped};
 pub use process::{End, EndCause, Process};

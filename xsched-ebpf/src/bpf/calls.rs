@@ -59,9 +59,6 @@ pub(crate) fn now_ns() -> u64 {
 pub(crate) fn enter(ctx: &ProbeContext) {
     let Some(current) = Current::watched() else { return scope::note_unwatched() };
     let cookie = cookie(ctx.as_ptr());
-    if !filter::takes(cookie) {
-        return;
-    }
     // SAFETY: the context's register file is valid while the program runs.
     let regs = unsafe { &*ctx.regs };
     // Filled in place: together with the functions that it calls, a program has 512 bytes of stack.
@@ -85,6 +82,11 @@ pub(crate) fn enter(ctx: &ProbeContext) {
             return_slot
         }
     };
+    // Not before the shadow has the return address: the return probe of a call that is left out replaces it, too, and
+    // walks of the calls that it makes want it.
+    if !filter::takes(cookie) {
+        return;
+    }
     if let Some(address) = pointee(cookie, words, return_slot) {
         // SAFETY: the helper checks the user address.
         match unsafe { bpf_probe_read_user(address as *const [u64; WORD_COUNT - REGISTERS]) } {
