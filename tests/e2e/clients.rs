@@ -1,6 +1,7 @@
 //! Programs of other people, unmodified, on the simulated runtimes: hip-python from PyPI and rocRAND from Debian.
 //!
-//! A check is a function of the client's script, in a process of its own.
+//! A check is a function of the client's script, in a process of its own; it holds without the shim, and with the shim in
+//! either way while that suspends streams and the process at random.
 
 use std::env;
 use std::ffi::OsString;
@@ -8,7 +9,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use xsched_tests::artifacts::{clients, conformance, hip_sim};
+use xsched_tests::artifacts::{clients, conformance, hip_sim, shim};
 
 /// Debian's package, unpacked; its code has no entry for the simulated device's usual processor.
 const ROCRAND: &str = "debian/librocrand1_5.3.3-4/usr/lib/x86_64-linux-gnu/librocrand.so.1";
@@ -44,9 +45,26 @@ fn libraries(major: u32) -> OsString {
     env::join_paths(folders).expect("cargo refuses a target directory with a colon")
 }
 
-/// Runs a check to its end; it must hold, and must not have called what the runtime does not have.
+/// Variables that bring the shim into a process.
+const WAYS_IN: [&str; 2] = ["LD_PRELOAD", "ROCPROFILER_REGISTER_LIBRARY"];
+
+/// Runs a check, without the shim and with it.
 #[track_caller]
 fn run(mut command: Command, major: u32) -> Report {
+    let report = run_once(&mut command, major);
+    for way in WAYS_IN {
+        for other in WAYS_IN {
+            command.env_remove(other);
+        }
+        command.env(way, shim()).env("XSCHED_TEST_SUSPEND", "random");
+        run_once(&mut command, major);
+    }
+    report
+}
+
+/// Runs a check to its end; it must hold, and must not have called what the runtime does not have.
+#[track_caller]
+fn run_once(command: &mut Command, major: u32) -> Report {
     let report = tempfile::NamedTempFile::new().expect("the temporary folder is writable");
     let output = command
         .env("LD_LIBRARY_PATH", libraries(major))
@@ -54,7 +72,12 @@ fn run(mut command: Command, major: u32) -> Report {
         .env("HIP_SIM_REPORT", report.path())
         .output()
         .expect("the interpreter is there");
-    assert!(output.status.success(), "{}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
     let report = Report(fs::read_to_string(report.path()).expect("the file is ours"));
     assert_eq!(report.names("unsupported").collect::<Vec<_>>(), [""; 0]);
     report
