@@ -10,7 +10,8 @@ mod bundle;
 mod metadata;
 
 use std::collections::HashMap;
-use std::ffi::CStr;
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::process::Renewable;
@@ -134,7 +135,7 @@ pub(crate) unsafe fn module_loaded(copy: usize, module: usize, image: *const u8)
 
 /// Notes a module that was loaded from a file.
 pub(crate) fn module_loaded_from_file(copy: usize, module: usize, path: &CStr) {
-    let image = std::fs::read(std::path::Path::new(&*path.to_string_lossy()));
+    let image = std::fs::read(OsStr::from_bytes(path.to_bytes()));
     module_read(copy, module, image.map_err(|_| ImageError::Unknown).and_then(|image| read(&image)));
 }
 

@@ -60,6 +60,40 @@ fn hip_programs_compute_the_same_while_they_are_suspended_at_random() {
 }
 
 #[test]
+fn a_process_forks_and_ends_while_work_is_held_back() {
+    // Few decisions in a second: work is held back for long, at the end as well.
+    let script = "import ctypes, os, sys
+hip = ctypes.CDLL(sys.argv[1])
+stream, memory, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t(4096)
+def ok(code): assert code == 0, code
+ok(hip.hipStreamCreate(ctypes.byref(stream)))
+ok(hip.hipMalloc(ctypes.byref(memory), size))
+for round in range(2000):
+    ok(hip.hipMemsetAsync(memory, round % 256, size, stream))
+    if round == 1000:
+        child = os.fork()
+        if child == 0:
+            hip.hipGetErrorName(0)
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+print('done', flush=True)";
+    let library = hip_sim(6).join("libamdhip64.so.6");
+    let mut held_back = 0;
+    for seed in 1..=8 {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let outcome = run(Command::new("python3")
+            .args(["-c", script])
+            .arg(&library)
+            .env("LD_PRELOAD", shim())
+            .env("XSCHED_LOG", log.path())
+            .env("XSCHED_TEST_SUSPEND", format!("random:{seed}:200")));
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "done\n"), "{}", outcome.stderr);
+        held_back += usize::from(std::fs::read_to_string(log.path()).unwrap().contains("held back"));
+    }
+    assert!(held_back > 0, "the test suspended nothing");
+}
+
+#[test]
 fn doctor_tells_by_which_way_calls_are_seen() {
     let library = |major: u32| hip_sim(major).join(format!("libamdhip64.so.{major}"));
     let script = "import ctypes, sys

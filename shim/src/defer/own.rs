@@ -149,7 +149,7 @@ fn own_launch(call: &Stopped<'_>, kernel: &Kernel, params: usize, extra: Option<
     let buffer = extra.map_or(0, |extra| call.size(extra)) as *const usize;
     match (given.is_null(), buffer.is_null(), extra) {
         // SAFETY: the application gives what HIP asks of it: as many arguments as the kernel has.
-        (false, true, _) => unsafe { owned.own_params(params, kernel, given) },
+        (false, true, _) => unsafe { owned.own_params(params, kernel, given)? },
         // SAFETY: or a buffer between its marks.
         (true, false, Some(extra)) => unsafe { owned.own_extra(extra, buffer)? },
         (true, true, _) if kernel.parameters.is_empty() => {}

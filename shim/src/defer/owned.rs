@@ -81,13 +81,18 @@ impl OwnedCall {
         self.point(argument, copy.into());
     }
 
-    /// Owns the arguments of a kernel that are given one by one, by an array of pointers.
+    /// Owns the arguments of a kernel that are given one by one, by an array of pointers. None if there is no memory.
     ///
     /// # Safety
     /// `params` must point to as many pointers to arguments as the kernel has.
-    pub(crate) unsafe fn own_params(&mut self, argument: usize, kernel: &Kernel, params: *const *const u8) {
+    pub(crate) unsafe fn own_params(
+        &mut self,
+        argument: usize,
+        kernel: &Kernel,
+        params: *const *const u8,
+    ) -> Option<()> {
         let bytes = kernel.parameters.iter().map(|p| p.offset + p.size).max().unwrap_or(0);
-        let mut values = words(bytes);
+        let mut values = room(bytes)?;
         let base = values.as_mut_ptr().cast::<u8>();
         let mut pointers: Vec<u64> = Vec::with_capacity(kernel.parameters.len());
         for (index, parameter) in kernel.parameters.iter().enumerate() {
@@ -100,10 +105,11 @@ impl OwnedCall {
         }
         self.memory.push(values);
         self.point(argument, pointers.into());
+        Some(())
     }
 
     /// Owns the arguments of a kernel that are given as one buffer, by `extra`. None if that is not formed as HIP
-    /// wants it.
+    /// wants it, or if there is no memory.
     ///
     /// # Safety
     /// `extra` must be null or an array that ends in its end mark.
@@ -116,7 +122,7 @@ impl OwnedCall {
             }
             (word(1) as *const u8, (word(3) as *const usize).read())
         };
-        let mut own = words(size);
+        let mut own = room(size)?;
         // SAFETY: the buffer is as large as its size says.
         unsafe { own.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(buffer, size) };
         let own_size: Box<[u64]> = Box::new([size as u64]);
@@ -128,9 +134,13 @@ impl OwnedCall {
     }
 }
 
-/// Room for so many bytes, aligned as arguments want it.
-fn words(bytes: usize) -> Box<[u64]> {
-    vec![0; bytes.div_ceil(size_of::<u64>())].into()
+/// Room for so many bytes, aligned as arguments want it; None if there is no memory.
+fn room(bytes: usize) -> Option<Box<[u64]>> {
+    let len = bytes.div_ceil(size_of::<u64>());
+    let mut room = Vec::new();
+    room.try_reserve_exact(len).ok()?;
+    room.resize(len, 0);
+    Some(room.into())
 }
 
 #[cfg(test)]
@@ -211,7 +221,7 @@ mod tests {
         let (stopped, layout) = call([0, 0, params.as_ptr() as u64, 0]);
         let mut owned = owned(&stopped, layout);
         // SAFETY: two arguments, as the kernel has.
-        unsafe { owned.own_params(8, &kernel, params.as_ptr()) };
+        unsafe { owned.own_params(8, &kernel, params.as_ptr()).unwrap() };
         second = 9000;
         assert_eq!(second, 9000);
         // SAFETY: the arguments are its own.

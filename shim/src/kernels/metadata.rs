@@ -13,6 +13,9 @@ use crate::kernels::{ImageError, Kernel, Parameter};
 const NOTE_TYPE: NoteType = NoteType(32);
 const NOTE_OWNER: &[u8] = b"AMDGPU";
 
+/// More than the arguments of any kernel take.
+const ARGUMENT_BYTES_MAX: usize = 1 << 20;
+
 /// A block's threads where a kernel states no limit.
 const THREADS_MAX: u32 = 1024;
 
@@ -48,7 +51,7 @@ struct ArgumentMetadata {
 pub(super) fn kernels(code_object: &[u8]) -> Result<Vec<(String, Kernel)>, ImageError> {
     let note = note(code_object).map_err(|_| ImageError::Elf)?.ok_or(ImageError::NoMetadata)?;
     let metadata: Metadata = rmp_serde::from_slice(note).map_err(|_| ImageError::NoMetadata)?;
-    Ok(metadata.kernels.into_iter().map(kernel).collect())
+    Ok(metadata.kernels.into_iter().filter_map(kernel).collect())
 }
 
 fn note(code_object: &[u8]) -> object::Result<Option<&[u8]>> {
@@ -65,13 +68,19 @@ fn note(code_object: &[u8]) -> object::Result<Option<&[u8]>> {
     Ok(None)
 }
 
-fn kernel(metadata: KernelMetadata) -> (String, Kernel) {
+/// None for a kernel that no runtime would launch: nobody should have to find room for its arguments.
+fn kernel(metadata: KernelMetadata) -> Option<(String, Kernel)> {
     // Hidden arguments come from the runtime, behind the explicit ones.
     let explicit = metadata.arguments.into_iter().filter(|argument| !argument.kind.starts_with("hidden_"));
+    let parameters: Vec<_> = explicit.map(|a| Parameter { offset: a.offset, size: a.size }).collect();
+    let fits = |p: &Parameter| p.offset.checked_add(p.size).is_some_and(|end| end <= ARGUMENT_BYTES_MAX);
+    if !parameters.iter().all(fits) {
+        return None;
+    }
     let kernel = Kernel {
-        parameters: explicit.map(|a| Parameter { offset: a.offset, size: a.size }).collect(),
+        parameters,
         threads_max: metadata.threads_max.unwrap_or(THREADS_MAX),
         shared_bytes: metadata.shared_bytes,
     };
-    (metadata.name, kernel)
+    Some((metadata.name, kernel))
 }

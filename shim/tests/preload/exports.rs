@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use object::elf::{DT_NEEDED, DT_TEXTREL, DT_VERDEF};
 use object::read::elf::ElfFile64;
-use object::{Endianness, Object, ObjectSymbol, SymbolKind};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol, SymbolKind};
 
 use crate::fixture::{function_names, shim};
 
@@ -27,6 +27,24 @@ fn conda_environment_lacks_every_library_but_glibc_and_libgcc() {
     // A versioned definition would no longer satisfy references to other versions.
     assert_eq!(of_tag(DT_VERDEF).count(), 0, "no symbol versions");
     assert_eq!(of_tag(DT_TEXTREL).count(), 0, "no relocations in code");
+}
+
+/// The oldest glibc that a build runs on, as the README says: what the standard library asks for where it is built on a
+/// current system.
+const OLDEST_GLIBC_MINOR: u32 = 34;
+
+#[test]
+fn old_systems_have_the_glibc_that_is_needed() {
+    let file = std::fs::read(shim()).unwrap();
+    let elf = ElfFile64::<Endianness>::parse(&*file).unwrap();
+    let strings = elf.section_by_name(".dynstr").unwrap().data().unwrap();
+    let versions = strings.split(|&byte| byte == 0).filter_map(|text| text.strip_prefix(b"GLIBC_2."));
+    let minors = versions.map(|version| {
+        let minor = version.split(|&byte| byte == b'.').next().unwrap();
+        str::from_utf8(minor).unwrap().parse::<u32>().unwrap()
+    });
+    let newest = minors.max().expect("a library in Rust needs libc");
+    assert!(newest <= OLDEST_GLIBC_MINOR, "needs glibc 2.{newest}");
 }
 
 /// What others read of the shim.
