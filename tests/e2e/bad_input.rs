@@ -6,6 +6,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use xsched_tests::artifacts::{app, xsched_ctl as binary};
 use xsched_tests::privileged::may_trace;
+use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{Outcome, Running, calls, run, xsched_ctl};
 
 #[track_caller]
@@ -99,6 +100,37 @@ fn output_that_cannot_be_written() {
     let outcome = run(xsched_ctl(["trace", "-o", "/dev/full", "--"]).arg(app("vector_add")));
     assert_fails(&outcome, 74, "writing the trace to /dev/full failed: No space left on device");
     assert!(outcome.stdout.contains("vector_add: 300 launches"), "{}", outcome.stdout);
+}
+
+/// A folder of four megabytes, in a mount namespace of its own; prints what became of the trace in it.
+const SMALL_DISK: &str = r#"
+mount -t tmpfs -o size=4m tmpfs "$1"
+"$2" trace -o "$1/run.perfetto" -- "$3" --launches 100000
+code=$?
+cp "$1/run.perfetto" "$4"
+exit $code
+"#;
+
+#[test]
+fn a_disk_that_is_full_in_the_middle() {
+    if !may_trace("a_disk_that_is_full_in_the_middle") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (disk, kept) = (dir.path().join("disk"), dir.path().join("kept"));
+    std::fs::create_dir(&disk).unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "bash", "-c", SMALL_DISK, "bash"]).arg(&disk).arg(binary());
+    let outcome = run(command.arg(app("vector_add")).arg(&kept));
+    let trace = disk.join("run.perfetto").display().to_string();
+    assert_fails(&outcome, 74, &format!("writing the trace to {trace} failed: No space left on device"));
+    assert!(outcome.stdout.contains("vector_add: 100000 launches"), "{}", outcome.stdout);
+    // The chunks that fitted are a trace.
+    let size = std::fs::metadata(&kept).unwrap().len();
+    assert!(size > 1_000_000, "{size}");
+    let mut sql = Sql::open(&kept).unwrap();
+    let launches = sql.query("select count(*) as n from slice where category = 'hip.launch'").unwrap();
+    assert!(launches[0]["n"].as_i64().unwrap() > 1000, "{launches:?}");
 }
 
 #[test]

@@ -489,6 +489,10 @@ impl Session {
             Targets::Process(pid) => drop(self.processes.scan(pid.get())),
             Targets::Everybody | Targets::Children => drop(self.processes.scan_running()),
         }
+        // The ends of some may be among what was lost.
+        let has_ended = |pid: u32| self.processes.process(pid).is_none_or(|process| process.end().is_some());
+        let ended: Vec<_> = self.callers.iter().copied().filter(|&pid| has_ended(pid)).collect();
+        self.changes.extend(ended.into_iter().map(|pid| (before_ns, Change::Exited { pid })));
         let running: Vec<_> = self.processes.running().map(xsched_symbols::Process::pid).collect();
         for pid in running {
             self.late += u64::from(self.probe_mapped(pid, before_ns));

@@ -139,7 +139,10 @@ impl Processes {
         // Taken first: all that happened before is in what is read next.
         let scanned_ns = now_ns();
         let unreadable = ScanError::Unreadable(pid);
-        let stat = procfs::stat(pid).ok_or(unreadable)?;
+        let Some(stat) = procfs::stat(pid) else {
+            self.note_gone(pid, scanned_ns);
+            return Err(unreadable);
+        };
         let text = std::fs::read(format!("/proc/{pid}/maps")).map_err(|_| unreadable)?;
         let threads: HashMap<u32, Thread> = (procfs::tids(pid).into_iter())
             .filter_map(|tid| {
@@ -147,6 +150,7 @@ impl Processes {
             })
             .collect();
         if threads.is_empty() || (stat.is_zombie && threads.len() == 1) {
+            self.note_gone(pid, scanned_ns);
             return Err(unreadable);
         }
         let programs = self.by_pid.entry(pid).or_default();
@@ -165,6 +169,14 @@ impl Processes {
         process.scanned_ns = scanned_ns;
         process.read_maps(scanned_ns, &text);
         Ok(())
+    }
+
+    /// Notes the end of a process that `/proc` does not have any more: the report of its exit may have been lost.
+    fn note_gone(&mut self, pid: u32, time_ns: u64) {
+        let last = self.by_pid.get_mut(&pid).and_then(|programs| programs.last_mut());
+        if let Some(process) = last.filter(|process| process.started_ns < time_ns) {
+            process.finish(time_ns, EndCause::Exit);
+        }
     }
 
     /// Takes in what the side-band reported.

@@ -44,6 +44,18 @@ fn a_ring_overflows_while_nobody_reads() {
 }
 
 #[test]
+fn the_end_of_a_process_is_lost() {
+    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+    let mut subject = Subject::start(program);
+    let pid = subject.pid();
+    watch.processes.scan(pid).expect("it runs");
+    assert!(watch.processes.process(pid).unwrap().end().is_none());
+    subject.end();
+    assert!(watch.processes.scan(pid).is_err());
+    assert!(watch.processes.process(pid).unwrap().end().is_some(), "an end without a report is noticed");
+}
+
+#[test]
 fn the_end_of_a_thread_is_lost() {
     let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
     let mut subject = Subject::start(program);
