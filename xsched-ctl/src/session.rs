@@ -280,15 +280,22 @@ impl Session {
             self.settle_queues()?;
             // People who watch the file see it grow.
             self.recorder.pass_on(true).await?;
-            self.processes.forget_exited(now_ns.saturating_sub(GRACE_NS));
-            self.recorder.forget_ended(now_ns.saturating_sub(GRACE_NS));
-            while let Some((pid, _)) = self.ended.pop_front_if(|(_, ended_ns)| now_ns - *ended_ns > GRACE_NS)
-            {
-                self.chains.ended(pid);
+            // Behind a full ring there are records of processes that ended any time ago.
+            if !self.has_more {
+                self.forget_before(now_ns.saturating_sub(GRACE_NS));
             }
-            self.chains.forget_old();
         }
         Ok(())
+    }
+
+    /// Forgets what ended before a time since which no record can still be on its way.
+    fn forget_before(&mut self, before_ns: u64) {
+        self.processes.forget_exited(before_ns);
+        self.recorder.forget_ended(before_ns);
+        while let Some((pid, _)) = self.ended.pop_front_if(|(_, ended_ns)| *ended_ns < before_ns) {
+            self.chains.ended(pid);
+        }
+        self.chains.forget_old();
     }
 
     fn report_losses(&mut self, now_ns: u64) -> Result<(), Failure> {
