@@ -55,7 +55,7 @@ fn the_end_of_the_process_ends_the_watch() {
         return;
     }
     let mut app =
-        Running::start(Command::new(app("vector_add")).args(["--seconds", "1.5", "--interval-us", "100"]));
+        Running::start(Command::new(app("vector_add")).args(["--seconds", "6", "--interval-us", "100"]));
     app.wait_for_stdout("ready ");
     let mut tracer = Running::start(&mut xsched_ctl(["attach", "--pid", &app.pid().to_string()]));
     tracer.wait_for_stderr("has ended");
