@@ -41,7 +41,7 @@ use chains::Chains;
 use driver::Driver;
 pub(crate) use graphs::Nodes;
 use guardian::{Guardian, go_on};
-use held::Held;
+use held::{Held, Source};
 use resolve::Resolver;
 use runtimes::Runtimes;
 
@@ -388,7 +388,12 @@ impl Session {
     fn record(&mut self, mut call: HipCall, chain: u64) -> Result<(), Failure> {
         let settled = self.queues.hip_returned(&mut call);
         self.record_driver_calls(settled)?;
-        match self.held.take(&mut self.chains, call, chain) {
+        let source = Source {
+            chains: &mut self.chains,
+            processes: &mut self.processes,
+            resolver: &mut self.resolver,
+        };
+        match self.held.take(source, call, chain) {
             Some(call) => self.pass_on(&call),
             None => Ok(()),
         }
@@ -396,7 +401,15 @@ impl Session {
 
     /// Hands on the calls whose chains have become known, or all.
     fn release(&mut self, all: bool) -> Result<(), Failure> {
-        for call in self.held.release(&mut self.chains, all) {
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        let source = Source {
+            chains: &mut self.chains,
+            processes: &mut self.processes,
+            resolver: &mut self.resolver,
+        };
+        for call in self.held.release(source, all) {
             self.pass_on(&call)?;
         }
         Ok(())
