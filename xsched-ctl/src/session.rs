@@ -30,6 +30,7 @@ use xsched_symbols::{Change, Processes, Sideband, now_ns};
 
 use crate::bpf::{ChainMaps, Enlistment, Features, Maps, Options, Probes, Programs, Reach, Record, Ring};
 use crate::call::HipCall;
+use crate::chain::Label;
 use crate::driver::Queues;
 use crate::failure::Failure;
 use crate::filter::{Decision, Filters, LeftOut, Reason};
@@ -68,6 +69,8 @@ pub(crate) struct Settings {
     pub(crate) filters: Filters,
     /// Whose calls are.
     pub(crate) rules: Rules,
+    /// What frames of chains are shown as.
+    pub(crate) label: Label,
 }
 
 /// A recording in progress.
@@ -117,7 +120,7 @@ impl Session {
         settings: Settings,
         recorder: Recorder,
     ) -> Result<Box<Self>, Failure> {
-        let Settings { options, filters, rules } = settings;
+        let Settings { options, filters, rules, label } = settings;
         let sees_all = filters.take_every_call();
         let filters = Rc::new(filters);
         // Listen first, then look at what runs already: nothing falls between the two.
@@ -155,7 +158,7 @@ impl Session {
             held: Held::default(),
             sideband,
             processes: Processes::new(),
-            resolver: Resolver::new(rules, sees_all),
+            resolver: Resolver::new(rules, label, sees_all),
             recorder,
             changes: VecDeque::new(),
             callers: HashSet::new(),
@@ -388,11 +391,8 @@ impl Session {
     fn record(&mut self, mut call: HipCall, chain: u64) -> Result<(), Failure> {
         let settled = self.queues.hip_returned(&mut call);
         self.record_driver_calls(settled)?;
-        let source = Source {
-            chains: &mut self.chains,
-            processes: &mut self.processes,
-            resolver: &mut self.resolver,
-        };
+        let source =
+            Source { chains: &mut self.chains, processes: &mut self.processes, resolver: &mut self.resolver };
         match self.held.take(source, call, chain) {
             Some(call) => self.pass_on(&call),
             None => Ok(()),
@@ -404,11 +404,8 @@ impl Session {
         if self.held.is_empty() {
             return Ok(());
         }
-        let source = Source {
-            chains: &mut self.chains,
-            processes: &mut self.processes,
-            resolver: &mut self.resolver,
-        };
+        let source =
+            Source { chains: &mut self.chains, processes: &mut self.processes, resolver: &mut self.resolver };
         for call in self.held.release(source, all) {
             self.pass_on(&call)?;
         }

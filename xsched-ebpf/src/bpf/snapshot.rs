@@ -16,6 +16,7 @@ use crate::calls::now_ns;
 use crate::count::count;
 use crate::scratch::{Scratch, WINDOW, refill};
 use crate::shadow;
+use crate::space;
 use crate::walk::{claim, disclaim};
 
 /// Snapshots on their way to user space, which sets the size.
@@ -70,7 +71,7 @@ fn digest(scratch: &mut Scratch, tgid: u32) -> u64 {
         scratch.space.ranges[0] = Range { start: 1 << 32, end: 1 << 47 };
     }
     scratch.digest = mix(chain_seed(tgid, scratch.space.generation), scratch.rip);
-    scratch.digest = mix(mix(scratch.digest, scratch.rsp), 1);
+    scratch.digest = mix(mix(scratch.digest, scratch.rsp), space::change_count(tgid));
     if scratch.rbp.wrapping_sub(scratch.rsp) < SNAPSHOT_MAX as u64 {
         scratch.digest = mix(scratch.digest, scratch.rbp);
     }
