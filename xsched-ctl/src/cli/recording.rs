@@ -48,9 +48,9 @@ pub(crate) struct Recording {
     #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = ring_size)]
     ring_size: u32,
 
-    /// Follow call chains up to this many frames
+    /// Follow call chains up to this many frames; 0 records immediate callers only
     #[arg(long, value_name = "FRAMES", default_value_t = DEPTH_MAX as u32, hide_short_help = true,
-          value_parser = clap::value_parser!(u32).range(1..=DEPTH_MAX as i64))]
+          value_parser = clap::value_parser!(u32).range(0..=DEPTH_MAX as i64))]
     depth: u32,
 
     /// Show the frames of call chains by this

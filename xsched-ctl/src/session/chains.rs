@@ -111,8 +111,16 @@ impl Chains {
         })
     }
 
+    /// Whether there are any.
+    pub(crate) fn are_recorded(&self) -> bool {
+        self.depth > 0
+    }
+
     /// A process uses HIP, or is about to: what its stacks are likely to need is prepared.
     pub(crate) fn expect(&mut self, process: &Process) {
+        if !self.are_recorded() {
+            return;
+        }
         let pid = process.pid();
         for (_, mapping) in process.code() {
             let is_program = process.executable().is_some_and(|path| *path == mapping.path);

@@ -81,7 +81,7 @@ impl Source<'_> {
     fn settle(&mut self, call: &mut HipCall, id: u64, waited: Duration) -> bool {
         if id == 0 {
             // Functions whose chains are recorded have one, unless there was no room for it.
-            if call.has_chain() {
+            if call.has_chain() && self.chains.are_recorded() {
                 call.chain = Some(Chain::lost(&call.caller).into());
             }
             return true;

@@ -94,9 +94,9 @@ pub(crate) fn enter(ctx: &ProbeContext) {
             Err(_) => count(Counter::ArgumentsUnreadable),
         }
     }
-    if pending.caller != 0 && cookie.has_chain() {
+    let depth = scope::config().map_or(0, |config| config.depth);
+    if depth > 0 && pending.caller != 0 && cookie.has_chain() {
         let registers = Registers { rip: pending.caller, rsp: return_slot.wrapping_add(8), rbp: regs.rbp };
-        let depth = scope::config().map_or(0, |config| config.depth);
         pending.chain = walk::chain(current, registers, depth);
     }
     // Last: the time that the walk has taken is not the call's.
