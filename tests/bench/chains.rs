@@ -6,11 +6,11 @@
 //! is the same and every word of it lies elsewhere.
 
 use std::error::Error;
-use std::ffi::c_void;
+use std::ffi::{CString, c_void};
 use std::time::Instant;
 
 use libloading::Library;
-use perf_event::events::UProbe;
+use perf_event::events::Software;
 use xsched_tests::artifacts;
 use xsched_tests::bench::{Goal, Row, Samples};
 use xsched_tests::tracer::{Running, xsched_ctl};
@@ -21,6 +21,9 @@ const CALLS: u32 = 20_000;
 
 /// Places on the stack for misses: more than there is memory for.
 const SHIFTS: u32 = 16_384;
+
+/// Where the kernel says which number events of this type have.
+const PROBE_TYPE: &str = "/sys/bus/event_source/devices/uprobe/type";
 
 /// `deep_bench(depth, shift)`
 type Call = unsafe extern "C" fn(u32, u32) -> i32;
@@ -153,7 +156,15 @@ fn counting_probe() -> Result<perf_event::Counter, Box<dyn Error>> {
             inside.then(|| Some((fields.nth(2)?.to_owned(), offset + function - start)))?
         })
         .ok_or("the function is in no mapping")?;
-    let mut counter = perf_event::Builder::new(UProbe::probe(path, offset)?).build()?;
+    let path = CString::new(path)?;
+    let mut builder = perf_event::Builder::new(Software::DUMMY);
+    // The crate's own event for probes in user space cannot be built.
+    let attributes = builder.attrs_mut();
+    attributes.type_ = std::fs::read_to_string(PROBE_TYPE)?.trim().parse()?;
+    attributes.config = 0;
+    attributes.uprobe_path = path.as_ptr() as u64;
+    attributes.probe_offset = offset;
+    let mut counter = builder.build()?;
     counter.enable()?;
     Ok(counter)
 }

@@ -12,6 +12,7 @@ mod guardian;
 mod held;
 mod installed;
 mod kernels;
+mod perf_map;
 mod resolve;
 mod runtimes;
 
@@ -86,7 +87,7 @@ pub(crate) struct Session {
     queues: Queues,
     maps: Maps,
     ring: AsyncFd<Ring>,
-    snapshots: Ring,
+    snapshots: AsyncFd<Ring>,
     chains: Box<Chains>,
     held: Held,
     sideband: Sideband,
@@ -132,11 +133,8 @@ impl Session {
         let chains = Chains::new(ChainMaps::take(&mut programs)?, options.depth)
             .map(Box::new)
             .map_err(Failure::internal("starting threads"))?;
-        let snapshots = Ring::snapshots(&mut programs)?;
-        let ring = Ring::events(&mut programs)?;
-        // SAFETY: the ring keeps its descriptor open, and unchanged, for as long as it lives in the `AsyncFd`.
-        let ring = unsafe { AsyncFd::register_with_interest(ring, Interest::READABLE) }
-            .map_err(|error| Failure::internal("waiting for the ring buffer")(error.into()))?;
+        let ring = wait_for(Ring::events(&mut programs)?)?;
+        let snapshots = wait_for(Ring::snapshots(&mut programs)?)?;
         let reach = match targets {
             Targets::Process(pid) => Reach::Process(pid),
             Targets::Everybody | Targets::Children => Reach::Everybody,
@@ -264,8 +262,10 @@ impl Session {
         }
         let tick = if self.chains.is_waiting() { SHORT_TICK } else { TICK };
         // Nothing but a closed epoll fails here, and then the tick remains.
-        if let Ok(Ok(mut guard)) = tokio::time::timeout(tick, self.ring.readable()).await {
-            guard.clear_ready();
+        tokio::select! {
+            ready = self.ring.readable() => drop(ready.map(|mut guard| guard.clear_ready())),
+            ready = self.snapshots.readable() => drop(ready.map(|mut guard| guard.clear_ready())),
+            () = tokio::time::sleep(tick) => {}
         }
     }
 
@@ -319,7 +319,7 @@ impl Session {
         records.clear();
         let drained_ns = now_ns();
         self.unreadable += self.ring.get_mut().drain(&mut records, BATCH_MAX);
-        self.unreadable += self.snapshots.drain(&mut records, BATCH_MAX);
+        self.unreadable += self.snapshots.get_mut().drain(&mut records, BATCH_MAX);
         for record in &records {
             match record {
                 Record::Opened(opened) => self.opening(opened),
@@ -633,4 +633,11 @@ impl Session {
         // The future has the recorder in it.
         Box::pin(self.recorder.finish()).await
     }
+}
+
+/// Makes a ring buffer something to wait for.
+fn wait_for(ring: Ring) -> Result<AsyncFd<Ring>, Failure> {
+    // SAFETY: the ring keeps its descriptor open, and unchanged, for as long as it lives in the `AsyncFd`.
+    unsafe { AsyncFd::register_with_interest(ring, Interest::READABLE) }
+        .map_err(|error| Failure::internal("waiting for the ring buffer")(error.into()))
 }

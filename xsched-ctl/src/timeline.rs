@@ -105,8 +105,8 @@ impl Timeline {
             annotations.push(Annotation::new("caller", &**symbol));
         }
         if let Some(chain) = &call.chain {
-            annotations.push(Annotation::new("chain", &*chain.libraries));
-            annotations.push(Annotation::new("callers", &*chain.functions));
+            annotations.push(Annotation::new("chain", &chain.libraries));
+            annotations.push(Annotation::new("callers", &chain.functions));
         }
         if let Some(kernel) = &call.kernel {
             annotations.push(Annotation::new("kernel", &**kernel));

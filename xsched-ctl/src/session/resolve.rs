@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use xsched_abi::{Call, CallKey, Category, ChainEnd, PROBES, ParamKind, Pending, Probe};
 use xsched_rules::Rules;
-use xsched_symbols::{Change, Mapping, Processes, kernel_name, short_name};
+use xsched_symbols::{Backing, Change, Mapping, Processes, kernel_name, short_name};
 
 use super::graphs::Graphs;
 use super::kernels::{Kernel, Kernels};
+use super::perf_map::PerfMaps;
 use crate::call::{Caller, HipCall};
 use crate::chain::{Chain, Frame, Label};
 
@@ -17,6 +18,7 @@ pub(crate) struct Resolver {
     rules: Rules,
     label: Label,
     kernels: Kernels,
+    perf_maps: PerfMaps,
     graphs: Graphs,
     /// Whether every call is recorded, so that graphs can be followed.
     sees_all: bool,
@@ -57,7 +59,8 @@ struct Recorded<'a> {
 }
 
 impl Resolver {
-    /// Nothing is known yet; whose calls are is decided by `rules`, and chains show their frames as `label` says. `sees_all`: no call is left out on purpose.
+    /// Nothing is known yet; whose calls are is decided by `rules`, and chains show their frames as `label` says.
+    /// `sees_all`: no call is left out on purpose.
     pub(crate) fn new(rules: Rules, label: Label, sees_all: bool) -> Self {
         let mut graphs = Graphs::default();
         graphs.set_incomplete(!sees_all);
@@ -65,6 +68,7 @@ impl Resolver {
             rules,
             label,
             kernels: Kernels::default(),
+            perf_maps: PerfMaps::default(),
             graphs,
             sees_all,
             lost: 0,
@@ -103,6 +107,7 @@ impl Resolver {
                 self.known.remove(pid);
                 self.kernels.forget(*pid);
                 self.graphs.forget(*pid);
+                self.perf_maps.forget(*pid);
             }
             Change::Renamed { .. } | Change::Lost { .. } => {}
         }
@@ -221,6 +226,9 @@ impl Resolver {
         if let Some((function, _)) = known.functions.get(&key) {
             return function.clone();
         }
+        if mapping.as_ref().is_some_and(|mapping| mapping.backing == Backing::Anonymous) {
+            return self.generated(pid, address);
+        }
         let location = processes.locate(pid, address, time_ns);
         let symbol = location.as_ref().and_then(|location| processes.name(location).ok());
         let library: Arc<str> =
@@ -237,6 +245,14 @@ impl Resolver {
         }
         known.functions.insert(key, (function.clone(), mapping));
         function
+    }
+
+    /// A function of generated code. It is not remembered: something else may be generated there.
+    fn generated(&mut self, pid: u32, address: u64) -> Function {
+        let library: Arc<str> = GENERATED.into();
+        let name = self.perf_maps.name(pid, address);
+        let origin = self.rules.origin([&library]).unwrap_or(&library).clone();
+        Function { origin, library, symbol: name.clone(), name }
     }
 
     fn kernel(&mut self, processes: &mut Processes, pid: u32, handle: u64, time_ns: u64) -> Kernel {
@@ -266,6 +282,9 @@ fn is_address(name: &str) -> bool {
 }
 /// Addresses of a process that are remembered.
 const FUNCTIONS_MAX: usize = 1 << 16;
+
+/// Library of calls from code that is in no file.
+const GENERATED: &str = "[generated]";
 
 /// Library of calls from code that is in no known mapping.
 const UNKNOWN: &str = "[unknown]";
