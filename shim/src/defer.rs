@@ -32,6 +32,7 @@ use crate::abi::{HipError, Stream};
 use crate::api::{Family, Id};
 use crate::hooks::Reason;
 use crate::instances::Instance;
+use crate::planted::{Bug, is_planted};
 use crate::process::Renewable;
 use crate::xqueue::{Position, XQueues};
 use books::{Books, EventUse, StreamEntry, StreamKey};
@@ -292,10 +293,14 @@ impl Deferral {
                 self.queues.wait_launched(&before);
                 self.books().remove_event(event(0));
             }
-            Id::hipStreamQuery | Id::hipStreamQuery_spt if !self.pending_on(call, copy).is_empty() => {
+            Id::hipStreamQuery | Id::hipStreamQuery_spt
+                if !self.pending_on(call, copy).is_empty() && !is_planted(Bug::EarlyAnswer) =>
+            {
                 return Decision::Answer(HipError::NOT_READY);
             }
             Id::hipEventQuery | Id::hipEventElapsedTime | Id::hipStreamQuery | Id::hipStreamQuery_spt => {}
+            Id::hipStreamSynchronize if is_planted(Bug::MissedDrain) => {}
+            Id::hipFree if is_planted(Bug::FreeWithoutDrain) => {}
             Id::hipStreamSynchronize | Id::hipStreamSynchronize_spt | Id::hipStreamDestroy => {
                 self.queues.wait_launched(&self.pending_on(call, copy));
             }

@@ -15,7 +15,7 @@
 //! | `xqueue` | queues that hold commands back; knows no HIP |
 //! | `defer` | which calls are held back, which wait in place, and how |
 //! | `kernels` | how the arguments of kernels lie in memory |
-//! | `random_suspension` | the scheduler of tests |
+//! | `random_suspension`, `planted` | the scheduler of tests, and bugs for them to find |
 //! | `threads` | the shim's own threads |
 //! | `runtime` | which real function a caller reaches |
 //! | `sites` | what is known about call sites |
@@ -41,6 +41,7 @@ mod instances;
 mod kernels;
 mod log;
 mod lookup;
+mod planted;
 mod process;
 mod random_suspension;
 mod replay;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use xsched_differential::campaign::{self, Finding, Reports};
 use xsched_differential::mode::{Mode, Places};
+use xsched_differential::planted;
 use xsched_tests::{
     artifacts,
     bench::{Goal, Row, Samples},
@@ -23,9 +24,9 @@ const PROGRAMS_PER_BATCH: u64 = 200;
 /// Clients at a time. They wait a good part of their time, most of all with suspended queues.
 const WORKERS: usize = 4;
 /// Findings that are shrunk.
-const SHRUNK_MAX: usize = 3;
+const SHRUNK_MAX: usize = 10;
 /// How often a candidate is run, since much depends on time.
-const RUNS: u32 = 30;
+const RUNS: u32 = 100;
 
 #[derive(Parser)]
 struct Args {
@@ -35,6 +36,9 @@ struct Args {
     /// The first program
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Look for the bugs that the shim was compiled with instead
+    #[arg(long)]
+    planted: bool,
 }
 
 /// What one way of running programs came to.
@@ -58,6 +62,9 @@ struct Shared {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
+    if args.planted {
+        return look_for_planted(args.seed);
+    }
     let shared = Shared {
         places: Places::new(&artifacts::differential(), &artifacts::shim()),
         deadline: Instant::now() + *args.time,
@@ -72,6 +79,27 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     });
     report(shared, args.seed, *args.time)
+}
+
+fn look_for_planted(first_seed: u64) -> Result<(), Box<dyn Error>> {
+    let places = Places::new(&artifacts::differential(), &artifacts::shim());
+    let one = |value: u64| Samples::new(vec![value as f64]);
+    for bug in planted::BUGS {
+        let Some(found) = planted::find(bug, &places, first_seed, RUNS)? else {
+            eprintln!("{bug}: not found");
+            continue;
+        };
+        let goal = Goal::ValueAtMost(planted::PROGRAMS_MAX as f64);
+        Row::single(BENCH, format!("{bug}: found after"), "programs", &one(found.programs))
+            .with_goal(goal)
+            .print()?;
+        if let Some(smallest) = found.smallest {
+            eprintln!("{}\n{smallest}", found.finding);
+            let steps = one(smallest.steps.len() as u64);
+            Row::single(BENCH, format!("{bug}: smallest program"), "steps", &steps).print()?;
+        }
+    }
+    Ok(())
 }
 
 fn work(shared: &Shared) {
@@ -119,7 +147,10 @@ fn note(shared: &Shared, findings: Vec<Finding>) {
 fn report(shared: Shared, first_seed: u64, time: Duration) -> Result<(), Box<dyn Error>> {
     let tallies = shared.tallies.into_inner().expect("no holder panics");
     let findings = shared.findings.into_inner().expect("no holder panics");
-    for finding in findings.iter().take(SHRUNK_MAX) {
+    let mut distinct: Vec<&Finding> = findings.iter().collect();
+    distinct.sort_by_key(|finding| finding.seed);
+    distinct.dedup_by_key(|finding| finding.seed);
+    for finding in distinct.into_iter().take(SHRUNK_MAX) {
         match campaign::minimal(finding, &shared.places, RUNS)? {
             Some(program) => eprintln!("{finding}\n{program}"),
             None => eprintln!("{finding}\nnot seen again in {RUNS} runs"),

@@ -37,13 +37,18 @@ pub(crate) struct Args {
     /// Where one begins that draws lots
     #[arg(long)]
     seed: Option<String>,
+    /// Have `differential` look for bugs that are put into the shim on purpose
+    #[arg(long)]
+    planted: bool,
 }
 
 impl Args {
     /// What the benchmark is told.
     fn words(&self) -> Vec<String> {
         let options = [("--time", &self.time), ("--seed", &self.seed)];
-        options.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value.as_ref()?))).collect()
+        let options =
+            options.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value.as_ref()?)));
+        options.chain(self.planted.then(|| "--planted".to_owned())).collect()
     }
 }
 
@@ -62,11 +67,14 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     };
     ensure!(
         args.words().is_empty() || name == DIFFERENTIAL,
-        "only `{DIFFERENTIAL}` takes `--time` and `--seed`"
+        "only `{DIFFERENTIAL}` takes `--time`, `--seed` and `--planted`"
     );
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms])?;
     setup::prefer(workspace, &[Need::Kernel]);
-    let variables = subject::build(workspace, Profile::Release)?;
+    let mut variables = subject::build(workspace, Profile::Release)?;
+    if args.planted {
+        variables.push(("XSCHED_SHIM", subject::build_planted(workspace)?.into()));
+    }
     if name == DIFFERENTIAL {
         artifacts::build_differential(workspace)?;
     }

@@ -14,7 +14,6 @@ mod setup;
 mod subject;
 mod test;
 mod venv;
-mod vm;
 mod workspace;
 
 use std::process::ExitCode;

@@ -1,6 +1,7 @@
 //! What tests and benchmarks exercise: builds it, and tells them where it is.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use anyhow::Result;
 
@@ -28,4 +29,13 @@ pub(crate) fn build(workspace: &Workspace, profile: Profile) -> Result<Variables
         ("XSCHED_CTL", workspace.built(profile, "xsched-ctl").into()),
         ("XSCHED_SHIM", workspace.built(profile, "libxsched_shim.so").into()),
     ])
+}
+
+/// Builds the shim with bugs on purpose, apart from the one for users; the library's path.
+pub(crate) fn build_planted(workspace: &Workspace) -> Result<PathBuf> {
+    let target_dir = workspace.target_dir.join("planted");
+    let mut build = command::cargo(&workspace.root);
+    build.args(["build", "--package", "xsched-shim", "--features", "planted-bugs", "--target-dir"]);
+    command::run(build.arg(&target_dir).args(Profile::Release.arguments()))?;
+    Ok(target_dir.join("release/libxsched_shim.so"))
 }

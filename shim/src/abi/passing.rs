@@ -77,14 +77,13 @@ impl Arg for Stream {
 /// Reads the arguments of one stopped call, in order.
 pub(crate) struct ArgReader<'a> {
     frame: &'a Frame,
-    layout: &'static Layout,
+    layout: &'a Layout,
     next: usize,
 }
 
 impl<'a> ArgReader<'a> {
     /// A reader at the first argument.
-    #[inline]
-    pub(crate) fn new(frame: &'a Frame, layout: &'static Layout) -> Self {
+    pub(crate) fn new(frame: &'a Frame, layout: &'a Layout) -> Self {
         Self { frame, layout, next: 0 }
     }
 
@@ -92,7 +91,6 @@ impl<'a> ArgReader<'a> {
     ///
     /// # Safety
     /// The call must have another argument, and it must be a `T`.
-    #[inline]
     pub(crate) unsafe fn read<T: Arg>(&mut self) -> T {
         let place = self.frame.place(self.layout.place(self.next));
         self.next += 1;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use crate::defer::device::Hip;
+use crate::planted::{Bug, is_planted};
 use crate::xqueue::{Position, QueueId, XQueues};
 
 /// A stream: of which runtime copy, and which. Null streams are one per device.
@@ -115,7 +116,9 @@ impl Books {
     pub(super) fn before_on(&self, key: StreamKey, queues: &XQueues<Hip>) -> Vec<Position> {
         let Some(entry) = self.stream(key) else { return Vec::new() };
         match key {
+            StreamKey::Legacy { .. } if is_planted(Bug::NullStreamAlone) => Vec::new(),
             StreamKey::Legacy { copy, device } => self.blocking(copy, device, queues),
+            StreamKey::Created { .. } if is_planted(Bug::BlockingStreamAlone) => Vec::new(),
             StreamKey::Created { copy, .. } if entry.is_blocking => {
                 self.last_of_null(copy, entry.device, queues).into_iter().collect()
             }
@@ -146,7 +149,7 @@ impl Books {
             let (EventUse::Record(event) | EventUse::Wait(event)) = used;
             let Some(entry) = self.events.get(event) else { continue };
             before.extend(entry.record);
-            if matches!(used, EventUse::Record(_)) {
+            if matches!(used, EventUse::Record(_)) && !is_planted(Bug::EarlyRecord) {
                 before.extend(&entry.waits);
             }
         }
@@ -163,6 +166,7 @@ impl Books {
         }
         for used in uses {
             match *used {
+                EventUse::Record(_) if is_planted(Bug::LostRecord) => {}
                 EventUse::Record(event) => {
                     self.events.insert(event, EventEntry { record: Some(position), waits: Vec::new() });
                 }
@@ -204,6 +208,6 @@ impl Books {
 
     /// Whether any stream captures.
     pub(super) fn is_any_capturing(&self) -> bool {
-        !self.captures.is_empty()
+        !self.captures.is_empty() && !is_planted(Bug::CaptureHeldBack)
     }
 }

@@ -10,6 +10,7 @@ use crate::defer::owned::OwnedCall;
 use crate::defer::real;
 use crate::hooks;
 use crate::instances::Instance;
+use crate::planted::{Bug, is_planted};
 use crate::xqueue::Device;
 
 /// The HIP runtimes of this process.
@@ -54,7 +55,7 @@ impl Device for Hip {
         let launched = catch_unwind(AssertUnwindSafe(|| {
             hooks::stay_inside();
             let place = (command.copy.index(), command.device);
-            if DEVICE.get() != Some(place) {
+            if DEVICE.get() != Some(place) && !is_planted(Bug::WrongDevice) {
                 real::set_device(command.copy, command.device);
                 DEVICE.set(Some(place));
             }

@@ -12,6 +12,7 @@ use crate::defer::real::{self, Range};
 use crate::defer::stopped::Stopped;
 use crate::instances::Instance;
 use crate::kernels::{self, Kernel};
+use crate::planted::{Bug, is_planted};
 
 /// Threads of a block, and bytes of local data share, that every device has.
 const BLOCK_THREADS_MAX: u64 = 1024;
@@ -198,7 +199,8 @@ fn check_shape(kernel: &Kernel, grid: [u32; 3], block: [u32; 3], shared_bytes: u
     let in_grid = grid.iter().zip(block).map(|(&blocks, threads)| u64::from(blocks) * u64::from(threads));
     let fits = in_grid.clone().all(|threads| (1..=u64::from(u32::MAX)).contains(&threads));
     let shared = shared_bytes.checked_add(kernel.shared_bytes.into())?;
-    (fits && threads <= limit && shared <= SHARED_BYTES_MAX).then_some(())
+    let is_taken = fits && threads <= limit && shared <= SHARED_BYTES_MAX;
+    (is_taken || is_planted(Bug::UncheckedLaunch)).then_some(())
 }
 
 /// Bytes from the first to the last of rows.
@@ -210,6 +212,9 @@ fn rows(pitch: usize, width: usize, height: usize) -> Option<usize> {
 /// A copy that returns before it is done: between known memory, at least one side on a device, and of the kind that
 /// it says. `bytes` are those at the destination and those at the source.
 fn check_copy(copy: &Instance, dst: usize, src: usize, bytes: (usize, usize), kind: u32) -> Option<()> {
+    if is_planted(Bug::PageableHeldBack) {
+        return Some(());
+    }
     let within =
         |address, bytes| real::memory(copy, address).filter(|range| range.bytes_left >= bytes && bytes > 0);
     let (dst, src) = (within(dst, bytes.0)?, within(src, bytes.1)?);

@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use crate::abi::{Layout, Place};
 use crate::gate::Frame;
 use crate::kernels::Kernel;
+use crate::planted::{Bug, is_planted};
 use crate::replay::replay;
 
 /// Words of stack that HIP's functions take at most.
@@ -21,7 +22,7 @@ pub(crate) struct OwnedCall {
     /// The registers; the stack follows, as [`replay`] wants it.
     frame: Frame,
     stack: [u64; STACK_WORDS_MAX],
-    layout: &'static Layout,
+    layout: Layout,
     function: *mut c_void,
     /// What arguments that were pointers point to now. Words on the heap: they stay where they are when this moves.
     memory: Vec<Box<[u64]>>,
@@ -35,7 +36,7 @@ unsafe impl Send for OwnedCall {}
 
 impl OwnedCall {
     /// A call with the arguments of a stopped one.
-    pub(crate) fn new(frame: &Frame, layout: &'static Layout, function: *mut c_void) -> Option<Self> {
+    pub(crate) fn new(frame: &Frame, layout: Layout, function: *mut c_void) -> Option<Self> {
         let mut stack = [0; STACK_WORDS_MAX];
         let words = stack.get_mut(..layout.stack_words)?;
         for (index, word) in words.iter_mut().enumerate() {
@@ -100,7 +101,8 @@ impl OwnedCall {
             unsafe {
                 let own = base.add(parameter.offset);
                 own.copy_from_nonoverlapping(*params.add(index), parameter.size);
-                pointers.push(own as u64);
+                let shallow = is_planted(Bug::ShallowArguments);
+                pointers.push(if shallow { *params.add(index) as u64 } else { own as u64 });
             }
         }
         self.memory.push(values);
@@ -126,8 +128,8 @@ impl OwnedCall {
         // SAFETY: the buffer is as large as its size says.
         unsafe { own.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(buffer, size) };
         let own_size: Box<[u64]> = Box::new([size as u64]);
-        let marks =
-            [BUFFER as u64, own.as_ptr() as u64, BUFFER_SIZE as u64, own_size.as_ptr() as u64, END as u64];
+        let values = if is_planted(Bug::ShallowBuffer) { buffer as u64 } else { own.as_ptr() as u64 };
+        let marks = [BUFFER as u64, values, BUFFER_SIZE as u64, own_size.as_ptr() as u64, END as u64];
         self.memory.extend([own, own_size]);
         self.point(argument, Box::new(marks));
         Some(())
@@ -191,13 +193,13 @@ mod tests {
         stack: [u64; 4],
     }
 
-    fn call(stack: [u64; 4]) -> (Stopped, &'static Layout) {
+    fn call(stack: [u64; 4]) -> (Stopped, Layout) {
         const { assert!(<<Sum as Signature>::Ret as Ret>::PASSED.is_some()) };
         let frame = Frame { vector: [[0; 2]; 8], general: [1, 2, 3, 4, 5, 6], id: 0, return_address: 0 };
         (Stopped { frame, stack }, Layout::of::<Sum>())
     }
 
-    fn owned(stopped: &Stopped, layout: &'static Layout) -> OwnedCall {
+    fn owned(stopped: &Stopped, layout: Layout) -> OwnedCall {
         // Through the whole value: the stack lies behind the frame.
         let frame = std::ptr::from_ref(stopped).cast::<Frame>();
         // SAFETY: the frame is its first field.

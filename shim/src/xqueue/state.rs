@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use crate::planted::{Bug, is_planted};
 use crate::xqueue::{Position, QueueId};
 
 /// A command that waits.
@@ -114,6 +115,9 @@ impl<C> State<C> {
             return None;
         }
         let queue = self.queues.get_mut(&id)?;
+        if is_planted(Bug::LastFirst) {
+            return queue.buffer.pop_back().map(|buffered| buffered.command);
+        }
         queue.buffer.pop_front().map(|buffered| buffered.command)
     }
 

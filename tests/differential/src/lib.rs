@@ -8,6 +8,7 @@
 //! | `observe` | what is compared |
 //! | `mode`, `client` | how programs are run |
 //! | `campaign` | many of them, with and without the shim |
+//! | `planted` | how long it takes to find bugs that were put in on purpose |
 //! | `shrink` | the smallest program that still shows a difference |
 //!
 //! Programs run in a HIP client of their own, the package `differential-runner`.
@@ -18,5 +19,6 @@ pub mod generate;
 pub mod mode;
 pub mod observe;
 pub mod order;
+pub mod planted;
 pub mod program;
 pub mod shrink;

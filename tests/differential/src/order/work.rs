@@ -32,7 +32,11 @@ impl Order {
         let accesses = self.accesses(thread, work)?;
         let returns = self.returns(work)?;
         let before = self.threads[thread].clock;
-        let pending = self.enqueue(thread, stream)?;
+        // The host copies between pageable memory by itself once the stream is done: that is no command.
+        let is_pageable =
+            |access: &Access| self.buffer(access.cell.0).is_ok_and(|state| state.memory == Memory::Pageable);
+        let is_by_host = matches!(work, Work::Copy { .. }) && accesses.iter().all(is_pageable);
+        let pending = if is_by_host { self.place(thread, stream)? } else { self.enqueue(thread, stream)? };
         if returns != Return::AtOnce {
             self.check_may_block(thread, self.stream_of(pending.line).maybe)?;
         }

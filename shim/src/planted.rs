@@ -1,0 +1,80 @@
+//! Bugs on purpose, which the differential tests must find (`tests/differential`).
+//!
+//! Only with the feature `planted-bugs`, which no build for users has; then `XSCHED_PLANTED_BUG` names one of them.
+//! Without it all of this is a constant `false`, and no code is left of it.
+
+/// A bug; its name in the environment is the comment's first word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bug {
+    /// `shallow-arguments`: arguments of a kernel are read when it is launched, not when it is asked for.
+    ShallowArguments,
+    /// `shallow-buffer`: the same for arguments in one buffer.
+    ShallowBuffer,
+    /// `missed-drain`: `hipStreamSynchronize` does not wait for what is held back.
+    MissedDrain,
+    /// `free-without-drain`: `hipFree` does not either.
+    FreeWithoutDrain,
+    /// `last-first`: of what a queue holds back, the latest is launched first.
+    LastFirst,
+    /// `overtaking`: a call passes although earlier ones of its stream are held back.
+    Overtaking,
+    /// `lost-record`: a record that is held back is forgotten.
+    LostRecord,
+    /// `null-stream-alone`: the null stream does not come after blocking streams.
+    NullStreamAlone,
+    /// `blocking-stream-alone`: blocking streams do not come after the null stream.
+    BlockingStreamAlone,
+    /// `early-answer`: a question about a stream is answered by the runtime, which knows of nothing held back.
+    EarlyAnswer,
+    /// `pageable-held-back`: copies from and to memory that is not pinned are held back like others.
+    PageableHeldBack,
+    /// `unchecked-launch`: launches that the runtime would refuse are held back like others.
+    UncheckedLaunch,
+    /// `early-record`: a record does not come after the waits for the one before.
+    EarlyRecord,
+    /// `wrong-device`: what is launched late is launched on whatever device the thread has.
+    WrongDevice,
+    /// `capture-held-back`: calls are held back while a stream captures.
+    CaptureHeldBack,
+}
+
+#[cfg(feature = "planted-bugs")]
+impl Bug {
+    const ALL: [(&'static str, Self); 15] = [
+        ("shallow-arguments", Self::ShallowArguments),
+        ("shallow-buffer", Self::ShallowBuffer),
+        ("missed-drain", Self::MissedDrain),
+        ("free-without-drain", Self::FreeWithoutDrain),
+        ("last-first", Self::LastFirst),
+        ("overtaking", Self::Overtaking),
+        ("lost-record", Self::LostRecord),
+        ("null-stream-alone", Self::NullStreamAlone),
+        ("blocking-stream-alone", Self::BlockingStreamAlone),
+        ("early-answer", Self::EarlyAnswer),
+        ("pageable-held-back", Self::PageableHeldBack),
+        ("unchecked-launch", Self::UncheckedLaunch),
+        ("early-record", Self::EarlyRecord),
+        ("wrong-device", Self::WrongDevice),
+        ("capture-held-back", Self::CaptureHeldBack),
+    ];
+
+    fn asked() -> Option<Self> {
+        static ASKED: std::sync::OnceLock<Option<Bug>> = std::sync::OnceLock::new();
+        *ASKED.get_or_init(|| {
+            let name = std::env::var("XSCHED_PLANTED_BUG").ok()?;
+            Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, bug)| *bug)
+        })
+    }
+}
+
+/// Whether the environment asks for this bug.
+#[cfg(feature = "planted-bugs")]
+pub(crate) fn is_planted(bug: Bug) -> bool {
+    Bug::asked() == Some(bug)
+}
+
+/// A build for users has none.
+#[cfg(not(feature = "planted-bugs"))]
+pub(crate) const fn is_planted(_: Bug) -> bool {
+    false
+}

@@ -1,0 +1,67 @@
+//! Bugs that the shim can be compiled with (`shim/src/planted.rs`), and how many programs it takes to find one.
+
+use std::io;
+
+use crate::campaign::{self, Finding};
+use crate::mode::{Mode, Places, Way};
+use crate::program::Program;
+
+/// Their names, as `XSCHED_PLANTED_BUG` takes them.
+pub const BUGS: [&str; 15] = [
+    "shallow-arguments",
+    "shallow-buffer",
+    "missed-drain",
+    "free-without-drain",
+    "last-first",
+    "overtaking",
+    "lost-record",
+    "null-stream-alone",
+    "blocking-stream-alone",
+    "early-answer",
+    "pageable-held-back",
+    "unchecked-launch",
+    "early-record",
+    "wrong-device",
+    "capture-held-back",
+];
+
+/// Programs after which a bug counts as not found.
+pub const PROGRAMS_MAX: u64 = 20_000;
+/// Programs at a time.
+const BATCH: u64 = 100;
+
+/// The first program that shows a bug.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// How many programs were run up to it.
+    pub programs: u64,
+    /// What it showed.
+    pub finding: Finding,
+    /// The smallest program that shows it; none if it did not show itself again.
+    pub smallest: Option<Program>,
+}
+
+/// Looks for a bug in programs from a seed on.
+///
+/// # Errors
+///
+/// As of [`campaign::differs`].
+pub fn find(bug: &'static str, places: &Places, first_seed: u64, runs: u32) -> io::Result<Option<Found>> {
+    let mode = Mode::with_shim(6, Way::Symbols).suspended(first_seed + 1);
+    let mode = Mode { bug: Some(bug), ..mode };
+    for batch in 0..PROGRAMS_MAX / BATCH {
+        let first = first_seed + batch * BATCH;
+        let findings = campaign::compare(&mode, places, first..first + BATCH);
+        let Some(finding) = findings.first().cloned() else { continue };
+        // A finding that is gone the next time has a seed and no small program; the next one may have.
+        let mut smallest = None;
+        for finding in findings.iter().take(3) {
+            smallest = campaign::minimal(finding, places, runs)?;
+            if smallest.is_some() {
+                break;
+            }
+        }
+        return Ok(Some(Found { programs: finding.seed - first_seed + 1, finding, smallest }));
+    }
+    Ok(None)
+}
