@@ -7,6 +7,8 @@
 //! | `XSCHED_TEST_SUSPEND` | `random[:seed[:rate]]`: streams and the process are suspended at random, see [`crate::random_suspension`] |
 //! | `XSCHED_TEST_PANIC` | a function's name: its hook panics (builds with debug assertions only) |
 //!
+//! The variables that choose a profiler are read where tables are handed on to one ([`of_profiler`]).
+//!
 //! In a set-user-id program the environment belongs to somebody else: there, no variable is read.
 
 use std::ffi::{CStr, OsString};
@@ -49,6 +51,11 @@ pub(crate) fn log_target() -> Option<LogTarget> {
 /// What `XSCHED_TEST_SUSPEND` says.
 pub(crate) fn test_suspend() -> Option<String> {
     read("XSCHED_TEST_SUSPEND")?.into_string().ok()
+}
+
+/// A variable of rocprofiler-register, unless it is empty.
+pub(crate) fn of_profiler(variable: &str) -> Option<OsString> {
+    read(variable).filter(|value| !value.is_empty())
 }
 
 /// Panics if `XSCHED_TEST_PANIC` names this function.

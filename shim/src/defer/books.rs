@@ -12,9 +12,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use crate::defer::device::Hip;
 use crate::planted::{Bug, is_planted};
-use crate::xqueue::{Position, QueueId, XQueues};
+use crate::xqueue::{Device, Position, QueueId, XQueues};
 
 /// A stream: of which runtime copy, and which. Null streams are one per device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -80,12 +79,12 @@ impl Books {
     }
 
     /// Notes a stream; the entry that another thread has made meanwhile, if so.
-    pub(super) fn add_stream(
+    pub(super) fn add_stream<D: Device>(
         &mut self,
         key: StreamKey,
         device: i32,
         is_blocking: bool,
-        queues: &XQueues<Hip>,
+        queues: &XQueues<D>,
     ) -> StreamEntry {
         let entry = self.streams.entry(key).or_insert_with(|| StreamEntry {
             queue: queues.create(),
@@ -113,7 +112,7 @@ impl Books {
     }
 
     /// What a command on a stream comes after by the rules of null streams.
-    pub(super) fn before_on(&self, key: StreamKey, queues: &XQueues<Hip>) -> Vec<Position> {
+    pub(super) fn before_on<D: Device>(&self, key: StreamKey, queues: &XQueues<D>) -> Vec<Position> {
         let Some(entry) = self.stream(key) else { return Vec::new() };
         match key {
             StreamKey::Legacy { .. } if is_planted(Bug::NullStreamAlone) => Vec::new(),
@@ -127,7 +126,7 @@ impl Books {
     }
 
     /// The last commands of a device's blocking streams, if they are held back.
-    pub(super) fn blocking(&self, copy: usize, device: i32, queues: &XQueues<Hip>) -> Vec<Position> {
+    pub(super) fn blocking<D: Device>(&self, copy: usize, device: i32, queues: &XQueues<D>) -> Vec<Position> {
         let blocking = self.streams.iter().filter(|(key, entry)| {
             entry.is_blocking
                 && entry.device == device
@@ -138,7 +137,12 @@ impl Books {
     }
 
     /// The last command of a device's null stream, if it is held back.
-    pub(super) fn last_of_null(&self, copy: usize, device: i32, queues: &XQueues<Hip>) -> Option<Position> {
+    pub(super) fn last_of_null<D: Device>(
+        &self,
+        copy: usize,
+        device: i32,
+        queues: &XQueues<D>,
+    ) -> Option<Position> {
         queues.last(self.stream(StreamKey::Legacy { copy, device })?.queue)
     }
 
@@ -157,7 +161,7 @@ impl Books {
     }
 
     /// Notes that a command was held back that uses events so.
-    pub(super) fn used(&mut self, uses: &[EventUse], position: Position, queues: &XQueues<Hip>) {
+    pub(super) fn used<D: Device>(&mut self, uses: &[EventUse], position: Position, queues: &XQueues<D>) {
         if self.events.len() > EVENTS_MAX {
             self.events.retain(|_, entry| {
                 let record = entry.record.as_slice();
@@ -211,3 +215,6 @@ impl Books {
         !self.captures.is_empty() && !is_planted(Bug::CaptureHeldBack)
     }
 }
+
+#[cfg(test)]
+mod tests;

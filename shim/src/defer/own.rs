@@ -107,6 +107,15 @@ pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
         Id::hipMemset2DAsync | Id::hipMemset2DAsync_spt => {
             known(0, rows(call.size(1), call.size(3), call.size(4))?).and_then(|()| plain(call))
         }
+        Id::hipMemsetD2D8Async | Id::hipMemsetD2D16Async | Id::hipMemsetD2D32Async => {
+            let element = match call.id() {
+                Id::hipMemsetD2D8Async => 1,
+                Id::hipMemsetD2D16Async => 2,
+                _ => 4,
+            };
+            known(0, rows(call.size(1), call.size(3).checked_mul(element)?, call.size(4))?)?;
+            plain(call)
+        }
         Id::hipFreeAsync => known(0, 1).and_then(|()| plain(call)),
         Id::hipMemPrefetchAsync => {
             real::memory(copy, call.size(0)).filter(|range| range.bytes_left >= call.size(1) && call.size(1) > 0)?;
@@ -132,6 +141,7 @@ pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
         Id::hipStreamAddCallback | Id::hipStreamAddCallback_spt if call.size(1) != 0 && call.int(3) == 0 => {
             plain(call)
         }
+        Id::hipGraphUpload if call.size(0) != 0 => plain(call),
         Id::hipGraphLaunch | Id::hipGraphLaunch_spt if call.size(0) != 0 => {
             graphs_have_no_events().then(|| plain(call))?
         }

@@ -3,11 +3,11 @@
 //! rocprofiler-register asks the global scope first, where it has found the shim, and only otherwise loads
 //! rocprofiler-sdk itself. Whoever asked for a profiler by a variable must still get it.
 
-use std::env;
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::NonNull;
 
+use crate::env;
 use crate::lookup::real_dlsym;
 use crate::runtime;
 use crate::table::protocol::rocprofiler_set_api_table;
@@ -48,16 +48,15 @@ pub(super) fn table_notifier() -> Option<Notifier> {
 
 /// The library that the environment asks rocprofiler-register for.
 fn asked_for() -> Option<CString> {
-    let set = |variable| env::var_os(variable).filter(|value: &std::ffi::OsString| !value.is_empty());
     let is_off = |value: &OsStr| matches!(value.as_bytes(), b"0" | b"off" | b"false" | b"no");
-    let force = set("ROCPROFILER_REGISTER_FORCE_LOAD");
+    let force = env::of_profiler("ROCPROFILER_REGISTER_FORCE_LOAD");
     if force.as_deref().is_some_and(is_off) {
         return None;
     }
-    if let Some(library) = set("ROCPROFILER_REGISTER_LIBRARY") {
+    if let Some(library) = env::of_profiler("ROCPROFILER_REGISTER_LIBRARY") {
         return CString::new(library.as_bytes()).ok();
     }
-    (force.is_some() || set("ROCP_TOOL_LIBRARIES").is_some()).then(|| SDK.to_owned())
+    (force.is_some() || env::of_profiler("ROCP_TOOL_LIBRARIES").is_some()).then(|| SDK.to_owned())
 }
 
 /// Opens the library as rocprofiler-register would.

@@ -1,0 +1,114 @@
+use super::*;
+
+/// Launches nothing: in these tests everything stays held back.
+struct Nowhere;
+
+impl Device for Nowhere {
+    type Command = ();
+
+    fn launch(&self, (): ()) {}
+}
+
+const COPY: usize = 0;
+const DEVICE: i32 = 0;
+const NULL: StreamKey = StreamKey::Legacy { copy: COPY, device: DEVICE };
+const EVENT: EventKey = (COPY, 0xe0);
+
+fn created(handle: usize) -> StreamKey {
+    StreamKey::Created { copy: COPY, handle }
+}
+
+struct Bench {
+    books: Books,
+    queues: Arc<XQueues<Nowhere>>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let queues = XQueues::new(Nowhere);
+        queues.suspend_all(true);
+        Self { books: Books::default(), queues }
+    }
+
+    fn add(&mut self, key: StreamKey, device: i32, is_blocking: bool) {
+        self.books.add_stream(key, device, is_blocking, &self.queues);
+    }
+
+    /// Holds a command back on a stream.
+    fn submit(&mut self, key: StreamKey, uses: &[EventUse]) -> Position {
+        let queue = self.books.stream(key).unwrap().queue;
+        let position = self.queues.submit(queue, Vec::new(), ()).unwrap();
+        self.books.used(uses, position, &self.queues);
+        position
+    }
+
+    fn before_on(&self, key: StreamKey) -> Vec<Position> {
+        self.books.before_on(key, &self.queues)
+    }
+}
+
+#[test]
+fn the_null_stream_comes_after_blocking_streams_of_its_device_only() {
+    let mut bench = Bench::new();
+    bench.add(NULL, DEVICE, true);
+    bench.add(created(1), DEVICE, true);
+    bench.add(created(2), DEVICE, false);
+    bench.add(created(3), DEVICE + 1, true);
+    let [blocking, ..] = [1, 2, 3].map(|handle| bench.submit(created(handle), &[]));
+    assert_eq!(bench.before_on(NULL), [blocking]);
+}
+
+#[test]
+fn blocking_streams_come_after_the_null_stream_and_others_do_not() {
+    let mut bench = Bench::new();
+    bench.add(NULL, DEVICE, true);
+    bench.add(created(1), DEVICE, true);
+    bench.add(created(2), DEVICE, false);
+    let null = bench.submit(NULL, &[]);
+    assert_eq!(bench.before_on(created(1)), [null]);
+    assert_eq!(bench.before_on(created(2)), []);
+}
+
+#[test]
+fn a_wait_comes_after_the_record_and_the_next_record_after_the_wait() {
+    let mut bench = Bench::new();
+    for handle in 1..=3 {
+        bench.add(created(handle), DEVICE, false);
+    }
+    let (record, wait) = (EventUse::Record(EVENT), EventUse::Wait(EVENT));
+    assert_eq!(bench.books.before_uses(&[wait]), [], "nothing was recorded");
+
+    let recorded = bench.submit(created(1), &[record]);
+    assert_eq!(bench.books.before_uses(&[wait]), [recorded]);
+    let waits = [2, 3].map(|handle| bench.submit(created(handle), &[wait]));
+    assert_eq!(bench.books.before_uses(&[wait]), [recorded], "waits do not order each other");
+    assert_eq!(bench.books.before_uses(&[record]), [recorded, waits[0], waits[1]]);
+
+    let again = bench.submit(created(1), &[record]);
+    assert_eq!(bench.books.before_uses(&[wait]), [again], "a later wait is for the later record");
+    assert_eq!(bench.books.record_of(EVENT), Some(again));
+    bench.books.remove_event(EVENT);
+    assert_eq!(bench.books.before_uses(&[record]), []);
+}
+
+#[test]
+fn the_last_wait_of_a_queue_stands_for_all() {
+    let mut bench = Bench::new();
+    bench.add(created(1), DEVICE, false);
+    let wait = EventUse::Wait(EVENT);
+    bench.submit(created(1), &[wait]);
+    let last = bench.submit(created(1), &[wait]);
+    assert_eq!(bench.books.before_uses(&[EventUse::Record(EVENT)]), [last]);
+}
+
+#[test]
+fn a_reset_forgets_streams_and_captures_of_its_copy_only() {
+    let mut bench = Bench::new();
+    let elsewhere = StreamKey::Created { copy: COPY + 1, handle: 1 };
+    bench.add(created(1), DEVICE, true);
+    bench.add(elsewhere, DEVICE, true);
+    assert!(bench.books.capture_begins((COPY, 1)));
+    assert!(!bench.books.capture_begins((COPY, 1)), "it captures already");
+    assert_eq!(bench.books.remove_streams(COPY).len(), 1);
+    assert!(bench.books.stream(elsewhere).is_some() && !bench.books.is_any_capturing());
+}
