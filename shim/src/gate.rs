@@ -58,6 +58,7 @@ impl Frame {
     }
 
     /// The first word of an argument.
+    #[inline]
     pub(crate) fn place(&self, place: Place) -> *const u64 {
         match place {
             Place::General(register) => &raw const self.general[register],

@@ -9,7 +9,7 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::abi::{Args, Hooked, InRegister, Layout, Ret, Signature, Stream};
+use crate::abi::{Args, Hooked, InRegister, Layout, Signature, Stream};
 use crate::api::{ApiFunction, Id};
 use crate::counters::{self, StreamKind, Trouble, Work, counted};
 use crate::defer::{self, Decision, Stopped, StreamName};
@@ -83,7 +83,7 @@ pub(crate) struct Call<'a, S: Signature> {
 impl<S: Hooked> Call<'_, S> {
     /// Calls the real function, with the arguments that the caller gave.
     fn real(&self) -> S::Ret {
-        let stack_words = const { Layout::of::<S>().stack_words };
+        let stack_words = Layout::of::<S>().stack_words;
         // SAFETY: the frame is of a call to this very function, whose caller promised what the function asks for.
         S::Ret::from_word(unsafe { replay(self.frame, self.target.address, stack_words) })
     }
@@ -93,9 +93,9 @@ impl<S: Hooked> Call<'_, S> {
         Stopped {
             function: self.function,
             frame: self.frame,
-            layout: const { Layout::of::<S>() },
+            layout: Layout::of::<S>(),
             target: self.target,
-            stream: self.args.stream().or_else(|| self.configured_stream()),
+            stream: self.stream(),
         }
     }
 
@@ -124,9 +124,16 @@ impl<S: Hooked> Call<'_, S> {
         }
     }
 
+    /// The stream that the call names, in an argument or a structure.
+    #[inline]
+    fn stream(&self) -> Option<Stream> {
+        self.args.stream().or_else(|| self.configured_stream())
+    }
+
     /// The kind of stream that the call names; a call without a stream means the null stream.
+    #[inline]
     fn stream_kind(&self) -> StreamKind {
-        match self.stopped().stream_name() {
+        match StreamName::of(self.function, self.stream()) {
             StreamName::Legacy => StreamKind::Legacy,
             StreamName::PerThread => StreamKind::PerThread,
             StreamName::Created(_) => StreamKind::Created,
@@ -184,7 +191,7 @@ pub(crate) unsafe fn run<S: Hooked>(
     };
     let decided = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: the caller's promise.
-        let args = unsafe { S::Args::read(frame, S::Ret::PASSED) };
+        let args = unsafe { S::Args::read(frame, Layout::of::<S>()) };
         env::panic_if_asked(function.name);
         hook(&Call { function, target, frame, args })
     }));

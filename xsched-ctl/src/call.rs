@@ -67,6 +67,11 @@ impl HipCall {
         self.probe.category == xsched_abi::Category::Launch
     }
 
+    /// Whether the programs record the chains of such calls.
+    pub(crate) fn has_chain(&self) -> bool {
+        self.probe.category != xsched_abi::Category::Register
+    }
+
     /// The arguments worth showing, in the table's order. Kernels are left out: they have names.
     pub(crate) fn arguments(&self) -> impl Iterator<Item = (&'static str, Argument)> {
         let block =

@@ -1,56 +1,82 @@
 //! A call chain with names: who called whom down to a HIP function.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use clap::ValueEnum;
 use xsched_abi::ChainEnd;
 
 use crate::call::Caller;
 
 /// The callers of a HIP function.
 #[derive(Clone, Debug)]
-#[expect(dead_code, reason = "frames are not shown yet")]
 pub(crate) struct Chain {
     /// Innermost first. Never empty.
+    #[expect(dead_code, reason = "the timeline shows their names only")]
     pub(crate) frames: Vec<Frame>,
     /// Why there are no more of them.
     pub(crate) end: ChainEnd,
     /// The libraries that it passes through, innermost first, each once for any number of its frames in a row:
     /// `librocblas.so < libhipblaslt.so < python3.11`. It ends in `…` if there may be more.
     pub(crate) libraries: Arc<str>,
+    /// Its functions, innermost first, in the same way; the library in brackets for those without a name.
+    pub(crate) functions: Arc<str>,
     /// File name of the library to which its calls belong by the rules; the caller's if they name none.
     pub(crate) origin: Arc<str>,
 }
 
+/// What frames are shown as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Label {
+    /// Functions, by name
+    #[default]
+    Name,
+    /// Return addresses, to compare chains with those of other unwinders
+    Address,
+}
+
 /// One function of a chain.
 #[derive(Clone, Debug)]
-#[expect(dead_code, reason = "frames are not shown yet")]
 pub(crate) struct Frame {
     /// File name of the library or executable; a name in brackets for code that is in no file.
     pub(crate) library: Arc<str>,
-    /// Its function, demangled.
-    pub(crate) symbol: Option<Arc<str>>,
+    /// Its function, without parameters.
+    pub(crate) name: Option<Arc<str>>,
     /// Where it goes on when the call returns; in a function that a signal has interrupted, where it was.
     pub(crate) address: u64,
 }
 
 impl Chain {
     /// A chain of at least one frame, innermost first; `origin` as the rules say.
-    pub(crate) fn new(frames: Vec<Frame>, end: ChainEnd, origin: Option<Arc<str>>) -> Self {
-        let mut names: Vec<&str> = frames.iter().map(|frame| &*frame.library).collect();
-        names.dedup();
+    pub(crate) fn new(frames: Vec<Frame>, end: ChainEnd, origin: Option<Arc<str>>, label: Label) -> Self {
+        let mut libraries: Vec<&str> = frames.iter().map(|frame| &*frame.library).collect();
+        libraries.dedup();
+        let functions: Vec<_> = frames.iter().map(|frame| frame.label(label)).collect();
+        let mut functions: Vec<&str> = functions.iter().map(|function| &**function).collect();
         if end != ChainEnd::Complete {
-            names.push("…");
+            libraries.push("…");
+            functions.push("…");
         }
-        let libraries = names.join(" < ").into();
+        let (libraries, functions) = (libraries.join(" < ").into(), functions.join(" < ").into());
         let origin =
             origin.unwrap_or_else(|| frames.first().map_or("".into(), |frame| frame.library.clone()));
-        Self { frames, end, libraries, origin }
+        Self { frames, end, libraries, functions, origin }
     }
 
     /// What is left of a chain that was lost: the immediate caller.
     pub(crate) fn lost(caller: &Caller) -> Self {
-        let Caller { library, symbol, address } = caller.clone();
-        Self::new(vec![Frame { library, symbol, address }], ChainEnd::Lost, None)
+        let Caller { library, symbol: name, address } = caller.clone();
+        Self::new(vec![Frame { library, name, address }], ChainEnd::Lost, None, Label::Name)
+    }
+}
+
+impl Frame {
+    fn label(&self, label: Label) -> Cow<'_, str> {
+        match (label, &self.name) {
+            (Label::Address, _) => format!("{:#x}", self.address).into(),
+            (Label::Name, Some(name)) => (&**name).into(),
+            (Label::Name, None) => format!("[{}]", self.library).into(),
+        }
     }
 }
 
@@ -60,8 +86,8 @@ mod tests {
 
     fn chain(libraries: &[&str], end: ChainEnd) -> Chain {
         let frames =
-            libraries.iter().map(|&library| Frame { library: library.into(), symbol: None, address: 0 });
-        Chain::new(frames.collect(), end, None)
+            libraries.iter().map(|&library| Frame { library: library.into(), name: None, address: 0 });
+        Chain::new(frames.collect(), end, None, Label::Name)
     }
 
     #[test]

@@ -101,7 +101,9 @@ impl fmt::Display for Machine {
             Reverse((program.totals.launches, program.totals.other_calls, Reverse(id.pid)))
         });
         let mut of_ended = self.forgotten;
-        ended.iter().for_each(|(_, program)| of_ended.add(program.totals));
+        for (_, program) in &ended {
+            of_ended.add(program.totals);
+        }
         let ended_count = self.forgotten_count + ended.len() as u64;
 
         let header = ["pid", "process", "launches", "total", "other calls", "total"].map(str::to_owned);

@@ -12,6 +12,7 @@ mod guardian;
 mod held;
 mod installed;
 mod kernels;
+mod perf_map;
 mod resolve;
 mod runtimes;
 
@@ -30,6 +31,7 @@ use xsched_symbols::{Change, Processes, Sideband, now_ns};
 
 use crate::bpf::{ChainMaps, Enlistment, Features, Maps, Options, Probes, Programs, Reach, Record, Ring};
 use crate::call::HipCall;
+use crate::chain::Label;
 use crate::driver::Queues;
 use crate::failure::Failure;
 use crate::filter::{Decision, Filters, LeftOut, Reason};
@@ -41,7 +43,7 @@ use chains::Chains;
 use driver::Driver;
 pub(crate) use graphs::Nodes;
 use guardian::{Guardian, go_on};
-use held::Held;
+use held::{Held, Source};
 use resolve::Resolver;
 use runtimes::Runtimes;
 
@@ -68,6 +70,8 @@ pub(crate) struct Settings {
     pub(crate) filters: Filters,
     /// Whose calls are.
     pub(crate) rules: Rules,
+    /// What frames of chains are shown as.
+    pub(crate) label: Label,
 }
 
 /// A recording in progress.
@@ -83,7 +87,7 @@ pub(crate) struct Session {
     queues: Queues,
     maps: Maps,
     ring: AsyncFd<Ring>,
-    snapshots: Ring,
+    snapshots: AsyncFd<Ring>,
     chains: Box<Chains>,
     held: Held,
     sideband: Sideband,
@@ -117,7 +121,7 @@ impl Session {
         settings: Settings,
         recorder: Recorder,
     ) -> Result<Box<Self>, Failure> {
-        let Settings { options, filters, rules } = settings;
+        let Settings { options, filters, rules, label } = settings;
         let sees_all = filters.take_every_call();
         let filters = Rc::new(filters);
         // Listen first, then look at what runs already: nothing falls between the two.
@@ -129,11 +133,8 @@ impl Session {
         let chains = Chains::new(ChainMaps::take(&mut programs)?, options.depth)
             .map(Box::new)
             .map_err(Failure::internal("starting threads"))?;
-        let snapshots = Ring::snapshots(&mut programs)?;
-        let ring = Ring::events(&mut programs)?;
-        // SAFETY: the ring keeps its descriptor open, and unchanged, for as long as it lives in the `AsyncFd`.
-        let ring = unsafe { AsyncFd::register_with_interest(ring, Interest::READABLE) }
-            .map_err(|error| Failure::internal("waiting for the ring buffer")(error.into()))?;
+        let ring = wait_for(Ring::events(&mut programs)?)?;
+        let snapshots = wait_for(Ring::snapshots(&mut programs)?)?;
         let reach = match targets {
             Targets::Process(pid) => Reach::Process(pid),
             Targets::Everybody | Targets::Children => Reach::Everybody,
@@ -155,7 +156,7 @@ impl Session {
             held: Held::default(),
             sideband,
             processes: Processes::new(),
-            resolver: Resolver::new(rules, sees_all),
+            resolver: Resolver::new(rules, label, sees_all),
             recorder,
             changes: VecDeque::new(),
             callers: HashSet::new(),
@@ -261,8 +262,10 @@ impl Session {
         }
         let tick = if self.chains.is_waiting() { SHORT_TICK } else { TICK };
         // Nothing but a closed epoll fails here, and then the tick remains.
-        if let Ok(Ok(mut guard)) = tokio::time::timeout(tick, self.ring.readable()).await {
-            guard.clear_ready();
+        tokio::select! {
+            ready = self.ring.readable() => drop(ready.map(|mut guard| guard.clear_ready())),
+            ready = self.snapshots.readable() => drop(ready.map(|mut guard| guard.clear_ready())),
+            () = tokio::time::sleep(tick) => {}
         }
     }
 
@@ -316,7 +319,7 @@ impl Session {
         records.clear();
         let drained_ns = now_ns();
         self.unreadable += self.ring.get_mut().drain(&mut records, BATCH_MAX);
-        self.unreadable += self.snapshots.drain(&mut records, BATCH_MAX);
+        self.unreadable += self.snapshots.get_mut().drain(&mut records, BATCH_MAX);
         for record in &records {
             match record {
                 Record::Opened(opened) => self.opening(opened),
@@ -388,7 +391,9 @@ impl Session {
     fn record(&mut self, mut call: HipCall, chain: u64) -> Result<(), Failure> {
         let settled = self.queues.hip_returned(&mut call);
         self.record_driver_calls(settled)?;
-        match self.held.take(&mut self.chains, call, chain) {
+        let source =
+            Source { chains: &mut self.chains, processes: &mut self.processes, resolver: &mut self.resolver };
+        match self.held.take(source, call, chain) {
             Some(call) => self.pass_on(&call),
             None => Ok(()),
         }
@@ -396,7 +401,12 @@ impl Session {
 
     /// Hands on the calls whose chains have become known, or all.
     fn release(&mut self, all: bool) -> Result<(), Failure> {
-        for call in self.held.release(&mut self.chains, all) {
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        let source =
+            Source { chains: &mut self.chains, processes: &mut self.processes, resolver: &mut self.resolver };
+        for call in self.held.release(source, all) {
             self.pass_on(&call)?;
         }
         Ok(())
@@ -623,4 +633,11 @@ impl Session {
         // The future has the recorder in it.
         Box::pin(self.recorder.finish()).await
     }
+}
+
+/// Makes a ring buffer something to wait for.
+fn wait_for(ring: Ring) -> Result<AsyncFd<Ring>, Failure> {
+    // SAFETY: the ring keeps its descriptor open, and unchanged, for as long as it lives in the `AsyncFd`.
+    unsafe { AsyncFd::register_with_interest(ring, Interest::READABLE) }
+        .map_err(|error| Failure::internal("waiting for the ring buffer")(error.into()))
 }

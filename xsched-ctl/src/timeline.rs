@@ -7,6 +7,7 @@
 //! | to which library it belongs | `debug.origin` |
 //! | the calling library and function | `debug.library`, `debug.caller` |
 //! | the libraries of its call chain, innermost first | `debug.chain` |
+//! | the functions of its call chain, innermost first | `debug.callers` |
 //! | the driver's queue of its stream | `debug.queue` |
 //! | what it returned | `debug.return`: a number, or an address |
 //! | a call to the driver | see `timeline/driver.rs` |
@@ -97,14 +98,15 @@ impl Timeline {
         self.texts
             .extend(arguments.iter().filter(|(_, argument)| is_text(*argument)).map(|(_, a)| a.to_string()));
 
-        let mut annotations = Vec::with_capacity(arguments.len() + 7);
+        let mut annotations = Vec::with_capacity(arguments.len() + 8);
         annotations.push(Annotation::new("origin", &*call.origin));
         annotations.push(Annotation::new("library", &*call.caller.library));
         if let Some(symbol) = &call.caller.symbol {
             annotations.push(Annotation::new("caller", &**symbol));
         }
         if let Some(chain) = &call.chain {
-            annotations.push(Annotation::new("chain", &*chain.libraries));
+            annotations.push(Annotation::new("chain", &chain.libraries));
+            annotations.push(Annotation::new("callers", &chain.functions));
         }
         if let Some(kernel) = &call.kernel {
             annotations.push(Annotation::new("kernel", &**kernel));

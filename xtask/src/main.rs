@@ -14,6 +14,7 @@ mod setup;
 mod subject;
 mod test;
 mod venv;
+mod vm;
 mod workspace;
 
 use std::process::ExitCode;

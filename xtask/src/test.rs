@@ -13,7 +13,7 @@ use self::tally::Tally;
 use crate::{
     artifacts, clients, command,
     setup::{self, Need},
-    subject,
+    subject, vm,
     workspace::{Profile, Workspace},
 };
 
@@ -22,6 +22,10 @@ use crate::{
 pub(crate) struct Args {
     /// Run only tests whose name contains this
     filter: Option<String>,
+    /// Run the tests of the virtual machine instead: AMD's own driver and HIP runtime on a stand-in GPU, under the
+    /// kernels of Debian 12 and its backports
+    #[arg(long)]
+    vm: bool,
 }
 
 /// Its tests share the kernel's probes and this machine's cores, so they run one after the other.
@@ -29,6 +33,9 @@ const END_TO_END: &str = "xsched-tests";
 
 /// The verb.
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    if args.vm {
+        return vm::run(workspace, args.filter.as_deref());
+    }
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms, Need::TimelineChecks])?;
     // End-to-end tests that this kernel or user cannot serve skip themselves and say why.
     setup::prefer(workspace, &[Need::Kernel, Need::SingleTests]);

@@ -58,12 +58,13 @@ impl Layout {
         layout
     }
 
-    /// Of a function's signature.
-    pub(crate) const fn of<S: Signature>() -> Self {
-        Self::new(S::Args::PASSED, S::Ret::PASSED)
+    /// Of a function's signature. Made when the shim is compiled, so that reading an argument is one load.
+    pub(crate) const fn of<S: Signature>() -> &'static Self {
+        const { &Self::new(S::Args::PASSED, S::Ret::PASSED) }
     }
 
     /// Where this argument begins. Panics if there is none.
+    #[inline]
     pub(crate) const fn place(&self, index: usize) -> Place {
         assert!(index < self.count, "a function has no such argument");
         self.places[index]

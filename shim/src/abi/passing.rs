@@ -77,13 +77,14 @@ impl Arg for Stream {
 /// Reads the arguments of one stopped call, in order.
 pub(crate) struct ArgReader<'a> {
     frame: &'a Frame,
-    layout: &'a Layout,
+    layout: &'static Layout,
     next: usize,
 }
 
 impl<'a> ArgReader<'a> {
     /// A reader at the first argument.
-    pub(crate) fn new(frame: &'a Frame, layout: &'a Layout) -> Self {
+    #[inline]
+    pub(crate) fn new(frame: &'a Frame, layout: &'static Layout) -> Self {
         Self { frame, layout, next: 0 }
     }
 
@@ -91,6 +92,7 @@ impl<'a> ArgReader<'a> {
     ///
     /// # Safety
     /// The call must have another argument, and it must be a `T`.
+    #[inline]
     pub(crate) unsafe fn read<T: Arg>(&mut self) -> T {
         let place = self.frame.place(self.layout.place(self.next));
         self.next += 1;

@@ -24,8 +24,8 @@ pub(crate) trait Args: Sized {
     /// Reads the arguments of a stopped call.
     ///
     /// # Safety
-    /// `frame` must be of a call to a function with these arguments and a result passed as `result`.
-    unsafe fn read(frame: &Frame, result: Option<Passed>) -> Self;
+    /// `frame` must be of a call to a function with these arguments, and `layout` be its layout.
+    unsafe fn read(frame: &Frame, layout: &'static Layout) -> Self;
 
     /// The first stream among the arguments.
     fn stream(&self) -> Option<Stream>;
@@ -34,7 +34,7 @@ pub(crate) trait Args: Sized {
 impl Args for () {
     const PASSED: &'static [Passed] = &[];
 
-    unsafe fn read(_: &Frame, _: Option<Passed>) -> Self {}
+    unsafe fn read(_: &Frame, _: &'static Layout) -> Self {}
 
     fn stream(&self) -> Option<Stream> {
         None
@@ -52,9 +52,9 @@ macro_rules! signatures {
             impl<$($arg: Arg),+> Args for ($($arg,)+) {
                 const PASSED: &'static [Passed] = &[$($arg::PASSED),+];
 
-                unsafe fn read(frame: &Frame, result: Option<Passed>) -> Self {
-                    let layout = Layout::new(Self::PASSED, result);
-                    let mut reader = ArgReader::new(frame, &layout);
+                #[inline]
+                unsafe fn read(frame: &Frame, layout: &'static Layout) -> Self {
+                    let mut reader = ArgReader::new(frame, layout);
                     // SAFETY: the caller promises these arguments; a tuple expression reads them in order.
                     unsafe { ($(reader.read::<$arg>(),)+) }
                 }

@@ -22,7 +22,7 @@ pub(crate) struct OwnedCall {
     /// The registers; the stack follows, as [`replay`] wants it.
     frame: Frame,
     stack: [u64; STACK_WORDS_MAX],
-    layout: Layout,
+    layout: &'static Layout,
     function: *mut c_void,
     /// What arguments that were pointers point to now. Words on the heap: they stay where they are when this moves.
     memory: Vec<Box<[u64]>>,
@@ -36,7 +36,7 @@ unsafe impl Send for OwnedCall {}
 
 impl OwnedCall {
     /// A call with the arguments of a stopped one.
-    pub(crate) fn new(frame: &Frame, layout: Layout, function: *mut c_void) -> Option<Self> {
+    pub(crate) fn new(frame: &Frame, layout: &'static Layout, function: *mut c_void) -> Option<Self> {
         let mut stack = [0; STACK_WORDS_MAX];
         let words = stack.get_mut(..layout.stack_words)?;
         for (index, word) in words.iter_mut().enumerate() {
@@ -193,13 +193,13 @@ mod tests {
         stack: [u64; 4],
     }
 
-    fn call(stack: [u64; 4]) -> (Stopped, Layout) {
+    fn call(stack: [u64; 4]) -> (Stopped, &'static Layout) {
         const { assert!(<<Sum as Signature>::Ret as Ret>::PASSED.is_some()) };
         let frame = Frame { vector: [[0; 2]; 8], general: [1, 2, 3, 4, 5, 6], id: 0, return_address: 0 };
         (Stopped { frame, stack }, Layout::of::<Sum>())
     }
 
-    fn owned(stopped: &Stopped, layout: Layout) -> OwnedCall {
+    fn owned(stopped: &Stopped, layout: &'static Layout) -> OwnedCall {
         // Through the whole value: the stack lies behind the frame.
         let frame = std::ptr::from_ref(stopped).cast::<Frame>();
         // SAFETY: the frame is its first field.

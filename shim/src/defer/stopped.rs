@@ -9,7 +9,7 @@ use crate::instances::Target;
 pub(crate) struct Stopped<'a> {
     pub(crate) function: &'static ApiFunction,
     pub(crate) frame: &'a Frame,
-    pub(crate) layout: Layout,
+    pub(crate) layout: &'static Layout,
     pub(crate) target: Target,
     /// The first stream among the arguments.
     pub(crate) stream: Option<Stream>,
@@ -26,6 +26,19 @@ pub(crate) enum StreamName {
     Created(Stream),
 }
 
+impl StreamName {
+    /// What a function means by a stream, or by none.
+    #[inline]
+    pub(crate) fn of(function: &ApiFunction, stream: Option<Stream>) -> Self {
+        match stream.map_or(0, |stream| stream.0.addr()) {
+            0 if function.null_stream_is_per_thread => Self::PerThread,
+            0 | 1 => Self::Legacy,
+            2 => Self::PerThread,
+            created => Self::Created(Stream(std::ptr::without_provenance_mut(created))),
+        }
+    }
+}
+
 impl Stopped<'_> {
     pub(crate) fn id(&self) -> Id {
         self.function.id
@@ -33,16 +46,7 @@ impl Stopped<'_> {
 
     /// The stream that the call names; without a stream it means the null stream.
     pub(crate) fn stream_name(&self) -> StreamName {
-        self.name(self.stream.map_or(0, |stream| stream.0.addr()))
-    }
-
-    fn name(&self, stream: usize) -> StreamName {
-        match stream {
-            0 if self.function.null_stream_is_per_thread => StreamName::PerThread,
-            0 | 1 => StreamName::Legacy,
-            2 => StreamName::PerThread,
-            _ => StreamName::Created(Stream(std::ptr::without_provenance_mut(stream))),
-        }
+        StreamName::of(self.function, self.stream)
     }
 
     /// An argument of up to eight bytes; the upper half of a shorter one means nothing.

@@ -19,7 +19,7 @@ pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
 pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     let outcome = super::ordered(call);
     if let (Id::hipStreamDestroy, Some(copy), Some(stream)) =
-        (call.function.id, call.target.instance, call.stopped().stream)
+        (call.function.id, call.target.instance, call.stream())
     {
         // Before the real call: afterwards the handle may already be another stream's.
         defer::stream_destroyed(copy, stream);
@@ -30,7 +30,7 @@ pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
 /// The beginning and end of capture, and questions about it. Calls that synchronise while a stream captures
 /// would invalidate the capture: none may be added.
 pub(crate) fn captures<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
-    let (Some(copy), Some(stream)) = (call.target.instance, call.stopped().stream) else {
+    let (Some(copy), Some(stream)) = (call.target.instance, call.stream()) else {
         return Outcome::Pass(Reason::StreamCapture);
     };
     match call.function.id {

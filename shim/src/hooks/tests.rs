@@ -24,7 +24,7 @@ impl Stopped {
         // Through the whole value, so that the reader may go on from the frame into the stack.
         let frame = std::ptr::from_ref(self).cast::<Frame>();
         // SAFETY: the frame is the first field; the arguments are the caller's promise.
-        unsafe { A::read(&*frame, None) }
+        unsafe { A::read(&*frame, Box::leak(Box::new(Layout::new(A::PASSED, None)))) }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Named values attached to a slice or an instant: Perfetto's debug annotations.
 
+use std::sync::Arc;
+
 /// One named value. In SQL it is the argument `debug.<name>` of the slice.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Annotation<'a> {
@@ -21,6 +23,8 @@ impl<'a> Annotation<'a> {
 pub enum Value<'a> {
     /// Interned: cheap when it repeats. Texts of which no two are alike cost a new table entry each.
     Str(&'a str),
+    /// As [`Value::Str`], for long texts that many events share: looked up by address.
+    Shared(&'a Arc<str>),
     /// An unsigned number. SQL has only `int64`: what is larger shows there as negative.
     U64(u64),
     /// A signed number.
@@ -36,6 +40,12 @@ pub enum Value<'a> {
 impl<'a> From<&'a str> for Value<'a> {
     fn from(text: &'a str) -> Self {
         Self::Str(text)
+    }
+}
+
+impl<'a> From<&'a Arc<str>> for Value<'a> {
+    fn from(text: &'a Arc<str>) -> Self {
+        Self::Shared(text)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Interned texts: each is written once and referred to by number (iid) until the state is cleared.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
@@ -41,6 +42,8 @@ pub(crate) enum Table {
 #[derive(Debug)]
 pub(crate) struct Interner {
     tables: [HashMap<Box<str>, u64, RandomState>; 4],
+    /// Values that were looked up by their address, which is theirs for as long as they are kept here.
+    shared: HashMap<usize, (Arc<str>, u64), RandomState>,
     limits: Limits,
     bytes: usize,
     count: usize,
@@ -50,7 +53,14 @@ pub(crate) struct Interner {
 
 impl Interner {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { tables: Default::default(), limits, bytes: 0, count: 0, pending: InternedData::default() }
+        Self {
+            tables: Default::default(),
+            shared: HashMap::default(),
+            limits,
+            bytes: 0,
+            count: 0,
+            pending: InternedData::default(),
+        }
     }
 
     /// Whether the tables should be cleared before the next packet. One packet may overshoot the limits by
@@ -62,6 +72,7 @@ impl Interner {
     /// Forgets everything, and gives back the memory of texts but not that of the tables.
     pub(crate) fn clear(&mut self) {
         self.tables.iter_mut().for_each(HashMap::clear);
+        self.shared.clear();
         self.bytes = 0;
         self.count = 0;
         self.pending = InternedData::default();
@@ -91,6 +102,18 @@ impl Interner {
         iid
     }
 
+    /// The number of a value that other events share, without a look at its text if it has been seen before.
+    pub(crate) fn shared_iid(&mut self, text: &Arc<str>) -> u64 {
+        let address = Arc::as_ptr(text).cast::<u8>() as usize;
+        if let Some((_, iid)) = self.shared.get(&address) {
+            return *iid;
+        }
+        let iid = self.iid(Table::AnnotationValue, text);
+        self.shared.insert(address, (Arc::clone(text), iid));
+        self.count += 1;
+        iid
+    }
+
     /// The definitions that the next packet must carry; `None` (and no allocation) if there are none.
     pub(crate) fn take_pending(&mut self) -> Option<InternedData> {
         (self.pending != InternedData::default()).then(|| std::mem::take(&mut self.pending))
@@ -114,6 +137,21 @@ mod tests {
         assert_eq!((pending.event_names.len(), pending.event_categories.len()), (2, 1));
         assert_eq!(interner.iid(Table::EventName, "hipFree"), 2);
         assert_eq!(interner.take_pending(), None);
+    }
+
+    #[test]
+    fn shared_texts_are_numbered_like_others_and_fill_the_limit() {
+        let mut interner = Interner::new(Limits { interned_bytes: 1000, ..SMALL });
+        let shared: Arc<str> = "a".into();
+        let iid = interner.iid(Table::AnnotationValue, "a");
+        assert_eq!([interner.shared_iid(&shared), interner.shared_iid(&shared)], [iid, iid]);
+        // Every address counts, also where the text is known.
+        assert!(!interner.is_full());
+        let others: [Arc<str>; 2] = ["a".into(), "a".into()];
+        assert_eq!(others.each_ref().map(|other| interner.shared_iid(other)), [iid, iid]);
+        assert!(interner.is_full());
+        interner.clear();
+        assert_eq!(interner.shared_iid(&shared), 1);
     }
 
     #[test]

@@ -95,8 +95,8 @@ impl Probes {
     /// Notes when a process maps code, so that no stack is walked by mappings that are out of date.
     pub(crate) fn note_mapping(&mut self) -> Result<(), BpfError> {
         for call in ["mmap", "mprotect"] {
-            self.attach_tracepoint("map_leave", "syscalls", &format!("sys_exit_{call}"))?;
-            self.attach_tracepoint("map_enter", "syscalls", &format!("sys_enter_{call}"))?;
+            self.keep_tracepoint("map_leave", "syscalls", &format!("sys_exit_{call}"))?;
+            self.keep_tracepoint("map_enter", "syscalls", &format!("sys_enter_{call}"))?;
         }
         Ok(())
     }

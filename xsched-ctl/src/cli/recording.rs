@@ -11,6 +11,7 @@ use xsched_rules::Rules;
 use super::driver::{Driver, ExtraDevice, extra_device};
 use super::units::{duration, large_size, ring_size};
 use crate::bpf::Options;
+use crate::chain::Label;
 use crate::failure::Failure;
 use crate::filter::{FilterError, Filters, Functions};
 use crate::flight_recorder;
@@ -47,10 +48,14 @@ pub(crate) struct Recording {
     #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = ring_size)]
     ring_size: u32,
 
-    /// Follow call chains up to this many frames
+    /// Follow call chains up to this many frames; 0 records immediate callers only
     #[arg(long, value_name = "FRAMES", default_value_t = DEPTH_MAX as u32, hide_short_help = true,
-          value_parser = clap::value_parser!(u32).range(1..=DEPTH_MAX as i64))]
+          value_parser = clap::value_parser!(u32).range(0..=DEPTH_MAX as i64))]
     depth: u32,
+
+    /// Show the frames of call chains by this
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Label::Name, hide = true)]
+    chain_frames: Label,
 
     /// Take the libraries that count as part of the runtime from this file (TOML)
     #[arg(long, value_name = "FILE", hide_short_help = true)]
@@ -111,6 +116,7 @@ impl Recording {
                 extra_devices: self.driver_device.clone(),
             },
             filters: self.filter.filters()?,
+            label: self.chain_frames,
             rules: self.rules.as_deref().map_or_else(|| Ok(Rules::default()), read_rules)?,
         })
     }

@@ -17,7 +17,7 @@ mod snapshot_walk;
 mod spaces;
 mod tables;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,8 +32,14 @@ use snapshot_walk::{Copied, Patience};
 use spaces::Spaces;
 use tables::Tables;
 
-/// How long a stack waits for tables.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a stack waits for tables. Building those of a large library takes seconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a call waits for its stack; then it is recorded with what is known of it.
+const CALL_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long a call waits for the record of its chain, which another thread may be about to write.
+const RECORD_PATIENCE: Duration = Duration::from_millis(200);
 
 /// Most stacks that wait: 64 MiB of them at the worst.
 const WAITING_MAX: usize = 2048;
@@ -57,8 +63,8 @@ pub(crate) struct Chains {
     /// How many chains each process has.
     counts: HashMap<u32, usize>,
     waiting: Vec<Waiting>,
-    /// Chains of the stacks that wait.
-    waiting_ids: HashSet<u64>,
+    /// Chains of the stacks that wait, as far as they could be walked where a call has asked for that.
+    waiting_chains: HashMap<u64, Option<Arc<Chain>>>,
     /// Processes of which the programs know less than is known here; true if their chains are to be shipped again.
     untold: HashMap<u32, bool>,
 }
@@ -77,12 +83,12 @@ struct Waiting {
 
 /// What is known of a chain's id.
 pub(crate) enum Lookup {
-    /// The chain.
+    /// The chain, or as much of it as could be found in reasonable time.
     Known(Arc<Chain>),
-    /// Its stack waits for tables.
+    /// It may be known soon.
     Waiting,
-    /// No record of it has arrived.
-    Unknown,
+    /// No record of it has arrived, and none will.
+    Lost,
 }
 
 impl Chains {
@@ -100,13 +106,21 @@ impl Chains {
             known: HashMap::new(),
             counts: HashMap::new(),
             waiting: Vec::new(),
-            waiting_ids: HashSet::new(),
+            waiting_chains: HashMap::new(),
             untold: HashMap::new(),
         })
     }
 
+    /// Whether there are any.
+    pub(crate) fn are_recorded(&self) -> bool {
+        self.depth > 0
+    }
+
     /// A process uses HIP, or is about to: what its stacks are likely to need is prepared.
     pub(crate) fn expect(&mut self, process: &Process) {
+        if !self.are_recorded() {
+            return;
+        }
         let pid = process.pid();
         for (_, mapping) in process.code() {
             let is_program = process.executable().is_some_and(|path| *path == mapping.path);
@@ -163,7 +177,7 @@ impl Chains {
     pub(crate) fn copied(&mut self, snapshot: Box<Snapshot>, bytes: Box<[u8]>) {
         // Either the process is new, or something in it: a mapping, or a table that is wanted.
         self.untold.entry(snapshot.tgid).or_insert(false);
-        self.waiting_ids.insert(snapshot.chain);
+        self.waiting_chains.insert(snapshot.chain, None);
         self.waiting.push(Waiting { copied: Copied { snapshot, bytes }, since: Instant::now() });
     }
 
@@ -197,7 +211,7 @@ impl Chains {
             match waiting.copied.walk(process, &mut self.tables, self.depth, patience) {
                 Some((frames, end)) => {
                     let chain = resolver.chain(processes, tgid, time_ns, &frames, end);
-                    self.waiting_ids.remove(&id);
+                    self.waiting_chains.remove(&id);
                     self.know(id, tgid, generation, chain);
                 }
                 None => still.push(waiting),
@@ -217,16 +231,41 @@ impl Chains {
         }
     }
 
-    /// The chain with this id.
-    pub(crate) fn find(&mut self, id: u64) -> Lookup {
-        match self.known.get_mut(&id) {
-            Some(known) => {
-                known.used = Instant::now();
-                Lookup::Known(Arc::clone(&known.chain))
-            }
-            None if self.waiting_ids.contains(&id) => Lookup::Waiting,
-            None => Lookup::Unknown,
+    /// The chain with this id, for a call that has waited for it so long.
+    pub(crate) fn find(
+        &mut self,
+        processes: &mut Processes,
+        resolver: &mut Resolver,
+        id: u64,
+        waited: Duration,
+    ) -> Lookup {
+        if let Some(known) = self.known.get_mut(&id) {
+            known.used = Instant::now();
+            return Lookup::Known(Arc::clone(&known.chain));
         }
+        match self.waiting_chains.get(&id) {
+            Some(_) if waited < CALL_PATIENCE => Lookup::Waiting,
+            Some(Some(chain)) => Lookup::Known(Arc::clone(chain)),
+            Some(None) => self.find_part(processes, resolver, id).map_or(Lookup::Lost, Lookup::Known),
+            None if waited < RECORD_PATIENCE => Lookup::Waiting,
+            None => Lookup::Lost,
+        }
+    }
+
+    /// As much of a chain as can be found without the tables that its stack waits for.
+    fn find_part(
+        &mut self,
+        processes: &mut Processes,
+        resolver: &mut Resolver,
+        id: u64,
+    ) -> Option<Arc<Chain>> {
+        let waiting = self.waiting.iter().find(|waiting| waiting.copied.snapshot.chain == id)?;
+        let Snapshot { tgid, time_ns, .. } = *waiting.copied.snapshot;
+        let process = processes.find(tgid, time_ns);
+        let (frames, end) = waiting.copied.walk(process, &mut self.tables, self.depth, Patience::End)?;
+        let chain = Arc::new(resolver.chain(processes, tgid, time_ns, &frames, end));
+        self.waiting_chains.insert(id, Some(Arc::clone(&chain)));
+        Some(chain)
     }
 
     /// Whether something waits that should not wait long.

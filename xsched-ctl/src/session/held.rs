@@ -6,12 +6,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use xsched_symbols::Processes;
+
 use super::chains::{Chains, Lookup};
+use super::resolve::Resolver;
 use crate::call::HipCall;
 use crate::chain::Chain;
-
-/// How long a call waits for the record of its chain, which another thread may be about to write.
-const RECORD_PATIENCE: Duration = Duration::from_millis(200);
 
 /// Most calls that wait.
 const HELD_MAX: usize = 1 << 18;
@@ -29,10 +29,20 @@ struct Waiting {
     since: Instant,
 }
 
+/// Where chains are looked up.
+pub(crate) struct Source<'a> {
+    /// The chains.
+    pub(crate) chains: &'a mut Chains,
+    /// The processes that they belong to.
+    pub(crate) processes: &'a mut Processes,
+    /// Names for them.
+    pub(crate) resolver: &'a mut Resolver,
+}
+
 impl Held {
     /// Takes in a call whose chain has this id, or 0 for none; gives it back if it need not wait.
-    pub(crate) fn take(&mut self, chains: &mut Chains, mut call: HipCall, id: u64) -> Option<HipCall> {
-        if !self.threads.contains_key(&call.tid) && settle(chains, &mut call, id, Duration::ZERO, false) {
+    pub(crate) fn take(&mut self, mut source: Source<'_>, mut call: HipCall, id: u64) -> Option<HipCall> {
+        if !self.threads.contains_key(&call.tid) && source.settle(&mut call, id, Duration::ZERO) {
             return Some(call);
         }
         let waiting = Waiting { call, id, since: Instant::now() };
@@ -41,14 +51,16 @@ impl Held {
         None
     }
 
-    /// Gives out the calls that need not wait any more; with `all` the others too, without their chains.
-    pub(crate) fn release(&mut self, chains: &mut Chains, all: bool) -> Vec<HipCall> {
+    /// Gives out the calls that need not wait any more; with `all` the others too, with what is known.
+    pub(crate) fn release(&mut self, mut source: Source<'_>, all: bool) -> Vec<HipCall> {
         let mut released = Vec::new();
         let mut excess = self.count.saturating_sub(HELD_MAX);
         self.threads.retain(|_, calls| {
-            while let Some(waiting) = calls.front_mut()
-                && settle(chains, &mut waiting.call, waiting.id, waiting.since.elapsed(), all || excess > 0)
-            {
+            while let Some(waiting) = calls.front_mut() {
+                let waited = if all || excess > 0 { Duration::MAX } else { waiting.since.elapsed() };
+                if !source.settle(&mut waiting.call, waiting.id, waited) {
+                    break;
+                }
                 excess = excess.saturating_sub(1);
                 released.extend(calls.pop_front().map(|waiting| waiting.call));
             }
@@ -64,19 +76,24 @@ impl Held {
     }
 }
 
-/// Gives a call its chain; false if it has to wait for it.
-fn settle(chains: &mut Chains, call: &mut HipCall, id: u64, waited: Duration, is_last: bool) -> bool {
-    if id == 0 {
-        return true;
-    }
-    match chains.find(id) {
-        Lookup::Known(chain) => {
-            call.origin = chain.origin.clone();
-            call.chain = Some(chain);
+impl Source<'_> {
+    /// Gives a call its chain; false if it has to wait for it.
+    fn settle(&mut self, call: &mut HipCall, id: u64, waited: Duration) -> bool {
+        if id == 0 {
+            // Functions whose chains are recorded have one, unless there was no room for it.
+            if call.has_chain() && self.chains.are_recorded() {
+                call.chain = Some(Chain::lost(&call.caller).into());
+            }
+            return true;
         }
-        Lookup::Waiting if !is_last => return false,
-        Lookup::Unknown if !is_last && waited < RECORD_PATIENCE => return false,
-        Lookup::Waiting | Lookup::Unknown => call.chain = Some(Chain::lost(&call.caller).into()),
+        match self.chains.find(self.processes, self.resolver, id, waited) {
+            Lookup::Known(chain) => {
+                call.origin = chain.origin.clone();
+                call.chain = Some(chain);
+            }
+            Lookup::Waiting => return false,
+            Lookup::Lost => call.chain = Some(Chain::lost(&call.caller).into()),
+        }
+        true
     }
-    true
 }

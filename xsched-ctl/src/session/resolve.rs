@@ -5,17 +5,20 @@ use std::sync::Arc;
 
 use xsched_abi::{Call, CallKey, Category, ChainEnd, PROBES, ParamKind, Pending, Probe};
 use xsched_rules::Rules;
-use xsched_symbols::{Change, Processes, kernel_name};
+use xsched_symbols::{Backing, Change, Mapping, Processes, kernel_name, short_name};
 
 use super::graphs::Graphs;
 use super::kernels::{Kernel, Kernels};
+use super::perf_map::PerfMaps;
 use crate::call::{Caller, HipCall};
-use crate::chain::{Chain, Frame};
+use crate::chain::{Chain, Frame, Label};
 
 /// Names for everything in a record.
 pub(crate) struct Resolver {
     rules: Rules,
+    label: Label,
     kernels: Kernels,
+    perf_maps: PerfMaps,
     graphs: Graphs,
     /// Whether every call is recorded, so that graphs can be followed.
     sees_all: bool,
@@ -29,8 +32,22 @@ pub(crate) struct Resolver {
 
 #[derive(Default)]
 struct Known {
-    callers: HashMap<u64, (Caller, Arc<str>)>,
+    /// By mapping (its address, which is kept so that it stays its own) and address: calls and chains are not resolved
+    /// in the order of their times, and another library may have been at an address before.
+    functions: HashMap<(usize, u64), (Function, Option<Arc<Mapping>>)>,
     kernels: HashMap<u64, Arc<str>>,
+}
+
+/// The code around an address.
+#[derive(Clone)]
+struct Function {
+    library: Arc<str>,
+    /// Demangled.
+    symbol: Option<Arc<str>>,
+    /// Without parameters.
+    name: Option<Arc<str>>,
+    /// Whose its calls are if nothing is known of its callers.
+    origin: Arc<str>,
 }
 
 /// A call that has returned, or one that never did.
@@ -42,13 +59,16 @@ struct Recorded<'a> {
 }
 
 impl Resolver {
-    /// Nothing is known yet; whose calls are is decided by `rules`. `sees_all`: no call is left out on purpose.
-    pub(crate) fn new(rules: Rules, sees_all: bool) -> Self {
+    /// Nothing is known yet; whose calls are is decided by `rules`, and chains show their frames as `label` says.
+    /// `sees_all`: no call is left out on purpose.
+    pub(crate) fn new(rules: Rules, label: Label, sees_all: bool) -> Self {
         let mut graphs = Graphs::default();
         graphs.set_incomplete(!sees_all);
         Self {
             rules,
+            label,
             kernels: Kernels::default(),
+            perf_maps: PerfMaps::default(),
             graphs,
             sees_all,
             lost: 0,
@@ -87,6 +107,7 @@ impl Resolver {
                 self.known.remove(pid);
                 self.kernels.forget(*pid);
                 self.graphs.forget(*pid);
+                self.perf_maps.forget(*pid);
             }
             Change::Renamed { .. } | Change::Lost { .. } => {}
         }
@@ -156,7 +177,8 @@ impl Resolver {
         }
         let kernel = kernel.map(|kernel| kernel.name);
         // The return address may already belong to the next function: look at the call before it.
-        let (caller, origin) = self.code(processes, pid, call.caller.wrapping_sub(1), begin_ns);
+        let code = self.function(processes, pid, call.caller.wrapping_sub(1), begin_ns);
+        let caller = Caller { library: code.library, symbol: code.symbol, address: call.caller };
         HipCall {
             probe,
             pid,
@@ -170,8 +192,8 @@ impl Resolver {
             text,
             kernel,
             graph: None,
-            caller: Caller { address: call.caller, ..caller },
-            origin,
+            caller,
+            origin: code.origin,
             chain: None,
             queue: None,
         }
@@ -189,37 +211,48 @@ impl Resolver {
         let mut frames = Vec::with_capacity(addresses.len());
         for &(address, is_interrupted) in addresses {
             let inside = address.wrapping_sub(u64::from(!is_interrupted));
-            let (Caller { library, symbol, .. }, _) = self.code(processes, pid, inside, time_ns);
-            frames.push(Frame { library, symbol, address });
+            let Function { library, name, .. } = self.function(processes, pid, inside, time_ns);
+            frames.push(Frame { library, name, address });
         }
         let origin = self.rules.origin(frames.iter().map(|frame| &frame.library)).cloned();
-        Chain::new(frames, end, origin)
+        Chain::new(frames, end, origin, self.label)
     }
 
-    /// The function around an address of code, and whose its calls are if nothing is known of its callers.
-    fn code(
-        &mut self,
-        processes: &mut Processes,
-        pid: u32,
-        address: u64,
-        time_ns: u64,
-    ) -> (Caller, Arc<str>) {
+    fn function(&mut self, processes: &mut Processes, pid: u32, address: u64, time_ns: u64) -> Function {
         let known = self.known.entry(pid).or_default();
-        if let Some(caller) = known.callers.get(&address) {
-            return caller.clone();
+        let mapping =
+            processes.find(pid, time_ns).and_then(|process| process.code_at(address, time_ns)).cloned();
+        let key = (mapping.as_ref().map_or(0, |mapping| Arc::as_ptr(mapping) as usize), address);
+        if let Some((function, _)) = known.functions.get(&key) {
+            return function.clone();
         }
-        let caller = match processes.locate(pid, address, time_ns) {
-            Some(location) => Caller {
-                library: location.mapping.library().into(),
-                symbol: processes.name(&location).ok().map(|symbol| symbol.demangled),
-                address,
-            },
-            None => Caller { library: UNKNOWN.into(), symbol: None, address },
+        if mapping.as_ref().is_some_and(|mapping| mapping.backing == Backing::Anonymous) {
+            return self.generated(pid, address);
+        }
+        let location = processes.locate(pid, address, time_ns);
+        let symbol = location.as_ref().and_then(|location| processes.name(location).ok());
+        let library: Arc<str> =
+            location.map_or_else(|| UNKNOWN.into(), |location| location.mapping.library().into());
+        let function = Function {
+            // The chain is the immediate caller alone.
+            origin: self.rules.origin([&library]).unwrap_or(&library).clone(),
+            library,
+            name: symbol.as_ref().map(|symbol| short_name(&symbol.mangled).into()),
+            symbol: symbol.map(|symbol| symbol.demangled),
         };
-        // The chain is the immediate caller alone.
-        let origin = self.rules.origin([&caller.library]).unwrap_or(&caller.library).clone();
-        known.callers.insert(address, (caller.clone(), origin.clone()));
-        (caller, origin)
+        if known.functions.len() >= FUNCTIONS_MAX {
+            known.functions.clear();
+        }
+        known.functions.insert(key, (function.clone(), mapping));
+        function
+    }
+
+    /// A function of generated code. It is not remembered: something else may be generated there.
+    fn generated(&mut self, pid: u32, address: u64) -> Function {
+        let library: Arc<str> = GENERATED.into();
+        let name = self.perf_maps.name(pid, address);
+        let origin = self.rules.origin([&library]).unwrap_or(&library).clone();
+        Function { origin, library, symbol: name.clone(), name }
     }
 
     fn kernel(&mut self, processes: &mut Processes, pid: u32, handle: u64, time_ns: u64) -> Kernel {
@@ -247,6 +280,11 @@ impl Resolver {
 fn is_address(name: &str) -> bool {
     name.starts_with("0x")
 }
+/// Addresses of a process that are remembered.
+const FUNCTIONS_MAX: usize = 1 << 16;
+
+/// Library of calls from code that is in no file.
+const GENERATED: &str = "[generated]";
 
 /// Library of calls from code that is in no known mapping.
 const UNKNOWN: &str = "[unknown]";

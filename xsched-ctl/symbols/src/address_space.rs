@@ -33,6 +33,8 @@ struct History {
 struct Piece {
     end: u64,
     from_ns: u64,
+    /// Read from `/proc`, which does not say since when: the kernel's report of it may still be on its way.
+    is_read: bool,
     mapping: Arc<Mapping>,
 }
 
@@ -46,11 +48,18 @@ struct Past {
 impl AddressSpace {
     /// Adds a mapping that was made at `from_ns`. False if it is known already.
     pub(crate) fn map(&mut self, from_ns: u64, mapping: &Arc<Mapping>) -> bool {
+        self.insert(from_ns, mapping, false)
+    }
+
+    fn insert(&mut self, from_ns: u64, mapping: &Arc<Mapping>, is_read: bool) -> bool {
         if self.knows(mapping) {
+            if !is_read {
+                self.date(from_ns, mapping);
+            }
             return false;
         }
         let history = Arc::make_mut(&mut self.0);
-        let piece = Piece { end: mapping.end, from_ns, mapping: Arc::clone(mapping) };
+        let piece = Piece { end: mapping.end, from_ns, is_read, mapping: Arc::clone(mapping) };
         // Reports of two CPUs may arrive in the wrong order: then the other mapping is the newer one.
         let newer = history.overlapping(mapping.start, mapping.end).map(|(_, other)| other.from_ns).max();
         if let Some(until_ns) = newer.filter(|&newer_ns| newer_ns > from_ns) {
@@ -60,6 +69,24 @@ impl AddressSpace {
             history.current.insert(mapping.start, piece);
         }
         true
+    }
+
+    /// A mapping that was read from `/proc` turns out to have been made at `from_ns`: what it replaced ended then.
+    fn date(&mut self, from_ns: u64, mapping: &Mapping) {
+        let is_later = |piece: &Piece| piece.is_read && piece.from_ns > from_ns;
+        if !self.0.current.get(&mapping.start).is_some_and(is_later) {
+            return;
+        }
+        let history = Arc::make_mut(&mut self.0);
+        if let Some(piece) = history.current.get_mut(&mapping.start) {
+            (piece.from_ns, piece.is_read) = (from_ns, false);
+        }
+        for past in &mut history.past {
+            let overlaps = past.start < mapping.end && past.piece.end > mapping.start;
+            if overlaps && past.piece.from_ns < from_ns {
+                past.until_ns = past.until_ns.min(from_ns);
+            }
+        }
     }
 
     fn knows(&self, mapping: &Mapping) -> bool {
@@ -94,7 +121,7 @@ impl AddressSpace {
             // When it was made is not known. It may serve old records, except where something else is known to
             // have been.
             let from_ns = self.0.free_since(mapping.start, mapping.end).unwrap_or(started_ns);
-            if self.map(from_ns, &mapping) {
+            if self.insert(from_ns, &mapping, true) {
                 unknown.push(mapping);
             }
         }
@@ -143,7 +170,7 @@ impl AddressSpace {
     pub(crate) fn inherit(&mut self, parent: &Self) {
         let own = std::mem::replace(self, parent.clone());
         for piece in own.0.current.values() {
-            self.map(piece.from_ns, &piece.mapping);
+            self.insert(piece.from_ns, &piece.mapping, piece.is_read);
         }
     }
 
@@ -278,6 +305,21 @@ mod tests {
         assert_eq!(inode_at(&child, 0x2000, 40), Some(1));
         assert_eq!(inode_at(&parent, 0x2000, 40), Some(2));
         assert_eq!(inode_at(&parent, 0x8000, 40), None);
+    }
+
+    #[test]
+    fn a_report_that_comes_after_the_reading_says_since_when() {
+        let mut space = AddressSpace::default();
+        space.map(10, &mapping(0x1000, 0x3000, 1));
+        let read = Arc::into_inner(mapping(0x1000, 0x3000, 2)).unwrap();
+        space.reconcile(50, 5, [read].into_iter());
+        assert_eq!(inode_at(&space, 0x2000, 30), Some(1), "as far as is known");
+        assert!(!space.map(20, &mapping(0x1000, 0x3000, 2)), "no news but its time");
+        assert_eq!(inode_at(&space, 0x2000, 30), Some(2));
+        assert_eq!(inode_at(&space, 0x2000, 19), Some(1));
+        space.map(60, &mapping(0x1000, 0x3000, 1));
+        assert_eq!(inode_at(&space, 0x2000, 59), Some(2));
+        assert_eq!(inode_at(&space, 0x2000, 60), Some(1));
     }
 
     #[test]

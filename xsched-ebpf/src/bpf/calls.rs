@@ -94,9 +94,9 @@ pub(crate) fn enter(ctx: &ProbeContext) {
             Err(_) => count(Counter::ArgumentsUnreadable),
         }
     }
-    if pending.caller != 0 && cookie.has_chain() {
+    let depth = scope::config().map_or(0, |config| config.depth);
+    if depth > 0 && pending.caller != 0 && cookie.has_chain() {
         let registers = Registers { rip: pending.caller, rsp: return_slot.wrapping_add(8), rbp: regs.rbp };
-        let depth = scope::config().map_or(0, |config| config.depth);
         pending.chain = walk::chain(current, registers, depth);
     }
     // Last: the time that the walk has taken is not the call's.
@@ -177,9 +177,9 @@ fn read_handle(address: u64) -> u64 {
 }
 
 #[inline(always)]
-pub(crate) fn wakeup() -> u64 {
-    let waiting = EVENTS.query(u64::from(BPF_RB_AVAIL_DATA));
-    if waiting > WAKEUP_BYTES || waiting > EVENTS.query(u64::from(BPF_RB_RING_SIZE)) / 4 {
+pub(crate) fn wakeup(ring: &RingBuf) -> u64 {
+    let waiting = ring.query(u64::from(BPF_RB_AVAIL_DATA));
+    if waiting > WAKEUP_BYTES || waiting > ring.query(u64::from(BPF_RB_RING_SIZE)) / 4 {
         u64::from(BPF_RB_FORCE_WAKEUP)
     } else {
         u64::from(BPF_RB_NO_WAKEUP)
@@ -191,7 +191,7 @@ fn submit(call: &Call) {
     match EVENTS.reserve::<Call>(0) {
         Some(mut entry) => {
             entry.write(*call);
-            entry.submit(wakeup());
+            entry.submit(wakeup(&EVENTS));
         }
         None => count(Counter::RingFull),
     }
@@ -229,6 +229,6 @@ fn try_submit_text<const N: usize>(call: &Call, text: u64, last: bool) -> bool {
     }
     // SAFETY: as above.
     unsafe { (*record).call.text_len = if copied > 0 { copied as u32 - 1 } else { 0 } };
-    entry.submit(wakeup());
+    entry.submit(wakeup(&EVENTS));
     true
 }

@@ -132,7 +132,7 @@ pub(crate) fn leave(ret: i64) {
                     0
                 };
             }
-            entry.submit(wakeup());
+            entry.submit(wakeup(&EVENTS));
         }
         None => count(Counter::IoctlRingFull),
     }

@@ -163,12 +163,14 @@ fn store(scratch: &mut Scratch, key: &Key) {
     if count == 0 || count > WORDS_MAX {
         return;
     }
+    // Something that differs from walk to walk.
+    let turn = (scratch.stack.time_ns >> 6) as u32;
     let mut hash = key.hash;
-    let way = match free_way(key) {
+    let way = match way_for(key, turn) {
         Some(way) => way,
         None => {
-            // The set is full of walks from such places: let another word choose.
-            let pick = (scratch.stack.time_ns as usize >> 4) % WORDS_MAX;
+            // The set is full of walks from this very place: let another word choose.
+            let pick = turn as usize % WORDS_MAX;
             let index = if pick < count { pick } else { count / 2 };
             let offset = scratch.word_offsets[index % WORDS_MAX];
             if let Some(hint) = HINTS.get_ptr_mut(key.place_hash as u32 % HINTS_COUNT) {
@@ -176,26 +178,30 @@ fn store(scratch: &mut Scratch, key: &Key) {
                 unsafe { *hint = offset };
             }
             hash = mix(key.place_hash, scratch.word_values[index % WORDS_MAX]);
-            (scratch.stack.time_ns as u32 >> 10) % WAYS
+            (turn >> 8) % WAYS
         }
     };
     let Some(walk) = MEMO.get_ptr_mut((hash as u32 % SETS) * WAYS + way) else { return };
     write(walk, scratch, key);
 }
 
-/// A way of the key's set that is free, or that holds what will never be asked for again.
+/// A way of the key's set that is free, or else one that holds a walk from another place; which one is up to `turn`.
 #[inline(always)]
-fn free_way(key: &Key) -> Option<u32> {
+fn way_for(key: &Key, turn: u32) -> Option<u32> {
     let set = (key.hash as u32 % SETS) * WAYS;
-    for way in 0..WAYS {
-        if let Some(walk) = MEMO.get(set + way)
-            && (walk.sequence == 0
-                || walk.place.tgid == key.place.tgid && walk.place.generation != key.place.generation)
-        {
-            return Some(way);
+    let mut chosen = None;
+    for n in 0..WAYS {
+        let way = (n + turn) % WAYS;
+        if let Some(walk) = MEMO.get(set + way) {
+            if walk.sequence == 0 {
+                return Some(way);
+            }
+            if walk.place != key.place {
+                chosen = Some(way);
+            }
         }
     }
-    None
+    chosen
 }
 
 #[inline(always)]

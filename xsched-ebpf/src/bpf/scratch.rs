@@ -15,11 +15,11 @@ use crate::atomic;
 use crate::memo;
 use crate::shadow;
 
-/// User space makes it larger on machines with many processors.
 #[map]
 static SCRATCH: Array<Scratch> = Array::with_max_entries(SCRATCH_COUNT, 0);
 
-const SCRATCH_COUNT: u32 = 64;
+/// Some for each processor of a large machine: whoever is preempted in a walk keeps its own.
+const SCRATCH_COUNT: u32 = 512;
 
 /// Elements that are tried before giving up.
 const TRIES: u32 = 16;

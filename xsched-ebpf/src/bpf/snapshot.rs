@@ -5,17 +5,17 @@
 //! its place, tells apart all stacks whose walks could differ. It tells more apart than that, since many words point so
 //! and are read by no walk; but a loop leaves most of them as they are, and its launches need one snapshot.
 
-use aya_ebpf::bindings::BPF_RB_NO_WAKEUP;
 use aya_ebpf::helpers::bpf_probe_read_user_buf;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::RingBuf;
 use xsched_abi::chain::{REPLACED_MAX, Range, Replaced, SNAPSHOT_MAX, chain_seed, is_trampoline, mix};
 use xsched_abi::{Counter, RecordKind, Snapshot};
 
-use crate::calls::now_ns;
+use crate::calls::{now_ns, wakeup};
 use crate::count::count;
 use crate::scratch::{Scratch, WINDOW, refill};
 use crate::shadow;
+use crate::space;
 use crate::walk::{claim, disclaim};
 
 /// Snapshots on their way to user space, which sets the size.
@@ -29,7 +29,7 @@ const WINDOWS: usize = SNAPSHOT_MAX / WINDOW;
 const REFILLS: usize = WINDOWS + 8 + 32;
 
 /// A size for stacks that are not deep.
-const SHORT: usize = SNAPSHOT_MAX / 8;
+const SHORT: usize = SNAPSHOT_MAX / 4;
 
 #[repr(C)]
 struct WithStack<const N: usize> {
@@ -70,7 +70,7 @@ fn digest(scratch: &mut Scratch, tgid: u32) -> u64 {
         scratch.space.ranges[0] = Range { start: 1 << 32, end: 1 << 47 };
     }
     scratch.digest = mix(chain_seed(tgid, scratch.space.generation), scratch.rip);
-    scratch.digest = mix(mix(scratch.digest, scratch.rsp), 1);
+    scratch.digest = mix(mix(scratch.digest, scratch.rsp), space::change_count(tgid));
     if scratch.rbp.wrapping_sub(scratch.rsp) < SNAPSHOT_MAX as u64 {
         scratch.digest = mix(scratch.digest, scratch.rbp);
     }
@@ -164,6 +164,6 @@ fn send<const N: usize>(scratch: &mut Scratch, tgid: u32) -> bool {
             let _ = bpf_probe_read_user_buf((scratch.rsp + offset as u64) as *const u8, to);
         }
     }
-    entry.submit(u64::from(BPF_RB_NO_WAKEUP));
+    entry.submit(wakeup(&SNAPSHOTS));
     true
 }

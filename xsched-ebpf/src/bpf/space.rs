@@ -61,6 +61,13 @@ pub(crate) fn is_stale(tgid: u32, space: &Space) -> bool {
     }
 }
 
+/// How often a process, or one that shares its element, has begun to map code. What is shipped of it before user space
+/// knows may mean one thing before and another after.
+#[inline(always)]
+pub(crate) fn change_count(tgid: u32) -> u64 {
+    CHANGES.get(tgid % CHANGES_COUNT).map_or(0, |changes| changes.entered)
+}
+
 /// A child begins with its parent's mappings, unless those are out of date.
 #[inline(always)]
 pub(crate) fn inherit(parent: u32, child: u32) {

@@ -61,7 +61,7 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     apps.library("libtable_register.so", &register, &[])?;
     let client = [apps.compile("table/table_client.cpp")?];
     apps.program("table_client", &client, &[])?;
-    Ok(())
+    apps.deep_chain()
 }
 
 /// `vector_add` once more, with device code in every form that programs bring it in.
@@ -100,7 +100,7 @@ struct Apps {
 impl Apps {
     fn new(root: &Path, target_dir: &Path) -> Result<Self> {
         let sources = root.join("tests/apps");
-        let include: Vec<_> = ["include", "vector_add", "two_libraries", "../hip-sim/include"]
+        let include: Vec<_> = ["include", "vector_add", "two_libraries", "deep_chain", "../hip-sim/include"]
             .into_iter()
             .map(|folder| sources.join(folder))
             .collect();
@@ -157,6 +157,28 @@ impl Apps {
     fn module_as(&self, name: &str, source: &str, flags: &[&str]) -> Result<PathBuf> {
         let step = self.compilation(source, self.object(name, "co")).arguments(flags);
         step.arguments(["--offload-device-only"]).run()
+    }
+
+    /// The chain of seven libraries, the witness below them, and the plugins.
+    fn deep_chain(&self) -> Result<()> {
+        let witness = [self.compile_as("deep_observe", "deep_chain/observe.cpp", &["-fexceptions"])?];
+        let witness = self.library("libdeep_observe.so", &witness, &[])?;
+        let mut below = self.runtime.clone();
+        for level in (1..=7).rev() {
+            let flag = format!("-DLEVEL={level}");
+            let object = [self.compile_as(&format!("deep_{level}"), "deep_chain/level.cpp", &[&flag])?];
+            below = self.library(&format!("libdeep_{level}.so"), &object, &[&below, &witness])?;
+        }
+        for (name, flag) in [("small", "-DFRAME=16"), ("large", "-DFRAME=2000")] {
+            let name = format!("deep_plugin_{name}");
+            let object = [self.compile_as(&name, "deep_chain/plugin.cpp", &[flag])?];
+            self.library(&format!("lib{name}.so"), &object, &[&self.runtime, &witness])?;
+        }
+        let bench = [self.compile_as("deep_bench", "deep_chain/bench.cpp", &[])?];
+        self.library("libdeep_bench.so", &bench, &[&self.runtime])?;
+        let program = [self.compile("deep_chain/deep_chain.cpp")?];
+        self.program("deep_chain", &program, &[&below, &witness])?;
+        Ok(())
     }
 
     fn library(&self, name: &str, objects: &[PathBuf], libraries: &[&PathBuf]) -> Result<PathBuf> {

@@ -17,6 +17,8 @@ pub(crate) enum Need {
     TimelineChecks,
     /// Loading and attaching BPF programs.
     Kernel,
+    /// Booting kernels with AMD's driver. Not set up unless asked for.
+    VirtualMachine,
     /// Single end-to-end tests, which skip themselves without.
     SingleTests,
 }
@@ -143,6 +145,31 @@ pub(crate) fn all() -> Vec<Requirement> {
             is_met: |m| m.exists("/sys/bus/event_source/devices/uprobe/type"),
             remedy: Remedy::Nothing,
             elsewhere: "boot a kernel built with CONFIG_UPROBE_EVENTS=y, as the kernels of all large distributions are",
+        },
+        Requirement {
+            name: "QEMU and what makes its disks",
+            need: Need::VirtualMachine,
+            why: "to test with AMD's own driver on a stand-in GPU",
+            is_met: |m| {
+                let tool = |name: &str, arguments: &[&str]| m.output(name, arguments).is_some();
+                tool("busybox", &["--help"])
+                    && tool("cpio", &["--version"])
+                    && tool("mmdebstrap", &["--version"])
+                    && tool("zstd", &["--version"])
+                    && tool("xz", &["--version"])
+                    && tool("python3", &["--version"])
+                    && tool("modprobe", &["--version"])
+            },
+            remedy: Remedy::Packages(&[
+                "busybox-static",
+                "cpio",
+                "kmod",
+                "mmdebstrap",
+                "python3",
+                "xz-utils",
+                "zstd",
+            ]),
+            elsewhere: "only Debian 12 can make the machine, from its own archives",
         },
         Requirement {
             name: "sudo",

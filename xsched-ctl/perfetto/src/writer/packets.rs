@@ -165,6 +165,7 @@ fn encode_annotation(interner: &mut Interner, annotation: &Annotation<'_>) -> De
         Value::Str(text) => {
             DebugAnnotation { string_value_iid: Some(interner.iid(Table::AnnotationValue, text)), ..unset }
         }
+        Value::Shared(text) => DebugAnnotation { string_value_iid: Some(interner.shared_iid(text)), ..unset },
         Value::U64(number) => DebugAnnotation { uint_value: Some(number), ..unset },
         Value::I64(number) => DebugAnnotation { int_value: Some(number), ..unset },
         Value::F64(number) => DebugAnnotation { double_value: Some(number), ..unset },

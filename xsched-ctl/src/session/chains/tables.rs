@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
-use xsched_symbols::{Backing, Mapping, open_mapped};
+use xsched_symbols::{Backing, FileId, Mapping, open_mapped};
 use xsched_unwind::{Builder, Cache, Image, Table, vdso};
 
 use super::rows::{LoadError, Loaded, Rows};
@@ -45,6 +45,8 @@ pub(super) struct Tables {
     builder: Builder<Content>,
     /// By address of the mapping, which is kept so that the address stays its own.
     contents: HashMap<usize, (Arc<Mapping>, Option<Content>)>,
+    /// What files were when they were last opened.
+    seen: HashMap<FileId, Content>,
     /// Nothing for files that have none.
     built: HashMap<Content, Option<Built>>,
     rows: Rows,
@@ -57,6 +59,7 @@ impl Tables {
         Ok(Self {
             builder: Builder::new(Cache::from_environment())?,
             contents: HashMap::new(),
+            seen: HashMap::new(),
             built: HashMap::new(),
             rows: Rows::new(),
             refused: 0,
@@ -102,8 +105,19 @@ impl Tables {
         }
         if self.contents.len() >= MAPPINGS_MAX {
             self.contents.retain(|_, (mapping, _)| Arc::strong_count(mapping) > 1);
+            self.seen.clear();
         }
-        let content = open(pid, mapping).map(|(content, _)| content);
+        let content = match (open(pid, mapping), mapping.file) {
+            (Some((content, _)), file) => {
+                if let Some(file) = file {
+                    self.seen.insert(file, content);
+                }
+                Some(content)
+            }
+            // The process has ended meanwhile, but another one, or this one before, has shown the same file.
+            (None, Some(file)) => self.seen.get(&file).copied(),
+            (None, None) => None,
+        };
         self.contents.insert(key, (Arc::clone(mapping), content));
         content
     }

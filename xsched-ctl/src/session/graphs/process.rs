@@ -172,10 +172,10 @@ fn what_is_captured(probe: &Probe) -> Count {
         (Category::Launch, _) => Some(KERNEL),
         // A batch is as many nodes as the runtime makes of it.
         (_, name) if name.contains("Batch") => None,
-        (Category::Copy | Category::Set | Category::Memory, _) => Some(OTHER),
-        (Category::Stream, "hipStreamQuery" | "hipStreamQuery_spt") => Some(Nodes::default()),
-        (Category::Stream, name) if name.contains("Attribute") => Some(Nodes::default()),
-        (Category::Stream, _) => Some(OTHER),
+        (Category::Stream, name) if name.contains("Attribute") || name.contains("Query") => {
+            Some(Nodes::default())
+        }
+        (Category::Copy | Category::Set | Category::Memory | Category::Stream, _) => Some(OTHER),
         _ => Some(Nodes::default()),
     }
 }

@@ -8,7 +8,10 @@ use std::{
 
 use anyhow::{Result, bail};
 
-use super::{super::requirements, *};
+use super::{
+    super::requirements::{self, Need},
+    *,
+};
 use crate::command::shown;
 
 /// A machine that grows what is installed on it.
@@ -144,10 +147,15 @@ fn names(unmet: &[Unmet]) -> Vec<&'static str> {
     unmet.iter().map(|missing| missing.name).collect()
 }
 
+/// What `cargo xtask setup` wants to have.
+fn everything() -> Vec<Requirement> {
+    requirements::all().into_iter().filter(|requirement| Need::ALL.contains(&requirement.need)).collect()
+}
+
 #[test]
 fn a_fresh_debian_gets_everything_with_one_apt_call_and_then_nothing() {
     let machine = Fake::fresh_debian();
-    let requirements = requirements::all();
+    let requirements = everything();
     assert_eq!(names(&fulfil(&machine, &requirements)), Vec::<&str>::new());
 
     let ran = machine.ran();
@@ -163,7 +171,7 @@ fn a_fresh_debian_gets_everything_with_one_apt_call_and_then_nothing() {
 #[test]
 fn a_user_with_sudo_installs_through_it() {
     let machine = Fake { root: false, sudo: true, ..Fake::fresh_debian() };
-    assert_eq!(names(&fulfil(&machine, &requirements::all())), Vec::<&str>::new());
+    assert_eq!(names(&fulfil(&machine, &everything())), Vec::<&str>::new());
     let ran = machine.ran();
     assert!(ran[0].starts_with("sudo -n env DEBIAN_FRONTEND=noninteractive apt-get update"), "{ran:#?}");
     assert!(ran.contains(&"sudo -n mount -t bpf bpf /sys/fs/bpf".to_owned()), "{ran:#?}");
@@ -172,7 +180,7 @@ fn a_user_with_sudo_installs_through_it() {
 #[test]
 fn a_user_without_rights_hears_about_every_missing_thing() {
     let machine = Fake { root: false, ..Fake::fresh_debian() };
-    let unmet = fulfil(&machine, &requirements::all());
+    let unmet = fulfil(&machine, &everything());
     assert_eq!(
         names(&unmet),
         [
@@ -201,7 +209,7 @@ fn a_package_that_the_archive_lacks_does_not_take_the_others_down() {
         archive: &["clang-19", "clang-tools-19", "lld-19", "llvm-19", "nodejs", "python3-venv", "sudo"],
         ..Fake::fresh_debian()
     };
-    let unmet = fulfil(&machine, &requirements::all());
+    let unmet = fulfil(&machine, &everything());
     assert_eq!(names(&unmet), ["Rust compiler for BPF", "bpf-linker"]);
     assert!(unmet[1].to_string().contains("no libLLVM.so.22.1"), "{}", unmet[1]);
 }
@@ -209,14 +217,14 @@ fn a_package_that_the_archive_lacks_does_not_take_the_others_down() {
 #[test]
 fn a_debian_without_its_security_archive_has_too_old_a_compiler() {
     let machine = Fake { debian_rust: "rustc 1.85.0", ..Fake::fresh_debian() };
-    assert_eq!(names(&fulfil(&machine, &requirements::all())), ["Rust compiler for BPF"]);
+    assert_eq!(names(&fulfil(&machine, &everything())), ["Rust compiler for BPF"]);
 }
 
 #[test]
 fn an_old_linker_is_replaced_and_an_old_node_is_not_enough() {
     let machine = Fake::fresh_debian();
     machine.programs.borrow_mut().extend([("bpf-linker", "bpf-linker 0.9.15"), ("node", "v12.22.12\n")]);
-    assert!(fulfil(&machine, &requirements::all()).is_empty());
+    assert!(fulfil(&machine, &everything()).is_empty());
     assert_eq!(machine.output("bpf-linker", &[]).as_deref(), Some("bpf-linker 0.13.0\n"));
     assert_eq!(machine.output("node", &[]).as_deref(), Some("v18.20.4\n"));
 }
@@ -225,7 +233,7 @@ fn an_old_linker_is_replaced_and_an_old_node_is_not_enough() {
 fn what_belongs_to_the_kernel_is_said_and_not_tried() {
     let machine = Fake { kernel: "5.4.0-150-generic\n", ..Fake::fresh_debian() };
     machine.files.borrow_mut().clear();
-    let unmet = fulfil(&machine, &requirements::all());
+    let unmet = fulfil(&machine, &everything());
     assert_eq!(names(&unmet), ["BPF features of the kernel", "uprobes"]);
     assert!(unmet[0].to_string().ends_with("hint: boot Linux 5.15 or later"));
 }

@@ -1,0 +1,170 @@
+//! What call chains cost: time that a walk adds to a traced call, and what a trace with chains adds to an untraced one.
+//!
+//! The calls are made by this very process on the simulated runtime's null mode. Two kinds of probes serve as
+//! baselines: one that runs no program, as `perf` makes them to count, and the tracer's without chains (`--depth 0`).
+//! A *hit* is a call whose walk is remembered; for a *miss* the stack is shifted before each call, so that the chain
+//! is the same and every word of it lies elsewhere.
+
+use std::error::Error;
+use std::ffi::{CString, c_void};
+use std::time::Instant;
+
+use libloading::Library;
+use perf_event::events::Software;
+use xsched_tests::artifacts;
+use xsched_tests::bench::{Goal, Row, Samples};
+use xsched_tests::tracer::{Running, xsched_ctl};
+
+const BENCH: &str = "chains";
+const ROUNDS: usize = 7;
+const CALLS: u32 = 20_000;
+
+/// Places on the stack for misses: more than there is memory for.
+const SHIFTS: u32 = 16_384;
+
+/// Where the kernel says which number events of this type have.
+const PROBE_TYPE: &str = "/sys/bus/event_source/devices/uprobe/type";
+
+/// `deep_bench(depth, shift)`
+type Call = unsafe extern "C" fn(u32, u32) -> i32;
+
+/// A way to call.
+#[derive(Clone, Copy)]
+struct Way {
+    name: &'static str,
+    depth: u32,
+    shifts: u32,
+    goal: Option<Goal>,
+}
+
+const WAYS: [Way; 5] = [
+    Way { name: "hit, 7 frames deeper", depth: 7, shifts: 1, goal: Some(Goal::ValueAtMost(200.0)) },
+    Way { name: "hit, 40 frames deeper", depth: 40, shifts: 1, goal: None },
+    Way { name: "miss, 7 frames deeper", depth: 7, shifts: SHIFTS, goal: None },
+    Way { name: "miss, 16 frames deeper", depth: 16, shifts: SHIFTS, goal: Some(Goal::ValueAtMost(900.0)) },
+    Way { name: "miss, 40 frames deeper", depth: 40, shifts: SHIFTS, goal: None },
+];
+
+/// Nanoseconds for one call of each way.
+type Times = [f64; WAYS.len()];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    // SAFETY: no other thread exists yet.
+    unsafe { std::env::set_var("HIP_SIM_NULL", "1") };
+    // SAFETY: the library's initialisers load the runtime, and no more.
+    let library = unsafe { Library::new(artifacts::app("libdeep_bench.so"))? };
+    // SAFETY: the type is that of the definition in bench.cpp.
+    let call = unsafe { library.get::<Call>(b"deep_bench")? };
+    // A thread has as much stack as the shifts need, whatever the limits of the first one are.
+    std::thread::scope(|scope| {
+        let measure = || measure(*call).map_err(|error| error.to_string());
+        std::thread::Builder::new().stack_size(64 << 20).spawn_scoped(scope, measure)?.join().map_or_else(
+            |_| Err("the measuring thread has panicked".into()),
+            |outcome| outcome.map_err(Into::into),
+        )
+    })
+}
+
+fn measure(call: Call) -> Result<(), Box<dyn Error>> {
+    let (mut untraced, mut counted, mut plain, mut chained) = (vec![], vec![], vec![], vec![]);
+    let (mut ended_ms, mut first_ms) = (vec![], vec![]);
+    for _ in 0..ROUNDS {
+        untraced.push(times(call));
+        let counter = counting_probe()?;
+        counted.push(times(call));
+        drop(counter);
+        plain.push(traced("0", call)?.0);
+        let (times, first, ended) = traced("127", call)?;
+        chained.push(times);
+        first_ms.push(first);
+        ended_ms.push(ended);
+    }
+    for (index, way) in WAYS.iter().enumerate() {
+        let difference = |of: &[Times], to: &[Times]| {
+            Samples::new(of.iter().zip(to).map(|(of, to)| of[index] - to[index]).collect())
+        };
+        let added = |what: &str, samples: &Samples| {
+            Row::single(BENCH, format!("{}: {what}", way.name), "ns", samples)
+        };
+        let walk = added("added by the walk", &difference(&chained, &plain));
+        way.goal.map_or(walk.clone(), |goal| walk.with_goal(goal)).print()?;
+        added("against an empty probe", &difference(&chained, &counted)).print()?;
+        added("against an untraced call", &difference(&chained, &untraced)).print()?;
+    }
+    Row::single(BENCH, "from the signal to the end of the tracer", "ms", &Samples::new(ended_ms))
+        .with_goal(Goal::ValueAtMost(200.0))
+        .print()?;
+    Row::single(BENCH, "from the start of the tracer to recording", "ms", &Samples::new(first_ms))
+        .with_goal(Goal::ValueAtMost(1000.0))
+        .print()?;
+    Ok(())
+}
+
+/// Calls each way.
+fn times(call: Call) -> Times {
+    WAYS.map(|Way { depth, shifts, .. }| {
+        // The walk's tables are asked for by the first calls.
+        let warm = CALLS / 10;
+        let mut started = Instant::now();
+        for count in 0..warm + CALLS {
+            if count == warm {
+                started = Instant::now();
+            }
+            // SAFETY: the function takes numbers, and the thread has the stack for them.
+            let status = unsafe { call(depth, count % shifts) };
+            assert_eq!(status, 0, "the call was refused");
+        }
+        started.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS)
+    })
+}
+
+/// The same with the tracer attached; and how long it took to begin and to end, in milliseconds.
+fn traced(depth: &str, call: Call) -> Result<(Times, f64, f64), Box<dyn Error>> {
+    let own_pid = std::process::id().to_string();
+    let started = Instant::now();
+    let arguments = ["trace", "--pid", &own_pid, "--depth", depth, "-o", "/dev/null"];
+    let mut tracer = Running::start(&mut xsched_ctl(arguments));
+    tracer.wait_for_stderr("recording process");
+    let first_ms = started.elapsed().as_secs_f64() * 1e3;
+    // Once for the tables of all that the stacks lead through.
+    times(call);
+    let times = times(call);
+    let ending = Instant::now();
+    let outcome = tracer.interrupt();
+    let ended_ms = ending.elapsed().as_secs_f64() * 1e3;
+    for line in outcome.stderr.lines().filter(|line| line.starts_with("incomplete")) {
+        eprintln!("{line}");
+    }
+    Ok((times, first_ms, ended_ms))
+}
+
+/// A probe at the function that the library calls, which counts and runs no program.
+fn counting_probe() -> Result<perf_event::Counter, Box<dyn Error>> {
+    // SAFETY: looking up a symbol of a library that is loaded.
+    let runtime = unsafe { Library::new("libamdhip64.so.6")? };
+    // SAFETY: the address is only looked at.
+    let function = *unsafe { runtime.get::<*const c_void>(b"hipStreamSynchronize")? } as u64;
+    let maps = std::fs::read_to_string("/proc/self/maps")?;
+    let (path, offset) = maps
+        .lines()
+        .find_map(|line| {
+            let mut fields = line.split_ascii_whitespace();
+            let (start, end) = fields.next()?.split_once('-')?;
+            let start = u64::from_str_radix(start, 16).ok()?;
+            let inside = (start..u64::from_str_radix(end, 16).ok()?).contains(&function);
+            let offset = u64::from_str_radix(fields.nth(1)?, 16).ok()?;
+            inside.then(|| Some((fields.nth(2)?.to_owned(), offset + function - start)))?
+        })
+        .ok_or("the function is in no mapping")?;
+    let path = CString::new(path)?;
+    let mut builder = perf_event::Builder::new(Software::DUMMY);
+    // The crate's own event for probes in user space cannot be built.
+    let attributes = builder.attrs_mut();
+    attributes.type_ = std::fs::read_to_string(PROBE_TYPE)?.trim().parse()?;
+    attributes.config = 0;
+    attributes.uprobe_path = path.as_ptr() as u64;
+    attributes.probe_offset = offset;
+    let mut counter = builder.build()?;
+    counter.enable()?;
+    Ok(counter)
+}

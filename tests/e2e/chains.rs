@@ -1,0 +1,253 @@
+//! Call chains: what the tracer says equals what the compiler's own unwinder sees from inside the program.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use serde::Deserialize;
+use xsched_tests::artifacts::{app, hip_sim};
+use xsched_tests::privileged::may_trace;
+use xsched_tests::sql::Sql;
+use xsched_tests::tracer::{Outcome, Running, run, xsched_ctl};
+
+/// Chains, outermost frame last, with the number of calls that had them.
+type Chains = BTreeMap<Vec<u64>, u64>;
+
+#[derive(Deserialize)]
+struct Row {
+    callers: String,
+    calls: u64,
+}
+
+/// The chains of all calls in a trace that was recorded with `--chain-frames address`, without the innermost frame;
+/// and the number of calls whose chains are not whole.
+fn traced_chains(trace: &Path) -> (Chains, u64) {
+    let mut sql = Sql::open(trace).unwrap();
+    let rows: Vec<Row> = sql
+        .query_as(
+            "select extract_arg(arg_set_id, 'debug.callers') as callers, count(*) as calls
+             from slice where name = 'hipStreamSynchronize' group by 1",
+        )
+        .unwrap();
+    let (mut chains, mut incomplete) = (Chains::new(), 0);
+    for Row { callers, calls } in rows {
+        let frames: Vec<&str> = callers.split(" < ").collect();
+        if frames.last() == Some(&"…") {
+            incomplete += calls;
+            continue;
+        }
+        let address = |text: &&str| u64::from_str_radix(text.strip_prefix("0x").unwrap(), 16).unwrap();
+        *chains.entry(frames[1..].iter().map(address).collect()).or_default() += calls;
+    }
+    (chains, incomplete)
+}
+
+/// The chains that `deep_chain` has printed.
+fn witnessed_chains(stdout: &str) -> Chains {
+    let mut chains = Chains::new();
+    for line in stdout.lines() {
+        let mut words = line.strip_prefix("chain ").unwrap().split(' ');
+        let calls: u64 = words.next().unwrap().parse().unwrap();
+        // It ends its chains with a zero where the outermost frame has no caller.
+        let frames = words.map(|word| u64::from_str_radix(word, 16).unwrap()).filter(|&frame| frame != 0);
+        *chains.entry(frames.collect()).or_default() += calls;
+    }
+    chains
+}
+
+/// Runs `deep_chain` under the tracer, without tables from earlier runs.
+fn trace_deep_chain(trace: &Path, arguments: &[&str]) -> Outcome {
+    let mut command = xsched_ctl(["trace", "--chain-frames", "address", "-o"]);
+    command.arg(trace).arg("--").arg(app("deep_chain")).args(arguments);
+    run(command.env("XSCHED_CTL_CACHE", "off").env("HIP_SIM_NULL", "1"))
+}
+
+/// Calls whose chains are the same on both sides.
+fn common(traced: &Chains, witnessed: &Chains) -> u64 {
+    witnessed.iter().map(|(chain, calls)| calls.min(traced.get(chain).unwrap_or(&0))).sum()
+}
+
+#[test]
+fn every_frame_of_seven_libraries_is_where_the_compilers_unwinder_sees_it() {
+    if !may_trace("every_frame_of_seven_libraries_is_where_the_compilers_unwinder_sees_it") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    let outcome = trace_deep_chain(&trace, &["2400"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let (traced, incomplete) = traced_chains(&trace);
+    let witnessed = witnessed_chains(&outcome.stdout);
+    assert!(witnessed.len() >= 6, "signals and depths make several chains: {witnessed:x?}");
+    assert_eq!((incomplete, traced), (0, witnessed), "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
+}
+
+#[test]
+fn of_a_hundred_thousand_calls_at_most_one_in_a_thousand_lacks_its_chain_and_is_counted() {
+    if !may_trace("of_a_hundred_thousand_calls_at_most_one_in_a_thousand_lacks_its_chain_and_is_counted") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    let outcome = trace_deep_chain(&trace, &["100000"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let (traced, incomplete) = traced_chains(&trace);
+    let witnessed = witnessed_chains(&outcome.stdout);
+    let same = common(&traced, &witnessed);
+    assert!(same >= 99_900, "{same} chains are the same\n{}", outcome.stderr);
+    // No chain is wrong, and what is not there is said.
+    assert!(traced.keys().all(|chain| witnessed.contains_key(chain)), "{traced:x?}\n{witnessed:x?}");
+    let counted: u64 = outcome.stderr.lines().filter_map(incomplete_calls).sum();
+    assert_eq!(counted, 100_000 - same, "{incomplete} chains are not whole\n{}", outcome.stderr);
+}
+
+/// The count in a closing word about calls that are missing, or whose chains are not whole.
+fn incomplete_calls(line: &str) -> Option<u64> {
+    let (count, what) = line.strip_prefix("incomplete: ")?.split_once(' ')?;
+    let is_of_calls = ["chains end", "calls lost", "calls recorded with their"];
+    is_of_calls.iter().any(|words| what.starts_with(words)).then(|| count.parse().ok())?
+}
+
+#[test]
+fn libraries_loaded_by_turns_at_one_address_are_told_apart() {
+    if !may_trace("libraries_loaded_by_turns_at_one_address_are_told_apart") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    let [small, large] = ["libdeep_plugin_small.so", "libdeep_plugin_large.so"];
+    let arguments = ["400", app(small).to_str().unwrap(), app(large).to_str().unwrap()].map(str::to_owned);
+    let outcome = trace_deep_chain(&trace, &arguments.each_ref().map(String::as_str));
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let (traced, incomplete) = traced_chains(&trace);
+    assert_eq!((incomplete, traced), (0, witnessed_chains(&outcome.stdout)), "{}", outcome.stderr);
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    struct Library {
+        library: String,
+        chain: String,
+        calls: u64,
+    }
+    let mut sql = Sql::open(&trace).unwrap();
+    let libraries: Vec<Library> = sql
+        .query_as(
+            "select extract_arg(arg_set_id, 'debug.library') as library,
+                extract_arg(arg_set_id, 'debug.chain') as chain, count(*) as calls
+             from slice where name = 'hipStreamSynchronize' group by 1, 2 order by 1",
+        )
+        .unwrap();
+    let expected = [large, small].map(|library| Library {
+        library: library.to_owned(),
+        chain: format!("{library} < deep_chain < libc.so.6 < deep_chain"),
+        calls: 200,
+    });
+    assert_eq!(libraries, expected);
+}
+
+#[test]
+fn chains_of_a_process_that_ends_while_its_tables_are_built_are_whole() {
+    if !may_trace("chains_of_a_process_that_ends_while_its_tables_are_built_are_whole") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    // It is over before the first table can be there.
+    let outcome = trace_deep_chain(&trace, &["12"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let (traced, incomplete) = traced_chains(&trace);
+    assert_eq!((incomplete, traced), (0, witnessed_chains(&outcome.stdout)), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_depth_cuts_chains_and_counts_nothing_as_missing() {
+    if !may_trace("a_depth_cuts_chains_and_counts_nothing_as_missing") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    let mut command = xsched_ctl(["trace", "--depth", "3", "-o"]);
+    command.arg(&trace).arg("--").arg(app("deep_chain")).arg("100");
+    let outcome = run(command.env("HIP_SIM_NULL", "1"));
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let mut sql = Sql::open(&trace).unwrap();
+    let rows: Vec<Row> = sql
+        .query_as(
+            "select extract_arg(arg_set_id, 'debug.callers') as callers, count(*) as calls
+             from slice where name = 'hipStreamSynchronize' group by 1",
+        )
+        .unwrap();
+    let found: Vec<_> = rows.iter().map(|row| (row.callers.as_str(), row.calls)).collect();
+    assert_eq!(found, [("deep_7 < deep_6 < compare < …", 100)]);
+    assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
+}
+
+/// Calls HIP from Python, through `ctypes`, from functions that call each other in several ways.
+const PYTHON: &str = "
+import ctypes, sys
+hip = ctypes.CDLL(sys.argv[1])
+def leaf(): hip.hipStreamSynchronize(None)
+def deep(n): leaf() if n == 0 else deep(n - 1)
+def mapped(): list(map(lambda _: leaf(), [0]))
+def sorting(): sorted([0], key=lambda _: leaf() or 0)
+ways = [leaf, lambda: deep(5), mapped, sorting, lambda: deep(12)]
+for call in range(int(sys.argv[2])): ways[call % len(ways)]()
+";
+
+#[test]
+fn chains_through_python_reach_its_main_function() {
+    if !may_trace("chains_through_python_reach_its_main_function") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (trace, script) = (dir.path().join("run.perfetto"), dir.path().join("calls.py"));
+    std::fs::write(&script, PYTHON).unwrap();
+    let mut command = xsched_ctl(["trace", "-o"]);
+    command.arg(&trace).args(["--", "python3"]).arg(&script);
+    command.arg(hip_sim(6).join("libamdhip64.so.6")).arg("20000");
+    let outcome = run(command.env("HIP_SIM_NULL", "1").env("XSCHED_CTL_CACHE", "off"));
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let mut sql = Sql::open(&trace).unwrap();
+    let rows: Vec<Row> = sql
+        .query_as(
+            "select extract_arg(arg_set_id, 'debug.chain') as callers, count(*) as calls
+             from slice where name = 'hipStreamSynchronize' group by 1",
+        )
+        .unwrap();
+    let whole: u64 = rows
+        .iter()
+        .filter(|row| row.callers.contains("_ctypes") && !row.callers.ends_with('…'))
+        .map(|row| row.calls)
+        .sum();
+    let all: u64 = rows.iter().map(|row| row.calls).sum();
+    assert!(all == 20_000 && whole >= 19_980, "{whole} of {all}\n{}", outcome.stderr);
+}
+
+#[test]
+fn a_process_with_a_hundred_libraries_is_watched() {
+    if !may_trace("a_process_with_a_hundred_libraries_is_watched") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    // A hundred libraries of other names, in front of the program's own.
+    let copies: Vec<String> = (0..100)
+        .map(|number| {
+            let copy = dir.path().join(format!("libcopy_{number}.so"));
+            std::fs::copy(app("libdeep_observe.so"), &copy).unwrap();
+            copy.display().to_string()
+        })
+        .collect();
+    let mut program = Running::start(
+        Command::new(app("vector_add"))
+            .args(["--seconds", "30", "--interval-us", "1000"])
+            .env("LD_PRELOAD", copies.join(":")),
+    );
+    program.wait_for_stdout("ready");
+    let pid = program.pid().to_string();
+    let mut watcher = Running::start(
+        xsched_ctl(["attach", "--pid", &pid, "--interval", "0.1"]).env("XSCHED_CTL_CACHE", "off"),
+    );
+    watcher.wait_for_stdout("vector_add");
+    let outcome = watcher.interrupt();
+    assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
+}

@@ -1,0 +1,217 @@
+#!/usr/bin/env bash
+# Boots a stock Debian kernel under QEMU with AMD's own amdgpu driver on a stand-in GPU, runs one command there, and
+# passes its output and exit status on.
+#
+#   boot.sh [-k 6.1|6.12] [-s FOLDER] [-t SECONDS] [-b] [--] COMMAND...
+#
+#   -k  kernel series of Debian 12                 -s  folder of this machine, read-write at /host in there
+#   -t  give up after this many seconds            -b  get and build everything, and do not boot
+#
+# Exit status: the command's; 124 it took too long; 125 the machine died before there was one.
+#
+# Everything comes from the Debian mirror that apt already uses, and is kept in $XSCHED_VM_DIR, else in the cache
+# folder of the user: 2 GB. The root file system has Debian's libamdhip64 5.2.3 and strace; it is shared read-only, and
+# what is written in there goes to memory. The processor is emulated, so it needs no KVM, and times mean nothing.
+set -euo pipefail
+
+series=6.12 share=$PWD timeout=600 build_only=0
+while getopts k:s:t:b option; do
+    case $option in
+    k) series=$OPTARG ;;
+    s) share=$OPTARG ;;
+    t) timeout=$OPTARG ;;
+    b) build_only=1 ;;
+    *) exit 2 ;;
+    esac
+done
+shift $((OPTIND - 1))
+
+here=$(dirname "$(realpath "$0")")
+cache=${XSCHED_VM_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/xsched-vm}
+mkdir -p "$cache"
+share=$(realpath "$share")
+
+say() { echo "vm: $*" >&2; }
+
+# Runs a command with its output in a file, which is shown if it fails.
+quietly() {
+    local log=$1
+    shift
+    "$@" >"$log" 2>&1 || { tail -20 "$log" >&2; exit 2; }
+}
+
+# The mirror from which apt gets the archive of a Debian release.
+mirror() {
+    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: $1" | head -n1
+}
+
+# Lists of packages, once for each cache: the names of kernels change with every update.
+update_lists() {
+    [ -e "$cache/.updated" ] || { apt-get update -qq; touch "$cache/.updated"; }
+}
+
+# Exact name of the newest kernel of the series.
+kernel_release() {
+    local file=$cache/release.$series package=linux-image-$series-amd64
+    [ "$series" = 6.1 ] && package=linux-image-amd64
+    if [ ! -s "$file" ]; then
+        update_lists
+        apt-cache depends "$package" | sed -n 's/.*Depends: linux-image-//p' | head -1 >"$file"
+    fi
+    cat "$file"
+}
+
+# Unpacks the kernel's package: $kernel/vmlinux as QEMU boots it, $kernel/lib/modules.
+get_kernel() {
+    [ -e "$kernel/.done" ] && return
+    say "getting kernel $release"
+    update_lists
+    rm -rf "$kernel"
+    mkdir -p "$kernel/deb"
+    (cd "$kernel/deb" && apt-get -o APT::Sandbox::User=root download -qq "linux-image-$release" >&2)
+    dpkg-deb -x "$kernel"/deb/*.deb "$kernel"
+    [ -d "$kernel/lib" ] || mv "$kernel/usr/lib" "$kernel/lib"
+    rm -rf "$kernel/deb"
+    python3 - "$kernel/boot/vmlinuz-$release" "$kernel/vmlinux" <<'PYTHON'
+# The compressed kernel lies at payload_offset behind the set-up code: Documentation/arch/x86/boot.rst.
+import struct, subprocess, sys
+
+image = open(sys.argv[1], "rb").read()
+setup = ((image[0x1F1] or 4) + 1) * 512
+offset, length = struct.unpack_from("<II", image, 0x248)
+payload = image[setup + offset : setup + offset + length]
+tool = ["zstd", "-dcq"] if payload[:4] == b"\x28\xb5\x2f\xfd" else ["xz", "-dc", "--single-stream"]
+data = payload[:-4] if tool[0] == "zstd" else payload
+kernel = subprocess.run(tool, input=data, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+assert kernel[:4] == b"\x7fELF", "no kernel in the image"
+open(sys.argv[2], "wb").write(kernel)
+PYTHON
+    depmod -b "$kernel" "$release"
+    # Decompressing modules in there would take much longer.
+    modules_of amdgpu "${boot_modules[@]}" | sed -n '/\.xz$/p' | xargs -r -P2 -n1 xz -d
+    depmod -b "$kernel" "$release"
+    touch "$kernel/.done"
+}
+
+# Files of modules and of those that they need, in the order of loading.
+boot_modules=(virtio_pci virtio_console 9pnet_virtio 9p overlay)
+modules_of() {
+    local module
+    for module in "$@"; do
+        modprobe -d "$kernel" -S "$release" --show-depends "$module" 2>/dev/null || true
+    done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | awk '!seen[$0]++'
+}
+
+# A first root with what it takes to mount the real one.
+make_initrd() {
+    local initrd=$kernel/initrd.cpio folder number=10 file
+    [ "$initrd" -nt "$0" ] && return
+    folder=$(mktemp -d)
+    mkdir -p "$folder"/{bin,mod,proc,sys,dev,lower,rw,new}
+    cp "$(command -v busybox)" "$folder/bin/busybox"
+    ln -s busybox "$folder/bin/sh"
+    while read -r file; do
+        cp "$file" "$folder/mod/$number-$(basename "$file")"
+        number=$((number + 1))
+    done < <(modules_of "${boot_modules[@]}")
+    cp "$here/initrd-init.sh" "$folder/init"
+    chmod +x "$folder/init"
+    (cd "$folder" && find . | cpio -o -H newc --quiet) >"$initrd"
+    rm -rf "$folder"
+}
+
+# The root file system: Debian 12 with its ROCm, 5.2.3.
+make_root() {
+    local packages=kmod,strace,libamdhip64-5,libhsa-runtime64-1,libhsakmt1,libdrm-amdgpu1
+    [ "$(cat "$cache/root/.packages" 2>/dev/null)" = "$packages" ] && return
+    say "making a root file system with $packages"
+    rm -rf "$cache/root"
+    quietly "$cache/root.log" mmdebstrap -q --variant=minbase --include="$packages" bookworm "$cache/root" \
+        "deb $(mirror bookworm) bookworm main" "deb $(mirror bookworm-security) bookworm-security main"
+    echo "$packages" >"$cache/root/.packages"
+}
+
+# QEMU 10.1 or later serves devices from another process; Debian 12's is older. Unpacked, not installed.
+get_qemu() {
+    [ -e "$cache/qemu/.done" ] && return
+    say "getting a QEMU that takes devices from other processes"
+    rm -rf "$cache/qemu"
+    quietly "$cache/qemu.log" mmdebstrap -q --variant=extract \
+        --aptopt='APT::Default-Release "trixie-backports"' --include=qemu-system-x86,seabios,libc6 \
+        trixie "$cache/qemu" "deb $(mirror bookworm) trixie main" \
+        "deb $(mirror bookworm) trixie-backports main"
+    touch "$cache/qemu/.done"
+}
+
+exec 9>"$cache/lock"
+flock 9 # one at a time builds
+release=$(kernel_release)
+[ -n "$release" ] || { say "apt knows no kernel of series $series"; exit 2; }
+kernel=$cache/kernel-$release
+get_kernel
+make_initrd
+make_root
+get_qemu
+python3 "$here/gpu/mkblobs.py" "$cache/blobs"
+flock -u 9
+[ $build_only = 0 ] || exit 0
+
+# What the machine and this script tell each other: the command, its exit status, messages of the kernel.
+run=$(mktemp -d "$cache/run.XXXXXX")
+mkdir "$run/control"
+printf '%s\n' "$*" >"$run/control/command"
+cp "$here/guest-init.sh" "$run/control/init"
+cp -r "$cache/blobs/fw" "$run/control/firmware"
+
+python3 "$here/gpu/fakegpu.py" "$run/gpu.sock" "$run/gpu.log" 9>&- &
+gpu=$!
+trap 'kill $gpu 2>/dev/null || true' EXIT
+for _ in $(seq 100); do
+    [ -S "$run/gpu.sock" ] && break
+    sleep 0.05
+done
+
+libraries=$cache/qemu/usr/lib/x86_64-linux-gnu
+qemu=("$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" "$cache/qemu/usr/bin/qemu-system-x86_64"
+    -L "$cache/qemu/usr/share/qemu" -L "$cache/qemu/usr/share/seabios")
+folder() {
+    echo "-fsdev local,id=$1,path=$2,security_model=none,multidevs=remap$3 -device virtio-9p-pci,fsdev=$1,mount_tag=$1"
+}
+# On one line: what QEMU says of it quotes it.
+device='{"driver":"vfio-user-pci","id":"gpu","romfile":"'$cache/blobs/vbios.rom'",'
+device+='"socket":{"type":"unix","path":"'$run/gpu.sock'"}}'
+
+# Whatever standard output is here, the machine writes into a pipe.
+exec 9>&- 3> >(exec cat)
+output=$!
+status=0
+# Words are meant to be split: `folder` prints options.
+# shellcheck disable=SC2046
+QEMU_MODULE_DIR=$libraries/qemu timeout -k 5 "$timeout" "${qemu[@]}" \
+    -M q35,usb=off,graphics=off -accel tcg,thread=multi,tb-size=512 -cpu max -m 2048 -smp 1 \
+    -nodefaults -no-user-config -display none -no-reboot \
+    -object memory-backend-memfd,id=ram,size=2048M,share=on -machine memory-backend=ram \
+    -kernel "$kernel/vmlinux" -initrd "$kernel/initrd.cpio" \
+    -append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off nopti nokaslr tsc=reliable \
+rcupdate.rcu_expedited=1 random.trust_cpu=on firmware_class.path=/ctl/firmware" \
+    $(folder root "$cache/root" ,readonly=on) $(folder mods "$kernel/lib/modules/$release" ,readonly=on) \
+    $(folder host "$share" "") $(folder ctl "$run/control" "") \
+    -device virtio-rng-pci -device virtio-serial-pci \
+    -chardev file,id=out,path=/dev/fd/3,append=on -device virtserialport,chardev=out,name=out \
+    -serial "file:$run/console.log" -device "$device" \
+    </dev/null >/dev/null 2> >(grep -v 'Could not enable error recovery' >&2) || status=$?
+exec 3>&-
+wait $output
+
+if [ $status = 124 ]; then
+    say "no end after $timeout s; the kernel's messages: $run/console.log"
+    exit 124
+fi
+status=$(cat "$run/control/status" 2>/dev/null || echo 125)
+if [ "$status" = 125 ]; then
+    say "the machine died; the end of its console:"
+    tail -25 "$run/console.log" >&2
+fi
+# The newest five stay for a look.
+ls -dt "$cache"/run.* | tail -n +6 | xargs -r rm -rf
+exit "$status"

@@ -1,0 +1,162 @@
+//! AMD's own driver and HIP runtime on a stand-in GPU: what the simulated runtime cannot show. `cargo xtask test --vm`
+//! runs this program in virtual machines; elsewhere its tests skip themselves.
+//!
+//! Shaders are not executed and the processor is emulated, so nothing is said of results of kernels or of times.
+
+mod recording;
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::LazyLock;
+
+use recording::{Recording, Slice, host, in_vm, run};
+
+/// The same program twice: with what the tracer chooses, and with what it falls back to on kernels that lack things.
+/// strace sees the same system calls of the same process.
+static CHOSEN: LazyLock<Recording> = LazyLock::new(|| Recording::of("chosen", &[], "streams"));
+static FALLBACK: LazyLock<Recording> = LazyLock::new(|| {
+    Recording::of("fallback", &["--uprobes", "perf-events", "--driver", "tracepoint"], "streams")
+});
+
+/// Slices by name.
+fn counts<'a>(slices: impl Iterator<Item = &'a Slice>) -> BTreeMap<&'a str, usize> {
+    let mut counts = BTreeMap::new();
+    for slice in slices {
+        *counts.entry(slice.name.as_str()).or_insert(0) += 1;
+    }
+    counts
+}
+
+#[test]
+fn doctor_finds_the_gpu_and_the_drivers_functions() {
+    if !in_vm("doctor_finds_the_gpu_and_the_drivers_functions") {
+        return;
+    }
+    let outcome = run(Command::new(host("xsched-ctl")).arg("doctor"));
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+    for expected in
+        ["AMD GPU      ok       1 in the KFD topology", "driver calls ok       seen at the driver's own"]
+    {
+        assert!(outcome.stdout.contains(expected), "{}", outcome.stdout);
+    }
+}
+
+#[test]
+fn driver_calls_are_those_that_strace_sees() {
+    if !in_vm("driver_calls_are_those_that_strace_sees") {
+        return;
+    }
+    for recording in [&*CHOSEN, &*FALLBACK] {
+        let traced = recording.driver_calls_by_command();
+        assert!(traced.values().sum::<usize>() > 150, "{traced:?}");
+        assert_eq!(traced, recording.straced_by_command(), "{}", recording.name);
+    }
+}
+
+#[test]
+fn driver_calls_have_their_arguments_and_errors() {
+    if !in_vm("driver_calls_have_their_arguments_and_errors") {
+        return;
+    }
+    for recording in [&*CHOSEN, &*FALLBACK] {
+        let calls: Vec<_> = recording.driver().collect();
+        assert!(calls.iter().all(|call| call.text("device").is_some()), "{calls:#?}");
+        let queues: Vec<_> = calls.iter().filter(|call| call.name == "AMDKFD_IOC_CREATE_QUEUE").collect();
+        assert!(!queues.is_empty());
+        for queue in queues {
+            assert_eq!(
+                (queue.text("device").as_deref(), queue.number("return")),
+                (Some("/dev/kfd"), Some(0))
+            );
+            assert!(queue.number("ring_size").is_some_and(|size| size >= 4096), "{queue:?}");
+            assert!(queue.number("queue_id").is_some() && queue.number("gpu_id") != Some(0), "{queue:?}");
+        }
+        // ROCm 5 tries a command that the driver of distributions does not have.
+        let refused = calls.iter().find(|call| call.name == "AMDKFD_IOC_DBG_TRAP_DEPRECATED");
+        assert_eq!(refused.and_then(|call| call.text("error")).as_deref(), Some("ENOTTY"));
+    }
+}
+
+#[test]
+fn queues_are_joined_to_the_streams_they_were_made_for() {
+    if !in_vm("queues_are_joined_to_the_streams_they_were_made_for") {
+        return;
+    }
+    for recording in [&*CHOSEN, &*FALLBACK] {
+        let create = recording.hip().find(|call| call.name == "hipStreamCreate");
+        let create = create.expect("the program creates a stream");
+        let stream = create.text("result").expect("it has a handle");
+        let queues: Vec<_> = recording
+            .driver()
+            .filter(|call| {
+                call.name == "AMDKFD_IOC_CREATE_QUEUE" && call.text("stream").as_ref() == Some(&stream)
+            })
+            .collect();
+        assert_eq!(queues.len(), 1, "{:#?}", recording.driver().collect::<Vec<_>>());
+        // Within the call, on its thread.
+        assert!(queues[0].thread == create.thread && create.encloses(queues[0]), "{create:?} {queues:?}");
+        assert!(create.number("queue").is_some());
+        assert_eq!(create.number("queue"), queues[0].number("queue_id"));
+        // The call on that stream knows it too.
+        let copy =
+            recording.hip().find(|call| call.name == "hipMemcpyAsync").expect("it copies on the stream");
+        assert_eq!(copy.number("queue"), create.number("queue"));
+        // The first copy has made the null stream's.
+        assert!(recording.driver().any(|call| call.text("stream").as_deref() == Some("null")));
+    }
+}
+
+#[test]
+fn both_kinds_of_probes_see_the_same_hip_calls() {
+    if !in_vm("both_kinds_of_probes_see_the_same_hip_calls") {
+        return;
+    }
+    let chosen = counts(CHOSEN.hip());
+    for (name, count) in
+        [("hipMemcpy", 2), ("hipStreamCreate", 1), ("hipMemcpyAsync", 1), ("hipStreamSynchronize", 1)]
+    {
+        assert_eq!(chosen.get(name), Some(&count), "{chosen:?}");
+    }
+    let fallback = counts(FALLBACK.hip());
+    for (name, count) in &fallback {
+        assert_eq!(chosen.get(name), Some(count), "{name}");
+    }
+    assert!(fallback.contains_key("hipMemcpyAsync"), "{fallback:?}");
+}
+
+#[test]
+fn nothing_is_lost_or_late() {
+    if !in_vm("nothing_is_lost_or_late") {
+        return;
+    }
+    for recording in [&*CHOSEN, &*FALLBACK] {
+        assert_eq!(recording.code, 0, "{}", recording.stderr);
+        assert!(!recording.stderr.contains(" lost"), "{}", recording.stderr);
+        assert!(!recording.stderr.contains("may be missing"), "{}", recording.stderr);
+    }
+}
+
+#[test]
+fn a_kernel_compiled_at_run_time_has_its_name() {
+    if !in_vm("a_kernel_compiled_at_run_time_has_its_name") {
+        return;
+    }
+    let recording = Recording::of("compiled", &[], "compiled");
+    assert_eq!(recording.code, 0, "{}", recording.stderr);
+    let launches: Vec<_> = recording.hip().filter(|call| call.category == "hip.launch").collect();
+    assert_eq!(launches.len(), 1, "{launches:?}");
+    assert_eq!(launches[0].text("kernel").as_deref(), Some("saxpy"));
+    assert_eq!(launches[0].text("library").as_deref(), Some("compiled"));
+    assert_eq!(launches[0].text("grid").as_deref(), Some("4x1x1"));
+}
+
+#[test]
+fn the_shim_changes_nothing() {
+    if !in_vm("the_shim_changes_nothing") {
+        return;
+    }
+    let plain = run(&mut recording::program("streams"));
+    let preloaded = run(recording::program("streams").env("LD_PRELOAD", host("libxsched_shim.so")));
+    assert!(plain.stdout.contains("the copy is right"), "{}{}", plain.stdout, plain.stderr);
+    assert_eq!((plain.code, plain.stdout), (preloaded.code, preloaded.stdout), "{}", preloaded.stderr);
+}

@@ -1,0 +1,129 @@
+//! `cargo xtask test --vm`: the tests of `tests/vm`, run by `tests/vm/boot.sh` in virtual machines that have AMD's driver.
+//!
+//! What runs in there is built here: the root file system is Debian 12's, so that is what it must be built on.
+
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use anyhow::{Context as _, Result, bail};
+use serde::Deserialize;
+
+use crate::{
+    command,
+    setup::{self, Need},
+    workspace::{Profile, Workspace},
+};
+
+/// The series of kernels that Debian 12 has: its own, and its backports'.
+const KERNELS: [&str; 2] = ["6.1", "6.12"];
+
+/// Seconds for all tests under one kernel. Measured: 150 to 300 on a machine with two processors.
+const TIME_MAX_S: u32 = 1500;
+
+/// Programs of `tests/vm/programs`.
+const PROGRAMS: [&str; 2] = ["streams", "compiled"];
+
+/// Runs the tests whose name contains `filter` under each kernel; an error if any failed.
+pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<()> {
+    setup::ensure(workspace, &[Need::BpfBuild, Need::VirtualMachine])?;
+    let share = stage(workspace)?;
+    let mut failures = Vec::new();
+    for kernel in KERNELS {
+        eprintln!("== Linux {kernel} with amdgpu");
+        let mut boot = command::command("bash");
+        boot.arg(workspace.root.join("tests/vm/boot.sh"))
+            .args(["-k", kernel, "-t", &TIME_MAX_S.to_string(), "-s"])
+            .arg(&share)
+            .arg("--")
+            .arg(in_there(filter))
+            .stdin(Stdio::null());
+        failures.extend(command::run(&mut boot).err().map(|_| format!("Linux {kernel}: tests failed")));
+    }
+    if !failures.is_empty() {
+        bail!("{}", failures.join("; "));
+    }
+    Ok(())
+}
+
+/// The command in the machine, where the shared folder is the working directory.
+fn in_there(filter: Option<&str>) -> OsString {
+    let filter = filter.map(|filter| format!(" '{}'", filter.replace('\'', r"'\''"))).unwrap_or_default();
+    format!("XSCHED_VM=/host RUST_BACKTRACE=0 ./tests --test-threads=1{filter}").into()
+}
+
+/// Builds everything and puts it into one folder.
+fn stage(workspace: &Workspace) -> Result<PathBuf> {
+    command::run(command::cargo(&workspace.root).args([
+        "build",
+        "--package",
+        "xsched-ctl",
+        "--package",
+        "xsched-shim",
+    ]))?;
+    let share = workspace.target_dir.join("vm");
+    fs::create_dir_all(&share).with_context(|| format!("failed to create {}", share.display()))?;
+    for name in ["xsched-ctl", "libxsched_shim.so"] {
+        copy(&workspace.built(Profile::Debug, name), &share.join(name))?;
+    }
+    copy(&test_program(workspace)?, &share.join("tests"))?;
+    for program in PROGRAMS {
+        let source = workspace.root.join("tests/vm/programs").join(program).with_extension("c");
+        let mut cc = command::command("cc");
+        cc.args(["-O1", "-std=gnu11", "-o"]).arg(share.join(program)).arg(source).arg("-ldl");
+        command::run(&mut cc)?;
+    }
+    Ok(share)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::copy(from, to).map(drop).with_context(|| format!("failed to copy {}", from.display()))
+}
+
+/// The part of cargo's messages that names what it has built.
+#[derive(Deserialize)]
+struct Message {
+    executable: Option<PathBuf>,
+}
+
+/// Builds the test program; where it is.
+fn test_program(workspace: &Workspace) -> Result<PathBuf> {
+    let mut cargo = command::cargo(&workspace.root);
+    cargo.args(["test", "--package", "xsched-tests", "--test", "vm", "--no-run", "--message-format", "json"]);
+    command::announce(&cargo);
+    let output = cargo.stderr(Stdio::inherit()).output().context("failed to start cargo")?;
+    if !output.status.success() {
+        bail!("`{}` ended with {}", command::shown(&cargo), output.status);
+    }
+    executable(&String::from_utf8_lossy(&output.stdout)).context("cargo has built no test program")
+}
+
+/// The last executable in cargo's messages: what it depends on is built before.
+fn executable(messages: &str) -> Option<PathBuf> {
+    let parse = |line| serde_json::from_str::<Message>(line).ok()?.executable;
+    messages.lines().filter_map(parse).last()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_test_program_is_the_last_executable() {
+        let messages = "{\"reason\":\"compiler-artifact\",\"executable\":\"/t/bench\"}\n\
+                        {\"reason\":\"compiler-artifact\",\"executable\":\"/t/vm-1\"}\n\
+                        {\"reason\":\"compiler-artifact\",\"executable\":null}\n\
+                        {\"reason\":\"build-finished\"}\n";
+        assert_eq!(executable(messages), Some("/t/vm-1".into()));
+        assert_eq!(executable("no message\n"), None);
+    }
+
+    #[test]
+    fn a_filter_stays_one_word() {
+        let command = in_there(Some("it's"));
+        assert!(command.to_str().unwrap().ends_with(r"--test-threads=1 'it'\''s'"), "{command:?}");
+    }
+}
