@@ -13,6 +13,11 @@
 //! A chain is shipped once, in a [`Stack`] record, and named by its id from then on. Where the programs cannot walk
 //! yet, a [`Snapshot`] of the stack goes instead, and user space walks it when it has the tables.
 
+#![expect(
+    clippy::inline_always,
+    reason = "a BPF program is one body to the verifier, which knows values better than it knows arguments"
+)]
+
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::unwind::Stop;

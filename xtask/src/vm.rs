@@ -104,7 +104,7 @@ fn test_program(workspace: &Workspace) -> Result<PathBuf> {
 /// The last executable in cargo's messages: what it depends on is built before.
 fn executable(messages: &str) -> Option<PathBuf> {
     let parse = |line| serde_json::from_str::<Message>(line).ok()?.executable;
-    messages.lines().filter_map(parse).last()
+    messages.lines().filter_map(parse).next_back()
 }
 
 #[cfg(test)]

@@ -55,6 +55,7 @@ pub(crate) enum Remedy {
 const NODE_MAJOR_MIN: u32 = 18;
 
 /// Every requirement. Steps come after the packages that they build on.
+#[expect(clippy::too_many_lines, reason = "it is one list")]
 pub(crate) fn all() -> Vec<Requirement> {
     vec![
         Requirement {
