@@ -86,13 +86,31 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 /// The part of cargo's messages that names what it has built.
 #[derive(Deserialize)]
 struct Message {
+    target: Option<Target>,
     executable: Option<PathBuf>,
 }
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+}
+
+/// Name of the test program.
+const TESTS: &str = "vm";
 
 /// Builds the test program; where it is.
 fn test_program(workspace: &Workspace) -> Result<PathBuf> {
     let mut cargo = command::cargo(&workspace.root);
-    cargo.args(["test", "--package", "xsched-tests", "--test", "vm", "--no-run", "--message-format", "json"]);
+    cargo.args([
+        "test",
+        "--package",
+        "xsched-tests",
+        "--test",
+        TESTS,
+        "--no-run",
+        "--message-format",
+        "json",
+    ]);
     command::announce(&cargo);
     let output = cargo.stderr(Stdio::inherit()).output().context("failed to start cargo")?;
     if !output.status.success() {
@@ -101,10 +119,13 @@ fn test_program(workspace: &Workspace) -> Result<PathBuf> {
     executable(&String::from_utf8_lossy(&output.stdout)).context("cargo has built no test program")
 }
 
-/// The last executable in cargo's messages: what it depends on is built before.
+/// The test program in cargo's messages, which name the package's other programs too.
 fn executable(messages: &str) -> Option<PathBuf> {
-    let parse = |line| serde_json::from_str::<Message>(line).ok()?.executable;
-    messages.lines().filter_map(parse).next_back()
+    let parse = |line| {
+        let message = serde_json::from_str::<Message>(line).ok()?;
+        (message.target?.name == TESTS).then_some(message.executable)?
+    };
+    messages.lines().find_map(parse)
 }
 
 #[cfg(test)]
@@ -112,12 +133,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_test_program_is_the_last_executable() {
-        let messages = "{\"reason\":\"compiler-artifact\",\"executable\":\"/t/bench\"}\n\
-                        {\"reason\":\"compiler-artifact\",\"executable\":\"/t/vm-1\"}\n\
-                        {\"reason\":\"compiler-artifact\",\"executable\":null}\n\
-                        {\"reason\":\"build-finished\"}\n";
-        assert_eq!(executable(messages), Some("/t/vm-1".into()));
+    fn the_test_program_is_told_from_the_packages_other_programs() {
+        let artifact =
+            |name: &str| format!("{{\"target\":{{\"name\":\"{name}\"}},\"executable\":\"/t/{name}\"}}\n");
+        let messages =
+            artifact("bench-a") + &artifact("vm") + &artifact("bench-b") + "{\"reason\":\"build-finished\"}";
+        assert_eq!(executable(&messages), Some("/t/vm".into()));
         assert_eq!(executable("no message\n"), None);
     }
 
