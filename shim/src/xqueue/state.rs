@@ -1,12 +1,19 @@
 //! What the queues hold, and the rules of who may go. Everything here happens under one lock.
 
 use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
 
 use crate::planted::{Bug, is_planted};
 use crate::xqueue::{Position, QueueId};
 
+/// How long a launch that does not return keeps younger commands of other queues waiting: it may itself wait for what
+/// they do.
+pub(super) const PATIENCE: Duration = Duration::from_millis(10);
+
 /// A command that waits.
 struct Buffered<C> {
+    /// Its number among all commands of all queues.
+    ticket: u64,
     /// What must be launched before it, besides its predecessors in the queue.
     after: Vec<Position>,
     command: C,
@@ -18,6 +25,8 @@ struct Queue<C> {
     /// Commands ever buffered, and those of them whose launch has returned.
     submitted: u64,
     launched: u64,
+    /// Ticket of the command that is being launched, and since when.
+    launching: Option<(u64, Instant)>,
     has_worker: bool,
 }
 
@@ -26,18 +35,25 @@ pub(super) struct State<C> {
     pub(super) closed: bool,
     queues: HashMap<QueueId, Queue<C>>,
     created: u64,
+    tickets: u64,
 }
 
 impl<C> State<C> {
     pub(super) fn new() -> Self {
-        Self { all_suspended: false, closed: false, queues: HashMap::new(), created: 0 }
+        Self { all_suspended: false, closed: false, queues: HashMap::new(), created: 0, tickets: 0 }
     }
 
     pub(super) fn create(&mut self) -> QueueId {
         self.created += 1;
         let id = QueueId(self.created);
-        let queue =
-            Queue { suspended: false, buffer: VecDeque::new(), submitted: 0, launched: 0, has_worker: false };
+        let queue = Queue {
+            suspended: false,
+            buffer: VecDeque::new(),
+            submitted: 0,
+            launched: 0,
+            launching: None,
+            has_worker: false,
+        };
         self.queues.insert(id, queue);
         id
     }
@@ -77,7 +93,8 @@ impl<C> State<C> {
         let queue = self.queues.get_mut(&id).expect("a queue is destroyed after its last command");
         queue.has_worker = true;
         queue.submitted += 1;
-        queue.buffer.push_back(Buffered { after, command });
+        self.tickets += 1;
+        queue.buffer.push_back(Buffered { ticket: self.tickets, after, command });
         Position { queue: id, number: queue.submitted }
     }
 
@@ -106,25 +123,48 @@ impl<C> State<C> {
     }
 
     /// The queue's next command, if it may go.
+    ///
+    /// Of the commands of several queues that may go, the oldest goes first. HIP promises no order between them, but
+    /// streams share hardware queues, and a wait that comes before what it waits for would hold up both.
     pub(super) fn take(&mut self, id: QueueId) -> Option<C> {
         if self.is_suspended(id) {
             return None;
         }
         let first = self.queues.get(&id)?.buffer.front()?;
-        if !self.are_launched(&first.after) {
+        if !self.are_launched(&first.after) || self.is_anything_older_going(first.ticket) {
             return None;
         }
         let queue = self.queues.get_mut(&id)?;
-        if is_planted(Bug::LastFirst) {
-            return queue.buffer.pop_back().map(|buffered| buffered.command);
-        }
-        queue.buffer.pop_front().map(|buffered| buffered.command)
+        let buffered =
+            if is_planted(Bug::LastFirst) { queue.buffer.pop_back()? } else { queue.buffer.pop_front()? };
+        queue.launching = Some((buffered.ticket, Instant::now()));
+        Some(buffered.command)
+    }
+
+    /// Whether any older command is being launched, or could be.
+    fn is_anything_older_going(&self, ticket: u64) -> bool {
+        self.queues.iter().any(|(&id, queue)| {
+            let is_launching = queue
+                .launching
+                .is_some_and(|(launching, since)| launching < ticket && since.elapsed() < PATIENCE);
+            let may_go = |first: &Buffered<C>| {
+                first.ticket < ticket && !self.is_suspended(id) && self.are_launched(&first.after)
+            };
+            // While a queue launches, its next command is no candidate: there is no end to wait for.
+            is_launching || queue.launching.is_none() && queue.buffer.front().is_some_and(may_go)
+        })
+    }
+
+    /// Whether any launch has not returned yet.
+    pub(super) fn is_any_launching(&self) -> bool {
+        self.queues.values().any(|queue| queue.launching.is_some())
     }
 
     /// The launch of the command that was taken last has returned.
     pub(super) fn launched(&mut self, id: QueueId) {
         if let Some(queue) = self.queues.get_mut(&id) {
             queue.launched += 1;
+            queue.launching = None;
         }
     }
 

@@ -84,6 +84,59 @@ fn queues_that_wait_for_each_other_in_turn_all_go_on() {
 }
 
 #[test]
+fn unrelated_queues_go_on_in_the_order_in_which_they_were_given_work() {
+    let (queues, launched) = queues();
+    let all = [(); 5].map(|()| queues.create());
+    queues.suspend_all(true);
+    for command in 0..500 {
+        // A multiplier that is coprime to 5: each queue in turn, in an order of its own.
+        queues.submit(all[command as usize * 3 % 5], Vec::new(), command).unwrap();
+    }
+    queues.suspend_all(false);
+    assert!((0..500).eq((0..500).map(|_| next(&launched))));
+}
+
+#[test]
+fn a_suspended_queue_does_not_keep_younger_work_of_others_waiting() {
+    let (queues, launched) = queues();
+    let (old, young) = (queues.create(), queues.create());
+    queues.suspend_all(true);
+    queues.submit(old, Vec::new(), 1).unwrap();
+    queues.submit(young, Vec::new(), 2).unwrap();
+    queues.suspend(old, true);
+    queues.suspend_all(false);
+    assert_eq!(next(&launched), 2);
+    queues.suspend(old, false);
+    assert_eq!(next(&launched), 1);
+}
+
+#[test]
+fn a_launch_that_waits_for_younger_work_gets_it() {
+    /// The first command returns when the second was launched.
+    struct Waits(Mutex<Sender<()>>, Mutex<Receiver<()>>);
+    impl Device for Waits {
+        type Command = bool;
+
+        fn launch(&self, waits: bool) {
+            if waits {
+                self.1.lock().unwrap().recv_timeout(Duration::from_secs(10)).expect("the other goes on");
+            } else {
+                self.0.lock().unwrap().send(()).unwrap();
+            }
+        }
+    }
+    let (sender, receiver) = mpsc::channel();
+    let queues = XQueues::new(Waits(Mutex::new(sender), Mutex::new(receiver)));
+    let (first, second) = (queues.create(), queues.create());
+    queues.suspend_all(true);
+    queues.submit(first, Vec::new(), true).unwrap();
+    queues.submit(second, Vec::new(), false).unwrap();
+    queues.suspend_all(false);
+    queues.wait_all_launched();
+    assert!(!queues.is_engaged());
+}
+
+#[test]
 fn who_submits_to_a_full_queue_waits() {
     let (queues, launched) = queues();
     let queue = queues.create();

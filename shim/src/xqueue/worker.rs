@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::threads;
+use crate::xqueue::state::PATIENCE;
 use crate::xqueue::{Device, QueueId, XQueues};
 
 /// How long a worker stays without work: bursts come in trains.
@@ -26,7 +27,13 @@ fn run<D: Device>(queues: &Arc<XQueues<D>>, queue: QueueId) {
             state.launched(queue);
             queues.publish(&state);
         } else if state.buffered(queue) > 0 {
-            state = queues.wait(state);
+            // A launch that lasts keeps others waiting for a while only, and nobody tells when that is over.
+            state = if state.is_any_launching() {
+                let waited = queues.changed.wait_timeout(state, PATIENCE);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            } else {
+                queues.wait(state)
+            };
         } else {
             let waited = queues.changed.wait_timeout_while(state, LINGER, |state| state.buffered(queue) == 0);
             let (after, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
