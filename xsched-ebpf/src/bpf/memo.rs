@@ -205,7 +205,7 @@ fn way_for(key: &Key, turn: u32) -> Option<u32> {
 }
 
 #[inline(always)]
-fn write(walk: *mut Walk, scratch: &Scratch, key: &Key) {
+fn write(walk: *mut Walk, scratch: &mut Scratch, key: &Key) {
     // SAFETY: the map owns the element; the sequence is only changed atomically.
     let (sequence, owned) = unsafe {
         let sequence = core::ptr::read_volatile(&raw const (*walk).sequence);
@@ -221,9 +221,28 @@ fn write(walk: *mut Walk, scratch: &Scratch, key: &Key) {
     walk.rbp = key.rbp;
     walk.uses_rbp = scratch.uses_first_rbp;
     walk.word_count = scratch.word_count;
-    walk.offsets = scratch.word_offsets;
-    walk.values = scratch.word_values;
+    // Only the words that there are: each line of memory that is touched here is likely to be cold.
+    copy_words(walk, scratch);
     atomic::store(&mut walk.sequence, sequence + 2);
+}
+
+/// Copies the words that a walk has depended on.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn copy_words(walk: *mut Walk, scratch: *mut Scratch) -> u32 {
+    // SAFETY: callers pass an element of the map that they own, or the verifier's null.
+    let Some(walk) = (unsafe { walk.as_mut() }) else { return 0 };
+    // SAFETY: callers pass an element that they own, or the verifier's null.
+    let Some(scratch) = (unsafe { scratch.as_mut() }) else { return 0 };
+    let count = scratch.word_count as usize;
+    for index in 0..WORDS_MAX {
+        if index >= count {
+            break;
+        }
+        walk.offsets[index] = scratch.word_offsets[index];
+        walk.values[index] = scratch.word_values[index];
+    }
+    1
 }
 
 const _: () = assert!(WINDOW.is_multiple_of(8));

@@ -251,7 +251,8 @@ fn ship(scratch: &mut Scratch) -> bool {
 /// Whether it is this program's part to ship a chain: it has not been shipped, nor is being.
 #[inline(always)]
 pub(crate) fn claim(chain: u64) -> bool {
-    SHIPPED.insert(chain, 1, NOEXIST) != Err(EEXIST)
+    // Looking first is quicker where it has been, which is nearly always.
+    SHIPPED.get_ptr(chain).is_none() && SHIPPED.insert(chain, 1, NOEXIST) != Err(EEXIST)
 }
 
 /// A chain could not be shipped after all.
