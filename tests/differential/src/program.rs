@@ -142,6 +142,8 @@ pub enum Launch {
     Chevrons,
     /// `hipLaunchKernel`
     Plain,
+    /// `hipLaunchKernel_spt`, to which handle 0 means the thread's own stream.
+    Spt,
     /// `hipLaunchCooperativeKernel`
     Cooperative,
     /// `hipExtLaunchKernel`
@@ -157,6 +159,8 @@ pub enum Launch {
 pub enum Copy {
     /// `hipMemcpyAsync`
     Async,
+    /// `hipMemcpyAsync_spt`, to which handle 0 means the thread's own stream.
+    Spt,
     /// `hipMemcpyHtoDAsync` and its relatives, by the kinds of memory.
     Driver,
     /// `hipMemcpy2DAsync`

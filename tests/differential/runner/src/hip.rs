@@ -94,6 +94,7 @@ functions! {
     fn hipHostFree(address: Handle);
     fn hipMemcpy(to: Handle, from: Handle, size: usize, kind: c_uint);
     fn hipMemcpyAsync(to: Handle, from: Handle, size: usize, kind: c_uint, stream: Handle);
+    fn hipMemcpyAsync_spt(to: Handle, from: Handle, size: usize, kind: c_uint, stream: Handle);
     fn hipMemcpyWithStream(to: Handle, from: Handle, size: usize, kind: c_uint, stream: Handle);
     fn hipMemcpyHtoDAsync(to: Handle, from: Handle, size: usize, stream: Handle);
     fn hipMemcpyDtoHAsync(to: Handle, from: Handle, size: usize, stream: Handle);
@@ -127,6 +128,14 @@ functions! {
     fn hipEventElapsedTime(out: *mut f32, from: Handle, to: Handle);
     fn hipLaunchKernel(
         kernel: *const c_void, grid: Dim3, block: Dim3, arguments: *mut Handle, lds_size: usize, stream: Handle,
+    );
+    fn hipLaunchKernel_spt(
+        kernel: *const c_void,
+        grid: Dim3,
+        block: Dim3,
+        arguments: *mut Handle,
+        lds_size: usize,
+        stream: Handle,
     );
     fn hipLaunchCooperativeKernel(
         kernel: *const c_void, grid: Dim3, block: Dim3, arguments: *mut Handle, lds_size: c_uint, stream: Handle,

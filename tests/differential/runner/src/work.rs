@@ -68,6 +68,7 @@ fn launch(
                 hip::SUCCESS
             }
             Launch::Plain => hip::hipLaunchKernel(address, GRID, BLOCK, list, 0, stream),
+            Launch::Spt => hip::hipLaunchKernel_spt(address, GRID, BLOCK, list, 0, of_thread(stream)),
             Launch::Cooperative => hip::hipLaunchCooperativeKernel(address, GRID, BLOCK, list, 0, stream),
             Launch::Ext => {
                 let none = ptr::null_mut();
@@ -79,6 +80,11 @@ fn launch(
     };
     arguments.scribble();
     code
+}
+
+/// What the `_spt` functions take for a stream: null for the thread's own.
+fn of_thread(stream: Handle) -> Handle {
+    if stream.addr() == 2 { ptr::null_mut() } else { stream }
 }
 
 /// # Safety
@@ -112,6 +118,7 @@ fn copy(world: &World<'_>, stream: Handle, by: Copy, to_cell: Cell, from_cell: C
     unsafe {
         match by {
             Copy::Async => hip::hipMemcpyAsync(to, from, size, kind, stream),
+            Copy::Spt => hip::hipMemcpyAsync_spt(to, from, size, kind, of_thread(stream)),
             Copy::Driver => match kind {
                 hip::HOST_TO_DEVICE => hip::hipMemcpyHtoDAsync(to, from, size, stream),
                 hip::DEVICE_TO_HOST => hip::hipMemcpyDtoHAsync(to, from, size, stream),

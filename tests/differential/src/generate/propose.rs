@@ -184,7 +184,8 @@ impl Generator {
     fn launch(&mut self) -> Launch {
         match self.rng.u32(..10) {
             0..3 => Launch::Chevrons,
-            3 | 4 => Launch::Plain,
+            3 => Launch::Plain,
+            4 => Launch::Spt,
             5 => Launch::Cooperative,
             6 => Launch::Ext,
             7 | 8 => Launch::ModuleList,
@@ -207,7 +208,8 @@ impl Generator {
             }
             50..76 => {
                 let by = match self.rng.u32(..10) {
-                    0..4 => Copy::Async,
+                    0..3 => Copy::Async,
+                    3 => Copy::Spt,
                     4 | 5 => Copy::Driver,
                     6 => Copy::Rows,
                     7 => Copy::WithStream,

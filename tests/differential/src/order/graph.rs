@@ -126,7 +126,7 @@ impl Order {
     pub(super) fn captured_work(&mut self, thread: usize, line: Line, work: &Work) -> Result<(), Flaw> {
         let is_known = match work {
             Work::Kernel { by, .. } => !matches!(by, Launch::Cooperative | Launch::Ext),
-            Work::Copy { by, .. } => matches!(by, Copy::Async | Copy::Driver),
+            Work::Copy { by, .. } => matches!(by, Copy::Async | Copy::Spt | Copy::Driver),
             Work::Fill { by, .. } => matches!(by, Fill::Async | Fill::Words),
             Work::Host { by, .. } => *by == HostCall::Function,
             Work::WriteValue { .. } => false,

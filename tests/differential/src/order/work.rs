@@ -3,7 +3,7 @@
 use super::clock::Line;
 use super::memory::{Access, BufferState};
 use super::{Flaw, Order, Pending};
-use crate::program::{Cell, Copy, Fill, Kernel, Memory, Stream, Work};
+use crate::program::{Cell, Copy, Fill, Kernel, Launch, Memory, Stream, Work};
 
 /// How far the host is when a call comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,9 @@ impl Order {
         }
         let is_on_null =
             matches!(work, Work::Copy { by: Copy::Sync, .. } | Work::Fill { by: Fill::Sync, .. });
-        if is_on_null && stream != Stream::Null {
+        let is_of_thread =
+            matches!(work, Work::Copy { by: Copy::Spt, .. } | Work::Kernel { by: Launch::Spt, .. });
+        if is_on_null && stream != Stream::Null || is_of_thread && stream == Stream::Null {
             return Err(Flaw::Unknown);
         }
         let accesses = self.accesses(thread, work)?;
