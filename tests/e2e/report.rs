@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests, helpers included")]
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
@@ -110,6 +111,35 @@ fn its_numbers_are_those_of_the_timeline() {
         text.stdout
     );
     assert!(tables[2].starts_with("thread "), "{}", text.stdout);
+}
+
+#[test]
+fn kernels_are_folded_in_tables_and_in_a_timeline_where_that_is_asked_for() {
+    if !may_trace("kernels_are_folded_in_tables_and_in_a_timeline_where_that_is_asked_for") {
+        return;
+    }
+    const FULL: &str =
+        "void demo::kernels::mix<unsigned int, 3>(unsigned int*, unsigned int const*, unsigned int)";
+    const FOLDED: &str = "demo::kernels::mix<…>";
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    for (options, in_timeline) in [(&[][..], FULL), (&["--fold-templates"], FOLDED)] {
+        // Patterns are about whole names anyway.
+        let outcome = run(xsched_ctl(["trace", "--kernel", "*mix<unsigned*", "-o"])
+            .arg(&trace)
+            .args(options)
+            .arg("--")
+            .arg(app("two_libraries"))
+            .args(["--launches", "30"]));
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(&format!("\n{FOLDED} ")), "{}", outcome.stderr);
+        let kernels: HashSet<_> = traced(&trace).into_iter().filter_map(|call| call.kernel).collect();
+        assert_eq!(kernels, HashSet::from([in_timeline.to_owned()]));
+        for (options, shown) in [(&[][..], FOLDED), (&["--full-names"], in_timeline)] {
+            let text = report(&trace, &[&["--by", "kernel"], options].concat());
+            assert!(text.stdout.contains(&format!("\n{shown} ")), "{options:?}: {}", text.stdout);
+        }
+    }
 }
 
 #[test]

@@ -100,7 +100,11 @@ pub(crate) struct Report {
     #[arg(long, value_name = "N")]
     pub(crate) top: Option<usize>,
 
-    /// Print one JSON object, times in nanoseconds
+    /// Show kernels by their whole names, and template instances apart
+    #[arg(long)]
+    pub(crate) full_names: bool,
+
+    /// Print one JSON object, times in nanoseconds, names whole
     #[arg(long)]
     pub(crate) json: bool,
 }

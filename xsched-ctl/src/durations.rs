@@ -27,6 +27,16 @@ impl Durations {
         *self.buckets.entry(bucket(ns)).or_default() += 1;
     }
 
+    /// Counts all of `others`.
+    pub(crate) fn add(&mut self, others: &Self) {
+        self.count += others.count;
+        self.total_ns = self.total_ns.saturating_add(others.total_ns);
+        self.max_ns = self.max_ns.max(others.max_ns);
+        for (bucket, count) in &others.buckets {
+            *self.buckets.entry(*bucket).or_default() += count;
+        }
+    }
+
     /// Their sum in nanoseconds.
     pub(crate) fn total_ns(&self) -> u64 {
         self.total_ns
@@ -93,6 +103,20 @@ mod tests {
             [1, 1, 50, 99, 100]
         );
         assert_eq!((durations.total_ns(), durations.max_ns()), (5050, Some(100)));
+    }
+
+    #[test]
+    fn added_up_they_are_as_if_counted_together() {
+        let (mut all, mut parts) = (Durations::default(), [Durations::default(), Durations::default()]);
+        for ns in [3, 1_000, 70_000, 1_000, 5] {
+            all.record(ns);
+            parts[usize::from(ns > 100)].record(ns);
+        }
+        let mut sum = Durations::default();
+        for part in &parts {
+            sum.add(part);
+        }
+        assert_eq!(sum, all);
     }
 
     #[test]

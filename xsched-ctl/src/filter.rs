@@ -8,6 +8,7 @@ mod left_out;
 
 use xsched_abi::{EVERY_LAUNCH, Probe};
 use xsched_rules::{PatternError, Patterns};
+use xsched_symbols::plain_name;
 
 use crate::call::HipCall;
 pub(crate) use functions::Functions;
@@ -141,32 +142,6 @@ fn is_launch(probe: &Probe) -> bool {
     probe.category == xsched_abi::Category::Launch
 }
 
-/// A demangled name without return type, template arguments and parameters:
-/// `void demo::mix<unsigned int, 3>(unsigned int*)` is `demo::mix`.
-fn plain_name(kernel: &str) -> &str {
-    let depth_after = |depth: i32, byte: u8| match byte {
-        b'<' => depth + 1,
-        b'>' => depth - 1,
-        _ => depth,
-    };
-    let mut depth = 0;
-    let (mut start, mut end) = (0, kernel.len());
-    let mut at_arguments = None;
-    for (at, byte) in kernel.bytes().enumerate() {
-        match byte {
-            b'(' if depth == 0 && !kernel[at..].starts_with("(anonymous namespace)") => {
-                end = at_arguments.filter(|_| kernel[..at].ends_with('>')).unwrap_or(at);
-                break;
-            }
-            b'<' if depth == 0 => at_arguments = Some(at),
-            b' ' if depth == 0 && !kernel[..at].ends_with("(anonymous") => start = at + 1,
-            _ => {}
-        }
-        depth = depth_after(depth, byte);
-    }
-    &kernel[start.min(end)..end]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,22 +219,5 @@ mod tests {
         let share = |sample| Filters { sample, ..Filters::default() }.launch_share();
         assert_eq!([share(0), share(1), share(2), share(4)], [1 << 32, 1 << 32, 1 << 31, 1 << 30]);
         assert_eq!(share(3), 1_431_655_766);
-    }
-
-    #[test]
-    fn plain_names_have_no_types() {
-        for (kernel, plain) in [
-            ("module_step", "module_step"),
-            ("direct_step(DirectStep, unsigned int*)", "direct_step"),
-            ("void demo::kernels::mix<unsigned int, 3>(unsigned int*, int)", "demo::kernels::mix"),
-            (
-                "void at::(anonymous namespace)::fill<(at::T)1>(long (*)(int))",
-                "at::(anonymous namespace)::fill",
-            ),
-            ("void outer<int>::inner(int)", "outer<int>::inner"),
-            ("0x7f00", "0x7f00"),
-        ] {
-            assert_eq!(plain_name(kernel), plain);
-        }
     }
 }

@@ -17,6 +17,7 @@ mod failure;
 mod filter;
 mod flight_recorder;
 mod hip_error;
+mod kernel_names;
 mod machine;
 mod namespace;
 mod output;

@@ -17,6 +17,7 @@ use xsched_perfetto::{Input, ReadError, Tail, TraceReader};
 use crate::cli;
 use crate::exit;
 use crate::failure::Failure;
+use crate::kernel_names::KernelNames;
 use collect::Collected;
 pub(crate) use groups::Dimension;
 
@@ -106,7 +107,8 @@ pub(crate) fn run(arguments: &cli::Report) -> Result<u8, Failure> {
     let report = if arguments.json {
         json::render(path, &collected, &arguments.by, arguments.top, is_whole)
     } else {
-        text::render(path, &collected, &arguments.by, arguments.top)
+        let names = if arguments.full_names { KernelNames::Full } else { KernelNames::Folded };
+        text::render(path, &collected, &arguments.by, arguments.top, names)
     };
     match io::stdout().lock().write_all(report.as_bytes()) {
         // Whoever reads it may have seen enough.

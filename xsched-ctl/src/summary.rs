@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use xsched_symbols::fold_templates;
+
 use crate::call::HipCall;
 use crate::durations::Durations;
 use crate::table::{duration, short_name, write_table};
@@ -63,6 +65,13 @@ impl Totals {
             self.other_ns += call.duration_ns().unwrap_or(0);
         }
     }
+
+    fn add_all(&mut self, others: &Self) {
+        self.launches += others.launches;
+        self.launch_durations.add(&others.launch_durations);
+        self.other_calls += others.other_calls;
+        self.other_ns += others.other_ns;
+    }
 }
 
 impl Summary {
@@ -83,9 +92,13 @@ impl Summary {
         lines(&self.origins)
     }
 
-    /// The kernels, most launches first.
+    /// The kernels, most launches first; those that differ in their templates' arguments alone share a line.
     pub(crate) fn kernels(&self) -> Vec<Line> {
-        lines(&self.kernels)
+        let mut folded: HashMap<Arc<str>, Totals> = HashMap::new();
+        for (name, totals) in &self.kernels {
+            folded.entry(fold_templates(name).into()).or_default().add_all(totals);
+        }
+        lines(&folded)
     }
 
     /// All launches.
@@ -214,6 +227,20 @@ mod tests {
         let kernels = summary.kernels();
         assert_eq!((kernels.len(), &*kernels[0].name, kernels[0].launches), (1, "gemm", 2));
         assert_eq!(summary.launches(), 3);
+    }
+
+    #[test]
+    fn instances_of_a_template_share_a_line() {
+        let mut summary = Summary::default();
+        for (kernel, ns) in [("void fill<float>(float*)", 10), ("void fill<int>(int*)", 30), ("copy", 20)] {
+            let mut call = call("hipLaunchKernel");
+            call.kernel = Some(kernel.into());
+            call.end_ns = Some(ns);
+            summary.add(&call);
+        }
+        let lines = summary.kernels();
+        let shown: Vec<_> = lines.iter().map(|line| (&*line.name, line.launches, line.launch_ns)).collect();
+        assert_eq!(shown, [("fill<…>", 2, 40), ("copy", 1, 20)]);
     }
 
     #[test]

@@ -30,6 +30,7 @@ use crate::bpf::Losses;
 use crate::call::{Argument, HipCall};
 use crate::filter::LeftOut;
 use crate::hip_error;
+use crate::kernel_names::{FoldedNames, KernelNames};
 
 /// Writes calls into a buffer, as whole packets.
 pub(crate) struct Timeline {
@@ -37,18 +38,21 @@ pub(crate) struct Timeline {
     losses: Losses,
     left_out: LeftOut,
     counters: HashMap<&'static str, CounterId>,
+    /// What kernels are called, unless by their whole names.
+    folded: Option<FoldedNames>,
     /// Reused for each call: the texts of its arguments, and the annotations that refer to them.
     texts: Vec<String>,
 }
 
 impl Timeline {
-    /// Begins a trace.
-    pub(crate) fn new() -> Result<Self, WriteError> {
+    /// Begins a trace, with whole names of kernels or without their templates' arguments.
+    pub(crate) fn new(names: KernelNames) -> Result<Self, WriteError> {
         Ok(Self {
             writer: TraceWriter::new(Vec::new(), Clocks::now())?,
             losses: Losses::default(),
             left_out: LeftOut::default(),
             counters: HashMap::new(),
+            folded: (names == KernelNames::Folded).then(FoldedNames::default),
             texts: Vec::new(),
         })
     }
@@ -109,7 +113,8 @@ impl Timeline {
             annotations.push(Annotation::new("callers", &chain.functions));
         }
         if let Some(kernel) = &call.kernel {
-            annotations.push(Annotation::new("kernel", &**kernel));
+            let name = self.folded.as_mut().map_or(kernel, |folded| folded.of(kernel));
+            annotations.push(Annotation::new("kernel", &**name));
         }
         if let Some(graph) = call.graph {
             annotations.push(Annotation::new("kernels", graph.kernels));

@@ -33,7 +33,8 @@ pub(crate) async fn run(arguments: cli::Trace) -> Result<u8, Failure> {
     };
     let mut signals = Signals::catch()?;
     let sink = Sink::open(destination, format)?;
-    let session = Session::start(targets, settings, Recorder::new(Some(sink))?)?;
+    let session =
+        Session::start(targets, settings, Recorder::new(Some(sink), arguments.recording.kernel_names())?)?;
     let limits = Limits::begin(arguments.recording.duration);
     let (code, recorded) = if targets == Targets::Children {
         record_command(session, &mut signals, limits, &arguments.command, command_output).await?

@@ -15,6 +15,7 @@ use crate::chain::Label;
 use crate::failure::Failure;
 use crate::filter::{FilterError, Filters, Functions};
 use crate::flight_recorder;
+use crate::kernel_names::KernelNames;
 use crate::output::{Compression, Destination, Format};
 use crate::session::Settings;
 
@@ -47,6 +48,10 @@ pub(crate) struct Recording {
     /// Memory between kernel and tracer, a power of two: 64K to 1G
     #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = ring_size)]
     ring_size: u32,
+
+    /// Write `name<…>` for kernels instead of their whole names; the tables do so anyway
+    #[arg(long, hide_short_help = true)]
+    fold_templates: bool,
 
     /// Follow call chains up to this many frames; 0 records immediate callers only
     #[arg(long, value_name = "FRAMES", default_value_t = DEPTH_MAX as u32, hide_short_help = true,
@@ -123,6 +128,11 @@ impl Recording {
 }
 
 impl Recording {
+    /// What kernels are called in the timeline.
+    pub(crate) fn kernel_names(&self) -> KernelNames {
+        if self.fold_templates { KernelNames::Folded } else { KernelNames::Full }
+    }
+
     /// Where the timeline goes and how it is written.
     pub(crate) fn output(&self) -> Result<(Destination, Format), Failure> {
         let of_name = self.output.as_deref().and_then(Compression::of_name);

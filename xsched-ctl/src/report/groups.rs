@@ -72,7 +72,7 @@ pub(super) struct Group {
 }
 
 /// All groups of one property.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Groups(HashMap<Key, Group>);
 
 impl Groups {
@@ -88,6 +88,17 @@ impl Groups {
         if let Some(ns) = duration_ns {
             group.durations.record(ns);
         }
+    }
+
+    /// The same calls in fewer groups: those whose keys `rename` makes equal are added up.
+    pub(super) fn merged(&self, rename: impl Fn(&Key) -> Key) -> Self {
+        let mut merged: HashMap<Key, Group> = HashMap::new();
+        for (key, group) in &self.0 {
+            let sum = merged.entry(rename(key)).or_default();
+            sum.calls += group.calls;
+            sum.durations.add(&group.durations);
+        }
+        Self(merged)
     }
 
     /// The groups, most time first.

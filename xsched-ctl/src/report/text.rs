@@ -5,10 +5,12 @@ use std::path::Path;
 
 use xsched_abi::Counter;
 use xsched_perfetto::LOST_EVENTS;
+use xsched_symbols::fold_templates;
 
 use super::collect::Collected;
-use super::groups::Dimension;
+use super::groups::{Dimension, Groups, Key};
 use crate::filter::Reason;
+use crate::kernel_names::KernelNames;
 use crate::table::{duration, short_name, write_table};
 
 /// Tables that are shown where nobody asks for others.
@@ -18,9 +20,15 @@ const USUAL: [Dimension; 3] = [Dimension::Library, Dimension::Kernel, Dimension:
 const TOP: usize = 20;
 
 /// A line of totals, what is missing, and a table for each property.
-pub(super) fn render(path: &Path, collected: &Collected, by: &[Dimension], top: Option<usize>) -> String {
+pub(super) fn render(
+    path: &Path,
+    collected: &Collected,
+    by: &[Dimension],
+    top: Option<usize>,
+    names: KernelNames,
+) -> String {
     let mut text = String::new();
-    write(&mut text, path, collected, by, top).expect("a String takes everything");
+    write(&mut text, path, collected, by, top, names).expect("a String takes everything");
     text
 }
 
@@ -30,6 +38,7 @@ fn write(
     collected: &Collected,
     by: &[Dimension],
     top: Option<usize>,
+    names: KernelNames,
 ) -> std::fmt::Result {
     write!(
         text,
@@ -48,8 +57,12 @@ fn write(
     }
     writeln!(text)?;
     losses(text, collected)?;
-    for dimension in if by.is_empty() { &USUAL } else { by } {
-        table(text, collected, *dimension, top.unwrap_or(TOP))?;
+    for &dimension in if by.is_empty() { &USUAL } else { by } {
+        let groups = match (dimension, names) {
+            (Dimension::Kernel, KernelNames::Folded) => &collected.groups(dimension).merged(folded),
+            _ => collected.groups(dimension),
+        };
+        table(text, collected, dimension, groups, top.unwrap_or(TOP), names)?;
     }
     Ok(())
 }
@@ -78,12 +91,28 @@ fn losses(text: &mut String, collected: &Collected) -> std::fmt::Result {
     Ok(())
 }
 
-fn table(text: &mut String, collected: &Collected, dimension: Dimension, top: usize) -> std::fmt::Result {
-    let groups = collected.groups(dimension).sorted();
+fn folded(key: &Key) -> Key {
+    match key {
+        Key::Text(kernel) => Key::Text(fold_templates(kernel).into()),
+        other => other.clone(),
+    }
+}
+
+fn table(
+    text: &mut String,
+    collected: &Collected,
+    dimension: Dimension,
+    groups: &Groups,
+    top: usize,
+    names: KernelNames,
+) -> std::fmt::Result {
+    let groups = groups.sorted();
+    let is_whole = dimension == Dimension::Kernel && names == KernelNames::Full;
+    let shown = |name: String| if is_whole { name } else { short_name(&name) };
     let header = [dimension.name(), "calls", "total", "p50", "p99", "max"].map(str::to_owned);
     let rows = groups.iter().take(top).map(|(key, group)| {
         [
-            short_name(&collected.name(key)),
+            shown(collected.name(key)),
             group.calls.to_string(),
             duration(Some(group.durations.total_ns())),
             duration(group.durations.percentile_ns(50)),

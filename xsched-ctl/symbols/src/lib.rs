@@ -48,6 +48,7 @@ mod procfs;
 mod random;
 mod runtime;
 mod sideband;
+mod signature;
 mod symbol_table;
 
 pub use demangle::{demangle, kernel_name, short_name};
@@ -58,6 +59,7 @@ pub use process::{End, EndCause, Process};
 pub use processes::{Change, Location, NameError, Processes, ScanError};
 pub use runtime::is_hip_runtime;
 pub use sideband::{Event, EventKind, Sideband, SidebandError};
+pub use signature::{fold_templates, plain_name};
 pub use symbol_table::Symbol;
 
 /// The present time in nanoseconds of `CLOCK_BOOTTIME`, the clock of every time in this crate.
