@@ -1,13 +1,20 @@
-//! How many launches a second are recorded without loss: threads of this process launch at a steady rate on the
-//! simulated runtime's null mode while `xsched-ctl trace` records them into a file.
+//! How many launches a second are recorded without loss, and what one costs the tracer: threads of this process launch on
+//! the simulated runtime's null mode, at a steady rate and as fast as they can, while `xsched-ctl trace` records them into
+//! a file.
+//!
+//! Each launch must be recorded or counted as lost: a run in which the numbers do not add up is an error. Rates say as
+//! much about what else the machine does as about the tracer, so its load is shown; the tracer's processor time per
+//! recorded launch depends little on that.
 
 use std::error::Error;
 use std::ffi::c_void;
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use libloading::{Library, Symbol};
 use xsched_tests::artifacts;
-use xsched_tests::bench::{Row, Samples};
+use xsched_tests::bench::{Goal, Row, Samples};
 use xsched_tests::tracer::{Running, xsched_ctl};
 
 const BENCH: &str = "rate";
@@ -16,7 +23,12 @@ const SECONDS_PER_ROUND: u32 = 5;
 
 /// Launches a second that are asked for, all threads together.
 const RATES: [u32; 3] = [50_000, 100_000, 200_000];
+/// The rate at which nothing may be lost.
+const GOAL_RATE: u32 = 200_000;
 const THREADS: u32 = 4;
+
+/// Launches of a round at full speed.
+const FULL_SPEED_LAUNCHES: u32 = 1_000_000;
 
 /// Launches are made in bursts of so many, as frameworks make them, and the rest of the time is slept.
 const BURST: u32 = 50;
@@ -34,36 +46,84 @@ fn main() -> Result<(), Box<dyn Error>> {
     let library = unsafe { Library::new(artifacts::app("libdemo_blas.so"))? };
     // SAFETY: the type is that of the declaration in demo_blas.h.
     let mix = unsafe { library.get::<Mix>(b"demo_blas_mix")? };
-    let folder = std::env::temp_dir().join(format!("xsched-bench-rate-{}", std::process::id()));
-    std::fs::create_dir(&folder)?;
-    let trace = folder.join("run.perfetto");
-    let own_pid = std::process::id().to_string();
-    for rate in RATES {
-        let (mut made, mut lost) = (Vec::new(), Vec::new());
-        for _ in 0..ROUNDS {
-            let mut tracer = Running::start(xsched_ctl(["trace", "--pid", &own_pid, "-o"]).arg(&trace));
-            tracer.wait_for_stderr("recording process");
-            let (launches, seconds) = launch_steadily(&mix, rate);
-            made.push(f64::from(launches) / seconds);
-            lost.push(100.0 * lost_calls(&tracer.interrupt().stderr) / f64::from(launches));
-        }
-        Row::single(BENCH, &format!("launches a second of {rate}"), "1/s", &Samples::new(made)).print()?;
-        Row::single(BENCH, &format!("lost at {rate} a second"), "%", &Samples::new(lost)).print()?;
+    let folder = tempfile::tempdir()?;
+    let trace = folder.path().join("run.perfetto");
+    for rate in RATES.map(Some).into_iter().chain([None]) {
+        let rounds = (0..ROUNDS).map(|_| record(&mix, rate, &trace)).collect::<Result<Vec<_>, _>>()?;
+        let samples = |of: fn(&Round) -> f64| Samples::new(rounds.iter().map(of).collect());
+        let row = |what: &str, unit, of| {
+            let speed = rate.map_or_else(|| "full speed".to_owned(), |rate| format!("{rate} a second"));
+            Row::single(BENCH, format!("{what} at {speed}"), unit, &samples(of))
+        };
+        row("launches", "1/s", |round| f64::from(round.made) / round.seconds).print()?;
+        let lost = row("lost", "%", |round| 100.0 * round.lost as f64 / f64::from(round.made));
+        let is_goal = rate == Some(GOAL_RATE);
+        if is_goal { lost.with_goal(Goal::ValueAtMost(0.0)) } else { lost }.print()?;
+        row("tracer's processor time per launch", "ns", |round| round.tracer_ns).print()?;
+        row("programs that want a processor", "", |round| round.load).print()?;
     }
-    std::fs::remove_dir_all(folder)?;
     Ok(())
 }
 
+/// What a round has shown.
+struct Round {
+    made: u32,
+    lost: u64,
+    /// How long making them took.
+    seconds: f64,
+    /// Processor time of the tracer for each recorded launch, in user space and in the kernel.
+    tracer_ns: f64,
+    /// Runnable threads on the machine over the last minute.
+    load: f64,
+}
+
+/// Launches while the tracer records.
+fn record(mix: &Symbol<'_, Mix>, rate: Option<u32>, trace: &Path) -> Result<Round, Box<dyn Error>> {
+    let own_pid = std::process::id().to_string();
+    let waited_for_ns = processor_ns("self", [15, 16])?;
+    let mut tracer = Running::start(xsched_ctl(["trace", "--pid", &own_pid, "-o"]).arg(trace));
+    tracer.wait_for_stderr("recording process");
+    let start_ns = processor_ns(&tracer.pid().to_string(), [13, 14])?;
+    let (made, seconds) = launch(mix, rate);
+    let stderr = tracer.interrupt().stderr;
+    let tracer_ns = processor_ns("self", [15, 16])? - waited_for_ns - start_ns;
+
+    let recorded = recorded_launches(&stderr).ok_or_else(|| format!("no closing words: {stderr}"))?;
+    let lost = lost_calls(&stderr);
+    if recorded + lost != u64::from(made) {
+        return Err(format!("{made} launches, but {recorded} recorded and {lost} lost: {stderr}").into());
+    }
+    let load = fs::read_to_string("/proc/loadavg")?;
+    let load = load.split(' ').next().unwrap_or_default().parse()?;
+    Ok(Round { made, lost, seconds, tracer_ns: tracer_ns / recorded as f64, load })
+}
+
+/// The sum of two fields of `/proc/PID/stat` that are processor times, in nanoseconds; the first field is 0.
+fn processor_ns(pid: &str, fields: [usize; 2]) -> Result<f64, Box<dyn Error>> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The name of the program, in parentheses, may have blanks.
+    let (_, rest) = stat.rsplit_once(") ").ok_or("/proc/PID/stat has no name")?;
+    let words: Vec<&str> = rest.split(' ').collect();
+    let mut ticks = 0.0;
+    for field in fields {
+        ticks += words.get(field - 2).ok_or("/proc/PID/stat is short")?.parse::<f64>()?;
+    }
+    Ok(ticks * 1e9 / rustix::param::clock_ticks_per_second() as f64)
+}
+
 /// Launches from all threads; returns how many were made and in how many seconds.
-fn launch_steadily(mix: &Symbol<'_, Mix>, rate: u32) -> (u32, f64) {
-    let of_thread = rate * SECONDS_PER_ROUND / THREADS;
-    let burst_time = Duration::from_secs_f64(f64::from(BURST * THREADS) / f64::from(rate));
+fn launch(mix: &Symbol<'_, Mix>, rate: Option<u32>) -> (u32, f64) {
+    let all = rate.map_or(FULL_SPEED_LAUNCHES, |rate| rate * SECONDS_PER_ROUND);
+    let bursts = all / THREADS / BURST;
+    let burst_time = rate
+        .map(|rate| Duration::from_secs_f64(f64::from(BURST * THREADS) / f64::from(rate)))
+        .unwrap_or_default();
     let started = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 let mut due = Instant::now();
-                for _ in 0..of_thread / BURST {
+                for _ in 0..bursts {
                     for _ in 0..BURST {
                         // SAFETY: in null mode no kernel runs, so the pointers are not followed.
                         let status = unsafe {
@@ -78,14 +138,20 @@ fn launch_steadily(mix: &Symbol<'_, Mix>, rate: u32) -> (u32, f64) {
             });
         }
     });
-    (of_thread / BURST * BURST * THREADS, started.elapsed().as_secs_f64())
+    (bursts * BURST * THREADS, started.elapsed().as_secs_f64())
+}
+
+/// The count in the closing words `N HIP calls, M launches, …`.
+fn recorded_launches(stderr: &str) -> Option<u64> {
+    let (_, counts) = stderr.lines().find_map(|line| line.split_once(" HIP calls, "))?;
+    counts.split_once(" launches")?.0.parse().ok()
 }
 
 /// The counts in the closing words `incomplete: N calls lost: …`.
-fn lost_calls(stderr: &str) -> f64 {
+fn lost_calls(stderr: &str) -> u64 {
     stderr
         .lines()
         .filter_map(|line| line.strip_prefix("incomplete: ")?.split_once(" calls lost"))
-        .filter_map(|(count, _)| count.parse::<f64>().ok())
+        .filter_map(|(count, _)| count.parse::<u64>().ok())
         .sum()
 }
