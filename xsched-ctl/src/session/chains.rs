@@ -64,7 +64,7 @@ pub(crate) struct Chains {
     counts: HashMap<u32, usize>,
     waiting: Vec<Waiting>,
     /// Chains of the stacks that wait, as far as they could be walked where a call has asked for that.
-    waiting_chains: HashMap<u64, Option<Arc<Chain>>>,
+    partial: HashMap<u64, Option<Arc<Chain>>>,
     /// Processes of which the programs know less than is known here; true if their chains are to be shipped again.
     untold: HashMap<u32, bool>,
 }
@@ -106,7 +106,7 @@ impl Chains {
             known: HashMap::new(),
             counts: HashMap::new(),
             waiting: Vec::new(),
-            waiting_chains: HashMap::new(),
+            partial: HashMap::new(),
             untold: HashMap::new(),
         })
     }
@@ -177,7 +177,7 @@ impl Chains {
     pub(crate) fn copied(&mut self, snapshot: Box<Snapshot>, bytes: Box<[u8]>) {
         // Either the process is new, or something in it: a mapping, or a table that is wanted.
         self.untold.entry(snapshot.tgid).or_insert(false);
-        self.waiting_chains.insert(snapshot.chain, None);
+        self.partial.insert(snapshot.chain, None);
         self.waiting.push(Waiting { copied: Copied { snapshot, bytes }, since: Instant::now() });
     }
 
@@ -211,7 +211,7 @@ impl Chains {
             match waiting.copied.walk(process, &mut self.tables, self.depth, patience) {
                 Some((frames, end)) => {
                     let chain = resolver.chain(processes, tgid, time_ns, &frames, end);
-                    self.waiting_chains.remove(&id);
+                    self.partial.remove(&id);
                     self.know(id, tgid, generation, chain);
                 }
                 None => still.push(waiting),
@@ -243,7 +243,7 @@ impl Chains {
             known.used = Instant::now();
             return Lookup::Known(Arc::clone(&known.chain));
         }
-        match self.waiting_chains.get(&id) {
+        match self.partial.get(&id) {
             Some(_) if waited < CALL_PATIENCE => Lookup::Waiting,
             Some(Some(chain)) => Lookup::Known(Arc::clone(chain)),
             Some(None) => self.find_part(processes, resolver, id).map_or(Lookup::Lost, Lookup::Known),
@@ -264,7 +264,7 @@ impl Chains {
         let process = processes.find(tgid, time_ns);
         let (frames, end) = waiting.copied.walk(process, &mut self.tables, self.depth, Patience::End)?;
         let chain = Arc::new(resolver.chain(processes, tgid, time_ns, &frames, end));
-        self.waiting_chains.insert(id, Some(Arc::clone(&chain)));
+        self.partial.insert(id, Some(Arc::clone(&chain)));
         Some(chain)
     }
 

@@ -32,10 +32,16 @@ pub(crate) struct Resolver {
 
 #[derive(Default)]
 struct Known {
-    /// By mapping (its address, which is kept so that it stays its own) and address: calls and chains are not resolved
-    /// in the order of their times, and another library may have been at an address before.
-    functions: HashMap<(usize, u64), (Function, Option<Arc<Mapping>>)>,
+    /// By the mapping's own address in memory, and address: calls and chains are not resolved in the order of their
+    /// times, and another library may have been at an address before.
+    functions: HashMap<(usize, u64), Placed>,
     kernels: HashMap<u64, Arc<str>>,
+}
+
+/// A function, and the mapping in which it was found: kept, so that no other mapping comes to have its address.
+struct Placed {
+    function: Function,
+    _mapping: Option<Arc<Mapping>>,
 }
 
 /// The code around an address.
@@ -223,8 +229,8 @@ impl Resolver {
         let mapping =
             processes.find(pid, time_ns).and_then(|process| process.code_at(address, time_ns)).cloned();
         let key = (mapping.as_ref().map_or(0, |mapping| Arc::as_ptr(mapping) as usize), address);
-        if let Some((function, _)) = known.functions.get(&key) {
-            return function.clone();
+        if let Some(placed) = known.functions.get(&key) {
+            return placed.function.clone();
         }
         if mapping.as_ref().is_some_and(|mapping| mapping.backing == Backing::Anonymous) {
             return self.generated(pid, address);
@@ -243,7 +249,7 @@ impl Resolver {
         if known.functions.len() >= FUNCTIONS_MAX {
             known.functions.clear();
         }
-        known.functions.insert(key, (function.clone(), mapping));
+        known.functions.insert(key, Placed { function: function.clone(), _mapping: mapping });
         function
     }
 
