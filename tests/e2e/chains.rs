@@ -1,5 +1,7 @@
 //! Call chains: what the tracer says equals what the compiler's own unwinder sees from inside the program.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -16,6 +18,14 @@ type Chains = BTreeMap<Vec<u64>, u64>;
 #[derive(Deserialize)]
 struct Row {
     callers: String,
+    calls: u64,
+}
+
+/// The calls that one library made by one chain.
+#[derive(Debug, Deserialize, PartialEq)]
+struct Caller {
+    library: String,
+    chain: String,
     calls: u64,
 }
 
@@ -130,22 +140,15 @@ fn libraries_loaded_by_turns_at_one_address_are_told_apart() {
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let (traced, incomplete) = traced_chains(&trace);
     assert_eq!((incomplete, traced), (0, witnessed_chains(&outcome.stdout)), "{}", outcome.stderr);
-
-    #[derive(Debug, Deserialize, PartialEq)]
-    struct Library {
-        library: String,
-        chain: String,
-        calls: u64,
-    }
     let mut sql = Sql::open(&trace).unwrap();
-    let libraries: Vec<Library> = sql
+    let libraries: Vec<Caller> = sql
         .query_as(
             "select extract_arg(arg_set_id, 'debug.library') as library,
                 extract_arg(arg_set_id, 'debug.chain') as chain, count(*) as calls
              from slice where name = 'hipStreamSynchronize' group by 1, 2 order by 1",
         )
         .unwrap();
-    let expected = [large, small].map(|library| Library {
+    let expected = [large, small].map(|library| Caller {
         library: library.to_owned(),
         chain: format!("{library} < deep_chain < libc.so.6 < deep_chain"),
         calls: 200,
