@@ -60,6 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let is_goal = rate == Some(GOAL_RATE);
         if is_goal { lost.with_goal(Goal::ValueAtMost(0.0)) } else { lost }.print()?;
         row("tracer's processor time per launch", "ns", |round| round.tracer_ns).print()?;
+        row("program's own processor time per launch", "ns", |round| round.program_ns).print()?;
         row("programs that want a processor", "", |round| round.load).print()?;
     }
     Ok(())
@@ -73,6 +74,8 @@ struct Round {
     seconds: f64,
     /// Processor time of the tracer for each recorded launch, in user space and in the kernel.
     tracer_ns: f64,
+    /// Processor time of the launching threads for each launch, in which the probes' is contained.
+    program_ns: f64,
     /// Runnable threads on the machine over the last minute.
     load: f64,
 }
@@ -84,7 +87,9 @@ fn record(mix: &Symbol<'_, Mix>, rate: Option<u32>, trace: &Path) -> Result<Roun
     let mut tracer = Running::start(xsched_ctl(["trace", "--pid", &own_pid, "-o"]).arg(trace));
     tracer.wait_for_stderr("recording process");
     let start_ns = processor_ns(&tracer.pid().to_string(), [13, 14])?;
+    let program_start_ns = processor_ns("self", [13, 14])?;
     let (made, seconds) = launch(mix, rate);
+    let program_ns = (processor_ns("self", [13, 14])? - program_start_ns) / f64::from(made);
     let stderr = tracer.interrupt().stderr;
     let tracer_ns = processor_ns("self", [15, 16])? - waited_for_ns - start_ns;
 
@@ -95,7 +100,8 @@ fn record(mix: &Symbol<'_, Mix>, rate: Option<u32>, trace: &Path) -> Result<Roun
     }
     let load = fs::read_to_string("/proc/loadavg")?;
     let load = load.split(' ').next().unwrap_or_default().parse()?;
-    Ok(Round { made, lost, seconds, tracer_ns: tracer_ns / recorded as f64, load })
+    let tracer_ns = tracer_ns / recorded as f64;
+    Ok(Round { made, lost, seconds, tracer_ns, program_ns, load })
 }
 
 /// The sum of two fields of `/proc/PID/stat` that are processor times, in nanoseconds; the first field is 0.

@@ -115,12 +115,12 @@ fn its_numbers_are_those_of_the_timeline() {
 
 #[test]
 fn kernels_are_folded_in_tables_and_in_a_timeline_where_that_is_asked_for() {
-    if !may_trace("kernels_are_folded_in_tables_and_in_a_timeline_where_that_is_asked_for") {
-        return;
-    }
     const FULL: &str =
         "void demo::kernels::mix<unsigned int, 3>(unsigned int*, unsigned int const*, unsigned int)";
     const FOLDED: &str = "demo::kernels::mix<…>";
+    if !may_trace("kernels_are_folded_in_tables_and_in_a_timeline_where_that_is_asked_for") {
+        return;
+    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     for (options, in_timeline) in [(&[][..], FULL), (&["--fold-templates"], FOLDED)] {
