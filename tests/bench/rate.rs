@@ -27,6 +27,10 @@ const RATES: [u32; 3] = [50_000, 100_000, 200_000];
 const GOAL_RATE: u32 = 200_000;
 const THREADS: u32 = 4;
 
+/// The default size holds a fifth of a second at the highest rate, and a busy machine keeps the tracer from its processor
+/// for longer than that.
+const RING_SIZE: &str = "64M";
+
 /// Launches of a round at full speed.
 const FULL_SPEED_LAUNCHES: u32 = 1_000_000;
 
@@ -84,7 +88,8 @@ struct Round {
 fn record(mix: &Symbol<'_, Mix>, rate: Option<u32>, trace: &Path) -> Result<Round, Box<dyn Error>> {
     let own_pid = std::process::id().to_string();
     let waited_for_ns = processor_ns("self", [15, 16])?;
-    let mut tracer = Running::start(xsched_ctl(["trace", "--pid", &own_pid, "-o"]).arg(trace));
+    let mut tracer =
+        Running::start(xsched_ctl(["trace", "--ring-size", RING_SIZE, "--pid", &own_pid, "-o"]).arg(trace));
     tracer.wait_for_stderr("recording process");
     let start_ns = processor_ns(&tracer.pid().to_string(), [13, 14])?;
     let program_start_ns = processor_ns("self", [13, 14])?;
