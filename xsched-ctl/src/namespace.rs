@@ -1,5 +1,6 @@
-//! The pid namespace that this process is in. Process ids mean something in one namespace only, so programs, side-band
-//! and `/proc` must all speak of the same.
+//! Namespaces: the pid namespace that this process is in, and whether another sees other files.
+//!
+//! Process ids mean something in one pid namespace only, so programs, side-band and `/proc` must all speak of the same.
 //!
 //! In a container the programs ask the kernel for ids of the container's namespace, the side-band reports in that of
 //! whoever opened it, and `/proc` shows the namespace of its mount. Processes of other namespaces, of containers inside
@@ -52,6 +53,14 @@ impl PidNamespace {
 /// Whether `/proc` shows this process under its own id, and so all others of its namespace under theirs.
 pub(crate) fn proc_is_own() -> bool {
     fs::read_link("/proc/self").is_ok_and(|name| name.as_os_str() == std::process::id().to_string().as_str())
+}
+
+/// Whether a process sees other file systems than this one. False if it has ended.
+pub(crate) fn has_own_mounts(pid: u32) -> bool {
+    match (fs::read_link("/proc/self/ns/mnt"), fs::read_link(format!("/proc/{pid}/ns/mnt"))) {
+        (Ok(own), Ok(other)) => own != other,
+        _ => false,
+    }
 }
 
 #[cfg(test)]

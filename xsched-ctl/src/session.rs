@@ -487,6 +487,9 @@ impl Session {
             if !told && self.processes.scan(pid).is_ok() {
                 self.probe_mapped(pid, 0);
             }
+            if let Some(process) = self.processes.process(pid) {
+                self.chains.secure(process);
+            }
             go_on(pid);
         }
         seen_ns

@@ -46,7 +46,7 @@ pub(crate) struct Recording {
     compress: Option<Compression>,
 
     /// Memory between kernel and tracer, a power of two: 64K to 1G
-    #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = ring_size)]
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = ring_size)]
     ring_size: u32,
 
     /// Write `name<…>` for kernels instead of their whole names; the tables do so anyway

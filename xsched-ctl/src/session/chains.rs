@@ -28,6 +28,7 @@ use xsched_symbols::{Change, Process, Processes};
 use super::resolve::Resolver;
 use crate::bpf::ChainMaps;
 use crate::chain::Chain;
+use crate::namespace;
 use snapshot_walk::{Copied, Patience};
 use spaces::Spaces;
 use tables::Tables;
@@ -129,6 +130,17 @@ impl Chains {
             }
         }
         self.untold.entry(pid).or_insert(false);
+    }
+
+    /// A process uses HIP and waits to go on. If its files are to be seen in its own mount namespace only, they go when
+    /// it ends: all of them are opened now.
+    pub(crate) fn secure(&mut self, process: &Process) {
+        if !self.are_recorded() || !namespace::has_own_mounts(process.pid()) {
+            return;
+        }
+        for (_, mapping) in process.code() {
+            self.tables.want(process.pid(), mapping);
+        }
     }
 
     /// Takes note of what has changed in a process.
