@@ -5,6 +5,7 @@
 
 #![no_std]
 
+pub mod arbiter;
 pub mod call;
 pub mod chain;
 pub mod config;
@@ -14,6 +15,7 @@ pub mod loader;
 pub mod probe;
 pub mod shim_status;
 pub mod unwind;
+pub mod wire;
 
 pub use call::{Call, CallKey, Pending, TEXT_LEN_MAX, WORD_COUNT, Words};
 pub use chain::{ChainEnd, Code, CodeState, Snapshot, Space, Stack};

@@ -1,0 +1,207 @@
+//! What shim and controller say to each other over the controller's socket.
+//!
+//! The socket is a unix one of type `SOCK_SEQPACKET`; each packet is one of these structures, whole. A reader refuses a
+//! packet of any other length, and of a kind that it does not know. Whoever speaks is known by the kernel's credentials of
+//! the connection, never by what a packet says.
+//!
+//! ```text
+//!   shim                              controller
+//!   Hello                 ------->
+//!                         <-------    Welcome, with the page and something to wait on
+//!   (joins by a report, where programs keep the page)
+//!   OpenQueue             ------->
+//!                         <-------    Opened
+//!   Usage, CloseQueue     ------->
+//!   Reported              ------->    where the controller keeps the page itself
+//! ```
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Changes whenever a packet changes its layout or meaning.
+pub const WIRE_VERSION: u32 = 1;
+
+/// File name of the socket that shims connect to, in the controller's folder.
+pub const SHIM_SOCKET: &str = "shim.sock";
+
+/// The controller's folder when it runs as root.
+pub const SYSTEM_FOLDER: &str = "/run/xsched";
+
+/// The controller's folder otherwise, below `$XDG_RUNTIME_DIR`.
+pub const USER_FOLDER: &str = "xsched";
+
+/// First word of every packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum PacketKind {
+    /// A [`Hello`].
+    Hello = 1,
+    /// A [`Welcome`].
+    Welcome = 2,
+    /// An [`OpenQueue`].
+    OpenQueue = 3,
+    /// An [`Opened`].
+    Opened = 4,
+    /// A [`Reported`].
+    Reported = 5,
+    /// A [`Usage`].
+    Usage = 6,
+    /// A [`Refusal`].
+    Refusal = 7,
+}
+
+/// A shim introduces its process.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Hello {
+    /// [`PacketKind::Hello`]
+    pub kind: u32,
+    /// [`WIRE_VERSION`]
+    pub version: u32,
+    /// [`crate::arbiter::PAGE_VERSION`]
+    pub page_version: u64,
+    /// Which of the hints below were given: bits [`Hello::PRIORITY`] and so on.
+    pub hints: u32,
+    /// -255 to 255, larger is more urgent. A hint, which the controller limits.
+    pub priority: i32,
+    /// Share of the device in percent.
+    pub utilization: u32,
+    /// Weight beside others of the same priority.
+    pub weight: u32,
+    /// What `xsched-ctl run` has put into the environment; zero for nothing.
+    pub token: [u8; 16],
+}
+
+impl Hello {
+    /// [`Hello::priority`] was given.
+    pub const PRIORITY: u32 = 1;
+    /// [`Hello::utilization`] was given.
+    pub const UTILIZATION: u32 = 1 << 1;
+    /// [`Hello::weight`] was given.
+    pub const WEIGHT: u32 = 1 << 2;
+}
+
+/// The controller takes a process in. Two descriptors come with it: the page, to be mapped read-only, and an epoll
+/// instance that becomes readable when masks change (edge-triggered: a wait of zero empties it).
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Welcome {
+    /// [`PacketKind::Welcome`]
+    pub kind: u32,
+    /// A [`Keeper`].
+    pub keeper: u32,
+    /// The page's epoch.
+    pub epoch: u64,
+    /// What to show by [`crate::arbiter::Report::Join`]; nothing to show where the controller keeps the page.
+    pub number: u64,
+    /// Most device time that a process with more urgent neighbours may have launched ahead, in nanoseconds; 0: the shim
+    /// finds out.
+    pub in_flight_ns: u64,
+    /// How it is preempted, at most: 1 stops launching, 2 gates what is queued.
+    pub preemption_level: u32,
+    /// 1: decide and record, hold nothing back.
+    pub observe: u32,
+}
+
+/// Who writes the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Keeper {
+    /// BPF programs; processes report by calling the report function.
+    Programs = 1,
+    /// The controller; processes report by [`Reported`].
+    Controller = 2,
+}
+
+/// A process will use a device, at one priority.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct OpenQueue {
+    /// [`PacketKind::OpenQueue`]
+    pub kind: u32,
+    /// Comes back in [`Opened`].
+    pub request: u32,
+    /// [`crate::arbiter::device_key`]
+    pub device: u64,
+    /// How much more urgent than the process its streams in this queue are, as the program asked for: HIP's stream
+    /// priorities, negated.
+    pub stream_priority: i32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// The queue is there.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Opened {
+    /// [`PacketKind::Opened`]
+    pub kind: u32,
+    /// [`OpenQueue::request`]
+    pub request: u32,
+    /// Its place in the page.
+    pub slot: u32,
+    /// Its generation.
+    pub generation: u32,
+}
+
+/// A report, where no program hears it.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Reported {
+    /// [`PacketKind::Reported`]
+    pub kind: u32,
+    /// The queue.
+    pub slot: u32,
+    /// A [`crate::arbiter::Report`].
+    pub operation: u64,
+    /// Its argument.
+    pub argument: u64,
+}
+
+/// What a queue has used so far. Sent when it changed, every 10 ms at most.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Usage {
+    /// [`PacketKind::Usage`]
+    pub kind: u32,
+    /// The queue.
+    pub slot: u32,
+    /// Its generation.
+    pub generation: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Device time of its commands that have completed, in nanoseconds.
+    pub device_ns: u64,
+    /// Commands launched.
+    pub launched: u64,
+    /// Commands that were held back before.
+    pub held_back: u64,
+    /// Time for which something was held back because others were more urgent, in nanoseconds.
+    pub suspended_ns: u64,
+}
+
+/// The controller refuses; the connection ends.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Refusal {
+    /// [`PacketKind::Refusal`]
+    pub kind: u32,
+    /// A [`RefusalReason`].
+    pub reason: u32,
+}
+
+/// Why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum RefusalReason {
+    /// Another version of shim and controller.
+    Version = 1,
+    /// A packet that makes no sense.
+    Malformed = 2,
+    /// The page, or the process's part of it, is full.
+    Full = 3,
+    /// The process did not show its number.
+    NotJoined = 4,
+}
+
+const _: () = assert!(size_of::<Hello>() == 48 && size_of::<Welcome>() == 40 && size_of::<OpenQueue>() == 24);
+const _: () = assert!(size_of::<Opened>() == 16 && size_of::<Reported>() == 24 && size_of::<Usage>() == 48);
