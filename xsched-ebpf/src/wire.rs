@@ -10,12 +10,19 @@
 //!                         <-------    Welcome, with the page and something to wait on
 //!   (joins by a report, where programs keep the page)
 //!   OpenQueue             ------->
-//!                         <-------    Opened
-//!   Usage, CloseQueue     ------->
-//!   Reported              ------->    where the controller keeps the page itself
+//!                         <-------    Opened, which says how to report about this queue
+//!   Usage                 ------->
+//!   Reported              ------->    where no program hears the reports
 //! ```
+//!
+//! Queues are closed by [`crate::arbiter::Report::Close`], and by the end of process or connection. A queue whose word in the
+//! page is not open with the generation of [`Opened`] is gone: nobody obeys it, and its process connects anew.
+
+mod decode;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+pub use decode::{FromController, FromShim, Malformed, PACKET_LEN_MAX};
 
 /// Changes whenever a packet changes its layout or meaning.
 pub const WIRE_VERSION: u32 = 1;
@@ -87,7 +94,7 @@ impl Hello {
 pub struct Welcome {
     /// [`PacketKind::Welcome`]
     pub kind: u32,
-    /// A [`Keeper`].
+    /// A [`Keeper`]: who writes the page. How to report about a queue says its [`Opened`].
     pub keeper: u32,
     /// The page's epoch.
     pub epoch: u64,
@@ -141,6 +148,11 @@ pub struct Opened {
     pub slot: u32,
     /// Its generation.
     pub generation: u32,
+    /// A [`Keeper`]: whether to report about it by calling the report function or by [`Reported`]. A process whose calls no
+    /// program hears has to use the latter even where programs keep the page.
+    pub keeper: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// A report, where no program hears it.
@@ -179,7 +191,7 @@ pub struct Usage {
     pub suspended_ns: u64,
 }
 
-/// The controller refuses; the connection ends.
+/// The controller refuses; the connection ends, and the shim tries again later, unless it is of another version.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Refusal {
@@ -204,4 +216,4 @@ pub enum RefusalReason {
 }
 
 const _: () = assert!(size_of::<Hello>() == 48 && size_of::<Welcome>() == 40 && size_of::<OpenQueue>() == 24);
-const _: () = assert!(size_of::<Opened>() == 16 && size_of::<Reported>() == 24 && size_of::<Usage>() == 48);
+const _: () = assert!(size_of::<Opened>() == 24 && size_of::<Reported>() == 24 && size_of::<Usage>() == 48);

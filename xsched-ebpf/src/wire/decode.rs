@@ -1,0 +1,201 @@
+//! From the bytes of a packet to what it says.
+//!
+//! Both sides read packets of a peer that they do not trust: a packet is refused unless its kind is one that this side may
+//! get, its length is that kind's, and what is reserved is zero.
+
+use core::fmt;
+
+use zerocopy::FromBytes;
+
+use super::{Hello, OpenQueue, Opened, PacketKind, Refusal, Reported, Usage, Welcome};
+
+/// No packet is longer. A receiver with this much room and one byte more sees whether one was.
+pub const PACKET_LEN_MAX: usize = 48;
+
+/// A packet that makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// It is too short to say what it is.
+    NoKind(usize),
+    /// This side does not get packets of this kind.
+    Kind(u32),
+    /// Packets of this kind have another length.
+    Length {
+        /// What it says it is.
+        kind: u32,
+        /// Its length.
+        len: usize,
+    },
+    /// Something that must be zero is not.
+    Reserved(u32),
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoKind(len) => write!(f, "a packet of {len} bytes"),
+            Self::Kind(kind) => write!(f, "a packet of kind {kind}"),
+            Self::Length { kind, len } => write!(f, "a packet of kind {kind} with {len} bytes"),
+            Self::Reserved(kind) => write!(f, "a packet of kind {kind} with something in its reserved words"),
+        }
+    }
+}
+
+impl core::error::Error for Malformed {}
+
+/// What a shim says.
+#[derive(Clone, Copy, Debug)]
+pub enum FromShim {
+    /// Its first packet.
+    Hello(Hello),
+    /// A process will use a device.
+    OpenQueue(OpenQueue),
+    /// A report that no program hears.
+    Reported(Reported),
+    /// What a queue has used.
+    Usage(Usage),
+}
+
+impl FromShim {
+    /// Reads one packet.
+    pub fn parse(packet: &[u8]) -> Result<Self, Malformed> {
+        let kind = kind(packet)?;
+        let parsed = match kind {
+            kind if kind == PacketKind::Hello as u32 => Self::Hello(whole(kind, packet)?),
+            kind if kind == PacketKind::OpenQueue as u32 => Self::OpenQueue(whole(kind, packet)?),
+            kind if kind == PacketKind::Reported as u32 => Self::Reported(whole(kind, packet)?),
+            kind if kind == PacketKind::Usage as u32 => Self::Usage(whole(kind, packet)?),
+            kind => return Err(Malformed::Kind(kind)),
+        };
+        let reserved = match parsed {
+            Self::OpenQueue(packet) => packet.reserved,
+            Self::Usage(packet) => packet.reserved,
+            Self::Hello(_) | Self::Reported(_) => 0,
+        };
+        if reserved == 0 { Ok(parsed) } else { Err(Malformed::Reserved(kind)) }
+    }
+}
+
+/// What the controller says.
+#[derive(Clone, Copy, Debug)]
+pub enum FromController {
+    /// The process is taken in.
+    Welcome(Welcome),
+    /// A queue is there.
+    Opened(Opened),
+    /// The connection ends.
+    Refusal(Refusal),
+}
+
+impl FromController {
+    /// Reads one packet.
+    pub fn parse(packet: &[u8]) -> Result<Self, Malformed> {
+        match kind(packet)? {
+            kind if kind == PacketKind::Welcome as u32 => Ok(Self::Welcome(whole(kind, packet)?)),
+            kind if kind == PacketKind::Opened as u32 => Ok(Self::Opened(whole(kind, packet)?)),
+            kind if kind == PacketKind::Refusal as u32 => Ok(Self::Refusal(whole(kind, packet)?)),
+            kind => Err(Malformed::Kind(kind)),
+        }
+    }
+}
+
+fn kind(packet: &[u8]) -> Result<u32, Malformed> {
+    let (kind, _) = u32::read_from_prefix(packet).map_err(|_| Malformed::NoKind(packet.len()))?;
+    Ok(kind)
+}
+
+fn whole<T: FromBytes>(kind: u32, packet: &[u8]) -> Result<T, Malformed> {
+    T::read_from_bytes(packet).map_err(|_| Malformed::Length { kind, len: packet.len() })
+}
+
+const _: () = assert!(size_of::<Hello>() <= PACKET_LEN_MAX && size_of::<Usage>() <= PACKET_LEN_MAX);
+const _: () = assert!(size_of::<Welcome>() <= PACKET_LEN_MAX && size_of::<OpenQueue>() <= PACKET_LEN_MAX);
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use zerocopy::{FromZeros as _, IntoBytes as _};
+
+    use super::*;
+
+    fn hello() -> Hello {
+        Hello { kind: PacketKind::Hello as u32, ..Hello::new_zeroed() }
+    }
+
+    #[test]
+    fn a_whole_packet_is_read() {
+        assert!(matches!(FromShim::parse(hello().as_bytes()), Ok(FromShim::Hello(_))));
+        let usage = Usage { kind: PacketKind::Usage as u32, device_ns: 7, ..Usage::new_zeroed() };
+        assert!(
+            matches!(FromShim::parse(usage.as_bytes()), Ok(FromShim::Usage(read)) if read.device_ns == 7)
+        );
+        let opened = Opened { kind: PacketKind::Opened as u32, slot: 3, ..Opened::new_zeroed() };
+        assert!(matches!(
+            FromController::parse(opened.as_bytes()),
+            Ok(FromController::Opened(read)) if read.slot == 3
+        ));
+    }
+
+    #[test]
+    fn packets_of_the_other_side_are_refused() {
+        let welcome = Welcome { kind: PacketKind::Welcome as u32, ..Welcome::new_zeroed() };
+        assert_eq!(FromShim::parse(welcome.as_bytes()).unwrap_err(), Malformed::Kind(2));
+        assert_eq!(FromController::parse(hello().as_bytes()).unwrap_err(), Malformed::Kind(1));
+    }
+
+    #[test]
+    fn packets_of_another_length_are_refused() {
+        let packet = hello();
+        let bytes = packet.as_bytes();
+        for len in 0..4 {
+            assert_eq!(FromShim::parse(&bytes[..len]).unwrap_err(), Malformed::NoKind(len));
+        }
+        for len in 4..bytes.len() {
+            assert_eq!(FromShim::parse(&bytes[..len]).unwrap_err(), Malformed::Length { kind: 1, len });
+        }
+        let longer = [bytes, &[0]].concat();
+        assert_eq!(FromShim::parse(&longer).unwrap_err(), Malformed::Length { kind: 1, len: longer.len() });
+    }
+
+    #[test]
+    fn reserved_words_are_zero() {
+        let packet = OpenQueue { kind: PacketKind::OpenQueue as u32, reserved: 1, ..OpenQueue::new_zeroed() };
+        assert_eq!(FromShim::parse(packet.as_bytes()).unwrap_err(), Malformed::Reserved(3));
+    }
+
+    /// Random bytes, and true packets with random damage, are read or refused, and what is read is what was sent.
+    #[test]
+    fn random_packets_are_read_whole_or_refused() {
+        let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+        let mut next = move || {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random
+        };
+        let (mut read, mut refused) = (0, 0);
+        for _ in 0..200_000 {
+            let len = (next() % (PACKET_LEN_MAX as u64 + 2)) as usize;
+            let mut packet: std::vec::Vec<u8> = (0..len).map(|_| next() as u8).collect();
+            // Otherwise nearly none would have a kind.
+            if let Some(first) = packet.first_chunk_mut::<4>() {
+                *first = (next() as u32 % 9).to_le_bytes();
+            }
+            match FromShim::parse(&packet) {
+                Ok(parsed) => {
+                    let back = match &parsed {
+                        FromShim::Hello(packet) => packet.as_bytes(),
+                        FromShim::OpenQueue(packet) => packet.as_bytes(),
+                        FromShim::Reported(packet) => packet.as_bytes(),
+                        FromShim::Usage(packet) => packet.as_bytes(),
+                    };
+                    assert_eq!(back, packet);
+                    read += 1;
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(read > 500 && refused > 500, "{read} read, {refused} refused");
+    }
+}
