@@ -1,0 +1,145 @@
+use super::*;
+
+const SHORT: u64 = 5;
+const LONG: u64 = 1_000;
+
+fn micros(micros: u64) -> Nanos {
+    Nanos::from_micros(micros)
+}
+
+/// A limiter that has seen commands of these lengths, in microseconds: the class is the length.
+fn experienced(limit: Limit, lengths: &[u64]) -> (InFlight, Nanos) {
+    let mut flight = InFlight::new(limit);
+    let mut now = Nanos::ZERO;
+    for length in lengths {
+        for _ in 0..20 {
+            flight.launched(now, *length);
+            now += micros(*length);
+            flight.completed(now, 1);
+        }
+    }
+    (flight, now)
+}
+
+/// Launches as long as it may.
+fn fill(flight: &mut InFlight, now: Nanos, class: u64) -> usize {
+    while flight.may_launch(now, class) {
+        flight.launched(now, class);
+        assert!(flight.outstanding() < 1_000, "there is no limit");
+    }
+    flight.outstanding()
+}
+
+#[test]
+fn of_long_commands_there_are_two() {
+    let (mut flight, now) = experienced(Limit::default(), &[LONG]);
+    assert_eq!(fill(&mut flight, now, LONG), 2);
+    flight.completed(now + micros(LONG), 1);
+    assert_eq!(fill(&mut flight, now + micros(LONG), LONG), 2);
+}
+
+#[test]
+fn of_short_commands_there_are_as_many_as_fill_the_time() {
+    let (mut flight, now) = experienced(Limit::default(), &[SHORT]);
+    assert_eq!(fill(&mut flight, now, SHORT), 20);
+    assert_eq!(flight.ahead(now), micros(100));
+}
+
+#[test]
+fn a_short_command_behind_a_long_one_has_no_room() {
+    let (mut flight, now) = experienced(Limit::default(), &[SHORT, LONG]);
+    flight.launched(now, LONG);
+    flight.launched(now, SHORT);
+    assert!(!flight.may_launch(now, SHORT));
+    assert!(flight.may_launch(now + micros(950), SHORT), "the long one has 50 us left");
+}
+
+#[test]
+fn of_what_nothing_is_known_there_are_two() {
+    let mut flight = InFlight::new(Limit::default());
+    assert_eq!(fill(&mut flight, Nanos::ZERO, 7), 2);
+    let (mut flight, now) = experienced(Limit::default(), &[SHORT]);
+    flight.launched(now, 7);
+    assert_eq!(fill(&mut flight, now, SHORT), 2, "nothing is known of the first one");
+}
+
+#[test]
+fn something_may_always_be_launched() {
+    for limit in [Limit::Time { ahead: Nanos::ZERO, commands: 0 }, Limit::Commands { threshold: 0, batch: 0 }]
+    {
+        let (mut flight, now) = experienced(limit, &[LONG]);
+        assert_eq!(fill(&mut flight, now, LONG), 1);
+    }
+}
+
+#[test]
+fn thresholds_and_batches_are_those_of_xsched() {
+    let mut flight = InFlight::new(Limit::Commands { threshold: 8, batch: 4 });
+    assert_eq!(fill(&mut flight, Nanos(0), SHORT), 8);
+    flight.completed(Nanos(1), 3);
+    assert!(!flight.may_launch(Nanos(1), SHORT), "no room for a batch");
+    flight.completed(Nanos(2), 1);
+    assert_eq!(fill(&mut flight, Nanos(2), SHORT), 8);
+}
+
+#[test]
+fn a_completion_is_looked_for_when_it_is_expected() {
+    let (mut flight, now) = experienced(Limit::default(), &[LONG]);
+    assert_eq!(flight.room_at(now), None);
+    assert_eq!(flight.done_at(now), None);
+    fill(&mut flight, now, LONG);
+    assert_eq!(flight.room_at(now), Some(now + micros(LONG)));
+    assert_eq!(flight.done_at(now), Some(now + micros(2 * LONG)));
+}
+
+#[test]
+fn short_commands_are_looked_for_by_the_dozen() {
+    let (mut flight, now) = experienced(Limit::default(), &[SHORT]);
+    fill(&mut flight, now, SHORT);
+    assert_eq!(flight.room_at(now), Some(now + micros(50)));
+}
+
+#[test]
+fn what_is_overdue_is_looked_for_less_and_less_often() {
+    let (mut flight, now) = experienced(Limit::default(), &[LONG]);
+    flight.launched(now, LONG);
+    let mut at = flight.room_at(now).unwrap();
+    let end = at + Nanos::from_millis(100);
+    let mut looks = 0;
+    while at < end {
+        let next = flight.room_at(at).unwrap();
+        assert!(next > at, "it looks again and again at once");
+        at = next;
+        looks += 1;
+    }
+    assert!(looks < 150, "{looks} looks in 100 ms");
+}
+
+#[test]
+fn a_time_for_several_is_divided_as_they_were_expected() {
+    let (mut flight, now) = experienced(Limit::default(), &[10, 30]);
+    flight.launched(now, 10);
+    flight.launched(now, 30);
+    flight.completed_in(now + micros(50), 2, micros(40));
+    assert_eq!(flight.estimates.of(10).unwrap().expected, micros(10));
+    assert_eq!(flight.estimates.of(30).unwrap().expected, micros(30));
+}
+
+#[test]
+fn a_gap_before_a_launch_is_not_the_commands_time() {
+    let mut flight = InFlight::new(Limit::default());
+    flight.launched(micros(0), 1);
+    assert_eq!(flight.completed(micros(10), 1), micros(10));
+    flight.launched(micros(500), 1);
+    assert_eq!(flight.completed(micros(510), 1), micros(10));
+}
+
+#[test]
+fn completions_of_nothing_change_nothing() {
+    let mut flight = InFlight::new(Limit::default());
+    assert_eq!(flight.completed(micros(10), 3), Nanos::ZERO);
+    flight.launched(micros(20), 1);
+    flight.clear();
+    assert_eq!(flight.completed(micros(30), 1), Nanos::ZERO);
+    assert_eq!((flight.outstanding(), flight.ahead(micros(30))), (0, Nanos::ZERO));
+}

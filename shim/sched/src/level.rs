@@ -1,0 +1,149 @@
+//! Levels of urgency, and the way from a policy's ranks to them.
+//!
+//! ```text
+//!   0       a turn, see `starvation`
+//!   1       the most urgent rank, if nothing but a turn will ever come before it: who is here needs no limit to what it
+//!           has launched ahead
+//!   2..63   the other ranks, without gaps; the last level holds all that are left
+//! ```
+
+use crate::QueueId;
+
+/// How urgent a queue is: 0 is the most urgent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Level(u8);
+
+impl Level {
+    /// How many there are.
+    pub const COUNT: usize = 64;
+
+    /// Of a queue that has waited for too long.
+    pub const TURN: Self = Self(0);
+
+    /// Of the most urgent queues, where time does not take that away from them.
+    pub const UNLIMITED: Self = Self(1);
+
+    /// The least urgent.
+    pub const LAST: Self = Self(Self::COUNT as u8 - 1);
+
+    /// This number, or the last level if it is larger.
+    pub const fn new(number: u64) -> Self {
+        if number < Self::COUNT as u64 { Self(number as u8) } else { Self::LAST }
+    }
+
+    /// Its number.
+    pub const fn number(self) -> u64 {
+        self.0 as u64
+    }
+
+    /// Whether a queue of this level should limit what it has launched ahead while others use the device: somebody may
+    /// come before it soon.
+    pub const fn is_limited(self) -> bool {
+        self.0 != Self::UNLIMITED.0
+    }
+}
+
+/// A policy's word on a queue: smaller first, equal side by side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    /// Whatever orders queues in this policy.
+    pub(crate) order: u64,
+    /// Others will take its place after a time, however urgent it is now.
+    pub(crate) sliced: bool,
+}
+
+/// Ranks without gaps.
+#[derive(Debug, Default)]
+pub(crate) struct Dense {
+    distinct: Vec<Rank>,
+}
+
+impl Dense {
+    /// Takes the ranks of all queues of a device.
+    pub(crate) fn assign(&mut self, ranks: &[Rank]) {
+        self.distinct.clear();
+        for rank in ranks {
+            if let Err(place) = self.distinct.binary_search(rank) {
+                self.distinct.insert(place, *rank);
+            }
+        }
+    }
+
+    /// The level of one of them.
+    pub(crate) fn level(&self, rank: Rank) -> Level {
+        let first = if self.distinct.first().is_some_and(|rank| rank.sliced) { 2 } else { 1 };
+        let place = self.distinct.partition_point(|other| *other < rank);
+        Level::new(first + place as u64)
+    }
+}
+
+/// A change on its way into effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Move {
+    pub(crate) queue: QueueId,
+    /// `None`: it has just been opened.
+    pub(crate) from: Option<Level>,
+    pub(crate) to: Level,
+}
+
+/// Puts changes, which take effect one after the other, in such an order that no two queues change places, or share
+/// a level, for longer than they must: who rises goes first, from the top, so that there is always somebody in front;
+/// who falls goes from the bottom.
+pub(crate) fn order(moves: &mut [Move]) {
+    moves.sort_by_key(|change| {
+        let rises = change.from.is_none_or(|from| change.to < from);
+        let place = i16::from(change.to.0);
+        (!rises, if rises { place } else { -place })
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rank(order: u64, sliced: bool) -> Rank {
+        Rank { order, sliced }
+    }
+
+    #[test]
+    fn ranks_become_levels_without_gaps() {
+        let mut dense = Dense::default();
+        dense.assign(&[rank(700, false), rank(3, false), rank(700, false), rank(90, false)]);
+        let levels = [3, 90, 700].map(|order| dense.level(rank(order, false)).number());
+        assert_eq!(levels, [1, 2, 3]);
+    }
+
+    #[test]
+    fn what_is_in_front_for_a_slice_has_a_limit() {
+        let mut dense = Dense::default();
+        dense.assign(&[rank(3, true), rank(4, false)]);
+        assert_eq!(dense.level(rank(3, true)), Level(2));
+        assert!(dense.level(rank(3, true)).is_limited());
+        assert!(!Level::UNLIMITED.is_limited() && Level::TURN.is_limited());
+    }
+
+    #[test]
+    fn the_least_urgent_share_the_last_level() {
+        let mut dense = Dense::default();
+        let ranks: Vec<_> = (0..100).map(|order| rank(order, false)).collect();
+        dense.assign(&ranks);
+        assert_eq!(dense.level(rank(61, false)), Level(62));
+        assert_eq!(dense.level(rank(62, false)), Level::LAST);
+        assert_eq!(dense.level(rank(99, false)), Level::LAST);
+    }
+
+    /// Whoever was before another stays before it after each single change.
+    #[test]
+    fn a_newcomer_in_between_moves_others_from_the_bottom() {
+        let change = |queue, from, to| Move { queue: QueueId(queue), from: Some(Level(from)), to: Level(to) };
+        let mut moves = [change(2, 2, 3), change(3, 3, 4)];
+        order(&mut moves);
+        assert_eq!(moves.map(|change| change.queue.0), [3, 2]);
+        let mut moves = [change(3, 4, 3), change(2, 3, 2)];
+        order(&mut moves);
+        assert_eq!(moves.map(|change| change.queue.0), [2, 3]);
+        let mut moves = [change(1, 2, 3), change(2, 3, 2)];
+        order(&mut moves);
+        assert_eq!(moves.map(|change| change.queue.0), [2, 1]);
+    }
+}

@@ -1,0 +1,229 @@
+use super::*;
+use crate::ProcessId;
+
+const MS: Nanos = Nanos::from_millis(1);
+
+fn ms(count: u64) -> Nanos {
+    MS.times(count)
+}
+
+/// A scheduler and what it has decided so far.
+struct Fixture {
+    scheduler: Scheduler,
+    levels: HashMap<QueueId, Level>,
+    now: Nanos,
+    again: Option<Nanos>,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let scheduler = Scheduler::new(PolicyKind::Priority, Settings::default());
+        Self { scheduler, levels: HashMap::new(), now: Nanos::ZERO, again: None }
+    }
+
+    fn at(&mut self, now: Nanos, event: Event) -> &mut Self {
+        self.now = now;
+        self.scheduler.handle(now, event);
+        self.decide(now)
+    }
+
+    fn decide(&mut self, now: Nanos) -> &mut Self {
+        self.now = now;
+        let decisions = self.scheduler.decide(now);
+        self.again = decisions.again;
+        self.levels.extend(decisions.levels);
+        self
+    }
+
+    fn open(&mut self, queue: u32, priority: i16) -> &mut Self {
+        self.open_with(queue, Attributes { priority, ..Attributes::new(DeviceId(0), ProcessId(queue)) })
+    }
+
+    fn open_with(&mut self, queue: u32, attributes: Attributes) -> &mut Self {
+        self.at(self.now, Event::Opened { queue: QueueId(queue), attributes })
+    }
+
+    fn level(&self, queue: u32) -> u64 {
+        self.levels[&QueueId(queue)].number()
+    }
+
+    fn state(&self, queue: u32) -> QueueState {
+        self.scheduler.queues().find(|state| state.queue == QueueId(queue)).unwrap()
+    }
+}
+
+fn ready(queue: u32) -> Event {
+    Event::Ready { queue: QueueId(queue) }
+}
+
+fn idle(queue: u32) -> Event {
+    Event::Idle { queue: QueueId(queue) }
+}
+
+fn closed(queue: u32) -> Event {
+    Event::Closed { queue: QueueId(queue) }
+}
+
+#[test]
+fn priorities_become_levels_and_newcomers_move_others() {
+    let mut fixture = Fixture::new();
+    fixture.open(1, 0).open(2, 200).open(3, 0);
+    assert_eq!([1, 2, 3].map(|queue| fixture.level(queue)), [2, 1, 2]);
+    fixture.open(4, 100);
+    assert_eq!([1, 2, 3, 4].map(|queue| fixture.level(queue)), [3, 1, 3, 2]);
+    fixture.at(ms(1), closed(2));
+    assert_eq!([1, 3, 4].map(|queue| fixture.level(queue)), [2, 2, 1]);
+}
+
+#[test]
+fn a_changed_priority_takes_effect() {
+    let mut fixture = Fixture::new();
+    fixture.open(1, 0).open(2, 1);
+    let attributes = Attributes { priority: 2, ..Attributes::new(DeviceId(0), ProcessId(1)) };
+    fixture.at(ms(1), Event::Changed { queue: QueueId(1), attributes });
+    assert_eq!([1, 2].map(|queue| fixture.level(queue)), [1, 2]);
+}
+
+#[test]
+fn devices_know_nothing_of_each_other() {
+    let mut fixture = Fixture::new();
+    fixture.open(1, 0);
+    fixture.open_with(2, Attributes { priority: 50, ..Attributes::new(DeviceId(7), ProcessId(1)) });
+    assert_eq!([1, 2].map(|queue| fixture.level(queue)), [1, 1]);
+    fixture.at(ms(1), ready(2)).at(ms(2), ready(1));
+    assert!(fixture.state(1).allowed && fixture.state(2).allowed);
+}
+
+#[test]
+fn a_queue_that_moves_to_another_device_is_as_urgent_there_as_it_was() {
+    let mut fixture = Fixture::new();
+    fixture.open(1, 0).at(ms(1), ready(1));
+    let attributes = Attributes::new(DeviceId(1), ProcessId(1));
+    fixture.at(ms(2), Event::Changed { queue: QueueId(1), attributes });
+    assert_eq!(fixture.state(1).attributes.device, DeviceId(1));
+    assert!(fixture.state(1).ready);
+}
+
+/// Streams 1 (normal) and 2 (urgent) of a process, in a process of priority 0.
+fn two_streams(fixture: &mut Fixture, ceiling: i16) {
+    for (queue, stream_priority) in [(1, 0), (2, 1)] {
+        let attributes =
+            Attributes { ceiling, stream_priority, ..Attributes::new(DeviceId(0), ProcessId(1)) };
+        fixture.open_with(queue, attributes);
+    }
+}
+
+#[test]
+fn streams_of_a_process_have_an_order() {
+    let mut fixture = Fixture::new();
+    two_streams(&mut fixture, 0);
+    assert!(fixture.level(2) < fixture.level(1));
+}
+
+#[test]
+fn a_stream_priority_gives_no_advantage_over_equals() {
+    let mut fixture = Fixture::new();
+    two_streams(&mut fixture, 0);
+    fixture.open(3, 0);
+    assert_eq!(fixture.level(2), fixture.level(3));
+    assert_eq!(fixture.level(1), fixture.level(3), "nor a disadvantage");
+}
+
+#[test]
+fn a_stream_priority_lifts_up_to_the_ceiling() {
+    let mut fixture = Fixture::new();
+    two_streams(&mut fixture, 10);
+    fixture.open(3, 0);
+    fixture.open(4, 2);
+    assert!(fixture.level(2) < fixture.level(3));
+    assert!(fixture.level(4) < fixture.level(2));
+    assert_eq!(fixture.level(1), fixture.level(3));
+}
+
+#[test]
+fn who_waits_for_longer_than_the_bound_gets_a_quantum() {
+    let mut fixture = Fixture::new();
+    fixture.open(1, 0).open(2, 1);
+    fixture.at(ms(0), ready(2)).at(ms(5), ready(1));
+    assert_eq!(fixture.again, Some(ms(1_005)));
+    fixture.decide(ms(1_004));
+    assert_eq!(fixture.level(1), 2);
+    fixture.decide(ms(1_005));
+    assert_eq!(fixture.level(1), Level::TURN.number());
+    assert_eq!(fixture.again, Some(ms(1_015)));
+    fixture.decide(ms(1_015));
+    assert_eq!(fixture.level(1), 2);
+    assert_eq!(fixture.again, Some(ms(2_015)));
+}
+
+#[test]
+fn who_is_allowed_for_a_moment_has_not_been_served() {
+    let mut fixture = Fixture::new();
+    fixture.open(1, 0).open(2, 1).at(ms(0), ready(1)).at(ms(0), ready(2));
+    fixture.at(ms(900), idle(2)).at(ms(901), ready(2));
+    assert_eq!(fixture.again, Some(ms(1_001)));
+    fixture.decide(ms(1_001));
+    assert_eq!(fixture.level(1), Level::TURN.number());
+}
+
+#[test]
+fn who_had_a_quantum_by_itself_begins_anew() {
+    let mut fixture = Fixture::new();
+    fixture.open(1, 0).open(2, 1).at(ms(0), ready(1)).at(ms(0), ready(2));
+    fixture.at(ms(900), idle(2)).at(ms(910), ready(2));
+    assert_eq!(fixture.again, Some(ms(1_910)));
+}
+
+#[test]
+fn those_that_starve_go_together() {
+    let mut fixture = Fixture::new();
+    fixture.open(0, 1).at(ms(0), ready(0));
+    for queue in 1..=10 {
+        fixture.open(queue, 0).at(ms(u64::from(queue) * 40), ready(queue));
+    }
+    fixture.decide(ms(1_040));
+    assert!((1..=10).all(|queue| fixture.level(queue) == Level::TURN.number()));
+    assert_eq!(fixture.level(0), 1);
+}
+
+#[test]
+fn without_a_bound_there_are_no_turns() {
+    let mut fixture = Fixture::new();
+    let settings = Settings { starvation_bound: Nanos::ZERO, ..Settings::default() };
+    fixture.scheduler.set_settings(Nanos::ZERO, settings);
+    fixture.open(1, 0).open(2, 1).at(ms(0), ready(1)).at(ms(0), ready(2));
+    assert_eq!(fixture.again, None);
+    fixture.decide(ms(100_000));
+    assert_eq!(fixture.level(1), 2);
+}
+
+#[test]
+fn late_events_of_closed_queues_are_counted_only() {
+    let mut fixture = Fixture::new();
+    fixture.open(1, 0).open(2, 1).at(ms(1), closed(1));
+    fixture.at(ms(2), ready(1)).at(ms(2), closed(1));
+    assert_eq!(fixture.scheduler.ignored(), 2);
+    assert_eq!(fixture.scheduler.queues().count(), 1);
+    fixture.at(ms(3), ready(2));
+    assert!(fixture.state(2).ready, "it has moved, and is still found");
+}
+
+#[test]
+fn a_slot_that_is_used_again_is_a_new_queue() {
+    let mut fixture = Fixture::new();
+    fixture.open(1, 5).at(ms(1), ready(1));
+    fixture.open(1, -5);
+    assert!(!fixture.state(1).ready);
+    assert_eq!(fixture.state(1).attributes.priority, -5);
+}
+
+#[test]
+fn two_ready_queues_side_by_side_share_the_charge() {
+    let mut fixture = Fixture::new();
+    fixture.open(1, 0).open(2, 0).at(ms(0), ready(1)).at(ms(0), ready(2));
+    fixture.decide(ms(10)).at(ms(20), idle(1));
+    assert_eq!(fixture.state(1).charged, ms(10));
+    fixture.at(ms(20), Event::Used { queue: QueueId(1), device: ms(14) });
+    assert_eq!(fixture.state(1).charged, ms(14));
+    assert_eq!(fixture.state(2).charged, ms(10));
+}

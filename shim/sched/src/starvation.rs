@@ -1,0 +1,92 @@
+//! The bound on waiting, around every policy.
+//!
+//! A queue that was ready for longer than the bound without being allowed to launch gets a *turn*: the most urgent level
+//! for a quantum. With it go all queues of the device that have waited for half the bound, so that the next turn is
+//! half a bound away, at least: however many starve, turns take no more than two quanta in a bound from the urgent ones.
+//!
+//! Waiting is forgotten after a quantum of being allowed, after a turn, or when the queue has finished its work while
+//! allowed. A moment in which nobody more urgent was ready is not enough.
+
+use crate::device::Queue;
+use crate::{Level, Nanos, Settings};
+
+/// How long a queue has waited.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Patience {
+    waited: Nanos,
+    served: Nanos,
+    turn_until: Option<Nanos>,
+}
+
+impl Patience {
+    /// How long it has waited by now.
+    pub(crate) fn waited(&self) -> Nanos {
+        self.waited
+    }
+
+    /// Whether it has its turn.
+    pub(crate) fn has_turn(&self) -> bool {
+        self.turn_until.is_some()
+    }
+
+    /// It was ready and allowed to launch.
+    pub(crate) fn was_allowed(&mut self, time: Nanos, quantum: Nanos) {
+        self.served += time;
+        if self.served >= quantum {
+            self.waited = Nanos::ZERO;
+        }
+    }
+
+    /// It was ready and not allowed to launch.
+    pub(crate) fn had_to_wait(&mut self, time: Nanos) {
+        if self.waited.is_zero() {
+            self.served = Nanos::ZERO;
+        }
+        self.waited += time;
+    }
+
+    /// It has no work any more.
+    pub(crate) fn became_idle(&mut self, while_allowed: bool) {
+        if while_allowed {
+            self.waited = Nanos::ZERO;
+        }
+    }
+
+    fn starves(&self, bound: Nanos) -> bool {
+        self.waited >= bound && !self.has_turn()
+    }
+}
+
+/// Ends the turns that are over and begins one if somebody's time has come.
+pub(crate) fn take_turns(now: Nanos, settings: &Settings, queues: &mut [Queue]) {
+    let bound = settings.starvation_bound;
+    let mut somebody_starves = false;
+    for Queue { patience, ready, .. } in &mut *queues {
+        if bound.is_zero() || patience.turn_until.is_some_and(|until| until <= now) {
+            *patience = Patience::default();
+        }
+        somebody_starves |= *ready && patience.starves(bound);
+    }
+    if !somebody_starves || bound.is_zero() {
+        return;
+    }
+    for Queue { patience, ready, .. } in queues {
+        if *ready && !patience.has_turn() && patience.waited >= bound / 2 {
+            patience.turn_until = Some(now + settings.quantum());
+        }
+    }
+}
+
+/// When a turn will end or somebody's time will have come, if nothing happens before.
+pub(crate) fn next(now: Nanos, settings: &Settings, queues: &[Queue], front: Option<Level>) -> Option<Nanos> {
+    let bound = settings.starvation_bound;
+    if bound.is_zero() {
+        return None;
+    }
+    let due = |queue: &Queue| match queue.patience.turn_until {
+        Some(until) => Some(until),
+        None if queue.ready && queue.level != front => Some(now + (bound - queue.patience.waited)),
+        None => None,
+    };
+    queues.iter().filter_map(due).min()
+}
