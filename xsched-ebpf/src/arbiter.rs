@@ -9,7 +9,20 @@
 //!
 //! The masks also say whether anybody has to be obeyed at all: when the controller is gone, all ready bits are clear.
 
+pub mod dispatch;
+mod operation;
+pub mod protocol;
+mod queue_word;
+mod words;
+
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+pub use dispatch::Host;
+pub use operation::{ArbiterChange, ArbiterEvent, Control, Report};
+pub use queue_word::QueueWord;
+#[cfg(not(target_arch = "bpf"))]
+pub use words::AtomicWords;
+pub use words::{PAGE_WORDS, Word, Words};
 
 /// Devices that a page has room for: eight accelerators in eight partitions each.
 pub const DEVICE_MAX: usize = 64;
@@ -25,6 +38,10 @@ pub const PAGE_MAGIC: u64 = u64::from_le_bytes(*b"XSCHPAGE");
 
 /// Changes whenever the page or the operations of the report function change their layout or meaning.
 pub const PAGE_VERSION: u64 = 1;
+
+/// Marks the owner of a queue for whose process the controller speaks, because no program hears it. The other bits are
+/// the process's id as the controller has it.
+pub const SPOKEN_FOR: u64 = 1 << 32;
 
 /// The symbol of the shim's function that the programs probe: `fn(operation, slot, argument)`, see [`Report`].
 pub const REPORT_SYMBOL: &str = "xsched_arbiter_report";
@@ -71,8 +88,12 @@ pub struct PageHeader {
     pub exhausted: u64,
     /// Reports about queues that are not the caller's, or not there any more.
     pub refused: u64,
+    /// Slots in use lie below this.
+    pub slots: u64,
+    /// Events that found the ring full. Whoever reads the ring reads the page anew when this grows.
+    pub events_lost: u64,
     /// Keeps the size a multiple of 128; zero.
-    pub reserved: [u64; 5],
+    pub reserved: [u64; 3],
 }
 
 /// One device.
@@ -101,90 +122,15 @@ pub struct QueueEntry {
     pub word: u64,
     /// Until when it counts as ready without another report; meaningless unless it is ready.
     pub lease_until_ns: u64,
-    /// Its process: thread group id as the initial pid namespace has it.
+    /// Its process: thread group id as the initial pid namespace has it, or an id with [`SPOKEN_FOR`].
     pub owner: u64,
-    /// Slot of the owner's next queue, plus one; 0: this is the last.
-    pub next: u64,
+    /// Zero.
+    pub reserved: u64,
 }
 
 const _: () = assert!(size_of::<PageHeader>() == 128);
 const _: () = assert!(size_of::<DeviceWords>() == 32 + 16 * LEVEL_COUNT);
 const _: () = assert!(size_of::<QueueEntry>() == 32);
-
-/// A queue's state in one word, changed by compare-and-exchange only.
-///
-/// ```text
-///   63           32 31        16 15       8 7        2   1      0
-///   generation      0            device     level      ready   open
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[must_use]
-pub struct QueueWord(pub u64);
-
-impl QueueWord {
-    const OPEN: u64 = 1;
-    const READY: u64 = 1 << 1;
-    const LEVEL_SHIFT: u32 = 2;
-    const DEVICE_SHIFT: u32 = 8;
-    const GENERATION_SHIFT: u32 = 32;
-
-    /// An open queue that is not ready. Level and device are taken modulo the room that there is for them.
-    #[inline]
-    pub const fn new(generation: u32, device: u64, level: u64) -> Self {
-        let device = (device & (DEVICE_MAX as u64 - 1)) << Self::DEVICE_SHIFT;
-        let level = (level & (LEVEL_COUNT as u64 - 1)) << Self::LEVEL_SHIFT;
-        Self((generation as u64) << Self::GENERATION_SHIFT | device | level | Self::OPEN)
-    }
-
-    /// Whether the slot is in use.
-    #[inline]
-    pub const fn is_open(self) -> bool {
-        self.0 & Self::OPEN != 0
-    }
-
-    /// Whether the queue has work.
-    #[inline]
-    pub const fn is_ready(self) -> bool {
-        self.0 & Self::READY != 0
-    }
-
-    /// Below [`LEVEL_COUNT`].
-    #[inline]
-    pub const fn level(self) -> u64 {
-        self.0 >> Self::LEVEL_SHIFT & (LEVEL_COUNT as u64 - 1)
-    }
-
-    /// Index of its device, below [`DEVICE_MAX`].
-    #[inline]
-    pub const fn device(self) -> u64 {
-        self.0 >> Self::DEVICE_SHIFT & (DEVICE_MAX as u64 - 1)
-    }
-
-    /// How often the slot was opened. A report that names another generation is about a queue that is gone.
-    #[inline]
-    pub const fn generation(self) -> u32 {
-        (self.0 >> Self::GENERATION_SHIFT) as u32
-    }
-
-    /// The same queue, ready or not.
-    #[inline]
-    pub const fn with_ready(self, ready: bool) -> Self {
-        if ready { Self(self.0 | Self::READY) } else { Self(self.0 & !Self::READY) }
-    }
-
-    /// The same queue at another level.
-    #[inline]
-    pub const fn with_level(self, level: u64) -> Self {
-        let room = (LEVEL_COUNT as u64 - 1) << Self::LEVEL_SHIFT;
-        Self(self.0 & !room | level << Self::LEVEL_SHIFT & room)
-    }
-
-    /// The slot after its queue was closed.
-    #[inline]
-    pub const fn closed(self) -> Self {
-        Self(self.0 & !(Self::OPEN | Self::READY))
-    }
-}
 
 /// The bits of all levels that are more urgent than this one.
 #[inline]
@@ -204,92 +150,6 @@ pub const fn device_key(domain: u32, bus: u32, device: u32, partition: u32) -> u
         | (bus as u64 & 0xff) << 16
         | (device as u64 & 0xff) << 8
         | partition as u64 & 0xff
-}
-
-/// What an application tells the arbiter: first argument of the report function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-pub enum Report {
-    /// "I am the process that was given this number": slot 0, argument: the number.
-    Join = 1,
-    /// The queue has work, or still has: its lease begins anew. Argument: its generation, as in all that follow.
-    Ready = 2,
-    /// The queue has no work.
-    Idle = 3,
-    /// Somebody else's queue may have outlived its lease. The kernel's clock decides.
-    Expire = 4,
-    /// The controller may have been silent for too long. The kernel's clock decides. Slot and argument: 0.
-    Check = 5,
-    /// The queue is to be closed.
-    Close = 6,
-}
-
-/// What the controller orders: first argument of its control function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-pub enum Control {
-    /// It lives, and is to be obeyed.
-    Heartbeat = 1,
-    /// Nobody is to be obeyed.
-    Release = 2,
-    /// A device's place is taken. Slot: its index; first: its key.
-    AddDevice = 3,
-    /// A queue is opened in a free slot. First: its [`QueueWord`]; second: its owner.
-    Open = 4,
-    /// A queue is closed. First: its generation.
-    Close = 5,
-    /// A queue's level changes. First: its generation; second: the level.
-    SetLevel = 6,
-    /// Lease and linger. First and second: nanoseconds.
-    SetTimes = 7,
-    /// A queue's lease is over. First: its generation.
-    Expire = 8,
-}
-
-/// One change, in the arbiter's ring buffer. Whoever waits for the masks to change polls that ring.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct ArbiterEvent {
-    /// When.
-    pub time_ns: u64,
-    /// An [`ArbiterChange`].
-    pub change: u32,
-    /// Which queue, if it is about one.
-    pub slot: u32,
-    /// The queue's word afterwards; the number that was shown for [`ArbiterChange::Joined`].
-    pub word: u64,
-    /// The device's ready mask afterwards.
-    pub ready: u64,
-    /// Thread group that caused it, as the initial pid namespace has it.
-    pub owner: u64,
-}
-
-const _: () = assert!(size_of::<ArbiterEvent>() == 40);
-
-/// What happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum ArbiterChange {
-    /// A queue became ready.
-    Ready = 1,
-    /// A queue became idle.
-    Idle = 2,
-    /// A queue's level changed.
-    Level = 3,
-    /// A queue was opened.
-    Opened = 4,
-    /// A queue was closed by its process or the controller.
-    Closed = 5,
-    /// A queue was closed because its process died or became another program.
-    Died = 6,
-    /// A queue's lease ran out: it is not ready any more.
-    Expired = 7,
-    /// The controller's word does not hold any more: everything may launch.
-    Released = 8,
-    /// The controller's word holds again.
-    Obeyed = 9,
-    /// A process has shown the number that it was given.
-    Joined = 10,
 }
 
 #[cfg(test)]

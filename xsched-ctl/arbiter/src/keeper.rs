@@ -1,0 +1,282 @@
+//! What a controller does with the page, whoever keeps it.
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use xsched_abi::arbiter::{
+    ArbiterEvent, Control, DEVICE_MAX, LEVEL_COUNT, QUEUE_MAX, QueueWord, Report, SPOKEN_FOR, Word,
+};
+use xsched_abi::wire::Keeper;
+
+use crate::memory::Memory;
+use crate::page::Page;
+use crate::times::Times;
+use crate::wake;
+
+/// Why the arbiter did not do what it was asked to.
+#[derive(Debug, thiserror::Error)]
+pub enum ArbiterError {
+    /// The page could not be made.
+    #[error("cannot make the page: {0}")]
+    Page(io::Error),
+    /// A way to wait could not be made.
+    #[error("cannot make an epoll instance: {0}")]
+    Wake(io::Error),
+    /// There is no room for another device.
+    #[error("the page has room for {DEVICE_MAX} devices")]
+    DevicesFull,
+    /// There is no room for another queue.
+    #[error("the page has room for {QUEUE_MAX} queues")]
+    QueuesFull,
+    /// The queue was closed, by its process's end or otherwise.
+    #[error("the queue is gone")]
+    QueueGone,
+    /// The process has ended, or is not one that queues may be opened for.
+    #[error("the process is gone")]
+    OwnerGone,
+    /// A device's key must not be zero.
+    #[error("{0:#x} names no device")]
+    NoDevice(u64),
+    /// The controller keeps the page, so no program hears anybody.
+    #[error("no programs are loaded")]
+    NoPrograms,
+}
+
+/// A process that queues can be opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Owner(pub u64);
+
+impl Owner {
+    /// Its id: as the initial pid namespace has it if programs hear it, else as this process's pid namespace has it.
+    pub const fn id(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// Whether the controller must speak for it, because no program hears it.
+    pub const fn is_spoken_for(self) -> bool {
+        self.0 & SPOKEN_FOR != 0
+    }
+}
+
+/// A queue that was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Queue {
+    /// Its place in the page.
+    pub slot: u32,
+    /// Which queue of that place.
+    pub generation: u32,
+}
+
+/// The page and who keeps it.
+#[derive(Debug)]
+pub struct Arbiter {
+    backend: Backend,
+    /// [`Word::EXHAUSTED`], when the masks were last repaired.
+    repaired_at: u64,
+}
+
+#[derive(Debug)]
+enum Backend {
+    Memory(Memory),
+}
+
+impl Arbiter {
+    /// A page in this process's memory. Processes report to it over a socket, and the controller speaks for them.
+    ///
+    /// # Errors
+    ///
+    /// [`ArbiterError::Page`]
+    pub fn in_memory(times: &Times) -> Result<Self, ArbiterError> {
+        let memory = Memory::create(times).map_err(ArbiterError::Page)?;
+        Ok(Self { backend: Backend::Memory(memory), repaired_at: 0 })
+    }
+
+    /// Who keeps the page.
+    pub fn keeper(&self) -> Keeper {
+        match &self.backend {
+            Backend::Memory(_) => Keeper::Controller,
+        }
+    }
+
+    /// What processes map, which they can only do to read.
+    pub fn page_fd(&self) -> BorrowedFd<'_> {
+        match &self.backend {
+            Backend::Memory(memory) => memory.file.as_fd(),
+        }
+    }
+
+    /// The page.
+    pub fn page(&self) -> &Page {
+        match &self.backend {
+            Backend::Memory(memory) => &memory.page,
+        }
+    }
+
+    /// Something for one process to wait on: an epoll instance that becomes readable when masks change.
+    ///
+    /// # Errors
+    ///
+    /// [`ArbiterError::Wake`]
+    pub fn wake_fd(&self) -> Result<OwnedFd, ArbiterError> {
+        wake::edge(self.events_fd()).map_err(ArbiterError::Wake)
+    }
+
+    /// Signals, edge-triggered, that there are events for which somebody may be waiting. Others wait for the next
+    /// [`Self::drain`].
+    pub fn events_fd(&self) -> BorrowedFd<'_> {
+        match &self.backend {
+            Backend::Memory(memory) => memory.wakes.as_fd(),
+        }
+    }
+
+    /// Moves what happened into `events`. When [`Word::EVENTS_LOST`] has grown, the page has to be read anew.
+    pub fn drain(&mut self, events: &mut Vec<ArbiterEvent>) {
+        match &mut self.backend {
+            Backend::Memory(memory) => memory.drain(events),
+        }
+    }
+
+    /// Gets ready to hear a process: its copy of the shim is probed. Returns the number that it is to show by
+    /// [`Report::Join`].
+    ///
+    /// # Errors
+    ///
+    /// If no program will hear it: then the controller may [`Self::speak_for`] it.
+    pub fn expect(&mut self, _pid: u32) -> Result<u64, ArbiterError> {
+        match &mut self.backend {
+            Backend::Memory(_) => Err(ArbiterError::NoPrograms),
+        }
+    }
+
+    /// The process that has shown a number, see [`xsched_abi::arbiter::ArbiterChange::Joined`].
+    pub fn joined(&self, _number: u64) -> Option<Owner> {
+        match &self.backend {
+            Backend::Memory(_) => None,
+        }
+    }
+
+    /// A number is not expected any more. Whoever has shown it stays joined.
+    pub fn forget(&mut self, _number: u64) {
+        match &mut self.backend {
+            Backend::Memory(_) => {}
+        }
+    }
+
+    /// Takes a process in whose reports arrive over a socket. [`Self::gone`] must follow when it has ended.
+    pub fn speak_for(&mut self, pid: u32) -> Owner {
+        let owner = Owner(u64::from(pid) | SPOKEN_FOR);
+        // The id may have been another process's.
+        self.gone(owner);
+        match &mut self.backend {
+            Backend::Memory(memory) => memory.admit(owner.0),
+        }
+        owner
+    }
+
+    /// A report of a process that the controller speaks for; about a queue that is not its own, it changes nothing.
+    pub fn report(&mut self, owner: Owner, operation: Report, slot: u32, argument: u64) {
+        let is_own = owner.is_spoken_for() && self.page().queue(slot).owner == owner.0;
+        if is_own || matches!(operation, Report::Expire | Report::Check) {
+            match &self.backend {
+                Backend::Memory(memory) => memory.speak(owner.0, operation, u64::from(slot), argument),
+            }
+        }
+    }
+
+    /// A process has ended: its queues are closed.
+    pub fn gone(&mut self, owner: Owner) {
+        match &mut self.backend {
+            Backend::Memory(memory) => memory.dismiss(owner.0),
+        }
+        self.control(Control::Gone, 0, owner.0, 0);
+    }
+
+    /// Opens a queue for a process.
+    ///
+    /// # Errors
+    ///
+    /// If the page is full or the process is gone.
+    pub fn open(&mut self, owner: Owner, device_key: u64, level: u8) -> Result<Queue, ArbiterError> {
+        let device = self.device(device_key)?;
+        let page = self.page();
+        let free = (0..QUEUE_MAX as u32).map(|slot| page.queue(slot)).find(|queue| !queue.word.is_open());
+        let free = free.ok_or(ArbiterError::QueuesFull)?;
+        let generation = free.word.generation().wrapping_add(1);
+        let word = QueueWord::new(generation, device, u64::from(level).min(LEVEL_COUNT as u64 - 1));
+        self.control(Control::Open, u64::from(free.slot), word.0, owner.0);
+        let queue = Queue { slot: free.slot, generation };
+        self.check(queue).map(|()| queue).map_err(|_| ArbiterError::OwnerGone)
+    }
+
+    /// Closes a queue. One that is gone is closed.
+    pub fn close(&mut self, queue: Queue) {
+        self.control(Control::Close, u64::from(queue.slot), u64::from(queue.generation), 0);
+    }
+
+    /// Moves a queue to another level.
+    ///
+    /// # Errors
+    ///
+    /// [`ArbiterError::QueueGone`]
+    pub fn set_level(&mut self, queue: Queue, level: u8) -> Result<(), ArbiterError> {
+        let level = u64::from(level).min(LEVEL_COUNT as u64 - 1);
+        self.control(Control::SetLevel, u64::from(queue.slot), u64::from(queue.generation), level);
+        self.check(queue)
+    }
+
+    /// Ends a queue's lease: it does not count as ready until it reports again.
+    pub fn expire(&mut self, queue: Queue) {
+        self.control(Control::Expire, u64::from(queue.slot), u64::from(queue.generation), 0);
+    }
+
+    /// The controller lives, and is obeyed. To be called several times within [`Times::silence`].
+    pub fn heartbeat(&mut self) {
+        self.control(Control::Heartbeat, 0, 0, 0);
+        let exhausted = self.page().load(Word::EXHAUSTED);
+        if exhausted != self.repaired_at {
+            self.repaired_at = exhausted;
+            for device in 0..DEVICE_MAX as u64 {
+                self.control(Control::Repair, device, 0, 0);
+            }
+        }
+    }
+
+    /// Nobody is held back, until the next [`Self::heartbeat`].
+    pub fn release(&mut self) {
+        self.control(Control::Release, 0, 0, 0);
+    }
+
+    /// Changes lease and linger.
+    pub fn set_times(&mut self, times: &Times) {
+        self.control(Control::SetTimes, 0, times.lease_ns(), times.linger_ns());
+    }
+
+    /// A clean end: nobody is held back, and nothing is left behind.
+    pub fn end(mut self) {
+        self.release();
+    }
+
+    fn device(&mut self, key: u64) -> Result<u64, ArbiterError> {
+        if key == 0 {
+            return Err(ArbiterError::NoDevice(key));
+        }
+        if let Some(index) = self.page().device(key) {
+            return Ok(index);
+        }
+        let index = self.page().device(0).ok_or(ArbiterError::DevicesFull)?;
+        self.control(Control::AddDevice, index, key, 0);
+        Ok(index)
+    }
+
+    fn check(&self, queue: Queue) -> Result<(), ArbiterError> {
+        let word = self.page().queue(queue.slot).word;
+        let is_there = word.is_open() && word.generation() == queue.generation;
+        if is_there { Ok(()) } else { Err(ArbiterError::QueueGone) }
+    }
+
+    fn control(&self, operation: Control, slot: u64, first: u64, second: u64) {
+        match &self.backend {
+            Backend::Memory(memory) => memory.control(operation, slot, first, second),
+        }
+    }
+}

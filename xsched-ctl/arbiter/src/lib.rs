@@ -1,0 +1,18 @@
+//! The arbiter's page, kept for the machine: by BPF programs where they can be loaded, else in this process's memory.
+//!
+//! The controller opens queues for processes and sets their levels; processes report when they have work. Who may launch
+//! follows from the page alone, which processes map. [`xsched_abi::arbiter`] has the page and the code that changes it.
+//!
+//! Nothing here blocks, and nothing here decides: a policy does.
+
+mod clock;
+mod keeper;
+mod memory;
+mod page;
+mod times;
+mod wake;
+
+pub use clock::now_ns;
+pub use keeper::{Arbiter, ArbiterError, Owner, Queue};
+pub use page::{Page, QueueState};
+pub use times::Times;

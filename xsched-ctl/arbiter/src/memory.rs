@@ -1,0 +1,131 @@
+//! A page without programs: in memory that this process shares, and that nobody else can write.
+
+use std::cell::RefCell;
+use std::collections::{HashSet, VecDeque};
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use xsched_abi::arbiter::{
+    ArbiterEvent, AtomicWords, Control, Host, PAGE_MAGIC, PAGE_VERSION, PAGE_WORDS, Report, Word, Words,
+    dispatch,
+};
+
+use crate::clock::now_ns;
+use crate::page::Page;
+use crate::times::Times;
+
+/// Events that are kept for a controller that does not ask for them.
+const EVENTS_MAX: usize = 1 << 16;
+
+/// The page and what is known beside it.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub(crate) page: Page,
+    pub(crate) file: OwnedFd,
+    /// Never read, so that it stays readable: see `wake.rs`.
+    pub(crate) wakes: OwnedFd,
+    owners: HashSet<u64>,
+    events: RefCell<VecDeque<ArbiterEvent>>,
+}
+
+impl Memory {
+    pub(crate) fn create(times: &Times) -> io::Result<Self> {
+        let file = memfd_create("xsched-page", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&file, PAGE_WORDS as u64 * 8)?;
+        let page = Page::map(file.as_fd(), true)?;
+        // From now on nobody maps it to write, whoever gets the descriptor.
+        fcntl_add_seals(
+            &file,
+            SealFlags::FUTURE_WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL,
+        )?;
+        let words = AtomicWords::new(page.words());
+        words.store(Word::MAGIC, PAGE_MAGIC);
+        words.store(Word::VERSION, PAGE_VERSION);
+        words.store(Word::EPOCH, 1);
+        words.store(Word::LEASE, times.lease_ns());
+        words.store(Word::LINGER, times.linger_ns());
+        words.store(Word::SILENCE, times.silence_ns());
+        Ok(Self {
+            file,
+            page,
+            wakes: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            owners: HashSet::new(),
+            events: RefCell::default(),
+        })
+    }
+
+    pub(crate) fn admit(&mut self, owner: u64) {
+        self.owners.insert(owner);
+    }
+
+    pub(crate) fn dismiss(&mut self, owner: u64) {
+        self.owners.remove(&owner);
+    }
+
+    pub(crate) fn control(&self, operation: Control, slot: u64, first: u64, second: u64) {
+        dispatch::control(self, 0, operation, slot, first, second);
+    }
+
+    pub(crate) fn speak(&self, owner: u64, operation: Report, slot: u64, argument: u64) {
+        dispatch::report(self, owner, operation, slot, argument);
+    }
+
+    pub(crate) fn drain(&mut self, events: &mut Vec<ArbiterEvent>) {
+        events.extend(self.events.get_mut().drain(..));
+    }
+
+    fn words(&self) -> AtomicWords<'_> {
+        AtomicWords::new(self.page.words())
+    }
+}
+
+impl Words for Memory {
+    fn load(&self, word: Word) -> u64 {
+        self.words().load(word)
+    }
+
+    fn store(&self, word: Word, new: u64) {
+        self.words().store(word, new);
+    }
+
+    fn replace(&self, word: Word, old: u64, new: u64) -> bool {
+        self.words().replace(word, old, new)
+    }
+
+    fn add(&self, word: Word, count: u64) {
+        self.words().add(word, count);
+    }
+
+    fn set(&self, word: Word, bits: u64) -> u64 {
+        self.words().set(word, bits)
+    }
+
+    fn clear(&self, word: Word, bits: u64) -> u64 {
+        self.words().clear(word, bits)
+    }
+}
+
+impl Host for Memory {
+    fn now_ns(&self) -> u64 {
+        now_ns()
+    }
+
+    fn lives(&self, owner: u64) -> bool {
+        self.owners.contains(&owner)
+    }
+
+    fn emit(&self, event: ArbiterEvent, wakes: bool) {
+        let mut events = self.events.borrow_mut();
+        if events.len() < EVENTS_MAX {
+            events.push_back(event);
+        } else {
+            self.add(Word::EVENTS_LOST, 1);
+        }
+        if wakes {
+            // It would block after 2^64 - 1 of them.
+            let _ = rustix::io::write(&self.wakes, &1u64.to_ne_bytes());
+        }
+    }
+}

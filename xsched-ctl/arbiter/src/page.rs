@@ -1,0 +1,102 @@
+//! The page as this process sees it.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use xsched_abi::arbiter::{DEVICE_MAX, PAGE_WORDS, QUEUE_MAX, QueueWord, Word};
+
+/// The page, mapped. Others change it at any time; each word is read whole.
+#[derive(Debug)]
+pub struct Page {
+    start: NonNull<[AtomicU64; PAGE_WORDS]>,
+    may_write: bool,
+}
+
+/// A queue, as it was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueState {
+    /// Its place.
+    pub slot: u32,
+    /// Its word.
+    pub word: QueueWord,
+    /// Until when it counts as ready, if it does.
+    pub lease_until_ns: u64,
+    /// Its process, see [`crate::Owner`].
+    pub owner: u64,
+}
+
+impl Page {
+    /// Maps the page behind a descriptor.
+    pub(crate) fn map(fd: BorrowedFd<'_>, may_write: bool) -> io::Result<Self> {
+        let access = if may_write { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        // SAFETY: a new mapping, wherever the kernel has room; nothing else is replaced.
+        let start = unsafe { mmap(std::ptr::null_mut(), PAGE_WORDS * 8, access, MapFlags::SHARED, fd, 0) }?;
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(Self { start, may_write })
+    }
+
+    fn all(&self) -> &[AtomicU64; PAGE_WORDS] {
+        // SAFETY: the mapping has this many words and lives as long as `self`. Where it may not be written, only loads
+        // are made, which on this architecture are plain ones.
+        unsafe { self.start.as_ref() }
+    }
+
+    /// The words to change.
+    ///
+    /// # Panics
+    ///
+    /// If they may only be read.
+    pub(crate) fn words(&self) -> &[AtomicU64; PAGE_WORDS] {
+        assert!(self.may_write, "the programs' page is theirs to change");
+        self.all()
+    }
+
+    /// One word.
+    pub fn load(&self, word: Word) -> u64 {
+        self.all()[word.index()].load(Ordering::SeqCst)
+    }
+
+    /// Whether the controller is obeyed.
+    pub fn is_obeyed(&self) -> bool {
+        self.load(Word::OBEY) == 1
+    }
+
+    /// Index of a device.
+    pub fn device(&self, key: u64) -> Option<u64> {
+        (0..DEVICE_MAX as u64).find(|&index| self.load(Word::key(index)) == key)
+    }
+
+    /// A queue, as it is.
+    pub fn queue(&self, slot: u32) -> QueueState {
+        let slot = slot % QUEUE_MAX as u32;
+        let place = u64::from(slot);
+        QueueState {
+            slot,
+            word: QueueWord(self.load(Word::queue(place))),
+            lease_until_ns: self.load(Word::lease_until(place)),
+            owner: self.load(Word::owner(place)),
+        }
+    }
+
+    /// All open queues.
+    pub fn queues(&self) -> impl Iterator<Item = QueueState> + '_ {
+        let slots = self.load(Word::SLOTS).min(QUEUE_MAX as u64) as u32;
+        (0..slots).map(|slot| self.queue(slot)).filter(|queue| queue.word.is_open())
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's own, and nothing refers to it any more. It fails for no mapping that
+        // succeeded, and what could be done about it?
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), PAGE_WORDS * 8) };
+    }
+}
+
+// SAFETY: the mapping belongs to the process, and all access to it is atomic.
+unsafe impl Send for Page {}
+// SAFETY: as above.
+unsafe impl Sync for Page {}

@@ -1,0 +1,187 @@
+//! What each report and each order does: a change of the page, and an event that tells of it.
+//!
+//! [`Report::Join`] and [`Control::Claim`] are about who the caller is, which only the programs need to find out.
+
+#![expect(
+    clippy::inline_always,
+    reason = "a call costs a BPF program its stack, and the verifier its patience"
+)]
+
+use super::protocol::{self, Caller, Change, Refusal};
+use super::{
+    ArbiterChange, ArbiterEvent, Control, DEVICE_MAX, QUEUE_MAX, QueueWord, Report, SPOKEN_FOR, Word, Words,
+};
+
+/// Where a page is kept.
+pub trait Host: Words {
+    /// The time, on the clock of the page.
+    fn now_ns(&self) -> u64;
+
+    /// Whether a process that queues are opened for is there.
+    fn lives(&self, owner: u64) -> bool;
+
+    /// Tells of a change. `wakes`: somebody may be waiting for it.
+    fn emit(&self, event: ArbiterEvent, wakes: bool);
+
+    /// [`protocol::refresh`]
+    #[inline(always)]
+    fn refresh(&self, device: u64) -> bool
+    where
+        Self: Sized,
+    {
+        protocol::refresh(self, device)
+    }
+
+    /// [`close_one`]
+    #[inline(always)]
+    fn close_one(&self, slot: u64, owner: u64)
+    where
+        Self: Sized,
+    {
+        close_one(self, slot, owner);
+    }
+}
+
+/// A process reports.
+#[inline(always)]
+pub fn report<H: Host>(host: &H, owner: u64, report: Report, slot: u64, argument: u64) {
+    let generation = argument as u32;
+    let caller = Caller::Process(owner);
+    let now_ns = host.now_ns();
+    match report {
+        Report::Ready => {
+            let outcome = protocol::ready(host, slot, generation, caller, now_ns);
+            // Renewals are nobody's business.
+            if outcome.is_err() || outcome.is_ok_and(|change| !change.old.is_ready()) {
+                tell(host, ArbiterChange::Ready, slot, owner, outcome);
+            }
+        }
+        Report::Idle => {
+            let outcome = protocol::idle(host, slot, generation, caller);
+            tell(host, ArbiterChange::Idle, slot, owner, outcome);
+        }
+        Report::Close => {
+            let outcome = protocol::close(host, slot, generation, caller);
+            tell(host, ArbiterChange::Closed, slot, owner, outcome);
+        }
+        Report::Expire => {
+            let outcome = protocol::expire(host, slot, generation, now_ns);
+            tell(host, ArbiterChange::Expired, slot, owner, outcome);
+        }
+        Report::Check => {
+            if protocol::check(host, now_ns) {
+                released(host, owner);
+            }
+        }
+        Report::Join => {}
+    }
+}
+
+/// The controller orders.
+#[inline(always)]
+pub fn control<H: Host>(host: &H, owner: u64, control: Control, slot: u64, first: u64, second: u64) {
+    let generation = first as u32;
+    match control {
+        Control::Heartbeat => {
+            if protocol::obey(host, host.now_ns()) {
+                refresh_all(host);
+                emit(host, ArbiterChange::Obeyed, owner, 0, QueueWord::default(), true);
+            }
+        }
+        Control::Release => {
+            if protocol::release(host) {
+                released(host, owner);
+            }
+        }
+        Control::AddDevice => {
+            if host.load(Word::key(slot)) == 0 {
+                host.store(Word::key(slot), first);
+            }
+        }
+        Control::Open => {
+            let outcome = protocol::open(host, slot, QueueWord(first), second, || host.lives(second));
+            tell(host, ArbiterChange::Opened, slot, second, outcome);
+        }
+        Control::Close => {
+            let outcome = protocol::close(host, slot, generation, Caller::Controller);
+            tell(host, ArbiterChange::Closed, slot, owner, outcome);
+        }
+        Control::SetLevel => {
+            let outcome = protocol::set_level(host, slot, generation, second);
+            tell(host, ArbiterChange::Level, slot, owner, outcome);
+        }
+        Control::SetTimes => {
+            host.store(Word::LEASE, first);
+            host.store(Word::LINGER, second);
+        }
+        Control::Expire => {
+            let outcome = protocol::expire(host, slot, generation, u64::MAX);
+            tell(host, ArbiterChange::Expired, slot, owner, outcome);
+        }
+        Control::Speak => {
+            let speaker = host.load(Word::owner(slot));
+            match Report::from_number(first) {
+                Some(said) if speaker & SPOKEN_FOR != 0 => report(host, speaker, said, slot, second),
+                _ => host.add(Word::REFUSED, 1),
+            }
+        }
+        Control::Gone => close_all(host, first),
+        Control::Repair => {
+            host.refresh(slot);
+        }
+        Control::Claim => {}
+    }
+}
+
+/// Closes all queues of a process that is gone. Its end must have been noted: see [`protocol::open`].
+#[inline(always)]
+pub fn close_all<H: Host>(host: &H, owner: u64) {
+    for slot in 0..protocol::slots(host) {
+        host.close_one(slot, owner);
+    }
+}
+
+/// Closes the queue in a slot if it belongs to a process that is gone.
+#[inline(always)]
+pub fn close_one<H: Host>(host: &H, slot: u64, owner: u64) {
+    if let Ok(change) = protocol::close_of(host, slot, owner) {
+        emit(host, ArbiterChange::Died, owner, slot, change.new, change.wakes);
+    }
+}
+
+/// After the page has ceased to be obeyed: nobody counts as ready.
+#[inline(always)]
+pub fn released<H: Host>(host: &H, owner: u64) {
+    refresh_all(host);
+    emit(host, ArbiterChange::Released, owner, 0, QueueWord::default(), true);
+}
+
+#[inline(always)]
+fn refresh_all<H: Host>(host: &H) {
+    for device in 0..DEVICE_MAX as u64 {
+        host.refresh(device);
+    }
+}
+
+#[inline(always)]
+fn tell<H: Host>(host: &H, kind: ArbiterChange, slot: u64, owner: u64, outcome: Result<Change, Refusal>) {
+    match outcome {
+        Ok(change) => emit(host, kind, owner, slot, change.new, change.wakes),
+        Err(Refusal::Refused) => host.add(Word::REFUSED, 1),
+        // Counted where it happened, or nothing to tell.
+        Err(Refusal::Exhausted | Refusal::Unchanged) => {}
+    }
+}
+
+#[inline(always)]
+fn emit<H: Host>(host: &H, kind: ArbiterChange, owner: u64, slot: u64, word: QueueWord, wakes: bool) {
+    let event = ArbiterEvent {
+        time_ns: host.now_ns(),
+        change: kind as u32,
+        slot: slot as u32 & (QUEUE_MAX as u32 - 1),
+        word: word.0,
+        ready: host.load(Word::ready(word.device())),
+        owner,
+    };
+    host.emit(event, wakes);
+}

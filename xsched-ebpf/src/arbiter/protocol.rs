@@ -1,0 +1,315 @@
+//! How queues change, and how masks follow: the only code that writes a page.
+//!
+//! It runs in the BPF programs, in a controller that keeps the page in its own memory, and under the model checker of
+//! `tests/arbiter_model.rs`, which tries every order in which the steps of several changes can happen.
+//!
+//! * A queue's word is changed by compare-and-exchange. Whoever wins is the only one who knows what it was and what it
+//!   is now, so it alone corrects the counts: those of the new state before those of the old one, so that a queue that
+//!   changes its level is never invisible in between. A count may be negative meanwhile: somebody may undo a change that
+//!   has not arrived yet.
+//! * A mask's bit is derived: it is set while its count is positive (and, for the ready mask, while the controller is
+//!   obeyed). Two words cannot be changed at once, so whoever has changed one of the sources writes the bit and then
+//!   looks at the sources again, until they agree with what it wrote. After the last change of a source its author
+//!   leaves the right bit; whoever overwrites that with something older looks again too.
+//! * Nothing waits. All loops are bounded, and a bound that is reached is counted in
+//!   [`PageHeader::exhausted`](super::PageHeader::exhausted); the controller then repairs the device.
+
+#![expect(
+    clippy::inline_always,
+    reason = "a call costs a BPF program its stack, and the verifier its patience"
+)]
+
+use super::{LEVEL_COUNT, QUEUE_MAX, QueueWord, Word, Words};
+
+/// Attempts at one word, or at one bit. Each that fails means that somebody else has got on.
+const TRIES: u32 = 16;
+
+/// A change that was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The queue as it was.
+    pub old: QueueWord,
+    /// The queue as it is.
+    pub new: QueueWord,
+    /// Whether the device's ready mask is another one now, and some queue of the device may care.
+    pub wakes: bool,
+}
+
+/// Why nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The queue is gone or somebody else's.
+    Refused,
+    /// The queue is as wanted, or its time has not come.
+    Unchanged,
+    /// Others changed the word all the time.
+    Exhausted,
+}
+
+/// Who asks for a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// The controller, which may change any queue.
+    Controller,
+    /// A process, which may change its own.
+    Process(u64),
+}
+
+/// Opens a queue in a free slot; `word` has the slot's next generation. Only one thread of the machine may open queues.
+///
+/// `lives` says whether the process is still there. It is asked again when the queue is open: the clean-up after a
+/// process notes its end before it looks for queues, so one of the two sees the other.
+#[inline(always)]
+pub fn open<W: Words>(
+    words: &W,
+    slot: u64,
+    word: QueueWord,
+    owner: u64,
+    lives: impl Fn() -> bool,
+) -> Result<Change, Refusal> {
+    let old = QueueWord(words.load(Word::queue(slot)));
+    if !lives()
+        || old.is_open()
+        || word != QueueWord::new(old.generation().wrapping_add(1), word.device(), word.level())
+    {
+        return Err(Refusal::Refused);
+    }
+    words.store(Word::owner(slot), owner);
+    words.store(Word::lease_until(slot), 0);
+    if words.load(Word::SLOTS) <= slot {
+        words.store(Word::SLOTS, slot + 1);
+    }
+    if !words.replace(Word::queue(slot), old.0, word.0) {
+        return Err(Refusal::Refused);
+    }
+    let change = settle(words, old, word);
+    if lives() {
+        return Ok(change);
+    }
+    // Unless the clean-up was faster.
+    let _ = close(words, slot, word.generation(), Caller::Controller);
+    Err(Refusal::Refused)
+}
+
+/// Closes a queue.
+#[inline(always)]
+pub fn close<W: Words>(words: &W, slot: u64, generation: u32, caller: Caller) -> Result<Change, Refusal> {
+    transition(words, slot, |word| {
+        (is_of(words, slot, word, caller) && word.generation() == generation).then(|| word.closed())
+    })
+}
+
+/// Closes the queue in a slot if it is this process's.
+#[inline(always)]
+pub fn close_of<W: Words>(words: &W, slot: u64, owner: u64) -> Result<Change, Refusal> {
+    transition(words, slot, |word| is_of(words, slot, word, Caller::Process(owner)).then(|| word.closed()))
+}
+
+/// A queue has work, or still has: its lease begins anew.
+#[inline(always)]
+pub fn ready<W: Words>(
+    words: &W,
+    slot: u64,
+    generation: u32,
+    caller: Caller,
+    now_ns: u64,
+) -> Result<Change, Refusal> {
+    let until = now_ns + words.load(Word::LEASE);
+    transition(words, slot, |word| {
+        if !is_of(words, slot, word, caller) || word.generation() != generation {
+            return None;
+        }
+        // Before the word counts the renewal, so that who judges the lease by that word sees this one. A thread that has
+        // slept since it read the clock must not shorten it.
+        if words.load(Word::lease_until(slot)) < until {
+            words.store(Word::lease_until(slot), until);
+        }
+        Some(word.renewed())
+    })
+}
+
+/// A queue has no work.
+#[inline(always)]
+pub fn idle<W: Words>(words: &W, slot: u64, generation: u32, caller: Caller) -> Result<Change, Refusal> {
+    transition(words, slot, |word| {
+        let is_meant = is_of(words, slot, word, caller) && word.generation() == generation;
+        is_meant.then(|| word.with_ready(false))
+    })
+}
+
+/// A queue counts as idle because its lease is over by `now_ns`. Anybody may ask.
+#[inline(always)]
+pub fn expire<W: Words>(words: &W, slot: u64, generation: u32, now_ns: u64) -> Result<Change, Refusal> {
+    transition(words, slot, |word| {
+        if !word.is_open() || word.generation() != generation {
+            return None;
+        }
+        // After the word: see `ready`.
+        Some(word.with_ready(word.is_ready() && words.load(Word::lease_until(slot)) >= now_ns))
+    })
+}
+
+/// A queue's level changes.
+#[inline(always)]
+pub fn set_level<W: Words>(words: &W, slot: u64, generation: u32, level: u64) -> Result<Change, Refusal> {
+    transition(words, slot, |word| {
+        let is_meant = word.is_open() && word.generation() == generation;
+        is_meant.then(|| word.with_level(level))
+    })
+}
+
+/// The controller lives. True if the page was not obeyed before: then [`refresh`] has to follow for every device.
+#[inline(always)]
+pub fn obey<W: Words>(words: &W, now_ns: u64) -> bool {
+    words.store(Word::HEARTBEAT, now_ns);
+    words.replace(Word::OBEY, 0, 1)
+}
+
+/// The page is not obeyed any more. True if it was: then [`refresh`] has to follow for every device.
+#[inline(always)]
+pub fn release<W: Words>(words: &W) -> bool {
+    words.replace(Word::OBEY, 1, 0)
+}
+
+/// As [`release`], if the controller has been silent for too long.
+#[inline(always)]
+pub fn check<W: Words>(words: &W, now_ns: u64) -> bool {
+    let silent_ns = now_ns.saturating_sub(words.load(Word::HEARTBEAT));
+    silent_ns > words.load(Word::SILENCE) && release(words)
+}
+
+/// Makes a device's ready mask agree with its counts and with [`obey`]; true if it is another one now.
+#[inline(always)]
+pub fn refresh<W: Words>(words: &W, device: u64) -> bool {
+    let mut changed = false;
+    if words.load(Word::key(device)) != 0 {
+        for level in 0..LEVEL_COUNT as u64 {
+            let is_set = words.load(Word::ready(device)) & bit(level) != 0;
+            if is_set || is_positive(words.load(Word::ready_count(device, level))) {
+                changed |= repair_ready(words, device, level);
+            }
+        }
+    }
+    changed
+}
+
+/// Slots that may be in use lie below this.
+#[inline(always)]
+pub fn slots<W: Words>(words: &W) -> u64 {
+    words.load(Word::SLOTS).min(QUEUE_MAX as u64)
+}
+
+#[inline(always)]
+fn is_of<W: Words>(words: &W, slot: u64, word: QueueWord, caller: Caller) -> bool {
+    // The owner is read after the word. A slot changes its owner only while it is closed, and the word's generation then
+    // changes too: a word that is replaced after this is still that owner's.
+    word.is_open()
+        && match caller {
+            Caller::Controller => true,
+            Caller::Process(owner) => words.load(Word::owner(slot)) == owner,
+        }
+}
+
+/// Replaces a queue's word by what `decide` makes of it.
+#[inline(always)]
+fn transition<W: Words>(
+    words: &W,
+    slot: u64,
+    decide: impl Fn(QueueWord) -> Option<QueueWord>,
+) -> Result<Change, Refusal> {
+    for _ in 0..TRIES {
+        let old = QueueWord(words.load(Word::queue(slot)));
+        let Some(new) = decide(old) else { return Err(Refusal::Refused) };
+        if new == old {
+            return Err(Refusal::Unchanged);
+        }
+        if words.replace(Word::queue(slot), old.0, new.0) {
+            return Ok(settle(words, old, new));
+        }
+    }
+    words.add(Word::EXHAUSTED, 1);
+    Err(Refusal::Exhausted)
+}
+
+/// Corrects counts and masks after a word was replaced.
+#[inline(always)]
+fn settle<W: Words>(words: &W, old: QueueWord, new: QueueWord) -> Change {
+    let device = new.device();
+    let moved = old.level() != new.level();
+    let mut changed = false;
+    let mut exists = 0;
+    if new.is_open() && (!old.is_open() || moved) {
+        words.add(Word::exist_count(device, new.level()), 1);
+        repair_exists(words, device, new.level());
+    }
+    if new.is_ready() && (!old.is_ready() || moved) {
+        words.add(Word::ready_count(device, new.level()), 1);
+        changed |= repair_ready(words, device, new.level());
+    }
+    if old.is_ready() && (!new.is_ready() || moved) {
+        words.add(Word::ready_count(device, old.level()), 1u64.wrapping_neg());
+        changed |= repair_ready(words, device, old.level());
+        // Whoever is alone on the device from now on may have waited for this queue.
+        exists = bit(old.level());
+    }
+    if changed {
+        exists |= words.load(Word::exists(device));
+    }
+    if old.is_open() && (!new.is_open() || moved) {
+        words.add(Word::exist_count(device, old.level()), 1u64.wrapping_neg());
+        repair_exists(words, device, old.level());
+    }
+    let has_several_levels = exists & exists.wrapping_sub(1) != 0;
+    Change { old, new, wakes: changed && has_several_levels }
+}
+
+/// Makes a bit of the ready mask agree with its count and with [`obey`]; true if the bit is another one now.
+#[inline(always)]
+fn repair_ready<W: Words>(words: &W, device: u64, level: u64) -> bool {
+    let changed = repair(words, Word::ready(device), level, || {
+        words.load(Word::OBEY) == 1 && is_positive(words.load(Word::ready_count(device, level)))
+    });
+    if changed {
+        words.add(Word::changes(device), 1);
+    }
+    changed
+}
+
+/// Makes a bit of the mask of levels agree with its count.
+#[inline(always)]
+fn repair_exists<W: Words>(words: &W, device: u64, level: u64) {
+    repair(words, Word::exists(device), level, || is_positive(words.load(Word::exist_count(device, level))));
+}
+
+/// Makes a bit agree with `wanted`; true if it has changed it.
+#[inline(always)]
+fn repair<W: Words>(words: &W, mask: Word, level: u64, wanted: impl Fn() -> bool) -> bool {
+    let mut changed = false;
+    let mut is_wanted = wanted();
+    for _ in 0..TRIES {
+        let is_set = words.load(mask) & bit(level) != 0;
+        if is_set == is_wanted {
+            return changed;
+        }
+        let before = if is_wanted { words.set(mask, bit(level)) } else { words.clear(mask, bit(level)) };
+        changed |= (before & bit(level) != 0) != is_wanted;
+        // What it was made from may have changed since it was read, and whoever changed it may have been here before.
+        let is_still_wanted = wanted();
+        if is_still_wanted == is_wanted {
+            return changed;
+        }
+        is_wanted = is_still_wanted;
+    }
+    words.add(Word::EXHAUSTED, 1);
+    changed
+}
+
+#[inline(always)]
+const fn bit(level: u64) -> u64 {
+    1 << (level & (LEVEL_COUNT as u64 - 1))
+}
+
+#[inline(always)]
+const fn is_positive(count: u64) -> bool {
+    count.cast_signed() > 0
+}
