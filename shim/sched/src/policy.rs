@@ -3,18 +3,20 @@
 //! A policy ranks; it knows nothing of levels, of starvation or of other devices. To add one: one file with an
 //! implementation of [`Policy`], and one line in [`policies!`].
 
+mod fair;
 mod fixed_priority;
+mod partition;
+mod virtual_time;
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::device::{Process, Queue};
 use crate::level::Rank;
-use crate::{Nanos, Settings};
+use crate::{Attributes, Nanos, Settings};
 
 /// What a policy sees of its device.
 #[derive(Clone, Copy, Debug)]
-#[expect(dead_code, reason = "policies that share a device by time read the rest")]
 pub(crate) struct View<'a> {
     pub(crate) now: Nanos,
     pub(crate) settings: &'a Settings,
@@ -34,6 +36,13 @@ pub(crate) struct Answer {
     pub(crate) again: Option<Nanos>,
 }
 
+impl Answer {
+    /// It wants to be asked again by then.
+    fn wants(&mut self, again: Option<Nanos>) {
+        self.again = self.again.into_iter().chain(again).min();
+    }
+}
+
 /// One policy on one device.
 ///
 /// Processes are known by their index. A policy that keeps something for each of them has a `Vec` beside
@@ -50,6 +59,11 @@ pub(crate) trait Policy: fmt::Debug + Send {
     /// Puts each queue's rank where the queue is in [`View::queues`]. What is there is its answer of the last time,
     /// unless queues were altered.
     fn rank(&mut self, view: &View<'_>, ranks: &mut [Rank]) -> Answer;
+}
+
+/// Larger priorities first.
+fn downwards(priority: i16) -> u16 {
+    Attributes::PRIORITY_MAX.abs_diff(priority)
 }
 
 /// The list of policies: variant and type, name, XSched's names, what it says of itself.
@@ -96,7 +110,9 @@ macro_rules! policies {
 }
 
 policies! {
-    Priority => fixed_priority::FixedPriority, "priority" | "hpf", "the most urgent process that has work";
+    Priority => fixed_priority::FixedPriority, "priority" | "hpf", "the process of the highest priority that has work";
+    Fair => fair::Fair, "fair" | "cfs", "processes of equal priority share device time by weight";
+    Partition => partition::Partition, "partition" | "up" | "pup", "each process is promised a part of the device time";
 }
 
 #[expect(clippy::derivable_impls, reason = "the list above has no place for an attribute of one line")]
@@ -134,6 +150,8 @@ mod tests {
             assert_eq!(kind.name().parse(), Ok(*kind));
         }
         assert_eq!("HPF".parse(), Ok(PolicyKind::Priority));
+        assert_eq!("Cfs".parse(), Ok(PolicyKind::Fair));
+        assert_eq!("PUP".parse(), Ok(PolicyKind::Partition));
         let error = "edf".parse::<PolicyKind>().unwrap_err().to_string();
         assert!(error.starts_with("no policy `edf`; there are: priority"), "{error}");
     }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Answer, Policy, View};
+use super::{Answer, Policy, View, downwards};
 use crate::level::Rank;
 use crate::{Attributes, ProcessId};
 
@@ -31,7 +31,7 @@ impl Policy for FixedPriority {
             let priority = effective(&queue.attributes);
             let alone = only.get(&priority).is_some_and(Option::is_some);
             let among_own = if alone { queue.stream_order() } else { 0 };
-            *rank = Rank { order: downwards(priority) << 32 | among_own, sliced: false };
+            *rank = Rank { order: u64::from(downwards(priority)) << 32 | among_own, sliced: false };
         }
         Answer { changed: true, again: None }
     }
@@ -43,9 +43,4 @@ fn effective(attributes: &Attributes) -> i16 {
     let ceiling = i32::from(attributes.ceiling).max(process);
     let wanted = process.saturating_add(attributes.stream_priority).min(ceiling);
     wanted.clamp(Attributes::PRIORITY_MIN.into(), Attributes::PRIORITY_MAX.into()) as i16
-}
-
-/// Larger priorities first.
-fn downwards(priority: i16) -> u64 {
-    u64::from(Attributes::PRIORITY_MAX.abs_diff(priority))
 }

@@ -1,0 +1,54 @@
+//! A device's ready mask, where it is not the arbiter's.
+
+use crate::Level;
+
+/// At which levels queues are ready.
+#[derive(Clone, Debug)]
+pub(crate) struct Mask {
+    bits: u64,
+    counts: [u32; Level::COUNT],
+}
+
+impl Mask {
+    pub(crate) fn new() -> Self {
+        Self { bits: 0, counts: [0; Level::COUNT] }
+    }
+
+    /// A queue of this level is ready now.
+    pub(crate) fn add(&mut self, level: Level) {
+        let level = level.number();
+        self.counts[level as usize] += 1;
+        self.bits |= 1 << level;
+    }
+
+    /// A queue of this level was ready and is not any more.
+    pub(crate) fn remove(&mut self, level: Level) {
+        let level = level.number();
+        let count = &mut self.counts[level as usize];
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            self.bits &= !(1 << level);
+        }
+    }
+
+    /// Whether a queue of this level may launch: nobody more urgent is ready.
+    pub(crate) fn allows(&self, level: Level) -> bool {
+        self.bits & ((1 << level.number()) - 1) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_ready_as_long_as_one_of_its_queues_is() {
+        let mut mask = Mask::new();
+        mask.add(Level::new(3));
+        mask.add(Level::new(3));
+        mask.remove(Level::new(3));
+        assert!(!mask.allows(Level::new(4)) && mask.allows(Level::new(3)));
+        mask.remove(Level::new(3));
+        assert!(mask.allows(Level::LAST));
+    }
+}
