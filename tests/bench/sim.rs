@@ -1,4 +1,4 @@
-//! The simulated device against its own model: work of several processes, kernel times, idle streams, launches.
+//! The simulated device against its own model: work of several processes, kernel times, gates, idle streams, launches.
 //!
 //! Every time here is simulated; what is measured is how well the simulation keeps it on this machine.
 
@@ -28,6 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     kernel_time("every core busy")?;
     drop(burners);
     overlap()?;
+    gates()?;
     idle()?;
     launches()?;
     Ok(())
@@ -120,6 +121,21 @@ fn overlap() -> Result<(), Box<dyn Error>> {
     let pair = Paired::new(&rounds);
     Row::compared(BENCH, "kernel and copies both ways at once, against the longest alone", "us", &pair)
         .print()?;
+    Ok(())
+}
+
+/// How soon a stream that waits for a word goes on when the host has written it, and what waiting costs.
+fn gates() -> Result<(), Box<dyn Error>> {
+    for (wait_us, times) in [(10, 2000), (100, 1000), (1000, 500), (10_000, 100)] {
+        let found = &run(1, &format!("gate --launches {times} --us {wait_us}"))?[0];
+        let row = |what: &str, unit, value| {
+            let metric = format!("gate, shut for {wait_us} us: {what}");
+            Row::single(BENCH, metric, unit, &Samples::new(vec![value])).print()
+        };
+        row("host's write to the stream's next step, p50", "us", found["p50_us"])?;
+        row("host's write to the stream's next step, p99", "us", found["p99_us"])?;
+        row("CPU while shut", "us", found["cpu_us"])?;
+    }
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 pub mod artifacts;
 pub mod bench;
 pub mod device_load;
+pub mod execution_log;
 pub mod privileged;
 pub mod sql;
 pub mod tracer;

@@ -4,6 +4,7 @@
 //     device_load load   [--launches N] [--threads T] [--blocks B] [--us U]   each thread on a stream of its own
 //     device_load single [--launches N] [--blocks B] [--us U]                 waits for each launch
 //     device_load idle   [--threads T]                                        T streams that have nothing to do
+//     device_load gate   [--launches N] [--us U]                              waits for a word, which the host writes after U
 //     device_load overlap [--us U]                                            copies both ways beside a kernel
 //     device_load fault  [--launches 0..2]                                    touches what it must not
 //
@@ -16,20 +17,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <sched.h>
 #include <string>
 #include <sys/resource.h>
 #include <thread>
 #include <vector>
 
-#include "program.hpp"
-
-// Launch `number` of a stream: `state` has the number expected next, and how many were unexpected. `us` is for the
-// simulator, which can be told to take it for the kernel's duration.
-extern "C" __global__ void device_step(unsigned long long *state, [[maybe_unused]] unsigned us, unsigned long long number) {
-    if (global_thread_x()) return;
-    state[1] += state[0] != number;
-    state[0] = number + 1;
-}
+#include "device_step.hpp"
 
 // Writes words, here or elsewhere.
 extern "C" __global__ void device_poke(unsigned *words, unsigned offset, unsigned count) {
@@ -78,32 +72,6 @@ static void wait_for_start() {
     std::getchar();
 }
 
-struct Stream {
-    hipStream_t stream = nullptr;
-    unsigned long long *state = nullptr;
-
-    Stream() {
-        CHECK(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
-        CHECK(hipMalloc(reinterpret_cast<void **>(&state), 2 * sizeof *state));
-        CHECK(hipMemset(state, 0, 2 * sizeof *state));
-        CHECK(hipDeviceSynchronize());
-    }
-
-    void launch(const Load &load, unsigned long number) {
-        device_step<<<load.blocks, 64, 0, stream>>>(state, load.us, number);
-        CHECK(hipGetLastError());
-    }
-
-    void wait() { CHECK(hipStreamSynchronize(stream)); }
-
-    // Launches that did not come once and in order.
-    unsigned long long wrong(unsigned long launches) {
-        unsigned long long found[2];
-        CHECK(hipMemcpy(found, state, sizeof found, hipMemcpyDeviceToHost));
-        return found[1] + (found[0] != launches);
-    }
-};
-
 static int load(const Load &load) {
     std::vector<Stream> streams(load.threads);
     wait_for_start();
@@ -114,7 +82,7 @@ static int load(const Load &load) {
     for (Stream &stream : streams)
         threads.emplace_back([&] {
             for (unsigned long number = 0; number < load.launches; number++) {
-                stream.launch(load, number);
+                stream.launch(load.blocks, load.us);
                 if (&stream == &streams[0] && number == load.launches / 4) quarter_kb = resident_kb();
             }
             stream.wait();
@@ -122,7 +90,7 @@ static int load(const Load &load) {
     for (std::thread &thread : threads) thread.join();
     double total_us = us_since(begin);
     unsigned long long wrong = 0;
-    for (Stream &stream : streams) wrong += stream.wrong(load.launches);
+    for (Stream &stream : streams) wrong += stream.wrong();
     std::printf("total_us %.1f\nwrong %llu\nquarter_kb %lu\nend_kb %lu\n", total_us, wrong, quarter_kb, resident_kb());
     return wrong != 0;
 }
@@ -134,13 +102,13 @@ static int single(const Load &load) {
     Clock::time_point begin = Clock::now();
     for (unsigned long number = 0; number < load.launches; number++) {
         Clock::time_point launched = Clock::now();
-        stream.launch(load, number);
+        stream.launch(load.blocks, load.us);
         stream.wait();
         latencies_us.push_back(us_since(launched));
     }
     double total_us = us_since(begin);
     std::sort(latencies_us.begin(), latencies_us.end());
-    unsigned long long wrong = stream.wrong(load.launches);
+    unsigned long long wrong = stream.wrong();
     std::printf("p50_us %.1f\np99_us %.1f\ntotal_us %.1f\nwrong %llu\n", latencies_us[latencies_us.size() / 2],
                 latencies_us[latencies_us.size() * 99 / 100], total_us, wrong);
     return wrong != 0;
@@ -148,12 +116,40 @@ static int single(const Load &load) {
 
 static int idle(const Load &load) {
     std::vector<Stream> streams(load.threads);
-    for (Stream &stream : streams) stream.launch(load, 0);
+    for (Stream &stream : streams) stream.launch(load.blocks, load.us);
     CHECK(hipDeviceSynchronize());
     wait_for_start();
     double before_us = cpu_us();
     std::this_thread::sleep_for(std::chrono::seconds(1));
     std::printf("cpu_us %.1f\n", cpu_us() - before_us);
+    return 0;
+}
+
+// From the host's write to what the stream does next, which is a write that the host sees.
+static int gate(const Load &load) {
+    Stream stream;
+    unsigned long *words[2];
+    for (unsigned long *&word : words) {
+        CHECK(hipExtMallocWithFlags(reinterpret_cast<void **>(&word), sizeof *word, hipMallocSignalMemory));
+        __atomic_store_n(word, 0, __ATOMIC_RELEASE);
+    }
+    std::vector<double> latencies_us;
+    wait_for_start();
+    double waited_us = 0;
+    for (unsigned long number = 1; number <= load.launches; number++) {
+        CHECK(hipStreamWaitValue64(stream.handle, words[0], number, hipStreamWaitValueGte, ~0ul));
+        CHECK(hipStreamWriteValue64(stream.handle, words[1], number, 0));
+        double cpu_before_us = cpu_us();
+        std::this_thread::sleep_for(std::chrono::microseconds(load.us));
+        waited_us += cpu_us() - cpu_before_us;
+        Clock::time_point written = Clock::now();
+        __atomic_store_n(words[0], number, __ATOMIC_RELEASE);
+        while (__atomic_load_n(words[1], __ATOMIC_ACQUIRE) != number) sched_yield();
+        latencies_us.push_back(us_since(written));
+    }
+    std::sort(latencies_us.begin(), latencies_us.end());
+    std::printf("p50_us %.1f\np99_us %.1f\ncpu_us %.1f\n", latencies_us[latencies_us.size() / 2],
+                latencies_us[latencies_us.size() * 99 / 100], waited_us / static_cast<double>(load.launches));
     return 0;
 }
 
@@ -164,13 +160,12 @@ static int overlap(const Load &load) {
     for (void *&address : host) CHECK(hipHostMalloc(&address, SIZE, 0));
     for (void *&address : device) CHECK(hipMalloc(&address, SIZE));
     wait_for_start();
-    unsigned long number = 0;
     auto timed = [&](bool has_kernel, bool has_to, bool has_from) {
         Clock::time_point begin = Clock::now();
-        if (has_kernel) kernels.launch(load, number++);
+        if (has_kernel) kernels.launch(load.blocks, load.us);
         for (int copy = 0; copy < 4; copy++) {
-            if (has_to) CHECK(hipMemcpyAsync(device[0], host[0], SIZE, hipMemcpyHostToDevice, to.stream));
-            if (has_from) CHECK(hipMemcpyAsync(host[1], device[1], SIZE, hipMemcpyDeviceToHost, from.stream));
+            if (has_to) CHECK(hipMemcpyAsync(device[0], host[0], SIZE, hipMemcpyHostToDevice, to.handle));
+            if (has_from) CHECK(hipMemcpyAsync(host[1], device[1], SIZE, hipMemcpyDeviceToHost, from.handle));
         }
         CHECK(hipDeviceSynchronize());
         return us_since(begin);
@@ -204,8 +199,9 @@ int main(int argc, char **argv) {
     if (mode == "load") return load(options);
     if (mode == "single") return single(options);
     if (mode == "idle") return idle(options);
+    if (mode == "gate") return gate(options);
     if (mode == "overlap") return overlap(options);
     if (mode == "fault") return fault(options);
-    std::fprintf(stderr, "usage: %s load|single|idle|overlap|fault [--launches N] [--threads T] [--blocks B] [--us U]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s load|single|gate|idle|overlap|fault [--launches N] [--threads T] [--blocks B] [--us U]\n", argv[0]);
     return 2;
 }

@@ -24,7 +24,7 @@ struct dim3 {
 
 enum hipError_t { hipSuccess = 0 };
 enum hipMemcpyKind { hipMemcpyHostToDevice = 1, hipMemcpyDeviceToHost = 2 };
-enum { hipStreamNonBlocking = 1 };
+enum { hipStreamNonBlocking = 1, hipMallocSignalMemory = 2, hipStreamWaitValueGte = 0 };
 
 typedef struct ihipStream_t *hipStream_t;
 typedef struct ihipEvent_t *hipEvent_t;
@@ -34,6 +34,7 @@ typedef struct ihipModuleSymbol_t *hipFunction_t;
 extern "C" {
 hipError_t hipMalloc(void **address, size_t size);
 hipError_t hipHostMalloc(void **address, size_t size, unsigned flags);
+hipError_t hipExtMallocWithFlags(void **address, size_t size, unsigned flags);
 hipError_t hipFree(void *address);
 hipError_t hipHostFree(void *address);
 hipError_t hipMemcpy(void *to, const void *from, size_t size, hipMemcpyKind kind);
@@ -41,12 +42,16 @@ hipError_t hipMemcpyAsync(void *to, const void *from, size_t size, hipMemcpyKind
 hipError_t hipMemset(void *to, int value, size_t size);
 hipError_t hipMemsetAsync(void *to, int value, size_t size, hipStream_t stream);
 hipError_t hipStreamCreateWithFlags(hipStream_t *stream, unsigned flags);
+hipError_t hipStreamCreateWithPriority(hipStream_t *stream, unsigned flags, int priority);
 hipError_t hipStreamSynchronize(hipStream_t stream);
 hipError_t hipStreamDestroy(hipStream_t stream);
+hipError_t hipStreamWaitValue64(hipStream_t stream, void *word, unsigned long value, unsigned flags, unsigned long mask);
+hipError_t hipStreamWriteValue64(hipStream_t stream, void *word, unsigned long value, unsigned flags);
 hipError_t hipEventCreate(hipEvent_t *event);
 hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream);
 hipError_t hipEventSynchronize(hipEvent_t event);
 hipError_t hipEventDestroy(hipEvent_t event);
+hipError_t hipSetDevice(int device);
 hipError_t hipDeviceSynchronize(void);
 hipError_t hipGetLastError(void);
 const char *hipGetErrorName(hipError_t error);

@@ -37,6 +37,8 @@ pub(crate) struct Config {
     pub(crate) memory_size: usize,
     /// File to which the counters are appended when the process exits.
     pub(crate) report: Option<PathBuf>,
+    /// File to which every kernel is appended as it starts.
+    pub(crate) execution_log: Option<PathBuf>,
 }
 
 /// Which processes have the same devices.
@@ -80,6 +82,7 @@ impl Config {
             devices: text("HIP_SIM_DEVICES").and_then(|v| v.parse().ok()).unwrap_or(1),
             memory_size: memory_mib << 20,
             report: env::var_os("HIP_SIM_REPORT").map(PathBuf::from),
+            execution_log: env::var_os("HIP_SIM_EXECUTION_LOG").filter(|v| !v.is_empty()).map(PathBuf::from),
         }
     }
 }

@@ -20,4 +20,4 @@ pub(crate) use completion::{Completion, Span};
 pub(crate) use device::Device;
 use device::HwQueues;
 use hw_queue::HwQueue;
-pub(crate) use queue::{Command, Queue, Work};
+pub(crate) use queue::{Command, Queue, Took, Work};

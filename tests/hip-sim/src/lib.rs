@@ -30,6 +30,7 @@ mod durations;
 mod engine;
 mod error;
 mod event;
+mod execution_log;
 mod executor;
 mod fat_binary;
 mod fault;

@@ -94,7 +94,7 @@ impl Operation {
             }
             Self::Values(batch) => {
                 let batch = batch.clone();
-                Command::transfer(move || batch.run())
+                batch.command()
             }
         };
         command.waits.extend(waits);

@@ -36,6 +36,7 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     let blas = [apps.compile("two_libraries/demo_blas.cpp")?];
     let vector_add = [apps.compile("vector_add/vector_add.hip")?];
     let device_load = [apps.compile("device_load/device_load.hip")?];
+    let sched_client = [apps.compile("sched_client/sched_client.hip")?];
     let two_libraries = [
         apps.compile("two_libraries/direct_step.hip")?,
         apps.compile_embedding("two_libraries/two_libraries.cpp", module)?,
@@ -46,6 +47,7 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     let blas = apps.library("libdemo_blas.so", &blas, &[&kernels, &apps.runtime])?;
     apps.program("vector_add", &vector_add, &[&apps.runtime, &twins])?;
     apps.program("device_load", &device_load, &[&apps.runtime, &twins])?;
+    apps.program("sched_client", &sched_client, &[&apps.runtime, &twins])?;
     apps.program("two_libraries", &two_libraries, &[&blas, &apps.runtime, &twins])?;
     for (name, flags) in CODE_OBJECTS {
         let object = [apps.compile_as(name, "vector_add/vector_add.hip", flags)?];

@@ -129,6 +129,11 @@ impl Device {
         self.mapping.region()
     }
 
+    /// Its number among the machine's devices.
+    pub(super) fn index(&self) -> usize {
+        self.index
+    }
+
     /// Compute units; those of whoever made the device.
     pub(crate) fn compute_units(&self) -> u64 {
         self.region().capacity()[Part::Compute as usize]

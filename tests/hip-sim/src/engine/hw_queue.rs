@@ -77,16 +77,24 @@ impl HwQueue {
         drop(self.has_room.wait_while(self.lock(), full).expect("no holder panics"));
     }
 
-    /// Sleeps until a packet has started and ended; its span.
-    pub(super) fn wait(&self, ticket: Ticket) -> Span {
+    /// Among all that the device has.
+    pub(super) fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Sleeps until a packet has started; its span.
+    pub(super) fn wait_start(&self, ticket: Ticket) -> Span {
         let start_ns = self.device.wait_start(self.index, ticket.number);
         self.lock().note_known(ticket.number);
         self.has_room.notify_all();
-        let end_ns = start_ns + ticket.duration_ns;
-        clock::sleep_until(end_ns);
+        Span { start_ns, end_ns: start_ns + ticket.duration_ns }
+    }
+
+    /// Sleeps until it has ended.
+    pub(super) fn wait_end(&self, span: Span) {
+        clock::sleep_until(span.end_ns);
         // Whoever comes next starts now and is told by nobody else.
         self.device.play();
-        Span { start_ns, end_ns }
     }
 }
 

@@ -24,12 +24,22 @@ use super::hw_queue::Ticket;
 use super::schedule::Packet;
 use super::turns::{Turn, Way};
 use super::{Completion, Device, HwQueue, HwQueues, Span, clock, worker};
+use crate::execution_log;
 use crate::memory::guard;
 
 /// Unfinished commands of a queue; with more, submitting waits. As many packets as a genuine hardware queue holds.
 const PENDING_MAX: usize = 16_384;
 
-type Run = Box<dyn FnOnce() + Send>;
+type Run = Box<dyn FnOnce() -> Took + Send>;
+
+/// What a command that occupies nothing of the device has taken of the timeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Took {
+    /// All the time until its function returned.
+    HostTime,
+    /// None: the device did it as soon as it came to it, however late the thread was.
+    NoTime,
+}
 
 /// A piece of work.
 pub(crate) struct Command {
@@ -39,6 +49,8 @@ pub(crate) struct Command {
     pub(crate) work: Option<Work>,
     /// Commands of other queues that must be finished before.
     pub(crate) waits: Vec<Arc<Completion>>,
+    /// What the log of executions calls it; none unless there is one.
+    pub(crate) label: Option<Box<str>>,
 }
 
 /// What a command occupies of the device, and how long.
@@ -53,7 +65,7 @@ pub(crate) enum Work {
 impl Command {
     /// Does nothing; finished when everything before it is.
     pub(crate) fn marker() -> Self {
-        Self { run: None, work: None, waits: Vec::new() }
+        Self { run: None, work: None, waits: Vec::new(), label: None }
     }
 
     /// Holds its queue up until the sender is used or dropped.
@@ -68,12 +80,20 @@ impl Command {
 
     /// Takes the time that it takes, beside the device.
     pub(crate) fn transfer(run: impl FnOnce() + Send + 'static) -> Self {
-        Self { run: Some(Box::new(run)), work: None, waits: Vec::new() }
+        Self::on_words(move || {
+            run();
+            Took::HostTime
+        })
+    }
+
+    /// Looks at memory or changes it, in the device's place.
+    pub(crate) fn on_words(run: impl FnOnce() -> Took + Send + 'static) -> Self {
+        Self { run: Some(Box::new(run)), ..Self::marker() }
     }
 
     /// Occupies a part of the device.
     pub(crate) fn on_device(work: Work, run: impl FnOnce() + Send + 'static) -> Self {
-        Self { run: Some(Box::new(run)), work: Some(work), waits: Vec::new() }
+        Self { work: Some(work), ..Self::transfer(run) }
     }
 
     /// Occupies all compute units.
@@ -107,6 +127,8 @@ struct Posted {
     /// For a marker: the packet before it in the hardware queue, whosever it is.
     after: Option<Arc<Completion>>,
     ready_ns: u64,
+    submitted_ns: u64,
+    label: Option<Box<str>>,
     completion: Arc<Completion>,
 }
 
@@ -273,8 +295,17 @@ impl Shared {
                     (Some((Arc::clone(hw_queue), ticket)), None)
                 }
             };
-            let Submitted { command, completion, .. } = state.pending.pop_front().expect("it was looked at");
-            state.posted.push_back(Posted { run: command.run, packet, after, ready_ns, completion });
+            let Submitted { command, completion, time_ns, .. } =
+                state.pending.pop_front().expect("it was looked at");
+            state.posted.push_back(Posted {
+                run: command.run,
+                packet,
+                after,
+                ready_ns,
+                submitted_ns: time_ns,
+                label: command.label,
+                completion,
+            });
         }
     }
 
@@ -299,13 +330,27 @@ impl Shared {
         let free_ns = state.free_ns;
         let first = &mut state.posted[0];
         let (run, packet, after) = (first.run.take(), first.packet.clone(), first.after.take());
-        let ready_ns = first.ready_ns.max(free_ns);
+        let (ready_ns, submitted_ns, label) =
+            (first.ready_ns.max(free_ns), first.submitted_ns, first.label.take());
         drop(state);
         if let Some(run) = run {
-            guard::watch(|| guarded(run));
+            guard::watch(|| {
+                guarded(run);
+            });
         }
         let span = if let Some((queue, ticket)) = packet {
-            queue.wait(ticket)
+            let span = queue.wait_start(ticket);
+            // Before its end, which the process may not live to see.
+            if let Some(label) = label {
+                execution_log::note(
+                    span,
+                    submitted_ns,
+                    (self.device.index(), queue.index(), self.number),
+                    &label,
+                );
+            }
+            queue.wait_end(span);
+            span
         } else {
             let end_ns = after.map_or(ready_ns, |packet| packet.wait().end_ns.max(ready_ns));
             Span { start_ns: end_ns, end_ns }
@@ -351,10 +396,11 @@ impl Shared {
         let ready_ns = ready_ns.max(state.free_ns).max(way.free_ns).max(last_ns);
         state.is_busy = true;
         drop(state);
-        if let Some(run) = command.run {
-            guarded(run);
-        }
-        let span = Span { start_ns: ready_ns, end_ns: clock::now_ns().max(ready_ns) };
+        let end_ns = match command.run.map_or(Took::HostTime, guarded) {
+            Took::HostTime => clock::now_ns().max(ready_ns),
+            Took::NoTime => ready_ns,
+        };
+        let span = Span { start_ns: ready_ns, end_ns };
         turn.inspect(|turn| self.hw_queues().compute.turns.pass_barrier(*turn, span.end_ns));
         let mut state = self.lock();
         state.is_busy = false;
@@ -373,8 +419,8 @@ impl Shared {
 
 /// A panic would end the thread and hang every waiter; there is nobody to report it to but stderr, which the default hook
 /// has done.
-fn guarded(run: Run) {
-    let _ = catch_unwind(AssertUnwindSafe(run));
+fn guarded(run: Run) -> Took {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or(Took::HostTime)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::engine::Command;
 use crate::error::HipError;
 use crate::kernel::{ArgumentBuffer, Kernel, Passed};
 use crate::twin::Dispatch;
-use crate::{counters, runtime};
+use crate::{counters, execution_log, runtime};
 
 /// See the module.
 pub(crate) struct Launch {
@@ -94,6 +94,7 @@ impl Launch {
         counters::launched(self.name());
         let work = self.dispatch.work(runtime::get().devices()[device].engine.compute_units());
         let dispatch = Arc::clone(&self.dispatch);
-        Command::on_device(work, move || dispatch.run())
+        let label = execution_log::is_kept().then(|| self.name().into());
+        Command { label, ..Command::on_device(work, move || dispatch.run()) }
     }
 }

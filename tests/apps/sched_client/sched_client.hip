@@ -1,0 +1,181 @@
+// A client of a shared device, for benchmarks and tests of the scheduler: makes requests of several kernels each.
+//
+//     sched_client [--us A,B,..]    times of a request's kernels, in turn (default 100)
+//                  [--kernels N]    kernels of a request (default: as many as times)
+//                  [--blocks B]     of each kernel (default 304)
+//                  [--requests N]   ends after so many, or after
+//                  [--seconds S]    so long; whichever comes first
+//                  [--rate R]       wanted a second, at random moments; 0: the next as soon as there is room (default)
+//                  [--ahead N]      requests in flight at a time (default 1)
+//                  [--seed N]       of the random moments
+//                  [--priority P]   of the stream (default: a stream without one)
+//                  [--device D]
+//                  [--cold]         leaves the device alone until it begins
+//
+// Prints `ready PID`, begins when a line comes on standard input, and ends with one line of JSON: for each request when it
+// was wanted, when its first kernel was launched and when it was known to be done, in nanoseconds of CLOCK_BOOTTIME;
+// kernels that did not come once and in order; processor time of all threads meanwhile.
+
+#include <deque>
+#include <memory>
+#include <random>
+#include <string>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "device_step.hpp"
+
+struct Plan {
+    std::vector<unsigned> us = {100};
+    unsigned long kernels = 0, requests = ~0ul, ahead = 1, seed = 1;
+    unsigned blocks = 304;
+    double seconds = 1e9, rate = 0;
+    int priority = 0, device = 0;
+    bool has_priority = false, is_cold = false;
+
+    Plan(int argc, char **argv) {
+        for (int i = 1; i < argc; i++) {
+            std::string name = argv[i];
+            if (name == "--cold") {
+                is_cold = true;
+                continue;
+            }
+            if (++i == argc || !set(name, argv[i])) {
+                std::fprintf(stderr, "%s: no such option, or without a value: %s\n", argv[0], name.c_str());
+                std::exit(2);
+            }
+        }
+        if (!kernels) kernels = us.size();
+    }
+
+  private:
+    bool set(const std::string &name, const char *value) {
+        if (name == "--us") us = list(value);
+        else if (name == "--kernels") kernels = std::strtoul(value, nullptr, 10);
+        else if (name == "--blocks") blocks = static_cast<unsigned>(std::strtoul(value, nullptr, 10));
+        else if (name == "--requests") requests = std::strtoul(value, nullptr, 10);
+        else if (name == "--seconds") seconds = std::strtod(value, nullptr);
+        else if (name == "--rate") rate = std::strtod(value, nullptr);
+        else if (name == "--ahead") ahead = std::strtoul(value, nullptr, 10);
+        else if (name == "--seed") seed = std::strtoul(value, nullptr, 10);
+        else if (name == "--priority") has_priority = true, priority = std::atoi(value);
+        else if (name == "--device") device = std::atoi(value);
+        else return false;
+        return !us.empty() && ahead > 0;
+    }
+
+    static std::vector<unsigned> list(const char *text) {
+        std::vector<unsigned> values;
+        for (char *end; *text; text = *end ? end + 1 : end) {
+            values.push_back(static_cast<unsigned>(std::strtoul(text, &end, 10)));
+            if (end == text) return {};
+        }
+        return values;
+    }
+};
+
+static long now_ns() {
+    timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return now.tv_sec * 1000000000L + now.tv_nsec;
+}
+
+static void sleep_until(long time_ns) {
+    timespec time = {time_ns / 1000000000L, time_ns % 1000000000L};
+    while (clock_nanosleep(CLOCK_BOOTTIME, TIMER_ABSTIME, &time, nullptr)) {}
+}
+
+static double cpu_us() {
+    rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    auto us = [](const timeval &time) { return 1e6 * static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec); };
+    return us(usage.ru_utime) + us(usage.ru_stime);
+}
+
+struct Request {
+    long wanted_ns, launched_ns, done_ns;
+};
+
+class Client {
+  public:
+    explicit Client(const Plan &plan) : plan(plan), random(plan.seed) {
+        if (!plan.is_cold) set_up();
+    }
+
+    void run() {
+        long begin_ns = now_ns(), deadline_ns = begin_ns + static_cast<long>(plan.seconds * 1e9);
+        for (unsigned long number = 0; number < plan.requests; number++) {
+            if (in_flight.size() >= plan.ahead) finish_oldest();
+            long wanted_ns = now_ns();
+            if (plan.rate > 0) {
+                // Each somewhere in the period of its own.
+                double moment = static_cast<double>(number) + std::uniform_real_distribution<>(0, 1)(random);
+                long due_ns = begin_ns + static_cast<long>(moment * 1e9 / plan.rate);
+                if (due_ns >= deadline_ns) break;
+                // A late wake-up of this thread is not the device's doing; a request that had to wait for the one before is.
+                bool is_late = due_ns < wanted_ns;
+                if (!is_late) sleep_until(due_ns);
+                wanted_ns = is_late ? due_ns : now_ns();
+            }
+            if (now_ns() >= deadline_ns) break;
+            launch(wanted_ns);
+        }
+        while (!in_flight.empty()) finish_oldest();
+    }
+
+    void print(double used_us) {
+        std::printf("{\"wrong\":%llu,\"cpu_us\":%.1f,\"requests\":[", stream ? stream->wrong() : 0, used_us);
+        const char *separator = "";
+        for (const Request &request : requests) {
+            std::printf("%s[%ld,%ld,%ld]", separator, request.wanted_ns, request.launched_ns, request.done_ns);
+            separator = ",";
+        }
+        std::printf("]}\n");
+    }
+
+  private:
+    void set_up() {
+        CHECK(hipSetDevice(plan.device));
+        stream = std::make_unique<Stream>(plan.has_priority ? &plan.priority : nullptr);
+        events.resize(plan.ahead);
+        for (hipEvent_t &event : events) CHECK(hipEventCreate(&event));
+    }
+
+    void launch(long wanted_ns) {
+        long launched_ns = now_ns();
+        if (!stream) set_up();
+        for (unsigned long kernel = 0; kernel < plan.kernels; kernel++)
+            stream->launch(plan.blocks, plan.us[kernel % plan.us.size()]);
+        // Whoever waits for each request waits for the stream, as most programs do.
+        if (plan.ahead > 1) CHECK(hipEventRecord(events[requests.size() % plan.ahead], stream->handle));
+        in_flight.push_back(requests.size());
+        requests.push_back({wanted_ns, launched_ns, 0});
+    }
+
+    void finish_oldest() {
+        unsigned long number = in_flight.front();
+        in_flight.pop_front();
+        if (plan.ahead > 1) CHECK(hipEventSynchronize(events[number % plan.ahead]));
+        else stream->wait();
+        requests[number].done_ns = now_ns();
+    }
+
+    const Plan &plan;
+    std::mt19937_64 random;
+    std::unique_ptr<Stream> stream;
+    std::vector<hipEvent_t> events;
+    std::vector<Request> requests;
+    std::deque<unsigned long> in_flight;
+};
+
+int main(int argc, char **argv) {
+    Plan plan(argc, argv);
+    Client client(plan);
+    std::printf("ready %d\n", static_cast<int>(getpid()));
+    std::fflush(stdout);
+    std::getchar();
+    double before_us = cpu_us();
+    client.run();
+    client.print(cpu_us() - before_us);
+    return 0;
+}

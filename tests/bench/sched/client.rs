@@ -1,0 +1,176 @@
+//! One process with work for the device: what it is asked to do, and what it says of it.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+};
+
+use serde::Deserialize;
+
+use crate::Result;
+
+/// What a client does; the options of `tests/apps/sched_client`.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// Times of a request's kernels.
+    pub(crate) kernels_us: Vec<u32>,
+    /// Requests wanted a second; none: one after the other without pause.
+    pub(crate) rate: Option<f64>,
+    /// Requests in flight at a time.
+    pub(crate) ahead: u32,
+    pub(crate) until: Until,
+    pub(crate) device: u32,
+    /// It leaves the device alone until it begins.
+    pub(crate) is_cold: bool,
+    pub(crate) seed: u32,
+}
+
+/// When a client ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Until {
+    Requests(u32),
+    Seconds(f64),
+}
+
+impl Plan {
+    /// Requests at random moments.
+    pub(crate) fn requests(kernels_us: Vec<u32>, rate: f64, until: Until) -> Self {
+        Self { kernels_us, rate: Some(rate), ahead: 1, until, device: 0, is_cold: false, seed: 1 }
+    }
+
+    /// As much as the device takes, in kernels of these times: always several requests ahead.
+    pub(crate) fn saturating(kernels_us: Vec<u32>, seconds: f64) -> Self {
+        let until = Until::Seconds(seconds);
+        Self { kernels_us, rate: None, ahead: 4, until, device: 0, is_cold: false, seed: 1 }
+    }
+
+    /// Kernels of a request.
+    pub(crate) fn kernels(&self) -> usize {
+        self.kernels_us.len()
+    }
+
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let times: Vec<_> = self.kernels_us.iter().map(u32::to_string).collect();
+        let mut arguments = vec![
+            "--us".to_owned(),
+            times.join(","),
+            "--ahead".to_owned(),
+            self.ahead.to_string(),
+            "--device".to_owned(),
+            self.device.to_string(),
+            "--seed".to_owned(),
+            self.seed.to_string(),
+        ];
+        if let Some(rate) = self.rate {
+            arguments.extend(["--rate".to_owned(), rate.to_string()]);
+        }
+        arguments.extend(match self.until {
+            Until::Requests(count) => ["--requests".to_owned(), count.to_string()],
+            Until::Seconds(seconds) => ["--seconds".to_owned(), seconds.to_string()],
+        });
+        arguments.extend(self.is_cold.then(|| "--cold".to_owned()));
+        arguments
+    }
+}
+
+/// One that runs; killed when dropped.
+pub(crate) struct Client {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    pid: u32,
+}
+
+/// One request, nanoseconds of `CLOCK_BOOTTIME`.
+#[expect(clippy::struct_field_names, reason = "a unit is no repetition")]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(from = "[u64; 3]")]
+pub(crate) struct Request {
+    pub(crate) wanted_ns: u64,
+    /// Just before its first launch.
+    pub(crate) launched_ns: u64,
+    pub(crate) done_ns: u64,
+}
+
+impl From<[u64; 3]> for Request {
+    fn from([wanted_ns, launched_ns, done_ns]: [u64; 3]) -> Self {
+        Self { wanted_ns, launched_ns, done_ns }
+    }
+}
+
+impl Request {
+    /// As whoever wanted it sees it.
+    pub(crate) fn latency_us(&self) -> f64 {
+        (self.done_ns - self.wanted_ns) as f64 / 1e3
+    }
+}
+
+/// What a client has said at its end.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Outcome {
+    #[serde(skip)]
+    pub(crate) pid: u32,
+    /// Kernels that did not run once and in order.
+    wrong: u64,
+    /// Processor time of all its threads, those of the simulated device included.
+    pub(crate) cpu_us: f64,
+    pub(crate) requests: Vec<Request>,
+}
+
+impl Outcome {
+    /// From the first request's launch to the last one's end.
+    pub(crate) fn span_ns(&self) -> (u64, u64) {
+        let first = self.requests.first().map_or(0, |request| request.launched_ns);
+        (first, self.requests.iter().map(|request| request.done_ns).max().unwrap_or(first))
+    }
+
+    pub(crate) fn latencies_us(&self) -> Vec<f64> {
+        self.requests.iter().map(Request::latency_us).collect()
+    }
+}
+
+impl Client {
+    /// Starts one and waits until it is ready to begin.
+    pub(crate) fn start(command: &mut Command) -> Result<Self> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err("a client has no pipes".into());
+        };
+        let mut client = Self { child, input, output: BufReader::new(output), pid: 0 };
+        let mut line = String::new();
+        client.output.read_line(&mut line)?;
+        let ready = line.strip_prefix("ready ").and_then(|pid| pid.trim_end().parse().ok());
+        client.pid = ready.ok_or_else(|| format!("a client is not ready but says `{}`", line.trim_end()))?;
+        Ok(client)
+    }
+
+    /// Lets it begin.
+    pub(crate) fn begin(&mut self) -> Result<()> {
+        Ok(self.input.write_all(b"\n")?)
+    }
+
+    /// Waits for its end. Kernels that were lost, repeated or reordered are an error: no figure counts then.
+    pub(crate) fn finish(mut self) -> Result<Outcome> {
+        let mut text = String::new();
+        self.output.read_to_string(&mut text)?;
+        let status = self.child.wait()?;
+        if !status.success() {
+            return Err(format!("a client ended with {status}").into());
+        }
+        let mut outcome: Outcome = serde_json::from_str(&text)?;
+        outcome.pid = self.pid;
+        if outcome.wrong > 0 {
+            return Err(
+                format!("{} kernels of a client were lost, repeated or reordered", outcome.wrong).into()
+            );
+        }
+        Ok(outcome)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.child.kill(); // it may have ended
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,79 @@
+//! Six services like BERT, in three groups of two that differ in urgency.
+
+use crate::{
+    Result,
+    client::{Outcome, Plan, Until},
+    node::{Node, Regime, Urgency},
+    scenario::{Figures, Run, Table, no_goal, quantile},
+};
+use xsched_tests::bench::Goal;
+
+/// A request of 6.4 ms.
+const REQUEST_US: [u32; 64] = [100; 64];
+/// Of each service: together they want a little less than the device has.
+const RATE: f64 = 23.0;
+const REQUESTS: u32 = 100;
+
+/// The groups with what their rows are called.
+const GROUPS: [(Urgency, [&str; 4]); 3] = [
+    (Urgency::High, ["high: mean", "high: p50", "high: p99", "high: requests a second"]),
+    (Urgency::Normal, ["middle: mean", "middle: p50", "middle: p99", "middle: requests a second"]),
+    (Urgency::Low, ["low: mean", "low: p50", "low: p99", "low: requests a second"]),
+];
+
+pub(crate) fn run() -> Result<()> {
+    let table = Table::measure("six services in three groups", &Regime::ALL, measure)?;
+    table.print("high group alone, p99", "ms", no_goal)?;
+    for (urgency, [mean, p50, p99, rate]) in GROUPS {
+        table.print(mean, "ms", no_goal)?;
+        table.print(p50, "ms", no_goal)?;
+        table.print(p99, "ms", |regime| {
+            // Within one kernel of the low group.
+            let alone_ms =
+                table.median(regime, "high group alone, p99").filter(|_| urgency == Urgency::High)?;
+            regime.scheduled(Goal::ValueAtMost(alone_ms + f64::from(REQUEST_US[0]) / 1e3))
+        })?;
+        table.print(rate, "1/s", no_goal)?;
+    }
+    table.print("means that are not high < middle < low", "", |regime| {
+        regime.scheduled(Goal::ValueAtMost(0.0))
+    })?;
+    table.print_noise()
+}
+
+fn measure(regime: Regime) -> Result<Figures> {
+    let plans: Vec<_> = GROUPS
+        .iter()
+        .flat_map(|(urgency, _)| [*urgency; 2])
+        .zip(1..)
+        .map(|(urgency, seed)| {
+            let plan = Plan::requests(REQUEST_US.to_vec(), RATE, Until::Requests(REQUESTS));
+            (Plan { seed, ..plan }, urgency)
+        })
+        .collect();
+    let alone = Run::of(&Node::new(regime, 1)?, &plans[..2])?;
+    let run = Run::of(&Node::new(regime, 1)?, &plans)?;
+    let mut figures =
+        Figures::from([("high group alone, p99", quantile(latencies_us(&alone.outcomes), 0.99)? / 1e3)]);
+    let mut means_ms = Vec::new();
+    for (services, (_, [mean, p50, p99, rate])) in run.outcomes.chunks(2).zip(GROUPS) {
+        let latencies_us = latencies_us(services);
+        let mean_ms = latencies_us.iter().sum::<f64>() / latencies_us.len() as f64 / 1e3;
+        means_ms.push(mean_ms);
+        figures.insert(mean, mean_ms);
+        figures.insert(p50, quantile(latencies_us.clone(), 0.5)? / 1e3);
+        figures.insert(p99, quantile(latencies_us, 0.99)? / 1e3);
+        let per_second = |service: &Outcome| {
+            let (from_ns, to_ns) = service.span_ns();
+            service.requests.len() as f64 / ((to_ns - from_ns) as f64 / 1e9)
+        };
+        figures.insert(rate, services.iter().map(per_second).sum());
+    }
+    let disorder = means_ms.windows(2).filter(|pair| pair[0] >= pair[1]).count();
+    figures.insert("means that are not high < middle < low", disorder as f64);
+    Ok(figures)
+}
+
+fn latencies_us(services: &[Outcome]) -> Vec<f64> {
+    services.iter().flat_map(Outcome::latencies_us).collect()
+}

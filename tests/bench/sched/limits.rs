@@ -1,0 +1,59 @@
+//! What being ready to give way costs: device time lost to in-flight limits, and a lone process.
+
+use xsched_tests::bench::Goal;
+
+use crate::{
+    Result,
+    client::{Plan, Until},
+    node::{Node, Regime, Urgency},
+    scenario::{Figures, Run, Table, no_goal, quantile},
+};
+
+const KERNELS_US: [u32; 4] = [10, 100, 300, 1000];
+const SECONDS: f64 = 2.0;
+/// A loss of one part in a hundred.
+const RATIO_MIN: f64 = 0.99;
+const RATIO_MAX: f64 = 1.01;
+
+pub(crate) fn run() -> Result<()> {
+    for kernel_us in KERNELS_US {
+        let regimes = Regime::for_kernels_of(kernel_us);
+        let name = format!("limits, T = {kernel_us} us, an urgent process that does next to nothing");
+        let table = Table::measure(name, &regimes, |regime| beside_an_idle_one(regime, kernel_us))?;
+        table.print("device time", "%", |regime| regime.scheduled(Goal::RatioAtLeast(RATIO_MIN)))?;
+        table.print("processor time, that of the simulated device included", "%", no_goal)?;
+        table.print_noise()?;
+    }
+    let table = Table::measure("nothing to preempt", &Regime::ALL, lone)?;
+    table.print("device time", "%", |regime| regime.scheduled(Goal::RatioAtLeast(RATIO_MIN)))?;
+    table
+        .print("request of one kernel, p50", "us", |regime| regime.scheduled(Goal::RatioAtMost(RATIO_MAX)))?;
+    table.print_noise()
+}
+
+/// A job whose more urgent neighbour is there, and wants one short kernel a second.
+fn beside_an_idle_one(regime: Regime, kernel_us: u32) -> Result<Figures> {
+    let urgent = Plan::requests(vec![10], 1.0, Until::Seconds(SECONDS));
+    let job = Plan::saturating(vec![kernel_us; 8], SECONDS);
+    let run = Run::of(&Node::new(regime, 1)?, &[(urgent, Urgency::High), (job, Urgency::Low)])?;
+    let job = &run.outcomes[1];
+    let span_ns = job.span_ns();
+    let span_us = (span_ns.1 - span_ns.0) as f64 / 1e3;
+    Ok(Figures::from([
+        ("device time", 100.0 * run.truth.share(job.pid, span_ns)),
+        ("processor time, that of the simulated device included", 100.0 * job.cpu_us / span_us),
+    ]))
+}
+
+/// A process that has the device for itself: as much as it takes, then one kernel at a time.
+fn lone(regime: Regime) -> Result<Figures> {
+    let job = Plan::saturating(vec![100; 8], SECONDS);
+    let run = Run::of(&Node::new(regime, 1)?, &[(job, Urgency::Normal)])?;
+    let share = run.truth.share(run.outcomes[0].pid, run.outcomes[0].span_ns());
+    let single = Plan { ahead: 1, ..Plan::saturating(vec![100], SECONDS) };
+    let run = Run::of(&Node::new(regime, 1)?, &[(single, Urgency::Normal)])?;
+    Ok(Figures::from([
+        ("device time", 100.0 * share),
+        ("request of one kernel, p50", quantile(run.outcomes[0].latencies_us(), 0.5)?),
+    ]))
+}

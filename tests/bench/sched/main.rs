@@ -1,0 +1,66 @@
+//! Urgent work beside work that fills the device: how long it waits, what the others keep, with and without the scheduler.
+//!
+//! Clients (`tests/apps/sched_client`) share a simulated device, so every figure is a simulated one. What the device did is
+//! read from its own log: which kernel ran when does not depend on how late this machine wakes its threads. Latencies that
+//! a client sees do, and the machine's lateness is printed beside them. Each round has the same clients under every
+//! regime in turn, so that a busy minute makes all of them busy.
+//!
+//! Names of scenarios as arguments run only these.
+
+mod client;
+mod node;
+mod noise;
+mod scenario;
+mod truth;
+
+mod arrival;
+mod devices;
+mod field;
+mod groups;
+mod limits;
+mod neighbours;
+mod preemption;
+mod shares;
+
+use std::{env, error::Error, process::ExitCode};
+
+type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
+
+/// A name, and what prints its rows.
+type Scenario = (&'static str, fn() -> Result<()>);
+
+/// In the order of the issue that asks for them.
+const SCENARIOS: [Scenario; 8] = [
+    ("preemption", preemption::run),
+    ("neighbours", neighbours::run),
+    ("field", field::run),
+    ("groups", groups::run),
+    ("devices", devices::run),
+    ("shares", shares::run),
+    ("limits", limits::run),
+    ("arrival", arrival::run),
+];
+
+fn main() -> ExitCode {
+    match run(&env::args().skip(1).collect::<Vec<_>>()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench-sched: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(wanted: &[String]) -> Result<()> {
+    if let Some(unknown) = wanted.iter().find(|name| SCENARIOS.iter().all(|(known, _)| known != name)) {
+        let known: Vec<_> = SCENARIOS.iter().map(|(name, _)| *name).collect();
+        return Err(format!("no scenario `{unknown}`; there are: {}", known.join(", ")).into());
+    }
+    noise::at_rest()?;
+    for (name, scenario) in SCENARIOS {
+        if wanted.is_empty() || wanted.iter().any(|one| one == name) {
+            scenario().map_err(|error| format!("{name}: {error}"))?;
+        }
+    }
+    Ok(())
+}

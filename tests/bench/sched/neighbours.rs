@@ -1,0 +1,70 @@
+//! An urgent process beside five that fill the device with kernels of at most a tenth of its request's length.
+
+use xsched_tests::bench::Goal;
+
+use crate::{
+    Result,
+    client::{Plan, Until},
+    node::{Node, Regime, Urgency},
+    scenario::{Figures, Run, Table, no_goal, quantile},
+    truth::Service,
+};
+
+/// A request of 4 ms.
+const REQUEST_US: [u32; 20] = [200; 20];
+const RATE: f64 = 50.0;
+const REQUESTS: u32 = 150;
+const NEIGHBOURS: usize = 5;
+const NEIGHBOUR_US: u32 = 400;
+const SECONDS: f64 = REQUESTS as f64 / RATE;
+
+/// What the urgent process may lose, and what its neighbours must have of what it leaves.
+const SLOWDOWN_MAX: f64 = 1.05;
+const LEFT_MIN_PERCENT: f64 = 90.0;
+
+pub(crate) fn run() -> Result<()> {
+    let table = Table::measure("urgent beside five", &Regime::ALL, measure)?;
+    table.print("alone, p99", "ms", no_goal)?;
+    table.print("p50", "ms", no_goal)?;
+    table.print("p99", "ms", no_goal)?;
+    let slowdown = "p99 over alone";
+    table.print(slowdown, "", |regime| regime.scheduled(Goal::ValueAtMost(SLOWDOWN_MAX)))?;
+    let on_device = "p99 over alone, on the device";
+    table.print(on_device, "", |regime| regime.scheduled(Goal::ValueAtMost(SLOWDOWN_MAX)))?;
+    let left = "what the five have of what is left";
+    table.print(left, "%", |regime| regime.scheduled(Goal::ValueAtLeast(LEFT_MIN_PERCENT)))?;
+    table.print("kernels of the five that start during a request, mean", "", no_goal)?;
+    table.print_noise()
+}
+
+fn measure(regime: Regime) -> Result<Figures> {
+    let urgent = Plan::requests(REQUEST_US.to_vec(), RATE, Until::Requests(REQUESTS));
+    let alone = Run::of(&Node::new(regime, 1)?, &[(urgent.clone(), Urgency::High)])?;
+    let alone_us = quantile(alone.outcomes[0].latencies_us(), 0.99)?;
+    let alone_service = alone.truth.service(&alone.outcomes[0], &urgent, &[]);
+    let on_device_us = |service: &[Service]| quantile(service.iter().map(|one| one.on_device_us), 0.99);
+
+    let neighbour = Plan::saturating(vec![NEIGHBOUR_US; 8], SECONDS + 0.2);
+    let mut plans = vec![(urgent.clone(), Urgency::High)];
+    plans.extend((0..NEIGHBOURS).map(|_| (neighbour.clone(), Urgency::Low)));
+    let run = Run::of(&Node::new(regime, 1)?, &plans)?;
+    let own = &run.outcomes[0];
+    let latencies_us = own.latencies_us();
+    let service = run.truth.service(own, &urgent, &run.others(0));
+    let span_ns = own.span_ns();
+    let left = 1.0 - run.truth.share(own.pid, span_ns);
+    let theirs: f64 = run.others(0).into_iter().map(|pid| run.truth.share(pid, span_ns)).sum();
+    let p99_us = quantile(latencies_us.clone(), 0.99)?;
+    Ok(Figures::from([
+        ("alone, p99", alone_us / 1e3),
+        ("p50", quantile(latencies_us, 0.5)? / 1e3),
+        ("p99", p99_us / 1e3),
+        ("p99 over alone", p99_us / alone_us),
+        ("p99 over alone, on the device", on_device_us(&service)? / on_device_us(&alone_service)?),
+        ("what the five have of what is left", 100.0 * theirs / left),
+        (
+            "kernels of the five that start during a request, mean",
+            service.iter().map(|one| one.overtaken_by as f64).sum::<f64>() / service.len() as f64,
+        ),
+    ]))
+}

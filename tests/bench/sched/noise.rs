@@ -1,0 +1,51 @@
+//! How late this machine wakes a thread: what is in every figure that a client sees.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use xsched_tests::bench::{Row, Samples};
+
+use crate::{Result, scenario::BENCH};
+
+const PERIOD: Duration = Duration::from_millis(1);
+
+/// Prints how late wake-ups are with nothing of this benchmark running.
+pub(crate) fn at_rest() -> Result<()> {
+    let ((), late_us) = during(|| thread::sleep(Duration::from_secs(2)));
+    print("machine before the first scenario", &late_us)
+}
+
+/// Does something while a thread that sleeps a millisecond at a time notes by how much it overslept.
+pub(crate) fn during<T>(work: impl FnOnce() -> T) -> (T, Vec<f64>) {
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let sleeper = scope.spawn(|| {
+            let mut late_us = Vec::new();
+            while !is_done.load(Ordering::Relaxed) {
+                let began = Instant::now();
+                thread::sleep(PERIOD);
+                late_us.push(began.elapsed().saturating_sub(PERIOD).as_secs_f64() * 1e6);
+            }
+            late_us
+        });
+        let result = work();
+        is_done.store(true, Ordering::Relaxed);
+        (result, sleeper.join().expect("it only sleeps"))
+    })
+}
+
+/// Two rows about the machine, beside those of what was measured meanwhile.
+pub(crate) fn print(when: &str, late_us: &[f64]) -> Result<()> {
+    if late_us.is_empty() {
+        return Ok(());
+    }
+    let samples = Samples::new(late_us.to_vec());
+    for (name, quantile) in [("p50", 0.5), ("p99", 0.99)] {
+        let value = Samples::new(vec![samples.quantile(quantile)]);
+        Row::single(BENCH, format!("{when}: timer lateness {name}"), "us", &value).print()?;
+    }
+    Ok(())
+}

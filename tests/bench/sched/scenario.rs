@@ -1,0 +1,126 @@
+//! Rounds of a scenario under every regime, and the rows that compare them.
+
+use std::collections::BTreeMap;
+
+use xsched_tests::bench::{Goal, Paired, Row, Samples};
+
+use crate::{
+    Result,
+    client::{Client, Outcome, Plan},
+    node::{Node, Regime, Urgency},
+    noise,
+    truth::Truth,
+};
+
+pub(crate) const BENCH: &str = "sched";
+pub(crate) const ROUNDS: usize = 3;
+
+/// What clients on one node did together.
+pub(crate) struct Run {
+    /// In the order in which they were named.
+    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) truth: Truth,
+}
+
+impl Run {
+    /// Lets clients begin at once, and waits for all of them.
+    pub(crate) fn of(node: &Node, plans: &[(Plan, Urgency)]) -> Result<Self> {
+        let started = plans.iter().map(|(plan, urgency)| node.start(plan, *urgency));
+        let mut clients = started.collect::<Result<Vec<_>>>()?;
+        clients.iter_mut().try_for_each(Client::begin)?;
+        let outcomes = clients.into_iter().map(Client::finish).collect::<Result<Vec<_>>>()?;
+        Ok(Self { outcomes, truth: node.truth()? })
+    }
+
+    /// The processes of all clients but one.
+    pub(crate) fn others(&self, client: usize) -> Vec<u32> {
+        let others = self.outcomes.iter().enumerate().filter(|(number, _)| *number != client);
+        others.map(|(_, outcome)| outcome.pid).collect()
+    }
+}
+
+/// Figures of one run by name.
+pub(crate) type Figures = BTreeMap<&'static str, f64>;
+
+/// What all rounds of a scenario have shown.
+pub(crate) struct Table {
+    name: String,
+    rounds: BTreeMap<Regime, Vec<Figures>>,
+    late_us: Vec<f64>,
+}
+
+impl Table {
+    /// Measures under every regime in turn, round by round.
+    pub(crate) fn measure(
+        name: impl Into<String>,
+        regimes: &[Regime],
+        mut measure: impl FnMut(Regime) -> Result<Figures>,
+    ) -> Result<Self> {
+        let mut rounds: BTreeMap<Regime, Vec<Figures>> = BTreeMap::new();
+        let (result, late_us) = noise::during(|| -> Result<()> {
+            for round in 0..ROUNDS {
+                for turn in 0..regimes.len() {
+                    // Nobody always comes first.
+                    let regime = regimes[(turn + round) % regimes.len()];
+                    rounds.entry(regime).or_default().push(measure(regime)?);
+                }
+            }
+            Ok(())
+        });
+        result?;
+        Ok(Self { name: name.into(), rounds, late_us })
+    }
+
+    /// A figure under a regime, round by round.
+    pub(crate) fn figures(&self, regime: Regime, figure: &str) -> Option<Vec<f64>> {
+        self.rounds.get(&regime)?.iter().map(|figures| figures.get(figure).copied()).collect()
+    }
+
+    /// Its median under a regime.
+    pub(crate) fn median(&self, regime: Regime, figure: &str) -> Option<f64> {
+        Some(Samples::new(self.figures(regime, figure)?).median())
+    }
+
+    /// One row for each regime, those of the scheduler beside the native one, with the goals that a regime has.
+    pub(crate) fn print(
+        &self,
+        figure: &str,
+        unit: &'static str,
+        goal: impl Fn(Regime) -> Option<Goal>,
+    ) -> Result<()> {
+        let native = self.figures(Regime::Native, figure);
+        for regime in self.rounds.keys().copied() {
+            let Some(own) = self.figures(regime, figure) else { continue };
+            let metric = format!("{}, {}: {figure}", self.name, regime.name());
+            let row = match &native {
+                Some(native) if regime != Regime::Native => {
+                    let pairs: Vec<_> = native.iter().copied().zip(own).collect();
+                    Row::compared(BENCH, metric, unit, &Paired::new(&pairs))
+                }
+                _ => Row::single(BENCH, metric, unit, &Samples::new(own)),
+            };
+            let row = goal(regime).map_or(row.clone(), |goal| row.with_goal(goal));
+            row.print()?;
+        }
+        Ok(())
+    }
+
+    /// How late the machine was meanwhile; after the scenario's other rows.
+    pub(crate) fn print_noise(&self) -> Result<()> {
+        noise::print(&self.name, &self.late_us)
+    }
+}
+
+/// No goal: the figure is there to be compared with.
+pub(crate) fn no_goal(_: Regime) -> Option<Goal> {
+    None
+}
+
+/// A quantile of what one run has shown.
+pub(crate) fn quantile(values: impl IntoIterator<Item = f64>, fraction: f64) -> Result<f64> {
+    let values: Vec<_> = values.into_iter().collect();
+    if values.is_empty() {
+        return Err("a client has made no request".into());
+    }
+    Ok(Samples::new(values).quantile(fraction))
+}

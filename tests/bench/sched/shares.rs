@@ -1,0 +1,83 @@
+//! Two processes that both want all of the device: a partition of three quarters and one, and the bound on starvation.
+
+use xsched_tests::bench::Goal;
+
+use crate::{
+    Result,
+    client::{Outcome, Plan},
+    node::{Node, Regime, Urgency},
+    scenario::{Figures, Run, Table, no_goal},
+};
+
+const KERNEL_US: u32 = 200;
+const SECONDS: f64 = 4.0;
+const WINDOW_NS: u64 = 1_000_000_000;
+const WANTED_PERCENT: f64 = 75.0;
+/// How far a window may be off.
+const POINTS_MAX: f64 = 1.0;
+const TOTAL_MIN: f64 = 0.99;
+
+/// The bound that the scheduler has unless it is told another one, and the quantum in which it is kept.
+const BOUND_MS: f64 = 1000.0;
+const QUANTUM_MS: f64 = 2.0;
+
+pub(crate) fn run() -> Result<()> {
+    let table = Table::measure("partition 75/25", &Regime::ALL, partition)?;
+    let first = "device time of the first, of both";
+    table.print(first, "%", no_goal)?;
+    let off = "points by which the worst second is off";
+    table.print(off, "", |regime| regime.scheduled(Goal::ValueAtMost(POINTS_MAX)))?;
+    let total = "both together over one alone";
+    table.print(total, "", |regime| regime.scheduled(Goal::ValueAtLeast(TOTAL_MIN)))?;
+    table.print_noise()?;
+
+    let table = Table::measure("starvation, both want everything", &Regime::ALL, starvation)?;
+    let gap = "longest time without the device, the less urgent one";
+    table.print(gap, "ms", |regime| regime.scheduled(Goal::ValueAtMost(BOUND_MS + QUANTUM_MS)))?;
+    table.print("device time of the less urgent one", "%", no_goal)?;
+    table.print_noise()
+}
+
+fn partition(regime: Regime) -> Result<Figures> {
+    let plan = || Plan::saturating(vec![KERNEL_US; 8], SECONDS);
+    let alone = Run::of(&Node::new(regime, 1)?, &[(plan(), Urgency::Normal)])?;
+    let share_alone = alone.truth.share(alone.outcomes[0].pid, alone.outcomes[0].span_ns());
+
+    let run = Run::of(&Node::new(regime, 1)?, &[(plan(), Urgency::Normal), (plan(), Urgency::Normal)])?;
+    let [first, second] = [0, 1].map(|client| run.outcomes[client].pid);
+    let of_first = |span_ns| {
+        let (own, other) = (run.truth.share(first, span_ns), run.truth.share(second, span_ns));
+        100.0 * own / (own + other)
+    };
+    let (from_ns, to_ns) = common_span_ns(&run.outcomes);
+    let windows = (from_ns..to_ns.saturating_sub(WINDOW_NS)).step_by(WINDOW_NS as usize / 10);
+    let off = windows.map(|at_ns| (of_first((at_ns, at_ns + WINDOW_NS)) - WANTED_PERCENT).abs());
+    let both = (from_ns, to_ns);
+    Ok(Figures::from([
+        ("device time of the first, of both", of_first(both)),
+        ("points by which the worst second is off", off.fold(0.0, f64::max)),
+        (
+            "both together over one alone",
+            (run.truth.share(first, both) + run.truth.share(second, both)) / share_alone,
+        ),
+    ]))
+}
+
+fn starvation(regime: Regime) -> Result<Figures> {
+    let plan = || Plan::saturating(vec![KERNEL_US; 8], SECONDS);
+    let run = Run::of(&Node::new(regime, 1)?, &[(plan(), Urgency::High), (plan(), Urgency::Low)])?;
+    let (less_urgent, span_ns) = (run.outcomes[1].pid, common_span_ns(&run.outcomes));
+    Ok(Figures::from([
+        (
+            "longest time without the device, the less urgent one",
+            run.truth.longest_gap_us(less_urgent, span_ns) / 1e3,
+        ),
+        ("device time of the less urgent one", 100.0 * run.truth.share(less_urgent, span_ns)),
+    ]))
+}
+
+/// While all of them wanted the device.
+fn common_span_ns(clients: &[Outcome]) -> (u64, u64) {
+    let spans = || clients.iter().map(Outcome::span_ns);
+    (spans().map(|span| span.0).max().unwrap_or(0), spans().map(|span| span.1).min().unwrap_or(0))
+}
