@@ -92,6 +92,14 @@ pub(crate) unsafe extern "C" fn malloc_with_flags(
         if !DEVICE_MALLOC_FLAGS.contains(&flags) || (flags == DEVICE_MALLOC_SIGNAL && size != 8) {
             return Err(HipError::InvalidValue);
         }
+        if flags == DEVICE_MALLOC_SIGNAL && !out.is_null() {
+            let device = device::current_or_none()?;
+            capture::check_unsafe()?;
+            if let Some(signal) = device.engine.take_signal() {
+                // SAFETY: an out-parameter of the caller.
+                return unsafe { write(out, runtime::get().memory.adopt(signal, flags)) };
+            }
+        }
         allocate(out, size, Kind::Device, flags)
     })
 }

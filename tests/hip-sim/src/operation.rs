@@ -92,10 +92,7 @@ impl Operation {
                 let call = *call;
                 Command::transfer(move || call.call())
             }
-            Self::Values(batch) => {
-                let batch = batch.clone();
-                batch.command()
-            }
+            Self::Values(batch) => batch.clone().command(lane.device()),
         };
         command.waits.extend(waits);
         let completion = lane.submit(command);

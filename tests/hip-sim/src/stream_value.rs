@@ -3,23 +3,12 @@
 use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use crate::abi::{hipError_t, hipStream_t, hipStreamBatchMemOpParams};
-use crate::engine::{Command, Took};
+use crate::engine::{Command, Condition, Device, Gate, Half, Patience, Took, Work};
 use crate::error::HipError;
 use crate::operation::Operation;
 use crate::{boundary, capture, config, runtime, stream};
-
-/// How often a waiting stream looks, since nobody tells it of a write by the host: all the time at first, then after an
-/// eighth of the time that it has waited, within these bounds. A look that sleeps costs 20 us of a core on a virtual
-/// machine, whatever the interval, so what is waited for long is looked at seldom.
-const LOOK_AWAKE: Duration = Duration::from_micros(20);
-const INTERVAL_MIN: Duration = Duration::from_micros(1);
-const INTERVAL_MAX: Duration = Duration::from_micros(200);
-/// Part of the time waited.
-const INTERVAL_PART: u32 = 8;
 
 /// `hipStreamBatchMemOpType`
 const WAIT_32: u32 = 1;
@@ -29,37 +18,9 @@ const WAIT_64: u32 = 4;
 const WRITE_64: u32 = 5;
 const BARRIER: u32 = 6;
 
-/// What a wait is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Condition {
-    AtLeast,
-    Equal,
-    AnyBit,
-    /// A bit that is neither in memory nor in the value.
-    AnyClearBit,
-}
-
-impl Condition {
-    fn from_flags(flags: u32) -> Result<Self, HipError> {
-        Ok(match flags {
-            0 => Self::AtLeast,
-            1 => Self::Equal,
-            2 => Self::AnyBit,
-            3 => Self::AnyClearBit,
-            _ => return Err(HipError::InvalidValue),
-        })
-    }
-
-    /// Of a word's bits under the mask.
-    fn holds(self, word: u64, value: u64, mask: u64) -> bool {
-        let word = word & mask;
-        match self {
-            Self::AtLeast => word >= value,
-            Self::Equal => word == value,
-            Self::AnyBit => word & value != 0,
-            Self::AnyClearBit => !(word | value) & mask != 0,
-        }
-    }
+/// By the flags of a wait.
+fn condition(flags: u32) -> Result<Condition, HipError> {
+    Condition::from_code(flags).ok_or(HipError::InvalidValue)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -112,15 +73,22 @@ impl Word {
     }
 
     fn wait(&self) {
-        let began = Instant::now();
+        let patience = Patience::new();
         while !self.holds() {
-            let waited = began.elapsed();
-            if waited < LOOK_AWAKE {
-                thread::yield_now();
-            } else {
-                thread::sleep((waited / INTERVAL_PART).clamp(INTERVAL_MIN, INTERVAL_MAX));
-            }
+            patience.pause();
         }
+    }
+
+    /// As a packet of the device, which it is for a wait for one of its signals.
+    fn gate(&self, device: &Device) -> Option<Gate> {
+        let Action::Wait { condition, mask } = self.action else { return None };
+        let (signal, offset) = device.find_signal(self.address)?;
+        let half = match (self.is_64_bit, offset) {
+            (true, _) => None,
+            (false, 0) => Some(Half::Lower),
+            (false, _) => Some(Half::Upper),
+        };
+        Some(Gate { signal, half, condition, value: self.value, mask })
     }
 
     fn run(&self) {
@@ -160,9 +128,7 @@ impl Batch {
         for one in params {
             let is_64_bit = matches!(one.operation, WAIT_64 | WRITE_64);
             let action = match one.operation {
-                WAIT_32 | WAIT_64 => {
-                    Action::Wait { condition: Condition::from_flags(one.flags)?, mask: u64::MAX }
-                }
+                WAIT_32 | WAIT_64 => Action::Wait { condition: condition(one.flags)?, mask: u64::MAX },
                 WRITE_32 | WRITE_64 => Action::Write,
                 FLUSH_REMOTE_WRITES | BARRIER => continue,
                 _ => return Err(HipError::InvalidValue),
@@ -172,8 +138,13 @@ impl Batch {
         Ok(Self(words))
     }
 
-    /// To be submitted once.
-    pub(crate) fn command(self) -> Command {
+    /// To be submitted once, to a stream of the device with this ordinal.
+    pub(crate) fn command(self, device: usize) -> Command {
+        if let [word] = self.0.as_slice()
+            && let Some(gate) = word.gate(&runtime::get().devices()[device].engine)
+        {
+            return Command::on_device(Work::Gate(gate), || ());
+        }
         let held_from_the_start = self.holds();
         Command::on_words(move || self.run(held_from_the_start))
     }
@@ -198,7 +169,7 @@ fn submit(stream: hipStream_t, batch: Batch) -> Result<(), HipError> {
         return capture::add(&stream, Operation::Values(batch));
     }
     if !config::get().null {
-        runtime::get().submit(&stream, batch.command());
+        runtime::get().submit(&stream, batch.command(stream.device()));
     }
     Ok(())
 }
@@ -211,7 +182,7 @@ fn wait(
     flags: u32,
     mask: u64,
 ) -> Result<(), HipError> {
-    let action = Action::Wait { condition: Condition::from_flags(flags)?, mask };
+    let action = Action::Wait { condition: condition(flags)?, mask };
     submit(stream, Batch(vec![Word::new(address, is_64_bit, value, action)?]))
 }
 
@@ -279,19 +250,14 @@ pub(crate) unsafe extern "C" fn batch(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::alone;
-    use crate::engine::{Device, Queue, Work, clock};
-    use crate::memory::Kind;
+    use std::sync::Arc;
+    use std::thread;
+    use std::time::Duration;
 
-    #[test]
-    fn conditions_look_at_the_masked_word() {
-        let all = u64::MAX;
-        assert!(Condition::AtLeast.holds(5, 5, all) && !Condition::AtLeast.holds(4, 5, all));
-        assert!(Condition::Equal.holds(0x1_05, 5, 0xff) && !Condition::Equal.holds(0x1_05, 5, all));
-        assert!(Condition::AnyBit.holds(6, 2, all) && !Condition::AnyBit.holds(6, 1, all));
-        assert!(Condition::AnyClearBit.holds(0, 1, 3) && !Condition::AnyClearBit.holds(2, 1, 3));
-    }
+    use super::*;
+    use crate::engine::{Queue, clock};
+    use crate::memory::{self, Kind};
+    use crate::{alone, stream};
 
     #[test]
     fn a_stream_waits_for_a_word_that_another_writes() {
@@ -310,47 +276,87 @@ mod tests {
         }
     }
 
-    /// A stream whose hardware queue others share waits; the others go on when the host has written.
-    #[test]
-    fn a_stream_that_waits_for_the_host_holds_up_all_of_its_hardware_queue() {
-        alone::run(&[("HIP_SIM_QUEUES", "1")], || {
-            let memory = runtime::get().memory.allocate(8, Kind::Host, 0).unwrap();
-            let [waiting, other] = [(), ()].map(|()| {
-                let mut stream = ptr::null_mut();
-                // SAFETY: a local out-parameter.
-                assert_eq!(unsafe { stream::create_with_flags(&raw mut stream, 1) }, 0);
-                stream
-            });
-            let submit = |stream| {
-                let work = Work::Kernel { units: 1, duration_ns: 1000 };
-                let stream = stream::resolve(stream).unwrap();
-                runtime::get().submit(&stream, Command::on_device(work, || ()))
-            };
-            // SAFETY: live handles, a live allocation.
-            unsafe {
-                assert_eq!(wait_32(waiting, memory, 1, 0, u32::MAX), 0);
-                let own = submit(waiting);
-                let others = submit(other);
-                thread::sleep(Duration::from_millis(20));
-                assert_eq!((own.poll(), others.poll()), (None, None));
-                let written_ns = clock::now_ns();
-                AtomicU32::from_ptr(memory.cast()).store(1, Ordering::Release);
-                assert!(own.wait().start_ns >= written_ns && others.wait().start_ns >= written_ns);
-            }
+    /// A stream whose hardware queue others share waits; the others go on when the host has written. `allocate` gives the
+    /// memory for the word.
+    fn waits_with_all_of_its_hardware_queue(allocate: fn() -> *mut c_void) {
+        let memory = allocate();
+        let [waiting, other] = [(), ()].map(|()| {
+            let mut stream = ptr::null_mut();
+            // SAFETY: a local out-parameter.
+            assert_eq!(unsafe { stream::create_with_flags(&raw mut stream, 1) }, 0);
+            stream
         });
+        let submit = |stream| {
+            let work = Work::Kernel { units: 1, duration_ns: 1000 };
+            let stream = stream::resolve(stream).unwrap();
+            runtime::get().submit(&stream, Command::on_device(work, || ()))
+        };
+        // SAFETY: live handles, a live allocation.
+        unsafe {
+            assert_eq!(wait_32(waiting, memory, 1, 0, u32::MAX), 0);
+            let own = submit(waiting);
+            let others = submit(other);
+            thread::sleep(Duration::from_millis(20));
+            assert_eq!((own.poll(), others.poll()), (None, None));
+            let written_ns = clock::now_ns();
+            AtomicU32::from_ptr(memory.cast()).store(1, Ordering::Release);
+            assert!(own.wait().start_ns >= written_ns && others.wait().start_ns >= written_ns);
+        }
     }
 
     #[test]
-    fn a_condition_that_always_held_leaves_no_gap_between_kernels() {
-        let memory = runtime::get().memory.allocate(8, Kind::Host, 0).unwrap();
-        let queue = Queue::new(0, Device::private(0), 0);
+    fn a_stream_that_waits_for_the_host_holds_up_all_of_its_hardware_queue() {
+        alone::run(&[("HIP_SIM_QUEUES", "1")], || {
+            waits_with_all_of_its_hardware_queue(|| {
+                runtime::get().memory.allocate(8, Kind::Host, 0).unwrap()
+            });
+        });
+    }
+
+    fn new_signal() -> *mut c_void {
+        let mut signal = ptr::null_mut();
+        // SAFETY: a local out-parameter.
+        assert_eq!(unsafe { memory::malloc_with_flags(&raw mut signal, 8, 2) }, 0);
+        signal
+    }
+
+    #[test]
+    fn so_does_one_that_waits_for_a_signal() {
+        alone::run(&[("HIP_SIM_QUEUES", "1")], || waits_with_all_of_its_hardware_queue(new_signal));
+    }
+
+    #[test]
+    fn a_signal_is_memory_like_any_other() {
+        let signal = new_signal();
+        // SAFETY: a live allocation, then one that is freed.
+        unsafe {
+            assert_eq!(signal.cast::<u64>().read(), 0);
+            assert_eq!(write_64(ptr::null_mut(), signal, 7, 0), 0);
+            assert_eq!(stream::synchronize(ptr::null_mut()), 0);
+            assert_eq!(signal.cast::<u64>().read(), 7);
+            assert_eq!(memory::free(signal), 0);
+            assert_eq!(memory::free(signal), HipError::InvalidValue.code());
+        }
+    }
+
+    /// Of two kernels with an open gate between them.
+    fn gap_ns(memory: *mut c_void) -> u64 {
+        let queue = Queue::new(0, Arc::clone(&runtime::get().devices()[0].engine), 0);
         let kernel = || Command::kernel(300_000, || ());
-        let open =
-            Word::new(memory, false, 0, Action::Wait { condition: Condition::AtLeast, mask: 1 }).unwrap();
+        let action = Action::Wait { condition: Condition::AtLeast, mask: u64::MAX };
+        let open = Word::new(memory, true, 0, action).unwrap();
         let before = queue.submit(kernel());
-        queue.submit(Batch(vec![open]).command());
+        queue.submit(Batch(vec![open]).command(0));
         let behind = queue.submit(kernel());
-        assert_eq!(behind.wait().start_ns, before.wait().end_ns);
+        behind.wait().start_ns - before.wait().end_ns
+    }
+
+    #[test]
+    fn an_open_gate_leaves_no_gap_between_kernels() {
+        alone::run(&[], || {
+            assert_eq!(gap_ns(runtime::get().memory.allocate(8, Kind::Host, 0).unwrap()), 0);
+            assert_eq!(gap_ns(new_signal()), 0);
+        });
     }
 
     #[test]

@@ -15,12 +15,15 @@ use rustix::time::Timespec;
 use self::file::{Access, Mapping};
 use self::region::{Region, Snapshot};
 use super::schedule::{DEPTH, Packet, Part, Progress, Schedule};
-use super::{HwQueue, clock};
+use super::{Gate, HwQueue, Patience, clock};
 use crate::config::{self, Sharing};
 
 mod file;
 mod members;
 mod region;
+mod signals;
+
+pub(crate) use signals::Signal;
 
 /// Those who wait look themselves this long after whoever should have woken them.
 const GRACE_NS: u64 = 500_000;
@@ -38,6 +41,7 @@ pub(crate) struct Device {
     member: OnceLock<usize>,
     snapshot: Mutex<Snapshot>,
     pools: Mutex<Pools>,
+    signals: signals::Used,
 }
 
 /// This process's hardware queues, made when first needed.
@@ -71,6 +75,8 @@ pub(crate) struct HwQueues {
 /// What a look at the schedule shows of one packet.
 struct Look {
     start_ns: Option<u64>,
+    /// It is a gate that is shut.
+    is_held: bool,
     next_ns: Option<u64>,
 }
 
@@ -121,8 +127,8 @@ impl Device {
     }
 
     fn on(index: usize, mapping: Mapping) -> Self {
-        let (member, pools) = (OnceLock::new(), Mutex::default());
-        Self { index, mapping, member, snapshot: Mutex::new(Snapshot::new()), pools }
+        let (member, pools, signals) = (OnceLock::new(), Mutex::default(), signals::Used::default());
+        Self { index, mapping, member, snapshot: Mutex::new(Snapshot::new()), pools, signals }
     }
 
     fn region(&self) -> &Region {
@@ -231,15 +237,17 @@ impl Device {
         self.transact(|_, _| (false, ()));
     }
 
-    pub(super) fn post(&self, queue: usize, packet: Packet) -> u64 {
-        let ticket = self.region().post(queue, packet);
+    pub(super) fn post(&self, queue: usize, packet: Packet, gate: Option<Gate>) -> u64 {
+        let ticket = self.region().post(queue, packet, gate);
         self.play();
         ticket
     }
 
     fn look(&self, queue: usize, ticket: u64) -> Look {
-        let (start_ns, progress) = self.transact(|schedule, _| (false, schedule.start_ns(queue, ticket)));
-        Look { start_ns, next_ns: progress.next_ns }
+        let ((start_ns, is_held), progress) = self.transact(|schedule, _| {
+            (false, (schedule.start_ns(queue, ticket), schedule.is_held(queue, ticket)))
+        });
+        Look { start_ns, is_held, next_ns: progress.next_ns }
     }
 
     /// Sleeps until a packet has started; when it did, on the timeline.
@@ -250,6 +258,7 @@ impl Device {
         let slot = &self.region().queues[queue];
         let bit = NonZeroU32::new(1 << (ticket % DEPTH)).expect("a bit is not zero");
         slot.waiting.fetch_or(bit.get(), Ordering::Relaxed);
+        let mut patience = None;
         let start_ns = loop {
             let bell = slot.bell.load(Ordering::Acquire);
             // The bit, or whoever commits: one of the two sees the other. Pairs with the fence in `wake`.
@@ -258,10 +267,17 @@ impl Device {
             if let Some(start_ns) = look.start_ns {
                 break start_ns;
             }
-            let latest_ns = clock::now_ns() + LOOK_NS;
+            let mut latest_ns = clock::now_ns() + LOOK_NS;
+            if look.is_held {
+                let Some(interval) = patience.get_or_insert_with(Patience::new).interval() else {
+                    std::thread::yield_now();
+                    continue;
+                };
+                latest_ns = clock::now_ns() + interval.as_nanos() as u64;
+            }
             let timeout_ns = look.next_ns.map_or(latest_ns, |next_ns| latest_ns.min(next_ns + GRACE_NS));
             let timeout = clock::timespec(timeout_ns);
-            if self.sleep(&slot.bell, bell, &timeout, bit).is_err() {
+            if self.sleep(&slot.bell, bell, &timeout, bit).is_err() && !look.is_held {
                 members::remove_dead(self);
             }
         };

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use super::schedule::{DEPTH, Packet};
 use super::turns::Turns;
-use super::{Device, Span, clock};
+use super::{Device, Gate, Span, clock};
 
 /// See the module.
 pub(crate) struct HwQueue {
@@ -61,12 +61,12 @@ impl HwQueue {
     }
 
     /// Appends a packet if there is room.
-    pub(super) fn try_post(&self, packet: Packet) -> Option<Ticket> {
+    pub(super) fn try_post(&self, packet: Packet, gate: Option<Gate>) -> Option<Ticket> {
         let mut ring = self.lock();
         if !ring.has_room() {
             return None;
         }
-        let number = self.device.post(self.index, packet);
+        let number = self.device.post(self.index, packet, gate);
         ring.posted = number + 1;
         Some(Ticket { number, duration_ns: packet.duration_ns })
     }

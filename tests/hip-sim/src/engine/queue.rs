@@ -23,7 +23,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use super::hw_queue::Ticket;
 use super::schedule::Packet;
 use super::turns::{Turn, Way};
-use super::{Completion, Device, HwQueue, HwQueues, Span, clock, worker};
+use super::{Completion, Device, Gate, HwQueue, HwQueues, Span, clock, worker};
 use crate::execution_log;
 use crate::memory::guard;
 
@@ -60,6 +60,8 @@ pub(crate) enum Work {
     Kernel { units: u64, duration_ns: u64 },
     /// One of the copy engines.
     Copy { is_from_device: bool, duration_ns: u64 },
+    /// Nothing: it holds up what is behind it.
+    Gate(Gate),
 }
 
 impl Command {
@@ -257,11 +259,13 @@ impl Shared {
         let hw_queues = self.hw_queues();
         match work {
             Work::Kernel { units, duration_ns } => {
-                (&hw_queues.compute, Packet { ready_ns, duration_ns, units })
+                (&hw_queues.compute, Packet { ready_ns, duration_ns, units, gate: None })
             }
             Work::Copy { is_from_device, duration_ns } => {
-                (&hw_queues.copy[usize::from(is_from_device)], Packet { ready_ns, duration_ns, units: 1 })
+                let packet = Packet { ready_ns, duration_ns, units: 1, gate: None };
+                (&hw_queues.copy[usize::from(is_from_device)], packet)
             }
+            Work::Gate(_) => (&hw_queues.compute, Packet { ready_ns, duration_ns: 0, units: 0, gate: None }),
         }
     }
 
@@ -290,7 +294,8 @@ impl Shared {
                     if is_behind(hw_queue) {
                         return;
                     }
-                    let Some(ticket) = hw_queue.try_post(packet) else { return };
+                    let gate = if let Work::Gate(gate) = work { Some(gate) } else { None };
+                    let Some(ticket) = hw_queue.try_post(packet, gate) else { return };
                     submitted.turn.inspect(|turn| turns.pass_packet(*turn, &submitted.completion));
                     (Some((Arc::clone(hw_queue), ticket)), None)
                 }

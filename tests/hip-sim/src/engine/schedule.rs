@@ -8,6 +8,10 @@
 //!
 //! Every decision falls at a moment of the timeline that the packets themselves define, never at the moment when somebody
 //! looked. So any process may bring the schedule up to date, however late, and comes to the same result.
+//!
+//! Gates are the exception, since nobody knows when their words were written. A gate that is open when somebody looks was
+//! open when its turn came, unless it was found shut before: then it opens at the moment of the look. A gate that is shut
+//! when somebody looks was shut when its turn came. Gates take no units and no turn.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -35,6 +39,15 @@ pub(super) struct Packet {
     pub(super) ready_ns: u64,
     pub(super) duration_ns: u64,
     pub(super) units: u64,
+    /// Of a packet that does nothing but hold up those behind it.
+    pub(super) gate: Option<GateState>,
+}
+
+/// A gate as it was found just now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GateState {
+    Open,
+    Shut,
 }
 
 /// One hardware queue's place on the timeline. Words only, so that a copy of it can be taken word by word.
@@ -50,6 +63,10 @@ pub(super) struct QueueState {
     /// When the packet that started last ends, and the units that it holds until then.
     end_ns: u64,
     units: u64,
+    /// 1 if its next packet is a gate that was found shut.
+    shut: u64,
+    /// When the last such gate was found open; nothing starts earlier.
+    opened_ns: u64,
     /// Start of the packet with ticket `t`, at `t % DEPTH`, for the last `DEPTH` of them.
     starts_ns: [u64; DEPTH as usize],
 }
@@ -68,7 +85,7 @@ pub(super) struct Schedule {
 }
 
 const WORD: usize = size_of::<u64>();
-const _: () = assert!(size_of::<QueueState>() == (5 + DEPTH as usize) * WORD);
+const _: () = assert!(size_of::<QueueState>() == (7 + DEPTH as usize) * WORD);
 const _: () = assert!(size_of::<Schedule>() == 4 * WORD + QUEUES * size_of::<QueueState>());
 /// Size of a schedule in words.
 pub(super) const WORDS: usize = size_of::<Schedule>() / WORD;
@@ -123,6 +140,8 @@ impl Schedule {
             granted: posted(index),
             end_ns: 0,
             units: 0,
+            shut: 0,
+            opened_ns: 0,
             starts_ns: [0; DEPTH as usize],
         };
         self.used = self.used.max(index as u64 + 1);
@@ -159,17 +178,10 @@ impl Schedule {
         pending: impl Fn(usize, u64) -> Option<Packet>,
     ) -> Progress {
         let mut progress = Progress::default();
+        self.open_gates(now_ns, &pending, &mut progress);
         loop {
-            for part in [Part::Compute, Part::Copy] {
-                while let Some((queue, packet)) = self.next_in_turn(part, &pending) {
-                    let units = packet.units.clamp(1, capacity[part as usize]);
-                    if self.busy_units(part) + units > capacity[part as usize] {
-                        break;
-                    }
-                    progress.note_grant(queue, self.grant(queue, units, packet.duration_ns));
-                    self.turns[part as usize] = queue as u64;
-                }
-            }
+            // A gate may stand behind a packet that takes no time.
+            while self.start_what_fits(capacity, &pending, &mut progress) {}
             progress.next_ns = self.next_event_ns(&pending);
             match progress.next_ns {
                 Some(next_ns) if next_ns <= now_ns => self.clock_ns = next_ns,
@@ -177,6 +189,82 @@ impl Schedule {
             }
             progress.moved = true;
         }
+    }
+
+    /// What was found shut and is open now opens now.
+    fn open_gates(
+        &mut self,
+        now_ns: u64,
+        pending: impl Fn(usize, u64) -> Option<Packet>,
+        progress: &mut Progress,
+    ) {
+        for index in self.used_queues() {
+            let queue = &mut self.queues[index];
+            let gate = (queue.shut != 0).then(|| pending(index, queue.granted)).flatten();
+            if gate.is_some_and(|packet| packet.gate == Some(GateState::Open)) {
+                (queue.shut, queue.opened_ns) = (0, now_ns);
+                progress.moved = true;
+            }
+        }
+    }
+
+    /// Lets packets start at this moment; whether any did.
+    fn start_what_fits(
+        &mut self,
+        capacity: Capacity,
+        pending: impl Fn(usize, u64) -> Option<Packet>,
+        progress: &mut Progress,
+    ) -> bool {
+        let mut has_any = self.pass_gates(&pending, progress);
+        for part in [Part::Compute, Part::Copy] {
+            while let Some((queue, packet)) = self.next_in_turn(part, &pending) {
+                let units = packet.units.clamp(1, capacity[part as usize]);
+                if self.busy_units(part) + units > capacity[part as usize] {
+                    break;
+                }
+                progress.note_grant(queue, self.grant(queue, units, packet.duration_ns));
+                self.turns[part as usize] = queue as u64;
+                has_any |= packet.duration_ns == 0;
+            }
+        }
+        has_any
+    }
+
+    /// Passes gates that are open, and marks those that are not.
+    fn pass_gates(
+        &mut self,
+        pending: impl Fn(usize, u64) -> Option<Packet>,
+        progress: &mut Progress,
+    ) -> bool {
+        let mut has_any = false;
+        for index in self.used_queues() {
+            while let Some(packet) = self.startable(index, &pending) {
+                match packet.gate {
+                    Some(GateState::Open) => progress.note_grant(index, self.grant(index, 0, 0)),
+                    Some(GateState::Shut) => {
+                        progress.moved |= self.queues[index].shut == 0;
+                        self.queues[index].shut = 1;
+                        break;
+                    }
+                    None => break,
+                }
+                has_any = true;
+            }
+        }
+        has_any
+    }
+
+    /// A queue's next packet, if nothing of the queue keeps it from starting at this moment.
+    fn startable(&self, index: usize, pending: impl Fn(usize, u64) -> Option<Packet>) -> Option<Packet> {
+        let queue = &self.queues[index];
+        let may_start = queue.owner != 0 && queue.end_ns <= self.clock_ns && queue.opened_ns <= self.clock_ns;
+        let packet = may_start.then(|| pending(index, queue.granted))??;
+        (packet.ready_ns <= self.clock_ns).then_some(packet)
+    }
+
+    /// Whether the next packet of a queue is a gate that was found shut.
+    pub(super) fn is_held(&self, queue: usize, ticket: u64) -> bool {
+        self.queues[queue].shut != 0 && self.queues[queue].granted == ticket
     }
 
     /// The first queue after the one whose turn was last that has a packet to start at this moment.
@@ -188,10 +276,9 @@ impl Schedule {
         let count = self.used_queues().len();
         let first = self.turns[part as usize] as usize + 1;
         (0..count).map(|offset| (first + offset) % count).find_map(|index| {
-            let queue = &self.queues[index];
-            let may_start = queue.owner != 0 && queue.part == part as u64 && queue.end_ns <= self.clock_ns;
-            let packet = may_start.then(|| pending(index, queue.granted))??;
-            (packet.ready_ns <= self.clock_ns).then_some((index, packet))
+            let packet =
+                (self.queues[index].part == part as u64).then(|| self.startable(index, &pending))??;
+            packet.gate.is_none().then_some((index, packet))
         })
     }
 
@@ -217,7 +304,8 @@ impl Schedule {
     fn next_event_ns(&self, pending: impl Fn(usize, u64) -> Option<Packet>) -> Option<u64> {
         let events = self.used_queues().filter(|&index| self.queues[index].owner != 0).flat_map(|index| {
             let queue = &self.queues[index];
-            [Some(queue.end_ns), pending(index, queue.granted).map(|packet| packet.ready_ns)]
+            let ready_ns = pending(index, queue.granted).map(|packet| packet.ready_ns);
+            [Some(queue.end_ns), Some(queue.opened_ns), ready_ns]
         });
         events.flatten().filter(|&time_ns| time_ns > self.clock_ns).min()
     }
@@ -261,7 +349,7 @@ mod tests {
         }
 
         fn post(&mut self, queue: usize, ready_ns: u64, duration_ns: u64, units: u64) {
-            self.packets[queue].push(Packet { ready_ns, duration_ns, units });
+            self.packets[queue].push(Packet { ready_ns, duration_ns, units, gate: None });
         }
 
         fn advance(&mut self, now_ns: u64) -> Progress {
@@ -330,6 +418,50 @@ mod tests {
         device.advance(1000);
         let starts: Vec<_> = (0..4).map(|queue| device.starts_ns(queue)[0].unwrap()).collect();
         assert_eq!(starts, [1, 1, 1, 11]);
+    }
+
+    /// A queue with a kernel, a gate and another kernel.
+    fn gated() -> Device {
+        let mut device = Device::new(&[Part::Compute]);
+        device.post(0, 10, 5, 100);
+        device.packets[0].push(Packet {
+            ready_ns: 10,
+            duration_ns: 0,
+            units: 0,
+            gate: Some(GateState::Open),
+        });
+        device.post(0, 10, 5, 100);
+        device
+    }
+
+    #[test]
+    fn an_open_gate_leaves_no_gap_however_late_somebody_looks() {
+        let mut device = gated();
+        device.advance(12);
+        device.advance(1000);
+        assert_eq!(device.starts_ns(0), [Some(10), Some(15), Some(15)]);
+    }
+
+    #[test]
+    fn a_gate_that_was_found_shut_opens_when_somebody_looks() {
+        let mut device = gated();
+        device.packets[0][1].gate = Some(GateState::Shut);
+        assert!(device.advance(20).has_changed() && device.schedule.is_held(0, 1));
+        assert!(!device.advance(30).has_changed());
+        device.packets[0][1].gate = Some(GateState::Open);
+        device.advance(40);
+        assert_eq!(device.starts_ns(0), [Some(10), Some(40), Some(40)]);
+        assert!(!device.schedule.is_held(0, 1));
+    }
+
+    #[test]
+    fn a_shut_gate_holds_up_its_own_queue_only() {
+        let mut device = Device::new(&[Part::Compute; 2]);
+        device.packets[0].push(Packet { ready_ns: 1, duration_ns: 0, units: 0, gate: Some(GateState::Shut) });
+        device.post(0, 1, 10, 100);
+        device.post(1, 1, 10, 100);
+        device.advance(50);
+        assert_eq!((device.starts_ns(0), device.starts_ns(1)), (vec![None, None], vec![Some(1)]));
     }
 
     #[test]

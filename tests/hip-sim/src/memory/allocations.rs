@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
 use super::arena::{self, Block};
-
 use crate::devices;
+use crate::engine::Signal;
 
 /// Where memory is said to be; all of it is the host's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,10 +49,17 @@ impl Range {
     }
 }
 
-/// A range with the mapping that backs it, none for registered memory.
+/// A range with what backs it, none for registered memory.
 pub(crate) struct Allocation {
     range: Range,
-    mapping: Option<Block>,
+    backing: Option<Backing>,
+}
+
+/// What goes with an allocation.
+#[expect(dead_code, reason = "held for what dropping it does")]
+enum Backing {
+    Pages(Block),
+    Signal(Signal),
 }
 
 /// See the module.
@@ -80,8 +87,17 @@ impl Allocations {
         let mapping = arena::get()?.allocate(size)?;
         let address = mapping.as_mut_ptr();
         let range = Range { base: address.expose_provenance(), size, kind, flags, device };
-        self.lock().insert(range.base, Allocation { range, mapping: Some(mapping) });
+        self.lock().insert(range.base, Allocation { range, backing: Some(Backing::Pages(mapping)) });
         Some(address)
+    }
+
+    /// Makes a signal of the current device an allocation.
+    pub(crate) fn adopt(&self, signal: Signal, flags: u32) -> *mut c_void {
+        let address = signal.address();
+        let (base, device) = (address.expose_provenance(), devices::current());
+        let range = Range { base, size: size_of::<u64>(), kind: Kind::Device, flags, device };
+        self.lock().insert(base, Allocation { range, backing: Some(Backing::Signal(signal)) });
+        address
     }
 
     /// Notes memory of the application; false if its first byte is known already.
@@ -90,21 +106,21 @@ impl Allocations {
             return false;
         }
         let range = Range { base, size, kind: Kind::Host, flags, device: devices::current() };
-        self.lock().insert(base, Allocation { range, mapping: None });
+        self.lock().insert(base, Allocation { range, backing: None });
         true
     }
 
     /// Forgets memory of the application; false if it was not registered.
     pub(crate) fn unregister(&self, base: usize) -> bool {
         let mut by_base = self.lock();
-        let is_registered = by_base.get(&base).is_some_and(|a| a.mapping.is_none());
+        let is_registered = by_base.get(&base).is_some_and(|a| a.backing.is_none());
         is_registered && by_base.remove(&base).is_some()
     }
 
     /// Takes an allocation out; dropping it unmaps it.
     pub(crate) fn remove(&self, base: usize) -> Option<Allocation> {
         let mut by_base = self.lock();
-        by_base.get(&base)?.mapping.as_ref()?;
+        by_base.get(&base)?.backing.as_ref()?;
         by_base.remove(&base)
     }
 

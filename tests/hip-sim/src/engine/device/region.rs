@@ -4,6 +4,7 @@
 //! header    magic, layout version, size; capacity, roster, root
 //! members   64 x { robust-list node, life }               who is on the device
 //! queues   384 x { posted, bell, waiting, 16 packets }    written by the queue's owner, bell and waiting by all
+//! signals   64 x 64 words                                 gates wait for them; written by whoever has them allocated
 //! buffers  129 x schedule                                 one of them is the present, as root says
 //! ```
 //!
@@ -24,7 +25,9 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::engine::schedule::{DEPTH, HEAD_WORDS, Packet, QUEUES, Schedule, WORDS};
+use super::signals::SIGNALS;
+use crate::engine::gate::Gate;
+use crate::engine::schedule::{DEPTH, GateState, HEAD_WORDS, Packet, QUEUES, Schedule, WORDS};
 
 /// Processes on one device at most; a process with two copies of the library counts twice.
 pub(super) const MEMBERS: usize = 64;
@@ -32,7 +35,7 @@ const BUFFERS: usize = 2 * MEMBERS + 1;
 /// "hip-sim" and a zero.
 const MAGIC: u64 = u64::from_le_bytes(*b"hip-sim\0");
 /// To be raised with every change of what is declared below.
-const LAYOUT_VERSION: u32 = 1;
+const LAYOUT_VERSION: u32 = 2;
 
 /// See the module. All zeroes but for the header is a valid, empty device.
 #[repr(C)]
@@ -47,6 +50,8 @@ pub(super) struct Region {
     root: AtomicU64,
     pub(super) members: [MemberSlot; MEMBERS],
     pub(super) queues: [QueueSlot; QUEUES],
+    /// Those of member `m` begin at `m * SIGNALS`.
+    pub(super) signals: [AtomicU64; MEMBERS * SIGNALS],
     buffers: [Buffer; BUFFERS],
 }
 
@@ -76,6 +81,8 @@ struct PacketSlot {
     ready_ns: AtomicU64,
     duration_ns: AtomicU64,
     units: AtomicU64,
+    /// Code, value and mask of a `Gate`.
+    gate: [AtomicU64; 3],
 }
 
 #[repr(C)]
@@ -84,12 +91,13 @@ struct Buffer {
 }
 
 const _: () = assert!(size_of::<MemberSlot>() == 16);
-const _: () = assert!(size_of::<QueueSlot>() == 16 + 24 * DEPTH as usize);
+const _: () = assert!(size_of::<QueueSlot>() == 16 + 48 * DEPTH as usize);
 const _: () = assert!(
     size_of::<Region>()
         == 48
             + MEMBERS * size_of::<MemberSlot>()
             + QUEUES * size_of::<QueueSlot>()
+            + MEMBERS * SIGNALS * size_of::<u64>()
             + BUFFERS * size_of::<Buffer>()
 );
 const _: () = assert!(2 * MEMBERS < 1 << BUFFER_BITS);
@@ -186,7 +194,13 @@ impl Region {
             ready_ns: packet.ready_ns.load(Ordering::Relaxed),
             duration_ns: packet.duration_ns.load(Ordering::Relaxed),
             units: packet.units.load(Ordering::Relaxed),
+            gate: self.gate_state(packet),
         })
+    }
+
+    fn gate_state(&self, packet: &PacketSlot) -> Option<GateState> {
+        let gate = Gate::from_words(packet.gate.each_ref().map(|word| word.load(Ordering::Relaxed)))?;
+        Some(if gate.is_open(&self.signals) { GateState::Open } else { GateState::Shut })
     }
 
     /// Packets that a queue ever held.
@@ -195,13 +209,18 @@ impl Region {
     }
 
     /// Appends a packet to a queue of the caller's, whose packet `DEPTH` before is granted and its start known; its ticket.
-    pub(super) fn post(&self, queue: usize, packet: Packet) -> u64 {
+    /// Whether a gate is open is for those who look to see.
+    pub(super) fn post(&self, queue: usize, packet: Packet, gate: Option<Gate>) -> u64 {
         let slot = &self.queues[queue];
         let ticket = slot.posted.load(Ordering::Relaxed);
         let place = &slot.packets[(ticket % DEPTH) as usize];
         place.ready_ns.store(packet.ready_ns, Ordering::Relaxed);
         place.duration_ns.store(packet.duration_ns, Ordering::Relaxed);
         place.units.store(packet.units, Ordering::Relaxed);
+        let words = gate.map_or([0; 3], |gate| [gate.code(), gate.value, gate.mask]);
+        for (slot, word) in place.gate.iter().zip(words) {
+            slot.store(word, Ordering::Relaxed);
+        }
         // The packet is there for whoever sees the count.
         slot.posted.store(ticket + 1, Ordering::Release);
         ticket
