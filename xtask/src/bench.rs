@@ -25,6 +25,8 @@ use crate::{
 pub(crate) struct Args {
     /// Which benchmark; without it, they are listed
     name: Option<String>,
+    /// Scenarios of `sched`, all unless some are named
+    scenarios: Vec<String>,
     /// Pass the rows on as JSON, one object a line
     #[arg(long)]
     json: bool,
@@ -48,12 +50,25 @@ impl Args {
         let options = [("--time", &self.time), ("--seed", &self.seed)];
         let options =
             options.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value.as_ref()?)));
-        options.chain(self.planted.then(|| "--planted".to_owned())).collect()
+        options.chain(self.planted.then(|| "--planted".to_owned())).chain(self.scenarios.clone()).collect()
+    }
+
+    /// Only one benchmark knows each of them.
+    fn check(&self, name: &str) -> Result<()> {
+        let is_of_differential = self.time.is_some() || self.seed.is_some() || self.planted;
+        ensure!(
+            !is_of_differential || name == DIFFERENTIAL,
+            "only `{DIFFERENTIAL}` takes `--time`, `--seed` and `--planted`"
+        );
+        ensure!(self.scenarios.is_empty() || name == SCHED, "only `{SCHED}` has scenarios");
+        Ok(())
     }
 }
 
 /// The one that runs clients which nothing else needs.
 const DIFFERENTIAL: &str = "differential";
+/// The one that has scenarios.
+const SCHED: &str = "sched";
 
 const PACKAGE: &str = "xsched-tests";
 const PREFIX: &str = "bench-";
@@ -65,10 +80,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         let known: Vec<_> = benches(workspace).map(|(known, _)| known).collect();
         bail!("no benchmark `{name}`; there are: {}", known.join(", "));
     };
-    ensure!(
-        args.words().is_empty() || name == DIFFERENTIAL,
-        "only `{DIFFERENTIAL}` takes `--time`, `--seed` and `--planted`"
-    );
+    args.check(name)?;
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms])?;
     setup::prefer(workspace, &[Need::Kernel]);
     let mut variables = subject::build(workspace, Profile::Release)?;

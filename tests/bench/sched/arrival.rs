@@ -3,8 +3,8 @@
 
 use crate::{
     Result,
-    client::{Plan, Until},
-    node::{Node, Regime, Urgency},
+    client::{Plan, Standing, Until},
+    node::{Node, Regime},
     scenario::{Figures, Run, Table, no_goal},
 };
 
@@ -12,7 +12,7 @@ const KERNEL_US: u32 = 1000;
 const SECONDS: f64 = 0.6;
 
 pub(crate) fn run() -> Result<()> {
-    let table = Table::measure(format!("first arrival, T = {KERNEL_US} us"), &Regime::ALL, measure)?;
+    let table = Table::measure(format!("first arrival, T = {KERNEL_US} us"), Regime::all(), measure)?;
     table.print("first request's first kernel waits", "us", no_goal)?;
     table.print("kernels of the other that start meanwhile", "", no_goal)?;
     table.print("second request's first kernel waits", "us", no_goal)?;
@@ -24,12 +24,12 @@ fn measure(regime: Regime) -> Result<Figures> {
     let urgent = Plan::requests(vec![20; 8], 4.0, Until::Requests(2));
     let urgent = Plan { is_cold: true, ..urgent };
     let other = Plan::saturating(vec![KERNEL_US; 8], SECONDS);
-    let run = Run::of(&Node::new(regime, 1)?, &[(urgent.clone(), Urgency::High), (other, Urgency::Low)])?;
+    let run = Run::of(&Node::new(regime)?, &[(urgent.clone(), Standing::High), (other, Standing::Low)])?;
     let service = run.truth.service(&run.outcomes[0], &urgent, &run.others(0));
     let [first, second] = service.as_slice() else { return Err("two requests were asked for".into()) };
     Ok(Figures::from([
-        ("first request's first kernel waits", first.first_start_us),
+        ("first request's first kernel waits", first.launch_us + first.first_wait_us),
         ("kernels of the other that start meanwhile", first.overtaken_by as f64),
-        ("second request's first kernel waits", second.first_start_us),
+        ("second request's first kernel waits", second.launch_us + second.first_wait_us),
     ]))
 }

@@ -25,6 +25,29 @@ pub(crate) struct Plan {
     pub(crate) seed: u32,
 }
 
+/// How a client stands with the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    High,
+    Normal,
+    Low,
+    /// In percent of the device.
+    Share(u8),
+}
+
+impl Standing {
+    /// Of `xsched-ctl run`.
+    pub(crate) fn options(self) -> [String; 2] {
+        let class = |name: &str| ["--class".to_owned(), name.to_owned()];
+        match self {
+            Self::High => class("high"),
+            Self::Normal => class("normal"),
+            Self::Low => class("low"),
+            Self::Share(percent) => ["--share".to_owned(), percent.to_string()],
+        }
+    }
+}
+
 /// When a client ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Until {

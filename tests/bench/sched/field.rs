@@ -1,12 +1,12 @@
 //! The case from the field: an online service at 20 requests a second beside a batch job whose kernels of 1 to 3 ms each
-//! fill the device.
+//! fill the device. A native device does not keep up with the service, whose latencies then grow as long as the run lasts.
 
 use xsched_tests::bench::Goal;
 
 use crate::{
     Result,
-    client::{Plan, Until},
-    node::{Node, Regime, Urgency},
+    client::{Plan, Standing, Until},
+    node::{Node, Regime},
     scenario::{Figures, Run, Table, no_goal, quantile},
 };
 
@@ -20,7 +20,7 @@ const BATCH_KEEPS_PERCENT: f64 = 85.0;
 pub(crate) fn run() -> Result<()> {
     let batch_us = times(BATCH_KERNELS, 1000, 3000);
     let longest_us = f64::from(batch_us.iter().copied().max().unwrap_or_default());
-    let table = Table::measure("field case", &Regime::ALL, |regime| measure(regime, &batch_us))?;
+    let table = Table::measure("field case", Regime::all(), |regime| measure(regime, &batch_us))?;
     table.print("service alone, p99", "ms", no_goal)?;
     for figure in ["service, mean", "service, p50"] {
         table.print(figure, "ms", no_goal)?;
@@ -38,10 +38,10 @@ pub(crate) fn run() -> Result<()> {
 
 fn measure(regime: Regime, batch_us: &[u32]) -> Result<Figures> {
     let service = Plan::requests(times(REQUEST_KERNELS, 5, 200), RATE, Until::Requests(REQUESTS));
-    let alone = Run::of(&Node::new(regime, 1)?, &[(service.clone(), Urgency::High)])?;
+    let alone = Run::of(&Node::new(regime)?, &[(service.clone(), Standing::High)])?;
 
     let batch = Plan::saturating(batch_us.to_vec(), f64::from(REQUESTS) / RATE + 0.2);
-    let run = Run::of(&Node::new(regime, 1)?, &[(service, Urgency::High), (batch, Urgency::Low)])?;
+    let run = Run::of(&Node::new(regime)?, &[(service, Standing::High), (batch, Standing::Low)])?;
     let (own, span_ns) = (&run.outcomes[0], run.outcomes[0].span_ns());
     let latencies_us = own.latencies_us();
     let left = 1.0 - run.truth.share(own.pid, span_ns);

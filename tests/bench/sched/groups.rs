@@ -2,8 +2,8 @@
 
 use crate::{
     Result,
-    client::{Outcome, Plan, Until},
-    node::{Node, Regime, Urgency},
+    client::{Outcome, Plan, Standing, Until},
+    node::{Node, Regime},
     scenario::{Figures, Run, Table, no_goal, quantile},
 };
 use xsched_tests::bench::Goal;
@@ -15,22 +15,22 @@ const RATE: f64 = 23.0;
 const REQUESTS: u32 = 100;
 
 /// The groups with what their rows are called.
-const GROUPS: [(Urgency, [&str; 4]); 3] = [
-    (Urgency::High, ["high: mean", "high: p50", "high: p99", "high: requests a second"]),
-    (Urgency::Normal, ["middle: mean", "middle: p50", "middle: p99", "middle: requests a second"]),
-    (Urgency::Low, ["low: mean", "low: p50", "low: p99", "low: requests a second"]),
+const GROUPS: [(Standing, [&str; 4]); 3] = [
+    (Standing::High, ["high: mean", "high: p50", "high: p99", "high: requests a second"]),
+    (Standing::Normal, ["middle: mean", "middle: p50", "middle: p99", "middle: requests a second"]),
+    (Standing::Low, ["low: mean", "low: p50", "low: p99", "low: requests a second"]),
 ];
 
 pub(crate) fn run() -> Result<()> {
-    let table = Table::measure("six services in three groups", &Regime::ALL, measure)?;
+    let table = Table::measure("six services in three groups", Regime::all(), measure)?;
     table.print("high group alone, p99", "ms", no_goal)?;
-    for (urgency, [mean, p50, p99, rate]) in GROUPS {
+    for (standing, [mean, p50, p99, rate]) in GROUPS {
         table.print(mean, "ms", no_goal)?;
         table.print(p50, "ms", no_goal)?;
         table.print(p99, "ms", |regime| {
             // Within one kernel of the low group.
             let alone_ms =
-                table.median(regime, "high group alone, p99").filter(|_| urgency == Urgency::High)?;
+                table.median(regime, "high group alone, p99").filter(|_| standing == Standing::High)?;
             regime.scheduled(Goal::ValueAtMost(alone_ms + f64::from(REQUEST_US[0]) / 1e3))
         })?;
         table.print(rate, "1/s", no_goal)?;
@@ -44,15 +44,15 @@ pub(crate) fn run() -> Result<()> {
 fn measure(regime: Regime) -> Result<Figures> {
     let plans: Vec<_> = GROUPS
         .iter()
-        .flat_map(|(urgency, _)| [*urgency; 2])
+        .flat_map(|(standing, _)| [*standing; 2])
         .zip(1..)
-        .map(|(urgency, seed)| {
+        .map(|(standing, seed)| {
             let plan = Plan::requests(REQUEST_US.to_vec(), RATE, Until::Requests(REQUESTS));
-            (Plan { seed, ..plan }, urgency)
+            (Plan { seed, ..plan }, standing)
         })
         .collect();
-    let alone = Run::of(&Node::new(regime, 1)?, &plans[..2])?;
-    let run = Run::of(&Node::new(regime, 1)?, &plans)?;
+    let alone = Run::of(&Node::new(regime)?, &plans[..2])?;
+    let run = Run::of(&Node::new(regime)?, &plans)?;
     let mut figures =
         Figures::from([("high group alone, p99", quantile(latencies_us(&alone.outcomes), 0.99)? / 1e3)]);
     let mut means_ms = Vec::new();

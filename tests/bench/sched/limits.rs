@@ -4,8 +4,8 @@ use xsched_tests::bench::Goal;
 
 use crate::{
     Result,
-    client::{Plan, Until},
-    node::{Node, Regime, Urgency},
+    client::{Plan, Standing, Until},
+    node::{Node, Regime},
     scenario::{Figures, Run, Table, no_goal, quantile},
 };
 
@@ -24,7 +24,7 @@ pub(crate) fn run() -> Result<()> {
         table.print("processor time, that of the simulated device included", "%", no_goal)?;
         table.print_noise()?;
     }
-    let table = Table::measure("nothing to preempt", &Regime::ALL, lone)?;
+    let table = Table::measure("nothing to preempt", Regime::all(), lone)?;
     table.print("device time", "%", |regime| regime.scheduled(Goal::RatioAtLeast(RATIO_MIN)))?;
     table
         .print("request of one kernel, p50", "us", |regime| regime.scheduled(Goal::RatioAtMost(RATIO_MAX)))?;
@@ -35,7 +35,7 @@ pub(crate) fn run() -> Result<()> {
 fn beside_an_idle_one(regime: Regime, kernel_us: u32) -> Result<Figures> {
     let urgent = Plan::requests(vec![10], 1.0, Until::Seconds(SECONDS));
     let job = Plan::saturating(vec![kernel_us; 8], SECONDS);
-    let run = Run::of(&Node::new(regime, 1)?, &[(urgent, Urgency::High), (job, Urgency::Low)])?;
+    let run = Run::of(&Node::new(regime)?, &[(urgent, Standing::High), (job, Standing::Low)])?;
     let job = &run.outcomes[1];
     let span_ns = job.span_ns();
     let span_us = (span_ns.1 - span_ns.0) as f64 / 1e3;
@@ -48,10 +48,10 @@ fn beside_an_idle_one(regime: Regime, kernel_us: u32) -> Result<Figures> {
 /// A process that has the device for itself: as much as it takes, then one kernel at a time.
 fn lone(regime: Regime) -> Result<Figures> {
     let job = Plan::saturating(vec![100; 8], SECONDS);
-    let run = Run::of(&Node::new(regime, 1)?, &[(job, Urgency::Normal)])?;
+    let run = Run::of(&Node::new(regime)?, &[(job, Standing::Normal)])?;
     let share = run.truth.share(run.outcomes[0].pid, run.outcomes[0].span_ns());
     let single = Plan { ahead: 1, ..Plan::saturating(vec![100], SECONDS) };
-    let run = Run::of(&Node::new(regime, 1)?, &[(single, Urgency::Normal)])?;
+    let run = Run::of(&Node::new(regime)?, &[(single, Standing::Normal)])?;
     Ok(Figures::from([
         ("device time", 100.0 * share),
         ("request of one kernel, p50", quantile(run.outcomes[0].latencies_us(), 0.5)?),

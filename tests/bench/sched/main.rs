@@ -5,9 +5,10 @@
 //! a client sees do, and the machine's lateness is printed beside them. Each round has the same clients under every
 //! regime in turn, so that a busy minute makes all of them busy.
 //!
-//! Names of scenarios as arguments run only these.
+//! Arguments name the scenarios to run; without any, all are.
 
 mod client;
+mod controller;
 mod node;
 mod noise;
 mod scenario;
@@ -19,6 +20,7 @@ mod field;
 mod groups;
 mod limits;
 mod neighbours;
+mod policy_step;
 mod preemption;
 mod shares;
 
@@ -30,7 +32,7 @@ type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 type Scenario = (&'static str, fn() -> Result<()>);
 
 /// In the order of the issue that asks for them.
-const SCENARIOS: [Scenario; 8] = [
+const SCENARIOS: [Scenario; 9] = [
     ("preemption", preemption::run),
     ("neighbours", neighbours::run),
     ("field", field::run),
@@ -39,6 +41,7 @@ const SCENARIOS: [Scenario; 8] = [
     ("shares", shares::run),
     ("limits", limits::run),
     ("arrival", arrival::run),
+    ("policy", policy_step::run),
 ];
 
 fn main() -> ExitCode {

@@ -4,8 +4,8 @@ use xsched_tests::bench::Goal;
 
 use crate::{
     Result,
-    client::{Plan, Until},
-    node::{Node, Regime, Urgency},
+    client::{Plan, Standing, Until},
+    node::{Node, Regime},
     scenario::{Figures, Run, Table, no_goal, quantile},
     truth::Service,
 };
@@ -23,7 +23,7 @@ const SLOWDOWN_MAX: f64 = 1.05;
 const LEFT_MIN_PERCENT: f64 = 90.0;
 
 pub(crate) fn run() -> Result<()> {
-    let table = Table::measure("urgent beside five", &Regime::ALL, measure)?;
+    let table = Table::measure("urgent beside five", Regime::all(), measure)?;
     table.print("alone, p99", "ms", no_goal)?;
     table.print("p50", "ms", no_goal)?;
     table.print("p99", "ms", no_goal)?;
@@ -39,15 +39,15 @@ pub(crate) fn run() -> Result<()> {
 
 fn measure(regime: Regime) -> Result<Figures> {
     let urgent = Plan::requests(REQUEST_US.to_vec(), RATE, Until::Requests(REQUESTS));
-    let alone = Run::of(&Node::new(regime, 1)?, &[(urgent.clone(), Urgency::High)])?;
+    let alone = Run::of(&Node::new(regime)?, &[(urgent.clone(), Standing::High)])?;
     let alone_us = quantile(alone.outcomes[0].latencies_us(), 0.99)?;
     let alone_service = alone.truth.service(&alone.outcomes[0], &urgent, &[]);
     let on_device_us = |service: &[Service]| quantile(service.iter().map(|one| one.on_device_us), 0.99);
 
     let neighbour = Plan::saturating(vec![NEIGHBOUR_US; 8], SECONDS + 0.2);
-    let mut plans = vec![(urgent.clone(), Urgency::High)];
-    plans.extend((0..NEIGHBOURS).map(|_| (neighbour.clone(), Urgency::Low)));
-    let run = Run::of(&Node::new(regime, 1)?, &plans)?;
+    let mut plans = vec![(urgent.clone(), Standing::High)];
+    plans.extend((0..NEIGHBOURS).map(|_| (neighbour.clone(), Standing::Low)));
+    let run = Run::of(&Node::new(regime)?, &plans)?;
     let own = &run.outcomes[0];
     let latencies_us = own.latencies_us();
     let service = run.truth.service(own, &urgent, &run.others(0));

@@ -1,20 +1,25 @@
 //! Preemption latency: a request of short kernels against one process that fills the device with kernels of a time T.
 //!
-//! What counts is when the first of the request's kernels starts, on the device's own timeline, and how many of the other's
-//! kernels start after the request was there and before its last. A native device takes turns, so each of the request's
-//! kernels waits for one of the other's.
+//! Preemption latency is the time from the runtime's getting the first of the request's kernels to its start, on the device's
+//! own timeline, and what the launch takes longer until the runtime gets it than with nothing to preempt. Noise does not touch
+//! how many of the other's kernels start after the request was there and before its last. A native device takes turns, so
+//! each of the request's kernels waits for one of the other's.
+
+use std::error::Error;
 
 use crate::{
     Result,
-    client::{Plan, Until},
-    node::{Node, Regime, Urgency},
+    client::{Plan, Standing, Until},
+    node::{Node, Regime},
     scenario::{Figures, Run, Table, no_goal, quantile},
+    truth::Service,
 };
 
 /// Kernel times of whoever is to be preempted, in microseconds.
 const KERNELS_US: [u32; 6] = [10, 30, 100, 300, 1000, 2000];
-const REQUESTS: u32 = 200;
-const RATE: f64 = 100.0;
+const REQUESTS: u32 = 120;
+/// So that a native device keeps up with kernels of 2 ms.
+const RATE: f64 = 50.0;
 /// Of a request's kernels.
 const SHORT_US: u32 = 20;
 const SHORT_COUNT: usize = 8;
@@ -27,9 +32,12 @@ pub(crate) fn run() -> Result<()> {
         let table = Table::measure(format!("preemption, T = {kernel_us} us"), &regimes, |regime| {
             measure(regime, kernel_us)
         })?;
-        table.print("first kernel waits, p50", "us", no_goal)?;
-        table.print("first kernel waits, p99", "us", no_goal)?;
-        table.print("first kernel waits beyond alone, p99", "us", |regime| regime.latency_goal(kernel_us))?;
+        table.print("preemption latency, p50", "us", no_goal)?;
+        table.print("preemption latency, p99", "us", |regime| regime.latency_goal(kernel_us))?;
+        table.print("launch reaches the runtime, p50", "us", no_goal)?;
+        table.print("launch reaches the runtime, p99", "us", no_goal)?;
+        table.print("launch reaches the runtime, nothing to preempt, p50", "us", no_goal)?;
+        table.print("launch reaches the runtime, nothing to preempt, p99", "us", no_goal)?;
         table.print("kernels of the other that start meanwhile, mean", "", no_goal)?;
         table.print("kernels of the other that start meanwhile, most", "", Regime::count_goal)?;
         table.print("request on the device, p99", "us", no_goal)?;
@@ -45,22 +53,32 @@ fn measure(regime: Regime, kernel_us: u32) -> Result<Figures> {
     let urgent = Plan::requests(vec![SHORT_US; SHORT_COUNT], RATE, Until::Requests(REQUESTS));
     let other = Plan::saturating(vec![kernel_us; SHORT_COUNT], SECONDS);
 
-    let alone = Run::of(&Node::new(regime, 1)?, &[(urgent.clone(), Urgency::High)])?;
+    let alone = Run::of(&Node::new(regime)?, &[(urgent.clone(), Standing::High)])?;
     let alone_service = alone.truth.service(&alone.outcomes[0], &urgent, &[]);
-    let alone_wait_us = quantile(alone_service.iter().map(|one| one.first_start_us), 0.99)?;
-
-    let both = Run::of(&Node::new(regime, 1)?, &[(urgent.clone(), Urgency::High), (other, Urgency::Low)])?;
+    let both = Run::of(&Node::new(regime)?, &[(urgent.clone(), Standing::High), (other, Standing::Low)])?;
     let service = both.truth.service(&both.outcomes[0], &urgent, &both.others(0));
-    let waits = || service.iter().map(|one| one.first_start_us);
+    let launch_us =
+        |service: &[Service], fraction| quantile(service.iter().map(|one| one.launch_us), fraction);
+    // Most of the time until a launch reaches the runtime is when this machine let the client run; what the other's presence
+    // adds to the median of it is no accident.
+    let longer_launch_us = (launch_us(&service, 0.5)? - launch_us(&alone_service, 0.5)?).max(0.0);
+    let latency_us = |fraction| {
+        Ok::<_, Box<dyn Error>>(
+            quantile(service.iter().map(|one| one.first_wait_us), fraction)? + longer_launch_us,
+        )
+    };
     let overtaken = || service.iter().map(|one| one.overtaken_by as f64);
     let beyond = |fraction| -> Result<f64> {
         let alone_us = quantile(alone.outcomes[0].latencies_us(), fraction)?;
         Ok(quantile(both.outcomes[0].latencies_us(), fraction)? - alone_us)
     };
     Ok(Figures::from([
-        ("first kernel waits, p50", quantile(waits(), 0.5)?),
-        ("first kernel waits, p99", quantile(waits(), 0.99)?),
-        ("first kernel waits beyond alone, p99", quantile(waits(), 0.99)? - alone_wait_us),
+        ("preemption latency, p50", latency_us(0.5)?),
+        ("preemption latency, p99", latency_us(0.99)?),
+        ("launch reaches the runtime, p50", launch_us(&service, 0.5)?),
+        ("launch reaches the runtime, p99", launch_us(&service, 0.99)?),
+        ("launch reaches the runtime, nothing to preempt, p50", launch_us(&alone_service, 0.5)?),
+        ("launch reaches the runtime, nothing to preempt, p99", launch_us(&alone_service, 0.99)?),
         ("kernels of the other that start meanwhile, mean", overtaken().sum::<f64>() / service.len() as f64),
         ("kernels of the other that start meanwhile, most", quantile(overtaken(), 1.0)?),
         ("request on the device, p99", quantile(service.iter().map(|one| one.on_device_us), 0.99)?),

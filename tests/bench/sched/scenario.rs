@@ -6,8 +6,8 @@ use xsched_tests::bench::{Goal, Paired, Row, Samples};
 
 use crate::{
     Result,
-    client::{Client, Outcome, Plan},
-    node::{Node, Regime, Urgency},
+    client::{Client, Outcome, Plan, Standing},
+    node::{Node, Regime},
     noise,
     truth::Truth,
 };
@@ -24,9 +24,8 @@ pub(crate) struct Run {
 
 impl Run {
     /// Lets clients begin at once, and waits for all of them.
-    pub(crate) fn of(node: &Node, plans: &[(Plan, Urgency)]) -> Result<Self> {
-        let started = plans.iter().map(|(plan, urgency)| node.start(plan, *urgency));
-        let mut clients = started.collect::<Result<Vec<_>>>()?;
+    pub(crate) fn of(node: &Node, plans: &[(Plan, Standing)]) -> Result<Self> {
+        let mut clients = node.start(plans)?;
         clients.iter_mut().try_for_each(Client::begin)?;
         let outcomes = clients.into_iter().map(Client::finish).collect::<Result<Vec<_>>>()?;
         Ok(Self { outcomes, truth: node.truth()? })

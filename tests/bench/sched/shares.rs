@@ -4,8 +4,8 @@ use xsched_tests::bench::Goal;
 
 use crate::{
     Result,
-    client::{Outcome, Plan},
-    node::{Node, Regime, Urgency},
+    client::{Outcome, Plan, Standing},
+    node::{Node, Regime},
     scenario::{Figures, Run, Table, no_goal},
 };
 
@@ -22,7 +22,7 @@ const BOUND_MS: f64 = 1000.0;
 const QUANTUM_MS: f64 = 2.0;
 
 pub(crate) fn run() -> Result<()> {
-    let table = Table::measure("partition 75/25", &Regime::ALL, partition)?;
+    let table = Table::measure("partition 75/25", Regime::all(), partition)?;
     let first = "device time of the first, of both";
     table.print(first, "%", no_goal)?;
     let off = "points by which the worst second is off";
@@ -31,7 +31,7 @@ pub(crate) fn run() -> Result<()> {
     table.print(total, "", |regime| regime.scheduled(Goal::ValueAtLeast(TOTAL_MIN)))?;
     table.print_noise()?;
 
-    let table = Table::measure("starvation, both want everything", &Regime::ALL, starvation)?;
+    let table = Table::measure("starvation, both want everything", Regime::all(), starvation)?;
     let gap = "longest time without the device, the less urgent one";
     table.print(gap, "ms", |regime| regime.scheduled(Goal::ValueAtMost(BOUND_MS + QUANTUM_MS)))?;
     table.print("device time of the less urgent one", "%", no_goal)?;
@@ -40,10 +40,11 @@ pub(crate) fn run() -> Result<()> {
 
 fn partition(regime: Regime) -> Result<Figures> {
     let plan = || Plan::saturating(vec![KERNEL_US; 8], SECONDS);
-    let alone = Run::of(&Node::new(regime, 1)?, &[(plan(), Urgency::Normal)])?;
+    let alone = Run::of(&Node::new(regime)?, &[(plan(), Standing::Normal)])?;
     let share_alone = alone.truth.share(alone.outcomes[0].pid, alone.outcomes[0].span_ns());
 
-    let run = Run::of(&Node::new(regime, 1)?, &[(plan(), Urgency::Normal), (plan(), Urgency::Normal)])?;
+    let node = Node::with(regime, "partition", 1)?;
+    let run = Run::of(&node, &[(plan(), Standing::Share(75)), (plan(), Standing::Share(25))])?;
     let [first, second] = [0, 1].map(|client| run.outcomes[client].pid);
     let of_first = |span_ns| {
         let (own, other) = (run.truth.share(first, span_ns), run.truth.share(second, span_ns));
@@ -65,7 +66,7 @@ fn partition(regime: Regime) -> Result<Figures> {
 
 fn starvation(regime: Regime) -> Result<Figures> {
     let plan = || Plan::saturating(vec![KERNEL_US; 8], SECONDS);
-    let run = Run::of(&Node::new(regime, 1)?, &[(plan(), Urgency::High), (plan(), Urgency::Low)])?;
+    let run = Run::of(&Node::new(regime)?, &[(plan(), Standing::High), (plan(), Standing::Low)])?;
     let (less_urgent, span_ns) = (run.outcomes[1].pid, common_span_ns(&run.outcomes));
     Ok(Figures::from([
         (

@@ -42,7 +42,8 @@ impl Truth {
                     before(to_ns).saturating_sub(before(from_ns))
                 };
                 Service {
-                    first_start_us: first.start_ns.saturating_sub(request.launched_ns) as f64 / 1e3,
+                    launch_us: first.submitted_ns.saturating_sub(request.launched_ns) as f64 / 1e3,
+                    first_wait_us: first.start_ns.saturating_sub(first.submitted_ns) as f64 / 1e3,
                     overtaken_by: starts_in(request.launched_ns, last.start_ns),
                     on_device_us: (last.end_ns.saturating_sub(request.launched_ns)) as f64 / 1e3,
                 }
@@ -66,8 +67,10 @@ impl Truth {
 
 /// One request on the device.
 pub(crate) struct Service {
-    /// From its first launch to its first kernel's start.
-    pub(crate) first_start_us: f64,
+    /// From its first launch by the client to the runtime's getting it.
+    pub(crate) launch_us: f64,
+    /// From then to its first kernel's start.
+    pub(crate) first_wait_us: f64,
     /// Kernels of others that started after its first launch and before its last kernel.
     pub(crate) overtaken_by: usize,
     /// From its first launch to its last kernel's end.

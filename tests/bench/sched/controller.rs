@@ -1,0 +1,107 @@
+//! The scheduler's controller, in a folder of its own, for as long as one measurement lasts.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use xsched_tests::{artifacts, tracer::xsched_ctl};
+
+use crate::{Result, client::Standing};
+
+/// How long it may take to come up, to let clients join, and to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Where processes find their controller.
+const FOLDER_VARIABLE: &str = "XSCHED_SOCKET_DIR";
+
+/// How it schedules.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scheduling {
+    pub(crate) policy: &'static str,
+    /// 1: launches are stopped; 2: what is queued is gated, too.
+    pub(crate) level: u32,
+}
+
+/// Whether there can be a controller here, by starting one.
+pub(crate) fn try_out() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    Controller::start(folder.path(), Scheduling { policy: "priority", level: 1 }).map(drop)
+}
+
+/// See the module. Stopped when dropped.
+pub(crate) struct Controller {
+    child: Child,
+    folder: PathBuf,
+}
+
+impl Controller {
+    /// Starts one and waits until it answers.
+    pub(crate) fn start(folder: &Path, scheduling: Scheduling) -> Result<Self> {
+        let folder = folder.join("controller");
+        fs::create_dir(&folder)?;
+        let config = folder.join("config.toml");
+        let Scheduling { policy, level } = scheduling;
+        fs::write(&config, format!("[scheduler]\npolicy = \"{policy}\"\npreemption = {level}\n"))?;
+        let mut serve = xsched_ctl(["serve", "--config"]);
+        serve.arg(&config).env(FOLDER_VARIABLE, &folder).stdout(Stdio::null());
+        let mut controller = Self { child: serve.spawn()?, folder };
+        controller.wait_until(|clients| clients.is_some(), "come up")?;
+        Ok(controller)
+    }
+
+    /// Waits until so many processes have joined.
+    pub(crate) fn wait_for_clients(&mut self, count: usize) -> Result<()> {
+        self.wait_until(|clients| clients >= Some(count), "see its clients join")
+    }
+
+    fn wait_until(&mut self, is_reached: impl Fn(Option<usize>) -> bool, what: &str) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while !is_reached(self.clients()) {
+            if let Some(status) = self.child.try_wait()? {
+                return Err(format!("the controller ended with {status} before it could {what}").into());
+            }
+            if Instant::now() > deadline {
+                return Err(format!("the controller did not {what} within {PATIENCE:?}").into());
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Processes that have joined; none if it does not answer.
+    fn clients(&self) -> Option<usize> {
+        let mut list = xsched_ctl(["list", "--json"]);
+        let output = list.env(FOLDER_VARIABLE, &self.folder).stderr(Stdio::null()).output().ok()?;
+        let answer: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+        Some(answer.get("processes")?.as_array()?.len())
+    }
+
+    /// A command that runs a program with the shim.
+    pub(crate) fn command(&self, standing: Standing, program: &Command) -> Command {
+        let mut run = xsched_ctl(["run", "--require-controller", "--shim"]);
+        run.arg(artifacts::shim()).args(standing.options());
+        run.arg("--").arg(program.get_program()).args(program.get_args());
+        run.env(FOLDER_VARIABLE, &self.folder);
+        run
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
+            let _ = kill_process(pid, Signal::TERM); // it may have ended
+        }
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
+            thread::sleep(LOOK);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

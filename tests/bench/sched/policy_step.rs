@@ -1,0 +1,51 @@
+//! What a policy takes to decide: one event and the decision after it, with 64 queues on one device. A real figure, not a
+//! simulated one.
+
+use std::{hint::black_box, time::Instant};
+
+use xsched_sched::{Attributes, DeviceId, Event, Nanos, PolicyKind, ProcessId, QueueId, Scheduler, Settings};
+use xsched_tests::bench::{Goal, Row, repeated};
+
+use crate::{Result, scenario::BENCH};
+
+const QUEUES: u32 = 64;
+const STEPS: u32 = 20_000;
+const ROUNDS: usize = 11;
+const GOAL_NS: f64 = 500.0;
+/// Between two events.
+const PACE: Nanos = Nanos::from_micros(50);
+
+pub(crate) fn run() -> Result<()> {
+    for policy in PolicyKind::ALL {
+        let step_ns = repeated(ROUNDS, || -> Result<f64> { Ok(step_ns(*policy)) })?;
+        let metric =
+            format!("policy `{}`, {QUEUES} queues: one event and what follows from it", policy.name());
+        Row::single(BENCH, metric, "ns", &step_ns).with_goal(Goal::ValueAtMost(GOAL_NS)).print()?;
+    }
+    Ok(())
+}
+
+/// Queues become ready, report what they have used and become idle by turns, as far from each other as bursts of work are.
+fn step_ns(policy: PolicyKind) -> f64 {
+    let mut scheduler = Scheduler::new(policy, Settings::default());
+    for number in 0..QUEUES {
+        let mut attributes = Attributes::new(DeviceId(0), ProcessId(number));
+        attributes.priority = (number % 8) as i16;
+        attributes.share = Some(1);
+        scheduler.handle(Nanos::ZERO, Event::Opened { queue: QueueId(number), attributes });
+    }
+    let _ = scheduler.decide(Nanos::ZERO);
+    let began = Instant::now();
+    for step in 0..STEPS {
+        let now = PACE.times(u64::from(step));
+        let queue = QueueId(step % QUEUES);
+        let event = match step / QUEUES % 3 {
+            0 => Event::Ready { queue },
+            1 => Event::Used { queue, device: PACE },
+            _ => Event::Idle { queue },
+        };
+        scheduler.handle(now, event);
+        let _ = black_box(scheduler.decide(now));
+    }
+    began.elapsed().as_nanos() as f64 / f64::from(STEPS)
+}
