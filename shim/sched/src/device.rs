@@ -102,9 +102,9 @@ impl Device {
     }
 
     /// Another policy takes over; it knows nothing of what was before but what is kept of queues and processes.
-    pub(crate) fn set_policy(&mut self, now: Nanos, policy: PolicyKind, settings: &Settings) {
+    pub(crate) fn set_policy(&mut self, now: Nanos, policy: Box<dyn Policy>, settings: &Settings) {
         self.pass(now, settings);
-        self.policy = policy.start();
+        self.policy = policy;
         for _ in &self.processes {
             self.policy.joined();
         }
@@ -212,7 +212,7 @@ impl Device {
     pub(crate) fn reported(&mut self, now: Nanos, index: usize, used: Nanos, settings: &Settings) {
         self.pass(now, settings);
         let queue = &mut self.queues[index];
-        let correction = queue.account.reported(now, used);
+        let correction = queue.account.reported(now, used, settings.patience);
         self.processes[queue.process].charge(correction);
         self.touch();
     }
@@ -270,7 +270,7 @@ impl Device {
         let part = time / self.running.max(1) as u64;
         for queue in self.queues.iter_mut().filter(|queue| queue.ready) {
             if queue.level == Some(front) {
-                queue.patience.was_allowed(time, settings.quantum());
+                queue.patience.was_allowed(time, settings);
                 let charge = queue.account.ran(now, part, self.waiting > 0, settings.patience);
                 self.processes[queue.process].charge(charge);
             } else {

@@ -18,7 +18,7 @@ mod estimate;
 use std::collections::VecDeque;
 
 use crate::Nanos;
-use estimate::Estimates;
+use estimate::{Estimate, Estimates};
 
 /// The limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +52,19 @@ pub struct InFlight {
     limit: Limit,
     /// In the order in which they were launched and will complete.
     launched: VecDeque<Command>,
-    /// Sum of [`Command::at_most`].
+    /// Sums of [`Command::at_least`] and [`Command::at_most`].
+    at_least: Nanos,
     at_most: Nanos,
-    /// When the last completion was noticed.
+    /// When the last one completed, probably.
     completed: Nanos,
+    /// When it was last seen that the oldest command had not completed.
+    incomplete: Nanos,
     /// What may still be launched of a batch.
     batch_left: u32,
+    /// Commands, from the oldest one on, beside which others' may run.
+    disturbed: usize,
+    /// Those that complete by then are beside others', too.
+    disturbed_until: Nanos,
     estimates: Estimates,
 }
 
@@ -65,14 +72,20 @@ pub struct InFlight {
 struct Command {
     class: u64,
     launched: Nanos,
-    /// How long it will probably take, if anything is known.
-    expected: Option<Nanos>,
-    /// How long it will hardly exceed; zero if nothing is known.
-    at_most: Nanos,
+    /// What was known of its class.
+    estimate: Option<Estimate>,
 }
+
+/// What of others may be in flight when a queue is resumed: so many commands, or so much device time, and as much of the
+/// queue's own between them.
+const DISTURBED: usize = 2;
+const DISTURBED_FOR: Nanos = Nanos::from_micros(250);
 
 /// When to look for a completion of which nothing is known.
 const FIRST_LOOK: Nanos = Nanos::from_micros(20);
+
+/// Looks for an overdue command in the time that it has taken so far: a completion is noticed late by one part in so many.
+const LOOKS: u64 = 16;
 
 /// How soon, at the earliest, and how late, at the latest, to look again for what is overdue.
 const LOOK_AGAIN: [Nanos; 2] = [Nanos::from_micros(5), Nanos::from_millis(1)];
@@ -112,13 +125,19 @@ impl InFlight {
         }
     }
 
+    /// The queue was suspended, or resumed: other processes' commands run beside those that are in flight and the next
+    /// few. How long they take says little then.
+    pub fn disturbed(&mut self, now: Nanos) {
+        self.disturbed = self.launched.len() + DISTURBED;
+        self.disturbed_until = now + DISTURBED_FOR;
+    }
+
     /// A command was launched.
     pub fn launched(&mut self, now: Nanos, class: u64) {
-        let estimate = self.estimates.of(class);
-        let at_most = estimate.map_or(Nanos::ZERO, |estimate| estimate.at_most);
-        let expected = estimate.map(|estimate| estimate.expected);
-        self.launched.push_back(Command { class, launched: now, expected, at_most });
-        self.at_most += at_most;
+        let command = Command { class, launched: now, estimate: self.estimates.of(class) };
+        self.at_least += command.at_least();
+        self.at_most += command.at_most();
+        self.launched.push_back(command);
         if let Limit::Commands { threshold, batch } = self.limit {
             let left =
                 if self.batch_left > 0 { self.batch_left.into() } else { batch_of(threshold, batch).1 };
@@ -126,88 +145,107 @@ impl InFlight {
         }
     }
 
-    /// The first `count` of the outstanding commands have completed, as is noticed now. Returns the device time that they
-    /// took, as far as the times of the host tell: from the completion before or from the launch, whichever is later.
+    /// Somebody has looked: the first `count` of the outstanding commands have completed, some time since the last look, or
+    /// none. Returns the device time that they took, as far as the host can tell: since the completion before or the
+    /// launch, whichever is later, but no more than usual if other processes' work was probably in between.
     pub fn completed(&mut self, now: Nanos, count: usize) -> Nanos {
         let Some(first) = self.launched.front() else { return Nanos::ZERO };
-        let device = now - self.began(first);
-        self.completed_in(now, count, device);
-        device
+        let began = self.began(first);
+        let took = now - began;
+        // The next one has not completed; it may be about to.
+        let next_runs = self.launched.len() > count;
+        let but_one = if next_runs { took.times(count as u64) / (count as u64 + 1) } else { Nanos::ZERO };
+        let earliest = (began + but_one).max(self.incomplete).min(now);
+        // It must not be taken for now whenever somebody looks: the next look would be as late.
+        let end = if now - earliest <= took / 8 { now } else { earliest + (now - earliest) / 2 };
+        let own = self.finish(end, count, end - began);
+        self.incomplete = now;
+        own
     }
 
-    /// The first `count` of the outstanding commands have completed, and took so much device time together.
-    pub fn completed_in(&mut self, now: Nanos, count: usize, device: Nanos) {
+    /// Somebody has waited for it: the first `count` of the outstanding commands have completed, just now. Returns what
+    /// [`Self::completed`] does.
+    pub fn waited(&mut self, now: Nanos, count: usize) -> Nanos {
+        let Some(first) = self.launched.front() else { return Nanos::ZERO };
+        self.finish(now, count, now - self.began(first))
+    }
+
+    /// The same with the time that they took together by the device's clock.
+    pub fn completed_in(&mut self, now: Nanos, count: usize, took: Nanos) -> Nanos {
+        self.finish(now, count, took)
+    }
+
+    fn finish(&mut self, end: Nanos, count: usize, took: Nanos) -> Nanos {
         let count = count.min(self.launched.len());
         if count == 0 {
-            return;
+            return Nanos::ZERO;
         }
         let done = || self.launched.iter().take(count);
         // Each is taken for its part of the whole; one of which nothing is known, for an equal part.
-        let known = done().filter_map(|command| command.expected);
+        let known = done().filter_map(Command::expected);
         let (sum, known) = known.fold((0, 0_u64), |(sum, count), time| (sum + time.0, count + 1));
         let typical = sum.checked_div(known).unwrap_or(1).max(1);
-        let weight = |command: &Command| command.expected.map_or(typical, |time| time.0.max(1));
+        let weight = |command: &Command| command.expected().map_or(typical, |time| time.0.max(1));
         let whole: u64 = done().map(weight).sum();
+        let mut own = Nanos::ZERO;
         for _ in 0..count {
             let Some(command) = self.launched.pop_front() else { break };
-            let part = u128::from(device.0) * u128::from(weight(&command)) / u128::from(whole);
-            self.at_most = self.at_most - command.at_most;
-            self.estimates.learn(command.class, Nanos(part as u64));
+            let part = u128::from(took.0) * u128::from(weight(&command)) / u128::from(whole);
+            let part = Nanos(part as u64);
+            let disturbed = self.disturbed > 0 || end < self.disturbed_until;
+            self.disturbed = self.disturbed.saturating_sub(1);
+            own += command.estimate.map_or(part, |estimate| estimate.own_part(part, disturbed));
+            self.at_least = self.at_least - command.at_least();
+            self.at_most = self.at_most - command.at_most();
+            self.estimates.learn(command.class, part, disturbed);
         }
-        self.completed = now;
+        self.completed = end;
+        own
     }
 
     /// Nothing is in flight any more: what was will not be known to complete. What is known of kernels stays.
     pub fn clear(&mut self) {
         self.launched.clear();
-        self.at_most = Nanos::ZERO;
+        (self.at_least, self.at_most) = (Nanos::ZERO, Nanos::ZERO);
         self.batch_left = 0;
     }
 
     /// Device time launched and not yet done, at most, as far as is known.
     pub fn ahead(&self, now: Nanos) -> Nanos {
         let Some(first) = self.launched.front() else { return Nanos::ZERO };
-        let of_first = (now - self.began(first)).min(first.at_most);
+        let of_first = (now - self.began(first)).min(first.at_most());
         self.at_most - of_first
     }
 
-    /// When to look for completions if there is more to launch: when the first command will have completed, and half of
-    /// what may be ahead, so that short commands are not looked for one by one. `None`: nothing is in flight.
+    /// When to look for completions if there is more to launch: when the first command may have completed, and only half of
+    /// what may be ahead may be left, so that short commands are not looked for one by one. `None`: nothing is in flight.
     pub fn room_at(&self, now: Nanos) -> Option<Nanos> {
         let first = self.launched.front()?;
-        let half = match self.limit {
-            Limit::Time { ahead, .. } => now + (self.ahead(now) - ahead / 2),
-            Limit::Commands { .. } => now,
+        let end = self.end_of(first);
+        let wanted = match self.limit {
+            Limit::Time { ahead, commands } if self.launched.len() > commands as usize => {
+                end.max(self.began(first) + (self.at_least - ahead / 2))
+            }
+            _ => end,
         };
-        let commands = match self.limit {
-            Limit::Time { commands, .. } => commands as usize,
-            Limit::Commands { .. } => usize::MAX,
-        };
-        let wanted =
-            self.end_of(first).map(|end| if self.launched.len() > commands { end.max(half) } else { end });
         Some(self.look_at(now, first, wanted))
     }
 
-    /// When to look for completions if there is nothing more to launch: when all will have completed. `None`: nothing is in
-    /// flight.
+    /// When to look for completions if there is nothing more to launch: when all may have completed; half-way there if
+    /// that is far, since commands may take less time than they did. `None`: nothing is in flight.
     pub fn done_at(&self, now: Nanos) -> Option<Nanos> {
         let first = self.launched.front()?;
-        let rest = self.launched.iter().skip(1).map(|command| command.expected);
-        let rest = rest.sum::<Option<Nanos>>();
-        let end = self.end_of(first).zip(rest).map(|(end, rest)| end + rest);
-        Some(self.look_at(now, first, end))
+        let rest = self.at_least - first.at_least();
+        Some(self.look_at(now, first, self.end_of(first) + rest / 2))
     }
 
-    /// What is overdue is looked for less and less often.
-    fn look_at(&self, now: Nanos, first: &Command, end: Option<Nanos>) -> Nanos {
-        match end {
-            Some(end) if end > now => end,
-            _ => {
-                let due = self.end_of(first).unwrap_or_else(|| self.began(first) + FIRST_LOOK);
-                let [soonest, latest] = LOOK_AGAIN;
-                if due > now { due } else { now + ((now - due) / 4).clamp(soonest, latest) }
-            }
+    /// What is overdue is looked for at intervals that are a part of the time that it has taken already.
+    fn look_at(&self, now: Nanos, first: &Command, wanted: Nanos) -> Nanos {
+        if wanted > now {
+            return wanted;
         }
+        let [soonest, latest] = LOOK_AGAIN;
+        now + ((now - self.began(first)) / LOOKS).clamp(soonest, latest)
     }
 
     /// When it began to run, as far as is known: behind what was before it.
@@ -215,12 +253,28 @@ impl InFlight {
         first.launched.max(self.completed)
     }
 
-    fn end_of(&self, first: &Command) -> Option<Nanos> {
-        Some(self.began(first) + first.expected?)
+    /// A little before it will have completed, since a look that finds it done does not tell since when.
+    fn end_of(&self, first: &Command) -> Nanos {
+        let at_least = first.at_least();
+        self.began(first) + (at_least - at_least / LOOKS)
     }
 
     fn all_known(&self) -> bool {
-        self.launched.iter().all(|command| command.expected.is_some())
+        self.launched.iter().all(|command| command.estimate.is_some())
+    }
+}
+
+impl Command {
+    fn expected(&self) -> Option<Nanos> {
+        self.estimate.map(|estimate| estimate.expected)
+    }
+
+    fn at_least(&self) -> Nanos {
+        self.estimate.map_or(FIRST_LOOK, |estimate| estimate.at_least)
+    }
+
+    fn at_most(&self) -> Nanos {
+        self.estimate.map_or(Nanos::ZERO, |estimate| estimate.at_most)
     }
 }
 

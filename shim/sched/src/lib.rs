@@ -26,8 +26,11 @@ mod level;
 mod local;
 mod mask;
 mod policy;
+mod replay;
 mod scheduler;
 mod settings;
+#[cfg(test)]
+mod simulation;
 mod starvation;
 mod time;
 
@@ -36,6 +39,7 @@ pub use in_flight::{InFlight, Limit};
 pub use level::Level;
 pub use local::{Changes, Local};
 pub use policy::{PolicyKind, UnknownPolicy};
+pub use replay::{Decided, Step, replay, replay_events};
 pub use scheduler::{Decisions, QueueState, Scheduler};
 pub use settings::Settings;
 pub use time::Nanos;

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use crate::device::Device;
 use crate::level::{self, Level, Move};
+#[cfg(test)]
+use crate::policy::Policy;
 use crate::policy::PolicyKind;
 use crate::{Attributes, DeviceId, Event, Nanos, QueueId, Settings};
 
@@ -65,8 +67,7 @@ pub struct QueueState {
     pub allowed: bool,
     /// Device time that it is charged for.
     pub charged: Nanos,
-    /// How long it has been ready without being allowed to launch, in sum since it last had a quantum or had finished its
-    /// work.
+    /// How long it has been ready without being allowed to launch, less what being allowed has taken back.
     pub waited: Nanos,
 }
 
@@ -123,7 +124,15 @@ impl Scheduler {
     pub fn set_policy(&mut self, now: Nanos, policy: PolicyKind) {
         self.policy = policy;
         for device in &mut self.devices {
-            device.set_policy(now, policy, &self.settings);
+            device.set_policy(now, policy.start(), &self.settings);
+        }
+    }
+
+    /// A policy that is not on the list, for the devices that are known.
+    #[cfg(test)]
+    pub(crate) fn plant(&mut self, now: Nanos, start: fn() -> Box<dyn Policy>) {
+        for device in &mut self.devices {
+            device.set_policy(now, start(), &self.settings);
         }
     }
 

@@ -4,8 +4,10 @@
 //! for a quantum. With it go all queues of the device that have waited for half the bound, so that the next turn is
 //! half a bound away, at least: however many starve, turns take no more than two quanta in a bound from the urgent ones.
 //!
-//! Waiting is forgotten after a quantum of being allowed, after a turn, or when the queue has finished its work while
-//! allowed. A moment in which nobody more urgent was ready is not enough.
+//! Being allowed takes back waiting, at a rate at which a quantum takes back the whole bound: a moment in which nobody
+//! more urgent was ready is not enough. Waiting is forgotten after a turn, and when the queue has finished its work while
+//! allowed. So a queue that always has work is never kept waiting for longer than the bound at a stretch, and is allowed
+//! for a quantum in each bound of waiting in the long run.
 
 use crate::device::Queue;
 use crate::{Level, Nanos, Settings};
@@ -14,7 +16,6 @@ use crate::{Level, Nanos, Settings};
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Patience {
     waited: Nanos,
-    served: Nanos,
     turn_until: Option<Nanos>,
 }
 
@@ -30,18 +31,15 @@ impl Patience {
     }
 
     /// It was ready and allowed to launch.
-    pub(crate) fn was_allowed(&mut self, time: Nanos, quantum: Nanos) {
-        self.served += time;
-        if self.served >= quantum {
-            self.waited = Nanos::ZERO;
+    pub(crate) fn was_allowed(&mut self, time: Nanos, settings: &Settings) {
+        if !self.waited.is_zero() {
+            let rate = settings.starvation_bound.0 / settings.quantum().0.max(1);
+            self.waited = self.waited - time.times(rate);
         }
     }
 
     /// It was ready and not allowed to launch.
     pub(crate) fn had_to_wait(&mut self, time: Nanos) {
-        if self.waited.is_zero() {
-            self.served = Nanos::ZERO;
-        }
         self.waited += time;
     }
 

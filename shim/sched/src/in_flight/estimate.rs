@@ -19,7 +19,8 @@ pub(super) struct Estimates {
 pub(super) struct Estimate {
     /// What it usually takes.
     pub(super) expected: Nanos,
-    /// What it took at most of late.
+    /// What it took at least and at most of late.
+    pub(super) at_least: Nanos,
     pub(super) at_most: Nanos,
 }
 
@@ -28,29 +29,45 @@ impl Estimates {
         self.classes.get(&class).copied()
     }
 
-    pub(super) fn learn(&mut self, class: u64, took: Nanos) {
+    /// `disturbed`: commands of others probably ran in between.
+    pub(super) fn learn(&mut self, class: u64, took: Nanos, disturbed: bool) {
         if let Some(estimate) = self.classes.get_mut(&class) {
-            return estimate.learn(took);
+            return estimate.learn(took, disturbed);
         }
         if self.classes.len() >= CLASS_MAX {
             self.classes.clear();
         }
-        self.classes.insert(class, Estimate { expected: took, at_most: took });
+        self.classes.insert(class, Estimate { expected: took, at_least: took, at_most: took });
     }
 }
 
 impl Estimate {
-    /// Completions are noticed late at times, and never early. So the estimate falls faster than it rises, and a time
-    /// that is many times longer than any before counts for a part only; if it is true, it will come again.
-    fn learn(&mut self, took: Nanos) {
+    /// What of the time that it took was probably its own.
+    pub(super) fn own_part(&self, took: Nanos, disturbed: bool) -> Nanos {
+        if took <= self.usual(disturbed) { took } else { self.expected }
+    }
+
+    /// Up to where a time is one that it may have taken by itself.
+    fn usual(&self, disturbed: bool) -> Nanos {
+        if disturbed { self.expected + self.expected / 4 } else { self.expected.times(2) }
+    }
+
+    /// A time that is much longer than usual counts for little: somebody looked late, or others' commands ran in between. If
+    /// it is true, it will come again. One that is much shorter tells that those before were too long.
+    fn learn(&mut self, took: Nanos, disturbed: bool) {
         let took = took.min(self.at_most.times(4).max(Nanos(1)));
-        self.expected = if took < self.expected {
-            self.expected - (self.expected - took) / 4
-        } else {
-            self.expected + (took - self.expected) / 8
+        let shorter = took < self.expected - self.expected / 4;
+        let weight = match (shorter, disturbed) {
+            (true, _) => 2,
+            (false, false) => 8,
+            (false, true) if took <= self.usual(true) => 16,
+            (false, true) => 128,
         };
+        self.expected = self.expected + (took - self.expected) / weight - (self.expected - took) / weight;
+        let risen = self.at_least + (self.expected - self.at_least) / 32;
+        self.at_least = took.min(risen);
         let decayed = self.at_most - (self.at_most - self.expected) / 8;
-        self.at_most = took.max(decayed).max(self.expected);
+        self.at_most = if disturbed { decayed } else { took.max(decayed) }.max(self.expected);
     }
 }
 
@@ -61,7 +78,7 @@ mod tests {
     fn learnt(times: impl IntoIterator<Item = u64>) -> Estimate {
         let mut estimates = Estimates::default();
         for time in times {
-            estimates.learn(1, Nanos(time));
+            estimates.learn(1, Nanos(time), false);
         }
         estimates.of(1).unwrap()
     }
@@ -92,7 +109,7 @@ mod tests {
     fn memory_is_bounded() {
         let mut estimates = Estimates::default();
         for class in 0..10 * CLASS_MAX as u64 {
-            estimates.learn(class, Nanos(1));
+            estimates.learn(class, Nanos(1), false);
         }
         assert!(estimates.classes.len() <= CLASS_MAX);
     }

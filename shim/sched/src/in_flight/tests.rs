@@ -15,7 +15,7 @@ fn experienced(limit: Limit, lengths: &[u64]) -> (InFlight, Nanos) {
         for _ in 0..20 {
             flight.launched(now, *length);
             now += micros(*length);
-            flight.completed(now, 1);
+            flight.waited(now, 1);
         }
     }
     (flight, now)
@@ -88,8 +88,9 @@ fn a_completion_is_looked_for_when_it_is_expected() {
     assert_eq!(flight.room_at(now), None);
     assert_eq!(flight.done_at(now), None);
     fill(&mut flight, now, LONG);
-    assert_eq!(flight.room_at(now), Some(now + micros(LONG)));
-    assert_eq!(flight.done_at(now), Some(now + micros(2 * LONG)));
+    assert_eq!(flight.room_at(now), Some(now + micros(LONG * 15) / 16));
+    let half_of_the_rest = micros(LONG / 2);
+    assert_eq!(flight.done_at(now), Some(now + micros(LONG * 15) / 16 + half_of_the_rest));
 }
 
 #[test]
@@ -129,9 +130,9 @@ fn a_time_for_several_is_divided_as_they_were_expected() {
 fn a_gap_before_a_launch_is_not_the_commands_time() {
     let mut flight = InFlight::new(Limit::default());
     flight.launched(micros(0), 1);
-    assert_eq!(flight.completed(micros(10), 1), micros(10));
+    assert_eq!(flight.waited(micros(10), 1), micros(10));
     flight.launched(micros(500), 1);
-    assert_eq!(flight.completed(micros(510), 1), micros(10));
+    assert_eq!(flight.waited(micros(510), 1), micros(10));
 }
 
 #[test]
@@ -142,4 +143,47 @@ fn completions_of_nothing_change_nothing() {
     flight.clear();
     assert_eq!(flight.completed(micros(30), 1), Nanos::ZERO);
     assert_eq!((flight.outstanding(), flight.ahead(micros(30))), (0, Nanos::ZERO));
+}
+
+#[test]
+fn others_work_in_between_is_not_charged() {
+    let (mut flight, now) = experienced(Limit::default(), &[10]);
+    flight.launched(now, 10);
+    assert_eq!(flight.waited(now + micros(3_000), 1), micros(10));
+    flight.launched(now + micros(4_000), 10);
+    assert_eq!(flight.waited(now + micros(4_015), 1), micros(15), "it may vary");
+}
+
+#[test]
+fn what_ran_beside_others_does_not_count_for_much() {
+    let (mut flight, mut now) = experienced(Limit::default(), &[LONG]);
+    for _ in 0..20 {
+        flight.disturbed(now);
+        flight.launched(now, LONG);
+        flight.launched(now, LONG);
+        now += micros(LONG + LONG / 2);
+        let charged = flight.waited(now, 1);
+        assert!(charged < micros(LONG + LONG / 10), "half a command of somebody else's was before it");
+        now += micros(LONG);
+        flight.waited(now, 1);
+    }
+    assert!(flight.estimates.of(LONG).unwrap().expected < micros(LONG + LONG / 10));
+}
+
+/// Who looks only when a completion is expected, and finds it done each time, must not believe that it took so long.
+#[test]
+fn looking_too_late_does_not_last() {
+    const WRONG: u64 = 10;
+    let (mut flight, mut now) = experienced(Limit::default(), &[WRONG * LONG]);
+    let mut late = Nanos::ZERO;
+    for _ in 0..40 {
+        flight.launched(now, WRONG * LONG);
+        let end = now + micros(LONG);
+        while flight.outstanding() > 0 {
+            now = flight.room_at(now).unwrap();
+            flight.completed(now, usize::from(now >= end));
+        }
+        late = now - end;
+    }
+    assert!(late <= micros(LONG / 8), "{late} late");
 }

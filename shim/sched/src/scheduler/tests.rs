@@ -161,8 +161,8 @@ fn who_is_allowed_for_a_moment_has_not_been_served() {
     let mut fixture = Fixture::new();
     fixture.open(1, 0).open(2, 1).at(ms(0), ready(1)).at(ms(0), ready(2));
     fixture.at(ms(900), idle(2)).at(ms(901), ready(2));
-    assert_eq!(fixture.again, Some(ms(1_001)));
-    fixture.decide(ms(1_001));
+    assert_eq!(fixture.again, Some(ms(1_101)), "a millisecond has taken back a tenth of the bound");
+    fixture.decide(ms(1_101));
     assert_eq!(fixture.level(1), Level::TURN.number());
 }
 

@@ -1,0 +1,240 @@
+//! A simulation of devices, clients and an arbiter around a [`Scheduler`], for tests: the same seed gives the same run.
+//!
+//! What takes time in life takes time here: a report until the controller has heard of it, a decision until it has been
+//! carried out, a suspended client until it has woken up, a completion until it has been noticed. Masks are as exact as the
+//! arbiter's: a report changes them at once.
+//!
+//! ```text
+//!   Client (client.rs)  --launch-->  Device (device.rs): kernels of all queues in turn, one at a time
+//!     |  ready, idle      <--done--
+//!     v
+//!   masks  <--levels--  Scheduler, heard and obeyed with a delay
+//! ```
+//!
+//! A device runs one kernel at a time and takes the queues' next ones in turn, as hardware does without priorities.
+
+mod client;
+mod device;
+mod properties;
+mod trace;
+pub(crate) mod worlds;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::mask::Mask;
+use crate::policy::Policy;
+use crate::{Event, Level, Nanos, PolicyKind, QueueId, Scheduler, Settings};
+use client::{Client, Plan};
+use device::Device;
+pub(crate) use trace::{Act, Trace};
+
+/// What is simulated.
+#[derive(Debug)]
+pub(crate) struct World {
+    policy: PolicyKind,
+    pub(crate) settings: Settings,
+    delays: Delays,
+    plans: Vec<Plan>,
+    pub(crate) until: Nanos,
+    /// Replaces the policy.
+    planted: Option<fn() -> Box<dyn Policy>>,
+}
+
+/// How long things take.
+#[derive(Clone, Copy, Debug)]
+struct Delays {
+    /// From a report until the scheduler is told.
+    hear: Nanos,
+    /// From a decision until the masks show it.
+    obey: Nanos,
+    /// From a change of a mask until who waits for it launches.
+    wake: Nanos,
+    /// From a completion until it is noticed by who looks for it.
+    notice: Nanos,
+    /// How long a client that has finished stays ready.
+    linger: Nanos,
+}
+
+impl Default for Delays {
+    fn default() -> Self {
+        Self {
+            hear: Nanos::from_micros(20),
+            obey: Nanos::from_micros(5),
+            wake: Nanos::from_micros(10),
+            notice: Nanos::from_micros(5),
+            linger: Nanos::from_micros(30),
+        }
+    }
+}
+
+impl Delays {
+    /// From a report until all that follows from it has come to pass.
+    fn sum(&self) -> Nanos {
+        self.hear + self.obey + self.wake
+    }
+}
+
+/// What is going to happen. Clients and devices are known by their index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Happening {
+    Opens(usize),
+    Closes(usize),
+    /// A client's next request.
+    Arrives(usize),
+    /// A client looks at masks, completions and its buffer; of its several appointments the last one counts.
+    Looks(usize, u64),
+    /// A client may have been idle for long enough.
+    Lingers(usize, u64),
+    /// A client says what it has used.
+    Reports(usize),
+    KernelEnds(usize),
+    /// The scheduler is told.
+    Heard(usize),
+    /// The scheduler's own time has come.
+    Due(u64),
+    /// A decision takes effect.
+    Obeyed(QueueId, Level),
+}
+
+/// The state of it all.
+struct Simulation {
+    world: World,
+    now: Nanos,
+    agenda: BinaryHeap<Reverse<(Nanos, u64, Happening)>>,
+    /// Of happenings so far: those of one time happen in their order.
+    count: u64,
+    scheduler: Scheduler,
+    /// What the scheduler has not heard yet.
+    told: Vec<Event>,
+    appointment: u64,
+    clients: Vec<Client>,
+    devices: Vec<Device>,
+    masks: Vec<Mask>,
+    trace: Trace,
+}
+
+/// Everything that happened.
+pub(crate) fn run(world: World) -> Trace {
+    let scheduler = Scheduler::new(world.policy, world.settings);
+    let devices = world.plans.iter().map(|plan| usize::from(plan.attributes.device.0) + 1).max().unwrap_or(0);
+    let mut simulation = Simulation {
+        now: Nanos::ZERO,
+        agenda: BinaryHeap::new(),
+        count: 0,
+        scheduler,
+        told: Vec::new(),
+        appointment: 0,
+        clients: world.plans.iter().cloned().map(Client::new).collect(),
+        devices: (0..devices).map(|_| Device::new(world.plans.len())).collect(),
+        masks: (0..devices).map(|_| Mask::new()).collect(),
+        trace: Trace::default(),
+        world,
+    };
+    for client in 0..simulation.clients.len() {
+        let plan = &simulation.clients[client].plan;
+        let (opens, closes) = (plan.opens, plan.closes);
+        simulation.plan(opens, Happening::Opens(client));
+        if let Some(closes) = closes {
+            simulation.plan(closes, Happening::Closes(client));
+        }
+    }
+    while let Some(Reverse((time, _, happening))) = simulation.agenda.pop() {
+        if time > simulation.world.until {
+            break;
+        }
+        simulation.now = time;
+        simulation.happen(happening);
+    }
+    simulation.trace.end(simulation.world.until, simulation.world.plans);
+    simulation.trace
+}
+
+impl Simulation {
+    fn plan(&mut self, time: Nanos, happening: Happening) {
+        self.count += 1;
+        self.agenda.push(Reverse((time.max(self.now), self.count, happening)));
+    }
+
+    fn plan_in(&mut self, delay: Nanos, happening: Happening) {
+        self.plan(self.now + delay, happening);
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        match happening {
+            Happening::Opens(client) => self.open(client),
+            Happening::Closes(client) => self.close(client),
+            Happening::Arrives(client) => self.arrive(client),
+            Happening::Looks(client, appointment) => {
+                if self.clients[client].appointment == appointment {
+                    self.look(client);
+                }
+            }
+            Happening::Lingers(client, appointment) => self.linger(client, appointment),
+            Happening::Reports(client) => self.report_use(client),
+            Happening::KernelEnds(device) => self.kernel_ends(device),
+            Happening::Heard(count) => {
+                for event in self.told.drain(..count) {
+                    self.scheduler.handle(self.now, event);
+                    self.trace.steps.push((self.now, Some(event)));
+                    if let (Some(planted), Event::Opened { .. }) = (self.world.planted, event) {
+                        self.scheduler.plant(self.now, planted);
+                    }
+                }
+                self.decide();
+            }
+            Happening::Due(appointment) => {
+                if self.appointment == appointment {
+                    self.decide();
+                }
+            }
+            Happening::Obeyed(queue, level) => self.obey(queue, level),
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.told.push(event);
+        self.plan_in(self.world.delays.hear, Happening::Heard(1));
+    }
+
+    fn decide(&mut self) {
+        let decisions = self.scheduler.decide(self.now);
+        self.trace.steps.push((self.now, None));
+        self.trace.decisions.push((self.now, decisions.levels.clone()));
+        for (queue, level) in decisions.levels {
+            self.plan_in(self.world.delays.obey, Happening::Obeyed(queue, level));
+        }
+        if let Some(again) = decisions.again {
+            assert!(again > self.now, "it asks to be asked at once, for ever");
+            self.appointment += 1;
+            self.plan(again, Happening::Due(self.appointment));
+        }
+    }
+
+    fn obey(&mut self, queue: QueueId, level: Level) {
+        let client = &mut self.clients[queue.0 as usize];
+        if client.closed {
+            return;
+        }
+        let mask = &mut self.masks[client.device()];
+        if client.ready {
+            mask.add(level);
+            if let Some(before) = client.level {
+                mask.remove(before);
+            }
+        }
+        client.level = Some(level);
+        let device = client.device();
+        self.trace.act(self.now, queue.0 as usize, Act::Level(level));
+        self.wake(device);
+    }
+
+    /// Who waits for a mask to change looks again soon.
+    fn wake(&mut self, device: usize) {
+        for client in 0..self.clients.len() {
+            if self.clients[client].device() == device && self.clients[client].blocked {
+                self.make_appointment(client, self.now + self.world.delays.wake);
+            }
+        }
+    }
+}

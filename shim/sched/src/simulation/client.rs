@@ -1,0 +1,249 @@
+//! A client: an application with one queue, and the shim's part in it.
+
+use std::collections::VecDeque;
+
+use super::{Act, Happening, Simulation};
+use crate::{Attributes, Event, InFlight, Level, Limit, Nanos, QueueId};
+
+/// What a client is going to do.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) attributes: Attributes,
+    pub(super) opens: Nanos,
+    pub(super) closes: Option<Nanos>,
+    pub(super) work: Work,
+    /// Kernels take this long, and up to a fifth more or less.
+    pub(super) kernel: Nanos,
+    pub(super) seed: u64,
+}
+
+/// How work comes.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    /// There is always more.
+    Saturating,
+    /// Each request is so many kernels; then the next one comes, after a pause of up to twice this length.
+    Requests { kernels: u32, pause: Nanos },
+}
+
+/// Its state.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) plan: Plan,
+    pub(super) level: Option<Level>,
+    /// As it has reported.
+    pub(super) ready: bool,
+    /// It waits for more urgent ones.
+    pub(super) blocked: bool,
+    /// What it may launch ahead is limited.
+    pub(super) limited: bool,
+    pub(super) opened: bool,
+    pub(super) closed: bool,
+    pub(super) appointment: u64,
+    /// Kernels that have completed, noticed or not.
+    pub(super) completed: usize,
+    /// What has not been launched.
+    buffer: VecDeque<Nanos>,
+    flight: InFlight,
+    in_flight_time: VecDeque<Nanos>,
+    used: Nanos,
+    random: fastrand::Rng,
+}
+
+/// Kernels that an application launches ahead where nothing limits it.
+const UNLIMITED: usize = 16;
+
+const REPORT_EVERY: Nanos = Nanos::from_millis(10);
+
+impl Client {
+    pub(super) fn new(plan: Plan) -> Self {
+        Self {
+            random: fastrand::Rng::with_seed(plan.seed),
+            plan,
+            level: None,
+            ready: false,
+            blocked: false,
+            limited: false,
+            opened: false,
+            closed: false,
+            appointment: 0,
+            completed: 0,
+            buffer: VecDeque::new(),
+            flight: InFlight::new(Limit::default()),
+            in_flight_time: VecDeque::new(),
+            used: Nanos::ZERO,
+        }
+    }
+
+    pub(super) fn device(&self) -> usize {
+        self.plan.attributes.device.0.into()
+    }
+
+    fn kernel(&mut self) -> Nanos {
+        let fifth = self.plan.kernel.0 / 5;
+        Nanos(self.plan.kernel.0 - fifth + self.random.u64(0..=2 * fifth))
+    }
+
+    fn exists(&self) -> bool {
+        self.opened && !self.closed
+    }
+}
+
+impl Simulation {
+    pub(super) fn open(&mut self, index: usize) {
+        self.clients[index].opened = true;
+        self.trace.act(self.now, index, Act::Opened);
+        let attributes = self.clients[index].plan.attributes;
+        self.tell(Event::Opened { queue: name(index), attributes });
+        self.plan_in(REPORT_EVERY, Happening::Reports(index));
+        self.plan_in(Nanos::ZERO, Happening::Arrives(index));
+    }
+
+    pub(super) fn close(&mut self, index: usize) {
+        self.set_ready(index, false);
+        self.clients[index].closed = true;
+        self.trace.act(self.now, index, Act::Closed);
+        self.tell(Event::Closed { queue: name(index) });
+    }
+
+    pub(super) fn arrive(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        let count = match client.plan.work {
+            Work::Saturating => 1,
+            Work::Requests { kernels, .. } => kernels,
+        };
+        for _ in 0..count {
+            let kernel = client.kernel();
+            client.buffer.push_back(kernel);
+        }
+        self.make_appointment(index, self.now);
+    }
+
+    pub(super) fn make_appointment(&mut self, index: usize, time: Nanos) {
+        self.count += 1;
+        self.clients[index].appointment = self.count;
+        self.plan(time, Happening::Looks(index, self.count));
+    }
+
+    /// Notices what has completed, launches what it may, and says when to look again.
+    pub(super) fn look(&mut self, index: usize) {
+        let others = self.others(index);
+        let client = &mut self.clients[index];
+        if client.closed {
+            return;
+        }
+        let noticed = std::mem::take(&mut client.completed);
+        client.used += client.flight.completed(self.now, noticed);
+        client.in_flight_time.drain(..noticed);
+        let wants_more = self.launch(index, others);
+
+        let client = &mut self.clients[index];
+        let now = self.now;
+        let next = if wants_more && !client.blocked {
+            client.flight.room_at(now)
+        } else {
+            client.flight.done_at(now)
+        };
+        if let Some(next) = next {
+            self.make_appointment(index, next + self.world.delays.notice);
+        } else if client.buffer.is_empty() && client.ready {
+            self.finished(index);
+        }
+    }
+
+    /// Returns whether there is more to launch.
+    fn launch(&mut self, index: usize, others: bool) -> bool {
+        loop {
+            let device = self.clients[index].device();
+            let client = &mut self.clients[index];
+            if matches!(client.plan.work, Work::Saturating) && client.buffer.is_empty() {
+                let kernel = client.kernel();
+                client.buffer.push_back(kernel);
+            }
+            let Some(kernel) = client.buffer.front().copied() else { return false };
+            if !client.ready {
+                self.set_ready(index, true);
+            }
+            let client = &mut self.clients[index];
+            let allowed = client.level.is_some_and(|level| self.masks[device].allows(level));
+            if client.blocked == allowed {
+                client.blocked = !allowed;
+                client.flight.disturbed(self.now);
+                self.trace.act(self.now, index, if allowed { Act::Allowed } else { Act::Blocked });
+            }
+            let limited = others && client.level.is_some_and(Level::is_limited);
+            client.limited = limited;
+            let room = if limited {
+                client.flight.may_launch(self.now, 0)
+            } else {
+                client.flight.outstanding() < UNLIMITED
+            };
+            if !allowed || !room {
+                return true;
+            }
+            client.buffer.pop_front();
+            client.flight.launched(self.now, 0);
+            client.in_flight_time.push_back(kernel);
+            let count = client.flight.outstanding();
+            let time = client.in_flight_time.iter().skip(1).copied().sum();
+            self.trace.act(self.now, index, Act::Launched { limited, count, time });
+            self.submit(device, index, kernel);
+        }
+    }
+
+    /// All is done. It stays ready for a while.
+    fn finished(&mut self, index: usize) {
+        self.count += 1;
+        self.clients[index].appointment = self.count;
+        self.plan_in(self.world.delays.linger, Happening::Lingers(index, self.count));
+        if let Work::Requests { pause, .. } = self.clients[index].plan.work {
+            let pause = Nanos(self.clients[index].random.u64(1..=2 * pause.0));
+            self.plan_in(pause, Happening::Arrives(index));
+        }
+    }
+
+    pub(super) fn linger(&mut self, index: usize, appointment: u64) {
+        if self.clients[index].appointment == appointment {
+            self.set_ready(index, false);
+        }
+    }
+
+    pub(super) fn report_use(&mut self, index: usize) {
+        let device = std::mem::take(&mut self.clients[index].used);
+        if self.clients[index].closed {
+            return;
+        }
+        if !device.is_zero() {
+            self.tell(Event::Used { queue: name(index), device });
+        }
+        self.plan_in(REPORT_EVERY, Happening::Reports(index));
+    }
+
+    fn set_ready(&mut self, index: usize, ready: bool) {
+        let client = &mut self.clients[index];
+        if client.ready == ready {
+            return;
+        }
+        client.ready = ready;
+        client.blocked = false;
+        let device = client.device();
+        if let Some(level) = client.level {
+            if ready { self.masks[device].add(level) } else { self.masks[device].remove(level) }
+        }
+        let queue = name(index);
+        self.trace.act(self.now, index, if ready { Act::Ready } else { Act::Idle });
+        self.tell(if ready { Event::Ready { queue } } else { Event::Idle { queue } });
+        self.wake(device);
+    }
+
+    /// Whether another client uses its device.
+    fn others(&self, index: usize) -> bool {
+        let device = self.clients[index].device();
+        let there = |client: &&Client| client.device() == device && client.exists();
+        self.clients.iter().filter(there).nth(1).is_some()
+    }
+}
+
+fn name(index: usize) -> QueueId {
+    QueueId(index as u32)
+}

@@ -1,0 +1,328 @@
+//! What holds for every policy, checked on random worlds; and that each check can fail.
+
+mod planted;
+
+use std::collections::{HashMap, HashSet};
+
+use super::client::Work;
+use super::trace::{Act, Trace};
+use super::{Delays, World, run, worlds};
+use crate::{Attributes, Level, Nanos, PolicyKind, Settings};
+use planted::{LeastUsedFirst, Nobody, Reversed};
+
+/// Worlds for each property and policy.
+const SEEDS: u64 = 16;
+
+const fn ms(count: u64) -> Nanos {
+    Nanos::from_millis(count)
+}
+
+/// Which promise was broken, by whom and when.
+type Verdict = Result<(), String>;
+
+/// Runs a property over many worlds. The seed of the first that breaks it is in the message.
+fn holds(world: impl Fn(u64) -> World, property: impl Fn(&Trace) -> Verdict) -> Verdict {
+    (0..SEEDS)
+        .try_for_each(|seed| property(&run(world(seed))).map_err(|broken| format!("seed {seed}: {broken}")))
+}
+
+// --- Order: nobody launches while somebody of a higher priority is ready.
+
+/// Whether the policy says that the first of them goes before the second, for as long as both are there.
+fn goes_before(policy: PolicyKind, first: &Attributes, second: &Attributes) -> bool {
+    match policy {
+        PolicyKind::Priority => with_stream(first) > with_stream(second),
+        PolicyKind::Fair => first.priority > second.priority,
+        PolicyKind::Partition => false,
+    }
+}
+
+/// The priority of a queue's process, lifted or lowered by the one of its streams.
+fn with_stream(attributes: &Attributes) -> i32 {
+    let Attributes { priority, ceiling, stream_priority, .. } = *attributes;
+    (i32::from(priority) + stream_priority).min(priority.max(ceiling).into()).clamp(-255, 255)
+}
+
+fn order(policy: PolicyKind) -> impl Fn(&Trace) -> Verdict {
+    move |trace| {
+        let mut ready: HashMap<usize, Nanos> = HashMap::new();
+        let mut levels: HashMap<usize, Level> = HashMap::new();
+        for (time, client, act) in &trace.acts {
+            match act {
+                Act::Ready => drop(ready.insert(*client, *time)),
+                Act::Idle => drop(ready.remove(client)),
+                Act::Level(level) => drop(levels.insert(*client, *level)),
+                Act::Launched { .. } => {
+                    let turn = levels.get(client) == Some(&Level::TURN);
+                    let own = &trace.plans[*client].attributes;
+                    let urgent = ready.iter().find(|(other, since)| {
+                        let other = &trace.plans[**other].attributes;
+                        let known = **since + Delays::default().sum() < *time;
+                        other.device == own.device && known && goes_before(policy, other, own)
+                    });
+                    if let (Some((other, since)), false) = (urgent, turn) {
+                        return Err(format!("{client} launches at {time}, {other} is ready since {since}"));
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn nobody_launches_while_somebody_more_urgent_is_ready() -> Result<(), String> {
+    PolicyKind::ALL.iter().try_for_each(|policy| holds(|seed| worlds::any(*policy, seed), order(*policy)))
+}
+
+#[test]
+fn a_policy_that_ranks_the_wrong_way_round_is_found() {
+    let world = |seed| World { planted: Some(Reversed::start), ..worlds::any(PolicyKind::Priority, seed) };
+    holds(world, order(PolicyKind::Priority)).unwrap_err();
+}
+
+// --- In flight: who may be preempted has little launched ahead.
+
+/// At most two kernels, or what the limit's time has room for, which is known as well as kernels' lengths are.
+fn in_flight(trace: &Trace) -> Verdict {
+    for (time, client, act) in &trace.acts {
+        if let Act::Launched { limited: true, count, time: ahead } = act
+            && *count > 2
+            && *ahead > Nanos::from_micros(130)
+        {
+            return Err(format!("{client} has {count} kernels of {ahead} in flight at {time}"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn who_may_be_preempted_has_little_in_flight() -> Result<(), String> {
+    PolicyKind::ALL.iter().try_for_each(|policy| holds(|seed| worlds::any(*policy, seed), in_flight))
+}
+
+#[test]
+fn a_client_without_a_limit_is_found() {
+    let unlimited = |trace: &Trace| {
+        let acts = trace.acts.iter().map(|(time, client, act)| match *act {
+            Act::Launched { count, time: ahead, .. } => {
+                (*time, *client, Act::Launched { limited: true, count, time: ahead })
+            }
+            act => (*time, *client, act),
+        });
+        in_flight(&Trace { acts: acts.collect(), ..Trace::default() })
+    };
+    holds(|seed| worlds::any(PolicyKind::Priority, seed), unlimited).unwrap_err();
+}
+
+// --- Work conservation: no device is idle while somebody has work, but for the time that things take.
+
+/// Idle for longer than that, in sum: less than a hundredth of the run. A client that has learnt how long its kernels
+/// take beside others looks for a completion too late once, when it is alone.
+fn conservation(trace: &Trace) -> Verdict {
+    let delays = Delays::default();
+    let longest = trace.plans.iter().map(|plan| plan.kernel).max().unwrap_or_default();
+    // An urgent client that has finished notices it, lingers, and whoever waits wakes up.
+    let unavoidable = delays.linger + delays.notice.times(2) + delays.sum() + longest / 8;
+    for device in 0..trace.plans.len() as u16 {
+        let mut running = false;
+        let mut waiting: HashSet<usize> = HashSet::new();
+        let mut idle_since = None;
+        let mut wasted = Nanos::ZERO;
+        let here = |client: usize| trace.plans[client].attributes.device.0 == device;
+        for (time, client, act) in trace.acts.iter().filter(|(_, client, _)| here(*client)) {
+            match act {
+                Act::Blocked => drop(waiting.insert(*client)),
+                Act::Allowed | Act::Idle | Act::Closed => drop(waiting.remove(client)),
+                Act::Started => running = true,
+                Act::Ended => running = false,
+                _ => {}
+            }
+            if running || waiting.is_empty() {
+                wasted += idle_since.take().map_or(Nanos::ZERO, |since| (*time - since) - unavoidable);
+            } else {
+                idle_since = idle_since.or(Some(*time));
+            }
+        }
+        if wasted > trace.until / 100 {
+            return Err(format!("device {device} was idle for {wasted} while somebody waited"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn no_device_is_idle_while_somebody_has_work() -> Result<(), String> {
+    PolicyKind::ALL.iter().try_for_each(|policy| holds(|seed| worlds::any(*policy, seed), conservation))
+}
+
+#[test]
+fn a_client_that_stays_ready_without_work_is_found() {
+    let delays = Delays { linger: ms(5), ..Delays::default() };
+    let world = |seed| World { delays, ..worlds::any(PolicyKind::Priority, seed) };
+    holds(world, conservation).unwrap_err();
+}
+
+// --- Starvation: nobody with work waits for longer than the bound, and a quantum of being allowed is worth a bound.
+
+fn starvation(settings: Settings) -> impl Fn(&Trace) -> Verdict {
+    move |trace| {
+        let late = Delays::default().sum();
+        let worth = settings.starvation_bound.0 / settings.quantum.0;
+        for client in 0..trace.plans.len() {
+            let blocked = trace.times(client, Act::Blocked, Act::Allowed);
+            for (from, to) in trace.times(client, Act::Ready, Act::Idle) {
+                // Waits less what being allowed has taken back, from the worst beginning; but client and scheduler see
+                // each of them begin and end at other times.
+                let (mut waited, mut end) = (Nanos::ZERO, from);
+                for (began, ended) in blocked.iter().filter(|(began, ended)| *began < to && *ended > from) {
+                    let (began, ended) = (*began.max(&from), *ended.min(&to));
+                    waited = waited - ((began - end) + late.times(2)).times(worth);
+                    waited += ended - began;
+                    end = ended;
+                    if waited > settings.starvation_bound + late.times(2) {
+                        return Err(format!("{client} waits from {began} to {ended}, {waited} in sum"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A bound that comes into play in so short a run.
+const BOUND: Settings = Settings {
+    starvation_bound: ms(60),
+    quantum: ms(5),
+    slice: Nanos::from_millis(4),
+    patience: Nanos::from_millis(100),
+};
+
+#[test]
+fn nobody_waits_for_longer_than_the_bound() -> Result<(), String> {
+    PolicyKind::ALL.iter().try_for_each(|policy| {
+        holds(|seed| World { settings: BOUND, ..worlds::any(*policy, seed) }, starvation(BOUND))
+    })
+}
+
+#[test]
+fn a_policy_under_which_all_starve_does_not_let_them() -> Result<(), String> {
+    let world = |seed| World {
+        settings: BOUND,
+        planted: Some(Nobody::start),
+        ..worlds::any(PolicyKind::Priority, seed)
+    };
+    holds(world, starvation(BOUND))
+}
+
+#[test]
+fn a_scheduler_that_lets_somebody_starve_is_found() {
+    let settings = Settings { starvation_bound: Nanos::ZERO, ..BOUND };
+    let world = |seed| World { settings, ..worlds::any(PolicyKind::Priority, seed) };
+    holds(world, starvation(BOUND)).unwrap_err();
+}
+
+// --- Fairness: who always has work gets device time in proportion to weights.
+
+const SHARED_FROM: Nanos = ms(100);
+
+/// Within so many points.
+fn fairness(within: f64) -> impl Fn(&Trace) -> Verdict {
+    move |trace| {
+        let weight = |client: usize| f64::from(trace.plans[client].attributes.weight);
+        let sum: f64 = (0..trace.plans.len()).map(weight).sum();
+        let due = |client| weight(client) / sum * 100.0;
+        parts_are(trace, SHARED_FROM, trace.until, due, within)
+    }
+}
+
+fn parts_are(trace: &Trace, from: Nanos, to: Nanos, due: impl Fn(usize) -> f64, within: f64) -> Verdict {
+    for (client, part) in trace.parts(from, to).into_iter().enumerate() {
+        let due = due(client);
+        if (part - due).abs() > within {
+            return Err(format!("{client} has {part:.2} % from {from} to {to}, due are {due:.2} %"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn device_time_goes_by_weight() -> Result<(), String> {
+    holds(|seed| worlds::saturated(PolicyKind::Fair, seed), fairness(1.0))
+}
+
+/// Two kernels that are as long as a slice run on into that of the next one.
+#[test]
+fn device_time_goes_by_weight_roughly_if_kernels_are_as_long_as_slices() -> Result<(), String> {
+    let settings = Settings { slice: ms(1), ..Settings::default() };
+    holds(|seed| World { settings, ..worlds::saturated(PolicyKind::Fair, seed) }, fairness(6.0))
+}
+
+#[test]
+fn a_policy_that_does_not_share_is_found() {
+    holds(|seed| worlds::saturated(PolicyKind::Priority, seed), fairness(6.0)).unwrap_err();
+}
+
+/// In the first tenth of a second a newcomer has no more than what is due to it, give or take a slice or two.
+fn newcomers(trace: &Trace) -> Verdict {
+    let newcomer = trace.plans.len() - 1;
+    let from = trace.plans[newcomer].opens;
+    let part = trace.parts(from, from + ms(100))[newcomer];
+    let due = 100.0 / trace.plans.len() as f64;
+    let slices = 2.0 * Settings::default().slice.0 as f64 / ms(100).0 as f64 * 100.0;
+    if (part - due).abs() > slices { Err(format!("it has {part} %, due are {due} %")) } else { Ok(()) }
+}
+
+#[test]
+fn a_newcomer_gets_its_part_and_no_more() -> Result<(), String> {
+    holds(|seed| worlds::with_a_newcomer(PolicyKind::Fair, seed), newcomers)
+}
+
+#[test]
+fn a_policy_that_prefers_newcomers_is_found() {
+    let world = |seed| World {
+        planted: Some(LeastUsedFirst::start),
+        ..worlds::with_a_newcomer(PolicyKind::Fair, seed)
+    };
+    holds(world, newcomers).unwrap_err();
+}
+
+// --- Partition: 75 to 25 within a point in every second, and nothing is lost by it.
+
+fn partition(trace: &Trace) -> Verdict {
+    let second = ms(1_000);
+    let busy: Nanos = (0..2).map(|client| trace.used(client, second, second.times(3))).sum();
+    if busy.0 * 100 < second.times(2).0 * 99 {
+        return Err(format!("{busy} of {} are used", second.times(2)));
+    }
+    for half in 2..=4 {
+        let from = ms(500).times(half);
+        parts_are(trace, from, from + second, |client| [75.0, 25.0][client], 1.0)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_partition_holds_within_a_point_in_a_second() -> Result<(), String> {
+    holds(|seed| worlds::partitioned(PolicyKind::Partition, seed), partition)
+}
+
+#[test]
+fn a_policy_that_promises_nothing_is_found() {
+    holds(|seed| worlds::partitioned(PolicyKind::Fair, seed), partition).unwrap_err();
+}
+
+/// Who is promised a part and comes and goes gets what it asks for, beside one that always has work.
+#[test]
+fn a_promise_holds_for_who_comes_and_goes() {
+    for seed in 0..SEEDS {
+        let mut world = worlds::partitioned(PolicyKind::Partition, seed);
+        world.plans[0].kernel = Nanos::from_micros(500);
+        // 10 ms of work, and then 10 ms of pause: half of the device, which is less than it is promised.
+        world.plans[0].work = Work::Requests { kernels: 20, pause: ms(10) };
+        let trace = run(world);
+        let share = trace.parts(ms(1_000), ms(3_000))[0];
+        assert!((35.0..60.0).contains(&share), "seed {seed}: {share} %");
+    }
+}

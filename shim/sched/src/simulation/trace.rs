@@ -1,0 +1,82 @@
+//! What happened in a simulation, and what can be asked about it.
+
+use super::client::Plan;
+use crate::{Event, Level, Nanos, QueueId};
+
+/// Everything that happened.
+#[derive(Debug, Default)]
+pub(crate) struct Trace {
+    /// When, which client, what.
+    pub(crate) acts: Vec<(Nanos, usize, Act)>,
+    /// What the scheduler was told; `None`: it was asked to decide.
+    pub(crate) steps: Vec<(Nanos, Option<Event>)>,
+    /// What it decided.
+    pub(crate) decisions: Vec<(Nanos, Vec<(QueueId, Level)>)>,
+    pub(crate) plans: Vec<Plan>,
+    pub(super) until: Nanos,
+}
+
+/// What a client, or the device for it, did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    Opened,
+    Closed,
+    Ready,
+    Idle,
+    Level(Level),
+    /// It has something to launch and may not, or may again.
+    Blocked,
+    Allowed,
+    /// With this one, it has so many kernels in flight; all but the first will take so much device time.
+    Launched {
+        limited: bool,
+        count: usize,
+        time: Nanos,
+    },
+    /// Its kernel.
+    Started,
+    Ended,
+}
+
+impl Trace {
+    pub(super) fn act(&mut self, now: Nanos, client: usize, act: Act) {
+        self.acts.push((now, client, act));
+    }
+
+    pub(super) fn end(&mut self, until: Nanos, plans: Vec<Plan>) {
+        self.until = until;
+        self.plans = plans;
+    }
+
+    pub(super) fn of(&self, client: usize) -> impl Iterator<Item = (Nanos, Act)> {
+        self.acts.iter().filter(move |(_, who, _)| *who == client).map(|(time, _, act)| (*time, *act))
+    }
+
+    /// Times at which something held for a client.
+    pub(super) fn times(&self, client: usize, begins: Act, ends: Act) -> Vec<(Nanos, Nanos)> {
+        let mut times = Vec::new();
+        let mut since = None;
+        for (time, act) in self.of(client) {
+            if act == begins {
+                since = since.or(Some(time));
+            } else if act == ends {
+                times.extend(since.take().map(|since| (since, time)));
+            }
+        }
+        times.extend(since.map(|since| (since, self.until)));
+        times
+    }
+
+    /// Device time of a client.
+    pub(super) fn used(&self, client: usize, from: Nanos, to: Nanos) -> Nanos {
+        let times = self.times(client, Act::Started, Act::Ended);
+        times.into_iter().map(|(began, ended)| ended.min(to) - began.max(from)).sum()
+    }
+
+    /// Each client's part of the device time of all, in percent.
+    pub(super) fn parts(&self, from: Nanos, to: Nanos) -> Vec<f64> {
+        let used: Vec<_> = (0..self.plans.len()).map(|client| self.used(client, from, to)).collect();
+        let sum: Nanos = used.iter().copied().sum();
+        used.into_iter().map(|used| used.0 as f64 / sum.0.max(1) as f64 * 100.0).collect()
+    }
+}

@@ -1,0 +1,96 @@
+//! Random worlds.
+
+use super::client::{Plan, Work};
+use super::{Delays, World};
+use crate::{Attributes, DeviceId, Nanos, PolicyKind, ProcessId, Settings};
+
+const fn ms(count: u64) -> Nanos {
+    Nanos::from_millis(count)
+}
+
+/// Everything as it may be: devices, arrivals, priorities, weights, shares, comings and goings.
+pub(crate) fn any(policy: PolicyKind, seed: u64) -> World {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let until = ms(400);
+    let devices = random.u16(1..=2);
+    let mut process = |index| Attributes {
+        priority: *random.choice(&[-255, -1, 0, 0, 0, 1, 100]).unwrap_or(&0),
+        ceiling: random.i16(0..3),
+        weight: random.u32(0..300),
+        share: random.bool().then(|| random.u8(0..=100)),
+        ..Attributes::new(DeviceId(0), ProcessId(index))
+    };
+    let processes: Vec<_> = (0..6).map(&mut process).collect();
+    let mut plans = Vec::new();
+    for index in 0..random.u32(2..=4) * u32::from(devices) {
+        let mut attributes = processes[random.usize(0..processes.len())];
+        attributes.device = DeviceId(random.u16(0..devices));
+        attributes.stream_priority = *random.choice(&[-1, 0, 0, 0, 1]).unwrap_or(&0);
+        let opens = Nanos(random.u64(0..until.0 / 3));
+        let closes = random.bool().then(|| Nanos(random.u64(until.0 / 2..2 * until.0)));
+        let work = if random.bool() {
+            Work::Saturating
+        } else {
+            Work::Requests { kernels: random.u32(1..60), pause: Nanos(random.u64(1_000..40_000_000)) }
+        };
+        let seed = seed << 8 | u64::from(index);
+        plans.push(Plan { attributes, opens, closes, work, kernel: length(&mut random), seed });
+    }
+    World { policy, settings: Settings::default(), delays: Delays::default(), plans, until, planted: None }
+}
+
+/// Clients that always have work, on one device.
+fn always_busy(policy: PolicyKind, seed: u64, until: Nanos, clients: &[Attributes]) -> World {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let plan = |(index, attributes): (usize, &Attributes)| Plan {
+        attributes: *attributes,
+        opens: Nanos(random.u64(0..ms(50).0)),
+        closes: None,
+        work: Work::Saturating,
+        // Four or more of them in a slice.
+        kernel: length(&mut random).min(ms(1)),
+        seed: seed << 8 | index as u64,
+    };
+    let plans = clients.iter().enumerate().map(plan).collect();
+    World { policy, settings: Settings::default(), delays: Delays::default(), plans, until, planted: None }
+}
+
+/// Weights from one to ten.
+pub(super) fn saturated(policy: PolicyKind, seed: u64) -> World {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let clients: Vec<_> = (0..random.u32(2..=5))
+        .map(|index| Attributes { weight: random.u32(50..=500), ..process(index) })
+        .collect();
+    always_busy(policy, seed, ms(2_000), &clients)
+}
+
+/// The last one comes after half a second.
+pub(super) fn with_a_newcomer(policy: PolicyKind, seed: u64) -> World {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let clients: Vec<_> = (0..random.u32(2..=4)).map(process).collect();
+    let mut world = always_busy(policy, seed, ms(700), &clients);
+    if let Some(last) = world.plans.last_mut() {
+        last.opens = ms(500);
+    }
+    world
+}
+
+/// Two, of which the first is promised three quarters.
+pub(super) fn partitioned(policy: PolicyKind, seed: u64) -> World {
+    let clients =
+        [Attributes { share: Some(75), ..process(0) }, Attributes { share: Some(25), ..process(1) }];
+    let mut world = always_busy(policy, seed, ms(3_000), &clients);
+    for plan in &mut world.plans {
+        plan.kernel = plan.kernel.min(Nanos::from_micros(500));
+    }
+    world
+}
+
+fn process(index: u32) -> Attributes {
+    Attributes::new(DeviceId(0), ProcessId(index))
+}
+
+/// From 30 us to 3 ms, as many in each octave.
+fn length(random: &mut fastrand::Rng) -> Nanos {
+    Nanos((30_000.0 * 100_f64.powf(random.f64())) as u64)
+}
