@@ -5,6 +5,7 @@
 
 use crate::account::Account;
 use crate::level::{Dense, Level, Move, Rank};
+use crate::mask::Mask;
 use crate::policy::{Answer, Policy, PolicyKind, View};
 use crate::starvation::{self, Patience};
 use crate::{Attributes, DeviceId, Nanos, ProcessId, QueueId, Settings};
@@ -38,12 +39,11 @@ pub(crate) struct Process {
     pub(crate) queues: usize,
     /// How many of them are ready.
     pub(crate) ready: usize,
-    /// How many of them are ready and allowed to launch.
-    pub(crate) running: usize,
     /// Device time that it is charged for, by all its queues so far. A report may take back what was assumed.
     pub(crate) charged: Nanos,
     /// Time for which it had a ready queue that was allowed to launch.
     pub(crate) allowed: Nanos,
+    allowed_until: Nanos,
 }
 
 /// One device.
@@ -56,13 +56,12 @@ pub(crate) struct Device {
     dense: Dense,
     policy: Box<dyn Policy>,
     now: Nanos,
-    /// The most urgent level at which a queue is ready.
-    front: Option<Level>,
-    /// How many queues are ready at that level, and how many at others.
-    running: usize,
-    waiting: usize,
-    /// `front` and what depends on it must be found again.
-    stale: bool,
+    /// At which levels queues are ready, and how many are at all.
+    mask: Mask,
+    ready: u32,
+    /// How many queues have their turn, and when that may change.
+    turns: usize,
+    turn_due: Option<Nanos>,
     /// There are queues, or attributes, that the policy has not seen.
     altered: bool,
     /// When there is something to decide at the latest. The past: at once.
@@ -79,10 +78,10 @@ impl Device {
             dense: Dense::default(),
             policy: policy.start(),
             now,
-            front: None,
-            running: 0,
-            waiting: 0,
-            stale: false,
+            mask: Mask::new(),
+            ready: 0,
+            turns: 0,
+            turn_due: None,
             altered: false,
             due: None,
         }
@@ -92,9 +91,9 @@ impl Device {
         &self.queues
     }
 
-    /// Whether a queue may launch, as of the last decision.
+    /// Whether a queue may launch.
     pub(crate) fn is_allowed(&self, queue: &Queue) -> bool {
-        queue.level.is_some_and(|level| self.front.is_none_or(|front| level <= front))
+        queue.level.is_some_and(|level| self.mask.allows(level))
     }
 
     pub(crate) fn due(&self) -> Option<Nanos> {
@@ -114,6 +113,7 @@ impl Device {
     /// What has been so far is judged by the settings that held.
     pub(crate) fn settings_change(&mut self, now: Nanos, settings: &Settings) {
         self.pass(now, settings);
+        self.turn_due = Some(now);
         self.alter();
     }
 
@@ -133,9 +133,9 @@ impl Device {
                 id: attributes.process,
                 queues: 0,
                 ready: 0,
-                running: 0,
                 charged: Nanos::ZERO,
                 allowed: Nanos::ZERO,
+                allowed_until: now,
             });
             self.processes.len() - 1
         });
@@ -188,12 +188,19 @@ impl Device {
         queue.ready = ready;
         let process = &mut self.processes[queue.process];
         if ready {
+            self.ready += 1;
             process.ready += 1;
+            queue.level.inspect(|level| self.mask.add(*level));
+            if queue.patience.starves(settings) {
+                self.turn_due = Some(now);
+            }
         } else {
+            self.ready -= 1;
             process.ready -= 1;
-            queue.patience.became_idle(queue.level == self.front);
+            queue.patience.became_idle(queue.level == self.mask.front());
+            queue.level.inspect(|level| self.mask.remove(*level));
         }
-        self.touch();
+        self.due = Some(Nanos::ZERO);
     }
 
     /// Device and process are those that it had.
@@ -214,48 +221,56 @@ impl Device {
         let queue = &mut self.queues[index];
         let correction = queue.account.reported(now, used, settings.patience);
         self.processes[queue.process].charge(correction);
-        self.touch();
+        self.due = Some(Nanos::ZERO);
     }
 
     /// Levels that are to change are added to `moves`.
     pub(crate) fn decide(&mut self, now: Nanos, settings: &Settings, moves: &mut Vec<Move>) {
         self.pass(now, settings);
-        self.look();
+        let turns_due = self.turn_due.is_some_and(|due| due <= self.now);
+        if turns_due {
+            self.turns = starvation::take_turns(self.now, settings, &mut self.queues);
+        }
         let view = View {
             now: self.now,
             settings,
             queues: &self.queues,
             processes: &self.processes,
             altered: self.altered,
+            turn: self.turns > 0,
         };
         let Answer { changed, again } = self.policy.rank(&view, &mut self.ranks);
         if changed || self.altered {
             self.dense.assign(&self.ranks);
         }
-        starvation::take_turns(self.now, settings, &mut self.queues);
-        for (queue, rank) in self.queues.iter_mut().zip(&self.ranks) {
-            let level = if queue.patience.has_turn() { Level::TURN } else { self.dense.level(*rank) };
-            if queue.level != Some(level) {
-                moves.push(Move { queue: queue.id, from: queue.level, to: level });
-                queue.level = Some(level);
-                self.stale = true;
-            }
+        if changed || self.altered || turns_due {
+            self.assign(moves);
         }
         self.altered = false;
-        self.look();
-        let turn = starvation::next(self.now, settings, &self.queues, self.front);
-        self.due = again.into_iter().chain(turn).min();
+        self.turn_due = starvation::next(self.now, settings, &self.queues, self.mask.front());
+        self.due = again.into_iter().chain(self.turn_due).min();
     }
 
-    /// Something happened that the next decision depends on.
-    fn touch(&mut self) {
-        self.stale = true;
-        self.due = Some(Nanos::ZERO);
+    /// Gives each queue its level.
+    fn assign(&mut self, moves: &mut Vec<Move>) {
+        for (queue, rank) in self.queues.iter_mut().zip(&self.ranks) {
+            let level = if queue.patience.has_turn() { Level::TURN } else { self.dense.level(*rank) };
+            if queue.level == Some(level) {
+                continue;
+            }
+            let from = queue.level.replace(level);
+            if queue.ready {
+                from.inspect(|from| self.mask.remove(*from));
+                self.mask.add(level);
+            }
+            moves.push(Move { queue: queue.id, from, to: level });
+        }
     }
 
+    /// The policy has to see its queues anew.
     fn alter(&mut self) {
         self.altered = true;
-        self.touch();
+        self.due = Some(Nanos::ZERO);
     }
 
     /// Time passes, with everything as it was.
@@ -264,41 +279,22 @@ impl Device {
         if time.is_zero() {
             return;
         }
-        self.look();
         self.now = now;
-        let Some(front) = self.front else { return };
-        let part = time / self.running.max(1) as u64;
+        let Some(front) = self.mask.front() else { return };
+        let running = self.mask.count(front);
+        let part = time / u64::from(running);
         for queue in self.queues.iter_mut().filter(|queue| queue.ready) {
-            if queue.level == Some(front) {
-                queue.patience.was_allowed(time, settings);
-                let charge = queue.account.ran(now, part, self.waiting > 0, settings.patience);
-                self.processes[queue.process].charge(charge);
-            } else {
+            if queue.level != Some(front) {
                 queue.patience.had_to_wait(time);
+                continue;
             }
-        }
-        for process in self.processes.iter_mut().filter(|process| process.running > 0) {
-            process.allowed += time;
-        }
-    }
-
-    /// Finds out who is in front.
-    fn look(&mut self) {
-        if !self.stale {
-            return;
-        }
-        self.stale = false;
-        self.front = self.queues.iter().filter(|queue| queue.ready).filter_map(|queue| queue.level).min();
-        (self.running, self.waiting) = (0, 0);
-        for process in &mut self.processes {
-            process.running = 0;
-        }
-        for queue in self.queues.iter().filter(|queue| queue.ready) {
-            if queue.level == self.front {
-                self.running += 1;
-                self.processes[queue.process].running += 1;
-            } else {
-                self.waiting += 1;
+            queue.patience.was_allowed(time, settings);
+            let charge = queue.account.ran(now, part, self.ready > running, settings.patience);
+            let process = &mut self.processes[queue.process];
+            process.charge(charge);
+            if process.allowed_until < now {
+                process.allowed_until = now;
+                process.allowed += time;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A device's ready mask, where it is not the arbiter's.
+//! A device's ready mask, as the scheduler knows it or decides on it.
 
 use crate::Level;
 
@@ -31,6 +31,16 @@ impl Mask {
         }
     }
 
+    /// The most urgent level at which a queue is ready.
+    pub(crate) fn front(&self) -> Option<Level> {
+        (self.bits != 0).then(|| Level::new(self.bits.trailing_zeros().into()))
+    }
+
+    /// How many queues are ready at a level.
+    pub(crate) fn count(&self, level: Level) -> u32 {
+        self.counts[level.number() as usize]
+    }
+
     /// Whether a queue of this level may launch: nobody more urgent is ready.
     pub(crate) fn allows(&self, level: Level) -> bool {
         self.bits & ((1 << level.number()) - 1) == 0
@@ -46,9 +56,12 @@ mod tests {
         let mut mask = Mask::new();
         mask.add(Level::new(3));
         mask.add(Level::new(3));
+        assert_eq!(mask.count(Level::new(3)), 2);
         mask.remove(Level::new(3));
+        assert_eq!(mask.front(), Some(Level::new(3)));
         assert!(!mask.allows(Level::new(4)) && mask.allows(Level::new(3)));
         mask.remove(Level::new(3));
         assert!(mask.allows(Level::LAST));
+        assert_eq!(mask.front(), None);
     }
 }

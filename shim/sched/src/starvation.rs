@@ -50,29 +50,31 @@ impl Patience {
         }
     }
 
-    fn starves(&self, bound: Nanos) -> bool {
-        self.waited >= bound && !self.has_turn()
+    /// Whether it has to get a turn as soon as it is ready.
+    pub(crate) fn starves(&self, settings: &Settings) -> bool {
+        let bound = settings.starvation_bound;
+        !bound.is_zero() && self.waited >= bound && !self.has_turn()
     }
 }
 
-/// Ends the turns that are over and begins one if somebody's time has come.
-pub(crate) fn take_turns(now: Nanos, settings: &Settings, queues: &mut [Queue]) {
+/// Ends the turns that are over and begins one if somebody's time has come. Returns how many queues have their turn.
+pub(crate) fn take_turns(now: Nanos, settings: &Settings, queues: &mut [Queue]) -> usize {
     let bound = settings.starvation_bound;
     let mut somebody_starves = false;
     for Queue { patience, ready, .. } in &mut *queues {
         if bound.is_zero() || patience.turn_until.is_some_and(|until| until <= now) {
             *patience = Patience::default();
         }
-        somebody_starves |= *ready && patience.starves(bound);
+        somebody_starves |= *ready && patience.starves(settings);
     }
-    if !somebody_starves || bound.is_zero() {
-        return;
-    }
+    let mut turns = 0;
     for Queue { patience, ready, .. } in queues {
-        if *ready && !patience.has_turn() && patience.waited >= bound / 2 {
+        if somebody_starves && *ready && !patience.has_turn() && patience.waited >= bound / 2 {
             patience.turn_until = Some(now + settings.quantum());
         }
+        turns += usize::from(patience.has_turn());
     }
+    turns
 }
 
 /// When a turn will end or somebody's time will have come, if nothing happens before.

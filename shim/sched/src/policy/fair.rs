@@ -36,7 +36,7 @@ impl Policy for Fair {
         let answer = self.time.elect(view, &self.claims);
         if answer.changed {
             for (queue, rank) in view.queues.iter().zip(ranks) {
-                *rank = self.time.rank(queue, self.claims[queue.process]);
+                *rank = self.time.rank(queue);
             }
         }
         answer

@@ -16,6 +16,8 @@ pub(super) struct Partition {
     time: VirtualTime,
     /// Percent by process; `None`: nothing is promised.
     promised: Vec<Option<u8>>,
+    /// How many processes with work have been promised nothing, and the claims that follow.
+    others: usize,
     claims: Vec<Claim>,
 }
 
@@ -40,11 +42,16 @@ impl Policy for Partition {
                 *promised = (*promised).max(queue.attributes.share);
             }
         }
-        self.claim(view);
+        let others = self.promised.iter().zip(view.processes);
+        let others = others.filter(|(promised, process)| promised.is_none() && process.ready > 0).count();
+        if view.altered || others != self.others {
+            self.others = others;
+            self.claim();
+        }
         let answer = self.time.elect(view, &self.claims);
         if answer.changed {
             for (queue, rank) in view.queues.iter().zip(ranks) {
-                *rank = self.time.rank(queue, self.claims[queue.process]);
+                *rank = self.time.rank(queue);
             }
         }
         answer
@@ -52,11 +59,9 @@ impl Policy for Partition {
 }
 
 impl Partition {
-    fn claim(&mut self, view: &View<'_>) {
+    fn claim(&mut self) {
         let sum: u32 = self.promised.iter().flatten().map(|percent| u32::from(*percent)).sum();
-        let others = self.promised.iter().zip(view.processes);
-        let others = others.filter(|(promised, process)| promised.is_none() && process.ready > 0).count();
-        let others = u32::try_from(others).unwrap_or(u32::MAX).max(1);
+        let others = u32::try_from(self.others).unwrap_or(u32::MAX).max(1);
         let rest = (100_u32.saturating_sub(sum).max(1) * SCALE / others).max(1);
         let weight =
             |promised: &Option<u8>| promised.map_or(rest, |percent| u32::from(percent.max(1)) * SCALE);

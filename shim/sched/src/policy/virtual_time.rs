@@ -36,6 +36,8 @@ pub(super) struct VirtualTime {
 struct Member {
     /// `None`: it is new.
     group: Option<u16>,
+    /// The index of that, until processes come or go.
+    place: usize,
     /// In nanoseconds / [`SCALE`], for a weight of 1.
     time: i128,
     /// What of [`Process::charged`] is in `time`.
@@ -51,8 +53,8 @@ struct Group {
     number: u16,
     /// The least virtual time that anybody begins at.
     floor: i128,
-    // What follows is found anew each time.
     members: usize,
+    // What follows is found anew each time.
     ready: usize,
     front: Option<usize>,
     /// Of those that are ready, who has had the least, and how much.
@@ -73,16 +75,18 @@ impl VirtualTime {
 
     /// Decides who is in front of each group. `claims` are those of the processes.
     pub(super) fn elect(&mut self, view: &View<'_>, claims: &[Claim]) -> Answer {
-        self.catch_up(view.processes, claims);
+        self.catch_up(view, claims);
         let mut answer = Answer { changed: view.altered, again: None };
+        // Only in the first group with work the one in front can be running.
+        let first = self.groups.iter().filter(|group| group.ready > 0).map(|group| group.number).min();
         for group in &mut self.groups {
             let Some((time, least)) = group.least else { continue };
+            let shares_now = group.ready > 1 && first == Some(group.number) && !view.turn;
             group.floor = group.floor.max(time);
             if let Some(front) = group.front {
                 let had = view.processes[front].allowed - self.members[front].slice_began;
                 if self.members[front].ready && had < view.settings.slice {
-                    let counts = group.ready > 1 && view.processes[front].running > 0;
-                    answer.wants(counts.then(|| view.now + (view.settings.slice - had)));
+                    answer.wants(shares_now.then(|| view.now + (view.settings.slice - had)));
                     continue;
                 }
                 self.members[front].front = false;
@@ -91,45 +95,65 @@ impl VirtualTime {
             next.front = true;
             next.slice_began = view.processes[least].allowed;
             answer.changed |= group.front != Some(least);
-            answer.wants((group.ready > 1).then(|| view.now + view.settings.slice));
+            answer.wants(shares_now.then(|| view.now + view.settings.slice));
         }
         answer
     }
 
     /// The rank of a queue, as was decided.
-    pub(super) fn rank(&self, queue: &Queue, claim: Claim) -> Rank {
-        let front = self.members[queue.process].front;
-        let place = if front { queue.stream_order() } else { 1 << 32 };
-        let shared = self.groups.iter().any(|group| group.number == claim.group && group.members > 1);
-        Rank { order: u64::from(claim.group) << 33 | place, sliced: shared }
+    pub(super) fn rank(&self, queue: &Queue) -> Rank {
+        let member = &self.members[queue.process];
+        let group = &self.groups[member.place];
+        let place = if member.front { queue.stream_order() } else { 1 << 32 };
+        Rank { order: u64::from(group.number) << 33 | place, sliced: group.members > 1 }
     }
 
     /// Brings virtual times and groups up to date.
-    fn catch_up(&mut self, processes: &[Process], claims: &[Claim]) {
+    fn catch_up(&mut self, view: &View<'_>, claims: &[Claim]) {
+        if view.altered {
+            self.regroup(claims);
+        }
         for group in &mut self.groups {
-            *group = Group { floor: group.floor, ..Group::new(group.number) };
+            (group.ready, group.front, group.least) = (0, None, None);
         }
         for (index, (member, (process, claim))) in
-            self.members.iter_mut().zip(processes.iter().zip(claims)).enumerate()
+            self.members.iter_mut().zip(view.processes.iter().zip(claims)).enumerate()
         {
-            let known = self.groups.iter().position(|group| group.number == claim.group);
-            let group = known.unwrap_or_else(|| {
-                self.groups.push(Group::new(claim.group));
-                self.groups.len() - 1
-            });
-            let group = &mut self.groups[group];
+            let group = &mut self.groups[member.place];
             member.catch_up(process, *claim, group.floor);
             group.add(index, member);
         }
+    }
+
+    /// Finds the members of each group.
+    fn regroup(&mut self, claims: &[Claim]) {
+        for group in &mut self.groups {
+            group.members = 0;
+        }
+        for claim in claims {
+            match self.groups.iter_mut().find(|group| group.number == claim.group) {
+                Some(group) => group.members += 1,
+                None => self.groups.push(Group::new(claim.group)),
+            }
+        }
         self.groups.retain(|group| group.members > 0);
+        for (member, claim) in self.members.iter_mut().zip(claims) {
+            let place = self.groups.iter().position(|group| group.number == claim.group);
+            member.place = place.expect("each claim's group has just been put there");
+        }
     }
 }
 
 impl Member {
     fn catch_up(&mut self, process: &Process, claim: Claim, floor: i128) {
         if self.group != Some(claim.group) {
-            *self =
-                Self { group: Some(claim.group), time: floor, counted: process.charged, ..Self::default() };
+            *self = Self {
+                group: Some(claim.group),
+                place: self.place,
+                time: floor,
+                counted: process.charged,
+                ..Self::default()
+            };
         }
         if self.counted != process.charged {
             // A report may have taken back what was assumed.
@@ -146,12 +170,12 @@ impl Member {
 }
 
 impl Group {
+    /// With its first member.
     fn new(number: u16) -> Self {
-        Self { number, floor: 0, members: 0, ready: 0, front: None, least: None }
+        Self { number, floor: 0, members: 1, ready: 0, front: None, least: None }
     }
 
     fn add(&mut self, index: usize, member: &Member) {
-        self.members += 1;
         if member.front {
             self.front = Some(index);
         }

@@ -21,6 +21,12 @@ impl Fixture {
         Self { scheduler, levels: HashMap::new(), now: Nanos::ZERO, again: None }
     }
 
+    fn with(policy: PolicyKind) -> Self {
+        let mut fixture = Self::new();
+        fixture.scheduler.set_policy(Nanos::ZERO, policy);
+        fixture
+    }
+
     fn at(&mut self, now: Nanos, event: Event) -> &mut Self {
         self.now = now;
         self.scheduler.handle(now, event);
@@ -226,4 +232,87 @@ fn two_ready_queues_side_by_side_share_the_charge() {
     fixture.at(ms(20), Event::Used { queue: QueueId(1), device: ms(14) });
     assert_eq!(fixture.state(1).charged, ms(14));
     assert_eq!(fixture.state(2).charged, ms(10));
+}
+
+#[test]
+fn one_process_is_in_front_for_a_slice() {
+    let mut fixture = Fixture::with(PolicyKind::Fair);
+    fixture.open(1, 0).open(2, 0).at(ms(0), ready(1)).at(ms(0), ready(2));
+    assert_eq!([1, 2].map(|queue| fixture.level(queue)), [2, 3]);
+    assert_eq!(fixture.again, Some(ms(4)));
+    fixture.decide(ms(4));
+    assert_eq!([1, 2].map(|queue| fixture.level(queue)), [3, 2]);
+}
+
+#[test]
+fn who_is_in_front_gives_way_when_it_has_nothing_to_do() {
+    let mut fixture = Fixture::with(PolicyKind::Fair);
+    fixture.open(1, 0).open(2, 0).at(ms(0), ready(1)).at(ms(0), ready(2));
+    fixture.at(ms(1), idle(1));
+    assert_eq!(fixture.level(2), 2);
+    assert_eq!(fixture.again, None, "nobody else has work");
+    fixture.at(ms(3), ready(1));
+    assert_eq!(fixture.again, Some(ms(5)), "it has been in front since 1 ms");
+}
+
+#[test]
+fn equals_share_and_a_higher_priority_goes_first() {
+    let mut fixture = Fixture::with(PolicyKind::Fair);
+    fixture.open(1, 0).open(2, 0).open(3, 1);
+    assert_eq!(fixture.level(3), Level::UNLIMITED.number(), "nobody will take its place");
+    fixture.at(ms(0), ready(1)).at(ms(0), ready(2)).at(ms(0), ready(3));
+    assert_eq!([1, 2].map(|queue| fixture.level(queue)), [2, 3]);
+    assert_eq!(fixture.again, Some(ms(1_000)), "no slice passes while somebody else is in front");
+    fixture.at(ms(5), idle(3));
+    assert_eq!(fixture.again, Some(ms(9)));
+}
+
+#[test]
+fn streams_of_the_process_in_front_have_an_order() {
+    let mut fixture = Fixture::with(PolicyKind::Fair);
+    two_streams(&mut fixture, 0);
+    fixture.open(3, 0).at(ms(0), ready(1)).at(ms(0), ready(3));
+    assert_eq!([2, 1, 3].map(|queue| fixture.level(queue)), [2, 3, 4]);
+    fixture.decide(ms(4));
+    assert_eq!([3, 1, 2].map(|queue| fixture.level(queue)), [2, 3, 3]);
+}
+
+/// A process that says that it used nothing and one that says nothing take turns all the same.
+#[test]
+fn lies_about_use_do_not_pay() {
+    let mut fixture = Fixture::with(PolicyKind::Fair);
+    fixture.open(1, 0).open(2, 0).at(ms(0), ready(1)).at(ms(0), ready(2));
+    let mut in_front = [0_u32; 2];
+    for step in 1..=2_000 {
+        fixture.decide(ms(step));
+        fixture.at(ms(step), Event::Used { queue: QueueId(1), device: Nanos::ZERO });
+        in_front[usize::from(fixture.level(2) == 2)] += 1;
+    }
+    assert!(in_front[1] > 2_000 / 3 - 100, "who tells the truth has a third, at least: {in_front:?}");
+}
+
+#[test]
+fn settings_of_queues_survive_a_change_of_policy() {
+    let mut fixture = Fixture::new();
+    fixture.open(1, 0).open(2, 50).at(ms(0), ready(1));
+    for policy in [PolicyKind::Partition, PolicyKind::Fair, PolicyKind::Priority] {
+        fixture.scheduler.set_policy(ms(1), policy);
+        fixture.decide(ms(1));
+    }
+    assert_eq!([1, 2].map(|queue| fixture.level(queue)), [2, 1]);
+    assert!(fixture.state(1).ready);
+}
+
+#[test]
+fn what_is_not_promised_is_divided_among_those_who_have_work() {
+    let mut fixture = Fixture::with(PolicyKind::Partition);
+    let attributes = Attributes { share: Some(50), ..Attributes::new(DeviceId(0), ProcessId(1)) };
+    fixture.open_with(1, attributes).open(2, 0).open(3, 0);
+    fixture.at(ms(0), ready(1)).at(ms(0), ready(2));
+    let mut in_front = [0_u32; 2];
+    for step in 1..=1_000 {
+        fixture.decide(ms(step));
+        in_front[usize::from(fixture.level(2) == 2)] += 1;
+    }
+    assert!(in_front[0].abs_diff(in_front[1]) < 20, "the third has no work: {in_front:?}");
 }

@@ -26,6 +26,13 @@ fn holds(world: impl Fn(u64) -> World, property: impl Fn(&Trace) -> Verdict) -> 
         .try_for_each(|seed| property(&run(world(seed))).map_err(|broken| format!("seed {seed}: {broken}")))
 }
 
+/// The same for each policy on the list.
+fn holds_for_all(check: impl Fn(PolicyKind) -> Verdict) -> Verdict {
+    PolicyKind::ALL
+        .iter()
+        .try_for_each(|policy| check(*policy).map_err(|broken| format!("policy {policy}, {broken}")))
+}
+
 // --- Order: nobody launches while somebody of a higher priority is ready.
 
 /// Whether the policy says that the first of them goes before the second, for as long as both are there.
@@ -73,7 +80,7 @@ fn order(policy: PolicyKind) -> impl Fn(&Trace) -> Verdict {
 
 #[test]
 fn nobody_launches_while_somebody_more_urgent_is_ready() -> Result<(), String> {
-    PolicyKind::ALL.iter().try_for_each(|policy| holds(|seed| worlds::any(*policy, seed), order(*policy)))
+    holds_for_all(|policy| holds(|seed| worlds::any(policy, seed), order(policy)))
 }
 
 #[test]
@@ -99,7 +106,7 @@ fn in_flight(trace: &Trace) -> Verdict {
 
 #[test]
 fn who_may_be_preempted_has_little_in_flight() -> Result<(), String> {
-    PolicyKind::ALL.iter().try_for_each(|policy| holds(|seed| worlds::any(*policy, seed), in_flight))
+    holds_for_all(|policy| holds(|seed| worlds::any(policy, seed), in_flight))
 }
 
 #[test]
@@ -154,7 +161,7 @@ fn conservation(trace: &Trace) -> Verdict {
 
 #[test]
 fn no_device_is_idle_while_somebody_has_work() -> Result<(), String> {
-    PolicyKind::ALL.iter().try_for_each(|policy| holds(|seed| worlds::any(*policy, seed), conservation))
+    holds_for_all(|policy| holds(|seed| worlds::any(policy, seed), conservation))
 }
 
 #[test]
@@ -201,8 +208,8 @@ const BOUND: Settings = Settings {
 
 #[test]
 fn nobody_waits_for_longer_than_the_bound() -> Result<(), String> {
-    PolicyKind::ALL.iter().try_for_each(|policy| {
-        holds(|seed| World { settings: BOUND, ..worlds::any(*policy, seed) }, starvation(BOUND))
+    holds_for_all(|policy| {
+        holds(|seed| World { settings: BOUND, ..worlds::any(policy, seed) }, starvation(BOUND))
     })
 }
 
