@@ -155,11 +155,6 @@ impl<C> State<C> {
         })
     }
 
-    /// Whether any launch has not returned yet.
-    pub(super) fn is_any_launching(&self) -> bool {
-        self.queues.values().any(|queue| queue.launching.is_some())
-    }
-
     /// The launch of the command that was taken last has returned.
     pub(super) fn launched(&mut self, id: QueueId) {
         if let Some(queue) = self.queues.get_mut(&id) {

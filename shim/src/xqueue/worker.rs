@@ -27,12 +27,13 @@ fn run<D: Device>(queues: &Arc<XQueues<D>>, queue: QueueId) {
             state.launched(queue);
             queues.publish(&state);
         } else if state.buffered(queue) > 0 {
-            // A launch that lasts keeps others waiting for a while only, and nobody tells when that is over.
-            state = if state.is_any_launching() {
+            // Older work that goes first keeps this waiting for a while only, and nobody tells when that is over: neither
+            // when a launch begins that lasts, nor when it has lasted too long.
+            state = if state.is_suspended(queue) {
+                queues.wait(state)
+            } else {
                 let waited = queues.changed.wait_timeout(state, PATIENCE);
                 waited.unwrap_or_else(PoisonError::into_inner).0
-            } else {
-                queues.wait(state)
             };
         } else {
             let waited = queues.changed.wait_timeout_while(state, LINGER, |state| state.buffered(queue) == 0);
