@@ -5,6 +5,7 @@
 //! that they promise each other is the C ABI. Layouts are from HIP's `hip/hip_runtime_api.h` and
 //! `hip/driver_types.h`; they have not changed between 4.2 and 7.2.
 
+pub(crate) mod boxes;
 mod layout;
 mod passing;
 mod signature;

@@ -855,7 +855,7 @@ macro_rules! for_each_function {
                 symbol: *const c_char, pfn: *mut *mut c_void, hip_version: c_int, flags: u64,
                 symbol_status: *mut c_void
             ) -> HipError;
-            passes runtime 444 fn hipGetFuncBySymbol(
+            observes runtime 444 fn hipGetFuncBySymbol(
                 function_ptr: *mut Function, symbol_ptr: *const c_void
             ) -> HipError;
             passes runtime 468 fn hipLinkAddData(
@@ -884,22 +884,22 @@ macro_rules! for_each_function {
             observes runtime 492 fn hipGetDriverEntryPoint_spt(
                 symbol: *const c_char, func_ptr: *mut *mut c_void, flags: u64, status: *mut c_void
             ) -> HipError;
-            passes runtime 496 fn hipLibraryLoadData(
+            observes runtime 496 fn hipLibraryLoadData(
                 library: *mut Library, code: *const c_void, jit_options: *mut c_void,
                 jit_options_values: *mut *mut c_void, num_jit_options: c_uint, library_options: *mut c_void,
                 library_option_values: *mut *mut c_void, num_library_options: c_uint
             ) -> HipError;
-            passes runtime 497 fn hipLibraryLoadFromFile(
+            observes runtime 497 fn hipLibraryLoadFromFile(
                 library: *mut Library, file_name: *const c_char, jit_options: *mut c_void,
                 jit_options_values: *mut *mut c_void, num_jit_options: c_uint, library_options: *mut c_void,
                 library_option_values: *mut *mut c_void, num_library_options: c_uint
             ) -> HipError;
             drains runtime 498 fn hipLibraryUnload(library: Library) -> HipError;
-            passes runtime 499 fn hipLibraryGetKernel(
+            observes runtime 499 fn hipLibraryGetKernel(
                 p_kernel: *mut Kernel, library: Library, name: *const c_char
             ) -> HipError;
             passes runtime 500 fn hipLibraryGetKernelCount(count: *mut c_uint, library: Library) -> HipError;
-            passes runtime 502 fn hipLibraryEnumerateKernels(
+            observes runtime 502 fn hipLibraryEnumerateKernels(
                 kernels: *mut Kernel, num_kernels: c_uint, library: Library
             ) -> HipError;
             passes runtime 503 fn hipKernelGetLibrary(library: *mut Library, kernel: Kernel) -> HipError;
@@ -917,7 +917,7 @@ macro_rules! for_each_function {
             drains runtime 515 fn hipKernelSetAttribute(
                 attrib: Enum, value: c_int, kernel: Kernel, dev: Device
             ) -> HipError;
-            passes runtime 516 fn hipKernelGetFunction(p_func: *mut Function, kernel: Kernel) -> HipError;
+            observes runtime 516 fn hipKernelGetFunction(p_func: *mut Function, kernel: Kernel) -> HipError;
         }
 
         // Allocation, pools, virtual memory, host memory, IPC, advice.

@@ -190,7 +190,7 @@ impl Deferral {
         if !waits {
             return tell_failure(&entry, Reason::NotScheduled);
         }
-        let Some(owned) = own::own(call, copy) else {
+        let Some(owned) = own::own(call, copy, device, &uses) else {
             return self.in_place(key, &entry, &uses);
         };
         self.queues.wait_for_room(entry.queue);

@@ -1,6 +1,7 @@
 //! What is known about kernels: how their arguments lie in memory, so that a launch that is held back can own them.
 //!
-//! Compiled code registers fat binaries and the handles of its kernels; modules are loaded and asked for functions.
+//! Compiled code registers fat binaries and the handles of its kernels; modules and libraries are loaded and asked for
+//! functions, and the runtime tells the function of a handle.
 //! Both are noted as they happen. Registered code is only read when a launch of it is first held back, and stays
 //! where it is until it is taken back; a module's image may be gone after loading, so that is read at once.
 //!
@@ -15,6 +16,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::process::Renewable;
+use crate::reserve;
 
 /// One explicit argument in the buffer that a kernel reads them from. Bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +46,8 @@ pub(crate) enum ImageError {
     Version(u64),
     #[error("cannot be decompressed")]
     Compression,
+    #[error("not enough memory to read it")]
+    NoMemory,
     #[error("not an ELF file")]
     Elf,
     #[error("no metadata of kernels")]
@@ -76,13 +80,37 @@ pub(crate) struct Registry {
     fat_binaries: HashMap<Key, FatBinary>,
     registered: HashMap<Key, Registered>,
     modules: HashMap<Key, Arc<Kernels>>,
-    functions: HashMap<Key, (usize, Arc<Kernel>)>,
+    functions: HashMap<Key, Function>,
+}
+
+/// A function that launches name.
+enum Function {
+    /// Of this module or library.
+    Loaded(usize, Arc<Kernel>),
+    /// What compiled code launches by this handle.
+    Registered(usize),
 }
 
 static REGISTRY: Renewable<Mutex<Registry>> = Renewable::new();
 
 fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.get().lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Notes something; without memory it stays unknown, which is never wrong.
+fn insert<V>(map: &mut HashMap<Key, V>, key: Key, value: V) {
+    map.remove(&key);
+    if map.try_reserve(1).is_ok() {
+        map.insert(key, value);
+    }
+}
+
+/// Notes what a name means now, if anything.
+fn replace<V>(map: &mut HashMap<Key, V>, key: Key, value: Option<V>) {
+    match value {
+        Some(value) => insert(map, key, value),
+        None => drop(map.remove(&key)),
+    }
 }
 
 /// In a forked child: what was registered before the fork is still true, unless another thread was just noting
@@ -95,7 +123,7 @@ pub(crate) fn begin_afresh() {
 
 /// Notes a fat binary that the copy answered with the handle `modules`.
 pub(crate) fn fat_binary_registered(copy: usize, modules: usize, wrapper: usize) {
-    registry().fat_binaries.insert((copy, modules), FatBinary { wrapper, kernels: None });
+    insert(&mut registry().fat_binaries, (copy, modules), FatBinary { wrapper, kernels: None });
 }
 
 /// Notes a kernel's handle.
@@ -108,17 +136,22 @@ pub(crate) unsafe fn kernel_registered(copy: usize, modules: usize, handle: usiz
     }
     // SAFETY: the caller's promise.
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
-    registry().registered.insert((copy, handle), Registered { modules: (copy, modules), name });
+    insert(&mut registry().registered, (copy, handle), Registered { modules: (copy, modules), name });
 }
 
 /// Forgets a fat binary and its kernels; returns the address that it was registered with.
 pub(crate) fn fat_binary_taken_back(copy: usize, modules: usize) -> Option<usize> {
     let mut registry = registry();
-    registry.registered.retain(|_, registered| registered.modules != (copy, modules));
+    let Registry { registered, functions, .. } = &mut *registry;
+    registered.retain(|_, registered| registered.modules != (copy, modules));
+    functions.retain(|&(of, _), function| match function {
+        Function::Registered(handle) => registered.contains_key(&(of, *handle)),
+        Function::Loaded(..) => true,
+    });
     registry.fat_binaries.remove(&(copy, modules)).map(|fat_binary| fat_binary.wrapper)
 }
 
-/// Notes a module that was loaded from an image in memory.
+/// Notes a module or library that was loaded from an image in memory.
 ///
 /// # Safety
 /// `image` must be null or a complete image.
@@ -133,7 +166,7 @@ pub(crate) unsafe fn module_loaded(copy: usize, module: usize, image: *const u8)
     module_read(copy, module, image.and_then(read));
 }
 
-/// Notes a module that was loaded from a file.
+/// Notes a module or library that was loaded from a file.
 pub(crate) fn module_loaded_from_file(copy: usize, module: usize, path: &CStr) {
     let image = std::fs::read(OsStr::from_bytes(path.to_bytes()));
     module_read(copy, module, image.map_err(|_| ImageError::Unknown).and_then(|image| read(&image)));
@@ -141,53 +174,85 @@ pub(crate) fn module_loaded_from_file(copy: usize, module: usize, path: &CStr) {
 
 fn module_read(copy: usize, module: usize, kernels: Result<Kernels, ImageError>) {
     // A module whose metadata cannot be read has no known kernels.
-    registry().modules.insert((copy, module), Arc::new(kernels.unwrap_or_default()));
+    insert(&mut registry().modules, (copy, module), Arc::new(kernels.unwrap_or_default()));
 }
 
-/// Notes a module's function.
+/// Notes a function of a module or library.
 pub(crate) fn function_found(copy: usize, module: usize, function: usize, name: &CStr) {
     let mut registry = registry();
     let kernel =
         registry.modules.get(&(copy, module)).and_then(|kernels| kernels.get(&*name.to_string_lossy()));
-    match kernel.cloned() {
-        Some(kernel) => registry.functions.insert((copy, function), (module, kernel)),
-        // The address may have been another module's.
-        None => registry.functions.remove(&(copy, function)),
-    };
+    // The address may have been another module's.
+    let found = kernel.cloned().map(|kernel| Function::Loaded(module, kernel));
+    replace(&mut registry.functions, (copy, function), found);
 }
 
-/// Forgets a module and its functions.
+/// Notes the function of a kernel that compiled code launches by a handle. Nothing is read yet.
+pub(crate) fn function_of_handle(copy: usize, function: usize, handle: usize) {
+    insert(&mut registry().functions, (copy, function), Function::Registered(handle));
+}
+
+/// Notes another name of a function: of a library's kernel.
+pub(crate) fn function_of_kernel(copy: usize, function: usize, kernel: usize) {
+    let mut registry = registry();
+    let same = match registry.functions.get(&(copy, kernel)) {
+        Some(Function::Loaded(module, kernel)) => Some(Function::Loaded(*module, Arc::clone(kernel))),
+        Some(Function::Registered(handle)) => Some(Function::Registered(*handle)),
+        None => None,
+    };
+    replace(&mut registry.functions, (copy, function), same);
+}
+
+/// Forgets a module or library and its functions.
 pub(crate) fn module_unloaded(copy: usize, module: usize) {
     let mut registry = registry();
     registry.modules.remove(&(copy, module));
-    registry.functions.retain(|&(of, _), (from, _)| of != copy || *from != module);
+    registry.functions.retain(|&(of, _), function| match function {
+        Function::Loaded(from, _) => of != copy || *from != module,
+        Function::Registered(_) => true,
+    });
 }
 
 /// A kernel by the handle that compiled code launches it with.
 pub(crate) fn by_handle(copy: usize, handle: usize) -> Option<Arc<Kernel>> {
-    let mut registry = registry();
-    let Registry { fat_binaries, registered, .. } = &mut *registry;
-    let kernel = registered.get(&(copy, handle))?;
-    let fat_binary = fat_binaries.get_mut(&kernel.modules)?;
-    let kernels = fat_binary.kernels.get_or_insert_with(|| {
-        // SAFETY: compiled code registers what lies in its own data, and takes it back before that goes away.
-        let kernels = unsafe {
-            bundle::unwrap(fat_binary.wrapper as *const u8)
-                .ok_or(ImageError::Unknown)
-                .and_then(|image| read(bundle::image(image)?))
-        };
-        Arc::new(kernels.unwrap_or_default())
-    });
-    kernels.get(&kernel.name).cloned()
+    registry().by_handle(copy, handle)
 }
 
-/// A kernel by the function that a module gave.
+/// A kernel by the function that a module, a library or the runtime gave.
 pub(crate) fn by_function(copy: usize, function: usize) -> Option<Arc<Kernel>> {
-    registry().functions.get(&(copy, function)).map(|(_, kernel)| Arc::clone(kernel))
+    let mut registry = registry();
+    match registry.functions.get(&(copy, function))? {
+        Function::Loaded(_, kernel) => Some(Arc::clone(kernel)),
+        Function::Registered(handle) => {
+            let handle = *handle;
+            registry.by_handle(copy, handle)
+        }
+    }
+}
+
+impl Registry {
+    fn by_handle(&mut self, copy: usize, handle: usize) -> Option<Arc<Kernel>> {
+        let Self { fat_binaries, registered, .. } = self;
+        let kernel = registered.get(&(copy, handle))?;
+        let fat_binary = fat_binaries.get_mut(&kernel.modules)?;
+        let kernels = fat_binary.kernels.get_or_insert_with(|| {
+            // SAFETY: compiled code registers what lies in its own data, and takes it back before that goes away.
+            let kernels = unsafe {
+                bundle::unwrap(fat_binary.wrapper as *const u8)
+                    .ok_or(ImageError::Unknown)
+                    .and_then(|image| read(bundle::image(image)?))
+            };
+            Arc::new(kernels.unwrap_or_default())
+        });
+        kernels.get(&kernel.name).cloned()
+    }
 }
 
 /// The kernels of an image. Arguments lie the same for every GPU, so the first code object tells all.
 fn read(image: &[u8]) -> Result<Kernels, ImageError> {
+    if !reserve::has_room(image.len()) {
+        return Err(ImageError::NoMemory);
+    }
     let mut kernels = Kernels::new();
     bundle::code_objects(image, &mut |code_object| {
         kernels.extend(

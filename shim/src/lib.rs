@@ -17,6 +17,7 @@
 //! | `kernels` | how the arguments of kernels lie in memory |
 //! | `random_suspension`, `planted` | the scheduler of tests, and bugs for them to find |
 //! | `threads` | the shim's own threads |
+//! | `reserve` | memory for when the system gives none |
 //! | `runtime` | which real function a caller reaches |
 //! | `sites` | what is known about call sites |
 //! | `instances` | the runtime copies, and by which way the calls of each are seen |
@@ -45,6 +46,7 @@ mod planted;
 mod process;
 mod random_suspension;
 mod replay;
+mod reserve;
 mod runtime;
 mod sites;
 mod status;

@@ -7,6 +7,7 @@ use crate::gate::Frame;
 use crate::kernels::Kernel;
 use crate::planted::{Bug, is_planted};
 use crate::replay::replay;
+use crate::reserve;
 
 /// Words of stack that HIP's functions take at most.
 const STACK_WORDS_MAX: usize = 16;
@@ -17,26 +18,38 @@ const BUFFER_SIZE: usize = 2;
 const END: usize = 3;
 
 /// A stopped call, copied, with what its pointers point to.
-#[repr(C)]
 pub(crate) struct OwnedCall {
-    /// The registers; the stack follows, as [`replay`] wants it.
-    frame: Frame,
-    stack: [u64; STACK_WORDS_MAX],
-    layout: &'static Layout,
-    function: *mut c_void,
+    /// On the heap, so that a queue holds little for each call.
+    call: Box<Copied>,
     /// What arguments that were pointers point to now. Words on the heap: they stay where they are when this moves.
     memory: Vec<Box<[u64]>>,
 }
 
-const _: () = assert!(std::mem::offset_of!(OwnedCall, stack) == size_of::<Frame>());
+/// Registers, and the stack behind them, as [`replay`] wants it.
+#[repr(C)]
+struct Copied {
+    frame: Frame,
+    stack: [u64; STACK_WORDS_MAX],
+    layout: &'static Layout,
+    function: *mut c_void,
+}
+
+const _: () = assert!(std::mem::offset_of!(Copied, stack) == size_of::<Frame>());
 
 // SAFETY: what the pointers in it point to is its own, or may be used by any thread, as HIP's handles and the memory of
 // asynchronous copies may.
 unsafe impl Send for OwnedCall {}
 
+/// Memory that is asked for before a call is held back: without so much, books and queue could not grow by it. Small enough
+/// to cost no system call.
+const BOOKS_BYTES: usize = 1 << 16;
+
 impl OwnedCall {
-    /// A call with the arguments of a stopped one.
+    /// A call with the arguments of a stopped one. None if memory is short, since more is needed than this.
     pub(crate) fn new(frame: &Frame, layout: &'static Layout, function: *mut c_void) -> Option<Self> {
+        if reserve::is_in_use() || !reserve::has_room(BOOKS_BYTES) {
+            return None;
+        }
         let mut stack = [0; STACK_WORDS_MAX];
         let words = stack.get_mut(..layout.stack_words)?;
         for (index, word) in words.iter_mut().enumerate() {
@@ -49,7 +62,7 @@ impl OwnedCall {
             id: frame.id,
             return_address: frame.return_address,
         };
-        Some(Self { frame, stack, layout, function, memory: Vec::new() })
+        Some(Self { call: Box::new(Copied { frame, stack, layout, function }), memory: Vec::new() })
     }
 
     /// Makes the call; returns what the function leaves in `rax`.
@@ -57,29 +70,34 @@ impl OwnedCall {
     /// # Safety
     /// The arguments must still be what the function asks for.
     pub(crate) unsafe fn make(&self) -> u64 {
+        let copied: *const Copied = &raw const *self.call;
         // SAFETY: a frame of a call to this function with its stack behind it; the rest is the caller's promise.
-        unsafe { replay(&raw const self.frame, self.function, self.layout.stack_words) }
+        unsafe { replay(copied.cast(), self.call.function, self.call.layout.stack_words) }
     }
 
-    /// Makes an argument point to memory of its own.
-    fn point(&mut self, argument: usize, memory: Box<[u64]>) {
-        let address = memory.as_ptr() as u64;
-        match self.layout.place(argument) {
-            Place::General(register) => self.frame.general[register] = address,
+    /// Makes an argument point to memory of its own, with these contents; its address. None if there is no memory.
+    pub(crate) fn own_words(&mut self, argument: usize, words: &[u64]) -> Option<u64> {
+        let address = self.keep(words)?;
+        match self.call.layout.place(argument) {
+            Place::General(register) => self.call.frame.general[register] = address,
             Place::Vector(_) => unreachable!("HIP passes no pointers in vector registers"),
-            Place::Stack(word) => self.stack[word] = address,
+            Place::Stack(word) => self.call.stack[word] = address,
         }
-        self.memory.push(memory);
+        Some(address)
     }
 
-    /// Owns a structure that an argument points to.
-    ///
-    /// # Safety
-    /// The argument must point to so many words.
-    pub(crate) unsafe fn own_structure(&mut self, argument: usize, structure: *const u64, words: usize) {
-        // SAFETY: the caller's promise.
-        let copy = unsafe { std::slice::from_raw_parts(structure, words) };
-        self.point(argument, copy.into());
+    /// Memory of its own with these contents; its address. None if there is no memory.
+    pub(crate) fn keep(&mut self, words: &[u64]) -> Option<u64> {
+        let mut own = room(size_of_val(words))?;
+        own.copy_from_slice(words);
+        self.keep_box(own)
+    }
+
+    fn keep_box(&mut self, own: Box<[u64]>) -> Option<u64> {
+        let address = own.as_ptr() as u64;
+        self.memory.try_reserve(1).ok()?;
+        self.memory.push(own);
+        Some(address)
     }
 
     /// Owns the arguments of a kernel that are given one by one, by an array of pointers. None if there is no memory.
@@ -95,19 +113,18 @@ impl OwnedCall {
         let bytes = kernel.parameters.iter().map(|p| p.offset + p.size).max().unwrap_or(0);
         let mut values = room(bytes)?;
         let base = values.as_mut_ptr().cast::<u8>();
-        let mut pointers: Vec<u64> = Vec::with_capacity(kernel.parameters.len());
+        let mut pointers = room(kernel.parameters.len() * size_of::<u64>())?;
         for (index, parameter) in kernel.parameters.iter().enumerate() {
             // SAFETY: the caller's promise; the parameter's place lies within `bytes`.
             unsafe {
                 let own = base.add(parameter.offset);
                 own.copy_from_nonoverlapping(*params.add(index), parameter.size);
                 let shallow = is_planted(Bug::ShallowArguments);
-                pointers.push(if shallow { *params.add(index) as u64 } else { own as u64 });
+                pointers[index] = if shallow { *params.add(index) as u64 } else { own as u64 };
             }
         }
-        self.memory.push(values);
-        self.point(argument, pointers.into());
-        Some(())
+        self.keep_box(values)?;
+        self.own_words(argument, &pointers).map(drop)
     }
 
     /// Owns the arguments of a kernel that are given as one buffer, by `extra`. None if that is not formed as HIP
@@ -127,22 +144,20 @@ impl OwnedCall {
         let mut own = room(size)?;
         // SAFETY: the buffer is as large as its size says.
         unsafe { own.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(buffer, size) };
-        let own_size: Box<[u64]> = Box::new([size as u64]);
-        let values = if is_planted(Bug::ShallowBuffer) { buffer as u64 } else { own.as_ptr() as u64 };
-        let marks = [BUFFER as u64, values, BUFFER_SIZE as u64, own_size.as_ptr() as u64, END as u64];
-        self.memory.extend([own, own_size]);
-        self.point(argument, Box::new(marks));
-        Some(())
+        let (own, own_size) = (self.keep_box(own)?, self.keep(&[size as u64])?);
+        let values = if is_planted(Bug::ShallowBuffer) { buffer as u64 } else { own };
+        self.own_words(argument, &[BUFFER as u64, values, BUFFER_SIZE as u64, own_size, END as u64]).map(drop)
     }
 }
 
-/// Room for so many bytes, aligned as arguments want it; None if there is no memory.
+/// Room for so many bytes, aligned as arguments want it; None if there is no memory, which the reserve is not for.
 fn room(bytes: usize) -> Option<Box<[u64]>> {
     let len = bytes.div_ceil(size_of::<u64>());
     let mut room = Vec::new();
     room.try_reserve_exact(len).ok()?;
     room.resize(len, 0);
-    Some(room.into())
+    let room = room.into_boxed_slice();
+    (!reserve::holds(&room)).then_some(room)
 }
 
 #[cfg(test)]

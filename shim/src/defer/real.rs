@@ -6,7 +6,8 @@
 
 use std::ffi::c_void;
 
-use crate::abi::Stream;
+use crate::abi::boxes::Size;
+use crate::abi::{ChannelFormatDesc, Stream};
 use crate::api::Id;
 use crate::instances::Instance;
 
@@ -14,6 +15,9 @@ use crate::instances::Instance;
 const NON_BLOCKING: u32 = 1;
 /// `HIP_POINTER_ATTRIBUTE_MEMORY_TYPE`, `.._RANGE_START_ADDR`, `.._RANGE_SIZE`
 const ATTRIBUTES: [u32; 3] = [2, 11, 12];
+/// `hipDeviceAttributeCooperativeLaunch`, `hipDeviceAttributeMultiprocessorCount`
+const COOPERATIVE_LAUNCH: u32 = 10;
+const COMPUTE_UNITS: u32 = 63;
 /// The first release whose `hipMemoryType` counts unregistered memory.
 const UNREGISTERED_SINCE: i32 = 60_000_000;
 
@@ -97,6 +101,98 @@ pub(super) fn memory(copy: &Instance, address: usize) -> Option<Range> {
     }
     let device_kind = if version(copy)? >= UNREGISTERED_SINCE { 2 } else { 1 };
     Some(Range { bytes_left: end - address, is_device: kind == device_kind })
+}
+
+/// Blocks of a registered kernel that one compute unit takes at once.
+pub(super) fn blocks_of_unit(
+    copy: &Instance,
+    handle: usize,
+    threads: i32,
+    shared_bytes: usize,
+) -> Option<u32> {
+    let mut blocks = 0;
+    let ask = real!(copy, hipOccupancyMaxActiveBlocksPerMultiprocessor: fn(*mut i32, usize, i32, usize))?;
+    // SAFETY: a place for the answer; the handle is a registered one.
+    let code = unsafe { ask(&raw mut blocks, handle, threads, shared_bytes) };
+    u32::try_from(blocks).ok().filter(|_| code == 0)
+}
+
+/// The same of a function.
+pub(super) fn blocks_of_unit_by_function(
+    copy: &Instance,
+    function: usize,
+    threads: i32,
+    shared_bytes: usize,
+) -> Option<u32> {
+    let mut blocks = 0;
+    let ask =
+        real!(copy, hipModuleOccupancyMaxActiveBlocksPerMultiprocessor: fn(*mut i32, usize, i32, usize))?;
+    // SAFETY: a place for the answer; the function is one that the runtime has given.
+    let code = unsafe { ask(&raw mut blocks, function, threads, shared_bytes) };
+    u32::try_from(blocks).ok().filter(|_| code == 0)
+}
+
+/// Compute units of a device that takes cooperative launches.
+pub(super) fn compute_units_for_cooperation(copy: &Instance, device: i32) -> Option<u32> {
+    let ask = real!(copy, hipDeviceGetAttribute: fn(*mut i32, u32, i32))?;
+    let attribute = |number| {
+        let mut value = 0;
+        // SAFETY: a place for the answer.
+        let code = unsafe { ask(&raw mut value, number, device) };
+        u32::try_from(value).ok().filter(|_| code == 0)
+    };
+    attribute(COOPERATIVE_LAUNCH).filter(|&is_supported| is_supported != 0)?;
+    attribute(COMPUTE_UNITS)
+}
+
+/// Whether there is a device with this number.
+pub(super) fn is_device(copy: &Instance, device: i32) -> bool {
+    let mut count = 0;
+    let Some(ask) = real!(copy, hipGetDeviceCount: fn(*mut i32)) else { return false };
+    // SAFETY: a place for the answer.
+    unsafe { ask(&raw mut count) == 0 && (0..count).contains(&device) }
+}
+
+/// What an array is made of: elements in a row, rows, slices; 0 where it has no such dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Array {
+    pub(super) size: Size,
+    pub(super) element_bytes: usize,
+}
+
+/// An array; None if it is none.
+pub(super) fn array(copy: &Instance, handle: usize) -> Option<Array> {
+    let (mut channels, mut size) = (ChannelFormatDesc::default(), Size::default());
+    let none = std::ptr::null_mut();
+    let ask = real!(copy, hipArrayGetInfo: fn(*mut ChannelFormatDesc, *mut Size, *mut u32, usize))?;
+    // SAFETY: places for the answers; the application names the array.
+    let code = unsafe { ask(&raw mut channels, &raw mut size, none, handle) };
+    let bits = [channels.x, channels.y, channels.z, channels.w].iter().sum::<i32>();
+    let element_bytes = usize::try_from(bits).ok()? / 8;
+    (code == 0 && element_bytes > 0).then_some(Array { size, element_bytes })
+}
+
+/// A `hipMemoryType`, whose numbers changed with ROCm 6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MemoryType {
+    Host,
+    Device,
+    Array,
+    Unified,
+}
+
+impl MemoryType {
+    /// None for one that nothing is known of.
+    pub(super) fn of(copy: &Instance, number: u32) -> Option<Self> {
+        let is_new = version(copy)? >= UNREGISTERED_SINCE;
+        match (is_new, number) {
+            (true, 1) | (false, 0) => Some(Self::Host),
+            (true, 2) | (false, 1) => Some(Self::Device),
+            (true, 10) | (false, 2) => Some(Self::Array),
+            (true, 11) | (false, 3) => Some(Self::Unified),
+            _ => None,
+        }
+    }
 }
 
 fn version(copy: &Instance) -> Option<i32> {

@@ -67,8 +67,17 @@ impl Stopped<'_> {
 
     /// An argument that is a `dim3`.
     pub(crate) fn dim3(&self, argument: usize) -> [u32; 3] {
-        // SAFETY: as above; twelve bytes.
-        let Dim3 { x, y, z } = unsafe { self.frame.place(self.layout.place(argument)).cast::<Dim3>().read() };
+        // SAFETY: whoever asks knows the argument to be one.
+        let Dim3 { x, y, z } = unsafe { self.structure::<Dim3>(argument) };
         [x, y, z]
+    }
+
+    /// An argument that is a structure by value.
+    ///
+    /// # Safety
+    /// The argument must be a `T`, of which any bits are a value.
+    pub(crate) unsafe fn structure<T: Copy>(&self, argument: usize) -> T {
+        // SAFETY: the caller's promise; as above.
+        unsafe { self.frame.place(self.layout.place(argument)).cast::<T>().read() }
     }
 }

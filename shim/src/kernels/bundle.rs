@@ -14,7 +14,7 @@ use std::io::Read;
 use std::slice;
 
 use crate::kernels::ImageError;
-use crate::runtime;
+use crate::{reserve, runtime};
 
 const ELF: &[u8] = b"\x7fELF";
 const BUNDLE: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
@@ -153,6 +153,9 @@ fn decompressed(image: &[u8]) -> Result<Vec<u8>, ImageError> {
         _ => return Err(ImageError::Version(version)),
     };
     let payload = image.get(header..).ok_or(ImageError::Cut)?;
+    if size > IMAGE_BYTES_MAX || !reserve::has_room(2 * size as usize) {
+        return Err(ImageError::NoMemory);
+    }
     let mut bundle = Vec::new();
     let read = match method {
         0 => flate2::read::ZlibDecoder::new(payload).take(size).read_to_end(&mut bundle),

@@ -204,3 +204,36 @@ fn functions_are_known_until_their_module_is_unloaded() {
     module_unloaded(copy, module);
     assert_eq!(by_function(copy, function), None);
 }
+
+#[test]
+fn a_function_of_a_handle_is_known_as_long_as_the_handle() {
+    let image = bundle(&code_object("kernel_of_the_test"));
+    let wrapper = [u64::from(u32::from_be_bytes(*b"HIPF")) | 1 << 32, image.as_ptr() as u64, 0];
+    let (copy, modules, handle, function) = (9, 0x50, 0x60, 0x70);
+    fat_binary_registered(copy, modules, wrapper.as_ptr() as usize);
+    // SAFETY: a C string.
+    unsafe { kernel_registered(copy, modules, handle, c"kernel_of_the_test".as_ptr()) };
+    function_of_handle(copy, function, handle);
+    assert_eq!(by_function(copy, function).as_deref(), Some(&expected()));
+    module_unloaded(copy, modules);
+    assert!(by_function(copy, function).is_some(), "no module's");
+    fat_binary_taken_back(copy, modules);
+    assert_eq!(by_function(copy, function), None);
+    assert!(!registry().functions.contains_key(&(copy, function)), "the address may be another's soon");
+}
+
+#[test]
+fn a_kernel_has_two_names() {
+    let image = code_object("kernel_of_the_test");
+    let (copy, library, kernel, function) = (9, 0x80, 0x90, 0xa0);
+    // SAFETY: a complete image.
+    unsafe { module_loaded(copy, library, image.as_ptr()) };
+    function_found(copy, library, kernel, c"kernel_of_the_test");
+    function_of_kernel(copy, function, kernel);
+    assert_eq!(by_function(copy, function).as_deref(), Some(&expected()));
+    function_of_kernel(copy, function, 0xb0);
+    assert_eq!(by_function(copy, function), None, "another kernel's, of which nothing is known");
+    function_of_kernel(copy, function, kernel);
+    module_unloaded(copy, library);
+    assert_eq!((by_function(copy, kernel), by_function(copy, function)), (None, None));
+}

@@ -4,7 +4,7 @@ use crate::fixture::{Run, Workshop, function_names, same_with_and_without, shim}
 
 /// Functions that the shim calls instead of jumping to them (they get what their signature says, and nothing behind it), and
 /// those that name their stream in a structure, which must be there.
-const OBSERVED: [&str; 18] = [
+const OBSERVED: [&str; 24] = [
     "hipLaunchKernelExC",
     "hipDrvLaunchKernelEx",
     "hipGetProcAddress",
@@ -18,6 +18,12 @@ const OBSERVED: [&str; 18] = [
     "hipModuleLoadDataEx",
     "hipModuleLoadFatBinary",
     "hipModuleGetFunction",
+    "hipGetFuncBySymbol",
+    "hipLibraryLoadData",
+    "hipLibraryLoadFromFile",
+    "hipLibraryGetKernel",
+    "hipLibraryEnumerateKernels",
+    "hipKernelGetFunction",
     "hipStreamBeginCapture",
     "hipStreamBeginCapture_spt",
     "hipStreamBeginCaptureToGraph",

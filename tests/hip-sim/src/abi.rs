@@ -140,8 +140,17 @@ pub(crate) struct hipLaunchConfig_t {
     pub(crate) blockDim: dim3,
     pub(crate) dynamicSmemBytes: usize,
     pub(crate) stream: hipStream_t,
-    attrs: *mut c_void,
-    numAttrs: u32,
+    pub(crate) attrs: *const hipLaunchAttribute,
+    pub(crate) numAttrs: u32,
+}
+
+/// Its value has 32 bytes or 64, by release; so much is there in any.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct hipLaunchAttribute {
+    pub(crate) id: u32,
+    pad: u32,
+    pub(crate) value: u32,
 }
 
 /// One launch of several. `args` as for `hipLaunchKernel`.
@@ -173,8 +182,8 @@ pub(crate) struct HIP_LAUNCH_CONFIG {
     pub(crate) block: dim3,
     pub(crate) sharedMemBytes: u32,
     pub(crate) hStream: hipStream_t,
-    attrs: *mut c_void,
-    numAttrs: u32,
+    pub(crate) attrs: *const hipLaunchAttribute,
+    pub(crate) numAttrs: u32,
 }
 
 /// What `__hipRegisterFatBinary` is given.

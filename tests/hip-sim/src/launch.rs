@@ -4,7 +4,9 @@ use core::ffi::{c_char, c_void};
 use core::ptr;
 use std::sync::Arc;
 
-use crate::abi::{dim3, hipError_t, hipEvent_t, hipFunction_t, hipLaunchConfig_t, hipStream_t};
+use crate::abi::{
+    dim3, hipError_t, hipEvent_t, hipFunction_t, hipLaunchAttribute, hipLaunchConfig_t, hipStream_t,
+};
 use crate::boundary::{self, write};
 use crate::engine::{Command, clock};
 use crate::error::HipError;
@@ -32,6 +34,27 @@ pub(crate) use repeatable::Launch;
 enum Residency {
     Any,
     Cooperative,
+}
+
+/// `hipLaunchAttributeCooperative`
+const ATTRIBUTE_COOPERATIVE: u32 = 2;
+
+impl Residency {
+    /// As a configuration's attributes say. Only the first is looked at: where another begins differs between releases.
+    ///
+    /// # Safety
+    ///
+    /// `attributes` is an array of so many, or null.
+    unsafe fn from_attributes(attributes: *const hipLaunchAttribute, count: u32) -> Self {
+        if count == 0 {
+            return Self::Any;
+        }
+        // SAFETY: the caller's promise.
+        match unsafe { attributes.as_ref() } {
+            Some(first) if first.id == ATTRIBUTE_COOPERATIVE && first.value != 0 => Self::Cooperative,
+            _ => Self::Any,
+        }
+    }
 }
 
 /// Events that a launch records, null where none.
@@ -230,7 +253,7 @@ pub(crate) unsafe extern "C" fn kernel_by_config(
                 arguments,
                 config.stream,
                 &NO_EVENTS,
-                Residency::Any,
+                Residency::from_attributes(config.attrs, config.numAttrs),
             )
         }
     })

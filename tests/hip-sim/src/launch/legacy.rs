@@ -149,7 +149,7 @@ pub(crate) unsafe extern "C" fn cooperative_functions_on_devices(
     })
 }
 
-/// `hipDrvLaunchKernelEx`: attributes are not modelled.
+/// `hipDrvLaunchKernelEx`: of its attributes, only that it is cooperative.
 pub(crate) unsafe extern "C" fn by_driver_config(
     config: *const HIP_LAUNCH_CONFIG,
     function: hipFunction_t,
@@ -164,7 +164,10 @@ pub(crate) unsafe extern "C" fn by_driver_config(
         let events: &Events = &NO_EVENTS;
         let passed = (pointers, extra);
         // SAFETY: the caller's promise.
-        unsafe { launch_function(function, geometry, passed, config.hStream, events, Residency::Any) }
+        unsafe {
+            let residency = Residency::from_attributes(config.attrs, config.numAttrs);
+            launch_function(function, geometry, passed, config.hStream, events, residency)
+        }
     })
 }
 

@@ -1,0 +1,140 @@
+//! The structures by which HIP describes copies of boxes: rows and slices of memory or of an array.
+//!
+//! Layouts are from HIP's `hip/driver_types.h`; they have not changed between 4.2 and 7.2.
+
+/// `hipPos`: bytes, or elements of an array.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Position {
+    pub(crate) x: usize,
+    pub(crate) y: usize,
+    pub(crate) z: usize,
+}
+
+/// `hipPitchedPtr` as a value: an address, and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Pitched {
+    pub(crate) address: usize,
+    pub(crate) pitch: usize,
+    pub(crate) xsize: usize,
+    pub(crate) ysize: usize,
+}
+
+/// `hipExtent` as a value: bytes, or elements where an array takes part; rows; slices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Size {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) depth: usize,
+}
+
+/// One end of a [`Box3d`]: an array or memory, and the other null.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct BoxEnd {
+    pub(crate) array: usize,
+    pub(crate) position: Position,
+    pub(crate) memory: Pitched,
+}
+
+/// `hipMemcpy3DParms`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Box3d {
+    pub(crate) src: BoxEnd,
+    pub(crate) dst: BoxEnd,
+    pub(crate) extent: Size,
+    /// `hipMemcpyKind`
+    pub(crate) kind: u32,
+}
+
+/// `hipMemcpy3DPeerParms`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct PeerBox {
+    pub(crate) src: BoxEnd,
+    pub(crate) src_device: i32,
+    pub(crate) dst: BoxEnd,
+    pub(crate) dst_device: i32,
+    pub(crate) extent: Size,
+}
+
+/// One end of a [`DriverBox`], of the kind that it names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct DriverBoxEnd {
+    /// `x` in bytes, also in an array.
+    pub(crate) position: Position,
+    pub(crate) level: usize,
+    /// `hipMemoryType`
+    pub(crate) kind: u32,
+    pub(crate) host: usize,
+    pub(crate) device: usize,
+    pub(crate) array: usize,
+    pub(crate) pitch: usize,
+    /// Rows of a slice.
+    pub(crate) height: usize,
+}
+
+/// `HIP_MEMCPY3D`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct DriverBox {
+    pub(crate) src: DriverBoxEnd,
+    pub(crate) dst: DriverBoxEnd,
+    /// Bytes, rows, slices.
+    pub(crate) extent: Size,
+}
+
+/// One end of [`DriverRows`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct DriverRowsEnd {
+    /// Bytes.
+    pub(crate) x: usize,
+    pub(crate) y: usize,
+    /// `hipMemoryType`
+    pub(crate) kind: u32,
+    pub(crate) host: usize,
+    pub(crate) device: usize,
+    pub(crate) array: usize,
+    pub(crate) pitch: usize,
+}
+
+/// `hip_Memcpy2D`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct DriverRows {
+    pub(crate) src: DriverRowsEnd,
+    pub(crate) dst: DriverRowsEnd,
+    /// Bytes.
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+}
+
+impl DriverRows {
+    /// The same copy as one of a box with one slice.
+    pub(crate) fn as_box(&self) -> DriverBox {
+        let end = |end: DriverRowsEnd| DriverBoxEnd {
+            position: Position { x: end.x, y: end.y, z: 0 },
+            level: 0,
+            kind: end.kind,
+            host: end.host,
+            device: end.device,
+            array: end.array,
+            pitch: end.pitch,
+            height: 0,
+        };
+        let extent = Size { width: self.width, height: self.height, depth: 1 };
+        DriverBox { src: end(self.src), dst: end(self.dst), extent }
+    }
+}
+
+const _: () = {
+    assert!(size_of::<Box3d>() == 160);
+    assert!(size_of::<PeerBox>() == 168);
+    assert!(size_of::<DriverBox>() == 184);
+    assert!(size_of::<DriverRows>() == 128);
+};

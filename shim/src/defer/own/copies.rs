@@ -1,0 +1,130 @@
+//! Copies and fills of ranges and rows, and memory that is freed or moved in stream order.
+//!
+//! A copy returns before it is done if its memory is known to the runtime and at least one side of it is on a device;
+//! only such a copy can be made later.
+
+use crate::abi::boxes::{Pitched, Position, Size};
+use crate::api::Id;
+use crate::defer::own::boxes::{ArrayPart, in_array, in_memory};
+use crate::defer::own::plain;
+use crate::defer::owned::OwnedCall;
+use crate::defer::real;
+use crate::defer::stopped::Stopped;
+use crate::instances::Instance;
+use crate::planted::{Bug, is_planted};
+
+/// `hipMemcpyKind`
+const HOST_TO_DEVICE: u32 = 1;
+const DEVICE_TO_HOST: u32 = 2;
+pub(super) const DEVICE_TO_DEVICE: u32 = 3;
+pub(super) const DEFAULT: u32 = 4;
+
+/// One end of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// So many bytes from an address on.
+    Memory { address: usize, bytes: usize },
+    /// An array that has room for what is copied.
+    Array,
+}
+
+pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
+    let memory = |argument, bytes| End::Memory { address: call.size(argument), bytes };
+    let range = |bytes, kind| check_copy(copy, memory(0, bytes), memory(1, bytes), kind);
+    let filled = |bytes| device_memory(copy, call.size(0), bytes);
+    let size = |argument| call.size(argument);
+    match call.id() {
+        Id::hipMemcpyAsync | Id::hipMemcpyAsync_spt => range(size(2), call.int(3)),
+        Id::hipMemcpyHtoDAsync => range(size(2), HOST_TO_DEVICE),
+        Id::hipMemcpyDtoHAsync => range(size(2), DEVICE_TO_HOST),
+        Id::hipMemcpyDtoDAsync => range(size(2), DEVICE_TO_DEVICE),
+        Id::hipMemcpyPeerAsync => {
+            let are_devices =
+                [1, 3].iter().all(|&argument| real::is_device(copy, call.int(argument).cast_signed()));
+            let ends = (memory(0, size(4)), memory(2, size(4)));
+            are_devices.then(|| check_copy(copy, ends.0, ends.1, DEVICE_TO_DEVICE))?
+        }
+        Id::hipMemcpy2DAsync | Id::hipMemcpy2DAsync_spt => {
+            let to = memory(0, rows(size(1), size(4), size(5))?);
+            let from = memory(2, rows(size(3), size(4), size(5))?);
+            check_copy(copy, to, from, call.int(6))
+        }
+        Id::hipMemcpy2DToArrayAsync | Id::hipMemcpy2DToArrayAsync_spt => {
+            let part = ArrayPart::rows(size(0), (size(1), size(2)), (size(5), size(6)));
+            let from = memory(3, rows(size(4), size(5), size(6))?);
+            check_copy(copy, in_array(copy, part)?, from, call.int(7))
+        }
+        Id::hipMemcpy2DFromArrayAsync | Id::hipMemcpy2DFromArrayAsync_spt => {
+            let part = ArrayPart::rows(size(2), (size(3), size(4)), (size(5), size(6)));
+            let to = memory(0, rows(size(1), size(5), size(6))?);
+            check_copy(copy, to, in_array(copy, part)?, call.int(7))
+        }
+        Id::hipMemcpyHtoAAsync => {
+            let part = ArrayPart::rows(size(0), (size(1), 0), (size(3), 1));
+            check_copy(copy, in_array(copy, part)?, memory(2, size(3)), HOST_TO_DEVICE)
+        }
+        Id::hipMemcpyAtoHAsync => {
+            let part = ArrayPart::rows(size(1), (size(2), 0), (size(3), 1));
+            check_copy(copy, memory(0, size(3)), in_array(copy, part)?, DEVICE_TO_HOST)
+        }
+
+        Id::hipMemsetAsync | Id::hipMemsetAsync_spt | Id::hipMemsetD8Async => filled(size(2)),
+        Id::hipMemsetD16Async => filled(size(2).checked_mul(2)?),
+        Id::hipMemsetD32Async => filled(size(2).checked_mul(4)?),
+        Id::hipMemset2DAsync | Id::hipMemset2DAsync_spt | Id::hipMemsetD2D8Async => {
+            filled(rows(size(1), size(3), size(4))?)
+        }
+        Id::hipMemset3DAsync | Id::hipMemset3DAsync_spt => {
+            // SAFETY: the types of these arguments.
+            let (to, extent) = unsafe { (call.structure::<Pitched>(0), call.structure::<Size>(2)) };
+            let end = in_memory(to.address, Position::default(), (to.pitch, to.ysize), extent)?;
+            is_on_device(copy, end)?.then_some(())
+        }
+        Id::hipMemsetD2D16Async => filled(rows(size(1), size(3).checked_mul(2)?, size(4))?),
+        Id::hipMemsetD2D32Async => filled(rows(size(1), size(3).checked_mul(4)?, size(4))?),
+        Id::hipFreeAsync => filled(1),
+        Id::hipMemPrefetchAsync => {
+            let is_within = |range: &real::Range| range.bytes_left >= call.size(1) && call.size(1) > 0;
+            real::memory(copy, call.size(0)).filter(is_within).map(drop)
+        }
+        _ => None,
+    }?;
+    plain(call)
+}
+
+/// Bytes from the first to the last of rows.
+fn rows(pitch: usize, width: usize, height: usize) -> Option<usize> {
+    (width <= pitch && width > 0 && height > 0).then_some(())?;
+    pitch.checked_mul(height - 1)?.checked_add(width)
+}
+
+/// A copy that returns before it is done: between known memory, at least one side on a device, and of the kind that
+/// it says.
+pub(super) fn check_copy(copy: &Instance, to: End, from: End, kind: u32) -> Option<()> {
+    if is_planted(Bug::PageableHeldBack) {
+        return Some(());
+    }
+    let is_of_kind = match (is_on_device(copy, from)?, is_on_device(copy, to)?) {
+        (true, true) => kind == DEVICE_TO_DEVICE,
+        (true, false) => kind == DEVICE_TO_HOST,
+        (false, true) => kind == HOST_TO_DEVICE,
+        // From host to host: the host does it itself, now.
+        (false, false) => return None,
+    };
+    (is_of_kind || kind == DEFAULT).then_some(())
+}
+
+/// Where known memory lies that has room for the copy.
+pub(super) fn is_on_device(copy: &Instance, end: End) -> Option<bool> {
+    match end {
+        End::Memory { address, bytes } => {
+            let range = real::memory(copy, address)?;
+            (bytes > 0 && range.bytes_left >= bytes).then_some(range.is_device)
+        }
+        End::Array => Some(true),
+    }
+}
+
+fn device_memory(copy: &Instance, address: usize, bytes: usize) -> Option<()> {
+    is_on_device(copy, End::Memory { address, bytes })?.then_some(())
+}

@@ -1,0 +1,239 @@
+//! Kernel launches.
+//!
+//! Their checks are the runtime's, or stricter: it answers a launch that it refuses at once, so one that it might refuse
+//! is not held back.
+
+use std::sync::Arc;
+
+use crate::api::Id;
+use crate::defer::own::plain;
+use crate::defer::owned::OwnedCall;
+use crate::defer::real;
+use crate::defer::stopped::{Stopped, StreamName};
+use crate::instances::Instance;
+use crate::kernels::{self, Kernel};
+use crate::planted::{Bug, is_planted};
+
+/// Threads of a block, and bytes of local data share, that every device has.
+const BLOCK_THREADS_MAX: u64 = 1024;
+const SHARED_BYTES_MAX: u64 = 65536;
+
+/// How a launch names its kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Named {
+    /// By the handle that compiled code has registered.
+    Handle(usize),
+    /// By a module's or library's function.
+    Function(usize),
+}
+
+/// Blocks of a grid, threads of a block, bytes of local data share besides the kernel's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared_bytes: u64,
+}
+
+pub(super) fn own(call: &Stopped<'_>, copy: &Instance, device: i32) -> Option<OwnedCall> {
+    let dimensions = |first| [first, first + 1, first + 2].map(|argument| call.int(argument));
+    let by_handle = |shared_bytes| {
+        let shape = Shape { grid: call.dim3(1), block: call.dim3(2), shared_bytes };
+        let kernel = checked(copy, Named::Handle(call.size(0)), shape)?;
+        Some((kernel, shape))
+    };
+    let by_function = |grid, shared_bytes| {
+        let shape = Shape { grid, block: dimensions(4), shared_bytes };
+        let kernel = checked(copy, Named::Function(call.size(0)), shape)?;
+        Some((kernel, shape))
+    };
+    match call.id() {
+        Id::hipLaunchKernel | Id::hipLaunchKernel_spt | Id::hipExtLaunchKernel => {
+            let (kernel, _) = by_handle(call.word(4))?;
+            own_arguments(call, &kernel, 3, None)
+        }
+        Id::hipLaunchCooperativeKernel | Id::hipLaunchCooperativeKernel_spt => {
+            let (kernel, shape) = by_handle(call.int(4).into())?;
+            is_resident(call, copy, device, Named::Handle(call.size(0)), shape)?;
+            own_arguments(call, &kernel, 3, None)
+        }
+        Id::hipModuleLaunchKernel => {
+            let (kernel, _) = by_function(dimensions(1), call.int(7).into())?;
+            own_arguments(call, &kernel, 9, Some(10))
+        }
+        Id::hipModuleLaunchCooperativeKernel => {
+            let (kernel, shape) = by_function(dimensions(1), call.int(7).into())?;
+            is_resident(call, copy, device, Named::Function(call.size(0)), shape)?;
+            own_arguments(call, &kernel, 9, None)
+        }
+        Id::hipExtModuleLaunchKernel
+        | Id::hipHccModuleLaunchKernel
+        | Id::_Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j
+        | Id::_Z24hipHccModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_ => {
+            // These take threads in all, not blocks.
+            let (threads, block) = (dimensions(1), dimensions(4));
+            let blocks = std::array::from_fn(|axis| threads[axis].checked_div(block[axis]).unwrap_or(0));
+            let (kernel, _) = by_function(blocks, call.word(7))?;
+            own_arguments(call, &kernel, 9, Some(10))
+        }
+        Id::hipLaunchKernelExC | Id::hipDrvLaunchKernelEx => own_configured(call, copy, device),
+        _ => None,
+    }
+}
+
+/// The kernel, if it is known and no runtime refuses it in this shape.
+fn checked(copy: &Instance, named: Named, shape: Shape) -> Option<Arc<Kernel>> {
+    let kernel = match named {
+        Named::Handle(handle) => kernels::by_handle(copy.index(), handle)?,
+        Named::Function(function) => kernels::by_function(copy.index(), function)?,
+    };
+    check_shape(&kernel, shape)?;
+    Some(kernel)
+}
+
+fn check_shape(kernel: &Kernel, Shape { grid, block, shared_bytes }: Shape) -> Option<()> {
+    let limit = BLOCK_THREADS_MAX.min(kernel.threads_max.into());
+    let in_grid = grid.iter().zip(block).map(|(&blocks, threads)| u64::from(blocks) * u64::from(threads));
+    let fits = in_grid.clone().all(|threads| (1..=u64::from(u32::MAX)).contains(&threads));
+    let shared = shared_bytes.checked_add(kernel.shared_bytes.into())?;
+    let is_taken = fits && volume(block) <= limit && shared <= SHARED_BYTES_MAX;
+    (is_taken || is_planted(Bug::UncheckedLaunch)).then_some(())
+}
+
+fn volume(extent: [u32; 3]) -> u64 {
+    extent.iter().map(|&extent| u64::from(extent)).fold(1, u64::saturating_mul)
+}
+
+/// Whether all blocks of a cooperative launch fit onto the stream's device together. Programs make their grids as large
+/// as these very answers of the runtime allow.
+///
+/// The runtime answers for the calling thread's device only.
+fn is_resident(call: &Stopped<'_>, copy: &Instance, device: i32, named: Named, shape: Shape) -> Option<()> {
+    if let StreamName::Created(stream) = call.stream_name()
+        && real::device_of(copy, stream).is_some_and(|of_stream| of_stream != device)
+    {
+        return None;
+    }
+    let threads = i32::try_from(volume(shape.block)).ok()?;
+    let shared_bytes = usize::try_from(shape.shared_bytes).ok()?;
+    let of_unit = match named {
+        Named::Handle(handle) => real::blocks_of_unit(copy, handle, threads, shared_bytes),
+        Named::Function(function) => real::blocks_of_unit_by_function(copy, function, threads, shared_bytes),
+    };
+    let (of_unit, units) = (of_unit?, real::compute_units_for_cooperation(copy, device)?);
+    let fits = volume(shape.grid) <= u64::from(of_unit) * u64::from(units);
+    (fits || is_planted(Bug::UncheckedLaunch)).then_some(())
+}
+
+fn own_arguments(
+    call: &Stopped<'_>,
+    kernel: &Kernel,
+    params: usize,
+    extra: Option<usize>,
+) -> Option<OwnedCall> {
+    let mut owned = plain(call)?;
+    let given = call.size(params) as *const *const u8;
+    let buffer = extra.map_or(0, |extra| call.size(extra)) as *const usize;
+    match (given.is_null(), buffer.is_null(), extra) {
+        // SAFETY: the application gives what HIP asks of it: as many arguments as the kernel has.
+        (false, true, _) => unsafe { owned.own_params(params, kernel, given)? },
+        // SAFETY: or a buffer between its marks.
+        (true, false, Some(extra)) => unsafe { owned.own_extra(extra, buffer)? },
+        (true, true, _) if kernel.parameters.is_empty() => {}
+        // Both or neither: the runtime refuses that.
+        _ => return None,
+    }
+    Some(owned)
+}
+
+/// Words of `hipLaunchConfig_t` and `HIP_LAUNCH_CONFIG`: grid and block (three), shared memory, stream, attributes and
+/// their number.
+const CONFIG_WORDS: usize = 7;
+/// Which of them is the attributes' address.
+const CONFIG_ATTRIBUTES: usize = 5;
+/// `hipLaunchAttributeCooperative`
+const COOPERATIVE: u32 = 2;
+/// Words of `hipLaunchAttribute`: its id and a value, of 32 bytes in older releases and of 64 in newer ones.
+const ATTRIBUTE_WORDS_MIN: usize = 5;
+const ATTRIBUTE_WORDS_MAX: usize = 9;
+
+/// A launch by a configuration, whose only attribute may be that it is cooperative.
+///
+/// Where a second attribute begins depends on the release, and what the others mean to launches that are made later has
+/// not been looked into: with such, the launch waits in place.
+fn own_configured(call: &Stopped<'_>, copy: &Instance, device: i32) -> Option<OwnedCall> {
+    let config = call.size(0) as *const u64;
+    if config.is_null() {
+        return None;
+    }
+    // SAFETY: the application gives a configuration.
+    let mut words = unsafe { config.cast::<[u64; CONFIG_WORDS]>().read() };
+    let half = |index: usize| (words[index / 2] >> (32 * (index % 2))) as u32;
+    let dimensions = |first| [half(first), half(first + 1), half(first + 2)];
+    let (named, extra) = if call.id() == Id::hipLaunchKernelExC {
+        (Named::Handle(call.size(1)), None)
+    } else {
+        (Named::Function(call.size(1)), Some(3))
+    };
+    // The driver's structure has 32 bits of shared memory, and nothing that is read behind them.
+    let shared_bytes = if extra.is_some() { words[3] & u64::from(u32::MAX) } else { words[3] };
+    let shape = Shape { grid: dimensions(0), block: dimensions(3), shared_bytes };
+    let kernel = checked(copy, named, shape)?;
+    let attribute = match words[6] as u32 {
+        0 => None,
+        // SAFETY: one attribute, as the configuration says, of at least this size.
+        1 => Some(unsafe { attribute_at(words[CONFIG_ATTRIBUTES] as *const u64)? }),
+        _ => return None,
+    };
+    if let Some(attribute) = attribute {
+        match (attribute[0] as u32, attribute[1] as u32) {
+            (COOPERATIVE, 0) => {}
+            (COOPERATIVE, _) => is_resident(call, copy, device, named, shape)?,
+            _ => return None,
+        }
+    }
+    let mut owned = own_arguments(call, &kernel, 2, extra)?;
+    if let Some(attribute) = attribute {
+        words[CONFIG_ATTRIBUTES] = owned.keep(&attribute)?;
+    }
+    owned.own_words(0, &words)?;
+    Some(owned)
+}
+
+/// An attribute, with room behind it for what newer releases read.
+///
+/// # Safety
+/// Null, or the address of one of the smaller size.
+unsafe fn attribute_at(address: *const u64) -> Option<[u64; ATTRIBUTE_WORDS_MAX]> {
+    if address.is_null() {
+        return None;
+    }
+    let mut words = [0; ATTRIBUTE_WORDS_MAX];
+    for (index, word) in words.iter_mut().enumerate().take(ATTRIBUTE_WORDS_MIN) {
+        // SAFETY: the caller's promise.
+        *word = unsafe { address.add(index).read() };
+    }
+    Some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernel() -> Kernel {
+        Kernel { parameters: Vec::new(), threads_max: 256, shared_bytes: 1024 }
+    }
+
+    #[test]
+    fn only_launches_that_every_device_takes_are_held_back() {
+        let is_taken =
+            |grid, block, shared_bytes| check_shape(&kernel(), Shape { grid, block, shared_bytes }).is_some();
+        assert!(is_taken([1, 1, 1], [256, 1, 1], SHARED_BYTES_MAX - 1024));
+        assert!(!is_taken([1, 1, 1], [256, 1, 1], SHARED_BYTES_MAX - 1023), "no room for the kernel's own");
+        assert!(!is_taken([1, 1, 1], [256, 2, 1], 0), "more threads than the kernel takes");
+        assert!(!is_taken([0, 1, 1], [1, 1, 1], 0), "no blocks");
+        assert!(!is_taken([1, 1, 1], [0, 1, 1], 0), "no threads");
+        assert!(!is_taken([1 << 31, 1, 1], [2, 1, 1], 0), "more threads than can be counted");
+        assert!(!is_taken([1, 1, 1], [1, 1, 1], u64::MAX), "a size that overflows");
+    }
+}

@@ -1,0 +1,52 @@
+//! Events, values in memory, host functions and graphs.
+
+use crate::api::Id;
+use crate::counters;
+use crate::defer::own::plain;
+use crate::defer::owned::OwnedCall;
+use crate::defer::real;
+use crate::defer::stopped::Stopped;
+use crate::instances::Instance;
+
+pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
+    match call.id() {
+        Id::hipStreamWriteValue32 | Id::hipStreamWaitValue32 => value(call, copy, 4)?,
+        Id::hipStreamWriteValue64 | Id::hipStreamWaitValue64 => value(call, copy, 8)?,
+        _ if is_complete(call) => {}
+        _ => return None,
+    }
+    plain(call)
+}
+
+/// Whether all is given that the runtime asks for, without flags that change what the call is.
+fn is_complete(call: &Stopped<'_>) -> bool {
+    match call.id() {
+        Id::hipEventRecord | Id::hipEventRecord_spt | Id::hipGraphUpload => call.size(0) != 0,
+        Id::hipEventRecordWithFlags => call.size(0) != 0 && call.int(2) == 0,
+        Id::hipStreamWaitEvent | Id::hipStreamWaitEvent_spt => call.size(1) != 0 && call.int(2) == 0,
+        Id::hipLaunchHostFunc | Id::hipLaunchHostFunc_spt => call.size(1) != 0,
+        Id::hipStreamAddCallback | Id::hipStreamAddCallback_spt => call.size(1) != 0 && call.int(3) == 0,
+        Id::hipGraphLaunch | Id::hipGraphLaunch_spt => call.size(0) != 0 && graphs_have_no_events(),
+        _ => false,
+    }
+}
+
+/// A write to a word of this size, or a wait for it, without flags that change what they are.
+fn value(call: &Stopped<'_>, copy: &Instance, bytes: usize) -> Option<()> {
+    let address = call.size(1);
+    real::memory(copy, address).filter(|range| range.bytes_left >= bytes && address.is_multiple_of(bytes))?;
+    let is_wait = matches!(call.id(), Id::hipStreamWaitValue32 | Id::hipStreamWaitValue64);
+    let flags_max = if is_wait { 3 } else { 0 };
+    (call.int(3) <= flags_max).then_some(())
+}
+
+/// A graph that records events or waits for them concerns more streams than its own.
+fn graphs_have_no_events() -> bool {
+    let with_events = [
+        Id::hipGraphAddEventRecordNode,
+        Id::hipGraphAddEventWaitNode,
+        Id::hipGraphAddNode,
+        Id::hipEventRecordWithFlags,
+    ];
+    with_events.iter().all(|&id| counters::calls(id as usize) == 0)
+}

@@ -1,0 +1,94 @@
+//! What ends while work is held back: threads, libraries, streams of threads; and events that other processes see.
+
+use std::fs;
+
+use xsched_tests::artifacts::app;
+use xsched_tests::tracer::{Outcome, run};
+
+use crate::{python, suspended};
+
+/// Runs a script alone and suspended, and demands the same; what the shim's summary says.
+#[track_caller]
+fn same_while_suspended(script: &str, arguments: &[&str]) -> (Outcome, String) {
+    let command = || {
+        let mut command = python(script);
+        command.args(arguments);
+        command
+    };
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let alone = run(&mut command());
+    let with = run(&mut suspended(command(), log.path()));
+    assert_eq!(alone.code, 0, "alone: {}", alone.stderr);
+    assert_eq!((with.code, &with.stdout, &with.stderr), (0, &alone.stdout, &alone.stderr));
+    let summary = fs::read_to_string(log.path()).unwrap();
+    assert!(summary.ends_with("trouble\n               0  none\n"), "{summary}");
+    (with, summary)
+}
+
+#[test]
+fn a_thread_ends_while_its_work_is_held_back() {
+    let script = "
+memories = [new(hip.hipMalloc, size) for _ in range(4)]
+PER_THREAD = ctypes.c_void_p(2)
+def work(number):
+    stream = new(hip.hipStreamCreate)
+    for round in range(20):
+        ok(hip.hipMemsetAsync(memories[number], round + number, size, stream))
+        ok(hip.hipMemsetAsync(memories[number + 2], round + number, size, PER_THREAD))
+for generation in range(40):
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+ok(hip.hipDeviceSynchronize())
+print([contents(memory) for memory in memories])";
+    let (_, summary) = same_while_suspended(script, &[]);
+    assert!(summary.contains("  held back"), "nothing was suspended: {summary}");
+}
+
+#[test]
+fn a_library_is_closed_while_its_kernels_are_held_back() {
+    let script = "
+import _ctypes
+stream = new(hip.hipStreamCreate)
+x, y = new(hip.hipMalloc, size), new(hip.hipMalloc, size)
+ok(hip.hipMemset(x, 3, size)); ok(hip.hipMemset(y, 5, size))
+for round in range(60):
+    blas = ctypes.CDLL(sys.argv[2], os.RTLD_LOCAL)
+    # The simulated runtime asks the loader for what a kernel does when it first runs, which must not be while it closes.
+    ok(blas.demo_blas_mix(SIZE // 4, x, y, stream))
+    ok(hip.hipStreamSynchronize(stream))
+    for _ in range(1 + round % 7):
+        ok(blas.demo_blas_mix(SIZE // 4, x, y, stream))
+    _ctypes.dlclose(blas._handle)
+ok(hip.hipStreamSynchronize(stream))
+mapped = open('/proc/self/maps').read()
+print(contents(y), 'libdemo_kernels' in mapped)";
+    let blas = app("libdemo_blas.so").display().to_string();
+    let (outcome, summary) = same_while_suspended(script, &[&blas]);
+    assert!(summary.contains("  held back"), "nothing was suspended: {summary}");
+    assert!(outcome.stdout.ends_with("False\n"), "the library was not unloaded: {}", outcome.stdout);
+}
+
+/// Whether records of an event are held back, in a program that has asked for a handle of an event or not.
+fn records_held_back(asks: bool) -> bool {
+    let script = format!(
+        "
+stream, event = new(hip.hipStreamCreate), new(hip.hipEventCreate)
+if {}: hip.hipIpcGetEventHandle(ctypes.create_string_buffer(64), event)
+for _ in range(4000):
+    ok(hip.hipEventRecord(event, stream))
+ok(hip.hipStreamSynchronize(stream))
+print(hip.hipEventQuery(event))",
+        if asks { "True" } else { "False" }
+    );
+    let (outcome, summary) = same_while_suspended(&script, &[]);
+    assert_eq!(outcome.stdout, "0\n");
+    assert!(summary.contains("waited in place") || summary.contains("  held back"), "{summary}");
+    summary.contains("  held back")
+}
+
+#[test]
+fn events_that_other_processes_may_see_are_recorded_in_place() {
+    assert!(records_held_back(false), "events of this process only are held back");
+    assert!(!records_held_back(true), "another process would not see what is held back here");
+}
