@@ -186,12 +186,13 @@ impl Order {
                 self.events[event.index()] = None;
             }
             Op::Allocate { buffer, memory, cells } => self.allocate(thread, *buffer, *memory, *cells)?,
-            Op::AllocateAsync { buffer, stream, cells } => {
+            Op::AllocateAsync { buffer, stream, cells, .. } => {
                 self.allocate_async(thread, *buffer, *stream, *cells)?;
             }
             Op::Free(buffer) => self.free(thread, *buffer)?,
             Op::FreeAsync(buffer, stream) => self.free_async(thread, *buffer, *stream)?,
             Op::Submit(stream, work) => self.submit(thread, *stream, work)?,
+            Op::Timed(stream, work, start, stop) => self.timed(thread, *stream, work, (*start, *stop))?,
             Op::Record(event, stream) => self.record(thread, *event, *stream)?,
             Op::Wait(stream, event) => self.wait_event(thread, *stream, *event)?,
             Op::SyncStream(stream) => self.sync_stream(thread, *stream)?,

@@ -104,6 +104,8 @@ pub enum Memory {
     Managed,
     /// The C library's.
     Pageable,
+    /// `hipMallocArray`: a row for each cell, which only copies touch.
+    Array,
 }
 
 impl Memory {
@@ -114,7 +116,7 @@ impl Memory {
 
     /// Whether kernels may read and write it.
     pub fn is_device(self) -> bool {
-        self != Self::Pageable
+        !matches!(self, Self::Pageable | Self::Array)
     }
 }
 
@@ -152,6 +154,18 @@ pub enum Launch {
     ModuleList,
     /// `hipModuleLaunchKernel` with a buffer.
     ModuleBuffer,
+    /// `hipModuleLaunchCooperativeKernel`
+    ModuleCooperative,
+    /// `hipLaunchKernelExC`, from HIP 6.5 on; before, `hipLaunchKernel`.
+    Config,
+    /// The same with the attribute that makes it cooperative.
+    ConfigCooperative,
+    /// `hipDrvLaunchKernelEx`, from HIP 6.5 on; before, `hipModuleLaunchKernel`.
+    DriverConfig,
+    /// `hipModuleLaunchKernel` of what `hipGetFuncBySymbol` says, from HIP 6.2 on.
+    SymbolFunction,
+    /// `hipModuleLaunchKernel` of a library's kernel, from HIP 7.2 on.
+    LibraryKernel,
 }
 
 /// How memory is copied.
@@ -163,8 +177,18 @@ pub enum Copy {
     Spt,
     /// `hipMemcpyHtoDAsync` and its relatives, by the kinds of memory.
     Driver,
-    /// `hipMemcpy2DAsync`
+    /// `hipMemcpy2DAsync`, `hipMemcpy2DToArrayAsync` and `hipMemcpy2DFromArrayAsync`.
     Rows,
+    /// `hipMemcpy3DAsync`
+    Box,
+    /// `hipMemcpyParam2DAsync`
+    DriverRows,
+    /// `hipDrvMemcpy3DAsync`
+    DriverBox,
+    /// `hipMemcpyPeerAsync`
+    Peer,
+    /// `hipMemcpy3DPeerAsync`, from HIP 7.1 on; before, `hipMemcpyPeerAsync`.
+    PeerBox,
     /// `hipMemcpyWithStream`: the host waits.
     WithStream,
     /// `hipMemcpy`, on the null stream.
@@ -180,6 +204,8 @@ pub enum Fill {
     Words,
     /// `hipMemset2DAsync`
     Rows,
+    /// `hipMemset3DAsync`
+    Box,
     /// `hipMemset`, on the null stream.
     Sync,
 }
@@ -323,10 +349,18 @@ pub enum Mistake {
     NoSuchFunction,
     /// The null stream destroyed.
     DestroyNullStream,
+    /// A cooperative launch of more blocks than fit onto the device.
+    ManyBlocks,
+    /// A copy to a device that does not exist.
+    PeerNoDevice,
+    /// A box that leaves its memory.
+    LargeBox,
+    /// A copy to an array that is null.
+    NoArray,
 }
 
 /// All of them.
-pub const MISTAKES: [Mistake; 22] = [
+pub const MISTAKES: [Mistake; 26] = [
     Mistake::NoBlocks,
     Mistake::LargeBlock,
     Mistake::NoKernel,
@@ -349,6 +383,10 @@ pub const MISTAKES: [Mistake; 22] = [
     Mistake::StreamFlags,
     Mistake::NoSuchFunction,
     Mistake::DestroyNullStream,
+    Mistake::ManyBlocks,
+    Mistake::PeerNoDevice,
+    Mistake::LargeBox,
+    Mistake::NoArray,
 ];
 
 /// One step of a thread.
@@ -385,6 +423,9 @@ pub enum Op {
         stream: Stream,
         /// How many cells.
         cells: u8,
+        /// Whether by `hipMallocFromPoolAsync`, from a pool that is not the device's.
+        #[serde(default)]
+        own_pool: bool,
     },
     /// `hipFree` and its relatives.
     Free(Buffer),
@@ -392,6 +433,8 @@ pub enum Op {
     FreeAsync(Buffer, Stream),
     /// Work on a stream.
     Submit(Stream, Work),
+    /// A kernel with an event before and one behind it: `hipExtLaunchKernel`, `hipExtModuleLaunchKernel`.
+    Timed(Stream, Work, Option<Event>, Option<Event>),
     /// `hipEventRecord`
     Record(Event, Stream),
     /// `hipStreamWaitEvent`

@@ -61,21 +61,37 @@ fn with_simpler_steps(
         smallest = alone;
     }
     for index in 0..smallest.steps.len() {
-        let Some(Step(thread, Op::Submit(stream, work))) = smallest.steps.get(index).cloned() else {
-            continue;
-        };
-        let simpler = simpler(work);
-        if simpler == work {
-            continue;
-        }
-        let mut steps = smallest.steps.clone();
-        steps[index] = Step(thread, Op::Submit(stream, simpler));
-        let candidate = in_order(steps.into_iter());
-        if candidate.steps.len() == smallest.steps.len() && shows(&candidate)? {
-            smallest = candidate;
+        let Some(Step(thread, op)) = smallest.steps.get(index).cloned() else { continue };
+        for simpler in simpler_ops(&op) {
+            let mut steps = smallest.steps.clone();
+            steps[index] = Step(thread, simpler);
+            let candidate = in_order(steps.into_iter());
+            if candidate.steps.len() == smallest.steps.len() && shows(&candidate)? {
+                smallest = candidate;
+                break;
+            }
         }
     }
     Ok(smallest)
+}
+
+/// Simpler steps that may do as well, the simplest first.
+fn simpler_ops(op: &Op) -> Vec<Op> {
+    let mut simpler = match op {
+        Op::Submit(stream, work) => vec![Op::Submit(*stream, simpler(*work))],
+        Op::Timed(stream, work, start, stop) => vec![
+            Op::Submit(*stream, simpler(*work)),
+            Op::Timed(*stream, *work, None, *stop),
+            Op::Timed(*stream, *work, *start, None),
+        ],
+        // Nodes wait for earlier ones only.
+        Op::BuildGraph(graph, nodes) => {
+            (1..nodes.len()).map(|count| Op::BuildGraph(*graph, nodes[..count].to_vec())).collect()
+        }
+        _ => Vec::new(),
+    };
+    simpler.retain(|simpler| simpler != op);
+    simpler
 }
 
 fn simpler(work: Work) -> Work {

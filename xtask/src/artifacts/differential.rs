@@ -47,9 +47,13 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     device("differential.co", "--offload-device-only")?;
     let twins = compile("twins.cpp", folder.join("libdifferential_twins.so")).arguments(["-shared"]).run()?;
     for major in MAJORS {
+        let newer = compile("newer.cpp", folder.join(format!("newer-{major}.o")))
+            .arguments([format!("-DHIP_MAJOR={major}"), "-c".to_owned()])
+            .run()?;
         Step::new(CLANG, folder.join(format!("differential-{major}")))
             .arguments(["-fuse-ld=lld-19", "-Wl,--no-as-needed"])
             .input(kernels.clone())
+            .input(newer)
             .input(library.archive.clone())
             .input(twins.clone())
             .input(target_dir.join(format!("hip-sim/{major}/libamdhip64.so.{major}")))

@@ -6,6 +6,7 @@ use core::ptr;
 use xsched_differential::program::{CELL_WORDS, Node, Work};
 
 use crate::arguments::Arguments;
+use crate::copy;
 use crate::hip::{self, Code, Dim3, Handle};
 use crate::work::{self, HostWork};
 use crate::world::World;
@@ -63,7 +64,7 @@ fn add(world: &World<'_>, graph: Handle, after: &[Handle], work: &Work) -> (Hand
                 code
             }
             Work::Copy { to, from, .. } => {
-                let kind = work::direction(world.shape(to.0).memory, world.shape(from.0).memory);
+                let kind = copy::direction(world.shape(to.0).memory, world.shape(from.0).memory);
                 let ((to, size), (from, _)) = (world.cell(to), world.cell(from));
                 hip::hipGraphAddMemcpyNode1D(out, graph, list, count, to, from, size, kind)
             }

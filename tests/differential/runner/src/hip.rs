@@ -4,6 +4,8 @@
 
 use core::ffi::{c_char, c_int, c_uint, c_void};
 
+use crate::copy::{Box3d, DriverBox, DriverRows, Extent, Pitched};
+
 /// `hipError_t`
 pub(crate) type Code = c_int;
 /// Any of HIP's handles, and device addresses.
@@ -71,6 +73,22 @@ pub(crate) struct HostNode {
     pub(crate) user: Handle,
 }
 
+/// `hipMemPoolProps`: pinned memory of a device, for this process.
+#[repr(C)]
+pub(crate) struct PoolProps {
+    pub(crate) allocation: c_uint,
+    pub(crate) handles: c_uint,
+    pub(crate) location: [c_uint; 2],
+    pub(crate) rest: [u64; 9],
+}
+
+/// `hipChannelFormatDesc`
+#[repr(C)]
+pub(crate) struct Channels {
+    pub(crate) bits: [c_int; 4],
+    pub(crate) kind: c_uint,
+}
+
 macro_rules! functions {
     ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?);)*) => {
         unsafe extern "C" {
@@ -92,6 +110,28 @@ functions! {
     fn hipFree(address: Handle);
     fn hipFreeAsync(address: Handle, stream: Handle);
     fn hipHostFree(address: Handle);
+    fn hipGetDevice(out: *mut c_int);
+    fn hipMemPoolCreate(out: *mut Handle, props: *const PoolProps);
+    fn hipMallocFromPoolAsync(out: *mut Handle, size: usize, pool: Handle, stream: Handle);
+    fn hipMallocArray(out: *mut Handle, channels: *const Channels, width: usize, height: usize, flags: c_uint);
+    fn hipFreeArray(array: Handle);
+    fn hipMemcpy2DToArrayAsync(
+        to: Handle, x: usize, y: usize, from: Handle, pitch: usize, width: usize, height: usize, kind: c_uint,
+        stream: Handle,
+    );
+    fn hipMemcpy2DFromArrayAsync(
+        to: Handle, pitch: usize, from: Handle, x: usize, y: usize, width: usize, height: usize, kind: c_uint,
+        stream: Handle,
+    );
+    fn hipMemcpy2DFromArray(
+        to: Handle, pitch: usize, from: Handle, x: usize, y: usize, width: usize, height: usize, kind: c_uint,
+    );
+    fn hipMemcpy3DAsync(copy: *const Box3d, stream: Handle);
+    fn hipDrvMemcpy3DAsync(copy: *const DriverBox, stream: Handle);
+    fn hipMemcpyParam2DAsync(copy: *const DriverRows, stream: Handle);
+    fn hipMemcpyPeerAsync(
+        to: Handle, to_device: c_int, from: Handle, from_device: c_int, size: usize, stream: Handle,
+    );
     fn hipMemcpy(to: Handle, from: Handle, size: usize, kind: c_uint);
     fn hipMemcpyAsync(to: Handle, from: Handle, size: usize, kind: c_uint, stream: Handle);
     fn hipMemcpyAsync_spt(to: Handle, from: Handle, size: usize, kind: c_uint, stream: Handle);
@@ -107,6 +147,7 @@ functions! {
     fn hipMemsetAsync(to: Handle, value: c_int, size: usize, stream: Handle);
     fn hipMemsetD32Async(to: Handle, value: c_int, count: usize, stream: Handle);
     fn hipMemset2DAsync(to: Handle, pitch: usize, value: c_int, width: usize, height: usize, stream: Handle);
+    fn hipMemset3DAsync(to: Pitched, value: c_int, extent: Extent, stream: Handle);
     fn hipStreamCreate(out: *mut Handle);
     fn hipStreamCreateWithFlags(out: *mut Handle, flags: c_uint);
     fn hipStreamCreateWithPriority(out: *mut Handle, flags: c_uint, priority: c_int);
@@ -143,6 +184,10 @@ functions! {
     fn hipExtLaunchKernel(
         kernel: *const c_void, grid: Dim3, block: Dim3, arguments: *mut Handle, lds_size: usize, stream: Handle,
         start: Handle, stop: Handle, flags: c_int,
+    );
+    fn hipModuleLaunchCooperativeKernel(
+        function: Handle, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint,
+        block_z: c_uint, lds_size: c_uint, stream: Handle, arguments: *mut Handle,
     );
     fn hipModuleLoad(out: *mut Handle, path: *const c_char);
     fn hipModuleGetFunction(out: *mut Handle, module: Handle, name: *const c_char);

@@ -11,9 +11,11 @@
 //! bind to versioned symbols, and code objects are registered before `main`.
 
 mod arguments;
+mod copy;
 mod graph;
 mod hip;
 mod mistake;
+mod newer;
 mod process;
 mod run;
 mod step;

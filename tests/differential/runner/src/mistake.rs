@@ -7,9 +7,9 @@ use xsched_differential::program::{CELL_WORDS, Kernel, Mistake};
 
 use crate::arguments::Arguments;
 use crate::hip::{self, Code, Dim3, Handle};
-use crate::process::SCRATCH_BYTES;
-use crate::work;
+use crate::process::{SCRATCH_BYTES, Source};
 use crate::world::World;
+use crate::{copy, work};
 
 static NOT_A_KERNEL: u64 = 0;
 static SOURCE: [u8; 4 * SCRATCH_BYTES] = [7; 4 * SCRATCH_BYTES];
@@ -37,7 +37,7 @@ pub(crate) fn make(world: &World<'_>, mistake: Mistake, stream: Handle) -> Code 
             Mistake::LargeShare => launch(&mut arguments, mix, 1, block, 1 << 24),
             Mistake::TwoKindsOfArguments => {
                 let (list, extra) = (arguments.list(), arguments.extra());
-                work::module_launch(world.process.functions[0], stream, list, extra)
+                work::module_launch(world.process.function(Source::Module, 0), stream, list, extra)
             }
             Mistake::CopyToNull => hip::hipMemcpyAsync(null, source, 64, hip::HOST_TO_DEVICE, stream),
             Mistake::CopyDirection => hip::hipMemcpyAsync(scratch, source, 64, 77, stream),
@@ -59,6 +59,21 @@ pub(crate) fn make(world: &World<'_>, mistake: Mistake, stream: Handle) -> Code 
                 hip::hipModuleGetFunction(&raw mut out, world.process.module, c"no_such_kernel".as_ptr())
             }
             Mistake::DestroyNullStream => hip::hipStreamDestroy(null),
+            Mistake::ManyBlocks => {
+                let (grid, block) = (Dim3::x(1 << 20), Dim3::x(block));
+                hip::hipLaunchCooperativeKernel(mix, grid, block, arguments.list(), 0, stream)
+            }
+            Mistake::PeerNoDevice => hip::hipMemcpyPeerAsync(scratch, 99, scratch, 0, 64, stream),
+            Mistake::LargeBox => {
+                let from = copy::BoxEnd::rows(source, 64, 4 * SCRATCH_BYTES / 64);
+                let to = copy::BoxEnd::rows(scratch, 64, 4 * SCRATCH_BYTES / 64);
+                let extent = [64, 4 * SCRATCH_BYTES / 64, 1];
+                let given = copy::Box3d { from, to, extent, kind: hip::HOST_TO_DEVICE };
+                hip::hipMemcpy3DAsync(&raw const given, stream)
+            }
+            Mistake::NoArray => {
+                hip::hipMemcpy2DToArrayAsync(null, 0, 0, source, 64, 64, 1, hip::HOST_TO_DEVICE, stream)
+            }
         }
     };
     arguments.scribble();

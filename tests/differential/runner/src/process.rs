@@ -1,5 +1,6 @@
 //! What all programs of a process share: the module with the kernels once more, and memory that they only look at.
 
+use core::ffi::c_uint;
 use core::ptr;
 use std::env;
 use std::ffi::CString;
@@ -9,6 +10,7 @@ use xsched_differential::program::DEVICES;
 
 use crate::Error;
 use crate::hip::{self, Handle};
+use crate::newer;
 
 /// Gates that a program can have.
 pub(crate) const GATES: usize = 32;
@@ -17,20 +19,33 @@ pub(crate) const SCRATCH_BYTES: usize = 256;
 
 /// See the module.
 pub(crate) struct Process {
-    /// By the kernels' numbers.
-    pub(crate) functions: [Handle; 4],
+    /// By where they come from, see [`Source`], and the kernels' numbers.
+    pub(crate) functions: [[Handle; KERNELS.len()]; 3],
     pub(crate) module: Handle,
     /// A word per gate, for streams that wait for values.
     pub(crate) words: Handle,
     /// For mistakes.
     pub(crate) scratch: Handle,
+    /// One for each device, besides its own.
+    pub(crate) pools: [Handle; DEVICES],
+}
+
+/// Where a function comes from that is launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// `hipModuleGetFunction`
+    Module = 0,
+    /// `hipGetFuncBySymbol`, where the runtime has it.
+    Symbol = 1,
+    /// `hipLibraryGetKernel`, where the runtime has it.
+    Library = 2,
 }
 
 // SAFETY: its addresses are HIP's, which any thread may use.
 unsafe impl Sync for Process {}
 
 /// As clang leaves their names.
-const KERNELS: [&core::ffi::CStr; 4] = [c"diff_mix", c"diff_wide", c"diff_many", c"diff_nothing"];
+pub(crate) const KERNELS: [&core::ffi::CStr; 4] = [c"diff_mix", c"diff_wide", c"diff_many", c"diff_nothing"];
 
 impl Process {
     pub(crate) fn start() -> Result<Self, Error> {
@@ -38,7 +53,8 @@ impl Process {
         let path = env::current_exe()?.with_file_name("differential.co");
         let path = CString::new(path.into_os_string().into_vec())?;
         let (mut module, mut words, mut scratch) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
-        let mut functions = [ptr::null_mut(); 4];
+        let mut functions = [ptr::null_mut(); KERNELS.len()];
+        let mut pools = [ptr::null_mut(); DEVICES];
         let mut devices = 0;
         // SAFETY: local out-parameters and terminated texts.
         unsafe {
@@ -52,11 +68,23 @@ impl Process {
             }
             check("hipHostMalloc", hip::hipHostMalloc(&raw mut words, GATES * 4, 0))?;
             check("hipMalloc", hip::hipMalloc(&raw mut scratch, SCRATCH_BYTES))?;
+            for (device, pool) in pools.iter_mut().enumerate() {
+                let (pinned, on_device) = (1, 1);
+                let location = [on_device, device as c_uint];
+                let props = hip::PoolProps { allocation: pinned, handles: 0, location, rest: [0; 9] };
+                check("hipMemPoolCreate", hip::hipMemPoolCreate(pool, &raw const props))?;
+            }
         }
-        Ok(Self { functions, module, words, scratch })
+        let functions = [functions, newer::of_symbols(functions)?, newer::of_library(&path, functions)?];
+        Ok(Self { functions, module, words, scratch, pools })
+    }
+
+    /// What is launched as a function.
+    pub(crate) fn function(&self, source: Source, kernel: c_uint) -> Handle {
+        self.functions[source as usize][kernel as usize]
     }
 }
 
-fn check(name: &str, code: hip::Code) -> Result<(), Error> {
+pub(crate) fn check(name: &str, code: hip::Code) -> Result<(), Error> {
     if code == hip::SUCCESS { Ok(()) } else { Err(format!("{name} returned {code}").into()) }
 }

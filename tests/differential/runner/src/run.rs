@@ -81,7 +81,15 @@ fn end(world: &World<'_>, cells: &[(Cell, Memory)]) -> Vec<(String, u64)> {
 fn device_contents(world: &World<'_>, cell: Cell) -> u64 {
     let (address, size) = world.cell(cell);
     let mut bytes = vec![0_u8; size];
+    let to = bytes.as_mut_ptr().cast();
     // SAFETY: a cell of a buffer that is there, and as many bytes.
-    let code = unsafe { hip::hipMemcpy(bytes.as_mut_ptr().cast(), address, size, hip::DEVICE_TO_HOST) };
+    let code = unsafe {
+        if world.shape(cell.0).memory == Memory::Array {
+            let row = usize::from(cell.1);
+            hip::hipMemcpy2DFromArray(to, size, address, 0, row, size, 1, hip::DEVICE_TO_HOST)
+        } else {
+            hip::hipMemcpy(to, address, size, hip::DEVICE_TO_HOST)
+        }
+    };
     if code == hip::SUCCESS { observe::hash(&bytes) } else { code as u64 }
 }

@@ -10,7 +10,7 @@ use xsched_differential::program::{
 
 use crate::hip::{self, Code, Handle};
 use crate::world::{Door, Shape, World};
-use crate::{graph, mistake, work};
+use crate::{copy, graph, mistake, work};
 
 const DISABLE_TIMING: u32 = 2;
 const BLOCKING_SYNC: u32 = 1;
@@ -47,14 +47,19 @@ fn call(world: &World<'_>, op: &Op) -> Code {
             }
             Op::DestroyEvent(number) => hip::hipEventDestroy(world.events.take(number.0)),
             Op::Allocate { buffer, memory, cells } => {
-                allocate(world, buffer.0, Shape { memory: *memory, cells: *cells }, ptr::null_mut())
+                allocate(world, buffer.0, Shape { memory: *memory, cells: *cells }, None)
             }
-            Op::AllocateAsync { buffer, stream: on, cells } => {
-                allocate(world, buffer.0, Shape { memory: Memory::Pooled, cells: *cells }, stream(on))
+            Op::AllocateAsync { buffer, stream: on, cells, own_pool } => {
+                let pool = (stream(on), *own_pool);
+                allocate(world, buffer.0, Shape { memory: Memory::Pooled, cells: *cells }, Some(pool))
             }
             Op::Free(buffer) => free(world.shape(*buffer), world.buffers.take(buffer.0)),
             Op::FreeAsync(buffer, on) => hip::hipFreeAsync(world.buffers.take(buffer.0), stream(on)),
             Op::Submit(on, what) => work::submit(world, stream(on), what),
+            Op::Timed(on, what, start, stop) => {
+                let handle = |named: &Option<_>| named.as_ref().map_or(ptr::null_mut(), event);
+                work::submit_timed(world, stream(on), what, (handle(start), handle(stop)))
+            }
             Op::Record(recorded, on) => hip::hipEventRecord(event(recorded), stream(on)),
             Op::Wait(on, awaited) => hip::hipStreamWaitEvent(stream(on), event(awaited), 0),
             Op::SyncStream(on) => hip::hipStreamSynchronize(stream(on)),
@@ -125,13 +130,23 @@ fn make_stream(world: &World<'_>, number: u8, kind: StreamKind) -> Code {
     code
 }
 
-fn allocate(world: &World<'_>, number: u8, shape: Shape, stream: Handle) -> Code {
+/// `pool` is the stream of an allocation in its turn, and whether that is from a pool of the program's.
+fn allocate(world: &World<'_>, number: u8, shape: Shape, pool: Option<(Handle, bool)>) -> Code {
     let (mut address, size) = (ptr::null_mut(), shape.bytes());
     // SAFETY: a local out-parameter.
     let code = unsafe {
         match shape.memory {
             Memory::Device => hip::hipMalloc(&raw mut address, size),
-            Memory::Pooled => hip::hipMallocAsync(&raw mut address, size, stream),
+            Memory::Pooled => match pool.unwrap_or((ptr::null_mut(), false)) {
+                (stream, false) => hip::hipMallocAsync(&raw mut address, size, stream),
+                (stream, true) => {
+                    let mut device = 0;
+                    hip::hipGetDevice(&raw mut device);
+                    let pool = world.process.pools[device as usize];
+                    hip::hipMallocFromPoolAsync(&raw mut address, size, pool, stream)
+                }
+            },
+            Memory::Array => copy::make_array(&raw mut address, shape.cells),
             Memory::Pinned => hip::hipHostMalloc(&raw mut address, size, 0),
             Memory::Managed => hip::hipMallocManaged(&raw mut address, size, hip::ATTACH_GLOBAL),
             Memory::Pageable => {
@@ -156,6 +171,7 @@ pub(crate) fn free(shape: Shape, address: Handle) -> Code {
         match shape.memory {
             Memory::Device | Memory::Pooled | Memory::Managed => hip::hipFree(address),
             Memory::Pinned => hip::hipHostFree(address),
+            Memory::Array => hip::hipFreeArray(address),
             Memory::Pageable => {
                 let words = ptr::slice_from_raw_parts_mut(address.cast::<u64>(), shape.bytes() / 8);
                 drop(Box::from_raw(words));

@@ -3,11 +3,13 @@
 use core::ffi::{c_int, c_uint};
 use core::ptr;
 
-use xsched_differential::program::{CELL_WORDS, Cell, Copy, Fill, HostCall, Kernel, Launch, Memory, Work};
+use xsched_differential::program::{CELL_WORDS, Cell, Fill, HostCall, Kernel, Launch, Work};
 
 use crate::arguments::Arguments;
 use crate::hip::{self, Code, Dim3, Handle};
+use crate::process::Source;
 use crate::world::World;
+use crate::{copy, newer};
 
 const GRID: Dim3 = Dim3::x(1);
 const BLOCK: Dim3 = Dim3::x(CELL_WORDS as c_uint);
@@ -21,7 +23,7 @@ pub(crate) fn submit(world: &World<'_>, stream: Handle, work: &Work) -> Code {
             let arguments = Arguments::new(kernel, world.cell(to).0, world.cell(from).0, key);
             launch(world, stream, (kernel, by), arguments)
         }
-        Work::Copy { by, to, from } => copy(world, stream, by, to, from),
+        Work::Copy { by, to, from } => copy::submit(world, stream, by, to, from),
         Work::Fill { by, to, value } => fill(world.cell(to), stream, by, value),
         Work::Host { by, to, from, key } => {
             let user = HostWork::kept(world, to, from, key);
@@ -57,7 +59,8 @@ fn launch(
     mut arguments: Box<Arguments>,
 ) -> Code {
     let number = number(kernel);
-    let function = world.process.functions[number as usize];
+    let function = |source| world.process.function(source, number);
+    let none = ptr::null_mut();
     // SAFETY: kernels of this program with arguments of their types, which live until the call is back.
     let code = unsafe {
         let address = hip::diff_kernel(number);
@@ -70,12 +73,46 @@ fn launch(
             Launch::Plain => hip::hipLaunchKernel(address, GRID, BLOCK, list, 0, stream),
             Launch::Spt => hip::hipLaunchKernel_spt(address, GRID, BLOCK, list, 0, of_thread(stream)),
             Launch::Cooperative => hip::hipLaunchCooperativeKernel(address, GRID, BLOCK, list, 0, stream),
-            Launch::Ext => {
-                let none = ptr::null_mut();
-                hip::hipExtLaunchKernel(address, GRID, BLOCK, list, 0, stream, none, none, 0)
+            Launch::Ext => hip::hipExtLaunchKernel(address, GRID, BLOCK, list, 0, stream, none, none, 0),
+            Launch::ModuleList => module_launch(function(Source::Module), stream, list, ptr::null_mut()),
+            Launch::ModuleBuffer => {
+                module_launch(function(Source::Module), stream, ptr::null_mut(), arguments.extra())
             }
-            Launch::ModuleList => module_launch(function, stream, list, ptr::null_mut()),
-            Launch::ModuleBuffer => module_launch(function, stream, ptr::null_mut(), arguments.extra()),
+            Launch::ModuleCooperative => {
+                let (function, [x, y, z]) = (function(Source::Module), [BLOCK.x, 1, 1]);
+                hip::hipModuleLaunchCooperativeKernel(function, GRID.x, 1, 1, x, y, z, 0, stream, list)
+            }
+            Launch::Config => newer::launch_by_config(address, BLOCK.x, list, stream, false),
+            Launch::ConfigCooperative => newer::launch_by_config(address, BLOCK.x, list, stream, true),
+            Launch::DriverConfig => {
+                newer::launch_by_driver_config(function(Source::Module), BLOCK.x, list, stream)
+            }
+            Launch::SymbolFunction => module_launch(function(Source::Symbol), stream, list, ptr::null_mut()),
+            Launch::LibraryKernel => module_launch(function(Source::Library), stream, list, ptr::null_mut()),
+        }
+    };
+    arguments.scribble();
+    code
+}
+
+/// A kernel between two events, of which any may be null; by its function where it would be launched so.
+pub(crate) fn submit_timed(
+    world: &World<'_>,
+    stream: Handle,
+    work: &Work,
+    (start, stop): (Handle, Handle),
+) -> Code {
+    let Work::Kernel { kernel, by, to, from, key } = *work else { return hip::SUCCESS };
+    let mut arguments = Arguments::new(kernel, world.cell(to).0, world.cell(from).0, key);
+    let (number, list) = (number(kernel), arguments.list());
+    // SAFETY: kernels of this program with arguments of their types, which live until the call is back.
+    let code = unsafe {
+        if matches!(by, Launch::ModuleList | Launch::ModuleBuffer) {
+            let function = world.process.function(Source::Module, number);
+            newer::launch_with_events(function, BLOCK.x, list, stream, start, stop)
+        } else {
+            let address = hip::diff_kernel(number);
+            hip::hipExtLaunchKernel(address, GRID, BLOCK, list, 0, stream, start, stop, 0)
         }
     };
     arguments.scribble();
@@ -83,7 +120,7 @@ fn launch(
 }
 
 /// What the `_spt` functions take for a stream: null for the thread's own.
-fn of_thread(stream: Handle) -> Handle {
+pub(crate) fn of_thread(stream: Handle) -> Handle {
     if stream.addr() == 2 { ptr::null_mut() } else { stream }
 }
 
@@ -100,37 +137,6 @@ pub(crate) unsafe fn module_launch(
     unsafe { hip::hipModuleLaunchKernel(function, GRID.x, 1, 1, BLOCK.x, 1, 1, 0, stream, list, extra) }
 }
 
-/// Which `hipMemcpyKind` and which driver function fits.
-pub(crate) fn direction(to: Memory, from: Memory) -> c_uint {
-    let is_host = |memory| matches!(memory, Memory::Pinned | Memory::Pageable);
-    match (is_host(from), is_host(to)) {
-        (true, true) => hip::HOST_TO_HOST,
-        (true, false) => hip::HOST_TO_DEVICE,
-        (false, true) => hip::DEVICE_TO_HOST,
-        (false, false) => hip::DEVICE_TO_DEVICE,
-    }
-}
-
-fn copy(world: &World<'_>, stream: Handle, by: Copy, to_cell: Cell, from_cell: Cell) -> Code {
-    let kind = direction(world.shape(to_cell.0).memory, world.shape(from_cell.0).memory);
-    let ((to, size), (from, _)) = (world.cell(to_cell), world.cell(from_cell));
-    // SAFETY: cells of buffers that are there, both of this size.
-    unsafe {
-        match by {
-            Copy::Async => hip::hipMemcpyAsync(to, from, size, kind, stream),
-            Copy::Spt => hip::hipMemcpyAsync_spt(to, from, size, kind, of_thread(stream)),
-            Copy::Driver => match kind {
-                hip::HOST_TO_DEVICE => hip::hipMemcpyHtoDAsync(to, from, size, stream),
-                hip::DEVICE_TO_HOST => hip::hipMemcpyDtoHAsync(to, from, size, stream),
-                _ => hip::hipMemcpyDtoDAsync(to, from, size, stream),
-            },
-            Copy::Rows => hip::hipMemcpy2DAsync(to, ROW, from, ROW, ROW, size / ROW, kind, stream),
-            Copy::WithStream => hip::hipMemcpyWithStream(to, from, size, hip::COPY_DEFAULT, stream),
-            Copy::Sync => hip::hipMemcpy(to, from, size, hip::COPY_DEFAULT),
-        }
-    }
-}
-
 fn fill((to, size): (Handle, usize), stream: Handle, by: Fill, value: u8) -> Code {
     let byte = c_int::from(value);
     // SAFETY: a cell of a buffer that is there.
@@ -142,6 +148,11 @@ fn fill((to, size): (Handle, usize), stream: Handle, by: Fill, value: u8) -> Cod
                 hip::hipMemsetD32Async(to, word, size / 4, stream)
             }
             Fill::Rows => hip::hipMemset2DAsync(to, ROW, byte, ROW, size / ROW, stream),
+            Fill::Box => {
+                let rows = copy::Pitched { address: to, pitch: ROW, xsize: ROW, ysize: 2 };
+                let extent = copy::Extent { width: ROW, height: 2, depth: size / ROW / 2 };
+                hip::hipMemset3DAsync(rows, byte, extent, stream)
+            }
             Fill::Sync => hip::hipMemset(to, byte, size),
         }
     }

@@ -83,8 +83,8 @@ pub(crate) struct Shape {
     pub(crate) cells: u8,
 }
 
-const MEMORIES: [Memory; 5] =
-    [Memory::Device, Memory::Pooled, Memory::Pinned, Memory::Managed, Memory::Pageable];
+const MEMORIES: [Memory; 6] =
+    [Memory::Device, Memory::Pooled, Memory::Pinned, Memory::Managed, Memory::Pageable, Memory::Array];
 
 impl Shape {
     pub(crate) fn bytes(self) -> usize {
@@ -130,10 +130,12 @@ impl<'a> World<'a> {
         Shape { memory: MEMORIES[word >> 8], cells: word as u8 }
     }
 
-    /// Address and size of a cell.
+    /// Address and size of a cell. An array has a handle instead, the same for all of its cells.
     pub(crate) fn cell(&self, Cell(buffer, cell): Cell) -> (Handle, usize) {
         let base = self.buffers.get(buffer.0);
-        (base.wrapping_byte_add(usize::from(cell) * CELL_BYTES), self.shape(buffer).cell_bytes())
+        let shape = self.shape(buffer);
+        let offset = if shape.memory == Memory::Array { 0 } else { usize::from(cell) * CELL_BYTES };
+        (base.wrapping_byte_add(offset), shape.cell_bytes())
     }
 
     /// The word that a stream waits for at a gate.

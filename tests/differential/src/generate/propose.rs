@@ -14,6 +14,7 @@ impl Generator {
         }
         match self.rng.u32(..1000) {
             0..40 => self.host_step(),
+            40..70 => self.timed(),
             420..480 => {
                 let (event, stream) = (self.event(), self.stream());
                 event.map_or_else(|| self.make_event(), |event| Op::Record(event, stream))
@@ -108,11 +109,12 @@ impl Generator {
     }
 
     pub(super) fn memory(&mut self) -> Memory {
-        match self.rng.u32(..10) {
+        match self.rng.u32(..11) {
             0..3 => Memory::Device,
             3 | 4 => Memory::Pooled,
             5 | 6 => Memory::Pinned,
             7 => Memory::Managed,
+            8 => Memory::Array,
             _ => Memory::Pageable,
         }
     }
@@ -121,10 +123,10 @@ impl Generator {
         let buffer = crate::program::Buffer(self.buffers_made);
         let cells = self.rng.u8(1..=CELLS_MAX as u8);
         if memory == Memory::Pooled {
-            return Op::AllocateAsync { buffer, stream: self.stream(), cells };
+            return Op::AllocateAsync { buffer, stream: self.stream(), cells, own_pool: self.chance(40) };
         }
         // Large ones cost time.
-        let cells = if self.chance(3) { 0 } else { cells };
+        let cells = if memory != Memory::Array && self.chance(3) { 0 } else { cells };
         Op::Allocate { buffer, memory, cells }
     }
 
@@ -141,7 +143,7 @@ impl Generator {
     fn cell(&mut self, condition: impl Fn(Memory) -> bool) -> Option<Cell> {
         let device = self.device();
         let fit = |buffer: &&super::KnownBuffer| {
-            let is_bound = matches!(buffer.memory, Memory::Device | Memory::Pooled);
+            let is_bound = matches!(buffer.memory, Memory::Device | Memory::Pooled | Memory::Array);
             condition(buffer.memory) && (!is_bound || buffer.device == device)
         };
         let fitting: Vec<_> = self.buffers.iter().filter(fit).copied().collect();
@@ -170,6 +172,19 @@ impl Generator {
         Op::Submit(if is_on_null { Stream::Null } else { self.stream() }, work)
     }
 
+    /// A kernel between events, of which one may be missing.
+    fn timed(&mut self) -> Op {
+        let work = self.work();
+        let (start, stop) = (self.event(), self.event());
+        match work {
+            Work::Kernel { .. } if start != stop => {
+                let start = if self.chance(70) { start } else { None };
+                Op::Timed(self.stream(), work, start, stop)
+            }
+            _ => self.make_event(),
+        }
+    }
+
     fn work(&mut self) -> Work {
         let nothing = Work::Kernel {
             kernel: Kernel::Nothing,
@@ -182,13 +197,19 @@ impl Generator {
     }
 
     fn launch(&mut self) -> Launch {
-        match self.rng.u32(..10) {
+        match self.rng.u32(..16) {
             0..3 => Launch::Chevrons,
             3 => Launch::Plain,
             4 => Launch::Spt,
             5 => Launch::Cooperative,
             6 => Launch::Ext,
             7 | 8 => Launch::ModuleList,
+            9 => Launch::ModuleCooperative,
+            10 => Launch::Config,
+            11 => Launch::ConfigCooperative,
+            12 => Launch::DriverConfig,
+            13 => Launch::SymbolFunction,
+            14 => Launch::LibraryKernel,
             _ => Launch::ModuleBuffer,
         }
     }
@@ -207,26 +228,41 @@ impl Generator {
                 Work::Kernel { kernel, by: self.launch(), to, from, key }
             }
             50..76 => {
-                let by = match self.rng.u32(..10) {
+                let by = match self.rng.u32(..16) {
                     0..3 => Copy::Async,
                     3 => Copy::Spt,
                     4 | 5 => Copy::Driver,
-                    6 => Copy::Rows,
-                    7 => Copy::WithStream,
+                    6 | 7 => Copy::Rows,
+                    8 => Copy::WithStream,
+                    9 | 10 => Copy::Box,
+                    11 => Copy::DriverBox,
+                    12 => Copy::DriverRows,
+                    13 => Copy::Peer,
+                    14 => Copy::PeerBox,
                     _ => Copy::Sync,
                 };
-                let (to, from) = if by == Copy::Async && self.chance(15) {
+                let may_be_far = matches!(by, Copy::Async | Copy::Peer | Copy::PeerBox);
+                let (to, from) = if may_be_far && self.chance(if by == Copy::Async { 15 } else { 60 }) {
                     (self.any_cell()?, self.any_cell()?)
                 } else {
                     (self.cell(|_| true)?, self.cell(|_| true)?)
                 };
+                // Arrays are rare, and few functions take them.
+                let takes_arrays = matches!(by, Copy::Rows | Copy::Box | Copy::DriverBox | Copy::DriverRows);
+                let array = self.cell(|memory| memory == Memory::Array).filter(|_| takes_arrays);
+                let (to, from) = match (array, self.rng.u32(..4)) {
+                    (Some(array), 0) => (array, from),
+                    (Some(array), 1) => (to, array),
+                    _ => (to, from),
+                };
                 Work::Copy { by, to, from }
             }
             76..88 => {
-                let by = match self.rng.u32(..8) {
+                let by = match self.rng.u32(..9) {
                     0..4 => Fill::Async,
                     4 | 5 => Fill::Words,
                     6 => Fill::Rows,
+                    7 => Fill::Box,
                     _ => Fill::Sync,
                 };
                 Work::Fill {

@@ -113,7 +113,10 @@ impl Generator {
 /// The stream that a step is about.
 fn stream_of(op: &Op) -> Option<Stream> {
     match op {
-        Op::Submit(stream, _) | Op::LaunchGraph(_, stream) | Op::FreeAsync(_, stream) => Some(*stream),
+        Op::Submit(stream, _)
+        | Op::Timed(stream, ..)
+        | Op::LaunchGraph(_, stream)
+        | Op::FreeAsync(_, stream) => Some(*stream),
         _ => None,
     }
 }
@@ -126,7 +129,7 @@ fn cells_of(op: &Op) -> Vec<Cell> {
         Work::WriteValue { to, .. } | Work::Fill { to, .. } => vec![*to],
     };
     match op {
-        Op::Submit(_, work) => of_work(work),
+        Op::Submit(_, work) | Op::Timed(_, work, ..) => of_work(work),
         Op::BuildGraph(_, nodes) => nodes.iter().flat_map(|Node { work, .. }| of_work(work)).collect(),
         _ => Vec::new(),
     }

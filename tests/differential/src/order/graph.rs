@@ -125,7 +125,10 @@ impl Order {
     /// Work on a captured stream.
     pub(super) fn captured_work(&mut self, thread: usize, line: Line, work: &Work) -> Result<(), Flaw> {
         let is_known = match work {
-            Work::Kernel { by, .. } => !matches!(by, Launch::Cooperative | Launch::Ext),
+            Work::Kernel { by, .. } => !matches!(
+                by,
+                Launch::Cooperative | Launch::ConfigCooperative | Launch::ModuleCooperative | Launch::Ext
+            ),
             Work::Copy { by, .. } => matches!(by, Copy::Async | Copy::Spt | Copy::Driver),
             Work::Fill { by, .. } => matches!(by, Fill::Async | Fill::Words),
             Work::Host { by, .. } => *by == HostCall::Function,
@@ -176,15 +179,18 @@ impl Order {
         GraphState { device: self.threads[thread].device, accesses, used, calls }
     }
 
-    /// What a node touches. Pageable memory is read when a graph runs, which is late enough to leave it out.
+    /// What a node touches. Pageable memory is read when a graph runs, which is late enough to leave it out; arrays are
+    /// left out since nodes are made from plain addresses.
     fn node_accesses(&self, thread: usize, work: &Work) -> Result<Vec<Access>, Flaw> {
         if matches!(work, Work::WriteValue { .. }) {
             return Err(Flaw::Capture);
         }
         let accesses = self.accesses(thread, work)?;
-        let is_pageable =
-            |cell: Cell| self.buffer(cell.0).is_ok_and(|b| b.memory == Memory::Pageable || b.is_large);
-        if accesses.iter().any(|access| is_pageable(access.cell)) {
+        let is_left_out = |cell: Cell| {
+            let state = self.buffer(cell.0);
+            state.is_ok_and(|b| matches!(b.memory, Memory::Pageable | Memory::Array) || b.is_large)
+        };
+        if accesses.iter().any(|access| is_left_out(access.cell)) {
             return Err(Flaw::Capture);
         }
         Ok(accesses)

@@ -409,7 +409,7 @@ impl Order {
         cells: u8,
         (line, clock): (Line, &Clock),
     ) -> Result<(), Flaw> {
-        if usize::from(cells) > CELLS_MAX {
+        if usize::from(cells) > CELLS_MAX || memory == Memory::Array && cells == 0 {
             return Err(Flaw::Unknown);
         }
         let history = History::new(line, clock, memory.is_host());

@@ -3,7 +3,7 @@
 use super::clock::Line;
 use super::memory::{Access, BufferState};
 use super::{Flaw, Order, Pending};
-use crate::program::{Cell, Copy, Fill, Kernel, Launch, Memory, Stream, Work};
+use crate::program::{Cell, Copy, Event, Fill, Kernel, Launch, Memory, Stream, Work};
 
 /// How far the host is when a call comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +57,24 @@ impl Order {
         Ok(())
     }
 
+    /// A kernel between two events; only what comes before it is relied upon at the first.
+    pub(super) fn timed(
+        &mut self,
+        thread: usize,
+        stream: Stream,
+        work: &Work,
+        (start, stop): (Option<Event>, Option<Event>),
+    ) -> Result<(), Flaw> {
+        if !matches!(work, Work::Kernel { .. }) || start.is_some() && start == stop {
+            return Err(Flaw::Unknown);
+        }
+        if let Some(start) = start {
+            self.record(thread, start, stream)?;
+        }
+        self.submit(thread, stream, work)?;
+        stop.map_or(Ok(()), |stop| self.record(thread, stop, stream))
+    }
+
     fn note_return(&mut self, thread: usize, returns: Return, pending: &Pending) {
         if returns == Return::Done {
             self.threads[thread].clock.join(&pending.clock);
@@ -78,7 +96,7 @@ impl Order {
                     if is_synchronous { Return::Open } else { Return::AtOnce }
                 } else if is_synchronous || to.memory == Memory::Pageable {
                     Return::Done
-                } else if from.memory == Memory::Pageable && (from.is_large || *by == Copy::Rows) {
+                } else if from.memory == Memory::Pageable && (from.is_large || is_of_rows(*by)) {
                     Return::Open
                 } else {
                     Return::AtOnce
@@ -138,11 +156,21 @@ impl Order {
                 let both_pageable =
                     to_state.memory == Memory::Pageable && from_state.memory == Memory::Pageable;
                 let both_of_host = !is_of_device(to_state.memory) && !is_of_device(from_state.memory);
+                let both_of_device = is_of_device(to_state.memory) && is_of_device(from_state.memory);
+                let arrays =
+                    [to_state, from_state].iter().filter(|state| state.memory == Memory::Array).count();
+                let takes_them = match by {
+                    Copy::Peer | Copy::PeerBox => both_of_device && arrays == 0,
+                    Copy::Box | Copy::DriverBox | Copy::DriverRows => !both_of_host,
+                    Copy::Rows => arrays < 2,
+                    Copy::Driver => !both_of_host && arrays == 0,
+                    _ => arrays == 0,
+                };
                 let is_possible = to != from
                     && to_state.is_large == from_state.is_large
-                    && (!is_far || by == Copy::Async)
+                    && (!is_far || matches!(by, Copy::Async | Copy::Peer | Copy::PeerBox))
                     && (!both_pageable || by == Copy::Async)
-                    && (!both_of_host || by != Copy::Driver);
+                    && takes_them;
                 if !is_possible {
                     return Err(Flaw::Unknown);
                 }
@@ -154,5 +182,10 @@ impl Order {
 
 /// Whether copies treat it as memory of the device.
 fn is_of_device(memory: Memory) -> bool {
-    matches!(memory, Memory::Device | Memory::Pooled | Memory::Managed)
+    matches!(memory, Memory::Device | Memory::Pooled | Memory::Managed | Memory::Array)
+}
+
+/// Whether it copies rows, for which pageable memory need not be copied aside.
+fn is_of_rows(by: Copy) -> bool {
+    matches!(by, Copy::Rows | Copy::Box | Copy::DriverBox | Copy::DriverRows)
 }

@@ -1,0 +1,308 @@
+//! Copies, by every function that HIP has for them, and the structures that some of these take.
+
+use core::ffi::{c_int, c_uint};
+use core::ptr;
+
+use xsched_differential::program::{CELL_BYTES, CELL_WORDS, CELLS_MAX, Cell, Copy, Memory};
+
+use crate::hip::{self, Code, Handle};
+use crate::newer;
+use crate::work::of_thread;
+use crate::world::World;
+
+/// Bytes of a row where cells are copied by rows.
+const ROW: usize = 64;
+/// Rows of a slice where cells are copied by slices.
+const ROWS: usize = 2;
+
+/// `hipPitchedPtr`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Pitched {
+    pub(crate) address: Handle,
+    pub(crate) pitch: usize,
+    pub(crate) xsize: usize,
+    pub(crate) ysize: usize,
+}
+
+/// `hipExtent`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Extent {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) depth: usize,
+}
+
+/// One end of a [`Box3d`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct BoxEnd {
+    array: Handle,
+    position: [usize; 3],
+    memory: Pitched,
+}
+
+impl BoxEnd {
+    /// Memory with rows that follow each other, as one slice.
+    pub(crate) fn rows(address: Handle, pitch: usize, rows: usize) -> Self {
+        let memory = Pitched { address, pitch, xsize: pitch, ysize: rows };
+        Self { array: ptr::null_mut(), position: [0; 3], memory }
+    }
+}
+
+/// `hipMemcpy3DParms`
+#[repr(C)]
+pub(crate) struct Box3d {
+    pub(crate) from: BoxEnd,
+    pub(crate) to: BoxEnd,
+    pub(crate) extent: [usize; 3],
+    pub(crate) kind: c_uint,
+}
+
+/// `hipMemcpy3DPeerParms`
+#[repr(C)]
+pub(crate) struct PeerBox {
+    pub(crate) from: BoxEnd,
+    pub(crate) from_device: c_int,
+    pub(crate) to: BoxEnd,
+    pub(crate) to_device: c_int,
+    pub(crate) extent: [usize; 3],
+}
+
+/// One end of a [`DriverBox`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct DriverBoxEnd {
+    position: [usize; 3],
+    level: usize,
+    kind: c_uint,
+    host: Handle,
+    device: Handle,
+    array: Handle,
+    pitch: usize,
+    height: usize,
+}
+
+/// `HIP_MEMCPY3D`
+#[repr(C)]
+pub(crate) struct DriverBox {
+    from: DriverBoxEnd,
+    to: DriverBoxEnd,
+    extent: [usize; 3],
+}
+
+/// One end of [`DriverRows`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct DriverRowsEnd {
+    position: [usize; 2],
+    kind: c_uint,
+    host: Handle,
+    device: Handle,
+    array: Handle,
+    pitch: usize,
+}
+
+/// `hip_Memcpy2D`
+#[repr(C)]
+pub(crate) struct DriverRows {
+    from: DriverRowsEnd,
+    to: DriverRowsEnd,
+    width: usize,
+    height: usize,
+}
+
+/// Makes an array with a row for each cell.
+///
+/// # Safety
+///
+/// A place for its handle.
+pub(crate) unsafe fn make_array(out: *mut Handle, cells: u8) -> Code {
+    let unsigned = 1;
+    let channels = hip::Channels { bits: [32, 0, 0, 0], kind: unsigned };
+    // SAFETY: the caller's promise.
+    unsafe { hip::hipMallocArray(out, &raw const channels, CELL_WORDS, cells.into(), 0) }
+}
+
+/// Which `hipMemcpyKind` and which driver function fits.
+pub(crate) fn direction(to: Memory, from: Memory) -> c_uint {
+    match (is_host(from), is_host(to)) {
+        (true, true) => hip::HOST_TO_HOST,
+        (true, false) => hip::HOST_TO_DEVICE,
+        (false, true) => hip::DEVICE_TO_HOST,
+        (false, false) => hip::DEVICE_TO_DEVICE,
+    }
+}
+
+fn is_host(memory: Memory) -> bool {
+    matches!(memory, Memory::Pinned | Memory::Pageable)
+}
+
+/// One end of a copy.
+#[derive(Clone, Copy)]
+struct End {
+    memory: Memory,
+    /// Of the buffer, or the array's handle.
+    base: Handle,
+    /// Of the cell, or the array's handle.
+    address: Handle,
+    cell: usize,
+    size: usize,
+}
+
+/// How rows lie in both ends: where an array takes part, each cell is a row.
+#[derive(Clone, Copy)]
+struct Rows {
+    has_array: bool,
+    pitch: usize,
+    /// Rows of a cell.
+    of_cell: usize,
+}
+
+impl End {
+    fn new(world: &World<'_>, cell: Cell) -> Self {
+        let (address, size) = world.cell(cell);
+        let memory = world.shape(cell.0).memory;
+        Self { memory, base: world.buffers.get(cell.0.0), address, cell: cell.1.into(), size }
+    }
+
+    fn is_array(self) -> bool {
+        self.memory == Memory::Array
+    }
+
+    /// As slices from the buffer's first byte on.
+    fn in_box(self, rows: Rows) -> BoxEnd {
+        let none = ptr::null_mut();
+        let no_memory = Pitched { address: none, pitch: 0, xsize: 0, ysize: 0 };
+        if self.is_array() {
+            return BoxEnd { array: self.base, position: [0, self.cell, 0], memory: no_memory };
+        }
+        let (position, ysize) = rows.position(self.cell);
+        let memory = Pitched { address: self.base, pitch: rows.pitch, xsize: rows.pitch, ysize };
+        BoxEnd { array: none, position, memory }
+    }
+
+    fn in_driver_box(self, rows: Rows) -> DriverBoxEnd {
+        let (position, height) = rows.position(self.cell);
+        let DriverRowsEnd { kind, host, device, array, pitch, .. } = self.in_driver_rows(rows);
+        DriverBoxEnd { position, level: 0, kind, host, device, array, pitch, height }
+    }
+
+    fn in_driver_rows(self, rows: Rows) -> DriverRowsEnd {
+        let none = ptr::null_mut();
+        let (host, device, array) = match self.memory {
+            Memory::Array => (none, none, self.base),
+            memory if is_host(memory) => (self.base, none, none),
+            _ => (none, self.base, none),
+        };
+        let kind = newer::memory_type(is_host(self.memory), self.is_array());
+        let pitch = if self.is_array() { 0 } else { rows.pitch };
+        DriverRowsEnd { position: [0, self.cell * rows.of_cell], kind, host, device, array, pitch }
+    }
+}
+
+impl Rows {
+    fn of(to: End, from: End) -> Self {
+        if to.is_array() || from.is_array() {
+            Self { has_array: true, pitch: CELL_BYTES, of_cell: 1 }
+        } else {
+            Self { has_array: false, pitch: ROW, of_cell: CELL_BYTES / ROW }
+        }
+    }
+
+    /// Where a cell begins in rows and slices, and how many rows a slice has.
+    fn position(self, cell: usize) -> ([usize; 3], usize) {
+        if self.has_array { ([0, cell, 0], CELLS_MAX) } else { ([0, 0, cell * self.of_cell / ROWS], ROWS) }
+    }
+
+    /// Bytes of a row, rows and slices of a cell of this size.
+    fn extent(self, size: usize) -> [usize; 3] {
+        if self.has_array { [size, 1, 1] } else { [self.pitch, ROWS, size / self.pitch / ROWS] }
+    }
+}
+
+/// Asks for a copy of a cell.
+pub(crate) fn submit(world: &World<'_>, stream: Handle, by: Copy, to: Cell, from: Cell) -> Code {
+    let (to, from) = (End::new(world, to), End::new(world, from));
+    let (kind, size) = (direction(to.memory, from.memory), to.size);
+    // SAFETY: cells of buffers that are there, both of this size.
+    unsafe {
+        match by {
+            Copy::Async => hip::hipMemcpyAsync(to.address, from.address, size, kind, stream),
+            Copy::Spt => hip::hipMemcpyAsync_spt(to.address, from.address, size, kind, of_thread(stream)),
+            Copy::Driver => match kind {
+                hip::HOST_TO_DEVICE => hip::hipMemcpyHtoDAsync(to.address, from.address, size, stream),
+                hip::DEVICE_TO_HOST => hip::hipMemcpyDtoHAsync(to.address, from.address, size, stream),
+                _ => hip::hipMemcpyDtoDAsync(to.address, from.address, size, stream),
+            },
+            Copy::Rows if to.is_array() => {
+                let (array, row) = (to.base, to.cell);
+                hip::hipMemcpy2DToArrayAsync(array, 0, row, from.address, size, size, 1, kind, stream)
+            }
+            Copy::Rows if from.is_array() => {
+                let (array, row) = (from.base, from.cell);
+                hip::hipMemcpy2DFromArrayAsync(to.address, size, array, 0, row, size, 1, kind, stream)
+            }
+            Copy::Rows => {
+                let height = size / ROW;
+                hip::hipMemcpy2DAsync(to.address, ROW, from.address, ROW, ROW, height, kind, stream)
+            }
+            Copy::Box | Copy::DriverBox | Copy::DriverRows => by_rows(stream, by, to, from),
+            // Both ends are this process's; which device is named has no effect on where they lie.
+            Copy::Peer => hip::hipMemcpyPeerAsync(to.address, 1, from.address, 0, size, stream),
+            Copy::PeerBox => {
+                let rows = Rows::of(to, from);
+                let (from, to) = (from.in_box(rows), to.in_box(rows));
+                let given = PeerBox { from, from_device: 0, to, to_device: 1, extent: rows.extent(size) };
+                gone_after(given, |given| newer::copy_peer_box(given, stream))
+            }
+            Copy::WithStream => {
+                hip::hipMemcpyWithStream(to.address, from.address, size, hip::COPY_DEFAULT, stream)
+            }
+            Copy::Sync => hip::hipMemcpy(to.address, from.address, size, hip::COPY_DEFAULT),
+        }
+    }
+}
+
+/// # Safety
+///
+/// The ends must be of buffers that are there.
+unsafe fn by_rows(stream: Handle, by: Copy, to: End, from: End) -> Code {
+    let (rows, size) = (Rows::of(to, from), to.size);
+    let [width, height, depth] = rows.extent(size);
+    // SAFETY: the caller's promise.
+    unsafe {
+        match by {
+            Copy::Box => {
+                // With an array, the extent counts its elements.
+                let width = if rows.has_array { width / 4 } else { width };
+                let kind = direction(to.memory, from.memory);
+                let (from, to) = (from.in_box(rows), to.in_box(rows));
+                let given = Box3d { from, to, extent: [width, height, depth], kind };
+                gone_after(given, |given| hip::hipMemcpy3DAsync(given, stream))
+            }
+            Copy::DriverBox => {
+                let (from, to) = (from.in_driver_box(rows), to.in_driver_box(rows));
+                let given = DriverBox { from, to, extent: [width, height, depth] };
+                gone_after(given, |given| hip::hipDrvMemcpy3DAsync(given, stream))
+            }
+            _ => {
+                let (from, to) = (from.in_driver_rows(rows), to.in_driver_rows(rows));
+                let given = DriverRows { from, to, width, height: height * depth };
+                gone_after(given, |given| hip::hipMemcpyParam2DAsync(given, stream))
+            }
+        }
+    }
+}
+
+/// Calls with a structure that is overwritten when the call is back.
+fn gone_after<T>(given: T, call: impl FnOnce(*const T) -> Code) -> Code {
+    let mut given = Box::new(given);
+    let code = call(&raw const *given);
+    let bytes: *mut u8 = std::hint::black_box(&raw mut *given).cast();
+    // SAFETY: the box owns so many bytes; it has no destructor, and is not read again.
+    unsafe { ptr::write_bytes(bytes, 0x5a, size_of::<T>()) };
+    std::hint::black_box(bytes);
+    code
+}

@@ -1,0 +1,171 @@
+// What only newer runtimes have, and what stands for it in older ones. Compiled for each, with HIP_MAJOR.
+//
+// Names, values and layouts are HIP's. A structure is overwritten when its call is back.
+
+#include <string.h>
+
+#include "hip_subset.h"
+
+namespace {
+
+// Whoever still reads what is there after a call is wrong.
+template <typename T> void scribble(T &gone) {
+    memset(&gone, 0x5a, sizeof gone);
+    asm volatile("" : : "r"(&gone) : "memory");
+}
+
+} // namespace
+
+extern "C" {
+
+#if HIP_MAJOR >= 6
+
+struct Attribute {
+    unsigned id;
+    unsigned pad;
+    unsigned long long value[8];
+};
+enum { COOPERATIVE = 2 };
+
+struct Config {
+    dim3 grid, block;
+    size_t lds_size;
+    hipStream_t stream;
+    Attribute *attributes;
+    unsigned count;
+};
+
+struct DriverConfig {
+    unsigned grid[3], block[3], lds_size;
+    hipStream_t stream;
+    Attribute *attributes;
+    unsigned count;
+};
+
+hipError_t hipLaunchKernelExC(const Config *config, const void *kernel, void **arguments);
+hipError_t hipDrvLaunchKernelEx(const DriverConfig *config, hipFunction_t function, void **arguments, void **extra);
+hipError_t hipGetFuncBySymbol(hipFunction_t *function, const void *kernel);
+hipError_t hipExtModuleLaunchKernel(hipFunction_t function, unsigned x, unsigned y, unsigned z, unsigned block_x,
+                                    unsigned block_y, unsigned block_z, size_t lds_size, hipStream_t stream,
+                                    void **arguments, void **extra, hipEvent_t start, hipEvent_t stop, unsigned flags);
+
+hipError_t newer_launch_by_config(const void *kernel, unsigned threads, void **arguments, hipStream_t stream,
+                                  int is_cooperative) {
+    Attribute attribute = {COOPERATIVE, 0, {static_cast<unsigned long long>(is_cooperative)}};
+    Config config = {dim3(1), dim3(threads), 0, stream, &attribute, 1};
+    hipError_t error = hipLaunchKernelExC(&config, kernel, arguments);
+    scribble(config);
+    scribble(attribute);
+    return error;
+}
+
+hipError_t newer_launch_by_driver_config(hipFunction_t function, unsigned threads, void **arguments,
+                                         hipStream_t stream) {
+    DriverConfig config = {{1, 1, 1}, {threads, 1, 1}, 0, stream, nullptr, 0};
+    hipError_t error = hipDrvLaunchKernelEx(&config, function, arguments, nullptr);
+    scribble(config);
+    return error;
+}
+
+hipError_t newer_function_of_symbol(const void *kernel, hipFunction_t *function) {
+    return hipGetFuncBySymbol(function, kernel);
+}
+
+#else
+
+hipError_t hipLaunchCooperativeKernel(const void *kernel, dim3 grid, dim3 block, void **arguments, unsigned lds_size,
+                                      hipStream_t stream);
+
+hipError_t newer_launch_by_config(const void *kernel, unsigned threads, void **arguments, hipStream_t stream,
+                                  int is_cooperative) {
+    return is_cooperative ? hipLaunchCooperativeKernel(kernel, dim3(1), dim3(threads), arguments, 0, stream)
+                          : hipLaunchKernel(kernel, dim3(1), dim3(threads), arguments, 0, stream);
+}
+
+hipError_t newer_launch_by_driver_config(hipFunction_t function, unsigned threads, void **arguments,
+                                         hipStream_t stream) {
+    return hipModuleLaunchKernel(function, 1, 1, 1, threads, 1, 1, 0, stream, arguments, nullptr);
+}
+
+hipError_t newer_function_of_symbol(const void *, hipFunction_t *) { return hipSuccess; }
+
+#endif
+
+#if HIP_MAJOR >= 7
+
+typedef struct ihipLibrary_t *hipLibrary_t;
+hipError_t hipLibraryLoadFromFile(hipLibrary_t *library, const char *path, void *jit_options, void **jit_values,
+                                  unsigned jit_count, void *options, void **values, unsigned count);
+hipError_t hipLibraryGetKernel(hipFunction_t *kernel, hipLibrary_t library, const char *name);
+hipError_t hipMemcpy3DPeerAsync(const void *copy, hipStream_t stream);
+
+hipError_t newer_function_of_library(const char *path, const char *name, hipFunction_t *function) {
+    static hipLibrary_t library;
+    if (!library) {
+        hipError_t error = hipLibraryLoadFromFile(&library, path, nullptr, nullptr, 0, nullptr, nullptr, 0);
+        if (error != hipSuccess) return error;
+    }
+    return hipLibraryGetKernel(function, library, name);
+}
+
+hipError_t newer_copy_peer_box(const void *copy, hipStream_t stream) { return hipMemcpy3DPeerAsync(copy, stream); }
+
+#else
+
+hipError_t hipMemcpy3DAsync(const void *copy, hipStream_t stream);
+
+hipError_t newer_function_of_library(const char *, const char *, hipFunction_t *) { return hipSuccess; }
+
+// The same without the devices: `hipMemcpy3DParms`.
+hipError_t newer_copy_peer_box(const void *copy, hipStream_t stream) {
+    struct End {
+        size_t words[8];
+    };
+    struct Peer {
+        End from;
+        size_t from_device;
+        End to;
+        size_t to_device;
+        size_t extent[3];
+    };
+    struct Box {
+        End from, to;
+        size_t extent[3];
+        unsigned kind;
+    };
+    enum { DEVICE_TO_DEVICE = 3 };
+    const Peer &peer = *static_cast<const Peer *>(copy);
+    Box box = {peer.from, peer.to, {peer.extent[0], peer.extent[1], peer.extent[2]}, DEVICE_TO_DEVICE};
+    hipError_t error = hipMemcpy3DAsync(&box, stream);
+    scribble(box);
+    return error;
+}
+
+#endif
+
+#if HIP_MAJOR < 6
+
+// Its name in C++, since C has none for it yet.
+} // extern "C"
+hipError_t hipExtModuleLaunchKernel(hipFunction_t function, unsigned x, unsigned y, unsigned z, unsigned block_x,
+                                    unsigned block_y, unsigned block_z, size_t lds_size, hipStream_t stream,
+                                    void **arguments, void **extra, hipEvent_t start, hipEvent_t stop, unsigned flags);
+extern "C" {
+
+#endif
+
+hipError_t newer_launch_with_events(hipFunction_t function, unsigned threads, void **arguments, hipStream_t stream,
+                                    hipEvent_t start, hipEvent_t stop) {
+    return hipExtModuleLaunchKernel(function, threads, 1, 1, threads, 1, 1, 0, stream, arguments, nullptr, start, stop,
+                                    0);
+}
+
+// `hipMemoryType`
+unsigned newer_memory_type(int is_host, int is_array) {
+#if HIP_MAJOR >= 6
+    return is_array ? 10 : is_host ? 1 : 2;
+#else
+    return is_array ? 2 : is_host ? 0 : 1;
+#endif
+}
+}

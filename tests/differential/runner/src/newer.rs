@@ -1,0 +1,123 @@
+//! What only newer runtimes have, and what stands for it in older ones: `newer.cpp`, compiled for each.
+
+use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+use crate::Error;
+use crate::copy::PeerBox;
+use crate::hip::{self, Code, Handle};
+use crate::process::{KERNELS, check};
+
+unsafe extern "C" {
+    fn newer_launch_by_config(
+        kernel: *const c_void,
+        threads: c_uint,
+        arguments: *mut Handle,
+        stream: Handle,
+        is_cooperative: c_int,
+    ) -> Code;
+    fn newer_launch_by_driver_config(
+        function: Handle,
+        threads: c_uint,
+        arguments: *mut Handle,
+        stream: Handle,
+    ) -> Code;
+    fn newer_launch_with_events(
+        function: Handle,
+        threads: c_uint,
+        arguments: *mut Handle,
+        stream: Handle,
+        start: Handle,
+        stop: Handle,
+    ) -> Code;
+    fn newer_function_of_symbol(kernel: *const c_void, function: *mut Handle) -> Code;
+    fn newer_function_of_library(path: *const c_char, name: *const c_char, function: *mut Handle) -> Code;
+    fn newer_copy_peer_box(copy: *const PeerBox, stream: Handle) -> Code;
+    fn newer_memory_type(is_host: c_int, is_array: c_int) -> c_uint;
+}
+
+/// One block of so many threads.
+///
+/// # Safety
+///
+/// As of `hipLaunchKernel`.
+pub(crate) unsafe fn launch_by_config(
+    kernel: *const c_void,
+    threads: c_uint,
+    arguments: *mut Handle,
+    stream: Handle,
+    is_cooperative: bool,
+) -> Code {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { newer_launch_by_config(kernel, threads, arguments, stream, is_cooperative.into()) }
+}
+
+/// The same of a function.
+///
+/// # Safety
+///
+/// As of `hipModuleLaunchKernel`.
+pub(crate) unsafe fn launch_by_driver_config(
+    function: Handle,
+    threads: c_uint,
+    arguments: *mut Handle,
+    stream: Handle,
+) -> Code {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { newer_launch_by_driver_config(function, threads, arguments, stream) }
+}
+
+/// The same between two events.
+///
+/// # Safety
+///
+/// As of `hipExtModuleLaunchKernel`.
+pub(crate) unsafe fn launch_with_events(
+    function: Handle,
+    threads: c_uint,
+    arguments: *mut Handle,
+    stream: Handle,
+    start: Handle,
+    stop: Handle,
+) -> Code {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { newer_launch_with_events(function, threads, arguments, stream, start, stop) }
+}
+
+/// # Safety
+///
+/// As of `hipMemcpy3DPeerAsync`.
+pub(crate) unsafe fn copy_peer_box(copy: *const PeerBox, stream: Handle) -> Code {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { newer_copy_peer_box(copy, stream) }
+}
+
+/// `hipMemoryType`, whose numbers differ between releases.
+pub(crate) fn memory_type(is_host: bool, is_array: bool) -> c_uint {
+    // SAFETY: numbers only.
+    unsafe { newer_memory_type(is_host.into(), is_array.into()) }
+}
+
+/// The kernels' functions by their handles; those of the module where the runtime does not tell.
+pub(crate) fn of_symbols(of_module: [Handle; KERNELS.len()]) -> Result<[Handle; KERNELS.len()], Error> {
+    let mut functions = of_module;
+    for (number, function) in functions.iter_mut().enumerate() {
+        // SAFETY: a kernel of this program, and a place for its function.
+        let code = unsafe { newer_function_of_symbol(hip::diff_kernel(number as c_uint), function) };
+        check("hipGetFuncBySymbol", code)?;
+    }
+    Ok(functions)
+}
+
+/// The kernels of the module's file as a library; those of the module where the runtime has no libraries.
+pub(crate) fn of_library(
+    path: &CStr,
+    of_module: [Handle; KERNELS.len()],
+) -> Result<[Handle; KERNELS.len()], Error> {
+    let mut functions = of_module;
+    for (name, function) in KERNELS.iter().zip(&mut functions) {
+        // SAFETY: terminated texts, and a place for the function.
+        let code = unsafe { newer_function_of_library(path.as_ptr(), name.as_ptr(), function) };
+        check("hipLibraryGetKernel", code)?;
+    }
+    Ok(functions)
+}
