@@ -9,7 +9,8 @@
 //                  [--ahead N]      requests in flight at a time (default 1)
 //                  [--seed N]       of the random moments
 //                  [--priority P]   of the stream (default: a stream without one)
-//                  [--device D]
+//                  [--device D]     the first that it uses (default 0)
+//                  [--devices N]    that it uses, each by a thread that does all of the above (default 1)
 //                  [--cold]         leaves the device alone until it begins
 //
 // Prints `ready PID`, begins when a line comes on standard input, and ends with one line of JSON: for each request when it
@@ -30,7 +31,7 @@ struct Plan {
     unsigned long kernels = 0, requests = ~0ul, ahead = 1, seed = 1;
     unsigned blocks = 304;
     double seconds = 1e9, rate = 0;
-    int priority = 0, device = 0;
+    int priority = 0, device = 0, devices = 1;
     bool has_priority = false, is_cold = false;
 
     Plan(int argc, char **argv) {
@@ -60,8 +61,9 @@ struct Plan {
         else if (name == "--seed") seed = std::strtoul(value, nullptr, 10);
         else if (name == "--priority") has_priority = true, priority = std::atoi(value);
         else if (name == "--device") device = std::atoi(value);
+        else if (name == "--devices") devices = std::atoi(value);
         else return false;
-        return !us.empty() && ahead > 0;
+        return !us.empty() && ahead > 0 && devices > 0;
     }
 
     static std::vector<unsigned> list(const char *text) {
@@ -98,11 +100,13 @@ struct Request {
 
 class Client {
   public:
-    explicit Client(const Plan &plan) : plan(plan), random(plan.seed) {
+    // On a device of this number.
+    Client(const Plan &plan, int device) : plan(plan), device(device), random(plan.seed) {
         if (!plan.is_cold) set_up();
     }
 
     void run() {
+        if (!plan.is_cold) CHECK(hipSetDevice(device)); // for this thread
         long begin_ns = now_ns(), deadline_ns = begin_ns + static_cast<long>(plan.seconds * 1e9);
         for (unsigned long number = 0; number < plan.requests; number++) {
             if (in_flight.size() >= plan.ahead) finish_oldest();
@@ -123,19 +127,13 @@ class Client {
         while (!in_flight.empty()) finish_oldest();
     }
 
-    void print(double used_us) {
-        std::printf("{\"wrong\":%llu,\"cpu_us\":%.1f,\"requests\":[", stream ? stream->wrong() : 0, used_us);
-        const char *separator = "";
-        for (const Request &request : requests) {
-            std::printf("%s[%ld,%ld,%ld]", separator, request.wanted_ns, request.launched_ns, request.done_ns);
-            separator = ",";
-        }
-        std::printf("]}\n");
-    }
+    unsigned long long wrong() const { return stream ? stream->wrong() : 0; }
+
+    std::vector<Request> requests;
 
   private:
     void set_up() {
-        CHECK(hipSetDevice(plan.device));
+        CHECK(hipSetDevice(device));
         stream = std::make_unique<Stream>(plan.has_priority ? &plan.priority : nullptr);
         events.resize(plan.ahead);
         for (hipEvent_t &event : events) CHECK(hipEventCreate(&event));
@@ -161,21 +159,38 @@ class Client {
     }
 
     const Plan &plan;
+    int device;
     std::mt19937_64 random;
     std::unique_ptr<Stream> stream;
     std::vector<hipEvent_t> events;
-    std::vector<Request> requests;
     std::deque<unsigned long> in_flight;
 };
 
+static void print(const std::vector<std::unique_ptr<Client>> &clients, double used_us) {
+    unsigned long long wrong = 0;
+    for (const auto &client : clients) wrong += client->wrong();
+    std::printf("{\"wrong\":%llu,\"cpu_us\":%.1f,\"requests\":[", wrong, used_us);
+    const char *separator = "";
+    for (const auto &client : clients)
+        for (const Request &request : client->requests) {
+            std::printf("%s[%ld,%ld,%ld]", separator, request.wanted_ns, request.launched_ns, request.done_ns);
+            separator = ",";
+        }
+    std::printf("]}\n");
+}
+
 int main(int argc, char **argv) {
     Plan plan(argc, argv);
-    Client client(plan);
+    std::vector<std::unique_ptr<Client>> clients;
+    for (int device = plan.device; device < plan.device + plan.devices; device++)
+        clients.push_back(std::make_unique<Client>(plan, device));
     std::printf("ready %d\n", static_cast<int>(getpid()));
     std::fflush(stdout);
     std::getchar();
     double before_us = cpu_us();
-    client.run();
-    client.print(cpu_us() - before_us);
+    std::vector<std::thread> threads;
+    for (auto &client : clients) threads.emplace_back([&client] { client->run(); });
+    for (std::thread &thread : threads) thread.join();
+    print(clients, cpu_us() - before_us);
     return 0;
 }

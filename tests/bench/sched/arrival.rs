@@ -6,6 +6,7 @@ use crate::{
     client::{Plan, Standing, Until},
     node::{Node, Regime},
     scenario::{Figures, Run, Table, no_goal},
+    service::Service,
 };
 
 const KERNEL_US: u32 = 1000;
@@ -25,7 +26,7 @@ fn measure(regime: Regime) -> Result<Figures> {
     let urgent = Plan { is_cold: true, ..urgent };
     let other = Plan::saturating(vec![KERNEL_US; 8], SECONDS);
     let run = Run::of(&Node::new(regime)?, &[(urgent.clone(), Standing::High), (other, Standing::Low)])?;
-    let service = run.truth.service(&run.outcomes[0], &urgent, &run.others(0));
+    let service = Service::of(&run.outcomes[0], &urgent, &run.timeline, &run.others(0));
     let [first, second] = service.as_slice() else { return Err("two requests were asked for".into()) };
     Ok(Figures::from([
         ("first request's first kernel waits", first.launch_us + first.first_wait_us),

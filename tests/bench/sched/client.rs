@@ -19,7 +19,11 @@ pub(crate) struct Plan {
     /// Requests in flight at a time.
     pub(crate) ahead: u32,
     pub(crate) until: Until,
+    /// Ordinal of its first device, and how many it uses, each by a thread with the whole plan.
     pub(crate) device: u32,
+    pub(crate) devices: u32,
+    /// The only device of the machine that it sees, if it does not see all.
+    pub(crate) visible: Option<u32>,
     /// It leaves the device alone until it begins.
     pub(crate) is_cold: bool,
     pub(crate) seed: u32,
@@ -58,13 +62,27 @@ pub(crate) enum Until {
 impl Plan {
     /// Requests at random moments.
     pub(crate) fn requests(kernels_us: Vec<u32>, rate: f64, until: Until) -> Self {
-        Self { kernels_us, rate: Some(rate), ahead: 1, until, device: 0, is_cold: false, seed: 1 }
+        Self { rate: Some(rate), ahead: 1, ..Self::of(kernels_us, until) }
     }
 
     /// As much as the device takes, in kernels of these times: always several requests ahead.
     pub(crate) fn saturating(kernels_us: Vec<u32>, seconds: f64) -> Self {
         let until = Until::Seconds(seconds);
-        Self { kernels_us, rate: None, ahead: 4, until, device: 0, is_cold: false, seed: 1 }
+        Self { ahead: 4, ..Self::of(kernels_us, until) }
+    }
+
+    fn of(kernels_us: Vec<u32>, until: Until) -> Self {
+        Self {
+            kernels_us,
+            rate: None,
+            ahead: 1,
+            until,
+            device: 0,
+            devices: 1,
+            visible: None,
+            is_cold: false,
+            seed: 1,
+        }
     }
 
     /// Kernels of a request.
@@ -81,6 +99,8 @@ impl Plan {
             self.ahead.to_string(),
             "--device".to_owned(),
             self.device.to_string(),
+            "--devices".to_owned(),
+            self.devices.to_string(),
             "--seed".to_owned(),
             self.seed.to_string(),
         ];
@@ -143,8 +163,8 @@ pub(crate) struct Outcome {
 impl Outcome {
     /// From the first request's launch to the last one's end.
     pub(crate) fn span_ns(&self) -> (u64, u64) {
-        let first = self.requests.first().map_or(0, |request| request.launched_ns);
-        (first, self.requests.iter().map(|request| request.done_ns).max().unwrap_or(first))
+        let first_ns = self.requests.iter().map(|request| request.launched_ns).min().unwrap_or(0);
+        (first_ns, self.requests.iter().map(|request| request.done_ns).max().unwrap_or(first_ns))
     }
 
     pub(crate) fn latencies_us(&self) -> Vec<f64> {

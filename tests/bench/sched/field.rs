@@ -44,7 +44,7 @@ fn measure(regime: Regime, batch_us: &[u32]) -> Result<Figures> {
     let run = Run::of(&Node::new(regime)?, &[(service, Standing::High), (batch, Standing::Low)])?;
     let (own, span_ns) = (&run.outcomes[0], run.outcomes[0].span_ns());
     let latencies_us = own.latencies_us();
-    let left = 1.0 - run.truth.share(own.pid, span_ns);
+    let left = 1.0 - run.timeline.of(&[own.pid]).share(span_ns);
     let seconds = (span_ns.1 - span_ns.0) as f64 / 1e9;
     Ok(Figures::from([
         ("service alone, p99", quantile(alone.outcomes[0].latencies_us(), 0.99)? / 1e3),
@@ -54,7 +54,7 @@ fn measure(regime: Regime, batch_us: &[u32]) -> Result<Figures> {
         ("service, requests a second", own.requests.len() as f64 / seconds),
         (
             "what the batch job has of what is left",
-            100.0 * run.truth.share(run.outcomes[1].pid, span_ns) / left,
+            100.0 * run.timeline.of(&[run.outcomes[1].pid]).share(span_ns) / left,
         ),
     ]))
 }

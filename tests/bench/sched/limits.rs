@@ -40,7 +40,7 @@ fn beside_an_idle_one(regime: Regime, kernel_us: u32) -> Result<Figures> {
     let span_ns = job.span_ns();
     let span_us = (span_ns.1 - span_ns.0) as f64 / 1e3;
     Ok(Figures::from([
-        ("device time", 100.0 * run.truth.share(job.pid, span_ns)),
+        ("device time", 100.0 * run.timeline.of(&[job.pid]).share(span_ns)),
         ("processor time, that of the simulated device included", 100.0 * job.cpu_us / span_us),
     ]))
 }
@@ -49,7 +49,7 @@ fn beside_an_idle_one(regime: Regime, kernel_us: u32) -> Result<Figures> {
 fn lone(regime: Regime) -> Result<Figures> {
     let job = Plan::saturating(vec![100; 8], SECONDS);
     let run = Run::of(&Node::new(regime)?, &[(job, Standing::Normal)])?;
-    let share = run.truth.share(run.outcomes[0].pid, run.outcomes[0].span_ns());
+    let share = run.timeline.of(&[run.outcomes[0].pid]).share(run.outcomes[0].span_ns());
     let single = Plan { ahead: 1, ..Plan::saturating(vec![100], SECONDS) };
     let run = Run::of(&Node::new(regime)?, &[(single, Standing::Normal)])?;
     Ok(Figures::from([

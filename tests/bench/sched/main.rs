@@ -12,7 +12,7 @@ mod controller;
 mod node;
 mod noise;
 mod scenario;
-mod truth;
+mod service;
 
 mod arrival;
 mod devices;

@@ -7,7 +7,7 @@ use crate::{
     client::{Plan, Standing, Until},
     node::{Node, Regime},
     scenario::{Figures, Run, Table, no_goal, quantile},
-    truth::Service,
+    service::Service,
 };
 
 /// A request of 4 ms.
@@ -41,7 +41,7 @@ fn measure(regime: Regime) -> Result<Figures> {
     let urgent = Plan::requests(REQUEST_US.to_vec(), RATE, Until::Requests(REQUESTS));
     let alone = Run::of(&Node::new(regime)?, &[(urgent.clone(), Standing::High)])?;
     let alone_us = quantile(alone.outcomes[0].latencies_us(), 0.99)?;
-    let alone_service = alone.truth.service(&alone.outcomes[0], &urgent, &[]);
+    let alone_service = Service::of(&alone.outcomes[0], &urgent, &alone.timeline, &[]);
     let on_device_us = |service: &[Service]| quantile(service.iter().map(|one| one.on_device_us), 0.99);
 
     let neighbour = Plan::saturating(vec![NEIGHBOUR_US; 8], SECONDS + 0.2);
@@ -50,10 +50,10 @@ fn measure(regime: Regime) -> Result<Figures> {
     let run = Run::of(&Node::new(regime)?, &plans)?;
     let own = &run.outcomes[0];
     let latencies_us = own.latencies_us();
-    let service = run.truth.service(own, &urgent, &run.others(0));
+    let service = Service::of(own, &urgent, &run.timeline, &run.others(0));
     let span_ns = own.span_ns();
-    let left = 1.0 - run.truth.share(own.pid, span_ns);
-    let theirs: f64 = run.others(0).into_iter().map(|pid| run.truth.share(pid, span_ns)).sum();
+    let left = 1.0 - run.timeline.of(&[own.pid]).share(span_ns);
+    let theirs: f64 = run.others(0).into_iter().map(|pid| run.timeline.of(&[pid]).share(span_ns)).sum();
     let p99_us = quantile(latencies_us.clone(), 0.99)?;
     Ok(Figures::from([
         ("alone, p99", alone_us / 1e3),

@@ -10,13 +10,12 @@ use std::{
 };
 
 use tempfile::TempDir;
-use xsched_tests::{artifacts::app_command, bench::Goal};
+use xsched_tests::{artifacts::app_command, bench::Goal, execution_log::Timeline};
 
 use crate::{
     Result,
     client::{Client, Plan, Standing},
     controller::{self, Controller, Scheduling},
-    truth::Truth,
 };
 
 /// Who decides what runs.
@@ -139,6 +138,9 @@ impl Node {
             if let Some(controller) = &self.controller {
                 command = controller.borrow().command(*standing, &command);
             }
+            if let Some(device) = plan.visible {
+                command.env("HIP_VISIBLE_DEVICES", device.to_string());
+            }
             command
                 .env("HIP_SIM_SHARED", &self.name)
                 .env("HIP_SIM_DEVICES", self.devices.to_string())
@@ -156,7 +158,7 @@ impl Node {
     }
 
     /// What its devices have done so far.
-    pub(crate) fn truth(&self) -> Result<Truth> {
-        Truth::read(&self.log())
+    pub(crate) fn timeline(&self) -> Result<Timeline> {
+        Ok(Timeline::read(&self.log())?)
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     client::{Plan, Standing, Until},
     node::{Node, Regime},
     scenario::{Figures, Run, Table, no_goal, quantile},
-    truth::Service,
+    service::Service,
 };
 
 /// Kernel times of whoever is to be preempted, in microseconds.
@@ -54,9 +54,9 @@ fn measure(regime: Regime, kernel_us: u32) -> Result<Figures> {
     let other = Plan::saturating(vec![kernel_us; SHORT_COUNT], SECONDS);
 
     let alone = Run::of(&Node::new(regime)?, &[(urgent.clone(), Standing::High)])?;
-    let alone_service = alone.truth.service(&alone.outcomes[0], &urgent, &[]);
+    let alone_service = Service::of(&alone.outcomes[0], &urgent, &alone.timeline, &[]);
     let both = Run::of(&Node::new(regime)?, &[(urgent.clone(), Standing::High), (other, Standing::Low)])?;
-    let service = both.truth.service(&both.outcomes[0], &urgent, &both.others(0));
+    let service = Service::of(&both.outcomes[0], &urgent, &both.timeline, &both.others(0));
     let launch_us =
         |service: &[Service], fraction| quantile(service.iter().map(|one| one.launch_us), fraction);
     // Most of the time until a launch reaches the runtime is when this machine let the client run; what the other's presence
@@ -86,7 +86,7 @@ fn measure(regime: Regime, kernel_us: u32) -> Result<Figures> {
         ("request beyond alone as its client sees it, p99", beyond(0.99)?),
         (
             "device time of the other while it runs",
-            100.0 * both.truth.share(both.outcomes[1].pid, both.outcomes[1].span_ns()),
+            100.0 * both.timeline.of(&[both.outcomes[1].pid]).share(both.outcomes[1].span_ns()),
         ),
     ]))
 }

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use xsched_tests::bench::{Goal, Paired, Row, Samples};
+use xsched_tests::{
+    bench::{Goal, Paired, Row, Samples},
+    execution_log::Timeline,
+};
 
 use crate::{
     Result,
     client::{Client, Outcome, Plan, Standing},
     node::{Node, Regime},
     noise,
-    truth::Truth,
 };
 
 pub(crate) const BENCH: &str = "sched";
@@ -19,7 +21,7 @@ pub(crate) const ROUNDS: usize = 3;
 pub(crate) struct Run {
     /// In the order in which they were named.
     pub(crate) outcomes: Vec<Outcome>,
-    pub(crate) truth: Truth,
+    pub(crate) timeline: Timeline,
 }
 
 impl Run {
@@ -28,7 +30,7 @@ impl Run {
         let mut clients = node.start(plans)?;
         clients.iter_mut().try_for_each(Client::begin)?;
         let outcomes = clients.into_iter().map(Client::finish).collect::<Result<Vec<_>>>()?;
-        Ok(Self { outcomes, truth: node.truth()? })
+        Ok(Self { outcomes, timeline: node.timeline()? })
     }
 
     /// The processes of all clients but one.

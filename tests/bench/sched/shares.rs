@@ -41,13 +41,14 @@ pub(crate) fn run() -> Result<()> {
 fn partition(regime: Regime) -> Result<Figures> {
     let plan = || Plan::saturating(vec![KERNEL_US; 8], SECONDS);
     let alone = Run::of(&Node::new(regime)?, &[(plan(), Standing::Normal)])?;
-    let share_alone = alone.truth.share(alone.outcomes[0].pid, alone.outcomes[0].span_ns());
+    let share_alone = alone.timeline.of(&[alone.outcomes[0].pid]).share(alone.outcomes[0].span_ns());
 
     let node = Node::with(regime, "partition", 1)?;
     let run = Run::of(&node, &[(plan(), Standing::Share(75)), (plan(), Standing::Share(25))])?;
     let [first, second] = [0, 1].map(|client| run.outcomes[client].pid);
     let of_first = |span_ns| {
-        let (own, other) = (run.truth.share(first, span_ns), run.truth.share(second, span_ns));
+        let (own, other) =
+            (run.timeline.of(&[first]).share(span_ns), run.timeline.of(&[second]).share(span_ns));
         100.0 * own / (own + other)
     };
     let (from_ns, to_ns) = common_span_ns(&run.outcomes);
@@ -59,7 +60,7 @@ fn partition(regime: Regime) -> Result<Figures> {
         ("points by which the worst second is off", off.fold(0.0, f64::max)),
         (
             "both together over one alone",
-            (run.truth.share(first, both) + run.truth.share(second, both)) / share_alone,
+            (run.timeline.of(&[first]).share(both) + run.timeline.of(&[second]).share(both)) / share_alone,
         ),
     ]))
 }
@@ -71,9 +72,9 @@ fn starvation(regime: Regime) -> Result<Figures> {
     Ok(Figures::from([
         (
             "longest time without the device, the less urgent one",
-            run.truth.longest_gap_us(less_urgent, span_ns) / 1e3,
+            run.timeline.of(&[less_urgent]).longest_gap_ns(span_ns) as f64 / 1e6,
         ),
-        ("device time of the less urgent one", 100.0 * run.truth.share(less_urgent, span_ns)),
+        ("device time of the less urgent one", 100.0 * run.timeline.of(&[less_urgent]).share(span_ns)),
     ]))
 }
 
