@@ -10,6 +10,9 @@ use crate::policy::{Answer, Policy, PolicyKind, View};
 use crate::starvation::{self, Patience};
 use crate::{Attributes, DeviceId, Nanos, ProcessId, QueueId, Settings};
 
+/// Nobody is charged for more than this at once: the clock went on while the machine slept.
+const LONGEST: Nanos = Nanos::from_secs(1);
+
 /// A queue.
 #[derive(Debug)]
 pub(crate) struct Queue {
@@ -282,7 +285,7 @@ impl Device {
         self.now = now;
         let Some(front) = self.mask.front() else { return };
         let running = self.mask.count(front);
-        let part = time / u64::from(running);
+        let part = time.min(LONGEST) / u64::from(running);
         for queue in self.queues.iter_mut().filter(|queue| queue.ready) {
             if queue.level != Some(front) {
                 queue.patience.had_to_wait(time);

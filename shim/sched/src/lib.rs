@@ -41,5 +41,5 @@ pub use local::{Changes, Local};
 pub use policy::{PolicyKind, UnknownPolicy};
 pub use replay::{Decided, Step, replay, replay_events};
 pub use scheduler::{Decisions, QueueState, Scheduler};
-pub use settings::Settings;
+pub use settings::{Settings, SettingsError};
 pub use time::Nanos;

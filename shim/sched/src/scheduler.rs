@@ -141,7 +141,7 @@ impl Scheduler {
         for device in &mut self.devices {
             device.settings_change(now, &self.settings);
         }
-        self.settings = settings;
+        self.settings = settings.in_range();
     }
 
     /// What follows from all that happened. To be called after events, and when it was asked for.

@@ -1,5 +1,7 @@
 //! What can be set, for all policies.
 
+use std::ops::RangeInclusive;
+
 use crate::Nanos;
 
 /// What can be set, for all policies.
@@ -15,10 +17,52 @@ pub struct Settings {
     pub patience: Nanos,
 }
 
+/// A setting that makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name} is {value}, not between {least} and {most}")]
+pub struct SettingsError {
+    name: &'static str,
+    value: Nanos,
+    least: Nanos,
+    most: Nanos,
+}
+
+const HOUR: Nanos = Nanos::from_secs(3_600);
+const BOUND: RangeInclusive<Nanos> = Nanos::from_millis(10)..=HOUR;
+const SLICE: RangeInclusive<Nanos> = Nanos::from_micros(500)..=Nanos::from_secs(1);
+const PATIENCE: RangeInclusive<Nanos> = Nanos::from_millis(20)..=HOUR;
+const QUANTUM_LEAST: Nanos = Nanos::from_micros(500);
+
 impl Settings {
-    /// The quantum that the bound leaves room for.
-    pub(crate) fn quantum(&self) -> Nanos {
-        self.quantum.min(self.starvation_bound / 4)
+    /// Says what is out of range. The scheduler takes such a value for the nearest one in range.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        let Self { starvation_bound, quantum, slice, patience } = *self;
+        let check = |name, value: Nanos, range: &RangeInclusive<Nanos>| {
+            let (least, most) = (*range.start(), *range.end());
+            if range.contains(&value) { Ok(()) } else { Err(SettingsError { name, value, least, most }) }
+        };
+        if !starvation_bound.is_zero() {
+            check("the bound on waiting", starvation_bound, &BOUND)?;
+            check("the quantum", quantum, &(QUANTUM_LEAST..=starvation_bound / 4))?;
+        }
+        check("the slice", slice, &SLICE)?;
+        check("the patience with silent queues", patience, &PATIENCE)
+    }
+
+    /// With everything in range.
+    #[must_use]
+    pub(crate) fn in_range(self) -> Self {
+        let Self { starvation_bound, quantum, slice, patience } = self;
+        let nearest = |value: Nanos, range: &RangeInclusive<Nanos>| value.clamp(*range.start(), *range.end());
+        let none = starvation_bound.is_zero();
+        let starvation_bound = if none { Nanos::ZERO } else { nearest(starvation_bound, &BOUND) };
+        let longest = if none { HOUR } else { starvation_bound / 4 };
+        Self {
+            starvation_bound,
+            quantum: quantum.clamp(QUANTUM_LEAST, longest),
+            slice: nearest(slice, &SLICE),
+            patience: nearest(patience, &PATIENCE),
+        }
     }
 }
 
@@ -30,5 +74,42 @@ impl Default for Settings {
             slice: Nanos::from_millis(4),
             patience: Nanos::from_millis(100),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_in_range() {
+        let settings = Settings::default();
+        assert_eq!(settings.check(), Ok(()));
+        assert_eq!(settings.in_range(), settings);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named() {
+        let settings = Settings { quantum: Nanos::from_millis(300), ..Settings::default() };
+        let error = settings.check().unwrap_err().to_string();
+        assert_eq!(error, "the quantum is 300ms, not between 500µs and 250ms");
+    }
+
+    #[test]
+    fn whatever_is_set_can_be_used() {
+        let values = [0, 1, 999, 20_000_000, u64::MAX].map(Nanos);
+        for starvation_bound in values {
+            for value in values {
+                let settings = Settings { starvation_bound, quantum: value, slice: value, patience: value };
+                assert_eq!(settings.in_range().check(), Ok(()), "{settings:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_bound_is_no_mistake() {
+        let settings = Settings { starvation_bound: Nanos::ZERO, ..Settings::default() };
+        assert_eq!(settings.check(), Ok(()));
+        assert_eq!(settings.in_range().starvation_bound, Nanos::ZERO);
     }
 }

@@ -33,7 +33,7 @@ impl Patience {
     /// It was ready and allowed to launch.
     pub(crate) fn was_allowed(&mut self, time: Nanos, settings: &Settings) {
         if !self.waited.is_zero() {
-            let rate = settings.starvation_bound.0 / settings.quantum().0.max(1);
+            let rate = settings.starvation_bound.0 / settings.quantum.0.max(1);
             self.waited = self.waited - time.times(rate);
         }
     }
@@ -70,7 +70,7 @@ pub(crate) fn take_turns(now: Nanos, settings: &Settings, queues: &mut [Queue]) 
     let mut turns = 0;
     for Queue { patience, ready, .. } in queues {
         if somebody_starves && *ready && !patience.has_turn() && patience.waited >= bound / 2 {
-            patience.turn_until = Some(now + settings.quantum());
+            patience.turn_until = Some(now + settings.quantum);
         }
         turns += usize::from(patience.has_turn());
     }

@@ -316,3 +316,31 @@ fn what_is_not_promised_is_divided_among_those_who_have_work() {
     }
     assert!(in_front[0].abs_diff(in_front[1]) < 20, "the third has no work: {in_front:?}");
 }
+
+#[test]
+fn a_machine_that_slept_charges_nobody_for_it() {
+    let mut fixture = Fixture::with(PolicyKind::Fair);
+    fixture.open(1, 0).open(2, 0).at(ms(0), ready(1)).at(ms(0), ready(2));
+    let night = ms(8 * 3_600_000);
+    fixture.decide(night);
+    assert!(fixture.state(1).charged <= ms(1_000));
+}
+
+/// Whoever asks when it is told to must get on.
+#[test]
+fn there_is_always_time_until_the_next_question() {
+    let zero = Settings { quantum: Nanos::ZERO, slice: Nanos::ZERO, ..Settings::default() };
+    for policy in PolicyKind::ALL {
+        let mut fixture = Fixture::with(*policy);
+        fixture.scheduler.set_settings(Nanos::ZERO, zero);
+        fixture.open(1, 0).open(2, 0).open(3, 1);
+        for queue in 1..=3 {
+            fixture.at(ms(0), ready(queue));
+        }
+        for _ in 0..5_000 {
+            let Some(again) = fixture.again else { break };
+            assert!(again > fixture.now, "{policy} at {again}");
+            fixture.decide(again);
+        }
+    }
+}
