@@ -497,7 +497,7 @@ macro_rules! for_each_function {
             drains runtime 79 fn hipEventElapsedTime(ms: *mut f32, start: Event, stop: Event) -> HipError;
             drains runtime 80 fn hipEventQuery(event: Event) -> HipError;
             deferrable runtime 81 fn hipEventRecord(event: Event, stream: Stream) -> HipError;
-            passes runtime 204 fn hipIpcGetEventHandle(handle: *mut IpcEventHandle, event: Event) -> HipError;
+            drains runtime 204 fn hipIpcGetEventHandle(handle: *mut IpcEventHandle, event: Event) -> HipError;
             passes runtime 206 fn hipIpcOpenEventHandle(
                 event: *mut Event, handle: IpcEventHandle
             ) -> HipError;
