@@ -1,10 +1,10 @@
 //! The shim's memory: the C library's, and a reserve for when that gives none.
 //!
 //! Rust ends a process in which an allocation fails that was not asked for fallibly, and the shim must never end one. So
-//! its small allocations are then served from a reserve. Nothing of any size is: what depends on the application (the
-//! arguments of a call, the length of a queue, an image) is asked for with [`has_room`] and `try_reserve` first, and the
-//! call waits in place instead. While the reserve is in use nothing more is held back ([`is_in_use`]), so what is in it is
-//! given back soon.
+//! its small allocations are then served from a reserve. What can be of any size (the arguments of a call, a table of
+//! kernels, an image) is not: it is asked for with `try_reserve` or [`has_room`] first, and the call waits in place instead.
+//! While the reserve is in use nothing more is held back ([`is_in_use`]), so queues and books do not grow. What they have
+//! grown by is in it as long as they are, and what was held back until it was launched.
 //!
 //! ```text
 //!   +--------- taken, in order ---------+------- free -------+

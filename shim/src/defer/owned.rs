@@ -40,14 +40,10 @@ const _: () = assert!(std::mem::offset_of!(Copied, stack) == size_of::<Frame>())
 // asynchronous copies may.
 unsafe impl Send for OwnedCall {}
 
-/// Memory that is asked for before a call is held back: without so much, books and queue could not grow by it. Small enough
-/// to cost no system call.
-const BOOKS_BYTES: usize = 1 << 16;
-
 impl OwnedCall {
-    /// A call with the arguments of a stopped one. None if memory is short, since more is needed than this.
+    /// A call with the arguments of a stopped one. None while memory is short: queue and books would grow by it.
     pub(crate) fn new(frame: &Frame, layout: &'static Layout, function: *mut c_void) -> Option<Self> {
-        if reserve::is_in_use() || !reserve::has_room(BOOKS_BYTES) {
+        if reserve::is_in_use() {
             return None;
         }
         let mut stack = [0; STACK_WORDS_MAX];
