@@ -10,6 +10,8 @@ pub(crate) enum Bug {
     ShallowArguments,
     /// `shallow-buffer`: the same for arguments in one buffer.
     ShallowBuffer,
+    /// `shallow-structure`: the same for what describes a copy of a box.
+    ShallowStructure,
     /// `missed-drain`: `hipStreamSynchronize` does not wait for what is held back.
     MissedDrain,
     /// `free-without-drain`: `hipFree` does not either.
@@ -40,9 +42,10 @@ pub(crate) enum Bug {
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
-    const ALL: [(&'static str, Self); 15] = [
+    const ALL: [(&'static str, Self); 16] = [
         ("shallow-arguments", Self::ShallowArguments),
         ("shallow-buffer", Self::ShallowBuffer),
+        ("shallow-structure", Self::ShallowStructure),
         ("missed-drain", Self::MissedDrain),
         ("free-without-drain", Self::FreeWithoutDrain),
         ("last-first", Self::LastFirst),

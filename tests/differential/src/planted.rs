@@ -7,9 +7,10 @@ use crate::mode::{Mode, Places, Way};
 use crate::program::Program;
 
 /// Their names, as `XSCHED_PLANTED_BUG` takes them.
-pub const BUGS: [&str; 15] = [
+pub const BUGS: [&str; 16] = [
     "shallow-arguments",
     "shallow-buffer",
+    "shallow-structure",
     "missed-drain",
     "free-without-drain",
     "last-first",
