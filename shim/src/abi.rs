@@ -87,6 +87,8 @@ handles! {
 pub(crate) struct HipError(pub(crate) c_uint);
 
 impl HipError {
+    /// `hipSuccess`
+    pub(crate) const SUCCESS: Self = Self(0);
     /// `hipErrorNotSupported`
     pub(crate) const NOT_SUPPORTED: Self = Self(801);
     /// `hipErrorNotReady`

@@ -415,7 +415,7 @@ macro_rules! for_each_function {
             captures runtime 333 fn hipStreamBeginCapture(stream: Stream, mode: Enum) -> HipError;
             passes runtime 334 fn hipStreamCreate(stream: *mut Stream) -> HipError;
             passes runtime 335 fn hipStreamCreateWithFlags(stream: *mut Stream, flags: c_uint) -> HipError;
-            passes runtime 336 fn hipStreamCreateWithPriority(
+            observes runtime 336 fn hipStreamCreateWithPriority(
                 stream: *mut Stream, flags: c_uint, priority: c_int
             ) -> HipError;
             drains runtime 337 fn hipStreamDestroy(stream: Stream) -> HipError;
@@ -1313,7 +1313,7 @@ macro_rules! for_each_function {
             passes runtime 12 fn hipChooseDeviceR0000(
                 device: *mut c_int, properties: *const c_void
             ) -> HipError;
-            passes runtime 16 fn hipCtxCreate(ctx: *mut Context, flags: c_uint, device: Device) -> HipError;
+            observes runtime 16 fn hipCtxCreate(ctx: *mut Context, flags: c_uint, device: Device) -> HipError;
             drains runtime 17 fn hipCtxDestroy(ctx: Context) -> HipError;
             passes runtime 18 fn hipCtxDisablePeerAccess(peer_ctx: Context) -> HipError;
             passes runtime 19 fn hipCtxEnablePeerAccess(peer_ctx: Context, flags: c_uint) -> HipError;
@@ -1324,9 +1324,9 @@ macro_rules! for_each_function {
             passes runtime 24 fn hipCtxGetFlags(flags: *mut c_uint) -> HipError;
             passes runtime 25 fn hipCtxGetSharedMemConfig(p_config: *mut Enum) -> HipError;
             passes runtime 26 fn hipCtxPopCurrent(ctx: *mut Context) -> HipError;
-            passes runtime 27 fn hipCtxPushCurrent(ctx: Context) -> HipError;
+            observes runtime 27 fn hipCtxPushCurrent(ctx: Context) -> HipError;
             drains runtime 28 fn hipCtxSetCacheConfig(cache_config: Enum) -> HipError;
-            passes runtime 29 fn hipCtxSetCurrent(ctx: Context) -> HipError;
+            observes runtime 29 fn hipCtxSetCurrent(ctx: Context) -> HipError;
             drains runtime 30 fn hipCtxSetSharedMemConfig(config: Enum) -> HipError;
             passes runtime 36 fn hipDeviceCanAccessPeer(
                 can_access_peer: *mut c_int, device_id: c_int, peer_device_id: c_int
@@ -1380,7 +1380,7 @@ macro_rules! for_each_function {
             passes runtime 106 fn hipGetDevicePropertiesR0000(prop: *mut c_void, device: c_int) -> HipError;
             passes runtime 202 fn hipInit(flags: c_uint) -> HipError;
             passes runtime 326 fn hipRuntimeGetVersion(runtime_version: *mut c_int) -> HipError;
-            passes runtime 327 fn hipSetDevice(device_id: c_int) -> HipError;
+            observes runtime 327 fn hipSetDevice(device_id: c_int) -> HipError;
             passes runtime 328 fn hipSetDeviceFlags(flags: c_uint) -> HipError;
             passes runtime 383 fn hipUserObjectCreate(
                 object_out: *mut UserObject, ptr: *mut c_void, destroy: HostFn, initial_refcount: c_uint,

@@ -56,6 +56,8 @@ counted! {
         LateTable = "dispatch tables that came late",
         /// The runtime refused a command that was launched late; the stream's next call told so.
         LateFailure = "failures told late",
+        /// The controller did not take a report: it was too far behind.
+        UnsentReport = "reports that could not be sent",
         /// The shim panicked.
         Panic = "panics",
     }

@@ -17,65 +17,123 @@
 //! reach no device, and all other calls wait in place.
 //!
 //! Work on the per-thread stream waits in place, always: the stream has no name in the thread that would launch it.
+//!
+//! The first call that concerns a stream also begins what has to do with other processes: the device is claimed, and the
+//! [watcher](crate::arbiter) started.
 
 mod books;
+mod claims;
 mod device;
+mod gate;
+mod load;
+mod marker;
 mod own;
 mod owned;
 mod real;
 mod stopped;
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::abi::{HipError, Stream};
 use crate::api::{Family, Id};
+use crate::arbiter;
 use crate::hooks::Reason;
-use crate::instances::Instance;
+use crate::instances::{INSTANCES, Instance};
 use crate::planted::{Bug, is_planted};
 use crate::process::Renewable;
-use crate::xqueue::{Position, XQueues};
+use crate::xqueue::{Admission, Begun, ClaimId, Load, Position, QueueId, XQueues};
 use books::{Books, EventUse, StreamEntry, StreamKey};
+use claims::Devices;
 use device::{Hip, HipCommand};
+use load::load;
+use marker::HipStream;
 
 pub(crate) use stopped::{Stopped, StreamName};
 
 /// How long an ending process waits for what it has held back.
 const EXIT_LIMIT: Duration = Duration::from_secs(5);
 
+/// `hipStreamPerThread`
+const PER_THREAD: usize = 2;
+
 /// What becomes of a call.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) enum Decision {
     /// It is held back; this is its answer.
     Answer(HipError),
     /// The real function gets it now.
     Pass(Reason),
-    /// The real function gets it now; its success is told as this failure of an earlier call.
-    PassAndTell(HipError),
+    /// The real function gets it now, and what it returns is wanted.
+    Make(Followed),
+}
+
+/// A call whose end is wanted.
+#[derive(Debug)]
+pub(crate) struct Followed {
+    pub(crate) reason: Reason,
+    /// Its success is told as this failure of an earlier call.
+    tells: Option<HipError>,
+    /// It puts something on the device, beside others.
+    begun: Option<Begun<Hip>>,
+    /// It waits for what these queues had on the device.
+    waits_for: Vec<(QueueId, u64)>,
+}
+
+impl Followed {
+    /// The call is about to be made.
+    pub(crate) fn prepare(&self) {
+        if let Some(begun) = &self.begun {
+            deferral().queues.prepare(begun);
+        }
+    }
+
+    /// The call has returned; what its caller gets.
+    pub(crate) fn finish(self, result: HipError) -> HipError {
+        let is_success = result == HipError::SUCCESS;
+        let queues = &deferral().queues;
+        if let Some(begun) = self.begun {
+            queues.finish(begun, is_success);
+        }
+        if !self.waits_for.is_empty() {
+            queues.has_waited(&self.waits_for, is_success);
+        }
+        self.tells.filter(|_| is_success).unwrap_or(result)
+    }
 }
 
 /// Everything that deferring needs to know.
 pub(crate) struct Deferral {
     queues: Arc<XQueues<Hip>>,
     books: Mutex<Books>,
+    devices: Devices,
+    /// The process's first use of a device was noted.
+    is_used: AtomicBool,
 }
 
 impl Default for Deferral {
     fn default() -> Self {
-        Self { queues: XQueues::new(Hip), books: Mutex::default() }
+        let queues = XQueues::new(Hip::default());
+        queues.await_first_use(true);
+        Self { queues, books: Mutex::default(), devices: Devices::default(), is_used: AtomicBool::new(false) }
     }
 }
 
 static DEFERRAL: Renewable<Deferral> = Renewable::new();
 
-/// Whether any call may have to wait. A process in which nothing was ever suspended pays one load for it.
+/// Whether any call may have to wait, or others want to know of it. So it is until the first use of a device; a process that
+/// has its devices for itself pays two loads for it.
 pub(crate) fn is_engaged() -> bool {
-    DEFERRAL.existing().is_some_and(|deferral| deferral.queues.is_engaged() || device::has_untold_failures())
+    DEFERRAL.existing().is_none_or(|deferral| deferral.queues.is_engaged() || device::has_untold_failures())
 }
 
 /// In a forked child: what is held back is its parent's.
 pub(crate) fn begin_afresh() {
     DEFERRAL.renew();
+    for set in &SET {
+        set.store(0, Ordering::Relaxed);
+    }
 }
 
 /// The process ends: lets everything go.
@@ -114,12 +172,44 @@ pub(crate) fn capture_begins(copy: &Instance, stream: Stream) -> bool {
     let deferral = deferral();
     let is_first = deferral.books().capture_begins((copy.index(), stream.0.addr()));
     deferral.queues.wait_all_launched();
+    // A question about an event would end the capture.
+    deferral.queues.pause_markers(true);
     is_first
 }
 
 /// A capture has ended on a stream, or did not begin.
 pub(crate) fn capture_ended(copy: &Instance, stream: Stream) {
-    deferral().books().capture_ends((copy.index(), stream.0.addr()));
+    let deferral = deferral();
+    deferral.books().capture_ends((copy.index(), stream.0.addr()));
+    deferral.note_captures();
+}
+
+/// Devices that were set and claimed, by copy: a bit for each of the first 64 ordinals.
+static SET: [AtomicU64; INSTANCES] = [const { AtomicU64::new(0) }; INSTANCES];
+
+/// The calling thread has this device from now on, or another one, and will use it.
+pub(crate) fn device_set(copy: &Instance, ordinal: Option<u32>) {
+    let bit = ordinal.and_then(|ordinal| 1_u64.checked_shl(ordinal)).unwrap_or(0);
+    if SET[copy.index()].load(Ordering::Relaxed) & bit != 0 {
+        return;
+    }
+    let is_used = |deferral: &&Deferral| deferral.is_used.load(Ordering::Acquire);
+    if let Some(deferral) = DEFERRAL.existing().filter(is_used)
+        && let Some(device) = real::current_device(copy)
+    {
+        deferral.claim(copy, device, 0);
+        SET[copy.index()].fetch_or(bit, Ordering::Relaxed);
+    }
+}
+
+/// A stream was created that has a priority of its own.
+pub(crate) fn stream_created(copy: &'static Instance, stream: Stream) {
+    let deferral = deferral();
+    deferral.note_first_use(copy);
+    let device = real::device_of(copy, stream).or_else(|| real::current_device(copy));
+    if let Some(device) = device {
+        deferral.claim(copy, device, real::priority(copy, stream));
+    }
 }
 
 /// A stream is about to go.
@@ -128,7 +218,10 @@ pub(crate) fn stream_destroyed(copy: &Instance, stream: Stream) {
     let key = StreamKey::Created { copy: copy.index(), handle: stream.0.addr() };
     let mut books = deferral.books();
     books.capture_ends((copy.index(), stream.0.addr()));
-    if let Some(entry) = books.remove_stream(key) {
+    let entry = books.remove_stream(key);
+    drop(books);
+    deferral.note_captures();
+    if let Some(entry) = entry {
         deferral.forget(&entry);
     }
 }
@@ -136,9 +229,13 @@ pub(crate) fn stream_destroyed(copy: &Instance, stream: Stream) {
 /// All streams of a copy may be about to go.
 pub(crate) fn device_reset(copy: &Instance) {
     let Some(deferral) = DEFERRAL.existing() else { return };
-    for entry in deferral.books().remove_streams(copy.index()) {
+    deferral.queues.forget_gates();
+    let entries = deferral.books().remove_streams(copy.index());
+    deferral.note_captures();
+    for entry in entries {
         deferral.forget(&entry);
     }
+    deferral.queues.device().forget(copy);
 }
 
 impl Deferral {
@@ -175,7 +272,30 @@ impl Deferral {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Claims the device that the process uses first, and has somebody see to it from now on.
+    fn note_first_use(&self, copy: &'static Instance) {
+        if self.is_used.load(Ordering::Acquire) || self.is_used.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if let Some(device) = real::current_device(copy) {
+            self.claim(copy, device, 0);
+        }
+        arbiter::start(&self.queues);
+        self.queues.await_first_use(false);
+    }
+
+    fn claim(&self, copy: &Instance, device: i32, priority: i32) -> Option<ClaimId> {
+        self.devices.claim(&self.queues, copy, device, priority)
+    }
+
+    /// Captures have begun or ended.
+    fn note_captures(&self) {
+        let is_any = self.books().is_any_capturing();
+        self.queues.pause_markers(is_any);
+    }
+
     fn submit(&self, call: &Stopped<'_>, copy: &'static Instance) -> Decision {
+        self.note_first_use(copy);
         let uses = own::events(call, copy);
         if self.books().is_any_capturing() {
             return self.beside_a_capture(call, copy, &uses);
@@ -183,15 +303,29 @@ impl Deferral {
         let Some((key, entry, device)) = self.stream_of(call, copy) else {
             return self.without_a_queue(call, copy, &uses);
         };
-        let waits = {
+        let load = load(call);
+        let admission = {
             let books = self.books();
-            self.queues.must_wait(entry.queue, &self.before(&books, key, &uses))
+            self.queues.admit(entry.queue, &self.before(&books, key, &uses), load)
         };
-        if !waits {
-            return tell_failure(&entry, Reason::NotScheduled);
+        match admission {
+            Admission::Free => goes(None, &entry, Reason::NotScheduled),
+            Admission::Now(begun) => goes(Some(begun), &entry, Reason::Scheduled),
+            Admission::Wait => self.later(call, copy, (key, &entry, device), load, &uses),
         }
-        let Some(owned) = own::own(call, copy, device, &uses) else {
-            return self.in_place(key, &entry, &uses);
+    }
+
+    /// A call that must wait.
+    fn later(
+        &self,
+        call: &Stopped<'_>,
+        copy: &'static Instance,
+        (key, entry, device): (StreamKey, &StreamEntry, i32),
+        load: Load,
+        uses: &[EventUse],
+    ) -> Decision {
+        let Some(owned) = own::own(call, copy, device, uses) else {
+            return self.in_place(key, entry, load, uses);
         };
         self.queues.wait_for_room(entry.queue);
         let failure = Arc::clone(&entry.failure);
@@ -199,14 +333,14 @@ impl Deferral {
         let mut books = self.books();
         if books.is_any_capturing() {
             drop(books);
-            return self.in_place(key, &entry, &uses);
+            return self.in_place(key, entry, load, uses);
         }
-        let before = self.before(&books, key, &uses);
-        let Ok(position) = self.queues.submit(entry.queue, before, command) else {
+        let before = self.before(&books, key, uses);
+        let Ok(position) = self.queues.submit(entry.queue, before, load, command) else {
             drop(books);
-            return self.in_place(key, &entry, &uses);
+            return self.in_place(key, entry, load, uses);
         };
-        books.used(&uses, position, &self.queues);
+        books.used(uses, position, &self.queues);
         drop(books);
         Decision::Answer(HipError(device::take_failure(&entry.failure).unwrap_or(0)))
     }
@@ -218,24 +352,28 @@ impl Deferral {
     }
 
     /// Waits for the call's turn.
-    fn in_place(&self, key: StreamKey, entry: &StreamEntry, uses: &[EventUse]) -> Decision {
+    fn in_place(&self, key: StreamKey, entry: &StreamEntry, load: Load, uses: &[EventUse]) -> Decision {
         let before = self.before(&self.books(), key, uses);
-        self.queues.wait_turn(Some(entry.queue), &before);
-        tell_failure(entry, Reason::WaitedInPlace)
+        let begun = self.queues.wait_turn(entry.queue, &before, load);
+        goes(begun, entry, Reason::WaitedInPlace)
     }
 
     /// A call on a stream that has no queue: the per-thread stream, or what is no stream.
-    fn without_a_queue(&self, call: &Stopped<'_>, copy: &Instance, uses: &[EventUse]) -> Decision {
+    fn without_a_queue(&self, call: &Stopped<'_>, copy: &'static Instance, uses: &[EventUse]) -> Decision {
         if call.stream_name() == StreamName::PerThread
             && let Some(device) = real::current_device(copy)
         {
+            let claim = self.claim(copy, device, 0);
             let before = {
                 let books = self.books();
                 let mut before = books.before_uses(uses);
                 before.extend(books.last_of_null(copy.index(), device, &self.queues));
                 before
             };
-            self.queues.wait_turn(None, &before);
+            let stream = HipStream { copy, device, handle: PER_THREAD };
+            if let Some(begun) = self.queues.wait_loose_turn(claim, stream, &before, load(call)) {
+                return Decision::Make(Followed::of(begun, Reason::WaitedInPlace));
+            }
         }
         Decision::Pass(Reason::WaitedInPlace)
     }
@@ -250,14 +388,18 @@ impl Deferral {
             return Decision::Pass(Reason::StreamCapture);
         }
         match self.stream_of(call, copy) {
-            Some((key, entry, _)) => self.in_place(key, &entry, uses),
+            Some((key, entry, _)) => self.in_place(key, &entry, load(call), uses),
             None => Decision::Pass(Reason::StreamCapture),
         }
     }
 
     /// The stream of a call, and the calling thread's device. None for the per-thread stream, and for what is no
     /// stream.
-    fn stream_of(&self, call: &Stopped<'_>, copy: &Instance) -> Option<(StreamKey, StreamEntry, i32)> {
+    fn stream_of(
+        &self,
+        call: &Stopped<'_>,
+        copy: &'static Instance,
+    ) -> Option<(StreamKey, StreamEntry, i32)> {
         let device = real::current_device(copy)?;
         let key = key(copy, call.stream_name(), device)?;
         let known = self.books().stream(key);
@@ -269,12 +411,35 @@ impl Deferral {
                 }
                 StreamName::Legacy | StreamName::PerThread => (device, true),
             };
-            Some(self.books().add_stream(key, device, is_blocking, &self.queues))
+            Some(self.add_stream(copy, key, device, is_blocking))
         })?;
         Some((key, entry, device))
     }
 
+    fn add_stream(
+        &self,
+        copy: &'static Instance,
+        key: StreamKey,
+        device: i32,
+        is_blocking: bool,
+    ) -> StreamEntry {
+        let handle = match key {
+            StreamKey::Legacy { .. } => 0,
+            StreamKey::Created { handle, .. } => handle,
+        };
+        let stream = HipStream { copy, device, handle };
+        let priority = if handle == 0 { 0 } else { real::priority(copy, stream.name()) };
+        let claim = self.claim(copy, device, priority);
+        self.books().add_stream(key, device, is_blocking, || self.queues.create(stream, claim))
+    }
+
     fn order(&self, call: &Stopped<'_>, copy: &'static Instance) -> Decision {
+        if puts_work(call) || is_on_many_streams(call) {
+            self.note_first_use(copy);
+        }
+        if !self.queues.has_reason() && !device::has_untold_failures() {
+            return Decision::Pass(Reason::NothingHeldBack);
+        }
         let event = |argument: usize| (copy.index(), call.size(argument));
         let pending = |argument| {
             let record = self.books().record_of(event(argument));
@@ -308,10 +473,23 @@ impl Deferral {
             _ if puts_work(call) => return self.submit_in_place(call, copy),
             _ => self.queues.wait_all_launched(),
         }
-        match self.known_stream(call, copy) {
-            Some((_, entry)) => tell_failure(&entry, Reason::Drained),
-            None => Decision::Pass(Reason::Drained),
-        }
+        let known = self.known_stream(call, copy);
+        let tells = known.as_ref().and_then(|(_, entry)| device::take_failure(&entry.failure)).map(HipError);
+        let waits_for = self.waited_for(call, copy, known.map(|(_, entry)| entry.queue));
+        Followed { reason: Reason::Drained, tells, begun: None, waits_for }.decision()
+    }
+
+    /// What a call that waits for the device will have seen complete.
+    fn waited_for(&self, call: &Stopped<'_>, copy: &Instance, queue: Option<QueueId>) -> Vec<(QueueId, u64)> {
+        let queues = match call.id() {
+            Id::hipStreamSynchronize | Id::hipStreamSynchronize_spt => queue.into_iter().collect(),
+            Id::hipDeviceSynchronize | Id::hipCtxSynchronize => {
+                let device = real::current_device(copy);
+                device.map(|device| self.books().queues_of(copy.index(), device)).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        };
+        self.queues.waits_for(&queues)
     }
 
     /// A call that both puts work on a stream and waits for it, or returns what cannot wait.
@@ -320,13 +498,13 @@ impl Deferral {
             return self.beside_a_capture(call, copy, &[]);
         }
         match self.stream_of(call, copy) {
-            Some((key, entry, _)) => self.in_place(key, &entry, &[]),
+            Some((key, entry, _)) => self.in_place(key, &entry, load(call), &[]),
             None => self.without_a_queue(call, copy, &[]),
         }
     }
 
     /// What is held back of what a question about a stream concerns, or a wait for it.
-    fn pending_on(&self, call: &Stopped<'_>, copy: &Instance) -> Vec<Position> {
+    fn pending_on(&self, call: &Stopped<'_>, copy: &'static Instance) -> Vec<Position> {
         let Some((key, entry)) = self.known_stream(call, copy) else { return Vec::new() };
         let mut pending: Vec<_> = self.queues.last(entry.queue).into_iter().collect();
         if matches!(key, StreamKey::Legacy { .. }) {
@@ -338,14 +516,14 @@ impl Deferral {
     /// The stream of a call, if anything was ever held back on it.
     ///
     /// The null stream counts as known as soon as the device has a stream.
-    fn known_stream(&self, call: &Stopped<'_>, copy: &Instance) -> Option<(StreamKey, StreamEntry)> {
+    fn known_stream(&self, call: &Stopped<'_>, copy: &'static Instance) -> Option<(StreamKey, StreamEntry)> {
         let name = call.stream.map(|_| call.stream_name())?;
         let device = if name == StreamName::Legacy { real::current_device(copy)? } else { 0 };
         let key = key(copy, name, device)?;
-        let mut books = self.books();
+        let known = self.books().stream(key);
         let entry = match name {
-            StreamName::Legacy => Some(books.add_stream(key, device, true, &self.queues)),
-            _ => books.stream(key),
+            StreamName::Legacy => Some(known.unwrap_or_else(|| self.add_stream(copy, key, device, true))),
+            _ => known,
         };
         Some((key, entry?))
     }
@@ -372,9 +550,23 @@ fn puts_work(call: &Stopped<'_>) -> bool {
         || matches!(call.id(), Id::hipMallocAsync | Id::hipMallocFromPoolAsync)
 }
 
-fn tell_failure(entry: &StreamEntry, reason: Reason) -> Decision {
-    match device::take_failure(&entry.failure) {
-        Some(code) => Decision::PassAndTell(HipError(code)),
-        None => Decision::Pass(reason),
+impl Followed {
+    fn of(begun: Begun<Hip>, reason: Reason) -> Self {
+        Self { reason, tells: None, begun: Some(begun), waits_for: Vec::new() }
     }
+
+    /// A call that nobody needs to follow just passes.
+    fn decision(self) -> Decision {
+        if self.tells.is_none() && self.begun.is_none() && self.waits_for.is_empty() {
+            Decision::Pass(self.reason)
+        } else {
+            Decision::Make(self)
+        }
+    }
+}
+
+/// A call that may go now, or what tells of its end.
+fn goes(begun: Option<Begun<Hip>>, entry: &StreamEntry, reason: Reason) -> Decision {
+    let tells = device::take_failure(&entry.failure).map(HipError);
+    Followed { reason, tells, begun, waits_for: Vec::new() }.decision()
 }

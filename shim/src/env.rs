@@ -4,6 +4,11 @@
 //! | --- | --- |
 //! | `XSCHED_DISABLE` | anything but empty or `0`: calls are counted and forwarded, no hook runs |
 //! | `XSCHED_LOG` | a file's path, or `stderr`: a summary goes there at exit; otherwise the shim is silent |
+//! | `XSCHED_SOCKET_DIR` | the folder with the controller's socket; otherwise `/run/xsched`, then `$XDG_RUNTIME_DIR/xsched` |
+//! | `XSCHED_TOKEN` | set by `xsched-ctl run`, by which the controller knows its processes |
+//! | `XSCHED_AUTO_XQUEUE_PRIORITY` | -255 to 255, larger is more urgent: a hint to the controller, which has the last word |
+//! | `XSCHED_AUTO_XQUEUE_UTILIZATION` | percent of the device: a hint as well |
+//! | `XSCHED_AUTO_XQUEUE_LEVEL` | 1: nothing is gated on the device, see [`crate::xqueue`] |
 //! | `XSCHED_TEST_SUSPEND` | `random[:seed[:rate]]`: streams and the process are suspended at random, see [`crate::random_suspension`] |
 //! | `XSCHED_TEST_PANIC` | a function's name: its hook panics (builds with debug assertions only) |
 //!
@@ -51,6 +56,26 @@ pub(crate) fn log_target() -> Option<LogTarget> {
 /// What `XSCHED_TEST_SUSPEND` says.
 pub(crate) fn test_suspend() -> Option<String> {
     read("XSCHED_TEST_SUSPEND")?.into_string().ok()
+}
+
+/// The controller's folder, if it is not where it usually is.
+pub(crate) fn socket_folder() -> Option<OsString> {
+    read("XSCHED_SOCKET_DIR").filter(|value| !value.is_empty())
+}
+
+/// The folder for this user's sockets.
+pub(crate) fn user_folder() -> Option<OsString> {
+    read("XDG_RUNTIME_DIR").filter(|value| !value.is_empty())
+}
+
+/// What the controller has given to this process and its children.
+pub(crate) fn token() -> Option<String> {
+    read("XSCHED_TOKEN")?.into_string().ok()
+}
+
+/// A hint that is a number.
+pub(crate) fn hint(variable: &str) -> Option<i64> {
+    read(variable)?.to_str()?.trim().parse().ok()
 }
 
 /// A variable of rocprofiler-register, unless it is empty.

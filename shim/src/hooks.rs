@@ -9,7 +9,7 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::abi::{Args, Hooked, InRegister, Layout, Signature, Stream};
+use crate::abi::{Args, HipError, Hooked, InRegister, Layout, Signature, Stream};
 use crate::api::{ApiFunction, Id};
 use crate::counters::{self, StreamKind, Trouble, Work, counted};
 use crate::defer::{self, Decision, Stopped, StreamName};
@@ -51,6 +51,8 @@ counted! {
         WaitedInPlace = "waited in place",
         /// The call needed earlier work to be on its way, and waited for it.
         Drained = "waited for what was held back",
+        /// Others use the device too, and the call may go.
+        Scheduled = "beside others",
         /// Nothing schedules this process: work goes straight to its stream.
         NotScheduled = "nothing schedules",
         /// The call needs earlier work to be on its way, and none is held back.
@@ -117,10 +119,13 @@ impl<S: Hooked> Call<'_, S> {
                 Outcome::Done(S::Ret::from_word(result.into_word()))
             }
             Decision::Pass(reason) => Outcome::Pass(reason),
-            Decision::PassAndTell(failure) => match self.real() {
-                done if done.into_word() == 0 => Outcome::Done(S::Ret::from_word(failure.into_word())),
-                refused => Outcome::Done(refused),
-            },
+            Decision::Make(followed) => {
+                counters::passed(followed.reason);
+                followed.prepare();
+                // What is followed returns an error code.
+                let result = HipError(self.real().into_word() as u32);
+                Outcome::Done(S::Ret::from_word(followed.finish(result).into_word()))
+            }
         }
     }
 

@@ -13,6 +13,7 @@
 //! | `hooks` | what is decided about a call |
 //! | `replay` | calling a real function with the arguments of a stopped call |
 //! | `xqueue` | queues that hold commands back; knows no HIP |
+//! | `arbiter` | what the process and the controller tell each other, and the thread that does it |
 //! | `defer` | which calls are held back, which wait in place, and how |
 //! | `kernels` | how the arguments of kernels lie in memory |
 //! | `random_suspension`, `planted` | the scheduler of tests, and bugs for them to find |
@@ -32,6 +33,7 @@
 
 mod abi;
 mod api;
+mod arbiter;
 mod counters;
 mod defer;
 mod env;

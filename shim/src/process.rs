@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use xsched_abi::shim_status::ShimState;
 
 use crate::status::xsched_shim_status;
-use crate::{counters, defer, env, kernels, log, random_suspension};
+use crate::{arbiter, counters, defer, env, kernels, log, random_suspension};
 
 static PREPARED: AtomicBool = AtomicBool::new(false);
 
@@ -44,6 +44,7 @@ unsafe extern "C" fn begin_afresh() {
     counters::reset();
     kernels::begin_afresh();
     defer::begin_afresh();
+    arbiter::begin_afresh();
     random_suspension::begin_afresh();
 }
 

@@ -16,27 +16,87 @@
 //! What a command comes after is given as [`Position`]s, which are always older than the command itself. So waiting
 //! never goes round in a circle, whatever is suspended: a queue that waits for a suspended one is suspended with it, no
 //! more and no longer.
+//!
+//! While other processes use the same device, a queue's [claim](claim) on it must give way to more urgent ones, and launch
+//! little ahead of what the device does; see `contention`.
 
+mod claim;
+mod contention;
+mod flight;
+mod gates;
 mod state;
+mod watch;
 mod worker;
 
+use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
+use xsched_sched::Nanos;
+
 use crate::planted::{Bug, is_planted};
+use contention::Place;
 use state::State;
+
+pub(crate) use claim::{ClaimId, ClaimKey, Seat, Standing, Usage};
+pub(crate) use contention::{Begun, Load};
+pub(crate) use flight::Class;
 
 /// Commands that a queue holds before whoever submits to it has to wait.
 const BUFFERED_MAX: usize = 4096;
+
+/// How soon whoever waits looks again by itself: nobody waits for ever because of a word that got lost.
+const WAIT_MAX: Duration = Duration::from_millis(10);
+
+/// The watcher that comes so soon need not be woken.
+const SOON: Nanos = Nanos::from_millis(1);
+
+/// The time by this module's clock: it never goes back.
+pub(crate) fn now() -> Nanos {
+    let now = clock_gettime(ClockId::Monotonic);
+    Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+}
 
 /// Where commands go.
 pub(crate) trait Device: Send + Sync + 'static {
     /// A command with everything that it needs.
     type Command: Send + 'static;
 
-    /// Gives a command to the hardware's queue. Called on the queue's LaunchWorker, in the queue's order.
-    fn launch(&self, command: Self::Command);
+    /// A hardware's queue, as far as markers need it.
+    type Stream: Copy + Debug + Send + 'static;
+
+    /// A point in the order of a stream.
+    type Marker: Copy + Debug + Eq + Send + 'static;
+
+    /// What holds up a hardware's queue while it is shut.
+    type Gate: Copy + Debug + Send + 'static;
+
+    /// Gives a command to the hardware's queue. Called on the queue's LaunchWorker, in the queue's order. False if
+    /// it was refused.
+    fn launch(&self, command: Self::Command) -> bool;
+
+    /// Records a marker behind everything that was given to a stream.
+    fn mark(&self, stream: Self::Stream) -> Option<Self::Marker>;
+
+    /// Whether everything before a marker has completed. Never waits.
+    fn is_complete(&self, marker: Self::Marker) -> bool;
+
+    /// The device's time from one complete marker to another of the same stream, if it knows.
+    fn between(&self, earlier: Self::Marker, later: Self::Marker) -> Option<Nanos>;
+
+    /// Takes a marker back.
+    fn retire(&self, marker: Self::Marker);
+
+    /// A new gate for a stream's device, open; None where there are none. May take a while.
+    fn make_gate(&self, stream: Self::Stream) -> Option<Self::Gate>;
+
+    /// Puts a gate before what is given to a stream next. False if that cannot be done.
+    fn put_gate(&self, gate: Self::Gate, stream: Self::Stream) -> bool;
+
+    /// Opens a gate, or shuts it. Never waits.
+    fn set_gate(&self, gate: Self::Gate, is_open: bool);
 }
 
 /// Names a queue. Never used again.
@@ -52,12 +112,28 @@ pub(crate) struct Position {
 
 /// All queues of a process.
 pub(crate) struct XQueues<D: Device> {
-    state: Mutex<State<D::Command>>,
+    state: Mutex<State<D>>,
     /// Something was launched, resumed or buffered.
     changed: Condvar,
     /// Whether anything is suspended or held back.
     engaged: AtomicBool,
     device: D,
+    /// Held while markers are recorded or looked at, and by whoever takes away what they need. True: neither is done.
+    markers_paused: Mutex<bool>,
+    /// Wakes the watcher.
+    alarm: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+/// Whether a command may go.
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum Admission<D: Device> {
+    /// At once, and nobody needs to know of it.
+    Free,
+    /// At once; [`XQueues::finish`] wants to know when it was launched.
+    Now(Begun<D>),
+    /// Not yet.
+    Wait,
 }
 
 /// Why a command was not taken.
@@ -76,6 +152,8 @@ impl<D: Device> XQueues<D> {
             changed: Condvar::new(),
             engaged: AtomicBool::new(false),
             device,
+            markers_paused: Mutex::new(false),
+            alarm: OnceLock::new(),
         })
     }
 
@@ -86,16 +164,31 @@ impl<D: Device> XQueues<D> {
         self.engaged.load(Ordering::Acquire)
     }
 
-    /// A new queue.
-    pub(crate) fn create(&self) -> QueueId {
-        self.lock().create()
+    /// Every call is looked at until this is taken back: the first use of a device must be noticed.
+    pub(crate) fn await_first_use(&self, awaits: bool) {
+        let mut state = self.lock();
+        state.awaits_first_use = awaits;
+        self.publish(&state);
     }
 
-    /// Forgets a queue whose commands were all launched.
+    /// Where commands go.
+    pub(crate) fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// A new queue before a stream.
+    pub(crate) fn create(&self, stream: D::Stream, claim: Option<ClaimId>) -> QueueId {
+        self.lock().create(stream, claim)
+    }
+
+    /// Forgets a queue whose commands were all launched, before its stream goes.
     pub(crate) fn destroy(&self, queue: QueueId) {
+        let _no_marker = self.pause();
         let mut state = self.lock();
-        state.destroy(queue);
+        let markers = state.destroy(queue);
         self.publish(&state);
+        drop(state);
+        self.retire(markers);
     }
 
     /// Holds commands of all queues back from now on; false lets them go again.
@@ -112,11 +205,41 @@ impl<D: Device> XQueues<D> {
         self.publish(&state);
     }
 
-    /// Whether a command that comes after these would have to wait now.
-    pub(crate) fn must_wait(&self, queue: QueueId, after: &[Position]) -> bool {
-        let state = self.lock();
+    /// Whether a command that comes after these may go now, and then notes that it does.
+    pub(crate) fn admit(&self, queue: QueueId, after: &[Position], load: Load) -> Admission<D> {
+        let mut state = self.lock();
         let is_first = state.is_idle(queue) || is_planted(Bug::Overtaking);
-        state.is_suspended(queue) || !is_first || !state.are_launched(after)
+        state.set_gates(&self.device);
+        if state.is_suspended(queue)
+            || !is_first
+            || !state.are_launched(after)
+            || !state.has_room(Place::Queue(queue), load)
+        {
+            return Admission::Wait;
+        }
+        state.begin(queue, load, false).map_or(Admission::Free, Admission::Now)
+    }
+
+    /// A launch that was admitted is about to happen, on this thread.
+    pub(crate) fn prepare(&self, begun: &Begun<D>) {
+        if let Some(gate) = begun.gate {
+            // Without it the command just cannot be kept from beginning.
+            self.device.put_gate(gate, begun.stream);
+        }
+    }
+
+    /// A launch that was admitted has returned. With `on_device` the runtime took it.
+    #[expect(clippy::needless_pass_by_value, reason = "a launch is finished once")]
+    pub(crate) fn finish(&self, begun: Begun<D>, on_device: bool) {
+        let wants_marker = self.lock().launched_one(&begun, on_device);
+        let paused = wants_marker.then(|| self.pause()).filter(|paused| !**paused);
+        let marker = paused.as_ref().and_then(|_| self.device.mark(begun.stream));
+        drop(paused);
+        let (sleeps, retired) = self.lock().finish(&begun, marker);
+        self.retire(retired);
+        if sleeps {
+            self.wake_watcher();
+        }
     }
 
     /// The queue's last command that was held back, if it has not been launched.
@@ -145,6 +268,7 @@ impl<D: Device> XQueues<D> {
         self: &Arc<Self>,
         queue: QueueId,
         after: Vec<Position>,
+        load: Load,
         command: D::Command,
     ) -> Result<Position, (Refused, D::Command)> {
         let mut state = self.lock();
@@ -154,8 +278,13 @@ impl<D: Device> XQueues<D> {
         if !state.has_worker(queue) && worker::start(self, queue).is_err() {
             return Err((Refused::NoWorker, command));
         }
-        let position = state.push(queue, after, command);
+        let position = state.push(queue, after, load, command);
         self.publish(&state);
+        let sleeps = state.claim_of(queue).is_some() && state.sleeps_beyond(now() + SOON);
+        drop(state);
+        if sleeps {
+            self.wake_watcher();
+        }
         Ok(position)
     }
 
@@ -173,32 +302,71 @@ impl<D: Device> XQueues<D> {
         self.wait_launched(&positions);
     }
 
-    /// Waits as a command would that comes after these: until the queue is not suspended and they were launched.
-    pub(crate) fn wait_turn(&self, queue: Option<QueueId>, after: &[Position]) {
-        let mut state = self.lock();
-        let after: Vec<_> = after.iter().copied().chain(queue.and_then(|queue| state.last(queue))).collect();
-        let is_suspended = |state: &State<_>| match queue {
-            Some(queue) => state.is_suspended(queue),
-            None => state.all_suspended,
-        };
-        while is_suspended(&state) || !state.are_launched(&after) {
-            state = self.wait(state);
-        }
+    /// Waits as a command would that comes after these: until the queue is not suspended, they were launched, and there is
+    /// room. Then it goes.
+    pub(crate) fn wait_turn(&self, queue: QueueId, after: &[Position], load: Load) -> Option<Begun<D>> {
+        let state = self.lock();
+        let after: Vec<_> = after.iter().copied().chain(state.last(queue)).collect();
+        let claim = state.claim_of(queue);
+        let mut state = self.wait_until(state, claim, |state| {
+            !state.is_suspended(queue)
+                && state.are_launched(&after)
+                && state.has_room(Place::Queue(queue), load)
+        });
+        state.begin(queue, load, false)
+    }
+
+    /// The same for a stream that has no queue.
+    pub(crate) fn wait_loose_turn(
+        &self,
+        claim: Option<ClaimId>,
+        stream: D::Stream,
+        after: &[Position],
+        load: Load,
+    ) -> Option<Begun<D>> {
+        let mut state = self.wait_until(self.lock(), claim, |state| {
+            let may_go =
+                claim.is_none_or(|claim| !state.is_held(claim) && state.has_room(Place::Loose(claim), load));
+            !state.all_suspended && state.are_launched(after) && may_go
+        });
+        state.begin_at(Place::Loose(claim?), claim?, stream, load)
     }
 
     /// Waits as a command would that comes after everything.
     pub(crate) fn wait_turn_of_all(&self) {
-        let mut state = self.lock();
+        let state = self.lock();
         let after = state.all_last();
-        while state.is_any_suspended() || !state.are_launched(&after) {
+        drop(self.wait_until(state, None, |state| !state.is_any_suspended() && state.are_launched(&after)));
+    }
+
+    /// Waits for what a claim's next command needs.
+    fn wait_until<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<D>>,
+        claim: Option<ClaimId>,
+        is_so: impl Fn(&State<D>) -> bool,
+    ) -> MutexGuard<'a, State<D>> {
+        if is_so(&state) {
+            return state;
+        }
+        if let Some(claim) = claim {
+            state.waits(claim, true);
+            self.wake_watcher();
+        }
+        while !is_so(&state) {
             state = self.wait(state);
         }
+        if let Some(claim) = claim {
+            state.waits(claim, false);
+        }
+        state
     }
 
     /// Lets everything go and takes nothing more, for a process that ends. Gives up at `deadline`.
     pub(crate) fn close(&self, deadline: Instant) {
         let mut state = self.lock();
         state.close();
+        state.forget_gates(&self.device);
         self.publish(&state);
         let positions = state.all_last();
         while !state.are_launched(&positions) {
@@ -211,18 +379,34 @@ impl<D: Device> XQueues<D> {
     }
 
     /// A panic while the lock was held is the shim's own; the state is only changed by whole steps.
-    fn lock(&self) -> MutexGuard<'_, State<D::Command>> {
+    fn lock(&self) -> MutexGuard<'_, State<D>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State<D::Command>>) -> MutexGuard<'a, State<D::Command>> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    fn wait<'a>(&self, state: MutexGuard<'a, State<D>>) -> MutexGuard<'a, State<D>> {
+        self.changed.wait_timeout(state, WAIT_MAX).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Keeps markers from being recorded and looked at while it lives; says whether they are anyway.
+    fn pause(&self) -> MutexGuard<'_, bool> {
+        self.markers_paused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake_watcher(&self) {
+        if let Some(alarm) = self.alarm.get() {
+            alarm();
+        }
     }
 
     /// Makes a change known to those that wait, and to the fast path.
-    fn publish(&self, state: &State<D::Command>) {
-        self.engaged.store(state.is_engaged(), Ordering::Release);
+    fn publish(&self, state: &State<D>) {
+        self.publish_quietly(state);
         self.changed.notify_all();
+    }
+
+    /// Makes a change known to the fast path: nobody waits for it.
+    fn publish_quietly(&self, state: &State<D>) {
+        self.engaged.store(state.is_engaged(), Ordering::Release);
     }
 }
 

@@ -217,6 +217,21 @@ impl InFlight {
         self.at_most - of_first
     }
 
+    /// How long commands of a class usually take, if anything is known.
+    pub fn expected(&self, class: u64) -> Option<Nanos> {
+        self.estimates.of(class).map(|estimate| estimate.expected)
+    }
+
+    /// For how long the first command has been running, as far as the times of the host tell. Zero if nothing is in flight.
+    pub fn running_for(&self, now: Nanos) -> Nanos {
+        self.launched.front().map_or(Nanos::ZERO, |first| now - self.began(first))
+    }
+
+    /// By how much the first command takes longer than it hardly ever did. Of what nothing is known, all of its time.
+    pub fn overdue(&self, now: Nanos) -> Nanos {
+        self.launched.front().map_or(Nanos::ZERO, |first| self.running_for(now) - first.at_most())
+    }
+
     /// When to look for completions if there is more to launch: when the first command may have completed, and only half of
     /// what may be ahead may be left, so that short commands are not looked for one by one. `None`: nothing is in flight.
     pub fn room_at(&self, now: Nanos) -> Option<Nanos> {

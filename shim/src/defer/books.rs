@@ -79,15 +79,15 @@ impl Books {
     }
 
     /// Notes a stream; the entry that another thread has made meanwhile, if so.
-    pub(super) fn add_stream<D: Device>(
+    pub(super) fn add_stream(
         &mut self,
         key: StreamKey,
         device: i32,
         is_blocking: bool,
-        queues: &XQueues<D>,
+        create: impl FnOnce() -> QueueId,
     ) -> StreamEntry {
         let entry = self.streams.entry(key).or_insert_with(|| StreamEntry {
-            queue: queues.create(),
+            queue: create(),
             device,
             is_blocking,
             failure: Arc::default(),
@@ -134,6 +134,13 @@ impl Books {
                 && matches!(key, StreamKey::Created { .. })
         });
         blocking.filter_map(|(_, entry)| queues.last(entry.queue)).collect()
+    }
+
+    /// The queues of a device's streams.
+    pub(super) fn queues_of(&self, copy: usize, device: i32) -> Vec<QueueId> {
+        let on_device =
+            self.streams.iter().filter(|(key, entry)| key.copy() == copy && entry.device == device);
+        on_device.map(|(_, entry)| entry.queue).collect()
     }
 
     /// The last command of a device's null stream, if it is held back.

@@ -5,7 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
+use xsched_sched::Nanos;
+
 use crate::counters::{self, Trouble};
+use crate::defer::gate::HipGate;
+use crate::defer::marker::{HipMarker, HipStream, MarkerPool};
 use crate::defer::owned::OwnedCall;
 use crate::defer::real;
 use crate::hooks;
@@ -14,7 +18,10 @@ use crate::planted::{Bug, is_planted};
 use crate::xqueue::Device;
 
 /// The HIP runtimes of this process.
-pub(crate) struct Hip;
+#[derive(Debug, Default)]
+pub(crate) struct Hip {
+    markers: MarkerPool,
+}
 
 /// A call that was held back.
 pub(crate) struct HipCommand {
@@ -48,10 +55,20 @@ thread_local! {
     static DEVICE: Cell<Option<(usize, i32)>> = const { Cell::new(None) };
 }
 
+impl Hip {
+    /// All devices of a copy may have been reset.
+    pub(super) fn forget(&self, copy: &Instance) {
+        self.markers.forget(copy);
+    }
+}
+
 impl Device for Hip {
     type Command = HipCommand;
+    type Stream = HipStream;
+    type Marker = HipMarker;
+    type Gate = HipGate;
 
-    fn launch(&self, command: HipCommand) {
+    fn launch(&self, command: HipCommand) -> bool {
         let launched = catch_unwind(AssertUnwindSafe(|| {
             hooks::stay_inside();
             let place = (command.copy.index(), command.device);
@@ -64,7 +81,7 @@ impl Device for Hip {
             unsafe { command.call.make() as u32 }
         }));
         match launched {
-            Ok(0) => {}
+            Ok(0) => return true,
             Ok(code) => {
                 counters::trouble(Trouble::LateFailure);
                 if command.failure.swap(code, Ordering::AcqRel) == 0 {
@@ -73,5 +90,34 @@ impl Device for Hip {
             }
             Err(_) => counters::trouble(Trouble::Panic),
         }
+        false
+    }
+
+    fn mark(&self, stream: HipStream) -> Option<HipMarker> {
+        self.markers.record(stream)
+    }
+
+    fn is_complete(&self, marker: HipMarker) -> bool {
+        marker.is_complete()
+    }
+
+    fn between(&self, earlier: HipMarker, later: HipMarker) -> Option<Nanos> {
+        later.since(earlier)
+    }
+
+    fn retire(&self, marker: HipMarker) {
+        self.markers.retire(marker);
+    }
+
+    fn make_gate(&self, stream: HipStream) -> Option<HipGate> {
+        HipGate::new(stream)
+    }
+
+    fn put_gate(&self, gate: HipGate, stream: HipStream) -> bool {
+        gate.put(stream.copy, stream.name())
+    }
+
+    fn set_gate(&self, gate: HipGate, is_open: bool) {
+        gate.set(is_open);
     }
 }

@@ -4,10 +4,14 @@
 //! error, as the call that is held back would have; a question that may fail is asked where its failure makes the
 //! application's own call fail as well.
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+
+use xsched_sched::Nanos;
 
 use crate::abi::boxes::Size;
-use crate::abi::{ChannelFormatDesc, Stream};
+use crate::abi::{ChannelFormatDesc, Event, Stream};
 use crate::api::Id;
 use crate::instances::Instance;
 
@@ -82,6 +86,112 @@ pub(super) fn is_capturing(copy: &Instance, stream: Stream) -> bool {
     let answered = unsafe { ask(stream, &raw mut status) } == 0;
     // What cannot be told may be a capture: nothing is done to the stream then.
     !answered || status != 0
+}
+
+/// A created stream's priority: smaller is more urgent, 0 is what streams have that ask for none.
+pub(super) fn priority(copy: &Instance, stream: Stream) -> i32 {
+    let mut priority = 0;
+    let Some(ask) = real!(copy, hipStreamGetPriority: fn(Stream, *mut i32)) else { return 0 };
+    // SAFETY: as above.
+    if unsafe { ask(stream, &raw mut priority) } == 0 { priority } else { 0 }
+}
+
+/// A device's PCI address as text: domain, bus, device, function.
+pub(super) fn pci_address(copy: &Instance, device: i32) -> Option<String> {
+    let mut text = [0_u8; 32];
+    let ask = real!(copy, hipDeviceGetPCIBusId: fn(*mut u8, i32, i32))?;
+    // SAFETY: a place of the size that it is said to have.
+    (unsafe { ask(text.as_mut_ptr(), text.len() as i32, device) } == 0).then_some(())?;
+    CStr::from_bytes_until_nul(&text).ok()?.to_str().ok().map(str::to_owned)
+}
+
+/// `hipEventDisableSystemFence`: nobody reads anything because of it.
+const NO_FENCE: u32 = 0x2000_0000;
+
+/// A new event of the calling thread's device, with times.
+pub(super) fn create_event(copy: &Instance) -> Option<Event> {
+    let create = real!(copy, hipEventCreateWithFlags: fn(*mut Event, u32))?;
+    let mut event = Event(std::ptr::null_mut());
+    // SAFETY: a place for the answer. Releases that do not know the flag refuse it.
+    let created = [NO_FENCE, 0].into_iter().any(|flags| unsafe { create(&raw mut event, flags) } == 0);
+    created.then_some(event)
+}
+
+/// Records an event. False if the runtime refuses.
+pub(super) fn record_event(copy: &Instance, event: Event, stream: Stream) -> bool {
+    let Some(record) = real!(copy, hipEventRecord: fn(Event, Stream)) else { return false };
+    // SAFETY: an event of the shim's own, and a stream that its user keeps.
+    unsafe { record(event, stream) == 0 }
+}
+
+/// `hipErrorNotReady`
+const NOT_READY: u32 = 600;
+
+/// Whether what an event was recorded behind has yet to complete.
+pub(super) fn is_event_pending(copy: &Instance, event: Event) -> bool {
+    let Some(query) = real!(copy, hipEventQuery: fn(Event)) else { return false };
+    // SAFETY: an event of the shim's own.
+    unsafe { query(event) == NOT_READY }
+}
+
+/// Device time between two complete events.
+pub(super) fn device_time(copy: &Instance, earlier: Event, later: Event) -> Option<Nanos> {
+    let elapsed = real!(copy, hipEventElapsedTime: fn(*mut f32, Event, Event))?;
+    let mut milliseconds = 0.0_f32;
+    // SAFETY: a place for the answer, and events of the shim's own.
+    let code = unsafe { elapsed(&raw mut milliseconds, earlier, later) };
+    (code == 0 && milliseconds >= 0.0).then(|| Nanos((f64::from(milliseconds) * 1e6) as u64))
+}
+
+/// `hipDeviceAttributeCanUseStreamWaitValue`
+const CAN_WAIT_VALUE: u32 = 10_013;
+/// `hipMallocSignalMemory`
+const SIGNAL_MEMORY: u32 = 2;
+/// `hipStreamWaitValueGte`
+const AT_LEAST: u32 = 0;
+
+/// Whether streams of a device can wait for a word of memory.
+pub(super) fn has_wait_value(copy: &Instance, device: i32) -> bool {
+    let mut value = 0;
+    let Some(ask) = real!(copy, hipDeviceGetAttribute: fn(*mut i32, u32, i32)) else { return false };
+    // SAFETY: a place for the answer.
+    unsafe { ask(&raw mut value, CAN_WAIT_VALUE, device) == 0 && value != 0 }
+}
+
+/// A word of the memory that waiting streams look at by themselves, which the host can change.
+pub(super) fn signal_memory(copy: &Instance) -> Option<NonNull<AtomicU64>> {
+    let mut word = std::ptr::null_mut();
+    let allocate = real!(copy, hipExtMallocWithFlags: fn(*mut *mut AtomicU64, usize, u32))?;
+    // SAFETY: a place for the answer.
+    let code = unsafe { allocate(&raw mut word, size_of::<AtomicU64>(), SIGNAL_MEMORY) };
+    NonNull::new(word).filter(|_| code == 0)
+}
+
+/// Has a stream wait until a word is at least so much. False if the runtime refuses.
+pub(super) fn wait_value(copy: &Instance, stream: Stream, word: NonNull<c_void>, value: u64) -> bool {
+    let wait = real!(copy, hipStreamWaitValue64: fn(Stream, *mut c_void, u64, u32, u64));
+    // SAFETY: a stream that its user keeps, and a word that is never given back.
+    wait.is_some_and(|wait| unsafe { wait(stream, word.as_ptr(), value, AT_LEAST, u64::MAX) } == 0)
+}
+
+/// A new stream of the calling thread's device, that has nothing to do with the null stream.
+pub(super) fn create_stream(copy: &Instance) -> Option<Stream> {
+    let mut stream = Stream(std::ptr::null_mut());
+    let create = real!(copy, hipStreamCreateWithFlags: fn(*mut Stream, u32))?;
+    // SAFETY: a place for the answer.
+    (unsafe { create(&raw mut stream, NON_BLOCKING) } == 0).then_some(stream)
+}
+
+/// Destroys what the shim has made for itself, when nothing is left to do there.
+pub(super) fn destroy(copy: &Instance, event: Event, stream: Stream) {
+    if let Some(destroy) = real!(copy, hipEventDestroy: fn(Event)) {
+        // SAFETY: the shim's own, and not used any more.
+        unsafe { destroy(event) };
+    }
+    if let Some(destroy) = real!(copy, hipStreamDestroy: fn(Stream)) {
+        // SAFETY: as above.
+        unsafe { destroy(stream) };
+    }
 }
 
 /// The memory that contains an address; None for memory that HIP does not know, such as pageable memory.

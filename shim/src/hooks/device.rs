@@ -1,9 +1,19 @@
 //! Devices and contexts.
 
-use crate::abi::Hooked;
+use crate::abi::{Hooked, InRegister};
 use crate::api::Id;
 use crate::defer;
 use crate::hooks::{Call, Outcome};
+
+/// The calling thread has a device from now on: it will use it.
+pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
+    let result = call.real();
+    if let (Some(copy), 0) = (call.target.instance, result.into_word()) {
+        let ordinal = (call.function.id == Id::hipSetDevice).then(|| call.stopped().int(0));
+        defer::device_set(copy, ordinal);
+    }
+    Outcome::Done(result)
+}
 
 /// A reset, or a setting that a kernel has when it starts: earlier work comes first.
 pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {

@@ -1,6 +1,6 @@
 //! Streams: what they wait for, how they end, what is recorded from them.
 
-use crate::abi::{Hooked, InRegister};
+use crate::abi::{Hooked, InRegister, Stream};
 use crate::api::Id;
 use crate::counters::Work;
 use crate::defer;
@@ -12,6 +12,17 @@ const CAPTURE_GOES_ON: [u64; 2] = [903, 908];
 /// A wait, or a value written, in stream order.
 pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::submitted(Work::Signal, call)
+}
+
+/// A stream with a priority of its own.
+pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
+    let result = call.real();
+    if let (Some(copy), 0) = (call.target.instance, result.into_word()) {
+        let place = call.stopped().word(0) as *const Stream;
+        // SAFETY: the runtime has put the stream there, and says that it succeeded.
+        defer::stream_created(copy, unsafe { place.read() });
+    }
+    Outcome::Done(result)
 }
 
 /// A query answers for all work of the stream, a destroyed stream finishes its work, and attributes hold for

@@ -3,47 +3,84 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use xsched_sched::{Limit, Nanos};
+
 use crate::planted::{Bug, is_planted};
-use crate::xqueue::{Position, QueueId};
+use crate::xqueue::claim::{Claim, ClaimId, Standing};
+use crate::xqueue::contention::Place;
+use crate::xqueue::flight::Flight;
+use crate::xqueue::{Begun, Device, Load, Position, QueueId};
 
 /// How long a launch that does not return keeps younger commands of other queues waiting: it may itself wait for what
 /// they do.
 pub(super) const PATIENCE: Duration = Duration::from_millis(10);
 
 /// A command that waits.
-struct Buffered<C> {
+pub(super) struct Buffered<C> {
     /// Its number among all commands of all queues.
     ticket: u64,
     /// What must be launched before it, besides its predecessors in the queue.
     after: Vec<Position>,
+    load: Load,
     command: C,
 }
 
-struct Queue<C> {
-    suspended: bool,
-    buffer: VecDeque<Buffered<C>>,
+pub(super) struct Queue<D: Device> {
+    pub(super) suspended: bool,
+    pub(super) buffer: VecDeque<Buffered<D::Command>>,
     /// Commands ever buffered, and those of them whose launch has returned.
-    submitted: u64,
-    launched: u64,
+    pub(super) submitted: u64,
+    pub(super) launched: u64,
     /// Ticket of the command that is being launched, and since when.
-    launching: Option<(u64, Instant)>,
-    has_worker: bool,
+    pub(super) launching: Option<(u64, Instant)>,
+    pub(super) has_worker: bool,
+    pub(super) stream: D::Stream,
+    pub(super) claim: Option<ClaimId>,
+    pub(super) flight: Flight<D::Marker>,
+    /// Callers that wait for what is on the device.
+    pub(super) awaited: usize,
 }
 
-pub(super) struct State<C> {
+pub(super) struct State<D: Device> {
     pub(super) all_suspended: bool,
     pub(super) closed: bool,
-    queues: HashMap<QueueId, Queue<C>>,
+    /// Until the first use of a device was noted, every call is looked at.
+    pub(super) awaits_first_use: bool,
+    /// Nothing is known of completions at present, so that nothing can be limited by them.
+    pub(super) unlimited: bool,
+    /// When the watcher will look again by itself.
+    pub(super) watch_at: Option<Nanos>,
+    /// Whether gates may be used.
+    pub(super) uses_gates: bool,
+    /// How much may be launched ahead beside more urgent neighbours.
+    pub(super) limit: Limit,
+    /// As they were when they were last looked at together.
+    pub(super) standings: Vec<Standing>,
+    pub(super) claims: Vec<Claim<D>>,
+    pub(super) queues: HashMap<QueueId, Queue<D>>,
     created: u64,
     tickets: u64,
 }
 
-impl<C> State<C> {
+impl<D: Device> State<D> {
     pub(super) fn new() -> Self {
-        Self { all_suspended: false, closed: false, queues: HashMap::new(), created: 0, tickets: 0 }
+        Self {
+            all_suspended: false,
+            closed: false,
+            awaits_first_use: false,
+            unlimited: false,
+            watch_at: None,
+            uses_gates: true,
+            limit: Limit::default(),
+            standings: Vec::new(),
+            claims: Vec::new(),
+            queues: HashMap::new(),
+            created: 0,
+            tickets: 0,
+        }
     }
 
-    pub(super) fn create(&mut self) -> QueueId {
+    pub(super) fn create(&mut self, stream: D::Stream, claim: Option<ClaimId>) -> QueueId {
         self.created += 1;
         let id = QueueId(self.created);
         let queue = Queue {
@@ -53,15 +90,21 @@ impl<C> State<C> {
             launched: 0,
             launching: None,
             has_worker: false,
+            stream,
+            claim,
+            flight: Flight::new(self.limit_of(claim)),
+            awaited: 0,
         };
         self.queues.insert(id, queue);
         id
     }
 
-    pub(super) fn destroy(&mut self, queue: QueueId) {
-        if self.is_idle(queue) {
-            self.queues.remove(&queue);
+    /// Forgets a queue, and what it has on the device. Returns markers that are not needed any more.
+    pub(super) fn destroy(&mut self, queue: QueueId) -> Vec<D::Marker> {
+        if !self.is_idle(queue) {
+            return Vec::new();
         }
+        self.queues.remove(&queue).map(|mut queue| queue.flight.abandon()).unwrap_or_default()
     }
 
     pub(super) fn suspend(&mut self, queue: QueueId, suspended: bool) {
@@ -72,7 +115,8 @@ impl<C> State<C> {
     }
 
     pub(super) fn is_suspended(&self, queue: QueueId) -> bool {
-        self.all_suspended || self.queues.get(&queue).is_some_and(|queue| queue.suspended)
+        let Some(queue) = self.queues.get(&queue) else { return self.all_suspended };
+        self.all_suspended || queue.suspended || queue.claim.is_some_and(|claim| self.is_held(claim))
     }
 
     /// Whether nothing of the queue is held back, not even half-launched.
@@ -89,12 +133,19 @@ impl<C> State<C> {
     }
 
     /// Appends a command to a queue that has a worker by now.
-    pub(super) fn push(&mut self, id: QueueId, after: Vec<Position>, command: C) -> Position {
+    pub(super) fn push(
+        &mut self,
+        id: QueueId,
+        after: Vec<Position>,
+        load: Load,
+        command: D::Command,
+    ) -> Position {
+        self.wants(id);
         let queue = self.queues.get_mut(&id).expect("a queue is destroyed after its last command");
         queue.has_worker = true;
         queue.submitted += 1;
         self.tickets += 1;
-        queue.buffer.push_back(Buffered { ticket: self.tickets, after, command });
+        queue.buffer.push_back(Buffered { ticket: self.tickets, after, load, command });
         Position { queue: id, number: queue.submitted }
     }
 
@@ -114,31 +165,45 @@ impl<C> State<C> {
     }
 
     pub(super) fn is_any_suspended(&self) -> bool {
-        self.all_suspended || self.queues.values().any(|queue| queue.suspended)
+        self.all_suspended
+            || self.queues.values().any(|queue| queue.suspended)
+            || (0..self.claims.len()).any(|index| self.is_held(ClaimId(index)))
     }
 
     /// Whether anything may have to wait.
     pub(super) fn is_engaged(&self) -> bool {
-        self.is_any_suspended() || self.queues.values().any(|queue| queue.submitted > queue.launched)
+        self.awaits_first_use || self.has_reason()
+    }
+
+    /// Whether anything but the first use of a device is a reason to look at calls.
+    pub(super) fn has_reason(&self) -> bool {
+        self.all_suspended
+            || self.queues.values().any(|queue| queue.suspended || queue.submitted > queue.launched)
+            || self.is_contended()
     }
 
     /// The queue's next command, if it may go.
     ///
     /// Of the commands of several queues that may go, the oldest goes first. HIP promises no order between them, but
     /// streams share hardware queues, and a wait that comes before what it waits for would hold up both.
-    pub(super) fn take(&mut self, id: QueueId) -> Option<C> {
+    pub(super) fn take(&mut self, id: QueueId) -> Option<(D::Command, Option<Begun<D>>)> {
         if self.is_suspended(id) {
             return None;
         }
         let first = self.queues.get(&id)?.buffer.front()?;
-        if !self.are_launched(&first.after) || self.is_anything_older_going(first.ticket) {
+        let load = first.load;
+        if !self.has_room(Place::Queue(id), load)
+            || !self.are_launched(&first.after)
+            || self.is_anything_older_going(first.ticket)
+        {
             return None;
         }
+        let begun = self.begin(id, load, true);
         let queue = self.queues.get_mut(&id)?;
         let buffered =
             if is_planted(Bug::LastFirst) { queue.buffer.pop_back()? } else { queue.buffer.pop_front()? };
         queue.launching = Some((buffered.ticket, Instant::now()));
-        Some(buffered.command)
+        Some((buffered.command, begun))
     }
 
     /// Whether any older command is being launched, or could be.
@@ -147,8 +212,11 @@ impl<C> State<C> {
             let is_launching = queue
                 .launching
                 .is_some_and(|(launching, since)| launching < ticket && since.elapsed() < PATIENCE);
-            let may_go = |first: &Buffered<C>| {
-                first.ticket < ticket && !self.is_suspended(id) && self.are_launched(&first.after)
+            let may_go = |first: &Buffered<_>| {
+                first.ticket < ticket
+                    && !self.is_suspended(id)
+                    && self.has_room(Place::Queue(id), first.load)
+                    && self.are_launched(&first.after)
             };
             // While a queue launches, its next command is no candidate: there is no end to wait for.
             is_launching || queue.launching.is_none() && queue.buffer.front().is_some_and(may_go)

@@ -8,10 +8,38 @@ struct Notes(Mutex<Sender<u32>>);
 
 impl Device for Notes {
     type Command = u32;
+    type Stream = ();
+    type Marker = ();
+    type Gate = ();
 
-    fn launch(&self, command: u32) {
+    fn launch(&self, command: u32) -> bool {
         self.0.lock().unwrap().send(command).unwrap();
+        true
     }
+
+    fn mark(&self, (): ()) -> Option<()> {
+        None
+    }
+
+    fn is_complete(&self, (): ()) -> bool {
+        true
+    }
+
+    fn between(&self, (): (), (): ()) -> Option<Nanos> {
+        None
+    }
+
+    fn retire(&self, (): ()) {}
+
+    fn make_gate(&self, (): ()) -> Option<()> {
+        None
+    }
+
+    fn put_gate(&self, (): (), (): ()) -> bool {
+        false
+    }
+
+    fn set_gate(&self, (): (), _: bool) {}
 }
 
 /// Long enough for a worker to launch what it should not.
@@ -26,22 +54,26 @@ fn next(launched: &Receiver<u32>) -> u32 {
     launched.recv_timeout(Duration::from_secs(10)).expect("it is launched soon")
 }
 
+fn goes(queues: &XQueues<Notes>, queue: QueueId, after: &[Position]) -> bool {
+    matches!(queues.admit(queue, after, Load::Signal), Admission::Free)
+}
+
 #[test]
 fn nothing_waits_while_nothing_is_suspended() {
     let (queues, _launched) = queues();
-    let queue = queues.create();
+    let queue = queues.create((), None);
     assert!(!queues.is_engaged());
-    assert!(!queues.must_wait(queue, &[]));
+    assert!(goes(&queues, queue, &[]));
 }
 
 #[test]
 fn a_suspended_queue_keeps_its_order_when_it_goes_on() {
     let (queues, launched) = queues();
-    let queue = queues.create();
+    let queue = queues.create((), None);
     queues.suspend_all(true);
-    assert!(queues.is_engaged() && queues.must_wait(queue, &[]));
+    assert!(queues.is_engaged() && !goes(&queues, queue, &[]));
     for command in 0..100 {
-        queues.submit(queue, Vec::new(), command).unwrap();
+        queues.submit(queue, Vec::new(), Load::Signal, command).unwrap();
     }
     assert!(launched.recv_timeout(A_WHILE).is_err(), "it is suspended");
     queues.suspend_all(false);
@@ -53,14 +85,14 @@ fn a_suspended_queue_keeps_its_order_when_it_goes_on() {
 #[test]
 fn a_command_waits_for_another_queue_that_is_suspended() {
     let (queues, launched) = queues();
-    let (first, second) = (queues.create(), queues.create());
+    let (first, second) = (queues.create((), None), queues.create((), None));
     queues.suspend(first, true);
-    assert!(!queues.must_wait(second, &[]), "the other goes on");
-    let recorded = queues.submit(first, Vec::new(), 1).unwrap();
-    assert!(queues.must_wait(second, &[recorded]), "unless it depends");
-    queues.submit(second, vec![recorded], 2).unwrap();
-    assert!(queues.must_wait(second, &[]), "and what follows stays behind");
-    queues.submit(second, Vec::new(), 3).unwrap();
+    assert!(goes(&queues, second, &[]), "the other goes on");
+    let recorded = queues.submit(first, Vec::new(), Load::Signal, 1).unwrap();
+    assert!(!goes(&queues, second, &[recorded]), "unless it depends");
+    queues.submit(second, vec![recorded], Load::Signal, 2).unwrap();
+    assert!(!goes(&queues, second, &[]), "and what follows stays behind");
+    queues.submit(second, Vec::new(), Load::Signal, 3).unwrap();
     assert!(launched.recv_timeout(A_WHILE).is_err());
     queues.suspend(first, false);
     assert_eq!([next(&launched), next(&launched), next(&launched)], [1, 2, 3]);
@@ -69,13 +101,13 @@ fn a_command_waits_for_another_queue_that_is_suspended() {
 #[test]
 fn queues_that_wait_for_each_other_in_turn_all_go_on() {
     let (queues, launched) = queues();
-    let (ping, pong) = (queues.create(), queues.create());
+    let (ping, pong) = (queues.create((), None), queues.create((), None));
     queues.suspend(ping, true);
     queues.suspend(pong, true);
     let mut before = Vec::new();
     for command in 0..200 {
         let queue = if command % 2 == 0 { ping } else { pong };
-        before = vec![queues.submit(queue, before, command).unwrap()];
+        before = vec![queues.submit(queue, before, Load::Signal, command).unwrap()];
     }
     queues.suspend(ping, false);
     assert_eq!(next(&launched), 0);
@@ -86,11 +118,11 @@ fn queues_that_wait_for_each_other_in_turn_all_go_on() {
 #[test]
 fn unrelated_queues_go_on_in_the_order_in_which_they_were_given_work() {
     let (queues, launched) = queues();
-    let all = [(); 5].map(|()| queues.create());
+    let all = [(); 5].map(|()| queues.create((), None));
     queues.suspend_all(true);
     for command in 0..500 {
         // A multiplier that is coprime to 5: each queue in turn, in an order of its own.
-        queues.submit(all[command as usize * 3 % 5], Vec::new(), command).unwrap();
+        queues.submit(all[command as usize * 3 % 5], Vec::new(), Load::Signal, command).unwrap();
     }
     queues.suspend_all(false);
     assert!((0..500).eq((0..500).map(|_| next(&launched))));
@@ -99,10 +131,10 @@ fn unrelated_queues_go_on_in_the_order_in_which_they_were_given_work() {
 #[test]
 fn a_suspended_queue_does_not_keep_younger_work_of_others_waiting() {
     let (queues, launched) = queues();
-    let (old, young) = (queues.create(), queues.create());
+    let (old, young) = (queues.create((), None), queues.create((), None));
     queues.suspend_all(true);
-    queues.submit(old, Vec::new(), 1).unwrap();
-    queues.submit(young, Vec::new(), 2).unwrap();
+    queues.submit(old, Vec::new(), Load::Signal, 1).unwrap();
+    queues.submit(young, Vec::new(), Load::Signal, 2).unwrap();
     queues.suspend(old, true);
     queues.suspend_all(false);
     assert_eq!(next(&launched), 2);
@@ -116,21 +148,49 @@ fn a_launch_that_waits_for_younger_work_gets_it() {
     struct Waits(Mutex<Sender<()>>, Mutex<Receiver<()>>);
     impl Device for Waits {
         type Command = bool;
+        type Stream = ();
+        type Marker = ();
+        type Gate = ();
 
-        fn launch(&self, waits: bool) {
+        fn launch(&self, waits: bool) -> bool {
             if waits {
                 self.1.lock().unwrap().recv_timeout(Duration::from_secs(10)).expect("the other goes on");
             } else {
                 self.0.lock().unwrap().send(()).unwrap();
             }
+            true
         }
+
+        fn mark(&self, (): ()) -> Option<()> {
+            None
+        }
+
+        fn is_complete(&self, (): ()) -> bool {
+            true
+        }
+
+        fn between(&self, (): (), (): ()) -> Option<Nanos> {
+            None
+        }
+
+        fn retire(&self, (): ()) {}
+
+        fn make_gate(&self, (): ()) -> Option<()> {
+            None
+        }
+
+        fn put_gate(&self, (): (), (): ()) -> bool {
+            false
+        }
+
+        fn set_gate(&self, (): (), _: bool) {}
     }
     let (sender, receiver) = mpsc::channel();
     let queues = XQueues::new(Waits(Mutex::new(sender), Mutex::new(receiver)));
-    let (first, second) = (queues.create(), queues.create());
+    let (first, second) = (queues.create((), None), queues.create((), None));
     queues.suspend_all(true);
-    queues.submit(first, Vec::new(), true).unwrap();
-    queues.submit(second, Vec::new(), false).unwrap();
+    queues.submit(first, Vec::new(), Load::Signal, true).unwrap();
+    queues.submit(second, Vec::new(), Load::Signal, false).unwrap();
     queues.suspend_all(false);
     queues.wait_all_launched();
     assert!(!queues.is_engaged());
@@ -139,7 +199,7 @@ fn a_launch_that_waits_for_younger_work_gets_it() {
 #[test]
 fn who_submits_to_a_full_queue_waits() {
     let (queues, launched) = queues();
-    let queue = queues.create();
+    let queue = queues.create((), None);
     queues.suspend_all(true);
     let last = BUFFERED_MAX as u32;
     let submitter = {
@@ -147,7 +207,7 @@ fn who_submits_to_a_full_queue_waits() {
         thread::spawn(move || {
             for command in 0..=last {
                 queues.wait_for_room(queue);
-                queues.submit(queue, Vec::new(), command).unwrap();
+                queues.submit(queue, Vec::new(), Load::Signal, command).unwrap();
             }
         })
     };
@@ -161,12 +221,12 @@ fn who_submits_to_a_full_queue_waits() {
 #[test]
 fn waiting_in_place_is_waiting_for_ones_turn() {
     let (queues, launched) = queues();
-    let queue = queues.create();
+    let queue = queues.create((), None);
     queues.suspend_all(true);
-    queues.submit(queue, Vec::new(), 7).unwrap();
+    queues.submit(queue, Vec::new(), Load::Signal, 7).unwrap();
     let waiter = {
         let queues = Arc::clone(&queues);
-        thread::spawn(move || queues.wait_turn(Some(queue), &[]))
+        thread::spawn(move || queues.wait_turn(queue, &[], Load::Signal).is_none())
     };
     thread::sleep(A_WHILE);
     assert!(!waiter.is_finished());
@@ -178,23 +238,23 @@ fn waiting_in_place_is_waiting_for_ones_turn() {
 #[test]
 fn a_process_that_ends_lets_everything_go_and_takes_nothing_more() {
     let (queues, launched) = queues();
-    let queue = queues.create();
+    let queue = queues.create((), None);
     queues.suspend_all(true);
     queues.suspend(queue, true);
-    queues.submit(queue, Vec::new(), 1).unwrap();
+    queues.submit(queue, Vec::new(), Load::Signal, 1).unwrap();
     queues.close(Instant::now() + Duration::from_secs(10));
     assert_eq!(launched.try_recv(), Ok(1));
     queues.suspend_all(true);
     assert!(!queues.is_engaged());
-    assert_eq!(queues.submit(queue, Vec::new(), 2), Err((Refused::Closed, 2)));
+    assert_eq!(queues.submit(queue, Vec::new(), Load::Signal, 2), Err((Refused::Closed, 2)));
 }
 
 #[test]
 fn a_destroyed_queue_is_done() {
     let (queues, launched) = queues();
-    let queue = queues.create();
+    let queue = queues.create((), None);
     queues.suspend_all(true);
-    let position = queues.submit(queue, Vec::new(), 1).unwrap();
+    let position = queues.submit(queue, Vec::new(), Load::Signal, 1).unwrap();
     queues.suspend_all(false);
     queues.wait_launched(&[position]);
     queues.destroy(queue);

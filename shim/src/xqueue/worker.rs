@@ -5,7 +5,6 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::threads;
-use crate::xqueue::state::PATIENCE;
 use crate::xqueue::{Device, QueueId, XQueues};
 
 /// How long a worker stays without work: bursts come in trains.
@@ -20,21 +19,20 @@ pub(super) fn start<D: Device>(queues: &Arc<XQueues<D>>, queue: QueueId) -> io::
 fn run<D: Device>(queues: &Arc<XQueues<D>>, queue: QueueId) {
     let mut state = queues.lock();
     loop {
-        if let Some(command) = state.take(queue) {
+        if let Some((command, begun)) = state.take(queue) {
             drop(state);
-            queues.device.launch(command);
+            if let Some(begun) = &begun {
+                queues.prepare(begun);
+            }
+            let on_device = queues.device.launch(command);
+            if let Some(begun) = begun {
+                queues.finish(begun, on_device);
+            }
             state = queues.lock();
             state.launched(queue);
             queues.publish(&state);
         } else if state.buffered(queue) > 0 {
-            // Older work that goes first keeps this waiting for a while only, and nobody tells when that is over: neither
-            // when a launch begins that lasts, nor when it has lasted too long.
-            state = if state.is_suspended(queue) {
-                queues.wait(state)
-            } else {
-                let waited = queues.changed.wait_timeout(state, PATIENCE);
-                waited.unwrap_or_else(PoisonError::into_inner).0
-            };
+            state = queues.wait(state);
         } else {
             let waited = queues.changed.wait_timeout_while(state, LINGER, |state| state.buffered(queue) == 0);
             let (after, timeout) = waited.unwrap_or_else(PoisonError::into_inner);

@@ -68,6 +68,7 @@ fn exports_are_the_list_and_nothing_else() {
     expected.extend([
         "dlsym",
         "xsched_shim_call_count",
+        "xsched_arbiter_report",
         STATUS,
         "rocprofiler_configure",
         "rocprofiler_set_api_table",

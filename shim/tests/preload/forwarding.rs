@@ -4,7 +4,7 @@ use crate::fixture::{Run, Workshop, function_names, same_with_and_without, shim}
 
 /// Functions that the shim calls instead of jumping to them (they get what their signature says, and nothing behind it), and
 /// those that name their stream in a structure, which must be there.
-const OBSERVED: [&str; 24] = [
+const OBSERVED: [&str; 29] = [
     "hipLaunchKernelExC",
     "hipDrvLaunchKernelEx",
     "hipGetProcAddress",
@@ -13,6 +13,11 @@ const OBSERVED: [&str; 24] = [
     "hipGetDriverEntryPoint_spt",
     "__hipRegisterFatBinary",
     "__hipRegisterFunction",
+    "hipCtxCreate",
+    "hipCtxPushCurrent",
+    "hipCtxSetCurrent",
+    "hipSetDevice",
+    "hipStreamCreateWithPriority",
     "hipModuleLoad",
     "hipModuleLoadData",
     "hipModuleLoadDataEx",

@@ -187,3 +187,13 @@ fn looking_too_late_does_not_last() {
     }
     assert!(late <= micros(LONG / 8), "{late} late");
 }
+
+#[test]
+fn a_command_that_takes_too_long_is_overdue() {
+    let (mut flight, now) = experienced(Limit::default(), &[LONG]);
+    assert_eq!((flight.running_for(now), flight.overdue(now)), (Nanos::ZERO, Nanos::ZERO));
+    flight.launched(now, LONG);
+    let later = now + micros(LONG + 300);
+    assert_eq!((flight.running_for(later), flight.overdue(later)), (micros(LONG + 300), micros(300)));
+    assert_eq!(flight.overdue(now + micros(LONG / 2)), Nanos::ZERO);
+}

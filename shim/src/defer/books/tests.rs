@@ -1,12 +1,44 @@
+use xsched_sched::Nanos;
+
 use super::*;
+use crate::xqueue::Load;
 
 /// Launches nothing: in these tests everything stays held back.
 struct Nowhere;
 
 impl Device for Nowhere {
     type Command = ();
+    type Stream = ();
+    type Marker = ();
+    type Gate = ();
 
-    fn launch(&self, (): ()) {}
+    fn launch(&self, (): ()) -> bool {
+        true
+    }
+
+    fn mark(&self, (): ()) -> Option<()> {
+        None
+    }
+
+    fn is_complete(&self, (): ()) -> bool {
+        true
+    }
+
+    fn between(&self, (): (), (): ()) -> Option<Nanos> {
+        None
+    }
+
+    fn retire(&self, (): ()) {}
+
+    fn make_gate(&self, (): ()) -> Option<()> {
+        None
+    }
+
+    fn put_gate(&self, (): (), (): ()) -> bool {
+        false
+    }
+
+    fn set_gate(&self, (): (), _: bool) {}
 }
 
 const COPY: usize = 0;
@@ -31,13 +63,13 @@ impl Bench {
     }
 
     fn add(&mut self, key: StreamKey, device: i32, is_blocking: bool) {
-        self.books.add_stream(key, device, is_blocking, &self.queues);
+        self.books.add_stream(key, device, is_blocking, || self.queues.create((), None));
     }
 
     /// Holds a command back on a stream.
     fn submit(&mut self, key: StreamKey, uses: &[EventUse]) -> Position {
         let queue = self.books.stream(key).unwrap().queue;
-        let position = self.queues.submit(queue, Vec::new(), ()).unwrap();
+        let position = self.queues.submit(queue, Vec::new(), Load::Signal, ()).unwrap();
         self.books.used(uses, position, &self.queues);
         position
     }

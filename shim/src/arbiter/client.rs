@@ -1,0 +1,256 @@
+//! The conversation with the controller, a step at a time: connect, be taken in, open a queue for each claim.
+//!
+//! ```text
+//!   away --connected--> greeted --Welcome--> joined --Opened--> claims have their places
+//!    ^                     |                   |
+//!    '--- a second later --+---- the end ------'
+//! ```
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use thiserror::Error;
+use xsched_abi::arbiter::Report;
+use xsched_abi::wire::{FromController, Keeper, OpenQueue, Opened, PacketKind, Usage, Welcome};
+use xsched_sched::{Limit, Nanos};
+
+use crate::arbiter::descriptors::Inherited;
+use crate::arbiter::hints;
+use crate::arbiter::link::{Link, Slot};
+use crate::arbiter::page::PageError;
+use crate::arbiter::seat::PageSeat;
+use crate::arbiter::socket::{Received, Socket, SocketError};
+use crate::xqueue::{ClaimId, Device, XQueues};
+
+/// How long after a failure a controller is looked for again.
+const RETRY: Nanos = Nanos::from_secs(1);
+
+/// How often usage is told at most.
+const USAGE_EVERY: Nanos = Nanos::from_millis(10);
+
+/// The level of preemption from which on gates are used.
+const GATES: u32 = 2;
+
+/// Why a conversation ends.
+#[derive(Debug, Error)]
+pub(super) enum ClientError {
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    #[error(transparent)]
+    Page(#[from] PageError),
+    #[error("join the controller: it refuses for reason {0}")]
+    Refused(u32),
+    #[error("understand the controller: it says something at a wrong time")]
+    OutOfTurn,
+}
+
+/// A claim's queue with the controller.
+struct Seated {
+    claim: ClaimId,
+    slot: Option<Slot>,
+    told: crate::xqueue::Usage,
+}
+
+enum Phase {
+    Away { retry_at: Nanos },
+    Greeted { socket: Arc<Socket> },
+    Joined { socket: Arc<Socket>, wake: Inherited, keeper: Keeper, claims: Vec<Seated>, usage_at: Nanos },
+}
+
+/// This process's side of the conversation.
+pub(super) struct Client {
+    link: Arc<Link>,
+    phase: Phase,
+}
+
+impl Client {
+    pub(super) fn new(link: Arc<Link>) -> Self {
+        Self { link, phase: Phase::Away { retry_at: Nanos::ZERO } }
+    }
+
+    /// What to poll: the connection, and what tells that masks have changed.
+    pub(super) fn descriptors(&self) -> (Option<&Socket>, Option<&Inherited>) {
+        match &self.phase {
+            Phase::Away { .. } => (None, None),
+            Phase::Greeted { socket } => (Some(socket), None),
+            Phase::Joined { socket, wake, .. } => (Some(socket), Some(wake)),
+        }
+    }
+
+    /// Who keeps the page, while there is a controller.
+    pub(super) fn keeper(&self) -> Option<Keeper> {
+        match self.phase {
+            Phase::Joined { keeper, .. } => Some(keeper),
+            Phase::Away { .. } | Phase::Greeted { .. } => None,
+        }
+    }
+
+    /// This process's queues.
+    pub(super) fn slots(&self) -> impl Iterator<Item = Slot> {
+        let claims = match &self.phase {
+            Phase::Joined { claims, .. } => claims.as_slice(),
+            Phase::Away { .. } | Phase::Greeted { .. } => &[],
+        };
+        claims.iter().filter_map(|seated| seated.slot)
+    }
+
+    /// Goes on as far as that is possible without waiting.
+    pub(super) fn step<D: Device>(&mut self, queues: &XQueues<D>, now: Nanos) {
+        // There is nobody to tell of a failure: most processes run without a controller.
+        if self.try_step(queues, now).is_err() {
+            self.leave(queues, now);
+        }
+    }
+
+    /// When to come again even if nothing happens: to look for a controller.
+    pub(super) fn come_again_at(&self) -> Option<Nanos> {
+        match self.phase {
+            Phase::Away { retry_at } => Some(retry_at),
+            Phase::Greeted { .. } | Phase::Joined { .. } => None,
+        }
+    }
+
+    fn leave<D: Device>(&mut self, queues: &XQueues<D>, now: Nanos) {
+        self.link.heed(false);
+        self.link.connect(None, false);
+        for (claim, _) in queues.claims() {
+            queues.seat(claim, None);
+        }
+        self.phase = Phase::Away { retry_at: now + RETRY };
+    }
+
+    fn try_step<D: Device>(&mut self, queues: &XQueues<D>, now: Nanos) -> Result<(), ClientError> {
+        if let Phase::Away { retry_at } = self.phase {
+            if now < retry_at {
+                return Ok(());
+            }
+            let socket = Arc::new(Socket::connect()?);
+            socket.send(&hints::hello()).map_err(SocketError::from)?;
+            self.phase = Phase::Greeted { socket };
+        }
+        while let Some(received) = self.receive()? {
+            self.hear(queues, received, now)?;
+        }
+        if let Phase::Joined { socket, claims, usage_at, .. } = &mut self.phase {
+            open_new(socket, claims, queues)?;
+            if *usage_at <= now {
+                *usage_at = now + USAGE_EVERY;
+                tell_usage(socket, claims, queues);
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&self) -> Result<Option<Received>, ClientError> {
+        let (socket, _) = self.descriptors();
+        Ok(socket.map_or(Ok(None), Socket::receive)?)
+    }
+
+    fn hear<D: Device>(
+        &mut self,
+        queues: &XQueues<D>,
+        received: Received,
+        now: Nanos,
+    ) -> Result<(), ClientError> {
+        let packet = FromController::parse(&received.packet).map_err(SocketError::from)?;
+        match (packet, &mut self.phase) {
+            (FromController::Welcome(welcome), Phase::Greeted { socket }) => {
+                let socket = Arc::clone(socket);
+                self.join(queues, socket, welcome, received.descriptors, now)
+            }
+            (FromController::Opened(opened), Phase::Joined { claims, .. }) => {
+                seat(&self.link, claims, &opened, queues)
+            }
+            (FromController::Refusal(refusal), _) => Err(ClientError::Refused(refusal.reason)),
+            _ => Err(ClientError::OutOfTurn),
+        }
+    }
+
+    fn join<D: Device>(
+        &mut self,
+        queues: &XQueues<D>,
+        socket: Arc<Socket>,
+        welcome: Welcome,
+        descriptors: Vec<OwnedFd>,
+        now: Nanos,
+    ) -> Result<(), ClientError> {
+        let [page, wake] = <[OwnedFd; 2]>::try_from(descriptors).map_err(|_| ClientError::OutOfTurn)?;
+        self.link.page.replace(page)?;
+        self.link.connect(Some(Arc::clone(&socket)), welcome.observe != 0);
+        let keeper = keeper(welcome.keeper);
+        if keeper == Keeper::Programs {
+            self.link.report(Report::Join, 0, welcome.number, Keeper::Programs);
+        }
+        queues.set_limit(match welcome.in_flight_ns {
+            0 => Limit::default(),
+            ahead => Limit::Time { ahead: Nanos(ahead), commands: 1 },
+        });
+        let level = welcome.preemption_level.min(hints::preemption_level());
+        queues.use_gates(level >= GATES);
+        self.link.heed(true);
+        let wake = Inherited::new(wake);
+        self.phase = Phase::Joined { socket, wake, keeper, claims: Vec::new(), usage_at: now };
+        Ok(())
+    }
+}
+
+fn keeper(number: u32) -> Keeper {
+    if number == Keeper::Programs as u32 { Keeper::Programs } else { Keeper::Controller }
+}
+
+/// Asks for queues for claims that have none.
+fn open_new<D: Device>(
+    socket: &Socket,
+    claims: &mut Vec<Seated>,
+    queues: &XQueues<D>,
+) -> Result<(), ClientError> {
+    let all = queues.claims();
+    for &(claim, key) in all.iter().skip(claims.len()) {
+        let packet = OpenQueue {
+            kind: PacketKind::OpenQueue as u32,
+            request: claims.len() as u32,
+            device: key.device,
+            stream_priority: key.stream_priority,
+            reserved: 0,
+        };
+        socket.send(&packet).map_err(SocketError::from)?;
+        claims.push(Seated { claim, slot: None, told: crate::xqueue::Usage::default() });
+    }
+    Ok(())
+}
+
+/// A queue was opened.
+fn seat<D: Device>(
+    link: &Arc<Link>,
+    claims: &mut [Seated],
+    opened: &Opened,
+    queues: &XQueues<D>,
+) -> Result<(), ClientError> {
+    let seated = claims.get_mut(opened.request as usize).ok_or(ClientError::OutOfTurn)?;
+    let slot = Slot { index: opened.slot, generation: opened.generation, keeper: keeper(opened.keeper) };
+    seated.slot = Some(slot);
+    queues.seat(seated.claim, Some(Arc::new(PageSeat { link: Arc::clone(link), slot })));
+    Ok(())
+}
+
+/// Tells what claims have used since they last told.
+fn tell_usage<D: Device>(socket: &Socket, claims: &mut [Seated], queues: &XQueues<D>) {
+    for seated in claims {
+        let Some(slot) = seated.slot else { continue };
+        let used = queues.usage(seated.claim);
+        let packet = Usage {
+            kind: PacketKind::Usage as u32,
+            slot: slot.index,
+            generation: slot.generation,
+            reserved: 0,
+            device_ns: used.device_time.0,
+            launched: used.launched,
+            held_back: used.held_back,
+            suspended_ns: used.suspended.0,
+        };
+        // What a controller that is far behind does not take, the next packet says again.
+        if used != seated.told && socket.send(&packet).is_ok() {
+            seated.told = used;
+        }
+    }
+}

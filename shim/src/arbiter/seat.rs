@@ -1,0 +1,47 @@
+//! A claim's place with the arbiter: its queue in the page.
+
+use std::sync::Arc;
+
+use xsched_abi::arbiter::{QueueWord, Report, Word};
+use xsched_sched::Nanos;
+
+use crate::arbiter::link::{Link, Slot};
+use crate::xqueue::{Seat, Standing};
+
+#[derive(Debug)]
+pub(super) struct PageSeat {
+    pub(super) link: Arc<Link>,
+    pub(super) slot: Slot,
+}
+
+impl PageSeat {
+    fn report(&self, report: Report) {
+        self.link.report(report, self.slot.index, self.slot.generation.into(), self.slot.keeper);
+    }
+}
+
+impl Seat for PageSeat {
+    fn standing(&self) -> Standing {
+        self.link.standing(self.slot)
+    }
+
+    fn tell_ready(&self) {
+        self.report(Report::Ready);
+    }
+
+    fn tell_idle(&self) {
+        self.report(Report::Idle);
+    }
+
+    fn is_ready(&self) -> bool {
+        self.link.word(self.slot).is_some_and(QueueWord::is_ready)
+    }
+
+    fn lease(&self) -> Nanos {
+        Nanos(self.link.page.load(Word::LEASE))
+    }
+
+    fn linger(&self) -> Nanos {
+        Nanos(self.link.page.load(Word::LINGER))
+    }
+}

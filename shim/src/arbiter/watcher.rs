@@ -1,0 +1,134 @@
+//! The watcher: one thread of the process that talks to the controller, follows what is on the device, and wakes whoever may
+//! go on.
+//!
+//! It sleeps until something is expected: a completion at its predicted time, the end of a linger, a mask's change, or a call
+//! of the application's (the *alarm*).
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
+use xsched_abi::arbiter::{QUEUE_MAX, QueueWord, Report, Word};
+use xsched_sched::Nanos;
+
+use crate::arbiter::client::Client;
+use crate::arbiter::descriptors::Inherited;
+use crate::arbiter::link::{Link, page_time_ns};
+use crate::counters::{self, Trouble};
+use crate::xqueue::{Device, XQueues, now};
+use crate::{hooks, threads};
+
+/// How long it sleeps at most: while others use the same devices, while there is a controller, and otherwise.
+const BESIDE_OTHERS: Nanos = Nanos::from_millis(10);
+const CONNECTED: Nanos = Nanos::from_millis(100);
+const ALONE: Nanos = Nanos::from_secs(1);
+
+/// Starts the watcher of these queues.
+pub(super) fn start<D: Device>(queues: &Arc<XQueues<D>>) -> io::Result<()> {
+    let alarm = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    let ringer = alarm.try_clone()?;
+    let (alarm, ringer) = (Inherited::new(alarm), Inherited::new(ringer));
+    queues.set_alarm(Box::new(move || {
+        // Full is as good as rung.
+        let _ = rustix::io::write(&ringer, &1_u64.to_ne_bytes());
+    }));
+    let queues = Arc::clone(queues);
+    threads::start("xsched-watch", move || {
+        // Its calls of the runtime are none of the application's.
+        hooks::stay_inside();
+        let link = Arc::new(Link::new());
+        let mut watcher = Watcher { queues, alarm, client: Client::new(Arc::clone(&link)), link };
+        if catch_unwind(AssertUnwindSafe(|| watcher.run())).is_err() {
+            counters::trouble(Trouble::Panic);
+        }
+        // Whatever has happened, nobody waits for what a dead thread would have told.
+        watcher.link.heed(false);
+        watcher.queues.tend(now());
+    })
+}
+
+struct Watcher<D: Device> {
+    queues: Arc<XQueues<D>>,
+    link: Arc<Link>,
+    client: Client,
+    alarm: Inherited,
+}
+
+impl<D: Device> Watcher<D> {
+    fn run(&mut self) {
+        fine_timers();
+        while !self.queues.is_closed() {
+            self.client.step(&self.queues, now());
+            self.judge_controller();
+            self.expire_others();
+            self.queues.make_gates();
+            let latest = now() + self.patience();
+            let latest = self.client.come_again_at().map_or(latest, |at| at.min(latest));
+            let until = self.queues.tend(latest);
+            self.sleep(until);
+        }
+    }
+
+    fn patience(&self) -> Nanos {
+        match self.client.descriptors() {
+            _ if self.queues.is_contended() => BESIDE_OTHERS,
+            (Some(_), _) => CONNECTED,
+            (None, _) => ALONE,
+        }
+    }
+
+    /// Does not believe the page while its controller is silent.
+    fn judge_controller(&self) {
+        let Some(keeper) = self.client.keeper() else { return };
+        let limit_ns = self.link.page.load(Word::SILENCE);
+        let silence_ns = page_time_ns().saturating_sub(self.link.page.load(Word::HEARTBEAT));
+        let is_silent = limit_ns != 0 && silence_ns > limit_ns;
+        if is_silent && self.link.page.load(Word::OBEY) != 0 {
+            self.link.report(Report::Check, 0, 0, keeper);
+        }
+        self.link.heed(!is_silent);
+    }
+
+    /// Looks for queues that hold this process's back although their leases are over.
+    fn expire_others(&self) {
+        let page = &self.link.page;
+        for slot in self.client.slots().filter(|&slot| self.link.standing(slot).is_held()) {
+            let (Some(own), now_ns) = (self.link.word(slot), page_time_ns()) else { continue };
+            for other in 0..page.load(Word::SLOTS).min(QUEUE_MAX as u64) {
+                let word = QueueWord(page.load(Word::queue(other)));
+                let holds = word.is_open() && word.is_ready() && word.device() == own.device();
+                if holds && word.level() < own.level() && page.load(Word::lease_until(other)) < now_ns {
+                    self.link.report(Report::Expire, other as u32, word.generation().into(), slot.keeper);
+                }
+            }
+        }
+    }
+
+    /// Sleeps until then, or until something happens.
+    fn sleep(&self, until: Nanos) {
+        let (socket, wake) = self.client.descriptors();
+        let mut polled = vec![PollFd::new(&self.alarm, PollFlags::IN)];
+        polled.extend(wake.map(|wake| PollFd::new(wake, PollFlags::IN)));
+        polled.extend(socket.map(|socket| PollFd::new(socket, PollFlags::IN)));
+        let left = until - now();
+        let timeout =
+            Timespec { tv_sec: (left.0 / 1_000_000_000) as i64, tv_nsec: (left.0 % 1_000_000_000) as i64 };
+        if left.is_zero() || poll(&mut polled, Some(&timeout)).is_err() {
+            return;
+        }
+        let mut number = [0; 8];
+        let _ = rustix::io::read(&self.alarm, &mut number);
+        // It is edge-triggered: to ask is to empty it.
+        let mut events = Vec::with_capacity(1);
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let _ = wake.map(|wake| epoll::wait(wake, spare_capacity(&mut events), Some(&at_once)));
+    }
+}
+
+/// Lets this thread sleep to the microsecond: by default the kernel adds 50.
+fn fine_timers() {
+    // SAFETY: sets a number of the calling thread's.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
+}

@@ -1,0 +1,66 @@
+//! Which claim a stream's work belongs to: its device, by an address that is the same in every process, and its priority.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use xsched_abi::arbiter::device_key;
+
+use crate::defer::device::Hip;
+use crate::defer::real;
+use crate::instances::Instance;
+use crate::xqueue::{ClaimId, ClaimKey, XQueues};
+
+/// Keys of the devices that this process uses, by copy and ordinal. None: the runtime cannot tell.
+#[derive(Debug, Default)]
+pub(super) struct Devices(Mutex<HashMap<(usize, i32), Option<u64>>>);
+
+impl Devices {
+    /// The claim on a device for streams of this priority, as HIP counts it: smaller is more urgent.
+    ///
+    /// Asks the runtime, when it is the device's first.
+    pub(super) fn claim(
+        &self,
+        queues: &XQueues<Hip>,
+        copy: &Instance,
+        device: i32,
+        priority: i32,
+    ) -> Option<ClaimId> {
+        let device = self.key(copy, device)?;
+        Some(queues.claim(ClaimKey { device, stream_priority: priority.saturating_neg() }))
+    }
+
+    fn key(&self, copy: &Instance, device: i32) -> Option<u64> {
+        let place = (copy.index(), device);
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&place).copied();
+        known.unwrap_or_else(|| {
+            let key = real::pci_address(copy, device).and_then(|address| parse(&address));
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(place, key);
+            key
+        })
+    }
+}
+
+/// The key of a PCI address such as `0000:c1:00.0`. The partitions of one accelerator are its functions.
+fn parse(address: &str) -> Option<u64> {
+    let (rest, function) = address.split_once('.').unwrap_or((address, "0"));
+    let mut parts = rest.rsplit(':').map(|part| u32::from_str_radix(part, 16).ok());
+    let (device, bus) = (parts.next()??, parts.next()??);
+    let domain = parts.next().unwrap_or(Some(0))?;
+    let function = u32::from_str_radix(function, 16).ok()?;
+    parts.next().is_none().then(|| device_key(domain, bus, device, function))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_runtimes_write_them() {
+        assert_eq!(parse("0000:c1:00.0"), Some(device_key(0, 0xc1, 0, 0)));
+        assert_eq!(parse("0001:0A:1f.3"), Some(device_key(1, 0x0a, 0x1f, 3)));
+        assert_eq!(parse("c1:00.0"), Some(device_key(0, 0xc1, 0, 0)));
+        for wrong in ["", "c1", "0000:c1:zz.0", "0:0:0:0.0"] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+}

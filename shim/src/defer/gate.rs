@@ -1,0 +1,82 @@
+//! Gates: words of memory that a stream waits for, which the host opens and shuts.
+//!
+//! What was launched behind a shut gate has not begun, and begins when it opens: so a lot may be launched ahead, and only the
+//! command that runs is in the way of somebody more urgent. The words lie in signal memory, which a waiting stream looks at
+//! by itself; where a runtime has none, or does not do what it says, there are no gates.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::abi::Stream;
+use crate::defer::marker::HipStream;
+use crate::defer::real;
+use crate::instances::Instance;
+use crate::xqueue::now;
+
+const SHUT: u64 = 0;
+const OPEN: u64 = 1;
+
+/// How long a stream that waits is watched, and how long one may take whose gate was opened.
+const WATCHED: Duration = Duration::from_millis(1);
+const OPENED_MAX: Duration = Duration::from_millis(200);
+
+/// A word of signal memory, never given back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HipGate(NonNull<AtomicU64>);
+
+// SAFETY: an atomic word that any thread may use.
+unsafe impl Send for HipGate {}
+
+impl HipGate {
+    /// A new gate of a stream's device, open. Tries it out, for which it may need a fifth of a second.
+    ///
+    /// On a thread of the shim's own: it sets the device.
+    pub(super) fn new(stream: HipStream) -> Option<Self> {
+        let HipStream { copy, device, .. } = stream;
+        if !real::has_wait_value(copy, device) {
+            return None;
+        }
+        real::set_device(copy, device);
+        let gate = Self(real::signal_memory(copy)?);
+        let works = gate.is_kept(copy).unwrap_or(false);
+        gate.set(true);
+        works.then_some(gate)
+    }
+
+    pub(super) fn set(self, is_open: bool) {
+        self.word().store(if is_open { OPEN } else { SHUT }, Ordering::Release);
+    }
+
+    /// Has a stream wait here. False if the runtime refuses.
+    pub(super) fn put(self, copy: &Instance, stream: Stream) -> bool {
+        real::wait_value(copy, stream, self.0.cast(), OPEN)
+    }
+
+    fn word(&self) -> &AtomicU64 {
+        // SAFETY: allocated for good. A reset of the device would take it back: gates are forgotten before.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Whether a stream waits here while it is shut, and goes on when it opens.
+    fn is_kept(self, copy: &Instance) -> Option<bool> {
+        let (stream, event) = (real::create_stream(copy)?, real::create_event(copy)?);
+        self.set(false);
+        if !self.put(copy, stream) || !real::record_event(copy, event, stream) {
+            return None;
+        }
+        std::thread::sleep(WATCHED);
+        let waits = real::is_event_pending(copy, event);
+        self.set(true);
+        let deadline = now() + OPENED_MAX.into();
+        while real::is_event_pending(copy, event) {
+            if now() >= deadline {
+                // The stream stays as it is: to destroy it is to wait for it.
+                return Some(false);
+            }
+            std::thread::sleep(WATCHED / 10);
+        }
+        real::destroy(copy, event, stream);
+        Some(waits)
+    }
+}

@@ -1,0 +1,61 @@
+//! What a call means for its device: how much of its time, judged by earlier calls that look the same.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crate::api::{Family, Id};
+use crate::defer::stopped::Stopped;
+use crate::xqueue::{Class, Load};
+
+/// The load of a call that puts something on a stream.
+pub(super) fn load(call: &Stopped<'_>) -> Load {
+    let mut hasher = DefaultHasher::new();
+    (call.id() as usize).hash(&mut hasher);
+    match call.function.family {
+        // What others may wait for must not wait for room.
+        Family::stream | Family::event | Family::host | Family::external => return Load::Signal,
+        Family::launch => launch(call, &mut hasher),
+        // By its order of magnitude.
+        Family::copy | Family::set => bytes(call).checked_ilog2().hash(&mut hasher),
+        Family::graph => call.size(0).hash(&mut hasher),
+        _ => {}
+    }
+    Load::Work(Class(hasher.finish()))
+}
+
+/// Kernel and grid.
+fn launch(call: &Stopped<'_>, hasher: &mut DefaultHasher) {
+    match call.id() {
+        Id::hipLaunchKernelExC | Id::hipDrvLaunchKernelEx => call.size(1).hash(hasher),
+        // Through the layout's own types: a `dim3` takes two registers.
+        Id::hipLaunchKernel
+        | Id::hipLaunchKernel_spt
+        | Id::hipExtLaunchKernel
+        | Id::hipLaunchCooperativeKernel
+        | Id::hipLaunchCooperativeKernel_spt => {
+            (call.size(0), call.dim3(1)).hash(hasher);
+        }
+        Id::hipLaunchByPtr => call.size(0).hash(hasher),
+        _ => (call.size(0), call.int(1), call.int(2), call.int(3)).hash(hasher),
+    }
+}
+
+/// Bytes of a copy or fill, if its third argument is their number.
+fn bytes(call: &Stopped<'_>) -> usize {
+    match call.id() {
+        Id::hipMemcpyAsync
+        | Id::hipMemcpyAsync_spt
+        | Id::hipMemcpy
+        | Id::hipMemcpy_spt
+        | Id::hipMemcpyHtoD
+        | Id::hipMemcpyHtoDAsync
+        | Id::hipMemcpyDtoH
+        | Id::hipMemcpyDtoHAsync
+        | Id::hipMemcpyDtoD
+        | Id::hipMemcpyDtoDAsync
+        | Id::hipMemset
+        | Id::hipMemset_spt
+        | Id::hipMemsetAsync
+        | Id::hipMemsetAsync_spt => call.size(2),
+        _ => 0,
+    }
+}

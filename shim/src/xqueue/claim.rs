@@ -1,0 +1,224 @@
+//! Claims: what a process does on one device at one stream priority, as the arbiter knows it.
+//!
+//! ```text
+//!              first launch                        all complete, and the linger over
+//!   idle ------------------------> ready ---------------------------------------------> idle
+//!          told: Ready              |  renewed while it makes progress, or is held back
+//!                                   v
+//!                     counted: launches on their way, commands on the device, commands held back
+//! ```
+//!
+//! While no other process uses the device nothing of this is done: the claim stands alone.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use xsched_sched::{Limit, Nanos};
+
+use crate::xqueue::Device;
+use crate::xqueue::flight::Flight;
+
+/// Names a claim. Never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ClaimId(pub(super) usize);
+
+/// What a claim is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ClaimKey {
+    /// See [`xsched_abi::arbiter::device_key`].
+    pub(crate) device: u64,
+    /// Larger is more urgent; 0 for streams without a priority of their own.
+    pub(crate) stream_priority: i32,
+}
+
+/// How a claim stands among all on its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Nobody else uses the device, or nobody has to be obeyed.
+    Alone,
+    /// Others use it who are not more urgent: they want to know when this one has work.
+    Beside,
+    /// Others use it who are more urgent.
+    Below {
+        /// One of them has work.
+        held: bool,
+    },
+}
+
+impl Standing {
+    /// Whether it must wait for somebody more urgent.
+    pub(crate) fn is_held(self) -> bool {
+        self == Self::Below { held: true }
+    }
+}
+
+/// A claim's place with the arbiter.
+pub(crate) trait Seat: Debug + Send + Sync {
+    /// How it stands now. Some loads.
+    fn standing(&self) -> Standing;
+
+    /// Tells the arbiter that it has work, or has it still. A system call at most; never waits.
+    fn tell_ready(&self);
+
+    /// Tells the arbiter that it has none.
+    fn tell_idle(&self);
+
+    /// Whether the arbiter counts it as ready.
+    fn is_ready(&self) -> bool;
+
+    /// How long it counts as ready without being told.
+    fn lease(&self) -> Nanos;
+
+    /// How long after its last completion it stays ready.
+    fn linger(&self) -> Nanos;
+}
+
+/// What a claim has used so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    /// Device time of what has completed while others used the device too.
+    pub(crate) device_time: Nanos,
+    pub(crate) launched: u64,
+    pub(crate) held_back: u64,
+    pub(crate) suspended: Nanos,
+}
+
+/// A claim's gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gate<G> {
+    /// Nobody has asked for one yet.
+    Untried,
+    /// The device has none, or it must not be used.
+    None,
+    There {
+        gate: G,
+        is_open: bool,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct Claim<D: Device> {
+    pub(super) key: ClaimKey,
+    pub(super) seat: Option<Arc<dyn Seat>>,
+    pub(super) usage: Usage,
+    /// On the device, from streams that have no queue.
+    pub(super) loose: Flight<D::Marker>,
+    pub(super) gate: Gate<D::Gate>,
+    /// Callers that wait for their turn.
+    pub(super) waiting: usize,
+    /// Launches that were begun and have not returned.
+    pub(super) launching: usize,
+    /// When the arbiter was last told that there is work; None: it was told that there is none.
+    told: Option<Nanos>,
+    /// Something was launched or has completed since.
+    has_progressed: bool,
+    /// When it last was seen to have work.
+    busy: Option<Nanos>,
+    /// Since when it is held.
+    held_since: Option<Nanos>,
+}
+
+impl<D: Device> Claim<D> {
+    pub(super) fn new(key: ClaimKey, limit: Limit) -> Self {
+        Self {
+            key,
+            seat: None,
+            usage: Usage::default(),
+            loose: Flight::new(limit),
+            gate: Gate::Untried,
+            waiting: 0,
+            launching: 0,
+            told: None,
+            has_progressed: false,
+            busy: None,
+            held_since: None,
+        }
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        self.seat.as_ref().map_or(Standing::Alone, |seat| seat.standing())
+    }
+
+    /// It has work from now on.
+    ///
+    /// True if the arbiter was told of it just now.
+    pub(super) fn wants(&mut self, now: Nanos) -> bool {
+        self.busy = Some(now);
+        let is_new = self.told.is_none() && self.seat.is_some();
+        if is_new {
+            self.tell_ready(now);
+        }
+        is_new
+    }
+
+    fn tell_ready(&mut self, now: Nanos) {
+        if let Some(seat) = &self.seat {
+            seat.tell_ready();
+            self.told = Some(now);
+            self.has_progressed = false;
+        }
+    }
+
+    /// A command goes to the device. True if the arbiter was told of work just now.
+    pub(super) fn begins(&mut self, now: Nanos) -> bool {
+        let is_new = self.wants(now);
+        self.has_progressed = true;
+        self.launching += 1;
+        self.usage.launched += 1;
+        is_new
+    }
+
+    /// Something of it has completed, and took so long.
+    pub(super) fn completed(&mut self, now: Nanos, took: Nanos) {
+        self.has_progressed = true;
+        self.busy = Some(now);
+        self.usage.device_time += took;
+    }
+
+    pub(super) fn is_below(&self) -> bool {
+        matches!(self.standing(), Standing::Below { .. })
+    }
+
+    /// Does what is due at this time: tells the arbiter of work or its end. Returns when to come again.
+    pub(super) fn tend(&mut self, has_work: bool, has_buffered: bool, now: Nanos) -> Option<Nanos> {
+        let seat = Arc::clone(self.seat.as_ref()?);
+        let standing = seat.standing();
+        self.note_held(standing.is_held() && has_buffered, now);
+        let told = self.told?;
+        if has_work {
+            self.busy = Some(now);
+        }
+        let idle_at = self.busy.map_or(now, |busy| busy + seat.linger());
+        if !has_work && (idle_at <= now || standing == Standing::Alone) {
+            seat.tell_idle();
+            self.told = None;
+            return None;
+        }
+        // Held back is no fault of its own; but whoever neither launches nor completes does not keep others waiting.
+        let is_alive = self.has_progressed || self.held_since.is_some();
+        let renew_at = told + seat.lease() / 4;
+        if is_alive && (renew_at <= now || !seat.is_ready()) {
+            self.tell_ready(now);
+        }
+        let renew_at = if is_alive { Some(renew_at.max(now)) } else { None };
+        let idle_at = if has_work { None } else { Some(idle_at) };
+        renew_at.into_iter().chain(idle_at).min()
+    }
+
+    fn note_held(&mut self, is_held: bool, now: Nanos) {
+        match self.held_since {
+            None if is_held => self.held_since = Some(now),
+            Some(since) => {
+                self.usage.suspended += now - since;
+                self.held_since = is_held.then_some(now);
+            }
+            None => {}
+        }
+    }
+
+    /// Another place with the arbiter, or none any more.
+    pub(super) fn seated(&mut self, seat: Option<Arc<dyn Seat>>) {
+        self.seat = seat;
+        self.told = None;
+    }
+}

@@ -1,0 +1,349 @@
+//! What the state does while others use the same devices: who must give way, what is on the device, what the arbiter is told.
+
+use std::sync::Arc;
+
+use xsched_sched::{Limit, Nanos};
+
+use crate::xqueue::claim::{Claim, ClaimId, ClaimKey, Seat, Standing, Usage};
+use crate::xqueue::flight::{Class, Flight, Landed};
+use crate::xqueue::state::State;
+use crate::xqueue::{Device, QueueId, now};
+
+/// What a command means for its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// It occupies it, about as long as others of its class.
+    Work(Class),
+    /// It does not: an event, a wait, a function of the host. Never limited, since others may wait for it.
+    Signal,
+}
+
+/// A launch that was begun and is to be finished, see [`crate::xqueue::XQueues::finish`].
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Begun<D: Device> {
+    place: Place,
+    claim: ClaimId,
+    pub(super) stream: D::Stream,
+    class: Class,
+    is_limited: bool,
+    /// To be put before it.
+    pub(super) gate: Option<D::Gate>,
+    /// Whether the watcher has to be told when it was launched.
+    is_first: bool,
+}
+
+/// Where what is on the device is kept in mind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Queue(QueueId),
+    /// From a stream without a queue.
+    Loose(ClaimId),
+}
+
+impl<D: Device> State<D> {
+    /// The claim with this key, a new one if need be.
+    pub(super) fn claim(&mut self, key: ClaimKey) -> ClaimId {
+        let known = self.claims.iter().position(|claim| claim.key == key);
+        ClaimId(known.unwrap_or_else(|| {
+            self.claims.push(Claim::new(key, self.limit));
+            self.claims.len() - 1
+        }))
+    }
+
+    pub(super) fn claim_of(&self, queue: QueueId) -> Option<ClaimId> {
+        self.queues.get(&queue)?.claim
+    }
+
+    /// Whether a claim must give way now.
+    pub(super) fn is_held(&self, claim: ClaimId) -> bool {
+        !self.closed && self.claims[claim.0].standing().is_held()
+    }
+
+    /// Whether anybody else uses a device of this process.
+    pub(super) fn is_contended(&self) -> bool {
+        !self.closed && self.claims.iter().any(|claim| claim.standing() != Standing::Alone)
+    }
+
+    /// Whether any claim stands differently from when this was last asked.
+    pub(super) fn is_standing_new(&mut self) -> bool {
+        let standings: Vec<_> = self.claims.iter().map(Claim::standing).collect();
+        let is_new = standings != self.standings;
+        let both = standings.iter().zip(&self.standings).zip(&mut self.claims).enumerate();
+        for (index, ((standing, before), claim)) in both {
+            if standing.is_held() != before.is_held() {
+                let queues = self.queues.values_mut().filter(|queue| queue.claim == Some(ClaimId(index)));
+                let flights = queues.map(|queue| &mut queue.flight).chain([&mut claim.loose]);
+                flights.for_each(|flight| flight.disturbed(now()));
+            }
+        }
+        self.standings = standings;
+        is_new
+    }
+
+    /// Whether a device may be given one more command from here.
+    pub(super) fn has_room(&self, place: Place, load: Load) -> bool {
+        let (Some(claim), Load::Work(class)) = (self.claim_at(place), load) else { return true };
+        let is_limited = !self.closed && !self.unlimited && self.claims[claim.0].is_below();
+        let flight = self.flight(place).filter(|_| is_limited);
+        flight.is_none_or(|flight| flight.has_room(now(), class))
+    }
+
+    fn claim_at(&self, place: Place) -> Option<ClaimId> {
+        match place {
+            Place::Queue(queue) => self.claim_of(queue),
+            Place::Loose(claim) => Some(claim),
+        }
+    }
+
+    fn flight(&self, place: Place) -> Option<&Flight<D::Marker>> {
+        match place {
+            Place::Queue(queue) => self.queues.get(&queue).map(|queue| &queue.flight),
+            Place::Loose(claim) => self.claims.get(claim.0).map(|claim| &claim.loose),
+        }
+    }
+
+    pub(super) fn flight_mut(&mut self, place: Place) -> Option<&mut Flight<D::Marker>> {
+        match place {
+            Place::Queue(queue) => self.queues.get_mut(&queue).map(|queue| &mut queue.flight),
+            Place::Loose(claim) => self.claims.get_mut(claim.0).map(|claim| &mut claim.loose),
+        }
+    }
+
+    /// A queue has something to launch, now or later.
+    pub(super) fn wants(&mut self, queue: QueueId) {
+        let Some(claim) = self.claim_of(queue) else { return };
+        let claim = &mut self.claims[claim.0];
+        if claim.standing() != Standing::Alone {
+            claim.wants(now());
+        }
+    }
+
+    /// Somebody waits for the turn of this claim, or does not any more.
+    pub(super) fn waits(&mut self, claim: ClaimId, waits: bool) {
+        let claim = &mut self.claims[claim.0];
+        if waits {
+            claim.waiting += 1;
+            if claim.standing() != Standing::Alone {
+                claim.wants(now());
+            }
+        } else {
+            claim.waiting -= 1;
+        }
+    }
+
+    /// A command of a queue is about to be launched. None if nobody needs to know.
+    pub(super) fn begin(&mut self, queue: QueueId, load: Load, was_held_back: bool) -> Option<Begun<D>> {
+        let known = self.queues.get(&queue)?;
+        let (claim, stream) = (known.claim?, known.stream);
+        self.claims[claim.0].usage.held_back += u64::from(was_held_back);
+        self.begin_at(Place::Queue(queue), claim, stream, load)
+    }
+
+    pub(super) fn begin_at(
+        &mut self,
+        place: Place,
+        claim: ClaimId,
+        stream: D::Stream,
+        load: Load,
+    ) -> Option<Begun<D>> {
+        let Load::Work(class) = load else { return None };
+        let standing = self.claims[claim.0].standing();
+        if standing == Standing::Alone || self.unlimited {
+            return None;
+        }
+        let is_first = self.claims[claim.0].begins(now());
+        // Who is not limited needs to know of its last completion only: the watcher sees to that.
+        let is_limited = matches!(standing, Standing::Below { .. });
+        let gate = if is_limited { self.gate_before(place, claim, class) } else { None };
+        Some(Begun { place, claim, stream, class, is_limited, gate, is_first })
+    }
+
+    /// A launch has returned; with `on_device` it is there. Whether a marker is to be recorded behind it.
+    pub(super) fn launched_one(&mut self, begun: &Begun<D>, on_device: bool) -> bool {
+        let now = now();
+        self.claims[begun.claim.0].launching -= 1;
+        let Some(flight) = self.flight_mut(begun.place).filter(|_| on_device) else { return false };
+        flight.launched(now, begun.class);
+        match begun.place {
+            // Nobody could do it later.
+            Place::Loose(_) => true,
+            Place::Queue(_) => {
+                begun.is_limited && (flight.wants_marker(now) || !flight.has_room(now, begun.class))
+            }
+        }
+    }
+
+    /// A marker was recorded behind it, or none was. Whether the watcher sleeps for longer than it should now, and markers
+    /// that are not needed.
+    pub(super) fn finish(&mut self, begun: &Begun<D>, marker: Option<D::Marker>) -> (bool, Vec<D::Marker>) {
+        let now = now();
+        let mut retired = Vec::new();
+        match (self.flight_mut(begun.place), marker) {
+            (Some(flight), Some(marker)) => flight.marked(now, marker),
+            (None, Some(marker)) => retired.push(marker),
+            // Nobody else could record one.
+            (Some(flight), None) if matches!(begun.place, Place::Loose(_)) => retired = flight.abandon(),
+            (_, None) => {}
+        }
+        let is_waited_for = self.is_waited_for(begun.claim);
+        let flight = self.flight(begun.place);
+        let due = flight
+            .and_then(|flight| flight.look_at(is_waited_for).into_iter().chain(flight.quiet_at()).min());
+        // Most often it comes early enough by itself.
+        let sleeps = (begun.is_first || is_waited_for) && self.sleeps_beyond(due.unwrap_or(now));
+        (sleeps, retired)
+    }
+
+    /// Whether something waits for room on the device.
+    fn is_waited_for(&self, claim: ClaimId) -> bool {
+        self.claims[claim.0].waiting > 0 || self.has_buffered(claim)
+    }
+
+    /// Whether the watcher is not about to look at this time.
+    pub(super) fn sleeps_beyond(&self, at: Nanos) -> bool {
+        self.watch_at.is_some_and(|watch_at| watch_at > at)
+    }
+
+    pub(super) fn has_buffered(&self, claim: ClaimId) -> bool {
+        self.queues.values().any(|queue| queue.claim == Some(claim) && !queue.buffer.is_empty())
+    }
+
+    /// Markers that are to be looked at now.
+    pub(super) fn due_markers(&self, now: Nanos) -> Vec<(Place, D::Marker)> {
+        let due =
+            self.flights().filter(|&(place, flight)| self.look_at(place, flight).is_some_and(|at| at <= now));
+        due.filter_map(|(place, flight)| Some((place, flight.first_marker()?))).collect()
+    }
+
+    fn look_at(&self, place: Place, flight: &Flight<D::Marker>) -> Option<Nanos> {
+        flight.look_at(self.claim_at(place).is_some_and(|claim| self.is_waited_for(claim)))
+    }
+
+    fn flights(&self) -> impl Iterator<Item = (Place, &Flight<D::Marker>)> {
+        let queues = self.queues.iter().map(|(&id, queue)| (Place::Queue(id), &queue.flight));
+        let loose = self.claims.iter().enumerate();
+        queues.chain(loose.map(|(index, claim)| (Place::Loose(ClaimId(index)), &claim.loose)))
+    }
+
+    /// Streams with commands on the device that no marker follows, and none is to be expected soon.
+    pub(super) fn quiet_streams(&self, now: Nanos) -> Vec<(QueueId, D::Stream)> {
+        let quiet = self.queues.iter().filter(|(_, queue)| {
+            let is_launching = queue.claim.is_some_and(|claim| self.claims[claim.0].launching > 0);
+            // Whoever waits for the stream sees its completion without a marker.
+            !is_launching && queue.awaited == 0 && queue.flight.quiet_at().is_some_and(|at| at <= now)
+        });
+        quiet.map(|(&id, queue)| (id, queue.stream)).collect()
+    }
+
+    /// A marker was recorded behind what a queue has on the device, or could not be. Returns markers that are not needed.
+    pub(super) fn marked(&mut self, queue: QueueId, marker: Option<D::Marker>) -> Vec<D::Marker> {
+        match (marker, self.flight_mut(Place::Queue(queue))) {
+            (Some(marker), Some(flight)) => flight.marked(now(), marker),
+            (Some(marker), None) => return vec![marker],
+            (None, Some(flight)) => return flight.abandon(),
+            (None, None) => {}
+        }
+        Vec::new()
+    }
+
+    /// Somebody has looked at a first marker; `device_time` is what lies between it and the one before, if that is known.
+    /// Returns a marker that is not needed any more.
+    pub(super) fn looked_at(
+        &mut self,
+        place: Place,
+        marker: D::Marker,
+        is_complete: bool,
+        device_time: Option<Nanos>,
+    ) -> Option<D::Marker> {
+        let now = now();
+        let claim = self.claim_at(place)?;
+        let flight = self.flight_mut(place)?;
+        // Who has waited for the stream may have seen the same meanwhile.
+        flight.first_marker().filter(|first| *first == marker)?;
+        if !is_complete {
+            flight.looked(now);
+            return None;
+        }
+        let Landed { took, retired } = flight.landed(now, device_time)?;
+        self.claims[claim.0].completed(now, took);
+        retired
+    }
+
+    /// The host waits for what these queues have on the device now. Says how much that is.
+    pub(super) fn waits_for(&mut self, queues: &[QueueId]) -> Vec<(QueueId, u64)> {
+        let known = queues.iter().filter_map(|&id| {
+            let queue = self.queues.get_mut(&id)?;
+            queue.awaited += 1;
+            Some((id, queue.flight.launched_so_far()))
+        });
+        known.collect()
+    }
+
+    /// The host has waited. Returns markers that are not needed any more.
+    pub(super) fn has_waited(
+        &mut self,
+        waited: &[(QueueId, u64)],
+        is_complete: bool,
+        now: Nanos,
+    ) -> Vec<D::Marker> {
+        let mut retired = Vec::new();
+        for &(id, launched) in waited {
+            let Some(queue) = self.queues.get_mut(&id) else { continue };
+            queue.awaited -= 1;
+            let Some(claim) = queue.claim.filter(|_| is_complete) else { continue };
+            while let Some(landed) = queue.flight.landed_before(launched, now) {
+                retired.extend(landed.retired);
+                self.claims[claim.0].completed(now, landed.took);
+            }
+        }
+        retired
+    }
+
+    /// A marker that was complete before the first one of a place.
+    pub(super) fn marker_before(&self, place: Place) -> Option<D::Marker> {
+        match place {
+            Place::Queue(queue) => self.queues.get(&queue)?.flight.marker_before(),
+            Place::Loose(_) => None,
+        }
+    }
+
+    /// Tells the arbiter what it has to know. Returns when to come again.
+    pub(super) fn tend_claims(&mut self, now: Nanos) -> Option<Nanos> {
+        let mut next: Option<Nanos> = None;
+        let mut come_at = |at: Option<Nanos>| next = next.into_iter().chain(at).min();
+        for index in 0..self.claims.len() {
+            let id = ClaimId(index);
+            let has_buffered = self.has_buffered(id) || self.claims[index].waiting > 0;
+            let of_claim = self.queues.values().filter(|queue| queue.claim == Some(id));
+            let has_flying = of_claim.map(|queue| &queue.flight).any(|flight| !flight.is_empty());
+            let claim = &mut self.claims[index];
+            let has_work = has_buffered || has_flying || claim.launching > 0 || !claim.loose.is_empty();
+            come_at(claim.tend(has_work, has_buffered, now));
+        }
+        for (place, flight) in self.flights() {
+            come_at(self.look_at(place, flight));
+        }
+        for queue in self.queues.values().filter(|queue| queue.awaited == 0) {
+            come_at(queue.flight.quiet_at());
+        }
+        next
+    }
+
+    pub(super) fn seat(&mut self, claim: ClaimId, seat: Option<Arc<dyn Seat>>) {
+        self.claims[claim.0].seated(seat);
+    }
+
+    pub(super) fn usage(&self, claim: ClaimId) -> Usage {
+        self.claims[claim.0].usage
+    }
+
+    /// How much may be launched ahead beside more urgent neighbours.
+    pub(super) fn set_limit(&mut self, limit: Limit) {
+        self.limit = limit;
+        (0..self.claims.len()).for_each(|index| self.apply_limit(ClaimId(index)));
+    }
+}
+
+#[cfg(test)]
+mod tests;

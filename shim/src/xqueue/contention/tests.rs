@@ -1,0 +1,437 @@
+//! A process beside others, on a device and an arbiter of the test's own: nothing happens but what the test says.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use xsched_sched::{Limit, Nanos};
+
+use crate::xqueue::{
+    Admission, Begun, ClaimId, ClaimKey, Class, Device, Load, QueueId, Seat, Standing, XQueues, now,
+};
+
+/// A device whose commands complete when the test says so.
+#[derive(Debug, Default)]
+struct Bench {
+    launched: Mutex<Vec<u32>>,
+    /// Markers recorded, and how many of them are complete.
+    recorded: AtomicU64,
+    complete: AtomicU64,
+    retired: AtomicU64,
+    /// Whether it has gates; how many were put before commands, and whether they are shut.
+    has_gates: AtomicBool,
+    gated: AtomicU64,
+    is_shut: AtomicBool,
+}
+
+impl Device for Arc<Bench> {
+    type Command = u32;
+    type Stream = ();
+    type Marker = u64;
+    type Gate = ();
+
+    fn launch(&self, command: u32) -> bool {
+        self.launched.lock().unwrap().push(command);
+        true
+    }
+
+    fn mark(&self, (): ()) -> Option<u64> {
+        Some(self.recorded.fetch_add(1, Ordering::SeqCst))
+    }
+
+    fn is_complete(&self, marker: u64) -> bool {
+        marker < self.complete.load(Ordering::SeqCst)
+    }
+
+    fn between(&self, _: u64, _: u64) -> Option<Nanos> {
+        None
+    }
+
+    fn retire(&self, _: u64) {
+        self.retired.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn make_gate(&self, (): ()) -> Option<()> {
+        self.has_gates.load(Ordering::SeqCst).then_some(())
+    }
+
+    fn put_gate(&self, (): (), (): ()) -> bool {
+        self.gated.fetch_add(1, Ordering::SeqCst);
+        true
+    }
+
+    fn set_gate(&self, (): (), is_open: bool) {
+        self.is_shut.store(!is_open, Ordering::SeqCst);
+    }
+}
+
+/// An arbiter that lets the test decide, and notes what it is told.
+#[derive(Debug)]
+struct Stand {
+    standing: Mutex<Standing>,
+    is_ready: AtomicBool,
+    told_ready: AtomicUsize,
+    told_idle: AtomicUsize,
+    lease: Nanos,
+}
+
+impl Stand {
+    fn told(&self) -> (usize, usize) {
+        (self.told_ready.load(Ordering::SeqCst), self.told_idle.load(Ordering::SeqCst))
+    }
+}
+
+const LINGER: Nanos = Nanos::from_micros(200);
+
+impl Seat for Stand {
+    fn standing(&self) -> Standing {
+        *self.standing.lock().unwrap()
+    }
+
+    fn tell_ready(&self) {
+        self.told_ready.fetch_add(1, Ordering::SeqCst);
+        self.is_ready.store(true, Ordering::SeqCst);
+    }
+
+    fn tell_idle(&self) {
+        self.told_idle.fetch_add(1, Ordering::SeqCst);
+        self.is_ready.store(false, Ordering::SeqCst);
+    }
+
+    fn is_ready(&self) -> bool {
+        self.is_ready.load(Ordering::SeqCst)
+    }
+
+    fn lease(&self) -> Nanos {
+        self.lease
+    }
+
+    fn linger(&self) -> Nanos {
+        LINGER
+    }
+}
+
+struct Process {
+    bench: Arc<Bench>,
+    queues: Arc<XQueues<Arc<Bench>>>,
+    stand: Arc<Stand>,
+    claim: ClaimId,
+    queue: QueueId,
+}
+
+const WORK: Load = Load::Work(Class(1));
+const BELOW: Standing = Standing::Below { held: false };
+const HELD: Standing = Standing::Below { held: true };
+
+impl Process {
+    fn new(standing: Standing) -> Self {
+        let bench = Arc::new(Bench::default());
+        let queues = XQueues::new(Arc::clone(&bench));
+        let stand = Arc::new(Stand {
+            standing: Mutex::new(standing),
+            is_ready: AtomicBool::new(false),
+            told_ready: AtomicUsize::new(0),
+            told_idle: AtomicUsize::new(0),
+            lease: Nanos::from_secs(3600),
+        });
+        let claim = queues.claim(ClaimKey { device: 1, stream_priority: 0 });
+        queues.seat(claim, Some(Arc::clone(&stand) as Arc<dyn Seat>));
+        let queue = queues.create((), Some(claim));
+        Self { bench, queues, stand, claim, queue }
+    }
+
+    fn stands(&self, standing: Standing) {
+        *self.stand.standing.lock().unwrap() = standing;
+        self.tend();
+    }
+
+    fn tend(&self) {
+        self.queues.tend(now());
+    }
+
+    /// Tends until this is so.
+    fn tend_until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !is_so(self) {
+            assert!(Instant::now() < deadline, "{what}: {:?}", self.stand);
+            self.tend();
+            thread::sleep(Duration::from_micros(50));
+        }
+    }
+
+    fn admit(&self) -> Option<Begun<Arc<Bench>>> {
+        match self.queues.admit(self.queue, &[], WORK) {
+            Admission::Now(begun) => Some(begun),
+            Admission::Wait => None,
+            Admission::Free => panic!("others are there"),
+        }
+    }
+
+    /// A launch by the application's own thread. False if it has to wait.
+    fn launch(&self) -> bool {
+        let launched = self.admit().map(|begun| {
+            self.queues.prepare(&begun);
+            self.queues.finish(begun, true);
+        });
+        launched.is_some()
+    }
+
+    fn has_gates(self) -> Self {
+        self.bench.has_gates.store(true, Ordering::SeqCst);
+        self.queues.make_gates();
+        self
+    }
+
+    fn is_shut(&self) -> bool {
+        self.bench.is_shut.load(Ordering::SeqCst)
+    }
+
+    fn launched(&self) -> usize {
+        self.bench.launched.lock().unwrap().len()
+    }
+
+    /// Everything that the device was given is done.
+    fn complete_all(&self) {
+        self.bench.complete.store(u64::MAX, Ordering::SeqCst);
+    }
+}
+
+/// Long enough for a worker to launch what it should not.
+const A_WHILE: Duration = Duration::from_millis(30);
+
+#[test]
+fn who_is_alone_tells_nobody_anything() {
+    let process = Process::new(Standing::Alone);
+    assert!(!process.queues.is_engaged());
+    assert!(matches!(process.queues.admit(process.queue, &[], WORK), Admission::Free));
+    assert_eq!((process.stand.told(), process.bench.recorded.load(Ordering::SeqCst)), ((0, 0), 0));
+}
+
+#[test]
+fn work_is_told_once_and_its_end_after_the_linger() {
+    let process = Process::new(Standing::Beside);
+    assert!(process.queues.is_engaged());
+    for _ in 0..10 {
+        assert!(process.launch(), "nobody is more urgent");
+    }
+    assert_eq!(process.stand.told(), (1, 0));
+    process.tend_until("a marker follows when it is quiet", |process| {
+        process.bench.recorded.load(Ordering::SeqCst) == 1
+    });
+    thread::sleep(LINGER.into());
+    process.tend();
+    assert_eq!(process.stand.told(), (1, 0), "it is not done");
+    process.complete_all();
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    assert!(process.launch());
+    assert_eq!(process.stand.told(), (2, 1));
+}
+
+#[test]
+fn who_has_waited_for_a_stream_needs_no_marker() {
+    let process = Process::new(Standing::Beside);
+    assert!(process.launch());
+    let waited = process.queues.waits_for(&[process.queue]);
+    thread::sleep(Duration::from_millis(1));
+    process.tend();
+    process.queues.has_waited(&waited, true);
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    assert_eq!(process.bench.recorded.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn a_wait_that_failed_proves_nothing() {
+    let process = Process::new(Standing::Beside);
+    assert!(process.launch());
+    let waited = process.queues.waits_for(&[process.queue]);
+    process.queues.has_waited(&waited, false);
+    process.tend_until("a marker follows", |process| process.bench.recorded.load(Ordering::SeqCst) == 1);
+    assert_eq!(process.stand.told(), (1, 0));
+}
+
+#[test]
+fn below_others_little_is_launched_ahead() {
+    let process = Process::new(BELOW);
+    assert!(process.launch() && process.launch() && !process.launch());
+    assert!(matches!(process.queues.admit(process.queue, &[], Load::Signal), Admission::Free));
+    process.bench.complete.store(1, Ordering::SeqCst);
+    process.tend_until("there is room", Process::launch);
+    assert!(!process.launch());
+}
+
+#[test]
+fn what_waits_for_room_goes_in_order_as_room_comes() {
+    let process = Process::new(BELOW);
+    process.queues.set_limit(Limit::Commands { threshold: 2, batch: 1 });
+    for command in 0..20 {
+        process.queues.submit(process.queue, Vec::new(), WORK, command).unwrap();
+    }
+    for done in 0..18 {
+        let expected = done as usize + 2;
+        process.tend_until("two are on the device", |process| process.launched() == expected);
+        process.bench.complete.store(done + 1, Ordering::SeqCst);
+    }
+    process.tend_until("all are launched", |process| process.launched() == 20);
+    assert!((0..20).eq(process.bench.launched.lock().unwrap().iter().copied()));
+    let usage = process.queues.usage(process.claim);
+    assert_eq!((usage.launched, usage.held_back), (20, 20));
+    assert!(usage.device_time > Nanos::ZERO);
+}
+
+#[test]
+fn who_is_held_launches_nothing_and_still_has_work() {
+    let process = Process::new(HELD);
+    assert!(!process.launch());
+    process.queues.submit(process.queue, Vec::new(), WORK, 7).unwrap();
+    assert_eq!(process.stand.told(), (1, 0), "those below it have to wait");
+    process.tend();
+    thread::sleep(A_WHILE);
+    process.tend();
+    assert_eq!((process.launched(), process.stand.told()), (0, (1, 0)));
+    process.stands(BELOW);
+    process.tend_until("it goes on", |process| process.launched() == 1);
+    assert!(process.queues.usage(process.claim).suspended >= Nanos::from(A_WHILE));
+}
+
+#[test]
+fn who_waits_in_place_is_held_as_well() {
+    let process = Process::new(HELD);
+    let waiter = {
+        let (queues, queue) = (Arc::clone(&process.queues), process.queue);
+        thread::spawn(move || queues.wait_turn(queue, &[], WORK).map(|begun| queues.finish(begun, true)))
+    };
+    thread::sleep(A_WHILE);
+    process.tend();
+    assert!(!waiter.is_finished());
+    assert_eq!(process.stand.told(), (1, 0));
+    process.stands(Standing::Beside);
+    assert!(waiter.join().unwrap().is_some());
+}
+
+#[test]
+fn without_a_seat_or_at_the_end_everything_goes() {
+    let process = Process::new(HELD);
+    process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
+    process.queues.seat(process.claim, None);
+    process.tend_until("nobody holds it", |process| process.launched() == 1);
+    let process = Process::new(HELD);
+    process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
+    process.queues.close(Instant::now() + Duration::from_secs(10));
+    assert_eq!(process.launched(), 1);
+    assert!(!process.queues.is_engaged());
+}
+
+#[test]
+fn a_refused_launch_leaves_nothing_behind() {
+    let process = Process::new(BELOW);
+    for _ in 0..10 {
+        let begun = process.admit().expect("there is room: none of them is there");
+        process.queues.finish(begun, false);
+    }
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+}
+
+#[test]
+fn while_markers_are_paused_nothing_is_limited_or_looked_at() {
+    let process = Process::new(BELOW);
+    assert!(process.launch() && process.launch() && !process.launch());
+    let recorded = process.bench.recorded.load(Ordering::SeqCst);
+    process.queues.pause_markers(true);
+    assert!(matches!(process.queues.admit(process.queue, &[], WORK), Admission::Free));
+    process.complete_all();
+    process.tend();
+    assert_eq!(process.bench.recorded.load(Ordering::SeqCst), recorded);
+    process.queues.pause_markers(false);
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+}
+
+#[test]
+fn a_destroyed_queue_gives_its_markers_back() {
+    let process = Process::new(BELOW);
+    assert!(process.launch() && process.launch());
+    process.queues.destroy(process.queue);
+    assert_eq!(process.bench.retired.load(Ordering::SeqCst), process.bench.recorded.load(Ordering::SeqCst));
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+}
+
+#[test]
+fn a_claim_that_was_expired_is_renewed_by_progress_only() {
+    let process = Process::new(Standing::Beside);
+    assert!(process.launch());
+    let expire = || {
+        process.stand.is_ready.store(false, Ordering::SeqCst);
+        process.tend();
+        process.stand.told()
+    };
+    assert_eq!(expire(), (2, 0), "it has launched something since it told");
+    assert_eq!(expire(), (2, 0), "and nothing since");
+    assert!(process.launch());
+    assert_eq!(expire(), (3, 0));
+}
+
+#[test]
+fn per_thread_streams_are_held_and_limited_too() {
+    let process = Process::new(BELOW);
+    let go = |load| process.queues.wait_loose_turn(Some(process.claim), (), &[], load);
+    for _ in 0..2 {
+        process.queues.finish(go(WORK).unwrap(), true);
+    }
+    assert!(go(Load::Signal).is_none(), "it goes, and nobody needs to know");
+    process.complete_all();
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    assert_eq!(process.bench.recorded.load(Ordering::SeqCst), 2, "only its own thread could record them");
+}
+
+#[test]
+fn gates_are_shut_while_somebody_more_urgent_has_work() {
+    let process = Process::new(BELOW).has_gates();
+    assert!(process.launch() && process.launch());
+    assert_eq!((process.bench.gated.load(Ordering::SeqCst), process.is_shut()), (2, false));
+    process.stands(HELD);
+    assert!(process.is_shut());
+    process.stands(BELOW);
+    assert!(!process.is_shut());
+}
+
+#[test]
+fn whoever_launches_shuts_the_gate_before_the_watcher_comes() {
+    let process = Process::new(BELOW).has_gates();
+    assert!(process.launch());
+    *process.stand.standing.lock().unwrap() = HELD;
+    assert!(!process.launch() && process.is_shut());
+}
+
+#[test]
+fn gates_open_for_good_when_the_process_ends_or_the_device_is_reset() {
+    let process = Process::new(HELD).has_gates();
+    process.tend();
+    assert!(process.is_shut());
+    process.queues.close(Instant::now());
+    assert!(!process.is_shut());
+    let process = Process::new(HELD).has_gates();
+    process.tend();
+    process.queues.forget_gates();
+    process.tend();
+    assert!(!process.is_shut());
+    process.stands(BELOW);
+    assert!(process.launch());
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn streams_of_several_priorities_have_no_gates() {
+    let process = Process::new(BELOW);
+    process.queues.claim(ClaimKey { device: 1, stream_priority: 1 });
+    let process = process.has_gates();
+    assert!(process.launch());
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn who_is_not_below_anybody_puts_no_gates() {
+    let process = Process::new(BELOW).has_gates();
+    process.stands(Standing::Beside);
+    assert!(process.launch());
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
+}

@@ -1,0 +1,352 @@
+//! What a queue has on the device: commands in their order, and markers behind some of them.
+//!
+//! ```text
+//!   completed | c1 c2 (marker) c3 (marker) c4 c5
+//!                      ^ looked at first     ^ without a marker yet
+//! ```
+
+use std::collections::VecDeque;
+
+use xsched_sched::{InFlight, Limit, Nanos};
+
+/// Names commands that take about as long as each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Class(pub(crate) u64);
+
+/// How close markers follow each other at most, while there is room: they cost time as well.
+const MARK_EVERY: Nanos = Nanos::from_micros(20);
+
+/// How much work may be launched before the next gate: gates cost the device time as well.
+const GATE_EVERY: Nanos = Nanos::from_micros(10);
+
+/// After how much quiet a marker is recorded behind commands that have none.
+pub(super) const QUIET: Nanos = Nanos::from_micros(30);
+
+/// How much longer than ever a command takes before one more is let go: it may itself wait for that one.
+const PATIENCE: Nanos = Nanos::from_millis(10);
+
+#[derive(Debug)]
+struct Marked<M> {
+    marker: M,
+    /// Commands before it that no earlier marker has.
+    commands: usize,
+}
+
+/// A queue's commands on the device.
+#[derive(Debug)]
+pub(super) struct Flight<M> {
+    commands: InFlight,
+    marked: VecDeque<Marked<M>>,
+    /// Commands that no marker has.
+    unmarked: usize,
+    /// The last marker, if it is what was seen complete last.
+    before: Option<M>,
+    /// When something last was launched, marked, and looked for.
+    last: Nanos,
+    last_marked: Nanos,
+    looked: Nanos,
+    /// Commands ever launched.
+    launched: u64,
+    /// Work since the last gate, as expected.
+    ungated: Nanos,
+    /// Since when nothing has completed, and how many commands were let go because of that.
+    stalled: (Nanos, usize),
+}
+
+/// What has completed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Landed<M> {
+    /// Device time that it took.
+    pub(super) took: Nanos,
+    /// A marker that is not needed any more.
+    pub(super) retired: Option<M>,
+}
+
+impl<M: Copy> Flight<M> {
+    pub(super) fn new(limit: Limit) -> Self {
+        Self {
+            commands: InFlight::new(limit),
+            marked: VecDeque::new(),
+            unmarked: 0,
+            before: None,
+            last: Nanos::ZERO,
+            last_marked: Nanos::ZERO,
+            looked: Nanos::ZERO,
+            launched: 0,
+            ungated: GATE_EVERY,
+            stalled: (Nanos::ZERO, 0),
+        }
+    }
+
+    pub(super) fn set_limit(&mut self, limit: Limit) {
+        self.commands.set_limit(limit);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.commands.outstanding() == 0
+    }
+
+    /// Whether one more command of this class may be launched.
+    pub(super) fn has_room(&self, now: Nanos, class: Class) -> bool {
+        // What does not end may itself wait for what would be launched next.
+        let is_stuck = || {
+            let (since, let_go) = self.stalled;
+            self.commands.overdue(now) > PATIENCE && now - since > PATIENCE.times(let_go as u64 + 1)
+        };
+        self.commands.may_launch(now, class.0) || is_stuck()
+    }
+
+    /// Whether the next command gets a marker: its completion will be waited for, or it is time for one.
+    pub(super) fn wants_marker(&self, now: Nanos) -> bool {
+        self.marked.is_empty() || now - self.last_marked >= MARK_EVERY
+    }
+
+    /// Whether a gate is to be put before the next command, which is of this class. Then it will be.
+    pub(super) fn wants_gate(&mut self, class: Class) -> bool {
+        let wants = self.is_empty() || self.ungated >= GATE_EVERY;
+        // Of what nothing is known much is expected.
+        let expected = self.commands.expected(class.0).unwrap_or(GATE_EVERY);
+        self.ungated = if wants { expected } else { self.ungated + expected };
+        wants
+    }
+
+    /// A command was launched.
+    pub(super) fn launched(&mut self, now: Nanos, class: Class) {
+        if self.is_empty() {
+            self.stalled = (now, 0);
+        } else if !self.commands.may_launch(now, class.0) {
+            self.stalled.1 += 1;
+        }
+        self.unmarked += 1;
+        self.last = now;
+        self.launched += 1;
+        self.commands.launched(now, class.0);
+    }
+
+    /// A marker was recorded behind everything that was launched before.
+    pub(super) fn marked(&mut self, now: Nanos, marker: M) {
+        if self.marked.is_empty() {
+            self.looked = now;
+        }
+        self.marked.push_back(Marked { marker, commands: self.unmarked });
+        self.unmarked = 0;
+        self.last_marked = now;
+    }
+
+    /// When a marker is due behind what has none: nothing was launched for a while.
+    pub(super) fn quiet_at(&self) -> Option<Nanos> {
+        (self.unmarked > 0).then(|| self.last + QUIET)
+    }
+
+    /// The marker to look at next.
+    pub(super) fn first_marker(&self) -> Option<M> {
+        self.marked.front().map(|first| first.marker)
+    }
+
+    /// The marker that was complete last.
+    pub(super) fn marker_before(&self) -> Option<M> {
+        self.before
+    }
+
+    /// When to look at the first marker. With `is_waited_for`, something waits for room.
+    pub(super) fn look_at(&self, is_waited_for: bool) -> Option<Nanos> {
+        self.marked.front()?;
+        if is_waited_for { self.commands.room_at(self.looked) } else { self.commands.done_at(self.looked) }
+    }
+
+    /// The first marker was looked at, and is not complete.
+    pub(super) fn looked(&mut self, now: Nanos) {
+        self.commands.completed(now, 0);
+        self.looked = now;
+    }
+
+    /// The first marker is complete; `device_time` is what lies between it and the one before, if that is known.
+    pub(super) fn landed(&mut self, now: Nanos, device_time: Option<Nanos>) -> Option<Landed<M>> {
+        let Marked { marker, commands } = self.marked.pop_front()?;
+        let took = match device_time {
+            // The device's time includes that of idling before the first command, the host's that of noticing the last.
+            Some(time) => {
+                let time = time.min(self.commands.running_for(now));
+                self.commands.completed_in(now, commands, time)
+            }
+            None => self.commands.completed(now, commands),
+        };
+        self.note_completion(now);
+        Some(Landed { took, retired: self.before.replace(marker) })
+    }
+
+    fn note_completion(&mut self, now: Nanos) {
+        self.looked = now;
+        self.stalled = (now, 0);
+    }
+
+    /// The process had to give way, or need not any more: others' work is between its own.
+    pub(super) fn disturbed(&mut self, now: Nanos) {
+        self.stalled = (now, 0);
+        self.commands.disturbed(now);
+    }
+
+    /// How many commands were ever launched.
+    pub(super) fn launched_so_far(&self) -> u64 {
+        self.launched
+    }
+
+    /// Somebody has seen that the first so many commands ever launched are complete. Their first part; none if nothing
+    /// is left of them.
+    pub(super) fn landed_before(&mut self, launched: u64, now: Nanos) -> Option<Landed<M>> {
+        let in_flight = self.commands.outstanding() as u64;
+        let completed = self.launched - in_flight;
+        let commands = launched.saturating_sub(completed).min(in_flight) as usize;
+        if commands == 0 {
+            return None;
+        }
+        match self.marked.front_mut() {
+            Some(first) if first.commands <= commands => {
+                let Marked { marker, commands } = self.marked.pop_front()?;
+                let took = self.commands.waited(now, commands);
+                self.note_completion(now);
+                return Some(Landed { took, retired: self.before.replace(marker) });
+            }
+            Some(first) => first.commands -= commands,
+            None => self.unmarked -= commands.min(self.unmarked),
+        }
+        let took = self.commands.waited(now, commands);
+        self.note_completion(now);
+        Some(Landed { took, retired: self.before.take() })
+    }
+
+    /// Nothing is known of the queue any more. Returns markers that are not needed.
+    pub(super) fn abandon(&mut self) -> Vec<M> {
+        self.unmarked = 0;
+        self.commands.clear();
+        let markers = self.marked.drain(..).map(|marked| marked.marker);
+        markers.chain(self.before.take()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLASS: Class = Class(1);
+
+    fn us(us: u64) -> Nanos {
+        Nanos::from_micros(1_000_000 + us)
+    }
+
+    #[test]
+    fn a_marker_stands_for_what_was_launched_since_the_one_before() {
+        let mut flight = Flight::new(Limit::default());
+        flight.launched(us(0), CLASS);
+        flight.launched(us(1), CLASS);
+        flight.marked(us(1), 1);
+        flight.launched(us(2), CLASS);
+        flight.marked(us(2), 2);
+        assert_eq!(flight.first_marker(), Some(1));
+        let landed = flight.landed(us(25), Some(Nanos::from_micros(25))).unwrap();
+        assert_eq!(landed, Landed { took: Nanos::from_micros(25), retired: None });
+        let landed = flight.landed(us(60), Some(Nanos::from_micros(60))).unwrap();
+        let took = Nanos::from_micros(35);
+        assert_eq!(landed, Landed { took, retired: Some(1) }, "it began when the others were done");
+        assert!(flight.is_empty());
+    }
+
+    #[test]
+    fn a_device_that_tells_the_time_is_believed_unless_it_was_idle() {
+        let mut flight = Flight::new(Limit::default());
+        for (launched, device_time, took) in [(0, 20, 20), (1_000, 990, 30)] {
+            flight.launched(us(launched), CLASS);
+            flight.marked(us(launched), launched);
+            let landed = flight.landed(us(launched + 30), Some(Nanos::from_micros(device_time))).unwrap();
+            assert_eq!(landed.took, Nanos::from_micros(took));
+        }
+    }
+
+    #[test]
+    fn what_has_no_marker_gets_one_when_it_is_quiet() {
+        let mut flight = Flight::new(Limit::default());
+        assert_eq!(flight.quiet_at(), None);
+        flight.launched(us(0), CLASS);
+        assert_eq!(flight.quiet_at(), Some(us(0) + QUIET));
+        flight.marked(us(50), 1);
+        assert_eq!(flight.quiet_at(), None);
+    }
+
+    #[test]
+    fn who_has_waited_for_the_stream_knows_without_looking_at_markers() {
+        let mut flight = Flight::new(Limit::default());
+        for command in 0..5 {
+            flight.launched(us(command), CLASS);
+            if command == 1 {
+                flight.marked(us(command), command);
+            }
+        }
+        let before = flight.launched_so_far() - 1;
+        let mut landed = 0;
+        while flight.landed_before(before, us(100)).is_some() {
+            landed += 1;
+        }
+        assert_eq!((landed, flight.first_marker()), (2, None), "those with a marker, and the others");
+        assert!(!flight.is_empty(), "one was launched later");
+        assert!(flight.landed_before(before + 1, us(101)).is_some());
+        assert!(flight.is_empty());
+    }
+
+    #[test]
+    fn part_of_what_a_marker_stands_for_may_be_known_to_be_complete() {
+        let mut flight = Flight::new(Limit::default());
+        (0..4).for_each(|command| flight.launched(us(command), CLASS));
+        flight.marked(us(4), 9);
+        assert!(flight.landed_before(3, us(50)).is_some());
+        assert_eq!((flight.landed_before(3, us(51)), flight.first_marker()), (None, Some(9)));
+        assert!(flight.landed(us(60), None).is_some());
+        assert!(flight.is_empty());
+    }
+
+    #[test]
+    fn short_commands_share_a_gate_and_long_ones_have_their_own() {
+        let mut flight: Flight<u32> = Flight::new(Limit::default());
+        let gates = |flight: &mut Flight<u32>, length| {
+            let mut gates = 0;
+            for command in 0..40 {
+                let begin = us(command * 1000);
+                gates += usize::from(flight.wants_gate(CLASS));
+                flight.launched(begin, CLASS);
+                flight.marked(begin, 1);
+                flight.launched(begin, Class(2));
+                flight.landed(begin + Nanos::from_micros(length), Some(Nanos::from_micros(length)));
+            }
+            gates
+        };
+        assert!(gates(&mut flight, 2) <= 20);
+        gates(&mut flight, 100);
+        assert_eq!(gates(&mut flight, 100), 40);
+    }
+
+    #[test]
+    fn what_is_late_is_looked_for_less_and_less_often() {
+        let mut flight = Flight::new(Limit::default());
+        flight.launched(us(0), CLASS);
+        flight.marked(us(0), 1);
+        let mut looks = 0;
+        while let Some(at) = flight.look_at(true).filter(|at| *at < us(20_000)) {
+            assert!(at > us(0));
+            flight.looked(at);
+            looks += 1;
+        }
+        assert!((10..300).contains(&looks), "{looks} looks");
+    }
+
+    #[test]
+    fn a_command_that_does_not_end_does_not_stop_the_others_for_ever() {
+        let mut flight: Flight<u32> = Flight::new(Limit::default());
+        while flight.has_room(us(0), CLASS) {
+            flight.launched(us(0), CLASS);
+        }
+        let later = |times| us(0) + PATIENCE.times(times) + Nanos(1);
+        assert!(!flight.has_room(us(100), CLASS) && flight.has_room(later(1), CLASS));
+        flight.launched(later(1), CLASS);
+        assert!(!flight.has_room(later(1), CLASS), "one at a time");
+        assert!(flight.has_room(later(2), CLASS));
+    }
+}

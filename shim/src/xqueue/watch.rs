@@ -1,0 +1,174 @@
+//! The watcher's part: one thread of the process looks at markers, tells the arbiter what it has to know, and wakes those that
+//! may go on.
+
+use std::sync::Arc;
+
+use xsched_sched::{Limit, Nanos};
+
+use crate::xqueue::claim::{ClaimId, ClaimKey, Seat, Usage};
+use crate::xqueue::contention::Place;
+use crate::xqueue::{Device, QueueId, XQueues, now};
+
+impl<D: Device> XQueues<D> {
+    /// The claim with this key, a new one if need be.
+    pub(crate) fn claim(&self, key: ClaimKey) -> ClaimId {
+        self.lock().claim(key)
+    }
+
+    /// All claims, in the order in which they were made.
+    pub(crate) fn claims(&self) -> Vec<(ClaimId, ClaimKey)> {
+        let state = self.lock();
+        state.claims.iter().enumerate().map(|(index, claim)| (ClaimId(index), claim.key)).collect()
+    }
+
+    /// Gives a claim a place with the arbiter, or takes it away: it stands alone then.
+    pub(crate) fn seat(&self, claim: ClaimId, seat: Option<Arc<dyn Seat>>) {
+        let mut state = self.lock();
+        state.seat(claim, seat);
+        self.publish(&state);
+    }
+
+    /// What a claim has used so far.
+    pub(crate) fn usage(&self, claim: ClaimId) -> Usage {
+        self.lock().usage(claim)
+    }
+
+    /// How much may be launched ahead beside more urgent neighbours.
+    pub(crate) fn set_limit(&self, limit: Limit) {
+        self.lock().set_limit(limit);
+    }
+
+    /// What wakes the watcher. Given once.
+    pub(crate) fn set_alarm(&self, alarm: Box<dyn Fn() + Send + Sync>) {
+        let _ = self.alarm.set(alarm);
+    }
+
+    /// From now on markers are neither recorded nor looked at, and nothing is limited by what is on the device; false
+    /// takes it back.
+    pub(crate) fn pause_markers(&self, paused: bool) {
+        *self.pause() = paused;
+        let mut state = self.lock();
+        state.unlimited = paused;
+        self.publish(&state);
+    }
+
+    /// Does all that is due; returns when to come again at the latest, if anything is to be expected, and does not expect
+    /// to come later.
+    pub(crate) fn tend(&self, latest: Nanos) -> Nanos {
+        self.lock().set_gates(&self.device);
+        let has_landed = self.look_at_due_markers();
+        self.mark_quiet_streams();
+        let mut state = self.lock();
+        let next = state.tend_claims(now());
+        let next = next.map_or(latest, |next| next.min(latest));
+        state.watch_at = Some(next);
+        if state.is_standing_new() || has_landed {
+            self.publish(&state);
+        } else {
+            self.publish_quietly(&state);
+        }
+        next
+    }
+
+    /// Makes gates for claims that need them. May take a while, once for each claim.
+    pub(crate) fn make_gates(&self) {
+        let wanted = self.lock().wants_gate();
+        if let Some((claim, stream)) = wanted {
+            // A stream that was destroyed meanwhile is only looked at for its device.
+            let gate = self.device.make_gate(stream);
+            let mut state = self.lock();
+            state.give_gate(claim, gate);
+            self.publish(&state);
+        }
+    }
+
+    /// Whether gates may be used, from now on.
+    pub(crate) fn use_gates(&self, uses: bool) {
+        self.lock().uses_gates = uses;
+    }
+
+    /// The devices are about to be reset: gates are not used any more.
+    pub(crate) fn forget_gates(&self) {
+        self.lock().forget_gates(&self.device);
+    }
+
+    /// Whether others use a device of this process.
+    pub(crate) fn is_contended(&self) -> bool {
+        self.lock().is_contended()
+    }
+
+    /// Whether there is any reason to look at calls, but the first use of a device.
+    pub(crate) fn has_reason(&self) -> bool {
+        self.lock().has_reason()
+    }
+
+    /// Whether the process ends.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    /// What the host waits for from now on: a queue's work that is on the device now, or a device's. For
+    /// [`Self::has_waited`].
+    pub(crate) fn waits_for(&self, queues: &[QueueId]) -> Vec<(QueueId, u64)> {
+        self.lock().waits_for(queues)
+    }
+
+    /// The host's wait is over; with `is_complete`, so is what it waited for.
+    pub(crate) fn has_waited(&self, waited: &[(QueueId, u64)], is_complete: bool) {
+        let mut state = self.lock();
+        let retired = state.has_waited(waited, is_complete, now());
+        if is_complete {
+            self.changed.notify_all();
+        }
+        drop(state);
+        self.retire(retired);
+    }
+
+    /// Whether any was complete.
+    fn look_at_due_markers(&self) -> bool {
+        let paused = self.pause();
+        let mut is_any_complete = false;
+        if *paused {
+            return false;
+        }
+        loop {
+            let due = self.lock().due_markers(now());
+            let complete = due.into_iter().filter(|&(place, marker)| self.look_at(place, marker)).count();
+            if complete == 0 {
+                return is_any_complete;
+            }
+            is_any_complete = true;
+        }
+    }
+
+    pub(super) fn retire(&self, markers: Vec<D::Marker>) {
+        for marker in markers {
+            self.device.retire(marker);
+        }
+    }
+
+    /// Whether it is complete. Only while markers are held.
+    fn look_at(&self, place: Place, marker: D::Marker) -> bool {
+        let is_complete = self.device.is_complete(marker);
+        let before = self.lock().marker_before(place).filter(|_| is_complete);
+        let device_time = before.and_then(|before| self.device.between(before, marker));
+        let retired = self.lock().looked_at(place, marker, is_complete, device_time);
+        if let Some(retired) = retired {
+            self.device.retire(retired);
+        }
+        is_complete
+    }
+
+    fn mark_quiet_streams(&self) {
+        let paused = self.pause();
+        if *paused {
+            return;
+        }
+        let quiet = self.lock().quiet_streams(now());
+        for (queue, stream) in quiet {
+            let marker = self.device.mark(stream);
+            let retired = self.lock().marked(queue, marker);
+            self.retire(retired);
+        }
+    }
+}
