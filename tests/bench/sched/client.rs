@@ -5,6 +5,7 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
 use crate::Result;
@@ -213,7 +214,11 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        let _ = self.child.kill(); // it may have ended
+        // The client may be a child of the command that was started; both may have ended.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = Pid::from_raw(self.pid.cast_signed()).map(|pid| kill_process(pid, Signal::KILL));
+            let _ = self.child.kill();
+        }
         let _ = self.child.wait();
     }
 }
