@@ -17,11 +17,13 @@ use crate::instances::Instance;
 
 /// `hipStreamNonBlocking`
 const NON_BLOCKING: u32 = 1;
-/// `HIP_POINTER_ATTRIBUTE_MEMORY_TYPE`, `.._RANGE_START_ADDR`, `.._RANGE_SIZE`
-const ATTRIBUTES: [u32; 3] = [2, 11, 12];
 /// `hipDeviceAttributeCooperativeLaunch`, `hipDeviceAttributeMultiprocessorCount`
 const COOPERATIVE_LAUNCH: u32 = 10;
 const COMPUTE_UNITS: u32 = 63;
+/// `HIP_POINTER_ATTRIBUTE_MEMORY_TYPE`
+const MEMORY_TYPE: u32 = 2;
+/// `HIP_POINTER_ATTRIBUTE_RANGE_START_ADDR`
+const RANGE_START: u32 = 11;
 /// The first release whose `hipMemoryType` counts unregistered memory.
 const UNREGISTERED_SINCE: i32 = 60_000_000;
 
@@ -196,21 +198,35 @@ pub(super) fn destroy(copy: &Instance, event: Event, stream: Stream) {
 
 /// The memory that contains an address; None for memory that HIP does not know, such as pageable memory.
 ///
-/// The question succeeds for any address, so it leaves no error behind.
+/// Where a range begins may be asked of any address but null, and succeeds, so that it leaves no error behind. All else is
+/// asked of memory that HIP knows only: for its kind, ROCm 5.2 takes any other address for an array's description and
+/// follows the pointers that it finds there. The attribute for a range's size has 32 bits in all releases so far.
 pub(super) fn memory(copy: &Instance, address: usize) -> Option<Range> {
-    let (mut kind, mut start, mut size) = (u32::MAX, 0_usize, 0_usize);
-    let mut places: [*mut c_void; 3] =
-        [(&raw mut kind).cast(), (&raw mut start).cast(), (&raw mut size).cast()];
-    let mut attributes = ATTRIBUTES;
-    let ask = real!(copy, hipDrvPointerGetAttributes: fn(u32, *mut u32, *mut *mut c_void, usize))?;
-    // SAFETY: three attributes, with a place of the right size for each.
-    let code = unsafe { ask(3, attributes.as_mut_ptr(), places.as_mut_ptr(), address) };
-    let end = start.checked_add(size)?;
-    if code != 0 || size == 0 || !(start..end).contains(&address) {
+    if address == 0 {
         return None;
     }
+    let attribute = real!(copy, hipDrvPointerGetAttributes: fn(u32, *mut u32, *mut *mut c_void, usize))?;
+    let ask = |mut name: u32, mut place: *mut c_void| {
+        // SAFETY: one attribute, with a place of the right size for it.
+        (unsafe { attribute(1, &raw mut name, &raw mut place, address) } == 0).then_some(())
+    };
+    let mut start = 0_usize;
+    ask(RANGE_START, (&raw mut start).cast())?;
+    if start == 0 {
+        return None;
+    }
+    let mut kind = u32::MAX;
+    ask(MEMORY_TYPE, (&raw mut kind).cast())?;
+    let (mut base, mut size) = (0_usize, 0_usize);
+    let ask = real!(copy, hipMemGetAddressRange: fn(*mut usize, *mut usize, usize))?;
+    // SAFETY: places for the answers.
+    if unsafe { ask(&raw mut base, &raw mut size, address) } != 0 {
+        return None;
+    }
+    let end = start.checked_add(size)?;
     let device_kind = if version(copy)? >= UNREGISTERED_SINCE { 2 } else { 1 };
-    Some(Range { bytes_left: end - address, is_device: kind == device_kind })
+    let range = Range { bytes_left: end.checked_sub(address)?, is_device: kind == device_kind };
+    (start <= address && range.bytes_left > 0).then_some(range)
 }
 
 /// Blocks of a registered kernel that one compute unit takes at once.

@@ -23,6 +23,10 @@ const MAPPED: u32 = 13;
 const ACCESS_FLAGS: u32 = 16;
 const LAST: u32 = 17;
 
+/// Earlier releases (seen: 5.2.3) take an address that they do not know for an array's description, and follow pointers
+/// that they find there, wherever these lead.
+const ARRAYS_KNOWN_SINCE: u32 = 6;
+
 /// Read and write.
 const ACCESS: u64 = 3;
 
@@ -42,7 +46,8 @@ fn of(attribute: u32, range: &Range, address: usize) -> Result<Value, HipError> 
         BUFFER_ID | RANGE_START => Value::Long(range.base as u64),
         IS_MANAGED => Value::Word(u32::from(range.kind == Kind::Managed)),
         DEVICE_ORDINAL => Value::Word(range.device as u32),
-        RANGE_SIZE => Value::Long(range.size as u64),
+        // In all releases so far; the upper half stays as it was.
+        RANGE_SIZE => Value::Word(range.size as u32),
         MAPPED => Value::Word(1),
         ACCESS_FLAGS => Value::Long(ACCESS),
         CONTEXT..=LAST => return Err(HipError::NotSupported),
@@ -80,7 +85,8 @@ unsafe fn put(out: *mut c_void, value: Value) {
     }
 }
 
-/// `hipDrvPointerGetAttributes`: what cannot be told, also of memory that HIP does not know, is left as it is.
+/// `hipDrvPointerGetAttributes`: what cannot be told, also of memory that HIP does not know, is left as it is. Old
+/// releases may not be asked for the kind of memory that they do not know.
 pub(crate) unsafe extern "C" fn attributes(
     count: u32,
     attributes: *mut hipPointer_attribute,
@@ -91,7 +97,15 @@ pub(crate) unsafe extern "C" fn attributes(
         if attributes.is_null() || out.is_null() {
             return Err(HipError::InvalidValue);
         }
-        let Some(range) = runtime::get().memory.find(address as usize) else { return Ok(()) };
+        let Some(range) = runtime::get().memory.find(address as usize) else {
+            // SAFETY: an array of the caller with `count` elements.
+            let asked = unsafe { std::slice::from_raw_parts(attributes, count as usize) };
+            if version::major() < ARRAYS_KNOWN_SINCE && asked.contains(&MEMORY_TYPE) {
+                eprintln!("hip-sim: the kind of {address:p}, which HIP does not know, was asked for");
+                std::process::abort();
+            }
+            return Ok(());
+        };
         for index in 0..count as usize {
             // SAFETY: two arrays of the caller with `count` elements, each target as long as its attribute.
             unsafe {
