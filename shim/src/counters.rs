@@ -1,21 +1,22 @@
 //! What the shim counts. Counters only grow, and begin again at zero in a forked child.
 //!
+//! Threads that count at the same time would pass a counter's cache line to and fro, at several times the cost of
+//! forwarding a call. So there are several sets of counters, of which each thread has one that few others have, and
+//! whoever reads a counter adds up the sets ([`stripe`]).
+//!
 //! All accesses are relaxed: a counter orders nothing, and whoever reads several gets a snapshot that is as
 //! consistent as a running process allows.
 
+mod stripe;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::api::COUNT;
 use crate::hooks::Reason;
+pub(crate) use stripe::{CALLS, STRIPE_BITS, STRIPE_BYTES, THREAD_MULTIPLIER};
+use stripe::{STRIPES, Stripe};
 
-/// Calls of every function, in the order of the list. The exports count in assembly.
-pub(crate) static CALLS: [AtomicU64; COUNT] = [const { AtomicU64::new(0) }; COUNT];
-
-static PASSED: [AtomicU64; Reason::ALL.len()] = [const { AtomicU64::new(0) }; Reason::ALL.len()];
+/// Rare, and not on the way of a call.
 static TROUBLE: [AtomicU64; Trouble::ALL.len()] = [const { AtomicU64::new(0) }; Trouble::ALL.len()];
-static WORK: [[AtomicU64; StreamKind::ALL.len()]; Work::ALL.len()] =
-    [const { [const { AtomicU64::new(0) }; StreamKind::ALL.len()] }; Work::ALL.len()];
-
 /// Declares an enum together with the list and the names of its variants.
 macro_rules! counted {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)* }) => {
@@ -99,17 +100,22 @@ counted! {
 
 /// Notes a call of the function with this number.
 pub(crate) fn called(id: usize) {
-    bump(&CALLS[id]);
+    bump(&Stripe::own().calls[id]);
 }
 
 /// Takes a call back that the shim itself has made.
 pub(crate) fn uncalled(id: usize) {
-    CALLS[id].fetch_sub(1, Ordering::Relaxed);
+    take_back(&Stripe::own().calls[id]);
 }
 
 /// Notes that a call was passed on.
+///
+/// Work that goes straight to its stream is not counted here, but told by what else is known of it: each increment is a
+/// fifth of what a launch costs.
 pub(crate) fn passed(reason: Reason) {
-    bump(&PASSED[reason as usize]);
+    if reason != Reason::NotScheduled {
+        bump(&Stripe::own().passed[reason as usize]);
+    }
 }
 
 /// Notes something that should not happen.
@@ -119,17 +125,35 @@ pub(crate) fn trouble(trouble: Trouble) {
 
 /// Notes that an application put work on a stream.
 pub(crate) fn submitted(work: Work, stream: StreamKind) {
-    bump(&WORK[work as usize][stream as usize]);
+    bump(&Stripe::own().work[work as usize][stream as usize]);
+}
+
+/// Notes that work may not go straight to its stream.
+pub(crate) fn held_up() {
+    bump(&Stripe::own().held_up);
+}
+
+/// Takes that back.
+pub(crate) fn not_held_up() {
+    take_back(&Stripe::own().held_up);
 }
 
 /// Calls so far of the function with this number.
 pub(crate) fn calls(id: usize) -> u64 {
-    read(&CALLS[id])
+    sum(|stripe| &stripe.calls[id])
 }
 
 /// Calls passed on so far for this reason.
 pub(crate) fn passed_so_far(reason: Reason) -> u64 {
-    read(&PASSED[reason as usize])
+    if reason != Reason::NotScheduled {
+        return sum(|stripe| &stripe.passed[reason as usize]);
+    }
+    // Read first: what is submitted meanwhile is counted as work before it is held up.
+    let held_up = sum(|stripe| &stripe.held_up);
+    let kinds = 0..StreamKind::ALL.len();
+    let of =
+        |work: &Work| kinds.clone().map(|kind| sum(|stripe| &stripe.work[*work as usize][kind])).sum::<u64>();
+    Work::ALL.iter().map(of).sum::<u64>().saturating_sub(held_up)
 }
 
 /// Times that this happened so far.
@@ -139,17 +163,26 @@ pub(crate) fn trouble_so_far(trouble: Trouble) -> u64 {
 
 /// Work of this kind submitted so far.
 pub(crate) fn submitted_so_far(work: Work, stream: StreamKind) -> u64 {
-    read(&WORK[work as usize][stream as usize])
+    sum(|stripe| &stripe.work[work as usize][stream as usize])
 }
 
 /// Sets every counter to zero. For a forked child, which runs one thread and counts for itself.
 pub(crate) fn reset() {
-    let all = CALLS.iter().chain(&PASSED).chain(&TROUBLE).chain(WORK.as_flattened());
-    all.for_each(|counter| counter.store(0, Ordering::Relaxed));
+    let striped = STRIPES.iter().flat_map(Stripe::counters);
+    striped.chain(&TROUBLE).for_each(|counter| counter.store(0, Ordering::Relaxed));
 }
 
 fn bump(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// May take a thread's set below zero, where another thread has counted up; the sum is right all the same.
+fn take_back(counter: &AtomicU64) {
+    counter.fetch_sub(1, Ordering::Relaxed);
+}
+
+fn sum(counter: impl Fn(&'static Stripe) -> &'static AtomicU64) -> u64 {
+    STRIPES.iter().map(|stripe| read(counter(stripe))).fold(0, u64::wrapping_add)
 }
 
 fn read(counter: &AtomicU64) -> u64 {

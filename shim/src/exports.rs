@@ -23,7 +23,7 @@ use crate::abi::{
     MipmappedArray, Module, PitchedPtr, Stream, StreamCallback, SurfaceObject, TextureObject, UserObject,
 };
 use crate::api::{self, Id, for_each_function};
-use crate::counters::{self, CALLS};
+use crate::counters::{self, CALLS, STRIPE_BITS, STRIPE_BYTES, THREAD_MULTIPLIER};
 use crate::gate::gate;
 use crate::instances::Way;
 use crate::sites::{HASH_MULTIPLIER, Key, SITE_SHIFT, SITES, Site, TABLE_BITS};
@@ -37,11 +37,21 @@ macro_rules! export_code {
     (passes $name:ident) => {
         export_code!(@lookup $name,
             "cmp byte ptr [r10 + {way}], {table}",
+            "mov r10, [r10 + {address}]",
             "je 3f",
-            "lock inc qword ptr [rip + {calls} + {id} * 8]",
+            // In this thread's set of counters.
+            "mov r11, fs:0",
+            "imul r11, r11, {thread_multiplier}",
+            "shr r11, {stripe_shift}",
+            "imul r11, r11, {stripe_bytes}",
+            "add r11, [rip + {calls}]",
+            "lock inc qword ptr [r11 + {id} * 8]",
             "3:",
-            "jmp [r10 + {address}]",
-            ; calls = sym CALLS,)
+            "jmp r10",
+            ; calls = sym CALLS,
+            thread_multiplier = const THREAD_MULTIPLIER,
+            stripe_shift = const 64 - STRIPE_BITS,
+            stripe_bytes = const STRIPE_BYTES,)
     };
     // A hook decides, here or at the table's entry.
     ($class:ident $name:ident) => {

@@ -225,11 +225,15 @@ pub(crate) fn unknown() -> Outcome<u64> {
 /// A call that puts work on a stream.
 fn submitted<S: Hooked>(work: Work, call: &Call<'_, S>) -> Outcome<S::Ret> {
     counters::submitted(work, call.stream_kind());
-    if defer::is_engaged() {
-        call.decided(defer::submit(&call.stopped()))
-    } else {
-        Outcome::Pass(Reason::NotScheduled)
+    if !defer::is_engaged() {
+        return Outcome::Pass(Reason::NotScheduled);
     }
+    counters::held_up();
+    let outcome = call.decided(defer::submit(&call.stopped()));
+    if matches!(outcome, Outcome::Pass(Reason::NotScheduled)) {
+        counters::not_held_up();
+    }
+    outcome
 }
 
 /// A call that needs earlier work to have been launched.

@@ -6,7 +6,7 @@
 use std::arch::naked_asm;
 use std::ffi::c_void;
 
-use crate::counters::CALLS;
+use crate::counters::{CALLS, STRIPE_BITS, STRIPE_BYTES, THREAD_MULTIPLIER};
 use crate::gate::table_gate;
 use crate::instances::{IDS, INSTANCES, ORIGINALS};
 
@@ -57,13 +57,21 @@ unsafe extern "C" fn count() {
         ".cfi_startproc",
         "mov eax, r11d",
         "and eax, {id_mask}",
-        "lea r10, [rip + {calls}]",
+        // In this thread's set of counters.
+        "mov r10, fs:0",
+        "imul r10, r10, {thread_multiplier}",
+        "shr r10, {stripe_shift}",
+        "imul r10, r10, {stripe_bytes}",
+        "add r10, [rip + {calls}]",
         "lock inc qword ptr [r10 + rax * 8]",
         "lea r10, [rip + {originals}]",
         "jmp [r10 + r11 * 8]",
         ".cfi_endproc",
         id_mask = const IDS - 1,
         calls = sym CALLS,
+        thread_multiplier = const THREAD_MULTIPLIER,
+        stripe_shift = const 64 - STRIPE_BITS,
+        stripe_bytes = const STRIPE_BYTES,
         originals = sym ORIGINALS,
     )
 }
