@@ -10,10 +10,11 @@
 mod bundle;
 mod metadata;
 
-use std::collections::HashMap;
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use foldhash::HashMap;
 
 use crate::process::Renewable;
 use crate::reserve;
@@ -253,7 +254,7 @@ fn read(image: &[u8]) -> Result<Kernels, ImageError> {
     if !reserve::has_room(image.len()) {
         return Err(ImageError::NoMemory);
     }
-    let mut kernels = Kernels::new();
+    let mut kernels = Kernels::default();
     bundle::code_objects(image, &mut |code_object| {
         kernels.extend(
             metadata::kernels(code_object)?.into_iter().map(|(name, kernel)| (name, Arc::new(kernel))),

@@ -279,7 +279,13 @@ impl<D: Device> XQueues<D> {
             return Err((Refused::NoWorker, command));
         }
         let position = state.push(queue, after, load, command);
-        self.publish(&state);
+        if state.buffered(queue) == 1 {
+            self.publish(&state);
+        } else {
+            // Nobody waits for a command that comes last, but a worker that has nothing to do. Waking all for each costs
+            // more than all the rest of this call.
+            self.publish_quietly(&state);
+        }
         let sleeps = state.claim_of(queue).is_some() && state.sleeps_beyond(now() + SOON);
         drop(state);
         if sleeps {

@@ -8,9 +8,10 @@
 //! * A wait for an event comes after the record that was the event's last when the wait was called, and before the next
 //!   one: an event that is recorded again must not be waited for in its new place.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+
+use foldhash::{HashMap, HashSet};
 
 use crate::planted::{Bug, is_planted};
 use crate::xqueue::{Device, Position, QueueId, XQueues};

@@ -1,8 +1,9 @@
 //! What the queues hold, and the rules of who may go. Everything here happens under one lock.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use foldhash::HashMap;
 use xsched_sched::{Limit, Nanos};
 
 use crate::planted::{Bug, is_planted};
@@ -74,7 +75,7 @@ impl<D: Device> State<D> {
             limit: Limit::default(),
             standings: Vec::new(),
             claims: Vec::new(),
-            queues: HashMap::new(),
+            queues: HashMap::default(),
             created: 0,
             tickets: 0,
         }
