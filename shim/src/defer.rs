@@ -244,12 +244,15 @@ impl Deferral {
         self.queues.suspend_all(suspended);
     }
 
-    /// Holds one of the queues back, whichever this number means; false lets it go again.
-    pub(crate) fn suspend_one(&self, number: usize, suspended: bool) {
+    /// Holds one of the queues back, whichever this number means; `suspended` false lets it go again.
+    ///
+    /// False if there is no queue yet.
+    pub(crate) fn suspend_one(&self, number: usize, suspended: bool) -> bool {
         let queue = self.books().nth_queue(number);
         if let Some(queue) = queue {
             self.queues.suspend(queue, suspended);
         }
+        queue.is_some()
     }
 
     /// Lets everything go.

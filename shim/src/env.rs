@@ -9,7 +9,7 @@
 //! | `XSCHED_AUTO_XQUEUE_PRIORITY` | -255 to 255, larger is more urgent: a hint to the controller, which has the last word |
 //! | `XSCHED_AUTO_XQUEUE_UTILIZATION` | percent of the device: a hint as well |
 //! | `XSCHED_AUTO_XQUEUE_LEVEL` | 1: nothing is gated on the device, see [`crate::xqueue`] |
-//! | `XSCHED_TEST_SUSPEND` | `random[:seed[:rate]]`: streams and the process are suspended at random, see [`crate::random_suspension`] |
+//! | `XSCHED_TEST_SUSPEND` | `random[:seed[:rate]]`, `held[:ms]`, `held-stream[:ms]`: what tests suspend, see [`crate::test_suspension`] |
 //! | `XSCHED_TEST_PANIC` | a function's name: its hook panics (builds with debug assertions only) |
 //!
 //! The variables that choose a profiler are read where tables are handed on to one ([`of_profiler`]).

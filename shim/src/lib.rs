@@ -16,7 +16,7 @@
 //! | `arbiter` | what the process and the controller tell each other, and the thread that does it |
 //! | `defer` | which calls are held back, which wait in place, and how |
 //! | `kernels` | how the arguments of kernels lie in memory |
-//! | `random_suspension`, `planted` | the scheduler of tests, and bugs for them to find |
+//! | `test_suspension`, `planted` | the scheduler of tests, and bugs for them to find |
 //! | `threads` | the shim's own threads |
 //! | `reserve` | memory for when the system gives none |
 //! | `runtime` | which real function a caller reaches |
@@ -46,7 +46,6 @@ mod log;
 mod lookup;
 mod planted;
 mod process;
-mod random_suspension;
 mod replay;
 mod reserve;
 mod runtime;
@@ -54,5 +53,6 @@ mod sites;
 mod status;
 mod summary;
 mod table;
+mod test_suspension;
 mod threads;
 mod xqueue;

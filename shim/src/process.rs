@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use xsched_abi::shim_status::ShimState;
 
 use crate::status::xsched_shim_status;
-use crate::{arbiter, counters, defer, env, kernels, log, random_suspension};
+use crate::{arbiter, counters, defer, env, kernels, log, test_suspension};
 
 static PREPARED: AtomicBool = AtomicBool::new(false);
 
@@ -21,7 +21,7 @@ static PREPARED: AtomicBool = AtomicBool::new(false);
 /// for a call to be forwarded.
 pub(crate) fn prepare() {
     if !env::disabled() {
-        random_suspension::start_if_asked();
+        test_suspension::start_if_asked();
     }
     if PREPARED.swap(true, Ordering::Relaxed) {
         return;
@@ -45,7 +45,7 @@ unsafe extern "C" fn begin_afresh() {
     kernels::begin_afresh();
     defer::begin_afresh();
     arbiter::begin_afresh();
-    random_suspension::begin_afresh();
+    test_suspension::begin_afresh();
 }
 
 /// State with locks in it, made at its first use, which a forked child can replace: threads that held its locks are not
