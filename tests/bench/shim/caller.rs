@@ -1,151 +1,226 @@
-//! The process that calls: finds HIP's functions as the dynamic linker would bind them, and times each in a loop.
+//! The process that calls, and prints what that took: one line a finding, `name<TAB>nanoseconds`; and one for each library
+//! that was entered.
 
 use std::{
+    cell::Cell,
     error::Error,
-    ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void},
     hint::black_box,
-    os::unix::ffi::OsStrExt as _,
-    path::PathBuf,
     ptr::null_mut,
-    time::Instant,
+    sync::Barrier,
+    thread,
+    time::{Duration, Instant},
 };
 
-use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW, Symbol};
-use xsched_tests::artifacts::{app, hip_sim};
+use xsched_tests::bench::Samples;
 
-/// What is timed: a call that nobody cares about, one that drains a stream, a set and a launch.
+use crate::{
+    clock::Clock,
+    hip::{Handle, Hip, HipError, NOT_READY, check},
+    process::Scenario,
+};
+
+/// What is timed while nothing is suspended: a call that nobody cares about, one that drains a stream, a set, a launch; and
+/// the shortest thing that a program does with a device.
 pub(crate) const FUNCTIONS: [&str; 4] =
     ["hipGetDevice", "hipStreamSynchronize", "hipMemsetAsync", "hipModuleLaunchKernel"];
+pub(crate) const LAUNCH_AND_SYNCHRONIZE: &str = "launch + synchronize";
+/// The timer's own time, which is in no other finding.
+pub(crate) const TIMER: &str = "nothing at all";
+/// A launch on a stream of its own.
+pub(crate) const STREAM_LAUNCH: &str = "launch on a created stream";
+/// A launch by each of several threads at once, each on a stream of its own.
+pub(crate) const THREADS_LAUNCH: &str = "4 threads that launch";
 
-const CALLS: u32 = 100_000;
+/// Begins the line that names an entered library.
+pub(crate) const ENTERED: &str = "entered";
+
+/// Calls without timestamps, in pieces short enough that few of them are interrupted.
+const CALLS: u32 = 2_000;
+const PIECES: usize = 50;
+/// Calls that are timed one by one: back to back, and this far from each other.
+const TIMED: usize = 20_000;
+const TIMED_APART: usize = 2_000;
+const APART: Duration = Duration::from_micros(20);
 const WARM_UP_CALLS: u32 = 1_000;
 
-type Handle = *mut c_void;
-type HipError = c_int;
+/// Launches between two synchronisations, much fewer than a queue holds, and how often.
+const LAUNCHES: usize = 1_000;
+const BATCHES: usize = 8;
 
-const BYTES: usize = 1024;
+const THREADS: usize = 4;
+/// Of each thread.
+const THREADS_CALLS: u32 = 50_000;
 
-/// Prints a line a function: name, nanoseconds per call, the library that was entered; tabs between.
-pub(crate) fn run() -> Result<(), Box<dyn Error>> {
-    // SAFETY: the simulator's library has no initialisers with conditions; it stays loaded to the end.
-    let _runtime =
-        unsafe { Library::open(Some(hip_sim(6).join("libamdhip64.so.6")), RTLD_NOW | RTLD_GLOBAL)? };
-    // The program's own handle searches the global scope in the linker's order: a preloaded library first.
-    let scope = Library::this();
-
-    let code = std::fs::read(app("obj/module_step.co"))?;
-    let stream: Handle = null_mut();
-    let (mut module, mut kernel, mut memory): (Handle, Handle, Handle) = (null_mut(), null_mut(), null_mut());
-    let mut device: c_int = 0;
-    // SAFETY: the types are those of HIP's declarations for these names.
-    let hip = unsafe { Hip::find(&scope)? };
-    // SAFETY: every pointer is to a local that outlives the call, and `code` is a whole code object.
-    unsafe {
-        check("hipModuleLoadData", (hip.module_load_data)(&raw mut module, code.as_ptr().cast()))?;
-        check(
-            "hipModuleGetFunction",
-            (hip.module_get_function)(&raw mut kernel, module, c"module_step".as_ptr()),
-        )?;
-        check("hipMalloc", (hip.malloc)(&raw mut memory, BYTES))?;
+pub(crate) fn run(scenario: Scenario) -> Result<(), Box<dyn Error>> {
+    let hip = Hip::open()?;
+    match scenario {
+        Scenario::Calls => calls(&hip)?,
+        Scenario::Launches => launches(&hip, |_| Ok(()), |_| true)?,
+        Scenario::HeldLaunches => {
+            launches(&hip, |stream| wait_until_held(&hip, stream), |stream| hip.query(stream) == NOT_READY)?
+        }
+        Scenario::Threads => threads(&hip, null_mut())?,
+        Scenario::ThreadsBesideHeldStream => {
+            let held = hip.stream()?;
+            wait_until_alone_held(&hip, held, hip.stream()?)?;
+            threads(&hip, held)?;
+        }
     }
-    // module_step(unsigned *y, const unsigned *x, unsigned key, unsigned size)
-    let (mut key, mut size): (c_uint, c_uint) = (7, (BYTES / 4) as c_uint);
-    let (mut y, mut x) = (memory, memory);
-    let mut arguments: [Handle; 4] =
-        [(&raw mut y).cast(), (&raw mut x).cast(), (&raw mut key).cast(), (&raw mut size).cast()];
-
-    // SAFETY: as above; `device` is written, the stream is the default one, and the memory has `BYTES` bytes.
-    unsafe {
-        time("hipGetDevice", &hip.get_device, |f| f(&raw mut device))?;
-        time("hipStreamSynchronize", &hip.stream_synchronize, |f| f(stream))?;
-        time("hipMemsetAsync", &hip.memset_async, |f| f(memory, 0, BYTES, stream))?;
-        time("hipModuleLaunchKernel", &hip.module_launch_kernel, |f| {
-            f(kernel, 4, 1, 1, 64, 1, 1, 0, stream, arguments.as_mut_ptr(), null_mut())
-        })?;
+    for library in hip.entered()? {
+        println!("{ENTERED}\t{}", library.display());
     }
-    black_box(device);
     Ok(())
 }
 
-/// Function, grid and block by axis, shared memory, stream, arguments, extra.
-type ModuleLaunchKernel = unsafe extern "C" fn(
-    Handle,
-    c_uint,
-    c_uint,
-    c_uint,
-    c_uint,
-    c_uint,
-    c_uint,
-    c_uint,
-    Handle,
-    *mut Handle,
-    *mut Handle,
-) -> HipError;
-
-/// The functions that are called, with HIP's types.
-struct Hip {
-    module_load_data: Symbol<unsafe extern "C" fn(*mut Handle, *const c_void) -> HipError>,
-    module_get_function: Symbol<unsafe extern "C" fn(*mut Handle, Handle, *const c_char) -> HipError>,
-    malloc: Symbol<unsafe extern "C" fn(*mut Handle, usize) -> HipError>,
-    get_device: Symbol<unsafe extern "C" fn(*mut c_int) -> HipError>,
-    stream_synchronize: Symbol<unsafe extern "C" fn(Handle) -> HipError>,
-    memset_async: Symbol<unsafe extern "C" fn(Handle, c_int, usize, Handle) -> HipError>,
-    module_launch_kernel: Symbol<ModuleLaunchKernel>,
+/// Each function on the null stream, from one call site.
+fn calls(hip: &Hip) -> Result<(), Box<dyn Error>> {
+    let stream = null_mut();
+    let clock = Clock::calibrated();
+    let timer = Timer::new(&clock);
+    let [get_device, synchronize, memset, launch] = FUNCTIONS;
+    time(get_device, &timer, || hip.get_device())?;
+    time(synchronize, &timer, || hip.synchronize(stream))?;
+    time(memset, &timer, || hip.memset(stream))?;
+    time(launch, &timer, || hip.launch(stream))?;
+    time(LAUNCH_AND_SYNCHRONIZE, &timer, || match hip.launch(stream) {
+        0 => hip.synchronize(stream),
+        error => error,
+    })
 }
 
-impl Hip {
-    /// # Safety
-    ///
-    /// `scope` must bind these names to HIP's functions.
-    unsafe fn find(scope: &Library) -> Result<Self, libloading::Error> {
-        // SAFETY: the caller vouches for the names; the types are those of HIP's headers.
-        unsafe {
-            Ok(Self {
-                module_load_data: scope.get("hipModuleLoadData")?,
-                module_get_function: scope.get("hipModuleGetFunction")?,
-                malloc: scope.get("hipMalloc")?,
-                get_device: scope.get("hipGetDevice")?,
-                stream_synchronize: scope.get("hipStreamSynchronize")?,
-                memset_async: scope.get("hipMemsetAsync")?,
-                module_launch_kernel: scope.get("hipModuleLaunchKernel")?,
-            })
-        }
+/// The clock, and what it takes itself back to back and with pauses; in nanoseconds.
+struct Timer<'a> {
+    clock: &'a Clock,
+    burst_ns: f64,
+    apart_ns: f64,
+}
+
+impl<'a> Timer<'a> {
+    fn new(clock: &'a Clock) -> Self {
+        let nothing = || {
+            black_box(());
+        };
+        let burst = clock.each(TIMED, None, nothing);
+        let apart = clock.each(TIMED_APART, Some(APART), nothing);
+        let (burst_ns, apart_ns) = (burst.median(), apart.median());
+        finding(TIMER, "burst p50", burst_ns);
+        // What is beyond the median is the machine's, whatever is called.
+        finding(TIMER, "burst p99", burst.quantile(0.99) - burst_ns);
+        finding(TIMER, "20 us apart p50", apart_ns);
+        finding(TIMER, "20 us apart p99", apart.quantile(0.99) - apart_ns);
+        Self { clock, burst_ns, apart_ns }
     }
 }
 
-fn time<F: Copy>(
-    name: &str,
-    function: &Symbol<F>,
-    mut call: impl FnMut(F) -> HipError,
-) -> Result<(), Box<dyn Error>> {
-    let library = library_of(function)?;
+fn time(name: &str, timer: &Timer<'_>, mut call: impl FnMut() -> HipError) -> Result<(), Box<dyn Error>> {
     for _ in 0..WARM_UP_CALLS {
-        check(name, call(**function))?;
+        check(call())?;
     }
-    let started = Instant::now();
-    for _ in 0..CALLS {
-        check(name, call(**function))?;
+    let mut pieces = Vec::with_capacity(PIECES);
+    for _ in 0..PIECES {
+        let started = Instant::now();
+        for _ in 0..CALLS {
+            check(call())?;
+        }
+        pieces.push(started.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS));
     }
-    let time_ns = started.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS);
-    println!("{name}\t{time_ns}\t{}", library.display());
+    finding(name, "mean", Samples::new(pieces).median());
+
+    let failure = Cell::new(0);
+    let mut noted = || failure.set(failure.get() | call());
+    let burst = timer.clock.each(TIMED, None, &mut noted);
+    let apart = timer.clock.each(TIMED_APART, Some(APART), &mut noted);
+    check(failure.get())?;
+    finding(name, "burst p50", burst.median() - timer.burst_ns);
+    finding(name, "burst p99", burst.quantile(0.99) - timer.burst_ns);
+    finding(name, "20 us apart p50", apart.median() - timer.apart_ns);
+    finding(name, "20 us apart p99", apart.quantile(0.99) - timer.apart_ns);
     Ok(())
 }
 
-/// The file that a function is in.
-fn library_of<F>(function: &Symbol<F>) -> Result<PathBuf, Box<dyn Error>> {
-    let address = function.clone().as_raw_ptr();
-    // SAFETY: an all-zero `Dl_info` is valid: null pointers.
-    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: `dladdr` takes any address and fills `info`, whose name then points to the loader's own text.
-    let name = unsafe {
-        if libc::dladdr(address, &raw mut info) == 0 || info.dli_fname.is_null() {
-            return Err("dladdr knows no library for a function that was found".into());
+/// Launches in batches, each of them after `begin`; a batch in which not all went as `is_as_begun` wants does not count.
+fn launches(
+    hip: &Hip,
+    begin: impl Fn(Handle) -> Result<(), Box<dyn Error>>,
+    is_as_begun: impl Fn(Handle) -> bool,
+) -> Result<(), Box<dyn Error>> {
+    let stream = hip.stream()?;
+    let clock = Clock::calibrated();
+    let timer_ns = clock.each(TIMED, None, || {
+        black_box(());
+    });
+    let timer_ns = timer_ns.median();
+    let (mut p50, mut p99) = (Vec::new(), Vec::new());
+    while p50.len() < BATCHES {
+        // Returns when everything was let go, so that the next suspension is a new one.
+        check(hip.synchronize(stream))?;
+        begin(stream)?;
+        let (failure, started) = (Cell::new(0), Instant::now());
+        let taken = clock.each(LAUNCHES, None, || failure.set(failure.get() | hip.launch(stream)));
+        check(failure.get())?;
+        if is_as_begun(stream) && started.elapsed() < Scenario::HELD / 2 {
+            p50.push(taken.median() - timer_ns);
+            p99.push(taken.quantile(0.99) - timer_ns);
         }
-        CStr::from_ptr(info.dli_fname)
-    };
-    Ok(OsStr::from_bytes(name.to_bytes()).into())
+    }
+    finding(STREAM_LAUNCH, "p50", Samples::new(p50).median());
+    finding(STREAM_LAUNCH, "p99", Samples::new(p99).median());
+    Ok(())
 }
 
-fn check(function: &str, error: HipError) -> Result<(), Box<dyn Error>> {
-    if error == 0 { Ok(()) } else { Err(format!("{function} returned {error}").into()) }
+/// Whether a launch on the stream is held back.
+fn is_held(hip: &Hip, stream: Handle) -> Result<bool, Box<dyn Error>> {
+    check(hip.launch(stream))?;
+    Ok(hip.query(stream) == NOT_READY)
+}
+
+fn wait_until_held(hip: &Hip, stream: Handle) -> Result<(), Box<dyn Error>> {
+    while !is_held(hip, stream)? {
+        thread::sleep(Duration::from_micros(100));
+    }
+    Ok(())
+}
+
+/// Waits until work on `held` is held back and work on `free` is not.
+fn wait_until_alone_held(hip: &Hip, held: Handle, free: Handle) -> Result<(), Box<dyn Error>> {
+    wait_until_held(hip, held)?;
+    while is_held(hip, free)? {
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// Launches by several threads, each on a stream of its own, with work held back on the stream `held` if there is one.
+fn threads(hip: &Hip, held: Handle) -> Result<(), Box<dyn Error>> {
+    let streams =
+        (0..THREADS).map(|_| hip.stream().map(|stream| stream.addr())).collect::<Result<Vec<_>, _>>()?;
+    let start = Barrier::new(THREADS);
+    let launch = |stream: usize| -> Result<f64, String> {
+        let launch = || hip.launch(std::ptr::with_exposed_provenance_mut(stream));
+        for _ in 0..WARM_UP_CALLS {
+            check(launch()).map_err(|error| error.to_string())?;
+        }
+        start.wait();
+        let started = Instant::now();
+        let failed = (0..THREADS_CALLS).fold(0, |failed, _| failed | launch());
+        let taken = started.elapsed();
+        check(failed).map_err(|error| error.to_string())?;
+        Ok(taken.as_secs_f64() * 1e9 / f64::from(THREADS_CALLS))
+    };
+    let taken = thread::scope(|scope| {
+        let threads: Vec<_> = streams.iter().map(|&stream| scope.spawn(move || launch(stream))).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| "a thread panicked".to_owned())?)
+            .collect::<Result<Vec<_>, String>>()
+    })?;
+    if !held.is_null() && hip.query(held) != NOT_READY {
+        return Err("the stream was let go too early: the threads took too long".into());
+    }
+    finding(THREADS_LAUNCH, "mean", taken.iter().sum::<f64>() / taken.len() as f64);
+    Ok(())
+}
+
+fn finding(name: &str, aspect: &str, time_ns: f64) {
+    println!("{name}: {aspect}\t{time_ns}");
 }

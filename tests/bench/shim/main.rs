@@ -2,34 +2,50 @@
 //!
 //! Each round starts this program twice more, as a process that makes the calls (`caller`) and prints what they took;
 //! one of the two has the shim, which comes in by each of its ways in turn. A process whose calls went elsewhere is an error.
+//!
+//! Rows called `mean` are of a loop without timestamps: its median over pieces. All others are of single calls, each between
+//! two timestamps, less what the timestamps themselves take in the same process. `nothing at all` is the machine: the timer without a call.
 
 mod caller;
+mod clock;
+mod hip;
+mod process;
 
-use std::{
-    collections::BTreeMap,
-    env,
-    error::Error,
-    path::Path,
-    process::{Command, ExitCode},
-};
+use std::{env, error::Error, process::ExitCode};
 
-use xsched_tests::{
-    artifacts::{hip_sim, shim},
-    bench::{Goal, Paired, Row, alternate},
-};
+use caller::{FUNCTIONS, LAUNCH_AND_SYNCHRONIZE, STREAM_LAUNCH, THREADS_LAUNCH, TIMER};
+use process::{Findings, Scenario, Way, measure, pairs};
+use xsched_tests::bench::{Goal, Paired, Row, alternate};
 
 const BENCH: &str = "shim";
 const ROUNDS: usize = 21;
 
-/// What a call may cost more with the shim, nothing being scheduled.
-const ADDED_NS_MAX: f64 = 30.0;
+/// What a call may cost more with the shim, nothing being scheduled: nanoseconds by aspect.
+const ADDED_NS_MAX: [(&str, f64); 5] = [
+    ("mean", 30.0),
+    ("burst p50", 30.0),
+    ("burst p99", 100.0),
+    ("20 us apart p50", 30.0),
+    ("20 us apart p99", 100.0),
+];
+/// The same for a launch with its synchronisation.
+const LAUNCH_AND_SYNCHRONIZE_ADDED_NS_MAX: f64 = 300.0;
+/// What a launch may cost its caller that is held back.
+const HELD_LAUNCH_NS_MAX: f64 = 300.0;
 
-/// The argument that makes this program the process that calls.
+/// The argument that makes this program the process that calls; the next says what.
 const CALLER: &str = "--caller";
 
 fn main() -> ExitCode {
-    let is_caller = env::args().nth(1).is_some_and(|argument| argument == CALLER);
-    match if is_caller { caller::run() } else { compare() } {
+    let words: Vec<_> = env::args().skip(1).collect();
+    let done = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [CALLER, scenario] => match Scenario::named(scenario) {
+            Some(scenario) => caller::run(scenario),
+            None => Err(format!("no scenario `{scenario}`").into()),
+        },
+        _ => compare(),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bench-shim: {error}");
@@ -38,75 +54,81 @@ fn main() -> ExitCode {
     }
 }
 
-/// How the shim comes into the process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// Not at all.
-    Absent,
-    /// Preloaded, with a runtime that hands out no tables.
-    Symbols,
-    /// Preloaded, and handed the runtime's tables.
-    Tables,
-    /// Named to the runtime, and handed its tables.
-    TablesAlone,
-}
-
-impl Way {
-    /// What the rows call it.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Absent => "without the shim",
-            Self::Symbols => "symbols",
-            Self::Tables => "tables",
-            Self::TablesAlone => "tables alone",
-        }
-    }
-}
-
 fn compare() -> Result<(), Box<dyn Error>> {
     for way in [Way::Symbols, Way::Tables, Way::TablesAlone] {
-        let rounds = alternate(ROUNDS, || measure(Way::Absent), || measure(way))?;
-        for function in caller::FUNCTIONS {
-            let pairs: Vec<_> =
-                rounds.iter().map(|(without, with)| (without[function], with[function])).collect();
-            let pair = Paired::new(&pairs);
-            let metric = format!("{function}: {}", way.name());
-            Row::compared(BENCH, &metric, "ns", &pair).print()?;
-            Row::single(BENCH, format!("{metric}: added"), "ns", &pair.difference)
-                .with_goal(Goal::ValueAtMost(ADDED_NS_MAX))
-                .print()?;
-        }
+        calls(way)?;
+    }
+    for way in [Way::Symbols, Way::Tables] {
+        held_launches(way)?;
+    }
+    for way in [Way::Symbols, Way::Tables] {
+        threads(way)?;
     }
     Ok(())
 }
 
-/// Nanoseconds per call by function, of a process whose calls are expected to enter the right library first.
-fn measure(way: Way) -> Result<BTreeMap<String, f64>, Box<dyn Error>> {
-    let (shim, runtime) = (shim(), hip_sim(6).join("libamdhip64.so.6"));
-    let mut caller = Command::new(env::current_exe()?);
-    caller.arg(CALLER).env("HIP_SIM_NULL", "1");
-    for variable in ["LD_PRELOAD", "ROCPROFILER_REGISTER_LIBRARY", "ROCPROFILER_REGISTER_ENABLED"] {
-        caller.env_remove(variable);
+/// What calls cost more while nothing is suspended.
+fn calls(way: Way) -> Result<(), Box<dyn Error>> {
+    let rounds =
+        alternate(ROUNDS, || measure(Way::Absent, Scenario::Calls), || measure(way, Scenario::Calls))?;
+    // By tables alone, calls take the same way as by tables.
+    let aspects = if way == Way::TablesAlone { &ADDED_NS_MAX[..1] } else { &ADDED_NS_MAX[..] };
+    for (aspect, _) in &aspects[1..] {
+        let machine = Paired::new(&pairs(&rounds, &format!("{TIMER}: {aspect}"))?);
+        Row::compared(BENCH, format!("{TIMER}, {aspect}: {}", way.name()), "ns", &machine).print()?;
     }
-    match way {
-        Way::Absent => &mut caller,
-        Way::Symbols => caller.env("LD_PRELOAD", &shim).env("ROCPROFILER_REGISTER_ENABLED", "0"),
-        Way::Tables => caller.env("LD_PRELOAD", &shim),
-        Way::TablesAlone => caller.env("ROCPROFILER_REGISTER_LIBRARY", &shim),
-    };
-    let entered = if matches!(way, Way::Symbols | Way::Tables) { &shim } else { &runtime };
-    let output = caller.output()?;
-    if !output.status.success() {
-        return Err(format!("caller: {}", String::from_utf8_lossy(&output.stderr).trim()).into());
-    }
-    let mut times = BTreeMap::new();
-    for line in String::from_utf8(output.stdout)?.lines() {
-        let (function, rest) = line.split_once('\t').ok_or("caller: a line without fields")?;
-        let (time_ns, library) = rest.split_once('\t').ok_or("caller: a line without a library")?;
-        if Path::new(library).canonicalize()? != entered.canonicalize()? {
-            return Err(format!("{function} entered {library}, not {}", entered.display()).into());
+    for function in FUNCTIONS {
+        for (aspect, bound_ns) in aspects {
+            added(&rounds, function, aspect, way, *bound_ns)?;
         }
-        times.insert(function.to_owned(), time_ns.parse()?);
     }
-    Ok(times)
+    for (aspect, _) in aspects {
+        added(&rounds, LAUNCH_AND_SYNCHRONIZE, aspect, way, LAUNCH_AND_SYNCHRONIZE_ADDED_NS_MAX)?;
+    }
+    Ok(())
+}
+
+/// How much longer it takes with the shim, beside what it takes without.
+fn added(
+    rounds: &[(Findings, Findings)],
+    function: &str,
+    aspect: &str,
+    way: Way,
+    bound_ns: f64,
+) -> Result<(), Box<dyn Error>> {
+    let pair = Paired::new(&pairs(rounds, &format!("{function}: {aspect}"))?);
+    Row::added(BENCH, format!("{function}, {aspect}: {}: added", way.name()), "ns", &pair)
+        .with_goal(Goal::ValueAtMost(bound_ns))
+        .print()?;
+    Ok(())
+}
+
+/// What a launch costs its caller that is held back, beside one that is not, without the shim.
+fn held_launches(way: Way) -> Result<(), Box<dyn Error>> {
+    let rounds = alternate(
+        ROUNDS,
+        || measure(Way::Absent, Scenario::Launches),
+        || measure(way, Scenario::HeldLaunches),
+    )?;
+    for aspect in ["p50", "p99"] {
+        let pair = Paired::new(&pairs(&rounds, &format!("{STREAM_LAUNCH}: {aspect}"))?);
+        let row = Row::compared(BENCH, format!("launch held back, {aspect}: {}", way.name()), "ns", &pair);
+        if aspect == "p50" { row.with_goal(Goal::ValueAtMost(HELD_LAUNCH_NS_MAX)) } else { row }.print()?;
+    }
+    Ok(())
+}
+
+/// What several threads' launches cost while nothing of theirs is suspended.
+fn threads(way: Way) -> Result<(), Box<dyn Error>> {
+    let name = format!("{THREADS_LAUNCH}: mean");
+    for (scenario, with) in [
+        (Scenario::Threads, "nothing suspended"),
+        (Scenario::ThreadsBesideHeldStream, "another stream held back"),
+    ] {
+        let rounds =
+            alternate(ROUNDS, || measure(Way::Absent, Scenario::Threads), || measure(way, scenario))?;
+        let pair = Paired::new(&pairs(&rounds, &name)?);
+        Row::compared(BENCH, format!("{THREADS_LAUNCH}: {}, {with}", way.name()), "ns", &pair).print()?;
+    }
+    Ok(())
 }

@@ -74,6 +74,12 @@ impl Row {
         }
     }
 
+    /// What the subject takes more than its baseline, beside the baseline.
+    #[must_use]
+    pub fn added(bench: &'static str, metric: impl Into<String>, unit: &'static str, pair: &Paired) -> Self {
+        Self { baseline: Some(pair.baseline.median()), ..Self::single(bench, metric, unit, &pair.difference) }
+    }
+
     /// The same finding, with what was hoped for. A bound on the ratio of a row without one is not judged.
     #[must_use]
     pub fn with_goal(self, goal: Goal) -> Self {
@@ -137,6 +143,14 @@ mod tests {
         assert_eq!((row.value, row.baseline, row.ratio), (12.0, Some(10.0), Some(1.2)));
         assert_eq!(row.clone().with_goal(Goal::RatioAtMost(1.1)).met, Some(false));
         assert_eq!(row.with_goal(Goal::ValueAtMost(12.0)).met, Some(true));
+    }
+
+    #[test]
+    fn what_is_added_stands_beside_its_baseline() {
+        let row =
+            Row::added("shim", "launch", "ns", &Paired::new(&[(10.0, 12.0), (20.0, 23.0), (30.0, 34.0)]));
+        assert_eq!((row.value, row.baseline, row.ratio), (3.0, Some(20.0), None));
+        assert_eq!(row.with_goal(Goal::ValueAtMost(2.5)).met, Some(false));
     }
 
     #[test]

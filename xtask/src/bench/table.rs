@@ -53,7 +53,7 @@ impl Table {
 }
 
 fn columns([metric, value, baseline, ratio, noise, goal]: &[&str; 6]) -> String {
-    let line = format!("{metric:44} {value:>18} {baseline:>18} {ratio:>8} {noise:>8}  {goal}");
+    let line = format!("{metric:60} {value:>18} {baseline:>18} {ratio:>8} {noise:>8}  {goal}");
     line.trim_end().to_owned()
 }
 
