@@ -59,6 +59,40 @@ fn hip_programs_compute_the_same_while_they_are_suspended_at_random() {
     }
 }
 
+/// What a plugin of `two_runtimes` launches for `LAUNCHES`: twice by turns and twice beside the other.
+const LAUNCHES: usize = 200;
+const LAUNCHES_OF_PLUGIN: usize = 4 * LAUNCHES;
+
+#[test]
+fn two_runtimes_in_one_process_get_their_own_launches() {
+    for (suspended, variable) in [
+        (None, "LD_PRELOAD"),
+        (Some("random:5"), "LD_PRELOAD"),
+        (Some("random:6"), "ROCPROFILER_REGISTER_LIBRARY"),
+    ] {
+        let (log, report) =
+            (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
+        let mut command = Command::new(app("two_runtimes"));
+        command.arg(LAUNCHES.to_string()).env(variable, shim());
+        command.env("XSCHED_LOG", log.path()).env("HIP_SIM_REPORT", report.path());
+        if let Some(suspended) = suspended {
+            command.env("XSCHED_TEST_SUSPEND", suspended);
+        }
+        let outcome = run(&mut command);
+        let said = (outcome.code, outcome.stdout.as_str(), outcome.stderr.as_str());
+        assert_eq!(said, (0, "right\nright\n", ""), "{suspended:?}");
+        // Each runtime reports by itself which kernels reached it.
+        let report = std::fs::read_to_string(report.path()).unwrap();
+        let mut launches: Vec<_> = report.lines().filter(|line| line.starts_with("launch ")).collect();
+        launches.sort_unstable();
+        let of = |letter| format!("launch two_runtimes_step_{letter} {LAUNCHES_OF_PLUGIN}");
+        assert_eq!(launches, [of('a'), of('b')], "{suspended:?}");
+        let summary = std::fs::read_to_string(log.path()).unwrap();
+        assert_eq!(summary.contains("  held back\n"), suspended.is_some(), "{summary}");
+        assert!(summary.ends_with("trouble\n               0  none\n"), "{summary}");
+    }
+}
+
 #[test]
 fn a_process_forks_and_ends_while_work_is_held_back() {
     // Few decisions in a second: work is held back for long, at the end as well.

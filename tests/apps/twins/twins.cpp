@@ -3,6 +3,8 @@
 // Each twin reads its arguments from the marshalled buffer as the kernel's parameters lie in it.
 
 #include "hip_sim.h"
+#include "hip_subset.h"
+#include "plugin_steps.h"
 #include "steps.h"
 #include "vectors.h"
 
@@ -59,6 +61,17 @@ struct Module {
     unsigned size;
 };
 
+struct Plugin {
+    unsigned *y;
+    unsigned key;
+    unsigned size;
+};
+
+void plugin_step(const hip_sim_launch *launch, unsigned factor) {
+    const auto &[y, key, size] = arguments<Plugin>(launch);
+    for (unsigned i = 0; i < threads(launch) && i < size; i++) y[i] = step_element(y[i], factor, key);
+}
+
 constexpr unsigned DIRT = 0xdeadbeef;
 
 } // namespace
@@ -102,6 +115,9 @@ HIP_SIM_TWIN(_ZN4demo7kernels3mixIjLi3EEEvPT_PKS2_j) {
     const auto &[y, x, size] = arguments<Mix>(launch);
     for (unsigned i = 0; i < threads(launch) && i < size; i++) y[i] = mix_element<unsigned, 3>(y[i], x[i]);
 }
+
+HIP_SIM_TWIN(two_runtimes_step_a) { plugin_step(launch, FACTOR_A); }
+HIP_SIM_TWIN(two_runtimes_step_b) { plugin_step(launch, FACTOR_B); }
 
 HIP_SIM_TWIN(module_step) {
     const auto &[y, x, key, size] = arguments<Module>(launch);

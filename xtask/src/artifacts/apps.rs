@@ -37,6 +37,7 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     let vector_add = [apps.compile("vector_add/vector_add.hip")?];
     let device_load = [apps.compile("device_load/device_load.hip")?];
     let sched_client = [apps.compile("sched_client/sched_client.hip")?];
+    let fast_path = [apps.compile("fast_path/fast_path.hip")?];
     let two_libraries = [
         apps.compile("two_libraries/direct_step.hip")?,
         apps.compile_embedding("two_libraries/two_libraries.cpp", module)?,
@@ -48,7 +49,9 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     apps.program("vector_add", &vector_add, &[&apps.runtime, &twins])?;
     apps.program("device_load", &device_load, &[&apps.runtime, &twins])?;
     apps.program("sched_client", &sched_client, &[&apps.runtime, &twins])?;
+    apps.program("fast_path", &fast_path, &[&apps.runtime])?;
     apps.program("two_libraries", &two_libraries, &[&blas, &apps.runtime, &twins])?;
+    apps.two_runtimes(&target_dir.join("hip-sim"), &twins)?;
     for (name, flags) in CODE_OBJECTS {
         let object = [apps.compile_as(name, "vector_add/vector_add.hip", flags)?];
         apps.program(name, &object, &[&apps.runtime, &twins])?;
@@ -102,10 +105,11 @@ struct Apps {
 impl Apps {
     fn new(root: &Path, target_dir: &Path) -> Result<Self> {
         let sources = root.join("tests/apps");
-        let include: Vec<_> = ["include", "vector_add", "two_libraries", "deep_chain", "../hip-sim/include"]
-            .into_iter()
-            .map(|folder| sources.join(folder))
-            .collect();
+        let include: Vec<_> =
+            ["include", "vector_add", "two_libraries", "two_runtimes", "deep_chain", "../hip-sim/include"]
+                .into_iter()
+                .map(|folder| sources.join(folder))
+                .collect();
         let folder = target_dir.join("apps");
         let apps = Self {
             headers: headers(&include)?,
@@ -159,6 +163,22 @@ impl Apps {
     fn module_as(&self, name: &str, source: &str, flags: &[&str]) -> Result<PathBuf> {
         let step = self.compilation(source, self.object(name, "co")).arguments(flags);
         step.arguments(["--offload-device-only"]).run()
+    }
+
+    /// Two plugins that bring a runtime each, and a program that has none.
+    fn two_runtimes(&self, runtimes: &Path, twins: &PathBuf) -> Result<()> {
+        for (letter, factor, major) in [('a', "FACTOR_A", 6), ('b', "FACTOR_B", 7)] {
+            let name = format!("libtwo_runtimes_{letter}.so");
+            let flags = [format!("-DKERNEL=two_runtimes_step_{letter}"), format!("-DFACTOR={factor}")];
+            let object =
+                self.compile_as(&name, "two_runtimes/plugin.hip", &flags.each_ref().map(String::as_str))?;
+            let runtime = runtimes.join(format!("{major}/libamdhip64.so.{major}"));
+            let run_path = format!("-Wl,-rpath,$ORIGIN/../hip-sim/{major}");
+            self.link(&name, &[object], &[&runtime], &["-shared", "-Wl,-z,defs", &run_path])?;
+        }
+        let program = [self.compile("two_runtimes/two_runtimes.cpp")?];
+        self.program("two_runtimes", &program, &[twins])?;
+        Ok(())
     }
 
     /// The chain of seven libraries, the witness below them, and the plugins.

@@ -1,0 +1,47 @@
+// A library with a kernel of its own, built twice: each brings another copy of the runtime into its process, with which its
+// kernel is registered and with no other. KERNEL and FACTOR tell them apart.
+
+#include <vector>
+
+#include "program.hpp"
+#include "plugin_steps.h"
+
+extern "C" __global__ void KERNEL(unsigned *y, unsigned key, unsigned size) {
+    unsigned i = global_thread_x();
+    if (i < size) y[i] = step_element(y[i], FACTOR, key);
+}
+
+constexpr unsigned SIZE = 256;
+
+// Makes so many launches on two streams by turns; whether memory is then what they should have made.
+extern "C" bool plugin_run(unsigned launches, unsigned seed) {
+    unsigned *device, *host;
+    hipStream_t streams[2];
+    hipEvent_t event;
+    CHECK(hipMalloc(reinterpret_cast<void **>(&device), sizeof(unsigned) * SIZE));
+    CHECK(hipHostMalloc(reinterpret_cast<void **>(&host), sizeof(unsigned) * SIZE, 0));
+    for (hipStream_t &stream : streams) CHECK(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
+    CHECK(hipEventCreate(&event));
+
+    std::vector<unsigned> expected(SIZE);
+    for (unsigned i = 0; i < SIZE; i++) host[i] = expected[i] = i ^ seed;
+    CHECK(hipMemcpyAsync(device, host, sizeof(unsigned) * SIZE, hipMemcpyHostToDevice, streams[0]));
+    for (unsigned n = 0; n < launches; n++) {
+        hipStream_t stream = streams[n % 2];
+        CHECK(hipEventRecord(event, streams[(n + 1) % 2]));
+        if (n > 0) CHECK(hipStreamWaitEvent(stream, event, 0));
+        KERNEL<<<1, SIZE, 0, stream>>>(device, n + seed, SIZE);
+        CHECK(hipGetLastError());
+        for (unsigned &element : expected) element = step_element(element, FACTOR, n + seed);
+    }
+    hipStream_t last = streams[(launches + 1) % 2];
+    CHECK(hipMemcpyAsync(host, device, sizeof(unsigned) * SIZE, hipMemcpyDeviceToHost, last));
+    CHECK(hipStreamSynchronize(last));
+    bool is_right = std::equal(expected.begin(), expected.end(), host);
+
+    CHECK(hipEventDestroy(event));
+    for (hipStream_t stream : streams) CHECK(hipStreamDestroy(stream));
+    CHECK(hipHostFree(host));
+    CHECK(hipFree(device));
+    return is_right;
+}

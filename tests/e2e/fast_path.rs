@@ -1,0 +1,67 @@
+//! What the shim does on a call's way while nothing is suspended: no system call, no allocation. Counted in the calling
+//! thread by `tests/apps/fast_path`, on a runtime that makes neither.
+
+use std::collections::BTreeMap;
+
+use xsched_tests::artifacts::{app_command, shim};
+use xsched_tests::tracer::run;
+
+/// Exit status of the program where the kernel lacks what it counts with.
+const CANNOT_COUNT: i32 = 77;
+
+/// Of one function: calls, those of them that made a system call, allocations.
+type Counts = (u64, u64, u64);
+
+/// Runs the program on a runtime in null mode; None, with a word about it, if this kernel cannot count.
+fn counted(arguments: &[&str], environment: &[(&str, &str)]) -> Option<BTreeMap<String, Counts>> {
+    let mut command = app_command("fast_path", arguments);
+    for variable in ["LD_PRELOAD", "ROCPROFILER_REGISTER_LIBRARY", "ROCPROFILER_REGISTER_ENABLED"] {
+        command.env_remove(variable);
+    }
+    let outcome = run(command.env("HIP_SIM_NULL", "1").envs(environment.iter().copied()));
+    if outcome.code == CANNOT_COUNT {
+        eprintln!("skipped: {}", outcome.stdout.trim());
+        return None;
+    }
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "{}", outcome.stdout);
+    let line = |line: &str| {
+        let (name, counts) = line.split_once(' ').expect("a name and counts");
+        let mut counts = counts.split(' ').map(|count| count.parse().expect("a count"));
+        let mut next = || counts.next().expect("three counts");
+        (name.to_owned(), (next(), next(), next()))
+    };
+    Some(outcome.stdout.lines().map(line).collect())
+}
+
+#[test]
+fn calls_make_no_system_call_and_allocate_nothing() {
+    let shim = shim();
+    let shim = shim.to_str().expect("a path in UTF-8");
+    let Some(alone) = counted(&[], &[]) else { return };
+    // The program counts: its own system call and allocation of each round are seen, and the runtime's absence of both.
+    assert_eq!(alone["control"], (1000, 1000, 1000));
+    for function in ["hipGetDevice", "hipLaunchKernel", "hipMemsetAsync", "hipStreamSynchronize"] {
+        assert_eq!(alone[function], (1000, 0, 0), "{function} of the runtime itself");
+    }
+    for environment in [
+        &[("LD_PRELOAD", shim)][..],
+        &[("LD_PRELOAD", shim), ("ROCPROFILER_REGISTER_ENABLED", "0")],
+        &[("ROCPROFILER_REGISTER_LIBRARY", shim)],
+    ] {
+        assert_eq!(counted(&[], environment), Some(alone.clone()), "{environment:?}");
+    }
+}
+
+#[test]
+fn a_launch_that_is_held_back_owns_memory() {
+    let shim = shim();
+    let shim = shim.to_str().expect("a path in UTF-8");
+    for environment in [
+        &[("LD_PRELOAD", shim), ("XSCHED_TEST_SUSPEND", "held:2000")][..],
+        &[("ROCPROFILER_REGISTER_LIBRARY", shim), ("XSCHED_TEST_SUSPEND", "held:2000")],
+    ] {
+        let Some(held) = counted(&["held"], environment) else { return };
+        let (calls, _, allocations) = held["hipLaunchKernel"];
+        assert!(allocations >= calls, "the shim's allocations are not seen: {held:?}");
+    }
+}
