@@ -6,7 +6,7 @@ use object::elf::{DT_NEEDED, DT_TEXTREL, DT_VERDEF};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ObjectSymbol, SymbolKind};
 
-use crate::fixture::{function_names, shim};
+use crate::fixture::{Run, Workshop, function_names, shim};
 
 /// Libraries of glibc itself, under the names of all its versions, and the compiler's.
 const ALLOWED: [&str; 6] =
@@ -45,6 +45,35 @@ fn old_systems_have_the_glibc_that_is_needed() {
     });
     let newest = minors.max().expect("a library in Rust needs libc");
     assert!(newest <= OLDEST_GLIBC_MINOR, "needs glibc 2.{newest}");
+    let stated = format!("glibc 2.{OLDEST_GLIBC_MINOR} or later");
+    assert!(include_str!("../../../README.md").contains(&stated), "the README does not say {stated}");
+}
+
+#[test]
+fn environment_with_old_libraries_first_on_the_path() {
+    let workshop = Workshop::new();
+    // What a conda environment brings, older than anything that is built against the system's: without symbol versions.
+    for name in ["libstdc++.so.6", "libz.so.1", "libzstd.so.1", "libunwind.so.8"] {
+        let soname = format!("-Wl,-soname,{name}");
+        workshop.compile(&format!("conda/{name}"), &["empty.c"], &["-shared", "-nostdlib", &soname]);
+    }
+    let path = workshop.path("conda");
+    let client = workshop.client();
+    let alone = Run::alone(&client).args(["arguments"]).finish();
+    let log = workshop.path("log");
+    let preloaded =
+        Run::preloaded(&client).args(["arguments"]).env("LD_LIBRARY_PATH", &path).env("XSCHED_LOG", &log);
+    assert_eq!(preloaded.finish(), alone);
+    assert!(std::fs::read_to_string(log).unwrap().contains("kernels, created streams"), "no hook ran");
+
+    // A library in C++ cannot be loaded there.
+    let flags = ["-shared", "-Wl,--no-as-needed", "-l:libstdc++.so.6"];
+    let other = workshop.compile("other.so", &["needs_libstdcxx.c"], &flags);
+    let refused =
+        Run::alone(&client).args(["arguments"]).env("LD_LIBRARY_PATH", &path).env("LD_PRELOAD", other);
+    let refused = refused.finish();
+    assert_ne!(refused.status, Some(0), "{}", refused.stderr);
+    assert!(refused.stderr.contains("libstdc++.so.6"), "{}", refused.stderr);
 }
 
 /// What others read of the shim.

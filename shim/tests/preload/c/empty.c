@@ -1,0 +1,1 @@
+/* A library of a conda environment, without any of the symbols that newer ones have. */
