@@ -6,10 +6,11 @@
 mod recording;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::process::Command;
 use std::sync::LazyLock;
 
-use recording::{Recording, Slice, host, in_vm, run};
+use recording::{Outcome, Recording, Slice, host, in_vm, run};
 
 /// The same program twice: with what the tracer chooses, and with what it falls back to on kernels that lack things.
 /// strace sees the same system calls of the same process.
@@ -159,4 +160,40 @@ fn the_shim_changes_nothing() {
     let preloaded = run(recording::program("streams").env("LD_PRELOAD", host("libxsched_shim.so")));
     assert!(plain.stdout.contains("the copy is right"), "{}{}", plain.stdout, plain.stderr);
     assert_eq!((plain.code, plain.stdout), (preloaded.code, preloaded.stdout), "{}", preloaded.stderr);
+}
+
+/// Runs the program with the shim, suspended as said; what came out, and the shim's summary.
+fn with_shim(program: &str, suspended: Option<&str>) -> (Outcome, String) {
+    let log = host("shim.log");
+    let _ = fs::remove_file(&log); // of the run before
+    let mut command = recording::program(program);
+    command.env("LD_PRELOAD", host("libxsched_shim.so")).env("XSCHED_LOG", &log);
+    if let Some(suspended) = suspended {
+        command.env("XSCHED_TEST_SUSPEND", suspended);
+    }
+    let outcome = run(&mut command);
+    let summary =
+        fs::read_to_string(&log).unwrap_or_else(|error| panic!("no summary: {error}: {}", outcome.stderr));
+    (outcome, summary)
+}
+
+#[test]
+fn queues_do_the_same_while_they_are_suspended_at_random() {
+    if !in_vm("queues_do_the_same_while_they_are_suspended_at_random") {
+        return;
+    }
+    let plain = run(&mut recording::program("queues"));
+    assert_eq!(plain.code, 0, "{}{}", plain.stdout, plain.stderr);
+    assert!(plain.stdout.contains("round 11: ") && plain.stdout.contains("thread 1: "), "{}", plain.stdout);
+
+    // The processor is emulated: few decisions in a second are many for the program.
+    let suspended = ["random:1:500", "random:2:2000", "random:3:500", "held:20"];
+    for suspended in [None].into_iter().chain(suspended.map(Some)) {
+        let (outcome, summary) = with_shim("queues", suspended);
+        let said = |outcome: &Outcome| (outcome.code, outcome.stdout.clone());
+        assert_eq!(said(&outcome), said(&plain), "{suspended:?}: {}{summary}", outcome.stderr);
+        assert!(summary.contains("kernels, created streams"), "launches do not come by the shim: {summary}");
+        assert_eq!(summary.contains("  held back\n"), suspended.is_some(), "{suspended:?}: {summary}");
+        assert!(summary.ends_with("trouble\n               0  none\n"), "{suspended:?}: {summary}");
+    }
 }

@@ -15,15 +15,34 @@ mod hip_sim;
 mod static_library;
 mod step;
 
+use std::path::{Path, PathBuf};
+
 use anyhow::Result;
 
 pub(crate) use self::conformance::Suite;
+use self::step::Step;
 use crate::workspace::Workspace;
 
 /// Brings everything up to date; does next to nothing when it already is.
 pub(crate) fn build(workspace: &Workspace) -> Result<()> {
     hip_sim::build(&workspace.root, &workspace.target_dir)?;
     apps::build(&workspace.root, &workspace.target_dir)
+}
+
+/// Brings the simulated runtimes up to date; the folder that has them, each in one of its major's name.
+pub(crate) fn build_runtimes(workspace: &Workspace) -> Result<PathBuf> {
+    hip_sim::build(&workspace.root, &workspace.target_dir)?;
+    Ok(workspace.target_dir.join("hip-sim"))
+}
+
+/// Compiles device code for the virtual machine's GPU and its ROCm, 5.2, which is older than the compiler.
+pub(crate) fn module_for_vm(workspace: &Workspace, source: &str, output: &Path) -> Result<()> {
+    Step::new(apps::CLANG, output.to_owned())
+        .arguments(["-x", "hip", "--offload-arch=gfx803", "-nogpuinc", "-nogpulib", "-O2"])
+        .arguments(["-mcode-object-version=4", "--offload-device-only", "--no-gpu-bundle-output"])
+        .input(workspace.root.join(source))
+        .run()?;
+    Ok(())
 }
 
 /// Brings the client of the differential tests up to date, after all others.

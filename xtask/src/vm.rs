@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
 use crate::{
-    command,
+    artifacts, command,
     setup::{self, Need},
     workspace::{Profile, Workspace},
 };
@@ -24,12 +24,12 @@ const KERNELS: [&str; 2] = ["6.1", "6.12"];
 /// Seconds for all tests under one kernel. Measured: 150 to 300 on a machine with two processors.
 const TIME_MAX_S: u32 = 1500;
 
-/// Programs of `tests/vm/programs`.
-const PROGRAMS: [&str; 2] = ["streams", "compiled"];
+/// Programs of `tests/vm/programs`: some open the runtime, others are linked with it.
+const PROGRAMS: [&str; 3] = ["streams", "compiled", "queues"];
 
 /// Runs the tests whose name contains `filter` under each kernel; an error if any failed.
 pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<()> {
-    setup::ensure(workspace, &[Need::BpfBuild, Need::VirtualMachine])?;
+    setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms, Need::VirtualMachine])?;
     let share = stage(workspace)?;
     let mut failures = Vec::new();
     for kernel in KERNELS {
@@ -70,10 +70,14 @@ fn stage(workspace: &Workspace) -> Result<PathBuf> {
         copy(&workspace.built(Profile::Debug, name), &share.join(name))?;
     }
     copy(&test_program(workspace)?, &share.join("tests"))?;
+    artifacts::module_for_vm(workspace, "tests/vm/programs/saxpy.hip", &share.join("saxpy.co"))?;
+    // Stands in for AMD's at link time: same name, same versions of symbols.
+    let runtime = artifacts::build_runtimes(workspace)?.join("5/libamdhip64.so.5");
     for program in PROGRAMS {
         let source = workspace.root.join("tests/vm/programs").join(program).with_extension("c");
         let mut cc = command::command("cc");
-        cc.args(["-O1", "-std=gnu11", "-o"]).arg(share.join(program)).arg(source).arg("-ldl");
+        cc.args(["-O1", "-std=gnu11", "-Wno-strict-prototypes", "-o"]).arg(share.join(program)).arg(source);
+        cc.arg("-Wl,--as-needed").arg(&runtime).args(["-ldl", "-lpthread"]);
         command::run(&mut cc)?;
     }
     Ok(share)
