@@ -39,6 +39,9 @@ pub const PAGE_MAGIC: u64 = u64::from_le_bytes(*b"XSCHPAGE");
 /// Changes whenever the page or the operations of the report function change their layout or meaning.
 pub const PAGE_VERSION: u64 = 1;
 
+/// Bytes of the programs' ring of events.
+pub const EVENTS_SIZE: u32 = 1 << 20;
+
 /// Marks the owner of a queue for whose process the controller speaks, because no program hears it. The other bits are
 /// the process's id as the controller has it.
 pub const SPOKEN_FOR: u64 = 1 << 32;
@@ -92,8 +95,10 @@ pub struct PageHeader {
     pub slots: u64,
     /// Events that found the ring full. Whoever reads the ring reads the page anew when this grows.
     pub events_lost: u64,
+    /// Tells builds of the programs apart; 0 where there are none.
+    pub programs: u64,
     /// Keeps the size a multiple of 128; zero.
-    pub reserved: [u64; 3],
+    pub reserved: [u64; 2],
 }
 
 /// One device.
@@ -131,6 +136,16 @@ pub struct QueueEntry {
 const _: () = assert!(size_of::<PageHeader>() == 128);
 const _: () = assert!(size_of::<DeviceWords>() == 32 + 16 * LEVEL_COUNT);
 const _: () = assert!(size_of::<QueueEntry>() == 32);
+
+/// Where the kernel counts the threads of a process that are left. User space tells the programs.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct KernelOffsets {
+    /// Of `signal` in `struct task_struct`.
+    pub task_signal: u32,
+    /// Of `live` in `struct signal_struct`.
+    pub signal_live: u32,
+}
 
 /// The bits of all levels that are more urgent than this one.
 #[inline]

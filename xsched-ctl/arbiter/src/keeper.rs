@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::Path;
 
 use xsched_abi::arbiter::{
     ArbiterEvent, Control, DEVICE_MAX, LEVEL_COUNT, QUEUE_MAX, QueueWord, Report, SPOKEN_FOR, Word,
@@ -10,6 +11,7 @@ use xsched_abi::wire::Keeper;
 
 use crate::memory::Memory;
 use crate::page::Page;
+use crate::programs::{PINS, Programs, ProgramsError};
 use crate::times::Times;
 use crate::wake;
 
@@ -40,6 +42,9 @@ pub enum ArbiterError {
     /// The controller keeps the page, so no program hears anybody.
     #[error("no programs are loaded")]
     NoPrograms,
+    /// The programs could not be used.
+    #[error(transparent)]
+    Programs(#[from] ProgramsError),
 }
 
 /// A process that queues can be opened for.
@@ -78,6 +83,7 @@ pub struct Arbiter {
 #[derive(Debug)]
 enum Backend {
     Memory(Memory),
+    Programs(Box<Programs>),
 }
 
 impl Arbiter {
@@ -91,10 +97,32 @@ impl Arbiter {
         Ok(Self { backend: Backend::Memory(memory), repaired_at: 0 })
     }
 
+    /// A page in a BPF map, kept by programs: those that a controller that has died has left, or new ones. Queues of
+    /// processes that live are still there then.
+    ///
+    /// # Errors
+    ///
+    /// [`ArbiterError::Programs`]: if there is another controller, or the kernel or this process's rights do not suffice.
+    pub fn programs(times: &Times) -> Result<Self, ArbiterError> {
+        Self::programs_pinned_at(Path::new(PINS), times)
+    }
+
+    /// As [`Self::programs`], apart from the controller of the machine: `folder` is in the BPF file system.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::programs`].
+    pub fn programs_pinned_at(folder: &Path, times: &Times) -> Result<Self, ArbiterError> {
+        let programs = Programs::start(folder, times)?;
+        let repaired_at = programs.page.load(Word::EXHAUSTED);
+        Ok(Self { backend: Backend::Programs(Box::new(programs)), repaired_at })
+    }
+
     /// Who keeps the page.
     pub fn keeper(&self) -> Keeper {
         match &self.backend {
             Backend::Memory(_) => Keeper::Controller,
+            Backend::Programs(_) => Keeper::Programs,
         }
     }
 
@@ -102,6 +130,7 @@ impl Arbiter {
     pub fn page_fd(&self) -> BorrowedFd<'_> {
         match &self.backend {
             Backend::Memory(memory) => memory.file.as_fd(),
+            Backend::Programs(programs) => programs.page_fd(),
         }
     }
 
@@ -109,6 +138,7 @@ impl Arbiter {
     pub fn page(&self) -> &Page {
         match &self.backend {
             Backend::Memory(memory) => &memory.page,
+            Backend::Programs(programs) => &programs.page,
         }
     }
 
@@ -126,6 +156,7 @@ impl Arbiter {
     pub fn events_fd(&self) -> BorrowedFd<'_> {
         match &self.backend {
             Backend::Memory(memory) => memory.wakes.as_fd(),
+            Backend::Programs(programs) => programs.events_fd(),
         }
     }
 
@@ -133,6 +164,7 @@ impl Arbiter {
     pub fn drain(&mut self, events: &mut Vec<ArbiterEvent>) {
         match &mut self.backend {
             Backend::Memory(memory) => memory.drain(events),
+            Backend::Programs(programs) => programs.drain(events),
         }
     }
 
@@ -142,23 +174,26 @@ impl Arbiter {
     /// # Errors
     ///
     /// If no program will hear it: then the controller may [`Self::speak_for`] it.
-    pub fn expect(&mut self, _pid: u32) -> Result<u64, ArbiterError> {
+    pub fn expect(&mut self, pid: u32) -> Result<u64, ArbiterError> {
         match &mut self.backend {
             Backend::Memory(_) => Err(ArbiterError::NoPrograms),
+            Backend::Programs(programs) => programs.expect(pid).map_err(ArbiterError::Programs),
         }
     }
 
     /// The process that has shown a number, see [`xsched_abi::arbiter::ArbiterChange::Joined`].
-    pub fn joined(&self, _number: u64) -> Option<Owner> {
+    pub fn joined(&self, number: u64) -> Option<Owner> {
         match &self.backend {
             Backend::Memory(_) => None,
+            Backend::Programs(programs) => programs.joined(number).map(Owner),
         }
     }
 
     /// A number is not expected any more. Whoever has shown it stays joined.
-    pub fn forget(&mut self, _number: u64) {
+    pub fn forget(&mut self, number: u64) {
         match &mut self.backend {
             Backend::Memory(_) => {}
+            Backend::Programs(programs) => programs.forget(number),
         }
     }
 
@@ -169,6 +204,7 @@ impl Arbiter {
         self.gone(owner);
         match &mut self.backend {
             Backend::Memory(memory) => memory.admit(owner.0),
+            Backend::Programs(programs) => programs.admit(owner.0),
         }
         owner
     }
@@ -179,14 +215,20 @@ impl Arbiter {
         if is_own || matches!(operation, Report::Expire | Report::Check) {
             match &self.backend {
                 Backend::Memory(memory) => memory.speak(owner.0, operation, u64::from(slot), argument),
+                Backend::Programs(programs) => {
+                    programs.control(Control::Speak, u64::from(slot), operation as u64, argument);
+                }
             }
         }
     }
 
-    /// A process has ended: its queues are closed.
+    /// A process that the controller speaks for has ended, or another has given its queues up: they are closed. The
+    /// programs do that themselves for processes that they hear, when these end.
     pub fn gone(&mut self, owner: Owner) {
         match &mut self.backend {
             Backend::Memory(memory) => memory.dismiss(owner.0),
+            Backend::Programs(programs) if owner.is_spoken_for() => programs.dismiss(owner.0),
+            Backend::Programs(_) => {}
         }
         self.control(Control::Gone, 0, owner.0, 0);
     }
@@ -254,6 +296,10 @@ impl Arbiter {
     /// A clean end: nobody is held back, and nothing is left behind.
     pub fn end(mut self) {
         self.release();
+        match self.backend {
+            Backend::Memory(_) => {}
+            Backend::Programs(programs) => programs.end(),
+        }
     }
 
     fn device(&mut self, key: u64) -> Result<u64, ArbiterError> {
@@ -277,6 +323,7 @@ impl Arbiter {
     fn control(&self, operation: Control, slot: u64, first: u64, second: u64) {
         match &self.backend {
             Backend::Memory(memory) => memory.control(operation, slot, first, second),
+            Backend::Programs(programs) => programs.control(operation, slot, first, second),
         }
     }
 }

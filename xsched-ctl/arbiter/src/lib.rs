@@ -9,10 +9,12 @@ mod clock;
 mod keeper;
 mod memory;
 mod page;
+mod programs;
 mod times;
 mod wake;
 
 pub use clock::now_ns;
 pub use keeper::{Arbiter, ArbiterError, Owner, Queue};
 pub use page::{Page, QueueState};
+pub use programs::{PINS, ProgramsError};
 pub use times::Times;

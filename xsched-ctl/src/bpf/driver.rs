@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use aya::maps::{Array, HashMap, MapData};
 use aya::programs::trace_point::TracePointLink;
 use xsched_abi::{Device, DriverConfig, PendingIoctl};
+use xsched_programs::{KernelTypes, TypesError};
 
 use super::attach::Probes;
-use super::kernel_types::{KernelTypes, TypesError};
 use super::maps::take;
 use super::object::{BpfError, Programs};
 use super::sys::{self, Direction, Purpose};

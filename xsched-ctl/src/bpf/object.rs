@@ -7,12 +7,10 @@ use std::path::PathBuf;
 
 use aya::programs::{ProgramError, TracePoint, UProbe};
 use aya::{Ebpf, EbpfError, EbpfLoader};
+use xsched_programs::TRACER;
 
 use super::sys::{self, Purpose};
 use crate::cli::{Driver, ExtraDevice, Uprobes};
-
-/// Compiled by `build.rs`.
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/programs.o"));
 
 /// Why the kernel's side could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -109,7 +107,7 @@ impl Programs {
         let ebpf = EbpfLoader::new()
             .map_max_entries("EVENTS", options.ring_size)
             .map_max_entries("COUNTERS", processor_count)
-            .load(OBJECT)?;
+            .load(TRACER)?;
         Ok(Self { ebpf, processor_count, multi: HashMap::new() })
     }
 
@@ -149,7 +147,7 @@ impl Programs {
     /// Loads a program for a purpose that aya 0.14 does not know: its instructions are taken from the object, pointed
     /// at the maps that aya made, and loaded here.
     pub(super) fn load_as(&self, name: &'static str, purpose: Purpose<'_>) -> Result<OwnedFd, BpfError> {
-        let mut object = aya_obj::Object::parse(OBJECT).map_err(EbpfError::from)?;
+        let mut object = aya_obj::Object::parse(TRACER).map_err(EbpfError::from)?;
         let btf = load_types(&mut object);
         let fds: HashMap<&str, i32> =
             self.ebpf.maps().filter_map(|(name, map)| Some((name, map_fd(map)?))).collect();

@@ -54,6 +54,7 @@ mod symbol_table;
 pub use demangle::{demangle, kernel_name, short_name};
 pub use elf::{ElfError, symbol_file_offsets, variable_address};
 pub use mapping::{Backing, FileId, Mapping};
+pub use maps::executable_mappings;
 pub use open::{OpenError, open_mapped};
 pub use process::{End, EndCause, Process};
 pub use processes::{Change, Location, NameError, Processes, ScanError};

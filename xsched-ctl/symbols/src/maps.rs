@@ -2,7 +2,19 @@
 //!
 //! Bytes, not `str`: a path may hold anything but NUL and newline, and one odd name must not hide the rest.
 
+use std::io;
+
 use crate::mapping::{FileId, Mapping};
+
+/// What a process has mapped to run, as it is now.
+///
+/// # Errors
+///
+/// If there is no such process, or its mappings may not be read.
+pub fn executable_mappings(pid: u32) -> io::Result<Vec<Mapping>> {
+    let text = std::fs::read(format!("/proc/{pid}/maps"))?;
+    Ok(parse(&text).filter(|entry| entry.executable).map(|entry| entry.mapping).collect())
+}
 
 /// One line of the file.
 #[derive(Debug)]

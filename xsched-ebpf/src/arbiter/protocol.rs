@@ -31,7 +31,7 @@ pub struct Change {
     pub old: QueueWord,
     /// The queue as it is.
     pub new: QueueWord,
-    /// Whether the device's ready mask is another one now, and some queue of the device may care.
+    /// Whether some process may have waited for this: the device's ready mask is another one now, or a level is.
     pub wakes: bool,
 }
 
@@ -149,13 +149,14 @@ pub fn expire<W: Words>(words: &W, slot: u64, generation: u32, now_ns: u64) -> R
     })
 }
 
-/// A queue's level changes.
+/// A queue's level changes. Its process may be waiting for that, whatever the masks say.
 #[inline(always)]
 pub fn set_level<W: Words>(words: &W, slot: u64, generation: u32, level: u64) -> Result<Change, Refusal> {
-    transition(words, slot, |word| {
+    let outcome = transition(words, slot, |word| {
         let is_meant = word.is_open() && word.generation() == generation;
         is_meant.then(|| word.with_level(level))
-    })
+    });
+    outcome.map(|change| Change { wakes: true, ..change })
 }
 
 /// The controller lives. True if the page was not obeyed before: then [`refresh`] has to follow for every device.
@@ -183,9 +184,10 @@ pub fn check<W: Words>(words: &W, now_ns: u64) -> bool {
 pub fn refresh<W: Words>(words: &W, device: u64) -> bool {
     let mut changed = false;
     if words.load(Word::key(device)) != 0 {
+        // Who sets a bit after this looks again afterwards, and so sees what has led here.
+        let mask = words.load(Word::ready(device));
         for level in 0..LEVEL_COUNT as u64 {
-            let is_set = words.load(Word::ready(device)) & bit(level) != 0;
-            if is_set || is_positive(words.load(Word::ready_count(device, level))) {
+            if mask & bit(level) != 0 || is_positive(words.load(Word::ready_count(device, level))) {
                 changed |= repair_ready(words, device, level);
             }
         }

@@ -32,7 +32,7 @@ macro_rules! header {
 impl Word {
     header! {
         MAGIC magic VERSION version EPOCH epoch OBEY obey HEARTBEAT heartbeat_ns SILENCE silence_ns LEASE lease_ns LINGER linger_ns
-        CONTROLLER controller EXHAUSTED exhausted REFUSED refused SLOTS slots EVENTS_LOST events_lost
+        CONTROLLER controller EXHAUSTED exhausted REFUSED refused SLOTS slots EVENTS_LOST events_lost PROGRAMS programs
     }
 
     /// [`DeviceWords::key`]

@@ -5,10 +5,11 @@ use std::path::Path;
 
 use btf_rs::{Btf, Struct, Type};
 use xsched_abi::DriverConfig;
+use xsched_abi::arbiter::KernelOffsets;
 
 /// Why it could not be told.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum TypesError {
+pub enum TypesError {
     /// The BTF is not there or not readable.
     #[error("cannot read {path}: {cause}")]
     Read {
@@ -31,19 +32,19 @@ pub(crate) enum TypesError {
 }
 
 /// The kernel's BTF.
-pub(crate) struct KernelTypes(Btf);
+pub struct KernelTypes(Btf);
 
 const FOLDER: &str = "/sys/kernel/btf";
 
 impl KernelTypes {
     /// Reads it. It has more than a hundred thousand types, so this takes some milliseconds.
-    pub(crate) fn read() -> Result<Self, TypesError> {
+    pub fn read() -> Result<Self, TypesError> {
         let path = Path::new(FOLDER).join("vmlinux");
         Btf::from_file(&path).map(Self).map_err(|cause| read_error(&path, cause))
     }
 
     /// Where the kernel keeps the device number behind a file descriptor.
-    pub(crate) fn descriptor_offsets(&self) -> Result<DriverConfig, TypesError> {
+    pub fn descriptor_offsets(&self) -> Result<DriverConfig, TypesError> {
         Ok(DriverConfig {
             report_opening: 0,
             has_offsets: 1,
@@ -53,6 +54,14 @@ impl KernelTypes {
             fdtable_fd: self.offset("fdtable", "fd")?,
             file_inode: self.offset("file", "f_inode")?,
             inode_rdev: self.offset("inode", "i_rdev")?,
+        })
+    }
+
+    /// Where the kernel counts the threads of a process that are left.
+    pub fn thread_count_offsets(&self) -> Result<KernelOffsets, TypesError> {
+        Ok(KernelOffsets {
+            task_signal: self.offset("task_struct", "signal")?,
+            signal_live: self.offset("signal_struct", "live")?,
         })
     }
 
@@ -87,7 +96,7 @@ impl KernelTypes {
     }
 
     /// Ids of functions of a module, in the order of their names.
-    pub(crate) fn module_functions(&self, module: &str, names: &[&str]) -> Result<Vec<u32>, TypesError> {
+    pub fn module_functions(&self, module: &str, names: &[&str]) -> Result<Vec<u32>, TypesError> {
         let path = Path::new(FOLDER).join(module);
         let btf = Btf::from_split_file(&path, &self.0).map_err(|cause| read_error(&path, cause))?;
         let id_of = |name: &&str| {
@@ -120,6 +129,11 @@ mod tests {
         for offset in [found.task_files, found.files_fdt, found.fdtable_fd, found.file_inode] {
             assert!(offset.is_multiple_of(8), "{found:?}");
         }
+        let threads = types.thread_count_offsets().unwrap();
+        assert!(
+            threads.task_signal.is_multiple_of(8) && threads.signal_live.is_multiple_of(4),
+            "{threads:?}"
+        );
         let error = types.offset("task_struct", "no_such_member").unwrap_err();
         assert_eq!(error.to_string(), "the kernel's BTF has no `no_such_member` in `struct task_struct`");
     }

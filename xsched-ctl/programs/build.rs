@@ -1,4 +1,4 @@
-//! Compiles the BPF programs with a toolchain that has the sources of `core`, and leaves the object in `OUT_DIR`.
+//! Compiles the BPF programs with a toolchain that has the sources of `core`, and leaves the objects in `OUT_DIR`.
 //!
 //! `aya-build` does the same, but turns each line of the nested build's progress into a warning and cannot choose the
 //! instruction set; this script is quiet unless something fails.
@@ -9,13 +9,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const PACKAGE: &str = "xsched-ebpf";
+
+/// Its binaries: an object each.
+const OBJECTS: [&str; 2] = ["xsched-ebpf", "xsched-ebpf-arbiter"];
+
 const TARGET: &str = "bpfel-unknown-none";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let manifest_dir = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
     let out_dir = PathBuf::from(env::var("OUT_DIR")?);
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed={}", manifest_dir.join("../xsched-ebpf").display());
+    println!("cargo::rerun-if-changed={}", manifest_dir.join("../../xsched-ebpf").display());
     println!("cargo::rerun-if-env-changed=BPF_TOOLCHAIN");
 
     let toolchain = toolchain()?;
@@ -23,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let target_dir = out_dir.join("bpf");
     let output = toolchain
         .command("cargo")
-        .args(["build", "--release", "--package", PACKAGE, "--bin", PACKAGE, "--features", "bpf"])
+        .args(["build", "--release", "--package", PACKAGE, "--bins", "--features", "bpf"])
         .args(["--target", TARGET, "-Zbuild-std=core", "--locked", "--target-dir"])
         .arg(&target_dir)
         .current_dir(&manifest_dir)
@@ -52,7 +56,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         )
         .into());
     }
-    std::fs::copy(target_dir.join(TARGET).join("release").join(PACKAGE), out_dir.join("programs.o"))?;
+    for object in OBJECTS {
+        let compiled = target_dir.join(TARGET).join("release").join(object);
+        std::fs::copy(compiled, out_dir.join(object).with_extension("o"))?;
+    }
     Ok(())
 }
 

@@ -1,0 +1,108 @@
+//! Reads the programs' ring of events, and always leaves the last one: see `wake.rs`.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use xsched_abi::arbiter::{ArbiterEvent, EVENTS_SIZE};
+use zerocopy::FromBytes as _;
+
+/// Length of a record's header: its length and flags, and what only the kernel uses.
+const HEADER: u64 = 8;
+/// `BPF_RINGBUF_BUSY_BIT`: the record is still being written.
+const BUSY: u32 = 1 << 31;
+/// `BPF_RINGBUF_DISCARD_BIT`: the record says nothing.
+const DISCARDED: u32 = 1 << 30;
+
+/// The reading end.
+///
+/// ```text
+///   page 0            page 1            then the data, twice in a row, so that no record is cut
+///   consumer's place  producer's place
+///   (ours to write)   (the kernel's)
+/// ```
+#[derive(Debug)]
+pub(super) struct Ring {
+    consumer: NonNull<AtomicU64>,
+    producer: NonNull<AtomicU64>,
+    page_size: usize,
+    /// Place of the first record that was not read yet. The consumer's place is that of the last one that was.
+    next: u64,
+}
+
+impl Ring {
+    pub(super) fn map(ring: BorrowedFd<'_>) -> io::Result<Self> {
+        let page_size = rustix::param::page_size();
+        let map = |access, bytes, offset| {
+            // SAFETY: a new mapping, wherever the kernel has room; nothing else is replaced.
+            let start = unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, ring, offset) }?;
+            NonNull::new(start.cast::<AtomicU64>()).ok_or(io::Error::from(io::ErrorKind::AddrNotAvailable))
+        };
+        let consumer = map(ProtFlags::READ | ProtFlags::WRITE, page_size, 0)?;
+        let producer = map(ProtFlags::READ, page_size + 2 * EVENTS_SIZE as usize, page_size as u64)?;
+        let mut ring = Self { consumer, producer, page_size, next: 0 };
+        ring.next = ring.consumer().load(Ordering::Relaxed);
+        Ok(ring)
+    }
+
+    /// Moves events into `events`.
+    pub(super) fn drain(&mut self, events: &mut Vec<ArbiterEvent>) {
+        // SAFETY: the mapping lives as long as `self` and has the producer's place at its beginning.
+        let end = unsafe { self.producer.as_ref() }.load(Ordering::Acquire);
+        let mut last = None;
+        while self.next < end {
+            let header = self.header(self.next).load(Ordering::Acquire);
+            if header & BUSY != 0 {
+                break;
+            }
+            let len = u64::from(header & !DISCARDED);
+            if header & DISCARDED == 0 && len == size_of::<ArbiterEvent>() as u64 {
+                events.push(self.event(self.next + HEADER));
+            }
+            last = Some(self.next);
+            self.next += (HEADER + len).next_multiple_of(8);
+        }
+        if let Some(last) = last {
+            // After all reads: what lies before is the kernel's again.
+            self.consumer().store(last, Ordering::Release);
+        }
+    }
+
+    fn consumer(&self) -> &AtomicU64 {
+        // SAFETY: the mapping lives as long as `self` and has the consumer's place at its beginning.
+        unsafe { self.consumer.as_ref() }
+    }
+
+    fn data(&self, place: u64) -> *const u8 {
+        let offset = (place % u64::from(EVENTS_SIZE)) as usize;
+        // SAFETY: the mapping has a page and twice the data; a record begins in the first half.
+        unsafe { self.producer.as_ptr().cast::<u8>().add(self.page_size + offset) }
+    }
+
+    fn header(&self, place: u64) -> &AtomicU32 {
+        // SAFETY: records are aligned to eight bytes, and the kernel writes their headers whole.
+        unsafe { &*self.data(place).cast() }
+    }
+
+    fn event(&self, place: u64) -> ArbiterEvent {
+        // SAFETY: the record is complete, lies in the mapping (twice the data, so it is not cut) and is not written again
+        // before the consumer's place has passed it.
+        let bytes = unsafe { std::slice::from_raw_parts(self.data(place), size_of::<ArbiterEvent>()) };
+        ArbiterEvent::read_from_bytes(bytes).expect("there are as many bytes as it has")
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let bytes = self.page_size + 2 * EVENTS_SIZE as usize;
+        // SAFETY: both mappings are this value's own, and nothing refers to them any more.
+        let _ = unsafe { munmap(self.consumer.as_ptr().cast(), self.page_size) };
+        // SAFETY: as above.
+        let _ = unsafe { munmap(self.producer.as_ptr().cast(), bytes) };
+    }
+}
+
+// SAFETY: the mappings belong to the process; what the kernel writes meanwhile is read atomically or after it is whole.
+unsafe impl Send for Ring {}

@@ -1,0 +1,242 @@
+//! What the controller's calls leave in the page, and what processes can do with what they get: without programs and,
+//! where the kernel and this user's rights suffice, with them.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rustix::event::epoll;
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect};
+use rustix::time::Timespec;
+use xsched_abi::arbiter::{ArbiterChange, PAGE_WORDS, QUEUE_MAX, Report, Word, device_key};
+use xsched_arbiter::{Arbiter, ArbiterError, Owner, PINS, Queue, Times};
+
+/// Runs a test with each kind of page.
+fn with_each(times: &Times, test: impl Fn(Arbiter)) {
+    test(Arbiter::in_memory(times).expect("a page takes a few hundred KiB"));
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: this user may not load BPF programs");
+        return;
+    }
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("{PINS}-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let arbiter = Arbiter::programs_pinned_at(Path::new(&name), times).expect("root may load programs");
+    let pins = Pins(name.into());
+    test(arbiter);
+    drop(pins);
+}
+
+/// Pins outlive their controllers, but not their tests.
+struct Pins(PathBuf);
+
+impl Drop for Pins {
+    fn drop(&mut self) {
+        for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
+            let _ = std::fs::remove_file(entry.path());
+        }
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+fn with_each_obeyed(test: impl Fn(Arbiter)) {
+    with_each(&Times::default(), |mut arbiter| {
+        arbiter.heartbeat();
+        test(arbiter);
+    });
+}
+
+fn key() -> u64 {
+    device_key(0, 0xc1, 0, 0)
+}
+
+fn ready(arbiter: &mut Arbiter, owner: Owner, queue: Queue) {
+    arbiter.report(owner, Report::Ready, queue.slot, u64::from(queue.generation));
+}
+
+#[test]
+fn a_ready_queue_shows_until_it_is_idle() {
+    with_each_obeyed(|mut arbiter| {
+        let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
+        let urgent = arbiter.open(a, key(), 3).unwrap();
+        let other = arbiter.open(b, key(), 7).unwrap();
+        assert_eq!(arbiter.page().load(Word::exists(0)), 1 << 3 | 1 << 7);
+        ready(&mut arbiter, a, urgent);
+        ready(&mut arbiter, b, other);
+        assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 3 | 1 << 7);
+        arbiter.set_level(urgent, 0).unwrap();
+        assert_eq!(arbiter.page().load(Word::ready(0)), 1 | 1 << 7);
+        arbiter.report(a, Report::Idle, urgent.slot, u64::from(urgent.generation));
+        assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 7);
+        arbiter.expire(other);
+        assert_eq!(arbiter.page().load(Word::ready(0)), 0);
+        assert_eq!(arbiter.page().load(Word::exists(0)), 1 | 1 << 7);
+        let mut events = Vec::new();
+        arbiter.drain(&mut events);
+        let changes: Vec<_> = events.iter().map(|event| event.change).collect();
+        let expected = [
+            ArbiterChange::Obeyed,
+            ArbiterChange::Opened,
+            ArbiterChange::Opened,
+            ArbiterChange::Ready,
+            ArbiterChange::Ready,
+            ArbiterChange::Level,
+            ArbiterChange::Idle,
+            ArbiterChange::Expired,
+        ];
+        assert_eq!(changes, expected.map(|change| change as u32));
+    });
+}
+
+#[test]
+fn nobody_is_held_back_while_the_controller_is_not_obeyed() {
+    with_each_obeyed(|mut arbiter| {
+        let owner = arbiter.speak_for(100);
+        let queue = arbiter.open(owner, key(), 3).unwrap();
+        ready(&mut arbiter, owner, queue);
+        arbiter.release();
+        assert_eq!(arbiter.page().load(Word::ready(0)), 0);
+        let later = arbiter.open(owner, key(), 4).unwrap();
+        ready(&mut arbiter, owner, later);
+        assert_eq!(arbiter.page().load(Word::ready(0)), 0);
+        arbiter.heartbeat();
+        assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 3 | 1 << 4);
+    });
+}
+
+#[test]
+fn silence_ends_obedience_when_somebody_looks() {
+    with_each(&Times { silence: Duration::ZERO, ..Times::default() }, |mut arbiter| {
+        arbiter.heartbeat();
+        let owner = arbiter.speak_for(100);
+        let queue = arbiter.open(owner, key(), 3).unwrap();
+        ready(&mut arbiter, owner, queue);
+        assert!(arbiter.page().is_obeyed());
+        // The clock has moved on since the heartbeat, and nothing may be silent at all.
+        arbiter.report(owner, Report::Check, 0, 0);
+        assert!(!arbiter.page().is_obeyed());
+        assert_eq!(arbiter.page().load(Word::ready(0)), 0);
+    });
+}
+
+#[test]
+fn only_a_lease_that_is_over_can_be_ended_by_others() {
+    with_each_obeyed(|mut arbiter| {
+        let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
+        let queue = arbiter.open(a, key(), 3).unwrap();
+        ready(&mut arbiter, a, queue);
+        arbiter.report(b, Report::Expire, queue.slot, u64::from(queue.generation));
+        assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 3);
+        arbiter.set_times(&Times { lease: Duration::ZERO, ..Times::default() });
+        let short = arbiter.open(a, key(), 9).unwrap();
+        ready(&mut arbiter, a, short);
+        arbiter.report(b, Report::Expire, short.slot, u64::from(short.generation));
+        assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 3);
+    });
+}
+
+#[test]
+fn reports_about_queues_of_others_change_nothing() {
+    with_each_obeyed(|mut arbiter| {
+        let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
+        let queue = arbiter.open(a, key(), 3).unwrap();
+        ready(&mut arbiter, b, queue);
+        arbiter.report(b, Report::Close, queue.slot, u64::from(queue.generation));
+        ready(&mut arbiter, a, Queue { generation: queue.generation + 1, ..queue });
+        // Slots beyond the table are taken modulo its size.
+        ready(&mut arbiter, b, Queue { slot: queue.slot + QUEUE_MAX as u32, ..queue });
+        assert_eq!(arbiter.page().load(Word::ready(0)), 0);
+        assert!(arbiter.page().queue(queue.slot).word.is_open());
+    });
+}
+
+#[test]
+fn the_end_of_a_process_closes_its_queues_and_no_others() {
+    with_each_obeyed(|mut arbiter| {
+        let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
+        for level in 0..10 {
+            let queue = arbiter.open(a, key(), level).unwrap();
+            ready(&mut arbiter, a, queue);
+        }
+        let other = arbiter.open(b, key(), 20).unwrap();
+        ready(&mut arbiter, b, other);
+        arbiter.gone(a);
+        assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 20);
+        assert_eq!(arbiter.page().load(Word::exists(0)), 1 << 20);
+        assert_eq!(arbiter.page().queues().count(), 1);
+        assert!(matches!(arbiter.open(a, key(), 0), Err(ArbiterError::OwnerGone)));
+        let again = arbiter.speak_for(100);
+        let queue = arbiter.open(again, key(), 0).unwrap();
+        assert_eq!(queue, Queue { slot: 0, generation: 2 });
+    });
+}
+
+#[test]
+fn a_full_page_says_so() {
+    with_each_obeyed(|mut arbiter| {
+        let owner = arbiter.speak_for(100);
+        for device in 0..64 {
+            arbiter.open(owner, device_key(0, device, 0, 0), 1).unwrap();
+        }
+        let one_more = arbiter.open(owner, device_key(0, 64, 0, 0), 1);
+        assert!(matches!(one_more, Err(ArbiterError::DevicesFull)), "{one_more:?}");
+        let opened = std::iter::repeat_with(|| arbiter.open(owner, device_key(0, 0, 0, 0), 1));
+        assert_eq!(opened.take_while(Result::is_ok).count(), QUEUE_MAX - 64);
+        let one_more = arbiter.open(owner, device_key(0, 0, 0, 0), 1);
+        assert!(matches!(one_more, Err(ArbiterError::QueuesFull)), "{one_more:?}");
+        assert!(matches!(arbiter.open(owner, 0, 1), Err(ArbiterError::NoDevice(0))));
+    });
+}
+
+#[test]
+fn processes_can_read_the_page_and_not_write_it() {
+    with_each_obeyed(|arbiter| {
+        let map = |access| {
+            // SAFETY: a new mapping, wherever the kernel has room.
+            unsafe {
+                mmap(std::ptr::null_mut(), PAGE_WORDS * 8, access, MapFlags::SHARED, arbiter.page_fd(), 0)
+            }
+        };
+        let read_only = map(ProtFlags::READ).unwrap();
+        // SAFETY: the mapping is ours, and nothing refers to it.
+        let made_writable =
+            unsafe { mprotect(read_only, PAGE_WORDS * 8, MprotectFlags::READ | MprotectFlags::WRITE) };
+        assert_eq!(made_writable.unwrap_err(), rustix::io::Errno::ACCESS);
+        assert_eq!(map(ProtFlags::READ | ProtFlags::WRITE).unwrap_err(), rustix::io::Errno::PERM);
+        assert!(rustix::io::write(arbiter.page_fd(), &[0; 8]).is_err());
+        assert!(rustix::fs::ftruncate(arbiter.page_fd(), 0).is_err());
+    });
+}
+
+/// Waits for at most as long, and says whether there was something.
+fn wait(on: impl AsFd, milliseconds: i64) -> io::Result<bool> {
+    let mut events = Vec::with_capacity(4);
+    let timeout = Timespec { tv_sec: 0, tv_nsec: milliseconds * 1_000_000 };
+    epoll::wait(on.as_fd(), rustix::buffer::spare_capacity(&mut events), Some(&timeout))?;
+    Ok(!events.is_empty())
+}
+
+#[test]
+fn each_process_is_woken_by_each_change_however_often_the_events_are_drained() {
+    with_each_obeyed(|mut arbiter| {
+        let (one, two) = (arbiter.wake_fd().unwrap(), arbiter.wake_fd().unwrap());
+        let owner = arbiter.speak_for(100);
+        let urgent = arbiter.open(owner, key(), 1).unwrap();
+        // Alone on the device: nobody can wait for it.
+        assert!(wait(&one, 0).unwrap(), "what happened before is news to a newcomer");
+        assert!(wait(&two, 0).unwrap());
+        ready(&mut arbiter, owner, urgent);
+        assert!(!wait(&one, 0).unwrap());
+        arbiter.open(owner, key(), 2).unwrap();
+        let mut events = Vec::new();
+        for operation in [Report::Idle, Report::Ready, Report::Idle] {
+            arbiter.report(owner, operation, urgent.slot, u64::from(urgent.generation));
+            arbiter.drain(&mut events);
+            for waiter in [&one, &two] {
+                assert!(wait(waiter, 0).unwrap(), "{operation:?}");
+                assert!(!wait(waiter, 0).unwrap(), "{operation:?}");
+            }
+        }
+    });
+}

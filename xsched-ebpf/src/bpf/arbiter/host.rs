@@ -1,0 +1,69 @@
+//! What the programs are to the page: a clock, a list of processes, a ring for events.
+
+use aya_ebpf::bindings::{BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP};
+use aya_ebpf::helpers::generated::bpf_ktime_get_boot_ns;
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::{HashMap, RingBuf};
+use xsched_abi::arbiter::{ArbiterEvent, EVENTS_SIZE, Host, Word, Words as _, dispatch, protocol};
+
+use crate::page::Kept;
+
+/// Processes that queues may be opened for, by owner: the number that they have shown; 0 for those who are spoken for.
+#[map]
+pub(crate) static OWNERS: HashMap<u64, u64> = HashMap::with_max_entries(16384, 0);
+
+/// Everything that happens. The controller reads it and leaves the last record, so that it is always readable: others
+/// poll it to be woken.
+#[map]
+static EVENTS: RingBuf = RingBuf::with_byte_size(EVENTS_SIZE, 0);
+
+impl Host for Kept {
+    #[inline(always)]
+    fn now_ns(&self) -> u64 {
+        // SAFETY: the helper takes nothing.
+        unsafe { bpf_ktime_get_boot_ns() }
+    }
+
+    #[inline(always)]
+    fn lives(&self, owner: u64) -> bool {
+        OWNERS.get_ptr(owner).is_some()
+    }
+
+    #[inline(always)]
+    fn emit(&self, event: ArbiterEvent, wakes: bool) {
+        match EVENTS.reserve::<ArbiterEvent>(0) {
+            Some(mut entry) => {
+                entry.write(event);
+                entry.submit(u64::from(if wakes { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP }));
+            }
+            None => self.add(Word::EVENTS_LOST, 1),
+        }
+    }
+
+    #[inline(always)]
+    fn refresh(&self, device: u64) -> bool {
+        refresh(device) != 0
+    }
+
+    #[inline(always)]
+    fn close_one(&self, slot: u64, owner: u64) {
+        close_one(slot, owner);
+    }
+}
+
+/// A function of its own, which the verifier looks at once and not for each device.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn refresh(device: u64) -> u64 {
+    Kept::get().map_or(0, |page| u64::from(protocol::refresh(&page, device)))
+}
+
+/// Likewise, for each slot.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn close_one(slot: u64, owner: u64) -> u64 {
+    if let Some(page) = Kept::get() {
+        dispatch::close_one(&page, slot, owner);
+    }
+    0
+}

@@ -1,0 +1,86 @@
+//! The words of the page, in a map that user space can only read.
+
+use core::intrinsics::{AtomicOrdering, atomic_and, atomic_cxchg, atomic_or, atomic_xadd};
+
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::Array;
+use xsched_abi::arbiter::{PAGE_WORDS, Page, Word, Words};
+
+/// `BPF_F_MMAPABLE`
+const MMAPABLE: u32 = 1 << 10;
+
+/// User space fills it in and freezes it before anybody else sees it.
+#[map]
+static PAGE: Array<Page> = Array::with_max_entries(1, MMAPABLE);
+
+/// The page, to be changed.
+#[derive(Clone, Copy)]
+pub(crate) struct Kept(*mut u64);
+
+impl Kept {
+    #[inline(always)]
+    pub(crate) fn get() -> Option<Self> {
+        PAGE.get_ptr_mut(0).map(|page| Self(page.cast()))
+    }
+
+    #[inline(always)]
+    fn at(self, word: Word) -> *mut u64 {
+        let index = word.index();
+        // It always is. The verifier has to see it, and the compiler must not know that it is true.
+        let index = if core::hint::black_box(index) < PAGE_WORDS { index } else { 0 };
+        // SAFETY: the element has this many words.
+        unsafe { self.0.add(index) }
+    }
+}
+
+impl Words for Kept {
+    #[inline(always)]
+    fn load(&self, word: Word) -> u64 {
+        // SAFETY: the map owns the element for as long as the program runs. Others change the word meanwhile, but whole.
+        unsafe { core::ptr::read_volatile(self.at(word)) }
+    }
+
+    #[inline(always)]
+    fn store(&self, word: Word, new: u64) {
+        // SAFETY: as above.
+        unsafe { core::ptr::write_volatile(self.at(word), new) }
+    }
+
+    #[inline(always)]
+    fn replace(&self, word: Word, old: u64, new: u64) -> bool {
+        // SAFETY: as above.
+        unsafe { replace(self.at(word), old, new) }
+    }
+
+    #[inline(always)]
+    fn add(&self, word: Word, count: u64) {
+        // SAFETY: as above.
+        unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::SeqCst }>(self.at(word), count) };
+    }
+
+    #[inline(always)]
+    fn set(&self, word: Word, bits: u64) -> u64 {
+        // SAFETY: as above.
+        unsafe { atomic_or::<u64, u64, { AtomicOrdering::SeqCst }>(self.at(word), bits) }
+    }
+
+    #[inline(always)]
+    fn clear(&self, word: Word, bits: u64) -> u64 {
+        // SAFETY: as above.
+        unsafe { atomic_and::<u64, u64, { AtomicOrdering::SeqCst }>(self.at(word), !bits) }
+    }
+}
+
+/// Puts `new` in the place of `old`; false if something else was there.
+///
+/// # Safety
+///
+/// `value` points to memory that lives on, and is otherwise changed atomically only.
+#[inline(always)]
+pub(crate) unsafe fn replace(value: *mut u64, old: u64, new: u64) -> bool {
+    // SAFETY: as the caller promises.
+    let (_, replaced) = unsafe {
+        atomic_cxchg::<u64, { AtomicOrdering::SeqCst }, { AtomicOrdering::SeqCst }>(value, old, new)
+    };
+    replaced
+}

@@ -1,0 +1,304 @@
+//! Tries every order in which the steps of several threads can happen.
+//!
+//! A step is one access to memory. An operation is an ordinary function, so a thread's place in it is what its accesses
+//! have returned so far: to make the next step, the function is run again from its beginning, gets those results, and
+//! makes one access more. What it would do after that is cut off by giving it zeros and ignoring what it does.
+//!
+//! Two orders that lead to the same memory and the same places are looked at once, and reading a word that nobody writes
+//! is no step. Which words are written turns out on the way: whenever it is one more, everything begins anew.
+
+use std::cell::{Cell, RefCell};
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::{Hash as _, Hasher as _};
+
+use xsched_abi::arbiter::{ArbiterEvent, Host, PAGE_WORDS, Word, Words};
+
+/// What a thread does: one after the other.
+pub type Operations<'a> = Vec<Box<dyn Fn(&Machine<'_>) + 'a>>;
+
+/// Words that are not zero. Behind the page lie the words of the machine around it.
+pub type Memory = BTreeMap<u64, u64>;
+
+/// Where it is noted that somebody was woken.
+const WAKE: u64 = PAGE_WORDS as u64;
+
+/// Where it is noted that a process lives: behind this, by owner.
+const OWNERS: u64 = WAKE + 1;
+
+/// How far a thread has got.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Place {
+    operation: usize,
+    /// What the accesses of that operation have returned so far.
+    results: Vec<u64>,
+}
+
+/// What one run of an operation may touch.
+pub struct Machine<'a> {
+    memory: RefCell<&'a mut Memory>,
+    /// Words that somebody writes; none while there is nobody else.
+    written: Option<&'a RefCell<BTreeSet<u64>>>,
+    results: &'a [u64],
+    position: Cell<usize>,
+    /// How many accesses may really be made.
+    budget: Cell<usize>,
+    made: Cell<Option<u64>>,
+    end: Cell<End>,
+    now_ns: Cell<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Returned,
+    /// There was no budget for another access.
+    Cut,
+    /// The access has to wait for another thread.
+    Blocked,
+}
+
+impl<'a> Machine<'a> {
+    fn new(memory: &'a mut Memory, results: &'a [u64], budget: usize) -> Self {
+        Self {
+            memory: RefCell::new(memory),
+            written: None,
+            results,
+            position: Cell::new(0),
+            budget: Cell::new(budget),
+            made: Cell::new(None),
+            end: Cell::new(End::Returned),
+            now_ns: Cell::new(0),
+        }
+    }
+
+    /// Does everything at once, with nobody else there.
+    pub fn alone(memory: &mut Memory, operation: impl Fn(&Machine<'_>)) {
+        operation(&Machine::new(memory, &[], usize::MAX));
+    }
+
+    /// What the clock shows from now on.
+    pub fn at(&self, now_ns: u64) -> &Self {
+        self.now_ns.set(now_ns);
+        self
+    }
+
+    /// Notes that a process is there, or is not any more.
+    pub fn set_lives(&self, owner: u64, lives: bool) {
+        self.access(OWNERS + owner, |_| u64::from(lives));
+    }
+
+    /// Waits until somebody has been woken since the last time.
+    pub fn wait(&self) {
+        let position = self.position.get();
+        let would_be_made = position >= self.results.len() && self.budget.get() > 0;
+        if would_be_made && !self.memory.borrow().contains_key(&WAKE) {
+            self.budget.set(0);
+            self.end.set(End::Blocked);
+        }
+        self.access(WAKE, |_| 0);
+    }
+
+    /// Forgets whether anybody was woken.
+    pub fn wait_is_over(&self) {
+        self.access(WAKE, |_| 0);
+    }
+
+    fn read(&self, at: u64) -> u64 {
+        if self.end.get() != End::Returned {
+            return 0;
+        }
+        if self.written.is_some_and(|written| !written.borrow().contains(&at)) {
+            return self.memory.borrow().get(&at).copied().unwrap_or(0);
+        }
+        self.step(at, |old| old)
+    }
+
+    /// Reads and writes: returns what was there.
+    fn access(&self, at: u64, change: impl FnOnce(u64) -> u64) -> u64 {
+        // What is only pretended, after the end of the budget, may be wrong.
+        let is_real = self.budget.get() > 0 || self.position.get() < self.results.len();
+        if let Some(written) = self.written.filter(|_| is_real) {
+            written.borrow_mut().insert(at);
+        }
+        self.step(at, change)
+    }
+
+    fn step(&self, at: u64, change: impl FnOnce(u64) -> u64) -> u64 {
+        let position = self.position.replace(self.position.get() + 1);
+        if let Some(&result) = self.results.get(position) {
+            return result;
+        }
+        let Some(left) = self.budget.get().checked_sub(1) else {
+            if self.end.get() == End::Returned {
+                self.end.set(End::Cut);
+            }
+            return 0;
+        };
+        self.budget.set(left);
+        let mut memory = self.memory.borrow_mut();
+        let old = memory.get(&at).copied().unwrap_or(0);
+        match change(old) {
+            0 => memory.remove(&at),
+            new => memory.insert(at, new),
+        };
+        self.made.set(Some(old));
+        old
+    }
+}
+
+impl Words for Machine<'_> {
+    fn load(&self, word: Word) -> u64 {
+        self.read(word.index() as u64)
+    }
+
+    fn store(&self, word: Word, new: u64) {
+        self.access(word.index() as u64, |_| new);
+    }
+
+    fn replace(&self, word: Word, old: u64, new: u64) -> bool {
+        self.access(word.index() as u64, |found| if found == old { new } else { found }) == old
+    }
+
+    fn add(&self, word: Word, count: u64) {
+        self.access(word.index() as u64, |old| old.wrapping_add(count));
+    }
+
+    fn set(&self, word: Word, bits: u64) -> u64 {
+        self.access(word.index() as u64, |old| old | bits)
+    }
+
+    fn clear(&self, word: Word, bits: u64) -> u64 {
+        self.access(word.index() as u64, |old| old & !bits)
+    }
+}
+
+impl Host for Machine<'_> {
+    fn now_ns(&self) -> u64 {
+        self.now_ns.get()
+    }
+
+    fn lives(&self, owner: u64) -> bool {
+        self.read(OWNERS + owner) != 0
+    }
+
+    fn emit(&self, _event: ArbiterEvent, wakes: bool) {
+        if wakes {
+            self.access(WAKE, |_| 1);
+        }
+    }
+}
+
+/// Whether a process is there.
+pub fn lives(memory: &Memory, owner: u64) -> bool {
+    memory.contains_key(&(OWNERS + owner))
+}
+
+/// A word of the page.
+pub fn word(memory: &Memory, word: Word) -> u64 {
+    memory.get(&(word.index() as u64)).copied().unwrap_or(0)
+}
+
+/// What was seen.
+#[derive(Debug, Default)]
+pub struct Explored {
+    /// Different states.
+    pub states: usize,
+    /// Different states in which no thread could go on.
+    pub ends: usize,
+    /// What was wrong in one of them, with the number of the thread that made each step.
+    pub violation: Option<(String, Vec<usize>)>,
+}
+
+/// Tries all orders, until something is wrong. `always` judges every state; `finally` every state in which no thread can
+/// go on, and is told which threads wait.
+pub fn explore(
+    begin: &Memory,
+    threads: &[Operations<'_>],
+    always: impl Fn(&Memory) -> Result<(), String>,
+    finally: impl Fn(&Memory, &[bool]) -> Result<(), String>,
+) -> Explored {
+    let written = RefCell::<BTreeSet<u64>>::default();
+    loop {
+        let known = written.borrow().len();
+        let explored = explore_with(begin, threads, &written, &always, &finally);
+        if written.borrow().len() == known {
+            return explored;
+        }
+    }
+}
+
+fn explore_with(
+    begin: &Memory,
+    threads: &[Operations<'_>],
+    written: &RefCell<BTreeSet<u64>>,
+    always: impl Fn(&Memory) -> Result<(), String>,
+    finally: impl Fn(&Memory, &[bool]) -> Result<(), String>,
+) -> Explored {
+    let known = written.borrow().len();
+    let mut explored = Explored::default();
+    let mut seen = HashSet::new();
+    let mut open = vec![(begin.clone(), vec![Place::default(); threads.len()], Vec::new())];
+    while let Some((memory, places, path)) = open.pop() {
+        if !seen.insert(digest(&memory, &places)) {
+            continue;
+        }
+        explored.states += 1;
+        let mut waiting = vec![false; threads.len()];
+        let mut is_end = true;
+        for (index, operations) in threads.iter().enumerate() {
+            let Some(operation) = operations.get(places[index].operation) else { continue };
+            let mut next = memory.clone();
+            let Some(place) = step(&mut next, written, &places[index], operation) else {
+                waiting[index] = true;
+                continue;
+            };
+            is_end = false;
+            let mut places = places.clone();
+            places[index] = place;
+            let mut path = path.clone();
+            path.push(index);
+            open.push((next, places, path));
+        }
+        let mut verdict = always(&memory);
+        if is_end {
+            explored.ends += 1;
+            verdict = verdict.and_then(|()| finally(&memory, &waiting));
+        }
+        if let Err(why) = verdict {
+            explored.violation = Some((why, path));
+            break;
+        }
+        if written.borrow().len() != known {
+            break;
+        }
+    }
+    explored
+}
+
+/// Makes one step of an operation; none if it has to wait.
+fn step(
+    memory: &mut Memory,
+    written: &RefCell<BTreeSet<u64>>,
+    place: &Place,
+    operation: &dyn Fn(&Machine<'_>),
+) -> Option<Place> {
+    let machine = Machine { written: Some(written), ..Machine::new(memory, &place.results, 1) };
+    operation(&machine);
+    let mut place = place.clone();
+    match machine.end.get() {
+        End::Blocked => return None,
+        End::Returned => place = Place { operation: place.operation + 1, results: Vec::new() },
+        End::Cut => place.results.push(machine.made.get().expect("it was cut at the next access")),
+    }
+    Some(place)
+}
+
+/// 128 bits: among some millions of states, two different ones are as good as never taken for one.
+fn digest(memory: &Memory, places: &[Place]) -> (u64, u64) {
+    let half = |seed: u8| {
+        let mut hasher = DefaultHasher::new();
+        (seed, memory, places).hash(&mut hasher);
+        hasher.finish()
+    };
+    (half(1), half(2))
+}

@@ -1,0 +1,423 @@
+//! The arbiter's protocol, checked in every order of its steps: no bit is lost, none is stuck, nobody sleeps who may run.
+//!
+//! What is run is the code of the programs. They run to their end once they have begun, so that a death comes between two
+//! reports of a process, but anywhere between the steps of all others.
+
+mod explorer;
+
+use explorer::{Explored, Machine, Memory, Operations, explore, lives, word};
+use xsched_abi::arbiter::{
+    Control, Host as _, LEVEL_COUNT, QueueWord, Report, Word, Words as _, device_key, dispatch, more_urgent,
+    protocol,
+};
+
+/// Two processes, each with a queue of the same number.
+const A: u64 = 0;
+const B: u64 = 1;
+
+/// Most queues of a scenario.
+const SLOTS: u64 = 3;
+
+fn open(slot: u64, owner: u64, level: u64) -> impl Fn(&Machine<'_>) {
+    move |machine| {
+        let word = QueueWord::new(1, 0, level);
+        dispatch::control(machine, 0, Control::Open, slot, word.0, owner);
+    }
+}
+
+fn report(owner: u64, report: Report, slot: u64) -> Box<dyn Fn(&Machine<'_>)> {
+    Box::new(move |machine| dispatch::report(machine, owner, report, slot, 1))
+}
+
+fn control(control: Control, slot: u64, first: u64, second: u64) -> Box<dyn Fn(&Machine<'_>)> {
+    Box::new(move |machine| dispatch::control(machine, 0, control, slot, first, second))
+}
+
+/// What the programs do when a process ends.
+fn death(owner: u64) -> Box<dyn Fn(&Machine<'_>)> {
+    Box::new(move |machine| {
+        machine.set_lives(owner, false);
+        dispatch::close_all(machine, owner);
+    })
+}
+
+/// What the programs do when the controller ends.
+fn controllers_death() -> Box<dyn Fn(&Machine<'_>)> {
+    Box::new(|machine| {
+        if protocol::release(machine) {
+            dispatch::released(machine, 0);
+        }
+    })
+}
+
+/// Waits until the queue in a slot may launch, as a process does that must not wait longer than it has to.
+fn wait_to_launch(slot: u64) -> Box<dyn Fn(&Machine<'_>)> {
+    Box::new(move |machine| {
+        loop {
+            let level = QueueWord(machine.load(Word::queue(slot))).level();
+            if machine.load(Word::ready(0)) & more_urgent(level) == 0 {
+                return;
+            }
+            machine.wait();
+        }
+    })
+}
+
+/// One device, an obeyed controller, and queues of living processes: owner and level each. Those of which it is said so
+/// are ready.
+fn page(queues: &[(u64, u64, bool)]) -> Memory {
+    let mut memory = Memory::new();
+    Machine::alone(&mut memory, |machine| {
+        machine.store(Word::key(0), device_key(0, 1, 0, 0));
+        machine.store(Word::LEASE, 50);
+        machine.store(Word::SILENCE, 100);
+        machine.set_lives(A, true);
+        machine.set_lives(B, true);
+        dispatch::control(machine.at(1000), 0, Control::Heartbeat, 0, 0, 0);
+        for (slot, &(owner, level, is_ready)) in queues.iter().enumerate() {
+            open(slot as u64, owner, level)(machine);
+            if is_ready {
+                report(owner, Report::Ready, slot as u64)(machine);
+            }
+        }
+        machine.wait_is_over();
+    });
+    memory
+}
+
+/// What must hold when nobody is changing anything.
+fn is_consistent(memory: &Memory) -> Result<(), String> {
+    let is_obeyed = word(memory, Word::OBEY) == 1;
+    for level in 0..LEVEL_COUNT as u64 {
+        let queues = || {
+            (0..SLOTS)
+                .map(|slot| QueueWord(word(memory, Word::queue(slot))))
+                .filter(|queue| queue.is_open() && queue.level() == level)
+        };
+        let counts = [
+            ("ready", Word::ready_count(0, level), queues().filter(|queue| queue.is_ready()).count()),
+            ("existing", Word::exist_count(0, level), queues().count()),
+        ];
+        for (what, count, expected) in counts {
+            if word(memory, count) != expected as u64 {
+                return Err(format!("level {level}: {} {what}, counted {}", expected, word(memory, count)));
+            }
+        }
+        let bit = |mask| word(memory, mask) >> level & 1 == 1;
+        if bit(Word::ready(0)) != (is_obeyed && counts[0].2 > 0) {
+            return Err(format!("level {level}: the ready bit is {}", bit(Word::ready(0))));
+        }
+        if bit(Word::exists(0)) != (counts[1].2 > 0) {
+            return Err(format!("level {level}: the bit of existence is {}", bit(Word::exists(0))));
+        }
+    }
+    for slot in 0..SLOTS {
+        let owner = word(memory, Word::owner(slot));
+        if QueueWord(word(memory, Word::queue(slot))).is_open() && !lives(memory, owner) {
+            return Err(format!("slot {slot} is open for a process that is gone"));
+        }
+    }
+    match word(memory, Word::EXHAUSTED) {
+        0 => Ok(()),
+        times => Err(format!("{times} changes gave up")),
+    }
+}
+
+/// Explores a scenario in which everything must be consistent at the end, and nobody asleep who may launch. A thread that
+/// waits does so for the queue with its own number.
+fn run(begin: &Memory, threads: &[Operations<'_>]) -> Explored {
+    explore(
+        begin,
+        threads,
+        |_| Ok(()),
+        |memory, waiting| {
+            is_consistent(memory)?;
+            for slot in (0..waiting.len()).filter(|&slot| waiting[slot]) {
+                let level = QueueWord(word(memory, Word::queue(slot as u64))).level();
+                if word(memory, Word::ready(0)) & more_urgent(level) == 0 {
+                    return Err(format!("slot {slot} sleeps though it may launch"));
+                }
+            }
+            Ok(())
+        },
+    )
+}
+
+#[track_caller]
+fn holds(begin: &Memory, threads: &[Operations<'_>]) {
+    let explored = run(begin, threads);
+    eprintln!("{} states, {} ends", explored.states, explored.ends);
+    assert_eq!(explored.violation, None);
+    assert!(explored.ends > 0);
+}
+
+#[test]
+fn queues_of_one_level_come_and_go() {
+    let begin = page(&[(A, 2, false), (B, 2, false)]);
+    let of = |owner| -> Operations<'_> {
+        vec![
+            report(owner, Report::Ready, owner),
+            report(owner, Report::Idle, owner),
+            report(owner, Report::Ready, owner),
+        ]
+    };
+    holds(&begin, &[of(A), of(B)]);
+}
+
+#[test]
+fn three_threads_report_about_one_level() {
+    let begin = page(&[(A, 2, true), (B, 2, false), (B, 2, true)]);
+    holds(
+        &begin,
+        &[
+            vec![report(A, Report::Idle, 0)],
+            vec![report(B, Report::Ready, 1)],
+            vec![report(B, Report::Idle, 2)],
+        ],
+    );
+}
+
+#[test]
+fn two_threads_report_about_one_queue() {
+    let begin = page(&[(A, 2, false), (B, 0, true)]);
+    holds(
+        &begin,
+        &[
+            vec![report(A, Report::Ready, 0), report(A, Report::Idle, 0)],
+            vec![report(A, Report::Idle, 0), report(A, Report::Ready, 0)],
+        ],
+    );
+}
+
+#[test]
+fn a_level_changes_while_its_queue_comes_and_goes() {
+    let begin = page(&[(A, 2, false), (B, 5, true)]);
+    holds(
+        &begin,
+        &[
+            vec![report(A, Report::Ready, 0), report(A, Report::Idle, 0)],
+            vec![control(Control::SetLevel, 0, 1, 5), control(Control::SetLevel, 0, 1, 0)],
+        ],
+    );
+}
+
+#[test]
+fn a_level_changes_while_another_queue_leaves_it() {
+    let begin = page(&[(A, 2, true), (B, 2, true)]);
+    holds(
+        &begin,
+        &[
+            vec![control(Control::SetLevel, 0, 1, 1)],
+            vec![report(B, Report::Idle, 1)],
+            vec![report(A, Report::Idle, 0)],
+        ],
+    );
+}
+
+#[test]
+fn a_queue_that_is_ready_is_never_invisible_while_its_level_changes() {
+    let begin = page(&[(A, 2, true), (B, 5, false)]);
+    let threads: [Operations<'_>; 2] = [
+        vec![control(Control::SetLevel, 0, 1, 0), control(Control::SetLevel, 0, 1, 7)],
+        vec![report(B, Report::Ready, 1), report(B, Report::Idle, 1)],
+    ];
+    let is_visible = |memory: &Memory| {
+        let others = 1 << 5;
+        let is_visible = word(memory, Word::ready(0)) & !others != 0;
+        if is_visible { Ok(()) } else { Err("no bit is set".to_owned()) }
+    };
+    let explored = explore(&begin, &threads, is_visible, |memory, _| is_consistent(memory));
+    assert_eq!(explored.violation, None);
+}
+
+#[test]
+fn obedience_ends_and_begins_while_queues_come_and_go() {
+    let begin = page(&[(A, 2, false), (B, 5, true)]);
+    holds(
+        &begin,
+        &[vec![report(A, Report::Ready, 0)], vec![report(B, Report::Idle, 1)], vec![controllers_death()]],
+    );
+    holds(
+        &begin,
+        &[
+            vec![report(A, Report::Ready, 0), report(A, Report::Idle, 0)],
+            vec![control(Control::Release, 0, 0, 0), control(Control::Heartbeat, 0, 0, 0)],
+        ],
+    );
+}
+
+#[test]
+fn a_late_heartbeat_meets_processes_that_have_given_it_up() {
+    let begin = page(&[(A, 2, false), (B, 5, true)]);
+    let check = |owner| -> Box<dyn Fn(&Machine<'_>)> {
+        Box::new(move |machine| dispatch::report(machine.at(2000), owner, Report::Check, 0, 0))
+    };
+    let heartbeat = || -> Box<dyn Fn(&Machine<'_>)> {
+        Box::new(|machine| dispatch::control(machine.at(2001), 0, Control::Heartbeat, 0, 0, 0))
+    };
+    holds(&begin, &[vec![check(A), report(A, Report::Ready, 0)], vec![heartbeat()]]);
+    holds(&begin, &[vec![check(A)], vec![heartbeat(), report(B, Report::Idle, 1)]]);
+}
+
+#[test]
+fn a_process_dies_while_others_do_something_about_it() {
+    for reports in 0..3 {
+        let begin = page(&[(A, 2, false), (B, 2, true)]);
+        let life = || -> Operations<'_> {
+            let before = [Report::Ready, Report::Idle].into_iter().take(reports);
+            before.map(|operation| report(A, operation, 0)).chain([death(A)]).collect()
+        };
+        let expire = Box::new(|machine: &Machine<'_>| {
+            dispatch::report(machine.at(2000), B, Report::Expire, 0, 1);
+        });
+        holds(&begin, &[life(), vec![control(Control::SetLevel, 0, 1, 7)]]);
+        holds(&begin, &[life(), vec![expire, report(B, Report::Idle, 1)]]);
+        holds(&begin, &[life(), vec![control(Control::Close, 0, 1, 0)], vec![report(B, Report::Idle, 1)]]);
+    }
+}
+
+#[test]
+fn a_process_dies_while_a_queue_is_opened_for_it() {
+    let begin = page(&[(B, 2, true)]);
+    holds(&begin, &[vec![Box::new(open(1, A, 2))], vec![death(A)], vec![report(B, Report::Idle, 0)]]);
+}
+
+#[test]
+fn a_slot_that_changes_hands_obeys_nobody_from_before() {
+    let begin = page(&[(A, 2, true)]);
+    // A knows what the next generation will be, and goes on lying about it until it is dead.
+    let lie = |operation| -> Box<dyn Fn(&Machine<'_>)> {
+        Box::new(move |machine| dispatch::report(machine, A, operation, 0, 2))
+    };
+    let reopen: Operations<'_> = vec![
+        control(Control::Close, 0, 1, 0),
+        Box::new(|machine| {
+            let word = QueueWord::new(2, 0, 4);
+            dispatch::control(machine, 0, Control::Open, 0, word.0, B);
+        }),
+    ];
+    let threads = [vec![lie(Report::Ready), lie(Report::Close)], reopen];
+    let explored = explore(
+        &begin,
+        &threads,
+        |_| Ok(()),
+        |memory, _| {
+            is_consistent(memory)?;
+            let queue = QueueWord(word(memory, Word::queue(0)));
+            let is_untouched = queue == QueueWord::new(2, 0, 4);
+            if is_untouched { Ok(()) } else { Err(format!("{queue:?}")) }
+        },
+    );
+    assert_eq!(explored.violation, None);
+}
+
+#[test]
+fn a_lease_that_is_renewed_does_not_run_out() {
+    let begin = page(&[(A, 2, true), (B, 5, false)]);
+    // It lasts until 1050.
+    let threads: [Operations<'_>; 2] = [
+        vec![Box::new(|machine| dispatch::report(machine.at(1060), A, Report::Ready, 0, 1))],
+        vec![Box::new(|machine| dispatch::report(machine.at(1061), B, Report::Expire, 0, 1))],
+    ];
+    let explored = explore(
+        &begin,
+        &threads,
+        |_| Ok(()),
+        |memory, _| {
+            is_consistent(memory)?;
+            let is_ready = QueueWord(word(memory, Word::queue(0))).is_ready();
+            if is_ready { Ok(()) } else { Err("it ran out".to_owned()) }
+        },
+    );
+    assert_eq!(explored.violation, None);
+}
+
+/// B waits in slot 0 for A in slot 1; what else happens is `others`.
+fn waits(others: Vec<Operations<'_>>) {
+    let begin = page(&[(B, 5, true), (A, 2, true)]);
+    let mut threads: Vec<Operations<'_>> = vec![vec![wait_to_launch(0)]];
+    threads.extend(others);
+    holds(&begin, &threads);
+}
+
+#[test]
+fn who_waits_is_woken_when_the_other_is_done() {
+    waits(vec![vec![report(A, Report::Idle, 1), report(A, Report::Ready, 1), report(A, Report::Idle, 1)]]);
+}
+
+#[test]
+fn who_waits_is_woken_when_the_other_dies_or_leaves() {
+    waits(vec![vec![death(A)]]);
+    waits(vec![vec![report(A, Report::Close, 1)], vec![control(Control::Expire, 1, 1, 0)]]);
+}
+
+#[test]
+fn who_waits_is_woken_when_levels_change() {
+    waits(vec![vec![control(Control::SetLevel, 1, 1, 9)], vec![report(A, Report::Ready, 1)]]);
+    waits(vec![vec![control(Control::SetLevel, 0, 1, 0)]]);
+    // Also if the arbiter takes the one that waits for idle.
+    waits(vec![vec![control(Control::Expire, 0, 1, 0), control(Control::SetLevel, 0, 1, 0)]]);
+}
+
+#[test]
+fn who_waits_is_woken_when_the_controller_dies() {
+    waits(vec![vec![controllers_death()], vec![report(A, Report::Ready, 1)]]);
+}
+
+// What the checker must find.
+
+#[test]
+fn a_mask_that_is_not_looked_at_again_is_found() {
+    let begin = page(&[(A, 2, false), (B, 2, false)]);
+    let careless = |owner| -> Operations<'_> {
+        let change = move |machine: &Machine<'_>, is_ready: bool| {
+            let old = QueueWord(machine.load(Word::queue(owner)));
+            let new = if is_ready { old.renewed() } else { old.with_ready(false) };
+            machine.replace(Word::queue(owner), old.0, new.0);
+            let (count, bit) = (Word::ready_count(0, 2), 1 << 2);
+            machine.add(count, if is_ready { 1 } else { u64::MAX });
+            if machine.load(count) > 0 {
+                machine.set(Word::ready(0), bit);
+            } else {
+                machine.clear(Word::ready(0), bit);
+            }
+        };
+        vec![Box::new(move |machine| change(machine, true)), Box::new(move |machine| change(machine, false))]
+    };
+    let explored = run(&begin, &[careless(A), careless(B)]);
+    let (why, _) = explored.violation.expect("two threads get in each other's way");
+    assert!(why.contains("the ready bit"), "{why}");
+}
+
+#[test]
+fn a_queue_that_is_opened_without_asking_again_is_found() {
+    let begin = page(&[(B, 2, true)]);
+    let careless: Operations<'_> = vec![Box::new(|machine| {
+        let lives = machine.lives(A);
+        let word = QueueWord::new(1, 0, 2);
+        let _ = protocol::open(machine, 1, word, A, || lives);
+    })];
+    let explored = run(&begin, &[careless, vec![death(A)]]);
+    let (why, _) = explored.violation.expect("the process ends in between");
+    assert!(why.contains("gone"), "{why}");
+}
+
+#[test]
+fn a_sleeper_that_does_not_look_again_is_found() {
+    let begin = page(&[(B, 5, true), (A, 2, true)]);
+    // Takes what has woken it for a sign that everything is as it was then.
+    let careless: Operations<'_> = vec![Box::new(|machine| {
+        if machine.load(Word::ready(0)) & more_urgent(5) != 0 {
+            machine.wait();
+            if machine.load(Word::ready(0)) & more_urgent(5) != 0 {
+                // Forgets what may have happened since.
+                machine.wait_is_over();
+                machine.wait();
+            }
+        }
+    })];
+    let reports = vec![report(A, Report::Idle, 1), report(A, Report::Ready, 1), report(A, Report::Idle, 1)];
+    let explored = run(&begin, &[careless, reports]);
+    let (why, _) = explored.violation.expect("it misses the last change");
+    assert!(why.contains("sleeps"), "{why}");
+}
