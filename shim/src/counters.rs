@@ -12,7 +12,7 @@ mod stripe;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::hooks::Reason;
-pub(crate) use stripe::{CALLS, STRIPE_BITS, STRIPE_BYTES, THREAD_MULTIPLIER};
+pub(crate) use stripe::{CALLS, STRIPE_BITS, STRIPE_BYTES};
 use stripe::{STRIPES, Stripe};
 
 /// Rare, and not on the way of a call.

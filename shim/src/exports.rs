@@ -23,7 +23,7 @@ use crate::abi::{
     MipmappedArray, Module, PitchedPtr, Stream, StreamCallback, SurfaceObject, TextureObject, UserObject,
 };
 use crate::api::{self, Id, for_each_function};
-use crate::counters::{self, CALLS, STRIPE_BITS, STRIPE_BYTES, THREAD_MULTIPLIER};
+use crate::counters::{self, CALLS, STRIPE_BITS, STRIPE_BYTES};
 use crate::gate::gate;
 use crate::instances::Way;
 use crate::sites::{HASH_MULTIPLIER, Key, SITE_SHIFT, SITES, Site, TABLE_BITS};
@@ -40,8 +40,8 @@ macro_rules! export_code {
             "mov r10, [r10 + {address}]",
             "je 3f",
             // In this thread's set of counters.
-            "mov r11, fs:0",
-            "imul r11, r11, {thread_multiplier}",
+            "movabs r11, {multiplier}",
+            "imul r11, qword ptr fs:[0]",
             "shr r11, {stripe_shift}",
             "imul r11, r11, {stripe_bytes}",
             "add r11, [rip + {calls}]",
@@ -49,7 +49,6 @@ macro_rules! export_code {
             "3:",
             "jmp r10",
             ; calls = sym CALLS,
-            thread_multiplier = const THREAD_MULTIPLIER,
             stripe_shift = const 64 - STRIPE_BITS,
             stripe_bytes = const STRIPE_BYTES,)
     };

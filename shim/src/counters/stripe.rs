@@ -10,15 +10,13 @@ use std::sync::atomic::{AtomicPtr, AtomicU64};
 use crate::api::COUNT;
 use crate::counters::{StreamKind, Work};
 use crate::hooks::Reason;
+use crate::sites::HASH_MULTIPLIER;
 
 /// log2 of the number of sets.
 pub(crate) const STRIPE_BITS: usize = 4;
 
 /// Bytes of a set, whole cache lines.
 pub(crate) const STRIPE_BYTES: usize = size_of::<Stripe>();
-
-/// 2^32 / golden ratio, as an operand of 32 bits: stacks of threads lie at equal distances, and come to different sets.
-pub(crate) const THREAD_MULTIPLIER: i32 = 0x9e37_79b9_u32 as i32;
 
 /// One set.
 #[repr(C, align(128))]
@@ -52,7 +50,8 @@ impl Stripe {
         let thread: u64;
         // SAFETY: the ABI has the thread pointer there, for every thread.
         unsafe { asm!("mov {}, fs:0", out(reg) thread, options(nostack, pure, readonly, preserves_flags)) };
-        let hash = thread.wrapping_mul(i64::from(THREAD_MULTIPLIER) as u64);
+        // Stacks of threads lie at equal distances, which this multiplier spreads.
+        let hash = thread.wrapping_mul(HASH_MULTIPLIER);
         &STRIPES[(hash >> (u64::BITS as usize - STRIPE_BITS)) as usize]
     }
 

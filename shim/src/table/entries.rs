@@ -6,9 +6,10 @@
 use std::arch::naked_asm;
 use std::ffi::c_void;
 
-use crate::counters::{CALLS, STRIPE_BITS, STRIPE_BYTES, THREAD_MULTIPLIER};
+use crate::counters::{CALLS, STRIPE_BITS, STRIPE_BYTES};
 use crate::gate::table_gate;
 use crate::instances::{IDS, INSTANCES, ORIGINALS};
+use crate::sites::HASH_MULTIPLIER;
 
 /// Bytes from one place's code to the next.
 const CODE_BYTES: usize = 16;
@@ -58,8 +59,8 @@ unsafe extern "C" fn count() {
         "mov eax, r11d",
         "and eax, {id_mask}",
         // In this thread's set of counters.
-        "mov r10, fs:0",
-        "imul r10, r10, {thread_multiplier}",
+        "movabs r10, {multiplier}",
+        "imul r10, qword ptr fs:[0]",
         "shr r10, {stripe_shift}",
         "imul r10, r10, {stripe_bytes}",
         "add r10, [rip + {calls}]",
@@ -69,7 +70,7 @@ unsafe extern "C" fn count() {
         ".cfi_endproc",
         id_mask = const IDS - 1,
         calls = sym CALLS,
-        thread_multiplier = const THREAD_MULTIPLIER,
+        multiplier = const HASH_MULTIPLIER,
         stripe_shift = const 64 - STRIPE_BITS,
         stripe_bytes = const STRIPE_BYTES,
         originals = sym ORIGINALS,
