@@ -12,12 +12,13 @@
 //!
 //! Nothing is read or written here: who has the text of a file hands it to [`Rules::parse`].
 
+pub mod document;
 mod origin;
 mod parse;
 mod patterns;
 mod suggest;
 
+pub use document::{Mistake, RulesError};
 pub use origin::{BUILT_IN_TRANSPARENT, Rules};
-pub use parse::{Mistake, RulesError};
 pub use patterns::{Pattern, PatternError, Patterns};
 pub use suggest::closest;

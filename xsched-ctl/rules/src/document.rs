@@ -1,0 +1,263 @@
+//! Reading a TOML file key by key, so that each mistake is named with its line.
+//!
+//! Whoever reads a file asks for what it knows and refuses the rest by [`Entry::unknown`], which offers what was probably
+//! meant.
+
+use std::ops::RangeInclusive;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::patterns::{Pattern, PatternError};
+use crate::suggest::closest;
+
+/// What is wrong with a file, and in which line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {mistake}")]
+pub struct RulesError {
+    /// Counted from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub mistake: Mistake,
+}
+
+/// What is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Mistake {
+    /// It is no TOML.
+    #[error("{0}")]
+    Syntax(String),
+    /// There is no such thing.
+    #[error("there is no {kind} `{found}`{}", suggestion(*.meant))]
+    Unknown {
+        /// `table`, `key`, `policy`, ...
+        kind: &'static str,
+        /// What is there.
+        found: String,
+        /// What was probably meant.
+        meant: Option<&'static str>,
+    },
+    /// A value has the wrong type.
+    #[error("`{key}` must be {wanted}, not {found}")]
+    Type {
+        /// Its name.
+        key: String,
+        /// What it must be.
+        wanted: &'static str,
+        /// What it is.
+        found: &'static str,
+    },
+    /// A value has the right type and makes no sense.
+    #[error("`{key}`: {problem}")]
+    Value {
+        /// Its name.
+        key: String,
+        /// Why not.
+        problem: String,
+    },
+    /// A pattern is refused.
+    #[error("{0}")]
+    Pattern(#[from] PatternError),
+    /// Things in different lines do not go together.
+    #[error("{0}")]
+    Together(&'static str),
+}
+
+fn suggestion(meant: Option<&str>) -> String {
+    meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default()
+}
+
+/// A mistake, and the byte at which it stands.
+#[derive(Debug)]
+pub struct Fault(usize, Mistake);
+
+/// Reads a document; `read` is given its outermost table.
+pub fn read<T>(text: &str, read: impl FnOnce(Section<'_>) -> Result<T, Fault>) -> Result<T, RulesError> {
+    let located = |Fault(offset, mistake)| RulesError { line: line_of(text, offset), mistake };
+    let document = DeTable::parse(text).map_err(|error| {
+        let offset = error.span().map_or(0, |span| span.start);
+        located(Fault(offset, Mistake::Syntax(error.message().to_owned())))
+    })?;
+    read(Section { offset: 0, table: document.get_ref() }).map_err(located)
+}
+
+/// A table.
+#[derive(Clone, Copy, Debug)]
+pub struct Section<'d> {
+    offset: usize,
+    table: &'d DeTable<'d>,
+}
+
+impl<'d> Section<'d> {
+    /// What is in it.
+    pub fn entries(self) -> impl Iterator<Item = Entry<'d>> {
+        self.table.iter().map(|(key, value)| Entry { key: key.get_ref(), offset: key.span().start, value })
+    }
+
+    /// A fault of the table as a whole.
+    pub fn fault(self, mistake: Mistake) -> Fault {
+        Fault(self.offset, mistake)
+    }
+}
+
+/// A key with its value.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'d> {
+    /// Its name.
+    pub key: &'d str,
+    offset: usize,
+    value: &'d Spanned<DeValue<'d>>,
+}
+
+impl<'d> Entry<'d> {
+    /// There is no such `kind` (`key`, `table`).
+    pub fn unknown(&self, kind: &'static str, known: &[&'static str]) -> Fault {
+        Fault(self.offset, unknown(kind, self.key, known))
+    }
+
+    /// A table.
+    pub fn section(&self) -> Result<Section<'d>, Fault> {
+        match self.value.get_ref() {
+            DeValue::Table(table) => Ok(Section { offset: self.offset, table }),
+            _ => Err(self.wrong_type("a table", self.value)),
+        }
+    }
+
+    /// The tables of a list of tables, as `[[name]]` makes them.
+    pub fn sections(&self) -> Result<Vec<Section<'d>>, Fault> {
+        const WANTED: &str = "a list of tables, each headed by its name in double brackets";
+        let DeValue::Array(items) = self.value.get_ref() else {
+            return Err(self.wrong_type(WANTED, self.value));
+        };
+        items
+            .iter()
+            .map(|item| match item.get_ref() {
+                DeValue::Table(table) => Ok(Section { offset: item.span().start, table }),
+                _ => Err(self.wrong_type(WANTED, item)),
+            })
+            .collect()
+    }
+
+    /// A text; `wanted` says of what kind.
+    pub fn text(&self, wanted: &'static str) -> Result<&'d str, Fault> {
+        match self.value.get_ref() {
+            DeValue::String(text) => Ok(text),
+            _ => Err(self.wrong_type(wanted, self.value)),
+        }
+    }
+
+    /// One of several words, by its place among them. `kind` is what they are.
+    pub fn word(&self, kind: &'static str, known: &[&'static str]) -> Result<usize, Fault> {
+        let text = self.text("a word")?;
+        known
+            .iter()
+            .position(|word| *word == text)
+            .ok_or_else(|| Fault(self.value.span().start, unknown(kind, text, known)))
+    }
+
+    /// A whole number within bounds.
+    pub fn integer(&self, bounds: RangeInclusive<i64>) -> Result<i64, Fault> {
+        let DeValue::Integer(number) = self.value.get_ref() else {
+            return Err(self.wrong_type("a whole number", self.value));
+        };
+        match i64::from_str_radix(number.as_str(), number.radix()) {
+            Ok(number) if bounds.contains(&number) => Ok(number),
+            _ => Err(self.refuse(format!("expected {} to {}", bounds.start(), bounds.end()))),
+        }
+    }
+
+    /// `true` or `false`.
+    pub fn truth(&self) -> Result<bool, Fault> {
+        match self.value.get_ref() {
+            DeValue::Boolean(truth) => Ok(*truth),
+            _ => Err(self.wrong_type("true or false", self.value)),
+        }
+    }
+
+    /// A glob.
+    pub fn pattern(&self) -> Result<Pattern, Fault> {
+        let glob = self.text("a text with `*` and `?` for what may differ")?;
+        Pattern::new(glob).map_err(|error| Fault(self.value.span().start, error.into()))
+    }
+
+    /// A list of globs; `wanted` gives an example.
+    pub fn patterns(&self, wanted: &'static str) -> Result<Vec<Pattern>, Fault> {
+        let DeValue::Array(items) = self.value.get_ref() else {
+            return Err(self.wrong_type(wanted, self.value));
+        };
+        items
+            .iter()
+            .map(|item| match item.get_ref() {
+                DeValue::String(glob) => {
+                    Pattern::new(glob).map_err(|error| Fault(item.span().start, error.into()))
+                }
+                _ => Err(self.wrong_type(wanted, item)),
+            })
+            .collect()
+    }
+
+    /// The value makes no sense.
+    pub fn refuse(&self, problem: String) -> Fault {
+        Fault(self.value.span().start, Mistake::Value { key: self.key.to_owned(), problem })
+    }
+
+    fn wrong_type(&self, wanted: &'static str, value: &Spanned<DeValue<'_>>) -> Fault {
+        let found = match value.get_ref() {
+            DeValue::String(_) => "a text",
+            DeValue::Integer(_) | DeValue::Float(_) => "a number",
+            DeValue::Boolean(_) => "a truth value",
+            DeValue::Datetime(_) => "a date",
+            DeValue::Array(_) => "a list",
+            DeValue::Table(_) => "a table",
+        };
+        Fault(value.span().start, Mistake::Type { key: self.key.to_owned(), wanted, found })
+    }
+}
+
+fn unknown(kind: &'static str, found: &str, known: &[&'static str]) -> Mistake {
+    Mistake::Unknown { kind, found: found.to_owned(), meant: closest(found, known.iter().copied()) }
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    1 + text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads a document with one entry.
+    fn one<T>(text: &str, convert: impl Fn(Entry<'_>) -> Result<T, Fault>) -> Result<T, String> {
+        read(text, |root| convert(root.entries().next().expect("one entry")))
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn values_are_of_their_type() {
+        assert_eq!(one("a = 0x10", |entry| entry.integer(0..=16)), Ok(16));
+        assert_eq!(one("a = true", |entry| entry.truth()), Ok(true));
+        assert_eq!(one("a = 'two'", |entry| entry.word("number", &["one", "two"])), Ok(1));
+        assert_eq!(one("a = 'x*'", |entry| entry.pattern().map(|glob| glob.matches("xy"))), Ok(true));
+        assert_eq!(one("[[a]]\n[[a]]", |entry| entry.sections().map(|all| all.len())), Ok(2));
+        let refused = |text, message: &str| {
+            assert_eq!(one(text, |entry| entry.integer(-3..=3)).unwrap_err(), message);
+        };
+        refused("\na = 4", "line 2: `a`: expected -3 to 3");
+        refused("a = 99999999999999999999", "line 1: `a`: expected -3 to 3");
+        refused("a = '1'", "line 1: `a` must be a whole number, not a text");
+    }
+
+    #[test]
+    fn a_wrong_word_is_told_with_the_right_one() {
+        let refused = one("a = 'tiger'", |entry| entry.word("animal", &["cat", "tigers"])).unwrap_err();
+        assert_eq!(refused, "line 1: there is no animal `tiger`; did you mean `tigers`?");
+    }
+
+    #[test]
+    fn a_table_is_named_by_the_line_of_its_head() {
+        let refused = one("\n\n[[a]]\nb = 1", |entry| -> Result<(), Fault> {
+            Err(entry.sections()?[0].fault(Mistake::Together("these do not go together")))
+        });
+        assert_eq!(refused.unwrap_err(), "line 3: these do not go together");
+    }
+}
