@@ -2,6 +2,7 @@
 
 mod driver;
 mod recording;
+mod scheduling;
 mod units;
 
 use std::ffi::OsString;
@@ -13,8 +14,9 @@ use crate::exit;
 use crate::report::Dimension;
 pub(crate) use driver::{Driver, ExtraDevice};
 pub(crate) use recording::{Recording, Uprobes};
+pub(crate) use scheduling::{List, Off, On, Policy, Run, Serve, Set};
 
-/// See every HIP launch with the library that made it, on programs nobody prepared.
+/// See every HIP launch with the library that made it, and say who goes first, on programs nobody prepared.
 #[derive(Debug, Parser)]
 #[command(name = "xsched-ctl", version, after_help = exit::HELP, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -40,8 +42,30 @@ pub(crate) enum Verb {
     /// Calls, total time, percentiles and maximum by library, kernel, stream, thread, process or function, and what the
     /// recording lost. Percentiles are within 0.2 %; times are those that the host spends in a call.
     Report(Report),
-    /// Say what this machine has and lacks for tracing
+    /// Say what this machine has and lacks for tracing and scheduling
     Doctor(Doctor),
+    /// Be the controller: say which processes may use a device now
+    ///
+    /// Runs until Ctrl-C or SIGTERM, and then releases everybody. Processes take part that have the shim loaded, as
+    /// `xsched-ctl run` sees to; they run on unscheduled when the controller ends, however it does.
+    Serve(Serve),
+    /// Run a command under the controller
+    ///
+    /// The command and its children get the shim by LD_PRELOAD, and the priority that is asked for.
+    Run(Run),
+    /// Change how a process, cgroup or queue stands
+    ///
+    /// One's own processes may be lowered freely, and raised as far as the configured ceiling; root and the controller's
+    /// user may do anything.
+    Set(Set),
+    /// Say which policy is at work, or change it
+    Policy(Policy),
+    /// List the processes under the controller
+    List(List),
+    /// Hold nobody back any more, until `on`
+    Off(Off),
+    /// Hold back who should wait, after `off`
+    On(On),
 }
 
 #[derive(Args, Debug)]

@@ -1,4 +1,4 @@
-//! Running the command to be traced.
+//! Running the command to be traced or scheduled.
 
 use std::ffi::OsString;
 use std::io;
@@ -28,8 +28,6 @@ pub(crate) fn spawn(
     output: CommandOutput,
     enlistment: Option<Enlistment>,
 ) -> Result<Child, Failure> {
-    let (program, arguments) =
-        command.split_first().expect("the command line parser wants at least one word");
     let stdout = match output {
         CommandOutput::Inherited => Stdio::inherit(),
         CommandOutput::ToStderr => io::stderr()
@@ -38,19 +36,39 @@ pub(crate) fn spawn(
             .map(Stdio::from)
             .map_err(Failure::internal("duplicating standard error"))?,
     };
-    let mut prepared = Command::new(program);
-    prepared.args(arguments).stdout(stdout);
+    let mut prepared = prepare(command);
+    prepared.stdout(stdout);
     if let Some(enlistment) = enlistment {
         // SAFETY: enlisting is one system call; it allocates nothing and takes no lock.
         unsafe { prepared.pre_exec(move || enlistment.enlist()) };
     }
+    start(&mut prepared)
+}
+
+/// A command: its name, found along `PATH`, and its arguments.
+pub(crate) fn prepare(words: &[OsString]) -> Command {
+    let (program, arguments) = words.split_first().expect("the command line parser wants at least one word");
+    let mut prepared = Command::new(program);
+    prepared.args(arguments);
+    prepared
+}
+
+/// Starts what was prepared.
+pub(crate) fn start(prepared: &mut Command) -> Result<Child, Failure> {
     prepared.spawn().map_err(|cause| {
-        let command = program.to_string_lossy().into_owned();
+        let command = prepared.as_std().get_program().to_string_lossy().into_owned();
         match cause.kind() {
             io::ErrorKind::NotFound => Failure::CommandNotFound(command),
             _ => Failure::CommandNotExecutable { command, cause },
         }
     })
+}
+
+/// Passes a request to end on to the command.
+pub(crate) fn terminate(child: &Child) {
+    let Some(pid) = child.id().and_then(|pid| rustix::process::Pid::from_raw(pid as i32)) else { return };
+    // It fails only if the command has just ended, which is what was wanted.
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
 }
 
 /// The exit code that stands for a command's end, as shells have it.

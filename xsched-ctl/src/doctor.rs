@@ -1,5 +1,6 @@
-//! `xsched-ctl doctor`: what this machine has and lacks for tracing.
+//! `xsched-ctl doctor`: what this machine has and lacks for tracing and scheduling.
 
+mod controller;
 pub(crate) mod shim;
 
 use std::fmt;
@@ -25,11 +26,11 @@ struct Finding {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Found,
-    /// Tracing works with less.
+    /// It works with less.
     Reduced,
     /// Tracing does not work.
     Missing,
-    /// Cannot be told without the privileges.
+    /// Cannot be told.
     Unknown,
 }
 
@@ -45,7 +46,7 @@ impl fmt::Display for Verdict {
 }
 
 /// Prints a line per requirement; the exit code says whether tracing works.
-pub(crate) fn run() -> u8 {
+pub(crate) async fn run() -> u8 {
     let findings = [
         kernel(),
         privileges(),
@@ -57,6 +58,7 @@ pub(crate) fn run() -> u8 {
         driver(),
         driver_calls(),
         runtime(),
+        controller::finding().await,
     ];
     for finding in &findings {
         println!("{:<12} {:<8} {}", finding.name, finding.verdict, finding.value);

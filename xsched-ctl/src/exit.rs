@@ -1,4 +1,4 @@
-//! Exit codes. A traced command's own status passes through; the tracer's own are those of sysexits(3) and shells.
+//! Exit codes. A command's own status passes through; xsched-ctl's own are those of sysexits(3) and shells.
 
 /// The command line is wrong (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;
@@ -6,7 +6,7 @@ pub(crate) const USAGE: u8 = 64;
 pub(crate) const BAD_DATA: u8 = 65;
 /// The process to trace does not exist or does not use HIP, or a file cannot be read (`EX_NOINPUT`).
 pub(crate) const NO_TARGET: u8 = 66;
-/// This kernel lacks something that tracing needs (`EX_UNAVAILABLE`).
+/// This kernel lacks something, or there is no controller (`EX_UNAVAILABLE`).
 pub(crate) const UNAVAILABLE: u8 = 69;
 /// A fault in xsched-ctl itself (`EX_SOFTWARE`).
 pub(crate) const SOFTWARE: u8 = 70;
@@ -28,7 +28,7 @@ Exit codes:
   64   the command line is wrong
   65   a file is damaged or of the wrong kind
   66   no such process, it does not use HIP, or a file cannot be read
-  69   the kernel lacks something; `xsched-ctl doctor` says what
+  69   the kernel lacks something, or no controller runs; `xsched-ctl doctor` says what
   70   a fault in xsched-ctl
   73   the output cannot be created
   74   writing the output failed; what was written loads

@@ -6,9 +6,13 @@ use std::path::PathBuf;
 use xsched_rules::RulesError;
 
 use crate::bpf::{BpfError, FunctionsError};
+use crate::control::answer::Reason;
+use crate::control::client::AskError;
 use crate::exit;
 use crate::filter::FilterError;
 use crate::report::ReportError;
+use crate::run::RunError;
+use crate::serve::ServeError;
 
 /// Why the program ends without having done what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +109,15 @@ pub(crate) enum Failure {
     /// Address spaces could not be followed.
     #[error("cannot follow the mappings of processes: {0}")]
     Sideband(#[from] xsched_symbols::SidebandError),
+    /// The controller could not be asked, or refuses.
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    /// The controller could not be started.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// A command cannot be run under the controller.
+    #[error(transparent)]
+    Run(#[from] RunError),
     /// Something that should not happen.
     #[error("{what}: {cause}")]
     Internal {
@@ -152,6 +165,9 @@ impl Failure {
             }
             Self::DriverFunctions(_) => "`--driver tracepoint` works without".to_owned(),
             Self::Bpf(_) | Self::Sideband(_) => "`xsched-ctl doctor` says what this kernel lacks".to_owned(),
+            Self::Ask(error) => return error.hint(),
+            Self::Serve(error) => return error.hint(),
+            Self::Run(error) => return error.hint(),
             Self::Internal { .. } => return None,
         })
     }
@@ -159,17 +175,20 @@ impl Failure {
     /// The exit code.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::NotPermitted { .. } | Self::Sideband(xsched_symbols::SidebandError::NotPermitted) => {
-                exit::NOT_PERMITTED
-            }
+            Self::NotPermitted { .. }
+            | Self::Sideband(xsched_symbols::SidebandError::NotPermitted)
+            | Self::Ask(AskError::Refused { reason: Reason::NotPermitted, .. }) => exit::NOT_PERMITTED,
             Self::NoSuchProcess(_)
             | Self::NoMemoryMap(_)
             | Self::NoRuntime { .. }
             | Self::Shim { .. }
-            | Self::InputUnreadable { .. } => exit::NO_TARGET,
+            | Self::InputUnreadable { .. }
+            | Self::Ask(AskError::Refused { reason: Reason::NotFound, .. }) => exit::NO_TARGET,
             Self::CommandNotFound(_) => exit::NOT_FOUND,
             Self::CommandNotExecutable { .. } => exit::NOT_EXECUTABLE,
-            Self::Usage(_) | Self::Filters(_) => exit::USAGE,
+            Self::Usage(_)
+            | Self::Filters(_)
+            | Self::Ask(AskError::Refused { reason: Reason::Malformed, .. }) => exit::USAGE,
             Self::Rules { .. } => exit::BAD_DATA,
             Self::Report(error) => error.exit_code(),
             Self::OutputNotCreated { .. } => exit::CANNOT_CREATE,
@@ -178,6 +197,9 @@ impl Failure {
             Self::Bpf(_) | Self::DriverFunctions(_) | Self::Sideband(_) | Self::ForeignProc => {
                 exit::UNAVAILABLE
             }
+            Self::Ask(_) => exit::UNAVAILABLE,
+            Self::Serve(error) => error.exit_code(),
+            Self::Run(error) => error.exit_code(),
             Self::Internal { .. } => exit::SOFTWARE,
         }
     }

@@ -1,4 +1,4 @@
-//! `xsched-ctl`: sees every HIP launch with the library that made it.
+//! `xsched-ctl`: sees every HIP launch with the library that made it, and says who goes first.
 //!
 //! Data goes to standard output, everything else to standard error. How the parts fit: ARCHITECTURE.md.
 
@@ -8,6 +8,7 @@ mod call;
 mod chain;
 mod cli;
 mod command;
+mod control;
 mod doctor;
 mod driver;
 mod durations;
@@ -18,20 +19,27 @@ mod filter;
 mod flight_recorder;
 mod hip_error;
 mod kernel_names;
+mod list;
 mod machine;
 mod namespace;
+mod order;
 mod output;
 mod preflight;
 mod privilege;
+mod readiness;
 mod recorder;
 mod report;
+mod run;
+mod serve;
 mod session;
 mod signals;
+mod standing;
 mod summary;
 mod table;
 mod timeline;
 mod trace;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -50,9 +58,16 @@ fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    let filter = EnvFilter::try_from_env("XSCHED_CTL_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
-    match run(cli.verb) {
+    // A controller keeps an account of who has changed what.
+    let usual = if matches!(cli.verb, Verb::Serve(_)) { "info,audit=info" } else { "warn" };
+    let filter = EnvFilter::try_from_env("XSCHED_CTL_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .without_time()
+        .init();
+    match run_verb(cli.verb) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             eprintln!("xsched-ctl: {failure}");
@@ -64,7 +79,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(verb: Verb) -> Result<u8, Failure> {
+fn run_verb(verb: Verb) -> Result<u8, Failure> {
     // One thread: the work is in batches, and the writing has a thread of its own.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -75,8 +90,15 @@ fn run(verb: Verb) -> Result<u8, Failure> {
         Verb::Attach(arguments) => runtime.block_on(attach::run(arguments)),
         Verb::Report(arguments) => report::run(&arguments),
         Verb::Doctor(arguments) => match arguments.pid {
-            None => Ok(doctor::run()),
-            Some(pid) => doctor::shim::run(pid),
+            None => Ok(runtime.block_on(doctor::run())),
+            Some(pid) => runtime.block_on(doctor::shim::run(pid)),
         },
+        Verb::Serve(arguments) => runtime.block_on(serve::run(arguments)),
+        Verb::Run(arguments) => runtime.block_on(run::run(arguments)),
+        Verb::Set(arguments) => runtime.block_on(order::set(arguments)),
+        Verb::Policy(arguments) => runtime.block_on(order::policy(arguments)),
+        Verb::List(arguments) => runtime.block_on(list::run(arguments)),
+        Verb::Off(arguments) => runtime.block_on(order::off(arguments)),
+        Verb::On(arguments) => runtime.block_on(order::on(arguments)),
     }
 }

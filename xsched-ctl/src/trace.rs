@@ -148,7 +148,7 @@ impl CommandEnd<'_> {
                         eprintln!("waiting for the command to end; Ctrl-C again does not wait");
                     }
                     Request::Interrupt => return Ok(INTERRUPTED),
-                    Request::Terminate => terminate(self.child),
+                    Request::Terminate => command::terminate(self.child),
                 },
             }
         }
@@ -157,13 +157,6 @@ impl CommandEnd<'_> {
 
 /// The exit code for a command that was not waited for, as if the signal had ended it.
 const INTERRUPTED: u8 = 128 + 2;
-
-/// Passes a request to end on to the command.
-fn terminate(child: &Child) {
-    let Some(pid) = child.id().and_then(|pid| rustix::process::Pid::from_raw(pid as i32)) else { return };
-    // It fails only if the command has just ended, which is what was wanted.
-    let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-}
 
 /// Why a dump was made that somebody has asked for.
 pub(crate) const SIGNALLED: &str = "SIGUSR1";

@@ -14,6 +14,7 @@ use xsched_abi::shim_status::{
 use xsched_symbols::{is_hip_runtime, variable_address};
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
+use super::controller;
 use crate::failure::Failure;
 
 /// How the file names of all builds of the shim begin.
@@ -27,8 +28,8 @@ struct Mapped {
     path: String,
 }
 
-/// Prints the shim's state in a process, and a line per copy of the runtime.
-pub(crate) fn run(pid: u32) -> Result<u8, Failure> {
+/// Prints the shim's state in a process, a line per copy of the runtime, and whether the controller knows it.
+pub(crate) async fn run(pid: u32) -> Result<u8, Failure> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Failure::NoSuchProcess(pid),
         _ => Failure::NoMemoryMap(pid),
@@ -49,6 +50,8 @@ pub(crate) fn run(pid: u32) -> Result<u8, Failure> {
     };
     println!("{:<12} {state:<8} {}", "shim", shim.path);
     print_runtimes(&runtimes, Some(&status));
+    let (word, detail) = controller::joined(pid).await;
+    println!("{:<12} {word:<8} {detail}", "controller");
     Ok(0)
 }
 

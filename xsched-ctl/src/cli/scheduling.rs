@@ -1,0 +1,198 @@
+//! The command line of the verbs that schedule.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args};
+
+use crate::standing::{Class, PRIORITY_MAX, PRIORITY_MIN, SHARE_MAX, WEIGHT_MAX, Wish};
+
+#[derive(Args, Debug)]
+pub(crate) struct Serve {
+    /// The configuration [default: /etc/xsched/config.toml, if it is there]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Who goes first, whatever the configuration says
+    #[arg(long, value_name = "NAME")]
+    pub(crate) policy: Option<String>,
+
+    /// Decide and show, and hold nobody back
+    #[arg(long)]
+    pub(crate) observe: bool,
+
+    /// Do without BPF programs, as a controller does that lacks the privileges: processes then report over the socket
+    #[arg(long)]
+    pub(crate) no_bpf: bool,
+}
+
+/// How something is to stand.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct StandingOptions {
+    /// From -255 to 255; larger is more urgent
+    #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "class",
+          value_parser = clap::value_parser!(i16).range(i64::from(PRIORITY_MIN)..=i64::from(PRIORITY_MAX)))]
+    pub(crate) priority: Option<i16>,
+
+    /// The same by name: 200, 100, 0 or -100
+    #[arg(long, value_enum)]
+    pub(crate) class: Option<Class>,
+
+    /// Beside others of the same priority, where the policy is `fair`: twice the weight, twice the time; 100 is what others have
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(WEIGHT_MAX)))]
+    pub(crate) weight: Option<u32>,
+
+    /// Part of each device in percent, where the policy is `partition`
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=i64::from(SHARE_MAX)))]
+    pub(crate) share: Option<u8>,
+}
+
+impl StandingOptions {
+    /// What is asked for.
+    pub(crate) fn wish(self) -> Wish {
+        Wish {
+            priority: self.priority.or(self.class.map(Class::priority)),
+            weight: self.weight,
+            share: self.share,
+        }
+    }
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) standing: StandingOptions,
+
+    /// First change the policy, as `xsched-ctl policy` does
+    #[arg(long, value_name = "NAME")]
+    pub(crate) policy: Option<String>,
+
+    /// The shim [default: libxsched_shim.so beside xsched-ctl or in ../lib]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) shim: Option<PathBuf>,
+
+    /// Do not run the command without a controller
+    #[arg(long)]
+    pub(crate) require_controller: bool,
+
+    /// At the end, say on standard error as one JSON object how it went
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// The command and its arguments
+    #[arg(value_name = "CMD", trailing_var_arg = true, required = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
+#[command(group(ArgGroup::new("whom").args(["pid", "cgroup", "queue"]).required(true)))]
+#[command(group(
+    ArgGroup::new("how").args(["priority", "class", "weight", "share", "reset"]).required(true).multiple(true)
+))]
+pub(crate) struct Set {
+    /// A process that has joined
+    #[arg(short, long, value_name = "PID")]
+    pub(crate) pid: Option<u32>,
+
+    /// All processes of this cgroup and below it, those that join later too
+    #[arg(long, value_name = "PATH")]
+    pub(crate) cgroup: Option<String>,
+
+    /// One queue, as `list` numbers them: the streams of one priority of one process on one device
+    #[arg(long, visible_alias = "stream", value_name = "N")]
+    pub(crate) queue: Option<u32>,
+
+    #[command(flatten)]
+    pub(crate) standing: StandingOptions,
+
+    /// Take back what was set: rules, hints and `run` hold again
+    #[arg(long, conflicts_with_all = ["priority", "class", "weight", "share"])]
+    pub(crate) reset: bool,
+
+    /// Print the controller's answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Policy {
+    /// The one to change to
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// Print the controller's answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct List {
+    /// Again and again, every so many seconds
+    #[arg(short, long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
+          value_parser = super::seconds)]
+    pub(crate) watch: Option<f64>,
+
+    /// Print the controller's answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Off {
+    /// If the controller does not answer, kill it: the kernel releases everything when it is dead
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    /// Print the controller's answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct On {
+    /// Print the controller's answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use crate::cli::{Cli, Verb};
+
+    #[track_caller]
+    fn refused(words: &[&str]) -> String {
+        Cli::try_parse_from([&["xsched-ctl"], words].concat()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_change_needs_somebody_and_something() {
+        assert!(refused(&["set", "--priority", "3"]).contains("--pid"));
+        assert!(refused(&["set", "--pid", "3"]).contains("--priority"));
+        assert!(
+            refused(&["set", "--pid", "3", "--cgroup", "/", "--priority", "3"]).contains("cannot be used")
+        );
+        assert!(
+            refused(&["set", "--pid", "3", "--class", "high", "--priority", "3"]).contains("cannot be used")
+        );
+        assert!(refused(&["set", "--pid", "3", "--reset", "--weight", "3"]).contains("cannot be used"));
+        assert!(refused(&["set", "--pid", "3", "--priority", "256"]).contains("-255..=255"));
+    }
+
+    #[test]
+    fn negative_priorities_are_no_options() {
+        let cli =
+            Cli::try_parse_from(["xsched-ctl", "run", "--priority", "-7", "app", "--class", "x"]).unwrap();
+        let Verb::Run(run) = cli.verb else { panic!("not run") };
+        assert_eq!(run.standing.wish().priority, Some(-7));
+        assert_eq!(run.command, ["app", "--class", "x"]);
+    }
+
+    #[test]
+    fn a_class_is_a_priority() {
+        let cli = Cli::try_parse_from(["xsched-ctl", "run", "--class", "low", "--", "app"]).unwrap();
+        let Verb::Run(run) = cli.verb else { panic!("not run") };
+        assert_eq!(run.standing.wish().priority, Some(-100));
+    }
+}

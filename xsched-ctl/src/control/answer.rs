@@ -1,0 +1,262 @@
+//! What the controller answers. These objects are also what `--json` prints; times are nanoseconds.
+
+use serde::{Deserialize, Serialize};
+
+use crate::standing::Standing;
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "kebab-case")]
+pub(crate) enum Answer {
+    /// How the controller is.
+    Status(Status),
+    /// Which processes there are.
+    List(List),
+    /// Something stands otherwise.
+    Set {
+        /// Processes that were there.
+        changed: Vec<Changed>,
+    },
+    /// The policy, and the one before.
+    Policy {
+        /// Its name.
+        policy: String,
+        /// The name of the one before; the same if nothing was asked for.
+        was: String,
+    },
+    /// The controller is in this state, and was in that.
+    State {
+        /// Now.
+        state: State,
+        /// Before.
+        was: State,
+    },
+    /// The token is known from now on.
+    Run,
+    /// Processes with the token of this connection that have joined so far, their ids.
+    Joined {
+        /// Those that are still there.
+        processes: Vec<u32>,
+        /// How many there were.
+        count: u64,
+    },
+    /// It is not to be had.
+    Refused {
+        /// Of what sort the reason is.
+        reason: Reason,
+        /// The reason.
+        message: String,
+    },
+}
+
+/// Why something is not to be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Reason {
+    /// The request makes no sense.
+    Malformed,
+    /// The user may not.
+    NotPermitted,
+    /// There is no such process, queue or policy.
+    NotFound,
+    /// There is too much of it already.
+    Full,
+    /// Something failed.
+    Failed,
+}
+
+/// Whether queues are held back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum State {
+    /// Yes.
+    Active,
+    /// The controller decides, and nobody is held back: it was started so.
+    Observing,
+    /// No, since somebody has said `off`.
+    Off,
+}
+
+impl std::fmt::Display for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Active => "active",
+            Self::Observing => "observing",
+            Self::Off => "off",
+        })
+    }
+}
+
+/// Who writes the arbiter's page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum PageKeeper {
+    /// BPF programs.
+    Programs,
+    /// The controller.
+    Controller,
+}
+
+impl std::fmt::Display for PageKeeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Programs => "BPF programs",
+            Self::Controller => "the controller itself",
+        })
+    }
+}
+
+/// How the controller is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Status {
+    /// Of xsched-ctl.
+    pub(crate) version: String,
+    /// Its process.
+    pub(crate) pid: u32,
+    /// Its user.
+    pub(crate) uid: u32,
+    /// Whether queues are held back.
+    pub(crate) state: State,
+    /// Who goes first.
+    pub(crate) policy: String,
+    /// Who writes the page.
+    pub(crate) keeper: PageKeeper,
+    /// Since it started.
+    pub(crate) uptime_ns: u64,
+    /// What has happened since then.
+    pub(crate) counts: Counts,
+}
+
+/// What has happened since the controller started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Counts {
+    /// Processes that have joined.
+    pub(crate) joined: u64,
+    /// Those among them whose reports no program hears.
+    pub(crate) by_socket: u64,
+    /// Queues opened.
+    pub(crate) opened: u64,
+    /// Levels changed.
+    pub(crate) moved: u64,
+    /// Processes that died or became another program with queues open.
+    pub(crate) died: u64,
+    /// Queues whose lease ran out.
+    pub(crate) expired: u64,
+    /// Connections ended because of a packet that made no sense.
+    pub(crate) malformed: u64,
+    /// Connections ended because the process did not read, or said nothing.
+    pub(crate) slow: u64,
+    /// Connections and queues refused for want of room.
+    pub(crate) full: u64,
+    /// Reports about queues that were not the sender's or not there any more.
+    pub(crate) refused: u64,
+    /// Changes refused for want of permission.
+    pub(crate) forbidden: u64,
+    /// Changes of the page that failed.
+    pub(crate) failed: u64,
+    /// Mask repairs given up, as the page counts them.
+    pub(crate) exhausted: u64,
+}
+
+/// Which processes there are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct List {
+    /// How the controller is.
+    pub(crate) controller: Status,
+    /// By process id.
+    pub(crate) processes: Vec<Process>,
+}
+
+/// A process that has joined.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Process {
+    /// Its id in the controller's pid namespace; 0 if it has none there.
+    pub(crate) pid: u32,
+    /// Its user.
+    pub(crate) uid: u32,
+    /// The same by name, or the number.
+    pub(crate) user: String,
+    /// Its name; empty if whoever asks may not know it.
+    pub(crate) command: String,
+    /// How it stands.
+    pub(crate) standing: Standing,
+    /// The name of its priority's class.
+    pub(crate) class: String,
+    /// Where its priority is from.
+    pub(crate) from: From,
+    /// How its reports come: heard by programs, or over the socket.
+    pub(crate) reports: PageKeeper,
+    /// Its queues.
+    pub(crate) queues: Vec<Queue>,
+}
+
+/// Where a priority is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum From {
+    /// Nobody has said anything.
+    Default,
+    /// The configuration.
+    Rule,
+    /// The process, within its ceiling.
+    Hint,
+    /// `run`.
+    Run,
+    /// `set`.
+    Set,
+}
+
+impl std::fmt::Display for From {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Default => "default",
+            Self::Rule => "rule",
+            Self::Hint => "hint",
+            Self::Run => "run",
+            Self::Set => "set",
+        })
+    }
+}
+
+/// A process's claim on a device, at one stream priority.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Queue {
+    /// Its place in the page, which `set --queue` takes.
+    pub(crate) slot: u32,
+    /// The device, as `0000:c1:00.0`, with the partition behind a slash unless it is 0.
+    pub(crate) device: String,
+    /// How it stands, if something was set for it alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) standing: Option<Standing>,
+    /// How much more urgent than the process its streams are.
+    pub(crate) stream_priority: i32,
+    /// How urgent it is now; 0 is the most urgent.
+    pub(crate) level: u64,
+    /// It has work.
+    pub(crate) ready: bool,
+    /// A more urgent queue of its device has work.
+    pub(crate) held: bool,
+    /// Part of the device's time that its work took in the last second or so.
+    pub(crate) device_share: f64,
+    /// Device time of its work so far, as its process reports it.
+    pub(crate) device_ns: u64,
+    /// Commands launched.
+    pub(crate) launched: u64,
+    /// Commands held back before they were launched.
+    pub(crate) held_back: u64,
+    /// For how long something was held back.
+    pub(crate) suspended_ns: u64,
+}
+
+/// A process that stands otherwise than before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Changed {
+    /// Its id.
+    pub(crate) pid: u32,
+    /// Its name.
+    pub(crate) command: String,
+    /// Before.
+    pub(crate) old: Standing,
+    /// Now.
+    pub(crate) new: Standing,
+}

@@ -1,0 +1,144 @@
+//! Asking the controller.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+
+use super::answer::{Answer, Reason};
+use super::folder::Folder;
+use super::request::{LINE_LEN_MAX, Request};
+use crate::serve::peer::Peer;
+
+/// How long the controller may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AskError {
+    /// No controller runs.
+    #[error("no controller is running")]
+    NoController,
+    /// There is one that may not be asked.
+    #[error("cannot reach the controller at {path}: {cause}")]
+    Unreachable {
+        /// Its socket.
+        path: std::path::PathBuf,
+        /// The system's error.
+        cause: io::Error,
+    },
+    /// It does not answer in time.
+    #[error("the controller (process {pid}) does not answer")]
+    Silent {
+        /// Its process.
+        pid: u32,
+    },
+    /// The connection ended.
+    #[error("the controller has ended the connection: {0}")]
+    Gone(io::Error),
+    /// It answers with something else.
+    #[error("the controller answers what makes no sense here: {0}")]
+    Strange(String),
+    /// It refuses.
+    #[error("{message}")]
+    Refused {
+        /// Of what sort the reason is.
+        reason: Reason,
+        /// The reason.
+        message: String,
+    },
+}
+
+/// A connection to the controller.
+pub(crate) struct Controller {
+    stream: BufReader<UnixStream>,
+    /// Its process, as the kernel knows it.
+    pub(crate) peer: Peer,
+}
+
+impl Controller {
+    /// Connects to the one that there is.
+    pub(crate) async fn connect() -> Result<Self, AskError> {
+        for folder in Folder::candidates() {
+            let path = folder.control_socket();
+            match UnixStream::connect(&path).await {
+                Ok(stream) => {
+                    let peer = Peer::of(&stream).map_err(|cause| AskError::Unreachable { path, cause })?;
+                    return Ok(Self { stream: BufReader::new(stream), peer });
+                }
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+                }
+                Err(cause) => return Err(AskError::Unreachable { path, cause }),
+            }
+        }
+        Err(AskError::NoController)
+    }
+
+    /// Asks, and waits for the answer.
+    pub(crate) async fn ask(&mut self, request: &Request) -> Result<Answer, AskError> {
+        self.ask_within(request, PATIENCE).await
+    }
+
+    /// As [`ask`](Self::ask), with a time of one's own.
+    pub(crate) async fn ask_within(
+        &mut self,
+        request: &Request,
+        patience: Duration,
+    ) -> Result<Answer, AskError> {
+        let pid = self.peer.pid;
+        tokio::time::timeout(patience, self.exchange(request)).await.unwrap_or(Err(AskError::Silent { pid }))
+    }
+
+    async fn exchange(&mut self, request: &Request) -> Result<Answer, AskError> {
+        let mut line = serde_json::to_vec(request).expect("requests have no maps with odd keys");
+        line.push(b'\n');
+        self.stream.write_all(&line).await.map_err(AskError::Gone)?;
+        let mut answer = String::new();
+        // Its own answers are shorter; another program's need not be.
+        let mut bounded = (&mut self.stream).take(64 * LINE_LEN_MAX as u64);
+        bounded.read_line(&mut answer).await.map_err(AskError::Gone)?;
+        if answer.is_empty() {
+            return Err(AskError::Gone(io::ErrorKind::UnexpectedEof.into()));
+        }
+        match serde_json::from_str(&answer) {
+            Ok(Answer::Refused { reason, message }) => Err(AskError::Refused { reason, message }),
+            Ok(answer) => Ok(answer),
+            Err(error) => Err(AskError::Strange(error.to_string())),
+        }
+    }
+
+    /// Waits for the end of the connection.
+    pub(crate) async fn ended(&mut self) {
+        // Nothing is said without being asked: whatever can be read, or cannot, is the end.
+        let _ = self.stream.read_u8().await;
+    }
+}
+
+/// Asks one thing.
+pub(crate) async fn ask(request: &Request) -> Result<Answer, AskError> {
+    Controller::connect().await?.ask(request).await
+}
+
+impl AskError {
+    /// What to do about it.
+    pub(crate) fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NoController => "`sudo xsched-ctl serve` starts one".to_owned(),
+            Self::Unreachable { path, .. } => format!("`ls -l {}` shows who may", path.display()),
+            Self::Silent { pid } => format!(
+                "nobody is held back after 100 ms of its silence; `xsched-ctl off --force`, or `kill -9 {pid}`, ends it"
+            ),
+            Self::Gone(_) => "`xsched-ctl doctor` says whether there is one now".to_owned(),
+            Self::Strange(_) => "controller and command must be of one version".to_owned(),
+            Self::Refused { reason: Reason::NotPermitted, .. } => {
+                "be root, or the user that runs the controller".to_owned()
+            }
+            Self::Refused { reason: Reason::NotFound, .. } => {
+                "`xsched-ctl list` shows what there is".to_owned()
+            }
+            Self::Refused { .. } => return None,
+        })
+    }
+}

@@ -1,0 +1,102 @@
+//! What a command asks of the controller.
+
+use serde::{Deserialize, Serialize};
+
+use crate::standing::Wish;
+
+/// Longest line that either side takes.
+pub(crate) const LINE_LEN_MAX: usize = 1 << 20;
+
+/// What is asked. Who asks is known by the credentials of the connection.
+///
+/// None of them is without braces: of those without, serde takes fields that there are not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "verb", rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) enum Request {
+    /// How the controller is.
+    Status {},
+    /// Which processes there are, and how they stand.
+    List {},
+    /// Something is to stand otherwise.
+    Set {
+        /// What.
+        target: Target,
+        /// How. Nothing: as rules and hints have it.
+        wish: Wish,
+    },
+    /// Another policy, by name; none: which one it is.
+    Policy {
+        /// Its name.
+        #[serde(default)]
+        name: Option<String>,
+    },
+    /// Nobody is to be held back.
+    Off {},
+    /// The opposite.
+    On {},
+    /// A command is to be run, and it and its children are to stand so, for as long as this connection lasts.
+    Run {
+        /// How.
+        wish: Wish,
+        /// What the command carries in its environment: 32 hexadecimal digits that nobody else can guess.
+        token: String,
+    },
+    /// Whether processes with the token of this connection have joined.
+    Joined {},
+}
+
+/// What is to stand otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Target {
+    /// A process, in the controller's pid namespace.
+    Pid(u32),
+    /// All processes of a cgroup and of those below it, now and later.
+    Cgroup(String),
+    /// One queue, as `list` names it: the streams of one priority of one process on one device.
+    Queue(u32),
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Pid(pid) => write!(f, "process {pid}"),
+            Self::Cgroup(cgroup) => write!(f, "cgroup {cgroup}"),
+            Self::Queue(slot) => write!(f, "queue {slot}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_survive_the_way() {
+        let wish = Wish { priority: Some(-3), ..Wish::default() };
+        for request in [
+            Request::Status {},
+            Request::Set { target: Target::Pid(7), wish },
+            Request::Set { target: Target::Cgroup("/a".into()), wish: Wish::default() },
+            Request::Policy { name: None },
+            Request::Run { wish, token: "00".into() },
+        ] {
+            let line = serde_json::to_string(&request).unwrap();
+            assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), request, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        for line in [
+            r#"{"verb":"Status"}"#,
+            r#"{"verb":"status","force":true}"#,
+            r#"{"verb":"set","target":{"pid":1},"wish":{"prio":3}}"#,
+            r#"{"verb":"set","target":{"pid":-1},"wish":{}}"#,
+            r#"{"verb":"set","target":{"pid":1},"wish":{"priority":99999}}"#,
+            "7",
+        ] {
+            assert!(serde_json::from_str::<Request>(line).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Whether a controller is there, and what it says.
+
+use super::{Finding, Verdict};
+use crate::control::answer::{Answer, List, PageKeeper, State, Status};
+use crate::control::client::{AskError, ask};
+use crate::control::request::Request;
+
+/// Asks it how it is.
+pub(super) async fn finding() -> Finding {
+    describe(ask(&Request::Status {}).await)
+}
+
+fn describe(answer: Result<Answer, AskError>) -> Finding {
+    let name = "controller";
+    match answer {
+        Ok(Answer::Status(status)) => {
+            let (verdict, advice) = match (status.state, status.keeper) {
+                (State::Off, _) => (Verdict::Reduced, "nobody is held back; `xsched-ctl on` changes that"),
+                (State::Observing, _) => {
+                    (Verdict::Reduced, "nobody is held back: it was started with --observe")
+                }
+                (State::Active, PageKeeper::Programs) => (Verdict::Found, ""),
+                (State::Active, PageKeeper::Controller) => {
+                    (Verdict::Reduced, "reports are slower, and depend on the controller: run it as root")
+                }
+            };
+            Finding { name, verdict, value: describe_status(&status), advice }
+        }
+        Err(AskError::NoController) => Finding {
+            name,
+            verdict: Verdict::Unknown,
+            value: "none is running; tracing needs none".to_owned(),
+            advice: "`sudo xsched-ctl serve` starts one, to schedule",
+        },
+        Ok(_) => Finding {
+            name,
+            verdict: Verdict::Reduced,
+            value: "it is of another version".to_owned(),
+            advice: "start it again",
+        },
+        Err(error) => Finding {
+            name,
+            verdict: Verdict::Reduced,
+            value: error.to_string(),
+            advice: "`xsched-ctl off --force` ends one that hangs; start it again",
+        },
+    }
+}
+
+fn describe_status(status: &Status) -> String {
+    let Status { pid, state, policy, keeper, counts, .. } = status;
+    format!(
+        "process {pid}, {state}, policy {policy}, page kept by {keeper}, {} processes have joined",
+        counts.joined
+    )
+}
+
+/// A line about whether a process has joined: the word, and what there is to say.
+pub(super) async fn joined(pid: u32) -> (&'static str, String) {
+    match ask(&Request::List {}).await {
+        Ok(Answer::List(list)) => describe_joined(&list, pid),
+        Ok(_) => ("unknown", "the controller is of another version".to_owned()),
+        Err(error) => ("unknown", error.to_string()),
+    }
+}
+
+fn describe_joined(list: &List, pid: u32) -> (&'static str, String) {
+    match list.processes.iter().find(|process| process.pid == pid) {
+        None => ("absent", "the process has not joined; it does when it first uses a device".to_owned()),
+        Some(process) => {
+            let heard = match process.reports {
+                PageKeeper::Programs => "heard by BPF programs",
+                PageKeeper::Controller => "over the socket",
+            };
+            ("joined", format!("{}, {} queues, reports {heard}", process.standing, process.queues.len()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::answer::{Counts, From, Process};
+    use crate::standing::Standing;
+
+    fn status(state: State, keeper: PageKeeper) -> Status {
+        Status {
+            version: String::new(),
+            pid: 7,
+            uid: 0,
+            state,
+            policy: "fair".to_owned(),
+            keeper,
+            uptime_ns: 0,
+            counts: Counts { joined: 3, ..Counts::default() },
+        }
+    }
+
+    #[test]
+    fn a_controller_at_work_is_fine_and_others_have_advice() {
+        let of = |state, keeper| describe(Ok(Answer::Status(status(state, keeper))));
+        let fine = of(State::Active, PageKeeper::Programs);
+        assert!(fine.verdict == Verdict::Found);
+        assert_eq!(
+            fine.value,
+            "process 7, active, policy fair, page kept by BPF programs, 3 processes have joined"
+        );
+        for reduced in [
+            of(State::Off, PageKeeper::Programs),
+            of(State::Active, PageKeeper::Controller),
+            describe(Err(AskError::Silent { pid: 7 })),
+            describe(Err(AskError::NoController)),
+        ] {
+            assert!(reduced.verdict != Verdict::Found && !reduced.advice.is_empty(), "{}", reduced.value);
+        }
+    }
+
+    #[test]
+    fn a_process_has_joined_or_not() {
+        let process = Process {
+            pid: 11,
+            uid: 0,
+            user: String::new(),
+            command: String::new(),
+            standing: Standing::default(),
+            class: String::new(),
+            from: From::Default,
+            reports: PageKeeper::Controller,
+            queues: Vec::new(),
+        };
+        let controller = status(State::Active, PageKeeper::Programs);
+        let list = List { controller, processes: vec![process] };
+        let expected = "priority 0 (normal), weight 100, 0 queues, reports over the socket";
+        assert_eq!(describe_joined(&list, 11), ("joined", expected.to_owned()));
+        assert_eq!(describe_joined(&list, 12).0, "absent");
+    }
+}

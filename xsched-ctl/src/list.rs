@@ -1,0 +1,171 @@
+//! `xsched-ctl list`: which processes are under the controller, and how they stand.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _};
+use std::time::Duration;
+
+use crate::cli;
+use crate::control::answer::{Answer, List, Process, Queue};
+use crate::control::client::Controller;
+use crate::control::request::Request;
+use crate::failure::Failure;
+use crate::order::{print_json, strange};
+use crate::standing::{Class, WEIGHT_DEFAULT};
+use crate::table::{duration, short_name, write_table};
+
+/// Runs the verb; returns the exit code.
+pub(crate) async fn run(arguments: cli::List) -> Result<u8, Failure> {
+    let mut controller = Controller::connect().await?;
+    loop {
+        let answer = controller.ask(&Request::List {}).await?;
+        if !print_json(arguments.json, &answer) {
+            let Answer::List(list) = answer else { return Err(strange(&answer)) };
+            if arguments.watch.is_some() && io::stdout().is_terminal() {
+                // Home, and clear what is below.
+                print!("\x1b[H\x1b[J");
+            }
+            print!("{}", text(&list));
+        }
+        let Some(seconds) = arguments.watch else { return Ok(0) };
+        tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
+    }
+}
+
+const HEADINGS: [&str; 11] = [
+    "command",
+    "user",
+    "device",
+    "class",
+    "from",
+    "state",
+    "pid",
+    "queue",
+    "level",
+    "device time",
+    "suspended",
+];
+
+/// How many of them are names.
+const NAMES: usize = 6;
+
+fn text(list: &List) -> String {
+    let controller = &list.controller;
+    let mut text =
+        format!("{}, policy {}, {} processes\n", controller.state, controller.policy, list.processes.len());
+    if list.processes.is_empty() {
+        return text;
+    }
+    let mut rows = vec![HEADINGS.map(str::to_owned)];
+    for process in &list.processes {
+        if process.queues.is_empty() {
+            rows.push(row(process, None));
+        }
+        rows.extend(process.queues.iter().map(|queue| row(process, Some(queue))));
+    }
+    write_table(&mut text, &rows, NAMES).expect("writing to a string does not fail");
+    let counts = &controller.counts;
+    for (count, what) in [
+        (counts.by_socket, "processes report over the socket, which is slower: no program hears their calls"),
+        (counts.malformed, "connections ended for packets that made no sense"),
+        (counts.slow, "connections ended because nobody answered"),
+        (counts.full, "connections or queues refused for want of room"),
+        (counts.failed, "changes of the page failed"),
+    ] {
+        if count > 0 {
+            writeln!(text, "{count} {what}").expect("writing to a string does not fail");
+        }
+    }
+    text
+}
+
+fn row(process: &Process, queue: Option<&Queue>) -> [String; HEADINGS.len()] {
+    let standing = queue.and_then(|queue| queue.standing).unwrap_or(process.standing);
+    let class = format!("{} {}", Class::of(standing.priority), standing.priority);
+    let standing = match (standing.share, standing.weight) {
+        (Some(share), _) => format!("{class}, {share} %"),
+        (None, WEIGHT_DEFAULT) => class,
+        (None, weight) => format!("{class}, x{weight}"),
+    };
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let state = queue.map(|queue| match (queue.ready, queue.held) {
+        (true, true) => "held",
+        (true, false) => "ready",
+        (false, _) => "idle",
+    });
+    [
+        short_name(if process.command.is_empty() { "-" } else { &process.command }),
+        process.user.clone(),
+        or_dash(queue.map(|queue| queue.device.clone())),
+        standing,
+        process.from.to_string(),
+        or_dash(state.map(str::to_owned)),
+        process.pid.to_string(),
+        or_dash(queue.map(|queue| queue.slot.to_string())),
+        or_dash(queue.map(|queue| queue.level.to_string())),
+        or_dash(queue.map(|queue| format!("{:.0} %", queue.device_share * 100.0))),
+        duration(queue.filter(|queue| queue.suspended_ns > 0).map(|queue| queue.suspended_ns)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::answer::{Counts, From, PageKeeper, State, Status};
+    use crate::standing::Standing;
+
+    fn list(processes: Vec<Process>) -> List {
+        let controller = Status {
+            version: "1".to_owned(),
+            pid: 7,
+            uid: 0,
+            state: State::Active,
+            policy: "priority".to_owned(),
+            keeper: PageKeeper::Programs,
+            uptime_ns: 5,
+            counts: Counts { slow: 2, ..Counts::default() },
+        };
+        List { controller, processes }
+    }
+
+    #[test]
+    fn a_queue_is_a_line() {
+        let queue = Queue {
+            slot: 3,
+            device: "0000:c1:00.0".to_owned(),
+            standing: None,
+            stream_priority: 0,
+            level: 1,
+            ready: true,
+            held: true,
+            device_share: 0.254,
+            device_ns: 9,
+            launched: 2,
+            held_back: 1,
+            suspended_ns: 1_500_000,
+        };
+        let process = Process {
+            pid: 4711,
+            uid: 0,
+            user: "root".to_owned(),
+            command: "python3".to_owned(),
+            standing: Standing { priority: 120, weight: 200, share: None },
+            class: "high".to_owned(),
+            from: From::Rule,
+            reports: PageKeeper::Programs,
+            queues: vec![queue],
+        };
+        let shown = text(&list(vec![process]));
+        let lines: Vec<_> = shown.lines().collect();
+        assert_eq!(lines[0], "active, policy priority, 1 processes");
+        assert_eq!(
+            lines[2].split_whitespace().collect::<Vec<_>>().join(" "),
+            "python3 root 0000:c1:00.0 high 120, x200 rule held 4711 3 1 25 % 1.50 ms"
+        );
+        assert_eq!(lines[3], "2 connections ended because nobody answered");
+    }
+
+    #[test]
+    fn an_empty_list_says_so() {
+        assert_eq!(text(&list(Vec::new())), "active, policy priority, 0 processes\n");
+    }
+}

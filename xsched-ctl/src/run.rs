@@ -1,0 +1,154 @@
+//! `xsched-ctl run`: a command with the shim, under the controller.
+
+mod environment;
+mod watch;
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::process::Child;
+
+use crate::cli;
+use crate::command;
+use crate::control::answer::Answer;
+use crate::control::client::{AskError, Controller, ask};
+use crate::control::request::Request;
+use crate::exit;
+use crate::failure::Failure;
+use crate::signals::{Request as SignalRequest, Signals};
+use crate::standing::Wish;
+use environment::Token;
+
+/// How long to wait before a controller that has gone is looked for again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Why a command is not run under the controller.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RunError {
+    /// The shim is not where it should be.
+    #[error("no shim at {0}")]
+    NoShim(PathBuf),
+    /// The loader would take its path for several.
+    #[error("the path of the shim has a space or a colon in it, at which the loader splits LD_PRELOAD: {0}")]
+    ShimPath(PathBuf),
+    /// There is nothing to make tokens from.
+    #[error("cannot draw random numbers: {0}")]
+    Random(io::Error),
+}
+
+impl RunError {
+    /// What to do about it.
+    pub(crate) fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NoShim(_) => "give it with `--shim FILE`; `cargo build -p xsched-shim` makes it".to_owned(),
+            Self::ShimPath(_) => "copy it elsewhere, and give that with `--shim FILE`".to_owned(),
+            Self::Random(_) => return None,
+        })
+    }
+
+    /// The exit code.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::NoShim(_) | Self::ShimPath(_) => exit::NO_TARGET,
+            Self::Random(_) => exit::SOFTWARE,
+        }
+    }
+}
+
+/// Runs the verb; returns the exit code.
+pub(crate) async fn run(arguments: cli::Run) -> Result<u8, Failure> {
+    let shim = environment::find_shim(arguments.shim.as_deref())?;
+    let token = Token::draw().map_err(RunError::Random)?;
+    let wish = arguments.standing.wish();
+    if let Some(name) = arguments.policy {
+        ask(&Request::Policy { name: Some(name) }).await?;
+    }
+    let controller = match register(wish, &token).await {
+        Ok(controller) => Some(controller),
+        // Not what somebody wants who has asked for a priority that is not to be had.
+        Err(error @ AskError::Refused { .. }) => return Err(error.into()),
+        Err(error) if arguments.require_controller => return Err(error.into()),
+        Err(error) => {
+            eprintln!("xsched-ctl: {error}: the command runs unscheduled until there is one");
+            None
+        }
+    };
+    let had_controller = controller.is_some();
+    let mut signals = Signals::catch()?;
+    let mut prepared = command::prepare(&arguments.command);
+    prepared
+        .env("LD_PRELOAD", environment::preload(&shim))
+        .env(environment::TOKEN_VARIABLE, token.to_string());
+    environment::warn_if_not_preloadable(&arguments.command[0]);
+    let mut child = command::start(&mut prepared)?;
+    let mut attendance = Attendance { wish, token, controller, joined: 0 };
+    let pid = child.id().unwrap_or(0);
+    let code = tokio::select! {
+        code = wait(&mut child, &mut signals) => code?,
+        never = attendance.keep() => match never {},
+        never = watch::warn_without_shim(pid) => match never {},
+    };
+    attendance.ask_who_joined().await;
+    if arguments.json {
+        let joined = attendance.joined;
+        eprintln!("{}", serde_json::json!({ "code": code, "controller": had_controller, "joined": joined }));
+    }
+    Ok(code)
+}
+
+/// Makes a token known.
+async fn register(wish: Wish, token: &Token) -> Result<Controller, AskError> {
+    let mut controller = Controller::connect().await?;
+    match controller.ask(&Request::Run { wish, token: token.to_string() }).await? {
+        Answer::Run => Ok(controller),
+        answer => Err(AskError::Strange(format!("{answer:?}"))),
+    }
+}
+
+/// Keeps the token known while the command runs.
+struct Attendance {
+    wish: Wish,
+    token: Token,
+    controller: Option<Controller>,
+    joined: u64,
+}
+
+impl Attendance {
+    /// Registers again with each controller that comes.
+    async fn keep(&mut self) -> std::convert::Infallible {
+        loop {
+            if let Some(controller) = &mut self.controller {
+                controller.ended().await;
+                self.controller = None;
+            }
+            tokio::time::sleep(AGAIN).await;
+            // Why it fails was said at the beginning.
+            self.controller = register(self.wish, &self.token).await.ok();
+        }
+    }
+
+    async fn ask_who_joined(&mut self) {
+        if let Some(controller) = &mut self.controller
+            && let Ok(Answer::Joined { count, .. }) = controller.ask(&Request::Joined {}).await
+        {
+            self.joined = count;
+        }
+    }
+}
+
+/// Waits for the command; returns the exit code.
+async fn wait(child: &mut Child, signals: &mut Signals) -> Result<u8, Failure> {
+    loop {
+        tokio::select! {
+            status = child.wait() => {
+                return status.map(command::exit_code).map_err(Failure::internal("waiting for the command"));
+            }
+            request = signals.next() => match request {
+                // The terminal has sent it to the command too, which decides for itself what to make of it.
+                SignalRequest::Interrupt | SignalRequest::Dump => {}
+                SignalRequest::Terminate => command::terminate(child),
+            },
+        }
+    }
+}

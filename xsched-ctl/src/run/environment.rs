@@ -1,0 +1,174 @@
+//! What a command is given, and whether it can take it.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::RunError;
+
+/// Carries the token to the shim, which takes it from there.
+pub(super) const TOKEN_VARIABLE: &str = "XSCHED_TOKEN";
+
+const SHIM_FILE: &str = "libxsched_shim.so";
+const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
+
+/// What shows that a process belongs to a command: 128 random bits.
+pub(super) struct Token([u8; 16]);
+
+impl Token {
+    /// A new one.
+    pub(super) fn draw() -> io::Result<Self> {
+        let mut bytes = [0; 16];
+        File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+        Ok(Self(bytes))
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// The shim that was asked for, or the one that belongs to this executable.
+pub(super) fn find_shim(asked: Option<&Path>) -> Result<PathBuf, RunError> {
+    let candidates = match asked {
+        Some(asked) => vec![asked.to_owned()],
+        None => usual_places(),
+    };
+    let found = candidates.iter().find_map(|path| std::fs::canonicalize(path).ok());
+    let Some(shim) = found else {
+        return Err(RunError::NoShim(candidates.into_iter().next().unwrap_or_else(|| SHIM_FILE.into())));
+    };
+    if shim.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b':' | b' ')) {
+        return Err(RunError::ShimPath(shim));
+    }
+    Ok(shim)
+}
+
+fn usual_places() -> Vec<PathBuf> {
+    let executable = env::current_exe().unwrap_or_default();
+    let folder = executable.parent().unwrap_or(Path::new("."));
+    ["", "../lib", "../lib/xsched"].iter().map(|place| folder.join(place).join(SHIM_FILE)).collect()
+}
+
+/// What `LD_PRELOAD` is to be: what it is, and the shim.
+pub(super) fn preload(shim: &Path) -> OsString {
+    appended(env::var_os(PRELOAD_VARIABLE), shim)
+}
+
+fn appended(existing: Option<OsString>, shim: &Path) -> OsString {
+    let Some(mut list) = existing.filter(|list| !list.is_empty()) else { return shim.into() };
+    if list
+        .as_bytes()
+        .split(|byte| matches!(byte, b':' | b' '))
+        .any(|path| path == shim.as_os_str().as_bytes())
+    {
+        return list;
+    }
+    list.push(":");
+    list.push(shim);
+    list
+}
+
+/// Says so if the loader will not give the shim to a command: it says nothing itself.
+pub(super) fn warn_if_not_preloadable(program: &OsStr) {
+    let Some(path) = find(program) else { return };
+    if let Some(obstacle) = obstacle(&path) {
+        eprintln!(
+            "xsched-ctl: {} {obstacle}, so the loader does not give it the shim: it runs unscheduled",
+            path.display()
+        );
+    }
+}
+
+/// Why the loader ignores `LD_PRELOAD` for a program, if it does.
+fn obstacle(path: &Path) -> Option<&'static str> {
+    let file = File::open(path).ok()?;
+    let mode = file.metadata().ok()?.permissions().mode();
+    if mode & 0o6000 != 0 {
+        return Some("runs with its owner's rights (setuid or setgid)");
+    }
+    // Only the head is read: program headers follow the ELF header in all that linkers make.
+    let mut head = Vec::new();
+    file.take(64 << 10).read_to_end(&mut head).ok()?;
+    is_static(&head).then_some("is linked statically")
+}
+
+/// Whether the beginning of a file is that of a 64-bit ELF executable without an interpreter.
+fn is_static(head: &[u8]) -> bool {
+    /// Type of the program header that names the dynamic loader.
+    const PT_INTERP: u32 = 3;
+    let half = |at: usize| Some(u16::from_le_bytes(*head.get(at..)?.first_chunk()?));
+    let word = |at: usize| Some(u32::from_le_bytes(*head.get(at..)?.first_chunk()?));
+    let headers = || -> Option<bool> {
+        let offset = u64::from_le_bytes(*head.get(32..)?.first_chunk()?);
+        let (size, count) = (usize::from(half(54)?), usize::from(half(56)?));
+        let offset = usize::try_from(offset).ok()?;
+        let kinds = (0..count).map(|index| word(offset.checked_add(index * size)?));
+        Some(kinds.collect::<Option<Vec<_>>>()?.iter().all(|kind| *kind != PT_INTERP))
+    };
+    head.starts_with(b"\x7fELF\x02\x01") && headers().unwrap_or(false)
+}
+
+/// The file that a program's name stands for.
+fn find(program: &OsStr) -> Option<PathBuf> {
+    if program.as_bytes().contains(&b'/') {
+        return Some(program.into());
+    }
+    env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shim_comes_after_what_is_preloaded_already() {
+        let shim = Path::new("/lib/shim.so");
+        let with = |existing: Option<&str>| appended(existing.map(Into::into), shim);
+        assert_eq!(with(None), "/lib/shim.so");
+        assert_eq!(with(Some("")), "/lib/shim.so");
+        assert_eq!(with(Some("/lib/a.so")), "/lib/a.so:/lib/shim.so");
+        assert_eq!(with(Some("/lib/shim.so /lib/a.so")), "/lib/shim.so /lib/a.so");
+    }
+
+    #[test]
+    fn a_shim_must_be_there_and_have_a_path_that_the_loader_understands() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = dir.path().join("no.so");
+        assert!(matches!(find_shim(Some(&missing)), Err(RunError::NoShim(path)) if path == missing));
+        let odd = dir.path().join("a b.so");
+        std::fs::write(&odd, "").unwrap();
+        assert!(matches!(find_shim(Some(&odd)), Err(RunError::ShimPath(_))));
+    }
+
+    #[test]
+    fn tokens_differ() {
+        let [one, other] = [(); 2].map(|()| Token::draw().unwrap().to_string());
+        assert_eq!(one.len(), 32);
+        assert_ne!(one, other);
+    }
+
+    #[test]
+    fn programs_that_the_loader_gives_nothing_are_recognised() {
+        assert_eq!(obstacle(&env::current_exe().unwrap()), None);
+        assert_eq!(obstacle(Path::new("/etc/hostname")), None);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut elf = vec![0; 64 + 56];
+        elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        (elf[32], elf[54], elf[56], elf[64]) = (64, 56, 1, 1);
+        std::fs::write(&file, &elf).unwrap();
+        assert_eq!(obstacle(file.path()), Some("is linked statically"));
+        elf[64] = 3;
+        std::fs::write(&file, &elf).unwrap();
+        assert_eq!(obstacle(file.path()), None);
+        std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o4755)).unwrap();
+        assert_eq!(obstacle(file.path()), Some("runs with its owner's rights (setuid or setgid)"));
+    }
+}

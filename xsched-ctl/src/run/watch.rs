@@ -1,0 +1,99 @@
+//! Whether the processes of a command that use HIP have the shim. The loader drops a preload that fails without a word.
+
+use std::collections::HashSet;
+use std::convert::Infallible;
+use std::path::Path;
+use std::time::Duration;
+
+use xsched_symbols::is_hip_runtime;
+
+/// When to look first; then after twice the time, and so on.
+const FIRST: Duration = Duration::from_millis(100);
+/// The longest time between two looks.
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// Says once for each process below `root`, or `root` itself, that it uses HIP without the shim.
+pub(super) async fn warn_without_shim(root: u32) -> Infallible {
+    let mut told = HashSet::new();
+    let mut pause = FIRST;
+    loop {
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST);
+        for pid in family(root) {
+            if !told.contains(&pid) && uses_hip_without_shim(pid) {
+                eprintln!(
+                    "xsched-ctl: process {pid} uses HIP without the shim, and runs unscheduled: the loader has not \
+                     loaded it (setuid, another C library, or no access to the file)"
+                );
+                told.insert(pid);
+            }
+        }
+    }
+}
+
+/// A process and all below it.
+fn family(root: u32) -> Vec<u32> {
+    let mut family = vec![root];
+    let mut next = 0;
+    while let Some(&pid) = family.get(next) {
+        next += 1;
+        family.extend(children(pid));
+    }
+    family
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let lists =
+        threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .collect()
+}
+
+fn uses_hip_without_shim(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| is_without_shim(&maps))
+}
+
+fn is_without_shim(maps: &str) -> bool {
+    let mut files = maps.lines().filter_map(|line| Some(&line[line.find('/')?..]));
+    let (mut hip, mut shim) = (false, false);
+    files
+        .try_for_each(|file| {
+            hip |= is_hip_runtime(Path::new(file));
+            shim |= file.rsplit('/').next().is_some_and(|name| name.starts_with("libxsched_shim"));
+            if shim { Err(()) } else { Ok(()) }
+        })
+        .is_ok_and(|()| hip)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_hip_without_shim_is_worth_a_word() {
+        let hip = "7f00-7f10 r--p 00000000 fe:01 7    /opt/rocm/lib/libamdhip64.so.6\n";
+        let shim = "7f30-7f40 r--p 00000000 fe:01 8    /opt/libxsched_shim.so\n";
+        assert!(is_without_shim(hip));
+        assert!(!is_without_shim(&[hip, shim].concat()));
+        assert!(!is_without_shim(shim));
+        assert!(!is_without_shim("7f20-7f30 rw-p 00000000 00:00 0\n"));
+    }
+
+    #[test]
+    fn children_of_children_belong_to_the_family() {
+        let mut shell = std::process::Command::new("sh")
+            .args(["-c", "sh -c 'echo; read _; :' & wait"])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = [0];
+        std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut line).unwrap();
+        assert!(family(shell.id()).len() >= 2, "{:?}", family(shell.id()));
+        assert!(family(std::process::id()).contains(&shell.id()));
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+    }
+}

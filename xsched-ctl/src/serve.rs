@@ -1,0 +1,239 @@
+//! `xsched-ctl serve`: the controller. It knows the processes with the shim, decides who goes first, and keeps the page
+//! from which they see it.
+//!
+//! | module | responsible for |
+//! | --- | --- |
+//! | `config`, `subject`, `users` | what the file says, and about whom |
+//! | `controller` | all that is known and decided; has no sockets and never waits |
+//! | `place` | the folder of the sockets: one controller in it |
+//! | `shims`, `socket` | one task for each process with the shim |
+//! | `commands` | one task for each command that asks |
+//! | `peer` | who is at the other end |
+//! | `notify` | the service manager |
+//!
+//! Everything runs on one thread: tasks share the controller and never hold it while they wait.
+
+mod commands;
+mod config;
+mod controller;
+mod notify;
+pub(crate) mod peer;
+mod place;
+mod shims;
+mod socket;
+mod subject;
+mod users;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::LocalSet;
+use tokio::time::MissedTickBehavior;
+use xsched_arbiter::{Arbiter, ArbiterError, ProgramsError, Times, now_ns};
+use xsched_sched::{PolicyKind, UnknownPolicy};
+
+use crate::cli;
+use crate::control::folder::Folder;
+use crate::exit;
+use crate::failure::Failure;
+use crate::readiness::watch;
+use crate::signals::{Request, Signals};
+use config::{Config, ConfigError};
+use controller::Controller;
+use place::{Place, PlaceError};
+
+/// How often the controller shows that it lives; five times in the silence that it is allowed.
+const HEARTBEAT: Duration = Duration::from_millis(20);
+
+/// Why there is no controller.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServeError {
+    /// The configuration is not to be had.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The policy that was asked for is none.
+    #[error(transparent)]
+    Policy(#[from] UnknownPolicy),
+    /// The sockets cannot be made.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// There is no page.
+    #[error(transparent)]
+    Arbiter(#[from] ArbiterError),
+}
+
+impl ServeError {
+    /// What to do about it.
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Config(ConfigError::Unreadable { path, .. }) => {
+                Some(format!("`ls -l {}` shows it", path.display()))
+            }
+            Self::Config(ConfigError::Wrong { .. }) => {
+                Some("README.md, section \"What you can control\", has an example".to_owned())
+            }
+            Self::Policy(_) => None,
+            Self::Place(error) => error.hint(),
+            Self::Arbiter(_) => Some("`--no-bpf` does without the kernel's help".to_owned()),
+        }
+    }
+
+    /// The exit code.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Config(ConfigError::Unreadable { .. }) => exit::NO_TARGET,
+            Self::Config(ConfigError::Wrong { .. }) => exit::BAD_DATA,
+            Self::Policy(_) => exit::USAGE,
+            Self::Place(error) => error.exit_code(),
+            Self::Arbiter(_) => exit::UNAVAILABLE,
+        }
+    }
+}
+
+/// What all tasks share.
+struct Shared {
+    controller: RefCell<Controller>,
+    /// The time of the next decision may be another one now.
+    decided: Notify,
+    /// Processes may have joined.
+    joined: Notify,
+}
+
+impl Shared {
+    /// Does something with the controller, and puts into effect what follows.
+    fn with<T>(&self, change: impl FnOnce(&mut Controller) -> T) -> T {
+        let mut controller = self.controller.borrow_mut();
+        let result = change(&mut controller);
+        controller.settle(now_ns());
+        self.decided.notify_one();
+        result
+    }
+}
+
+/// Runs the verb; returns the exit code.
+pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
+    let mut config = Config::load(arguments.config.as_deref()).map_err(ServeError::from)?;
+    if let Some(name) = &arguments.policy {
+        config.policy = name.parse::<PolicyKind>().map_err(ServeError::from)?;
+    }
+    config.observe |= arguments.observe;
+    let manager = notify::Manager::of_environment().map_err(Failure::internal("reading NOTIFY_SOCKET"))?;
+    raise_descriptor_limit();
+    let mut signals = Signals::catch()?;
+    let folder = Folder::own().ok_or(PlaceError::NoFolder).map_err(ServeError::from)?;
+    let place = Place::claim(folder).map_err(ServeError::from)?;
+    let arbiter = make_arbiter(&config, arguments.no_bpf).map_err(ServeError::from)?;
+    let (shim_socket, control_socket) = place.listen().map_err(ServeError::from)?;
+    let shared = Rc::new(Shared {
+        controller: RefCell::new(Controller::new(arbiter, config)),
+        decided: Notify::new(),
+        joined: Notify::new(),
+    });
+    let (greeting, watchdog) = (shared.controller.borrow().describe(), notify::watchdog());
+    let tasks = LocalSet::new();
+    tasks.spawn_local(shims::accept(Rc::clone(&shared), shim_socket));
+    tasks.spawn_local(commands::accept(Rc::clone(&shared), control_socket));
+    tracing::info!("{greeting}; sockets in {}", place.folder().path().display());
+    manager.tell("READY=1");
+    let outcome = tasks
+        .run_until(async {
+            tokio::select! {
+                () = end(&mut signals) => Ok(()),
+                failure = attend(&shared) => failure,
+                never = reassure(&manager, watchdog) => match never {},
+            }
+        })
+        .await;
+    manager.tell("STOPPING=1");
+    // First of all nobody is held back any more; what then remains of the tasks has nothing to decide.
+    shared.controller.borrow_mut().release();
+    place.remove_sockets();
+    drop(tasks);
+    if let Ok(shared) = Rc::try_unwrap(shared) {
+        shared.controller.into_inner().end();
+    }
+    tracing::info!("everybody is released");
+    outcome.map(|()| 0)
+}
+
+/// Programs keep the page where they can. Without the rights or the kernel for that, the controller does.
+fn make_arbiter(config: &Config, no_bpf: bool) -> Result<Arbiter, ArbiterError> {
+    let times = Times { lease: config.lease, linger: config.linger, ..Times::default() };
+    if no_bpf {
+        return Arbiter::in_memory(&times);
+    }
+    match Arbiter::programs(&times) {
+        Err(ArbiterError::Programs(error)) if !matches!(error, ProgramsError::Occupied(_)) => {
+            tracing::warn!("the controller keeps the page itself, and reports are slower: {error}");
+            Arbiter::in_memory(&times)
+        }
+        made => made,
+    }
+}
+
+/// Waits until somebody wants the controller to end.
+async fn end(signals: &mut Signals) {
+    while signals.next().await == Request::Dump {}
+}
+
+/// Does what has to be done in time: shows that the controller lives, takes in what happened, decides.
+async fn attend(shared: &Shared) -> Result<(), Failure> {
+    let events = shared
+        .controller
+        .borrow()
+        .events_fd()
+        .and_then(watch)
+        .map_err(Failure::internal("waiting for the arbiter's events"))?;
+    let mut beats = tokio::time::interval(HEARTBEAT);
+    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = beats.tick() => shared.with(|controller| controller.beat(now_ns())),
+            ready = events.readable() => {
+                ready.map_err(Failure::internal("waiting for the arbiter's events"))?.clear_ready();
+                if shared.with(|controller| controller.take_events(now_ns())) {
+                    shared.joined.notify_waiters();
+                }
+            }
+            () = next_decision(shared) => shared.with(|_| ()),
+        }
+    }
+}
+
+/// Waits for the time at which the scheduler wants to be asked again.
+async fn next_decision(shared: &Shared) {
+    loop {
+        let again = shared.controller.borrow().again();
+        let wait = async {
+            match again {
+                Some(at) => tokio::time::sleep(Duration::from_nanos(at.saturating_sub(now_ns()))).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = wait => return,
+            () = shared.decided.notified() => {}
+        }
+    }
+}
+
+/// Tells the service manager that the controller lives, if it wants to know.
+async fn reassure(manager: &notify::Manager, every: Option<Duration>) -> std::convert::Infallible {
+    let Some(every) = every else { return std::future::pending().await };
+    let mut ticks = tokio::time::interval(every);
+    loop {
+        ticks.tick().await;
+        manager.tell("WATCHDOG=1");
+    }
+}
+
+/// Each process takes two descriptors, and the usual limit is 1024. It stays as it is where it cannot be raised.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        tracing::warn!("the limit of open files stays: {error}");
+    }
+}

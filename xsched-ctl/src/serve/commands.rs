@@ -1,0 +1,88 @@
+//! One task for each command that asks: reads its lines, and answers them.
+
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use super::Shared;
+use super::controller::{Actor, Attendance};
+use super::peer::{PATIENCE, Peer};
+use crate::control::answer::{Answer, Reason};
+use crate::control::request::{LINE_LEN_MAX, Request};
+
+/// Connections at once. Each `run` has one.
+const CONNECTIONS_MAX: usize = 4096;
+
+/// How long to wait when there are no descriptors left for another connection.
+const NO_DESCRIPTORS: Duration = Duration::from_millis(100);
+
+/// Takes in whoever connects.
+pub(super) async fn accept(shared: Rc<Shared>, listener: UnixListener) {
+    let room = std::sync::Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let permit = Semaphore::acquire_owned(std::sync::Arc::clone(&room)).await;
+        let Ok(permit) = permit else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                tokio::task::spawn_local(serve(Rc::clone(&shared), stream, permit));
+            }
+            Err(error) => {
+                tracing::warn!("cannot take in another command: {error}");
+                tokio::time::sleep(NO_DESCRIPTORS).await;
+            }
+        }
+    }
+}
+
+async fn serve(shared: Rc<Shared>, stream: UnixStream, _permit: OwnedSemaphorePermit) {
+    let peer = match Peer::of(&stream) {
+        Ok(peer) => peer,
+        // It has ended already.
+        Err(error) => return tracing::debug!("a connection without a peer: {error}"),
+    };
+    let actor = Actor { pid: peer.pid, uid: peer.uid };
+    let mut attendance = Attendance::default();
+    let end = converse(&shared, stream, actor, &mut attendance).await;
+    shared.with(|controller| controller.part(&attendance));
+    if let Err(error) = end {
+        tracing::debug!("{}: {error}", peer.describe());
+    }
+}
+
+async fn converse(
+    shared: &Shared,
+    stream: UnixStream,
+    actor: Actor,
+    attendance: &mut Attendance,
+) -> io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    loop {
+        let mut line = Vec::new();
+        let read = (&mut stream).take(LINE_LEN_MAX as u64).read_until(b'\n', &mut line).await?;
+        if read == 0 {
+            return Ok(());
+        }
+        let is_whole = line.ends_with(b"\n");
+        let answer = match serde_json::from_slice::<Request>(&line) {
+            Ok(request) if is_whole => shared.with(|controller| controller.order(actor, request, attendance)),
+            Ok(_) => malformed("a request ends with a line feed"),
+            Err(error) => malformed(&error.to_string()),
+        };
+        let mut text = serde_json::to_vec(&answer)?;
+        text.push(b'\n');
+        // Who does not read the answer is not waited for.
+        timeout(PATIENCE, stream.write_all(&text)).await??;
+        if matches!(answer, Answer::Refused { reason: Reason::Malformed, .. }) {
+            return Ok(());
+        }
+    }
+}
+
+fn malformed(message: &str) -> Answer {
+    Answer::Refused { reason: Reason::Malformed, message: format!("the request makes no sense: {message}") }
+}

@@ -1,0 +1,268 @@
+//! The controller's configuration.
+//!
+//! ```toml
+//! [scheduler]
+//! policy = "priority"         # or "fair", "partition"
+//! starvation = "1s"           # who waited for so long has its turn; "0s": nobody has
+//! lease = "50ms"              # how long a process counts as ready without showing progress
+//! linger = "100us"            # how long it counts as ready after its last command
+//! in_flight = "2ms"           # most device time launched ahead beside more urgent neighbours; found out if not given
+//! preemption = 2              # 1: stop launching; 2: also gate what is queued
+//! observe = false             # true: decide, and hold nothing back
+//!
+//! [[rule]]                    # the first that fits a process says how it stands
+//! executable = "*/online-*"   # path, or file name where there is no slash; `*` and `?`
+//! user = "alice"              # name or number
+//! cgroup = "/system.slice/online*"
+//! class = "high"              # realtime, high, normal, low; or priority = -255..255
+//! weight = 200                # beside others of the same priority; 100 is what others have
+//! share = 50                  # percent of each device, where the policy is "partition"
+//!
+//! [[ceiling]]                 # the first that fits says how far a process's user may raise it; else normal
+//! user = "*"
+//! class = "high"
+//! ```
+
+mod selector;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use xsched_rules::document::{self, Entry, Fault, Section};
+use xsched_rules::{Mistake, RulesError};
+use xsched_sched::{Nanos, PolicyKind, Settings};
+
+use super::subject::Subject;
+use crate::standing::{Ceiling, Class, PRIORITY_MAX, PRIORITY_MIN, SHARE_MAX, Standing, WEIGHT_MAX, Wish};
+use selector::Selector;
+
+/// Where the configuration is if nobody says otherwise. It need not exist.
+pub(crate) const DEFAULT_FILE: &str = "/etc/xsched/config.toml";
+
+const TABLES: [&str; 3] = ["ceiling", "rule", "scheduler"];
+const SCHEDULER_KEYS: [&str; 7] =
+    ["in_flight", "lease", "linger", "observe", "policy", "preemption", "starvation"];
+const RULE_KEYS: [&str; 7] = ["cgroup", "class", "executable", "priority", "share", "user", "weight"];
+const CEILING_KEYS: [&str; 6] = ["cgroup", "class", "priority", "share", "user", "weight"];
+
+/// All of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    /// Who goes first.
+    pub(crate) policy: PolicyKind,
+    /// How long anybody may have to wait; zero: for ever.
+    pub(crate) starvation: Duration,
+    /// How long a queue counts as ready after its last report.
+    pub(crate) lease: Duration,
+    /// How long a queue stays ready after its last completion.
+    pub(crate) linger: Duration,
+    /// Most device time launched ahead beside more urgent neighbours; none: shims find out.
+    pub(crate) in_flight: Option<Duration>,
+    /// 1: launches are stopped; 2: what is queued is gated, too.
+    pub(crate) preemption_level: u32,
+    /// Decide, and hold nothing back.
+    pub(crate) observe: bool,
+    rules: Vec<Rule>,
+    ceilings: Vec<CeilingRule>,
+}
+
+#[derive(Clone, Debug)]
+struct Rule {
+    selector: Selector,
+    wish: Wish,
+}
+
+#[derive(Clone, Debug)]
+struct CeilingRule {
+    selector: Selector,
+    ceiling: Ceiling,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            policy: PolicyKind::default(),
+            starvation: Duration::from_secs(1),
+            lease: Duration::from_millis(50),
+            linger: Duration::from_micros(100),
+            in_flight: None,
+            preemption_level: 2,
+            observe: false,
+            rules: Vec::new(),
+            ceilings: Vec::new(),
+        }
+    }
+}
+
+/// There is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {cause}")]
+    Unreadable {
+        /// Which one.
+        path: PathBuf,
+        /// The system's error.
+        cause: std::io::Error,
+    },
+    /// The file is wrong.
+    #[error("{path}, {cause}")]
+    Wrong {
+        /// Which one.
+        path: PathBuf,
+        /// What is wrong in which line.
+        cause: RulesError,
+    },
+}
+
+impl Config {
+    /// Reads the file that was asked for, or else the default one, if there is one.
+    pub(crate) fn load(asked: Option<&Path>) -> Result<Self, ConfigError> {
+        let path = asked.unwrap_or(Path::new(DEFAULT_FILE));
+        match std::fs::read_to_string(path) {
+            Ok(text) => {
+                Self::parse(&text).map_err(|cause| ConfigError::Wrong { path: path.to_owned(), cause })
+            }
+            Err(error) if asked.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
+                Ok(Self::default())
+            }
+            Err(cause) => Err(ConfigError::Unreadable { path: path.to_owned(), cause }),
+        }
+    }
+
+    /// Reads the text of a file.
+    pub(crate) fn parse(text: &str) -> Result<Self, RulesError> {
+        document::read(text, |root| {
+            let mut config = Self::default();
+            for entry in root.entries() {
+                match entry.key {
+                    "scheduler" => config.read_scheduler(entry.section()?)?,
+                    "rule" => {
+                        config.rules = entry.sections()?.into_iter().map(rule).collect::<Result<_, _>>()?;
+                    }
+                    "ceiling" => {
+                        config.ceilings =
+                            entry.sections()?.into_iter().map(ceiling).collect::<Result<_, _>>()?;
+                    }
+                    _ => return Err(entry.unknown("table", &TABLES)),
+                }
+            }
+            Ok(config)
+        })
+    }
+
+    fn read_scheduler(&mut self, section: Section<'_>) -> Result<(), Fault> {
+        const LONG: Duration = Duration::from_hours(1);
+        for entry in section.entries() {
+            match entry.key {
+                "policy" => {
+                    let names: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
+                    self.policy = PolicyKind::ALL[entry.word("policy", &names)?];
+                }
+                "starvation" => {
+                    self.starvation = duration(&entry, Duration::ZERO, LONG)?;
+                    self.settings().check().map_err(|error| entry.refuse(error.to_string()))?;
+                }
+                // Shorter than this, and a process that computes for a moment flaps; longer, and one that hangs blocks.
+                "lease" => self.lease = duration(&entry, Duration::from_millis(5), Duration::from_secs(10))?,
+                "linger" => self.linger = duration(&entry, Duration::ZERO, Duration::from_secs(1))?,
+                "in_flight" => {
+                    self.in_flight =
+                        Some(duration(&entry, Duration::from_micros(1), Duration::from_secs(1))?);
+                }
+                "preemption" => self.preemption_level = entry.integer(1..=2)? as u32,
+                "observe" => self.observe = entry.truth()?,
+                _ => return Err(entry.unknown("key", &SCHEDULER_KEYS)),
+            }
+        }
+        Ok(())
+    }
+
+    /// What the scheduler is to know.
+    pub(crate) fn settings(&self) -> Settings {
+        let (bound, usual) = (Nanos::from(self.starvation), Settings::default());
+        // A turn takes no more than a quarter of the time that others wait meanwhile.
+        let quantum = if bound.is_zero() { usual.quantum } else { usual.quantum.min(bound / 4) };
+        Settings { starvation_bound: bound, quantum, ..usual }
+    }
+
+    /// How a process stands before anybody has said anything about it.
+    pub(crate) fn standing(&self, subject: &Subject) -> Standing {
+        let rule = self.rules.iter().find(|rule| rule.selector.fits(subject));
+        rule.map_or_else(Wish::default, |rule| rule.wish).applied_to(Standing::default())
+    }
+
+    /// How far a process may be raised by its user.
+    pub(crate) fn ceiling(&self, subject: &Subject) -> Ceiling {
+        let found = self.ceilings.iter().find(|ceiling| ceiling.selector.fits(subject));
+        found.map_or_else(Ceiling::default, |found| found.ceiling)
+    }
+
+    /// How many rules and ceilings there are.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.rules.len(), self.ceilings.len())
+    }
+}
+
+fn rule(section: Section<'_>) -> Result<Rule, Fault> {
+    let (selector, wish) = read_rule(section, &RULE_KEYS)?;
+    if wish.is_empty() {
+        return Err(section.fault(Mistake::Together("a rule needs a class, priority, weight or share")));
+    }
+    Ok(Rule { selector, wish })
+}
+
+fn ceiling(section: Section<'_>) -> Result<CeilingRule, Fault> {
+    let (selector, wish) = read_rule(section, &CEILING_KEYS)?;
+    let built_in = Ceiling::default();
+    let ceiling = Ceiling {
+        priority: wish.priority.unwrap_or(built_in.priority),
+        weight: wish.weight.unwrap_or(built_in.weight),
+        share: wish.share.or(built_in.share),
+    };
+    Ok(CeilingRule { selector, ceiling })
+}
+
+/// Reads what rules and ceilings have in common. A class stands for its own priority in a rule, and for its highest in a
+/// ceiling, which alone has no executables: who owns a process can rename its file.
+fn read_rule(section: Section<'_>, keys: &[&'static str]) -> Result<(Selector, Wish), Fault> {
+    let is_ceiling = !keys.contains(&"executable");
+    let (mut selector, mut wish) = (Selector::default(), Wish::default());
+    let mut class = None;
+    for entry in section.entries() {
+        match entry.key {
+            "executable" if !is_ceiling => selector.executable = Some(entry.pattern()?),
+            "user" => selector.user = Some(entry.pattern()?),
+            "cgroup" => selector.cgroup = Some(entry.pattern()?),
+            "class" => class = Some(Class::ALL[entry.word("class", &Class::NAMES)?]),
+            "priority" => {
+                wish.priority =
+                    Some(entry.integer(i64::from(PRIORITY_MIN)..=i64::from(PRIORITY_MAX))? as i16);
+            }
+            "weight" => wish.weight = Some(entry.integer(1..=i64::from(WEIGHT_MAX))? as u32),
+            "share" => wish.share = Some(entry.integer(1..=i64::from(SHARE_MAX))? as u8),
+            _ => return Err(entry.unknown("key", keys)),
+        }
+    }
+    if let Some(class) = class {
+        if wish.priority.is_some() {
+            return Err(section.fault(Mistake::Together("give a class or a priority, not both")));
+        }
+        wish.priority = Some(if is_ceiling { class.highest() } else { class.priority() });
+    }
+    Ok((selector, wish))
+}
+
+fn duration(entry: &Entry<'_>, min: Duration, max: Duration) -> Result<Duration, Fault> {
+    let text = entry.text("a time such as \"50ms\"")?;
+    let duration = humantime::parse_duration(text).map_err(|error| entry.refuse(error.to_string()))?;
+    if (min..=max).contains(&duration) {
+        Ok(duration)
+    } else {
+        let (min, max) = (humantime::format_duration(min), humantime::format_duration(max));
+        Err(entry.refuse(format!("expected {min} to {max}")))
+    }
+}
+
+#[cfg(test)]
+mod tests;

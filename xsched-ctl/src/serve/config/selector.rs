@@ -1,0 +1,42 @@
+//! Whom a rule is about.
+
+use std::path::Path;
+
+use xsched_rules::Pattern;
+
+use crate::serve::subject::Subject;
+
+/// What a process must have; what is not given may be anything.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Selector {
+    /// Its executable: the path, or only the file name if the pattern has no slash.
+    pub(super) executable: Option<Pattern>,
+    /// Its user's name or number.
+    pub(super) user: Option<Pattern>,
+    /// Its cgroup or one above it.
+    pub(super) cgroup: Option<Pattern>,
+}
+
+impl Selector {
+    /// Whether it is about this process.
+    pub(super) fn fits(&self, subject: &Subject) -> bool {
+        let fits =
+            |pattern: &Option<Pattern>, test: &dyn Fn(&Pattern) -> bool| pattern.as_ref().is_none_or(test);
+        fits(&self.executable, &|pattern| is_executable(pattern, &subject.executable))
+            && fits(&self.user, &|pattern| is_user(pattern, subject))
+            && fits(&self.cgroup, &|pattern| subject.cgroups().any(|cgroup| pattern.matches(cgroup)))
+    }
+}
+
+fn is_executable(pattern: &Pattern, path: &Path) -> bool {
+    let path = path.to_string_lossy();
+    if pattern.to_string().contains('/') {
+        return pattern.matches(&path);
+    }
+    path.rsplit('/').next().is_some_and(|name| pattern.matches(name))
+}
+
+fn is_user(pattern: &Pattern, subject: &Subject) -> bool {
+    pattern.matches(&subject.uid.to_string())
+        || subject.user.as_deref().is_some_and(|name| pattern.matches(name))
+}

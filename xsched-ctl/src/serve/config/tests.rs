@@ -1,0 +1,113 @@
+use super::*;
+
+fn subject(executable: &str, user: &str, cgroup: &str) -> Subject {
+    Subject {
+        pid: 1,
+        uid: 1000,
+        user: Some(user.to_owned()),
+        executable: executable.into(),
+        command: "x".to_owned(),
+        cgroup: cgroup.to_owned(),
+    }
+}
+
+/// The example at the head of the module.
+fn example() -> String {
+    include_str!("../config.rs")
+        .lines()
+        .skip_while(|line| *line != "//! ```toml")
+        .skip(1)
+        .take_while(|line| *line != "//! ```")
+        .map(|line| format!("{}\n", line.trim_start_matches("//!").trim_start()))
+        .collect()
+}
+
+#[test]
+fn the_documented_example_says_what_it_says() {
+    let config = Config::parse(&example()).unwrap();
+    assert_eq!(config.policy, PolicyKind::Priority);
+    assert_eq!(config.in_flight, Some(Duration::from_millis(2)));
+    assert_eq!(config.counts(), (1, 1));
+    let online = subject("/opt/online-serve", "alice", "/system.slice/online.service/worker");
+    assert_eq!(config.standing(&online), Standing { priority: 100, weight: 200, share: Some(50) });
+    for other in [
+        subject("/opt/offline", "alice", "/system.slice/online.service"),
+        subject("/opt/online-serve", "bob", "/system.slice/online.service"),
+        subject("/opt/online-serve", "alice", "/user.slice"),
+    ] {
+        assert_eq!(config.standing(&other), Standing::default(), "{other:?}");
+    }
+    assert_eq!(config.ceiling(&online).priority, Class::High.highest());
+}
+
+#[test]
+fn defaults_are_those_of_the_documented_example() {
+    let (example, built_in) = (Config::parse(&example()).unwrap(), Config::parse("").unwrap());
+    let times = |config: &Config| (config.starvation, config.lease, config.linger);
+    assert_eq!(times(&example), times(&built_in));
+    assert_eq!(
+        (example.policy, example.preemption_level, example.observe),
+        (built_in.policy, built_in.preemption_level, built_in.observe)
+    );
+}
+
+#[test]
+fn the_first_rule_that_fits_decides() {
+    let config = Config::parse(
+        "[[rule]]\nexecutable = 'python3*'\npriority = 7\n[[rule]]\nuser = '1000'\nweight = 5\n[[rule]]\nclass = 'low'",
+    )
+    .unwrap();
+    let python = subject("/usr/bin/python3.11", "alice", "/");
+    assert_eq!(config.standing(&python), Standing { priority: 7, ..Standing::default() });
+    let other = subject("/usr/bin/other", "alice", "/");
+    assert_eq!(config.standing(&other), Standing { weight: 5, ..Standing::default() });
+    let root = Subject { uid: 0, ..other };
+    assert_eq!(config.standing(&root).priority, Class::Low.priority());
+}
+
+#[track_caller]
+fn assert_refused(text: &str, message: &str) {
+    assert_eq!(Config::parse(text).unwrap_err().to_string(), message);
+}
+
+#[test]
+fn mistakes_are_named_with_their_line() {
+    assert_refused(
+        "[scheduler]\nstarvaton = '1s'",
+        "line 2: there is no key `starvaton`; did you mean `starvation`?",
+    );
+    assert_refused("[schedular]", "line 1: there is no table `schedular`; did you mean `scheduler`?");
+    assert_refused(
+        "[scheduler]\n\npolicy = 'priorty'",
+        "line 3: there is no policy `priorty`; did you mean `priority`?",
+    );
+    assert_refused("[scheduler]\nlease = '1ms'", "line 2: `lease`: expected 5ms to 10s");
+    assert_refused(
+        "[scheduler]\nlease = 50",
+        "line 2: `lease` must be a time such as \"50ms\", not a number",
+    );
+    assert_refused(
+        "[scheduler]\nstarvation = '1us'",
+        "line 2: `starvation`: the bound on waiting is 1µs, not between 10ms and 3600s",
+    );
+    assert_refused("[scheduler]\npreemption = 3", "line 2: `preemption`: expected 1 to 2");
+    assert_refused("\n[[rule]]\nuser = 'x'", "line 2: a rule needs a class, priority, weight or share");
+    assert_refused("[[rule]]\nclass = 'high'\npriority = 3", "line 1: give a class or a priority, not both");
+    assert_refused("[[rule]]\npriority = 256", "line 2: `priority`: expected -255 to 255");
+    assert_refused("[[ceiling]]\nexecutable = 'x'\nclass = 'high'", "line 2: there is no key `executable`");
+    assert_refused("[[rule]]\nuser = ''\nclass = 'high'", "line 2: an empty pattern matches nothing");
+    assert_refused(
+        "[rule]\nclass = 'high'",
+        "line 1: `rule` must be a list of tables, each headed by its name in double brackets, not a table",
+    );
+}
+
+#[test]
+fn a_file_that_was_asked_for_must_be_there() {
+    let missing = Path::new("/nonexistent/config.toml");
+    assert!(matches!(Config::load(Some(missing)), Err(ConfigError::Unreadable { .. })));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, "[scheduler]\nobserve = 1").unwrap();
+    let refused = Config::load(Some(file.path())).unwrap_err().to_string();
+    assert!(refused.ends_with("line 2: `observe` must be true or false, not a number"), "{refused}");
+}

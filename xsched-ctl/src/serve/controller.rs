@@ -1,0 +1,256 @@
+//! All that the controller knows and decides. It has no sockets and never waits.
+//!
+//! The page says what holds now; what is kept here is what processes have said about themselves, and what others have
+//! said about them. Each change ends with [`Controller::settle`], which asks the scheduler and moves queues.
+
+mod authority;
+mod client;
+mod clients;
+mod listing;
+mod orders;
+mod queue;
+mod tokens;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::rc::Rc;
+
+use tokio::sync::Notify;
+use xsched_abi::arbiter::{ArbiterChange, ArbiterEvent, QueueWord, Word};
+use xsched_abi::wire::{Keeper, RefusalReason, Welcome};
+use xsched_arbiter::{Arbiter, now_ns};
+use xsched_sched::{Event, Nanos, QueueId, Scheduler};
+
+use super::config::Config;
+use super::users::Users;
+use crate::control::answer::{Counts, PageKeeper, State};
+use crate::standing::Wish;
+use client::Client;
+use queue::Queue;
+use tokens::Tokens;
+
+pub(crate) use authority::Actor;
+pub(crate) use orders::Attendance;
+
+/// Names a connection of a process; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ClientId(u32);
+
+/// A process was taken in.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    /// What it is called from now on.
+    pub(crate) id: ClientId,
+    /// What to tell it.
+    pub(crate) welcome: Welcome,
+    /// What it may wait on.
+    pub(crate) wake: OwnedFd,
+    /// It has connected anew: this connection is over.
+    pub(crate) replaced: Rc<Notify>,
+}
+
+/// All of it.
+pub(crate) struct Controller {
+    arbiter: Arbiter,
+    scheduler: Scheduler,
+    config: Config,
+    users: Users,
+    state: State,
+    clients: BTreeMap<ClientId, Client>,
+    /// By slot.
+    queues: BTreeMap<u32, Queue>,
+    tokens: Tokens,
+    /// What was set for cgroups, the latest last.
+    groups: Vec<(String, Wish)>,
+    next_client: u32,
+    counts: Counts,
+    started_ns: u64,
+    again: Option<Nanos>,
+    /// [`Word::EVENTS_LOST`], when the page was last read whole.
+    events_lost: u64,
+    /// Reused between calls.
+    events: Vec<ArbiterEvent>,
+}
+
+impl Controller {
+    /// One that knows nobody yet.
+    pub(crate) fn new(mut arbiter: Arbiter, config: Config) -> Self {
+        let state = if config.observe { State::Observing } else { State::Active };
+        // What a predecessor has opened: its processes connect anew, and open theirs again.
+        let events_lost = arbiter.page().load(Word::EVENTS_LOST);
+        let left: Vec<_> = arbiter.page().queues().collect();
+        for queue in left {
+            arbiter.close(xsched_arbiter::Queue { slot: queue.slot, generation: queue.word.generation() });
+        }
+        Self {
+            arbiter,
+            scheduler: Scheduler::new(config.policy, config.settings()),
+            config,
+            users: Users::read(),
+            state,
+            clients: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            tokens: Tokens::default(),
+            groups: Vec::new(),
+            next_client: 0,
+            counts: Counts::default(),
+            started_ns: now_ns(),
+            again: None,
+            events_lost,
+            events: Vec::new(),
+        }
+    }
+
+    /// What it is about to do, for the log.
+    pub(crate) fn describe(&self) -> String {
+        let (rules, ceilings) = self.config.counts();
+        format!(
+            "{}, policy {}, page kept by {}, {rules} rules, {ceilings} ceilings",
+            self.state,
+            self.scheduler.policy(),
+            self.keeper()
+        )
+    }
+
+    fn keeper(&self) -> PageKeeper {
+        match self.arbiter.keeper() {
+            Keeper::Programs => PageKeeper::Programs,
+            Keeper::Controller => PageKeeper::Controller,
+        }
+    }
+
+    /// What processes map.
+    pub(crate) fn page_fd(&self) -> BorrowedFd<'_> {
+        self.arbiter.page_fd()
+    }
+
+    /// Signals that something happened, see [`Arbiter::events_fd`].
+    pub(crate) fn events_fd(&self) -> io::Result<OwnedFd> {
+        self.arbiter.events_fd().try_clone_to_owned()
+    }
+
+    /// When the scheduler wants to be asked again, on the arbiter's clock.
+    pub(crate) fn again(&self) -> Option<u64> {
+        self.again.map(|at| at.0)
+    }
+
+    /// Shows that it lives, and looks after what nobody tells it.
+    pub(crate) fn beat(&mut self, now_ns: u64) {
+        if self.state == State::Active {
+            self.arbiter.heartbeat();
+        }
+        self.take_events(now_ns);
+        // Waiters see to this too, but nobody may be waiting.
+        for queue in self.queues.values() {
+            let state = self.arbiter.page().queue(queue.key.slot);
+            let is_it = state.word.generation() == queue.key.generation;
+            if is_it && state.word.is_ready() && state.lease_until_ns < now_ns {
+                self.arbiter.expire(queue.key);
+            }
+        }
+    }
+
+    /// Nobody is held back any more.
+    pub(crate) fn release(&mut self) {
+        self.arbiter.release();
+    }
+
+    /// The end, in good order.
+    pub(crate) fn end(self) {
+        self.arbiter.end();
+    }
+
+    /// Takes in what happened to the page; true if a process may have joined.
+    pub(crate) fn take_events(&mut self, now_ns: u64) -> bool {
+        let mut events = std::mem::take(&mut self.events);
+        self.arbiter.drain(&mut events);
+        let mut has_joined = false;
+        for event in &events {
+            has_joined |= event.change == ArbiterChange::Joined as u32;
+            // Events may be of a moment ago, and the scheduler's time goes forward only.
+            self.take_event(event, Nanos(event.time_ns.min(now_ns)));
+        }
+        events.clear();
+        self.events = events;
+        let lost = self.arbiter.page().load(Word::EVENTS_LOST);
+        if lost != self.events_lost {
+            self.events_lost = lost;
+            self.read_page(Nanos(now_ns));
+            // One of them may have been a process's number.
+            has_joined = true;
+        }
+        has_joined
+    }
+
+    /// Takes from the page what lost events would have told.
+    fn read_page(&mut self, at: Nanos) {
+        let page = self.arbiter.page();
+        let states: Vec<_> =
+            self.queues.values().map(|queue| (queue.key, page.queue(queue.key.slot).word)).collect();
+        for (key, word) in states {
+            let queue = QueueId(key.slot);
+            if !word.is_open() || word.generation() != key.generation {
+                self.forget_queue(at, key.slot);
+            } else if word.is_ready() {
+                self.scheduler.handle(at, Event::Ready { queue });
+            } else {
+                self.scheduler.handle(at, Event::Idle { queue });
+            }
+        }
+    }
+
+    fn take_event(&mut self, event: &ArbiterEvent, at: Nanos) {
+        let Some(queue) = self.queues.get(&event.slot) else { return };
+        let word = QueueWord(event.word);
+        if word.generation() != queue.key.generation {
+            return;
+        }
+        let queue = QueueId(event.slot);
+        let is = |change: ArbiterChange| event.change == change as u32;
+        if is(ArbiterChange::Ready) {
+            self.scheduler.handle(at, Event::Ready { queue });
+        } else if is(ArbiterChange::Idle) || is(ArbiterChange::Expired) {
+            self.counts.expired += u64::from(is(ArbiterChange::Expired));
+            self.scheduler.handle(at, Event::Idle { queue });
+        } else if is(ArbiterChange::Closed) || is(ArbiterChange::Died) {
+            self.counts.died += u64::from(is(ArbiterChange::Died));
+            self.forget_queue(at, event.slot);
+        }
+    }
+
+    /// Asks the scheduler, and moves queues to the levels that it says.
+    pub(crate) fn settle(&mut self, now_ns: u64) {
+        // Of a page in this process nothing tells but itself.
+        if self.arbiter.keeper() == Keeper::Controller {
+            self.take_events(now_ns);
+        }
+        let decisions = self.scheduler.decide(Nanos(now_ns));
+        for (queue, level) in decisions.levels {
+            let Some(moved) = self.queues.get(&queue.0) else { continue };
+            match self.arbiter.set_level(moved.key, level.number() as u8) {
+                Ok(()) => self.counts.moved += 1,
+                // Its end is on its way here.
+                Err(xsched_arbiter::ArbiterError::QueueGone) => {}
+                Err(error) => {
+                    tracing::error!("cannot move queue {}: {error}", queue.0);
+                    self.counts.failed += 1;
+                }
+            }
+        }
+        self.again = decisions.again;
+    }
+
+    /// A connection has ended, and why.
+    pub(crate) fn count_end(&mut self, refused: Option<RefusalReason>, is_slow: bool) {
+        match refused {
+            Some(RefusalReason::Malformed | RefusalReason::NotJoined) => self.counts.malformed += 1,
+            Some(RefusalReason::Full) => self.counts.full += 1,
+            Some(RefusalReason::Version) | None => {}
+        }
+        self.counts.slow += u64::from(is_slow);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! A process with the shim, and how it stands.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use tokio::sync::Notify;
+use xsched_abi::wire::Hello;
+use xsched_arbiter::Owner;
+
+use super::tokens::TokenKey;
+use crate::control::answer::From;
+use crate::serve::config::Config;
+use crate::serve::subject::Subject;
+use crate::standing::{PRIORITY_MAX, PRIORITY_MIN, SHARE_MAX, Standing, WEIGHT_MAX, Wish};
+
+/// How its reports arrive.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Link {
+    /// It has been given this number, and is to show it.
+    Awaited(u64),
+    /// A program hears it, or the controller speaks for it.
+    Known(Owner),
+}
+
+/// One process.
+#[derive(Debug)]
+pub(super) struct Client {
+    /// Who it is.
+    pub(super) subject: Subject,
+    /// How its reports arrive.
+    pub(super) link: Link,
+    /// What it says of itself.
+    pub(super) hint: Wish,
+    /// What `run` has given it.
+    pub(super) token: Option<TokenKey>,
+    /// What was set for it.
+    pub(super) set: Wish,
+    /// Slots of its queues.
+    pub(super) queues: BTreeSet<u32>,
+    /// To be told when the process connects anew.
+    pub(super) replaced: Rc<Notify>,
+}
+
+/// What others have said that concerns a process, by rank.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Said {
+    /// `set` for the queue, the process or its cgroup.
+    pub(super) set: Wish,
+    /// `run`.
+    pub(super) run: Wish,
+}
+
+impl Client {
+    /// How it stands: what was set goes before what `run` has asked for, that before the process's own hints, as far
+    /// as its ceiling lets them count, and these before the rules.
+    pub(super) fn standing(&self, config: &Config, said: Said) -> (Standing, From) {
+        let base = config.standing(&self.subject);
+        let hint = config.ceiling(&self.subject).limit(self.hint, base);
+        let standing = said.set.or(said.run).or(hint).applied_to(base);
+        let from = match (said.set.priority, said.run.priority, hint.priority) {
+            (Some(_), ..) => From::Set,
+            (_, Some(_), _) => From::Run,
+            (.., Some(_)) => From::Hint,
+            _ if base != Standing::default() => From::Rule,
+            _ => From::Default,
+        };
+        (standing, from)
+    }
+}
+
+/// The hints of a process's first packet. They are brought into bounds: they are anybody's numbers.
+pub(super) fn hints(hello: &Hello) -> Wish {
+    let given = |hint: u32| hello.hints & hint != 0;
+    let priority = hello.priority.clamp(i32::from(PRIORITY_MIN), i32::from(PRIORITY_MAX)) as i16;
+    Wish {
+        priority: given(Hello::PRIORITY).then_some(priority),
+        weight: given(Hello::WEIGHT).then_some(hello.weight.clamp(1, WEIGHT_MAX)),
+        share: given(Hello::UTILIZATION).then_some(hello.utilization.clamp(1, u32::from(SHARE_MAX)) as u8),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zerocopy::FromZeros as _;
+
+    use super::*;
+    use crate::serve::users::Users;
+
+    fn client(hint: Wish) -> Client {
+        Client {
+            subject: Subject::read(std::process::id(), 0, &Users::default()),
+            link: Link::Awaited(0),
+            hint,
+            token: None,
+            set: Wish::default(),
+            queues: BTreeSet::new(),
+            replaced: Rc::default(),
+        }
+    }
+
+    fn priority(priority: i16) -> Wish {
+        Wish { priority: Some(priority), ..Wish::default() }
+    }
+
+    #[test]
+    fn who_has_more_to_say_decides() {
+        let config = Config::parse("[[rule]]\npriority = -10\nweight = 7").unwrap();
+        let standing = |hint, run, set| client(hint).standing(&config, Said { set, run });
+        let none = Wish::default();
+        let stands = |priority, from| (Standing { priority, weight: 7, share: None }, from);
+        assert_eq!(standing(none, none, none), stands(-10, From::Rule));
+        assert_eq!(standing(priority(3), none, none), stands(3, From::Hint));
+        assert_eq!(standing(priority(3), priority(200), none), stands(200, From::Run));
+        assert_eq!(standing(priority(3), priority(200), priority(-1)), stands(-1, From::Set));
+        assert_eq!(client(none).standing(&Config::default(), Said::default()).1, From::Default);
+    }
+
+    #[test]
+    fn hints_go_as_far_as_the_ceiling() {
+        let raised = client(priority(255)).standing(&Config::default(), Said::default());
+        assert_eq!(raised.0.priority, 49);
+        let config = Config::parse("[[ceiling]]\nclass = 'high'").unwrap();
+        assert_eq!(client(priority(255)).standing(&config, Said::default()).0.priority, 149);
+    }
+
+    #[test]
+    fn hints_are_brought_into_bounds() {
+        let hello = Hello { priority: i32::MIN, utilization: u32::MAX, weight: 0, ..Hello::new_zeroed() };
+        assert_eq!(hints(&hello), Wish::default());
+        let all = Hello { hints: u32::MAX, ..hello };
+        assert_eq!(hints(&all), Wish { priority: Some(-255), weight: Some(1), share: Some(100) });
+    }
+}

@@ -1,0 +1,254 @@
+//! What processes with the shim say, and what becomes of it.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use xsched_abi::arbiter::Report;
+use xsched_abi::wire::{
+    Hello, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Reported, Usage, Welcome,
+};
+use xsched_arbiter::{ArbiterError, now_ns};
+use xsched_sched::{Event, Level, Nanos, QueueId};
+
+use super::client::{Client, Link, Said, hints};
+use super::queue::{Queue, Used};
+use super::{Admitted, ClientId, Controller};
+use crate::control::answer::{PageKeeper, State};
+use crate::serve::peer::Peer;
+use crate::serve::subject::Subject;
+use crate::standing::Wish;
+
+/// Processes of one user at once.
+const CLIENTS_PER_USER_MAX: usize = 1024;
+
+/// Queues of one process at once: eight devices at eight stream priorities.
+const QUEUES_PER_CLIENT_MAX: usize = 64;
+
+/// How far a program's own stream priorities can go; HIP's go from -1 to 1.
+const STREAM_PRIORITY_MAX: i32 = 255;
+
+impl Controller {
+    /// A process introduces itself.
+    pub(crate) fn admit(&mut self, peer: &Peer, hello: &Hello) -> Result<Admitted, RefusalReason> {
+        let of_user = self.clients.values().filter(|client| client.subject.uid == peer.uid).count();
+        if of_user >= CLIENTS_PER_USER_MAX {
+            return Err(RefusalReason::Full);
+        }
+        self.replace(peer.pid);
+        let wake = self.arbiter.wake_fd().map_err(|error| refuse_full(&error))?;
+        self.next_client = self.next_client.wrapping_add(1);
+        let id = ClientId(self.next_client);
+        // What programs cannot hear is heard over the socket.
+        let (link, number) = match self.arbiter.expect(peer.pid) {
+            Ok(number) => (Link::Awaited(number), number),
+            Err(error) => {
+                tracing::debug!("{}: {error}", peer.describe());
+                (self.speak(id, peer.pid), 0)
+            }
+        };
+        let token = Some(hello.token).filter(|token| *token != [0; 16]);
+        if let Some(token) = &token {
+            self.tokens.join(token, id);
+        }
+        let replaced = Rc::default();
+        let client = Client {
+            subject: Subject::read(peer.pid, peer.uid, &self.users),
+            link,
+            hint: hints(hello),
+            token,
+            set: Wish::default(),
+            queues: BTreeSet::new(),
+            replaced: Rc::clone(&replaced),
+        };
+        self.counts.joined += 1;
+        self.clients.insert(id, client);
+        let welcome = Welcome {
+            kind: PacketKind::Welcome as u32,
+            keeper: self.arbiter.keeper() as u32,
+            epoch: self.arbiter.page().load(xsched_abi::arbiter::Word::EPOCH),
+            number,
+            in_flight_ns: self.config.in_flight.map_or(0, |time| time.as_nanos() as u64),
+            preemption_level: self.config.preemption_level,
+            observe: u32::from(self.state == State::Observing),
+        };
+        Ok(Admitted { id, welcome, wake, replaced })
+    }
+
+    /// A process that connects anew has given up its former connection, whether or not the kernel has noticed.
+    fn replace(&mut self, pid: u32) {
+        let former = self.clients.iter().find(|(_, client)| pid != 0 && client.subject.pid == pid);
+        if let Some((&id, client)) = former {
+            client.replaced.notify_one();
+            self.leave(id);
+        }
+    }
+
+    /// Whether a process is known to the arbiter.
+    pub(crate) fn has_joined(&mut self, id: ClientId) -> bool {
+        let Some(client) = self.clients.get_mut(&id) else { return true };
+        if let Link::Awaited(number) = client.link {
+            let Some(owner) = self.arbiter.joined(number) else { return false };
+            self.arbiter.forget(number);
+            client.link = Link::Known(owner);
+        }
+        true
+    }
+
+    /// A process has not shown its number: no program hears it, and it has to report over the socket.
+    pub(crate) fn speak_for(&mut self, id: ClientId) {
+        let Some(client) = self.clients.get(&id) else { return };
+        let (Link::Awaited(number), pid) = (client.link, client.subject.pid) else { return };
+        tracing::warn!("process {pid} has not shown its number: it reports over the socket");
+        self.arbiter.forget(number);
+        let link = self.speak(id, pid);
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.link = link;
+        }
+    }
+
+    fn speak(&mut self, id: ClientId, pid: u32) -> Link {
+        /// More than any process id.
+        const NO_PID: u32 = 1 << 31;
+        self.counts.by_socket += u64::from(self.arbiter.keeper() == Keeper::Programs);
+        Link::Known(self.arbiter.speak_for(if pid == 0 { NO_PID | id.0 } else { pid }))
+    }
+
+    /// A process will use a device.
+    pub(crate) fn open(&mut self, id: ClientId, wanted: &OpenQueue) -> Result<Opened, RefusalReason> {
+        let client = self.clients.get(&id).ok_or(RefusalReason::NotJoined)?;
+        let Link::Known(owner) = client.link else { return Err(RefusalReason::NotJoined) };
+        if client.queues.len() >= QUEUES_PER_CLIENT_MAX {
+            return Err(RefusalReason::Full);
+        }
+        let key = match self.arbiter.open(owner, wanted.device, Level::LAST.number() as u8) {
+            Ok(key) => key,
+            Err(ArbiterError::NoDevice(_)) => return Err(RefusalReason::Malformed),
+            Err(ArbiterError::OwnerGone) => return Err(RefusalReason::NotJoined),
+            Err(error) => return Err(refuse_full(&error)),
+        };
+        let (now_ns, device) = (now_ns(), self.arbiter.page().queue(key.slot).word.device() as u16);
+        // One that was there before has died, and the news is still on its way.
+        self.forget_queue(Nanos(now_ns), key.slot);
+        let queue = Queue {
+            key,
+            client: id,
+            device_key: wanted.device,
+            device,
+            stream_priority: wanted.stream_priority.clamp(-STREAM_PRIORITY_MAX, STREAM_PRIORITY_MAX),
+            set: Wish::default(),
+            usage: Used::new(now_ns),
+        };
+        self.queues.insert(key.slot, queue);
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.queues.insert(key.slot);
+        }
+        self.counts.opened += 1;
+        if let Some(attributes) = self.attributes(key.slot) {
+            self.scheduler.handle(Nanos(now_ns), Event::Opened { queue: QueueId(key.slot), attributes });
+        }
+        let keeper = if owner.is_spoken_for() { Keeper::Controller } else { Keeper::Programs };
+        Ok(Opened {
+            kind: PacketKind::Opened as u32,
+            request: wanted.request,
+            slot: key.slot,
+            generation: key.generation,
+            keeper: keeper as u32,
+            reserved: 0,
+        })
+    }
+
+    /// A process reports over the socket.
+    pub(crate) fn report(&mut self, id: ClientId, report: &Reported) {
+        let Some(Client { link: Link::Known(owner), .. }) = self.clients.get(&id) else { return };
+        match Report::from_number(report.operation) {
+            Some(operation) if owner.is_spoken_for() => {
+                self.arbiter.report(*owner, operation, report.slot, report.argument);
+            }
+            _ => self.counts.refused += 1,
+        }
+    }
+
+    /// A process says what a queue has used.
+    pub(crate) fn usage(&mut self, id: ClientId, usage: &Usage) {
+        let queue = self.queues.get_mut(&usage.slot);
+        let own = queue.filter(|queue| queue.client == id && queue.key.generation == usage.generation);
+        let Some(queue) = own else {
+            self.counts.refused += 1;
+            return;
+        };
+        let now_ns = now_ns();
+        let device = Nanos(queue.usage.update(now_ns, usage));
+        self.scheduler.handle(Nanos(now_ns), Event::Used { queue: QueueId(usage.slot), device });
+    }
+
+    /// A process is gone, or its connection is.
+    pub(crate) fn leave(&mut self, id: ClientId) {
+        let Some(client) = self.clients.remove(&id) else { return };
+        let now = Nanos(now_ns());
+        for slot in client.queues {
+            if let Some(queue) = self.queues.remove(&slot) {
+                self.arbiter.close(queue.key);
+                self.scheduler.handle(now, Event::Closed { queue: QueueId(slot) });
+            }
+        }
+        match client.link {
+            Link::Awaited(number) => self.arbiter.forget(number),
+            Link::Known(owner) if owner.is_spoken_for() => self.arbiter.gone(owner),
+            // The process may live on, and connect again.
+            Link::Known(_) => {}
+        }
+        if let Some(token) = &client.token {
+            self.tokens.part(token, id);
+        }
+    }
+
+    /// A queue is not there any more.
+    pub(super) fn forget_queue(&mut self, at: Nanos, slot: u32) {
+        let Some(queue) = self.queues.remove(&slot) else { return };
+        self.scheduler.handle(at, Event::Closed { queue: QueueId(slot) });
+        if let Some(client) = self.clients.get_mut(&queue.client) {
+            client.queues.remove(&slot);
+        }
+    }
+
+    /// What others have said that concerns a process.
+    pub(super) fn said(&self, client: &Client) -> Said {
+        let is_in = |cgroup: &str| client.subject.cgroups().any(|own| own == cgroup);
+        let group = self.groups.iter().rev().find(|(cgroup, _)| is_in(cgroup));
+        let run = client.token.as_ref().map(|token| self.tokens.wish(token)).unwrap_or_default();
+        Said { set: client.set.or(group.map(|(_, wish)| *wish).unwrap_or_default()), run }
+    }
+
+    /// What the scheduler is to know of a queue.
+    pub(super) fn attributes(&self, slot: u32) -> Option<xsched_sched::Attributes> {
+        let queue = self.queues.get(&slot)?;
+        let client = self.clients.get(&queue.client)?;
+        let said = self.said(client);
+        let (standing, _) = client.standing(&self.config, Said { set: queue.set.or(said.set), ..said });
+        Some(queue.attributes(standing, self.config.ceiling(&client.subject).priority))
+    }
+
+    /// Tells the scheduler how a process stands now.
+    pub(super) fn restand(&mut self, id: ClientId) {
+        let now = Nanos(now_ns());
+        let slots = self.clients.get(&id).map(|client| client.queues.clone()).unwrap_or_default();
+        for slot in slots {
+            if let Some(attributes) = self.attributes(slot) {
+                self.scheduler.handle(now, Event::Changed { queue: QueueId(slot), attributes });
+            }
+        }
+    }
+
+    /// How a process's reports arrive.
+    pub(super) fn reports(client: &Client) -> PageKeeper {
+        match client.link {
+            Link::Known(owner) if owner.is_spoken_for() => PageKeeper::Controller,
+            _ => PageKeeper::Programs,
+        }
+    }
+}
+
+fn refuse_full(error: &ArbiterError) -> RefusalReason {
+    tracing::warn!("a process is refused: {error}");
+    RefusalReason::Full
+}

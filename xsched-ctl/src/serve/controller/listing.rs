@@ -1,0 +1,80 @@
+//! What commands are shown.
+
+use std::process;
+
+use xsched_abi::arbiter::{Word, more_urgent};
+use xsched_arbiter::now_ns;
+
+use super::Controller;
+use super::authority::Actor;
+use super::client::{Client, Said};
+use super::queue::{Queue, device_name};
+use crate::control::answer::{self, Counts, List, Status};
+use crate::standing::Class;
+
+impl Controller {
+    /// How the controller is.
+    pub(super) fn status(&self) -> Status {
+        let page = self.arbiter.page();
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: process::id(),
+            uid: rustix::process::geteuid().as_raw(),
+            state: self.state,
+            policy: self.scheduler.policy().to_string(),
+            keeper: self.keeper(),
+            uptime_ns: now_ns().saturating_sub(self.started_ns),
+            counts: Counts {
+                exhausted: page.load(Word::EXHAUSTED),
+                refused: self.counts.refused + page.load(Word::REFUSED),
+                ..self.counts
+            },
+        }
+    }
+
+    /// All processes. Who is not privileged sees no names of others' processes.
+    pub(super) fn list(&self, actor: Actor) -> List {
+        let mut processes: Vec<_> = self.clients.values().map(|client| self.process(client, actor)).collect();
+        processes.sort_by_key(|process| process.pid);
+        List { controller: self.status(), processes }
+    }
+
+    fn process(&self, client: &Client, actor: Actor) -> answer::Process {
+        let subject = &client.subject;
+        let said = self.said(client);
+        let (standing, from) = client.standing(&self.config, said);
+        let may_know = actor.is_privileged() || actor.uid == subject.uid;
+        let queues = client.queues.iter().filter_map(|slot| self.queues.get(slot));
+        answer::Process {
+            pid: subject.pid,
+            uid: subject.uid,
+            user: subject.user.clone().unwrap_or_else(|| subject.uid.to_string()),
+            command: if may_know { subject.command.clone() } else { String::new() },
+            standing,
+            class: Class::of(standing.priority).to_string(),
+            from,
+            reports: Self::reports(client),
+            queues: queues.map(|queue| self.queue(queue, client, said)).collect(),
+        }
+    }
+
+    fn queue(&self, queue: &Queue, client: &Client, said: Said) -> answer::Queue {
+        let page = self.arbiter.page();
+        let word = page.queue(queue.key.slot).word;
+        let set = queue.set.or(said.set);
+        answer::Queue {
+            slot: queue.key.slot,
+            device: device_name(queue.device_key),
+            standing: (!queue.set.is_empty()).then(|| client.standing(&self.config, Said { set, ..said }).0),
+            stream_priority: queue.stream_priority,
+            level: word.level(),
+            ready: word.is_ready(),
+            held: page.load(Word::ready(word.device())) & more_urgent(word.level()) != 0,
+            device_share: queue.usage.share(now_ns()),
+            device_ns: queue.usage.device_ns,
+            launched: queue.usage.launched,
+            held_back: queue.usage.held_back,
+            suspended_ns: queue.usage.suspended_ns,
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What is known of a queue beside the page.
+
+use xsched_abi::wire::Usage;
+use xsched_sched::{Attributes, DeviceId, ProcessId};
+
+use super::ClientId;
+use crate::standing::{Standing, Wish};
+
+/// A process's claim on a device, at one stream priority.
+#[derive(Debug)]
+pub(super) struct Queue {
+    /// Its place in the page.
+    pub(super) key: xsched_arbiter::Queue,
+    /// Whose it is.
+    pub(super) client: ClientId,
+    /// [`xsched_abi::arbiter::device_key`]
+    pub(super) device_key: u64,
+    /// Its device's index in the page.
+    pub(super) device: u16,
+    /// How much more urgent than the process.
+    pub(super) stream_priority: i32,
+    /// What was set for it alone.
+    pub(super) set: Wish,
+    /// What it has used, as its process says.
+    pub(super) usage: Used,
+}
+
+impl Queue {
+    /// What the scheduler is to know.
+    pub(super) fn attributes(&self, standing: Standing, ceiling: i16) -> Attributes {
+        Attributes {
+            priority: standing.priority,
+            ceiling,
+            weight: standing.weight,
+            share: standing.share,
+            stream_priority: self.stream_priority,
+            // A process in another pid namespace may have no id here, and one that connects anew begins anew.
+            ..Attributes::new(DeviceId(self.device), ProcessId(self.client.0))
+        }
+    }
+}
+
+/// Counts of a queue, and the device time of the last second or so.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Used {
+    pub(super) device_ns: u64,
+    pub(super) launched: u64,
+    pub(super) held_back: u64,
+    pub(super) suspended_ns: u64,
+    /// Time and device time, at the beginning of this second and of the one before.
+    marks: [(u64, u64); 2],
+}
+
+/// How long device time is counted before the count begins anew.
+const WINDOW_NS: u64 = 1_000_000_000;
+
+impl Used {
+    /// Of a queue that was opened just now.
+    pub(super) fn new(now_ns: u64) -> Self {
+        Self { marks: [(now_ns, 0); 2], ..Self::default() }
+    }
+
+    /// Takes in what the process says; returns the device time since the last time it did. Counts do not go backwards.
+    pub(super) fn update(&mut self, now_ns: u64, usage: &Usage) -> u64 {
+        self.roll(now_ns);
+        let more = usage.device_ns.saturating_sub(self.device_ns);
+        self.device_ns += more;
+        self.launched = self.launched.max(usage.launched);
+        self.held_back = self.held_back.max(usage.held_back);
+        self.suspended_ns = self.suspended_ns.max(usage.suspended_ns);
+        more
+    }
+
+    /// Part of the device's time in the last one to two seconds.
+    pub(super) fn share(mut self, now_ns: u64) -> f64 {
+        self.roll(now_ns);
+        let (since_ns, device_ns) = self.marks[0];
+        let elapsed_ns = now_ns.saturating_sub(since_ns);
+        if elapsed_ns == 0 { 0.0 } else { (self.device_ns - device_ns) as f64 / elapsed_ns as f64 }
+    }
+
+    fn roll(&mut self, now_ns: u64) {
+        let elapsed_ns = now_ns.saturating_sub(self.marks[1].0);
+        if elapsed_ns >= WINDOW_NS {
+            let now = (now_ns, self.device_ns);
+            // After a long silence nothing of before counts.
+            self.marks = if elapsed_ns < 2 * WINDOW_NS {
+                [self.marks[1], now]
+            } else {
+                [(now_ns - WINDOW_NS, now.1), now]
+            };
+        }
+    }
+}
+
+/// A device as `lspci` writes it, with the partition behind a slash unless it is 0.
+pub(super) fn device_name(key: u64) -> String {
+    let part = |shift: u32, bits: u64| key >> shift & bits;
+    let (domain, bus, device, partition) = (part(24, 0xffff), part(16, 0xff), part(8, 0xff), part(0, 0xff));
+    let address = format!("{domain:04x}:{bus:02x}:{device:02x}.0");
+    if partition == 0 { address } else { format!("{address}/{partition}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use xsched_abi::arbiter::device_key;
+    use zerocopy::FromZeros as _;
+
+    use super::*;
+
+    #[test]
+    fn a_device_is_named_by_its_address() {
+        assert_eq!(device_name(device_key(0, 0xc1, 0, 0)), "0000:c1:00.0");
+        assert_eq!(device_name(device_key(0x1_0002, 0x05, 0x1f, 3)), "0002:05:1f.0/3");
+    }
+
+    #[test]
+    fn shares_are_of_the_last_seconds() {
+        const MS: u64 = 1_000_000;
+        let mut used = Used::new(0);
+        let mut say = |at_ms: u64, device_ms: u64| {
+            let usage = Usage { device_ns: device_ms * MS, ..Usage::new_zeroed() };
+            (used.update(at_ms * MS, &usage) / MS, used)
+        };
+        for tick in 1..=100 {
+            assert_eq!(say(tick * 10, tick * 5).0, 5);
+        }
+        let (_, half) = say(1010, 505);
+        assert!((half.share(1010 * MS) - 0.5).abs() < 0.01, "{}", half.share(1010 * MS));
+        assert!(half.share(10_000 * MS) < 0.01);
+        // A lie: less than before.
+        assert_eq!(say(1020, 100).0, 0);
+        assert_eq!(say(1030, 515).0, 10);
+    }
+}

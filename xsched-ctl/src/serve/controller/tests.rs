@@ -1,0 +1,357 @@
+use std::collections::BTreeSet;
+
+use xsched_abi::arbiter::{Report, device_key};
+use xsched_abi::wire::{Hello, OpenQueue, Opened, PacketKind, Reported, Usage};
+use xsched_arbiter::Times;
+use zerocopy::FromZeros as _;
+
+use super::*;
+use crate::control::answer::{Answer, From, List, Reason};
+use crate::control::request::{Request, Target};
+use crate::serve::peer::Peer;
+
+/// Nobody runs these tests as this user, and he is not root.
+const USER: u32 = 4_000_000_000;
+const ROOT: Actor = Actor { pid: 1, uid: 0 };
+
+struct Bench(Controller);
+
+impl Bench {
+    fn new(config: &str) -> Self {
+        let arbiter = Arbiter::in_memory(&Times::default()).unwrap();
+        let mut controller = Controller::new(arbiter, Config::parse(config).unwrap());
+        controller.beat(now_ns());
+        Self(controller)
+    }
+
+    /// Takes in a process that is not there, by this id.
+    fn admit(&mut self, pid: u32, hello: Hello) -> ClientId {
+        self.0.admit(&Peer::unknown(pid, USER), &hello).unwrap().id
+    }
+
+    fn open(&mut self, id: ClientId, device: u32) -> Opened {
+        let wanted = OpenQueue {
+            kind: PacketKind::OpenQueue as u32,
+            device: device_key(0, device, 0, 0),
+            ..OpenQueue::new_zeroed()
+        };
+        let opened = self.0.open(id, &wanted).unwrap();
+        self.0.settle(now_ns());
+        opened
+    }
+
+    fn joined(&mut self, pid: u32, priority: i32) -> (ClientId, Opened) {
+        let id = self.admit(pid, hello(priority));
+        (id, self.open(id, 1))
+    }
+
+    fn report(&mut self, id: ClientId, queue: Opened, report: Report) {
+        let report = Reported {
+            kind: PacketKind::Reported as u32,
+            slot: queue.slot,
+            operation: report as u64,
+            argument: u64::from(queue.generation),
+        };
+        self.0.report(id, &report);
+        self.0.settle(now_ns());
+    }
+
+    fn order(&mut self, actor: Actor, request: Request) -> Answer {
+        let answer = self.0.order(actor, request, &mut Attendance::default());
+        self.0.settle(now_ns());
+        answer
+    }
+
+    fn list(&mut self) -> List {
+        match self.order(ROOT, Request::List {}) {
+            Answer::List(list) => list,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn level(&self, queue: Opened) -> u64 {
+        self.0.arbiter.page().queue(queue.slot).word.level()
+    }
+
+    /// The ready mask of the first device.
+    fn ready(&self) -> u64 {
+        self.0.arbiter.page().load(Word::ready(0))
+    }
+}
+
+fn hello(priority: i32) -> Hello {
+    Hello { kind: PacketKind::Hello as u32, hints: Hello::PRIORITY, priority, ..Hello::new_zeroed() }
+}
+
+fn set(pid: u32, priority: i16) -> Request {
+    Request::Set { target: Target::Pid(pid), wish: Wish { priority: Some(priority), ..Wish::default() } }
+}
+
+#[track_caller]
+fn assert_refused(answer: &Answer, wanted: Reason) {
+    assert!(matches!(answer, Answer::Refused { reason, .. } if *reason == wanted), "{answer:?}");
+}
+
+#[test]
+fn the_more_urgent_process_is_before_the_others() {
+    let mut bench = Bench::new("");
+    let (batch_id, batch) = bench.joined(11, -100);
+    let (urgent_id, urgent) = bench.joined(12, 7);
+    assert!(bench.level(urgent) < bench.level(batch));
+    bench.report(batch_id, batch, Report::Ready);
+    assert_eq!(bench.ready(), 1 << bench.level(batch));
+    bench.report(urgent_id, urgent, Report::Ready);
+    assert_eq!(bench.ready(), 1 << bench.level(batch) | 1 << bench.level(urgent));
+    let list = bench.list();
+    assert_eq!(list.processes.iter().map(|one| one.queues[0].held).collect::<Vec<_>>(), [true, false]);
+    bench.report(urgent_id, urgent, Report::Idle);
+    assert_eq!(bench.ready(), 1 << bench.level(batch));
+}
+
+#[test]
+fn who_leaves_holds_nobody_back() {
+    let mut bench = Bench::new("");
+    let (_, batch) = bench.joined(11, -100);
+    let (urgent_id, urgent) = bench.joined(12, 7);
+    bench.report(urgent_id, urgent, Report::Ready);
+    assert_ne!(bench.ready(), 0);
+    bench.0.leave(urgent_id);
+    bench.0.settle(now_ns());
+    assert_eq!(bench.ready(), 0);
+    assert_eq!(bench.list().processes.len(), 1);
+    assert!(bench.0.arbiter.page().queue(batch.slot).word.is_open());
+    assert_eq!(bench.0.arbiter.page().queues().count(), 1);
+}
+
+#[test]
+fn off_releases_everybody_until_on() {
+    let mut bench = Bench::new("");
+    let (id, queue) = bench.joined(11, 0);
+    bench.report(id, queue, Report::Ready);
+    assert_ne!(bench.ready(), 0);
+    let answer = bench.order(ROOT, Request::Off {});
+    assert_eq!(answer, Answer::State { state: State::Off, was: State::Active });
+    bench.0.beat(now_ns());
+    assert_eq!(bench.ready(), 0);
+    bench.order(ROOT, Request::On {});
+    assert_ne!(bench.ready(), 0, "counts stay true while nobody is obeyed");
+}
+
+#[test]
+fn a_policy_is_at_work_after_it_was_chosen() {
+    let mut bench = Bench::new("");
+    bench.order(ROOT, Request::Off {});
+    let answer = bench.order(ROOT, Request::Policy { name: Some("fair".into()) });
+    assert_eq!(answer, Answer::Policy { policy: "fair".into(), was: "priority".into() });
+    assert_eq!(bench.list().controller.state, State::Active);
+    assert_refused(&bench.order(ROOT, Request::Policy { name: Some("no".into()) }), Reason::NotFound);
+}
+
+#[test]
+fn an_observer_decides_and_holds_nobody_back() {
+    let mut bench = Bench::new("[scheduler]\nobserve = true");
+    let (_, batch) = bench.joined(11, -100);
+    let (id, urgent) = bench.joined(12, 7);
+    bench.report(id, urgent, Report::Ready);
+    bench.0.beat(now_ns());
+    assert!(bench.level(urgent) < bench.level(batch));
+    assert_eq!(bench.ready(), 0);
+    let answer = bench.order(ROOT, Request::On {});
+    assert_eq!(answer, Answer::State { state: State::Observing, was: State::Observing });
+}
+
+#[test]
+fn a_queue_of_another_process_is_not_touched() {
+    let mut bench = Bench::new("");
+    let (_, victim) = bench.joined(11, 0);
+    let (liar, own) = bench.joined(12, 0);
+    let refused = |bench: &mut Bench| bench.list().controller.counts.refused;
+    let before = refused(&mut bench);
+    for report in [Report::Ready, Report::Idle, Report::Close] {
+        bench.report(liar, victim, report);
+    }
+    assert_eq!(bench.ready(), 0);
+    let usage =
+        Usage { slot: victim.slot, generation: victim.generation, device_ns: 9, ..Usage::new_zeroed() };
+    bench.0.usage(liar, &usage);
+    assert_eq!(bench.list().processes[0].queues[0].device_ns, 0);
+    assert!(refused(&mut bench) > before);
+    let stale = Opened { generation: own.generation.wrapping_sub(1), ..own };
+    bench.report(liar, stale, Report::Ready);
+    assert_eq!(bench.ready(), 0);
+}
+
+#[test]
+fn a_process_has_so_many_queues_and_no_more() {
+    let mut bench = Bench::new("");
+    let id = bench.admit(11, hello(0));
+    let queues: BTreeSet<_> = (0..64).map(|_| bench.open(id, 1).slot).collect();
+    assert_eq!(queues.len(), 64);
+    let wanted = OpenQueue { device: device_key(0, 1, 0, 0), ..OpenQueue::new_zeroed() };
+    assert_eq!(bench.0.open(id, &wanted).unwrap_err(), RefusalReason::Full);
+    let other = bench.admit(12, hello(0));
+    let nothing = OpenQueue { device: 0, ..wanted };
+    assert_eq!(bench.0.open(other, &nothing).unwrap_err(), RefusalReason::Malformed);
+}
+
+#[test]
+fn a_user_has_so_many_processes_and_no_more() {
+    let mut bench = Bench::new("");
+    for pid in 1..=1024 {
+        bench.admit(pid, hello(0));
+    }
+    assert_eq!(bench.0.admit(&Peer::unknown(5000, USER), &hello(0)).unwrap_err(), RefusalReason::Full);
+    assert!(bench.0.admit(&Peer::unknown(5000, USER + 1), &hello(0)).is_ok());
+}
+
+#[test]
+fn a_process_that_connects_anew_begins_anew() {
+    let mut bench = Bench::new("");
+    let (_, first) = bench.joined(11, 0);
+    let (_, second) = bench.joined(11, 5);
+    let list = bench.list();
+    assert_eq!(list.processes.len(), 1);
+    assert_eq!(list.processes[0].standing.priority, 5);
+    assert_eq!(bench.0.arbiter.page().queues().count(), 1);
+    assert!((first.slot, first.generation) != (second.slot, second.generation));
+}
+
+#[test]
+fn what_is_set_holds_until_it_is_taken_back() {
+    let mut bench = Bench::new("");
+    let (_, low) = bench.joined(11, -20);
+    let (_, high) = bench.joined(12, 20);
+    assert!(bench.level(high) < bench.level(low));
+    let Answer::Set { changed } = bench.order(ROOT, set(11, 200)) else { panic!() };
+    assert_eq!((changed[0].old.priority, changed[0].new.priority), (-20, 200));
+    assert!(bench.level(low) < bench.level(high));
+    assert_eq!(bench.list().processes[0].from, From::Set);
+    // Another part beside it.
+    let weight = Wish { weight: Some(300), ..Wish::default() };
+    bench.order(ROOT, Request::Set { target: Target::Pid(11), wish: weight });
+    let standing = bench.list().processes[0].standing;
+    assert_eq!((standing.priority, standing.weight), (200, 300));
+    bench.order(ROOT, Request::Set { target: Target::Pid(11), wish: Wish::default() });
+    assert_eq!(bench.list().processes[0].standing.priority, -20);
+    assert!(bench.level(high) < bench.level(low));
+    assert_refused(&bench.order(ROOT, set(99, 1)), Reason::NotFound);
+    assert_refused(&bench.order(ROOT, set(11, 256)), Reason::Malformed);
+}
+
+#[test]
+fn a_user_does_with_his_own_what_he_may() {
+    let mut bench = Bench::new("");
+    bench.joined(11, 0);
+    let (owner, other) = (Actor { pid: 2, uid: USER }, Actor { pid: 3, uid: USER + 1 });
+    assert!(matches!(bench.order(owner, set(11, -255)), Answer::Set { .. }));
+    assert!(matches!(bench.order(owner, set(11, 49)), Answer::Set { .. }));
+    assert_refused(&bench.order(owner, set(11, 50)), Reason::NotPermitted);
+    assert_refused(&bench.order(other, set(11, -1)), Reason::NotPermitted);
+    for request in [
+        Request::Off {},
+        Request::On {},
+        Request::Policy { name: Some("fair".into()) },
+        Request::Set {
+            target: Target::Cgroup("/".into()),
+            wish: Wish { priority: Some(-1), ..Wish::default() },
+        },
+    ] {
+        assert_refused(&bench.order(owner, request), Reason::NotPermitted);
+    }
+    let list = bench.list();
+    assert_eq!((list.processes[0].standing.priority, list.controller.counts.forbidden), (49, 6));
+}
+
+#[test]
+fn what_root_has_lowered_its_user_does_not_raise_by_resetting_beyond_the_ceiling() {
+    let mut bench = Bench::new("[[rule]]\npriority = 100");
+    bench.joined(11, 100);
+    bench.order(ROOT, set(11, -200));
+    let owner = Actor { pid: 2, uid: USER };
+    let reset = Request::Set { target: Target::Pid(11), wish: Wish::default() };
+    assert_refused(&bench.order(owner, reset), Reason::NotPermitted);
+    assert_eq!(bench.list().processes[0].standing.priority, -200);
+}
+
+#[test]
+fn one_queue_can_stand_apart() {
+    let mut bench = Bench::new("");
+    let (id, first) = bench.joined(11, 0);
+    let second = bench.open(id, 1);
+    assert_eq!(bench.level(first), bench.level(second));
+    let wish = Wish { priority: Some(-50), ..Wish::default() };
+    let answer = bench.order(ROOT, Request::Set { target: Target::Queue(second.slot), wish });
+    assert!(matches!(answer, Answer::Set { .. }), "{answer:?}");
+    assert!(bench.level(first) < bench.level(second));
+    let list = bench.list();
+    assert_eq!(list.processes[0].queues[1].standing.map(|standing| standing.priority), Some(-50));
+    assert_eq!(list.processes[0].standing.priority, 0);
+}
+
+#[test]
+fn a_cgroup_stands_for_all_in_it_and_below_now_and_later() {
+    let mut bench = Bench::new("");
+    // A process that is not there has no cgroup; this one has.
+    let own = std::process::id();
+    bench.joined(own, 0);
+    let cgroup = bench.0.clients.values().next().unwrap().subject.cgroup.clone();
+    if cgroup.is_empty() {
+        return eprintln!("skipped: no unified cgroup hierarchy");
+    }
+    let wish = Wish { priority: Some(33), ..Wish::default() };
+    bench.order(ROOT, Request::Set { target: Target::Cgroup("/".into()), wish });
+    assert_eq!(bench.list().processes[0].standing.priority, 33);
+    bench.joined(own, 0);
+    assert_eq!(bench.list().processes[0].standing.priority, 33);
+    bench.order(ROOT, Request::Set { target: Target::Cgroup("/".into()), wish: Wish::default() });
+    assert_eq!(bench.list().processes[0].standing.priority, 0);
+}
+
+#[test]
+fn a_command_stands_as_it_was_run() {
+    let mut bench = Bench::new("");
+    let token = "000102030405060708090a0b0c0d0e0f";
+    let wish = Wish { priority: Some(150), ..Wish::default() };
+    let run = Request::Run { wish, token: token.into() };
+    let user = Actor { pid: 2, uid: USER };
+    assert_refused(&bench.order(user, run.clone()), Reason::NotPermitted);
+    // The process comes first, as after a restart of the controller.
+    let key: [u8; 16] = std::array::from_fn(|index| index as u8);
+    let id = bench.admit(11, Hello { token: key, ..hello(-9) });
+    assert_eq!(bench.list().processes[0].standing.priority, -9);
+    let mut attendance = Attendance::default();
+    assert_eq!(bench.0.order(ROOT, run, &mut attendance), Answer::Run);
+    let process = &bench.list().processes[0];
+    assert_eq!((process.standing.priority, process.from), (150, From::Run));
+    let joined = bench.0.order(ROOT, Request::Joined {}, &mut attendance);
+    assert_eq!(joined, Answer::Joined { processes: vec![11], count: 1 });
+    bench.0.part(&attendance);
+    assert_eq!(bench.list().processes[0].standing.priority, 150, "the command runs on");
+    bench.0.leave(id);
+    bench.admit(12, Hello { token: key, ..hello(-9) });
+    assert_eq!(bench.list().processes[0].standing.priority, -9, "nobody needs the token any more");
+}
+
+#[test]
+fn names_of_others_processes_are_not_shown() {
+    let mut bench = Bench::new("");
+    bench.admit(std::process::id(), hello(0));
+    let command = |bench: &mut Bench, uid| {
+        let Answer::List(list) = bench.order(Actor { pid: 1, uid }, Request::List {}) else { panic!() };
+        list.processes[0].command.clone()
+    };
+    assert_eq!(command(&mut bench, USER + 1), "");
+    assert!(!command(&mut bench, USER).is_empty() && !command(&mut bench, 0).is_empty());
+}
+
+#[test]
+fn a_lease_that_nobody_waits_for_ends_too() {
+    let mut bench = Bench::new("[scheduler]\nlease = '5ms'");
+    let (id, queue) = bench.joined(11, 0);
+    bench.0.arbiter.set_times(&Times { lease: std::time::Duration::from_millis(5), ..Times::default() });
+    bench.report(id, queue, Report::Ready);
+    bench.0.beat(now_ns() + 1_000_000_000);
+    bench.0.settle(now_ns());
+    assert_eq!(bench.ready(), 0);
+    assert_eq!(bench.list().controller.counts.expired, 1);
+}

@@ -1,0 +1,66 @@
+//! Telling a service manager how the controller is: sd_notify(3)'s protocol, one datagram a message.
+
+use std::env;
+use std::ffi::OsString;
+use std::io;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+/// The manager, if there is one.
+pub(crate) struct Manager(Option<(UnixDatagram, SocketAddr)>);
+
+impl Manager {
+    /// The one that the environment names.
+    pub(crate) fn of_environment() -> io::Result<Self> {
+        Self::at(env::var_os("NOTIFY_SOCKET"))
+    }
+
+    fn at(name: Option<OsString>) -> io::Result<Self> {
+        let Some(name) = name.filter(|name| !name.is_empty()) else { return Ok(Self(None)) };
+        let address = match name.as_bytes() {
+            [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+            _ => SocketAddr::from_pathname(&name)?,
+        };
+        let socket = UnixDatagram::unbound()?;
+        socket.set_nonblocking(true)?;
+        Ok(Self(Some((socket, address))))
+    }
+
+    /// Says something, such as `READY=1`.
+    pub(crate) fn tell(&self, message: &str) {
+        if let Some((socket, address)) = &self.0 {
+            // A manager that does not listen is no reason to do anything else.
+            let _ = socket.send_to_addr(message.as_bytes(), address);
+        }
+    }
+}
+
+/// How often the manager wants to hear that the controller lives, if it does: twice in the time that it allows.
+pub(crate) fn watchdog() -> Option<Duration> {
+    let allowed = env::var("WATCHDOG_USEC").ok()?.parse().ok()?;
+    Some(Duration::from_micros(allowed) / 2).filter(|half| !half.is_zero())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manager_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notify");
+        let manager = UnixDatagram::bind(&path).unwrap();
+        Manager::at(Some(path.into())).unwrap().tell("READY=1");
+        let mut message = [0; 16];
+        let len = manager.recv(&mut message).unwrap();
+        assert_eq!(&message[..len], b"READY=1");
+    }
+
+    #[test]
+    fn without_a_manager_nothing_happens() {
+        Manager::at(None).unwrap().tell("READY=1");
+        Manager::at(Some("/nonexistent/socket".into())).unwrap().tell("READY=1");
+    }
+}

@@ -1,0 +1,140 @@
+//! Who is at the other end of a socket, as the kernel has noted when it connected.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::readiness::watch;
+
+/// A process, or what was one.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    /// Its id, in this process's pid namespace; 0 if it has none there.
+    pub(crate) pid: u32,
+    /// Its effective user when it connected.
+    pub(crate) uid: u32,
+    /// Names it also when its id has passed on.
+    pidfd: Option<OwnedFd>,
+}
+
+impl Peer {
+    /// Who has connected.
+    pub(crate) fn of(socket: impl AsFd) -> io::Result<Self> {
+        let credentials: libc::ucred = option(&socket, libc::SO_PEERCRED)?;
+        // 0 in another pid namespace that is not inside this one.
+        let pid = u32::try_from(credentials.pid).unwrap_or(0);
+        Ok(Self { pid, uid: credentials.uid, pidfd: pidfd(&socket, credentials.pid)? })
+    }
+
+    /// Whether the process has not ended. True where that cannot be told.
+    pub(crate) fn is_alive(&self) -> bool {
+        let Some(pidfd) = &self.pidfd else { return true };
+        let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+        !matches!(poll(&mut fds, Some(&rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(1..))
+    }
+
+    /// Waits for the process's end; for ever where that cannot be told.
+    pub(crate) async fn ended(&self) -> io::Result<()> {
+        match &self.pidfd {
+            Some(pidfd) => {
+                let pidfd = watch(pidfd.try_clone()?)?;
+                pidfd.readable().await.map(|_| ())
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    /// For messages.
+    pub(crate) fn describe(&self) -> String {
+        format!("process {} of user {}", self.pid, self.uid)
+    }
+}
+
+#[cfg(test)]
+impl Peer {
+    /// A process that need not be there.
+    pub(crate) fn unknown(pid: u32, uid: u32) -> Self {
+        Self { pid, uid, pidfd: None }
+    }
+}
+
+/// The peer's own pid descriptor, since Linux 6.5; before, one by its number. None if it is of another pid namespace.
+fn pidfd(socket: &impl AsFd, pid: i32) -> io::Result<Option<OwnedFd>> {
+    match option::<libc::c_int>(socket, libc::SO_PEERPIDFD) {
+        // SAFETY: the kernel has just made this descriptor for the caller.
+        Ok(fd) => return Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) })),
+        Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => {}
+        Err(error) => return Err(error),
+    }
+    let Some(pid) = Pid::from_raw(pid) else { return Ok(None) };
+    Ok(Some(pidfd_open(pid, PidfdFlags::empty())?))
+}
+
+/// An option of a socket that is a plain structure.
+fn option<T: Copy>(socket: &impl AsFd, name: libc::c_int) -> io::Result<T> {
+    let mut value = std::mem::MaybeUninit::<T>::uninit();
+    let mut len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: `value` has room for `len` bytes, and the kernel writes no more than that.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            name,
+            value.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if len as usize != size_of::<T>() {
+        return Err(io::Error::other("the kernel answers with something of another size"));
+    }
+    // SAFETY: the kernel has written all of it, and both types it is used with may have any bits.
+    Ok(unsafe { value.assume_init() })
+}
+
+/// How long a peer may keep the controller waiting for what it should have sent.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_peer_in_the_same_process_is_this_process() {
+        let (one, _other) = UnixStream::pair().unwrap();
+        let peer = Peer::of(&one).unwrap();
+        assert_eq!(peer.pid, std::process::id());
+        assert_eq!(peer.uid, rustix::process::geteuid().as_raw());
+        assert!(peer.is_alive());
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_peer_is_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let script =
+            "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); sys.stdin.read()";
+        let mut child = std::process::Command::new("python3")
+            .args(["-c", script])
+            .arg(&path)
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (socket, _) = listener.accept().unwrap();
+        let peer = Peer::of(&socket).unwrap();
+        assert_eq!(peer.pid, child.id());
+        assert!(peer.is_alive());
+        drop(child.stdin.take());
+        peer.ended().await.unwrap();
+        assert!(!peer.is_alive());
+        child.wait().unwrap();
+    }
+}

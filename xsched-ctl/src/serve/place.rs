@@ -1,0 +1,147 @@
+//! The folder of the sockets, which belongs to one controller at a time.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use tokio::net::UnixListener;
+
+use super::socket::Listener;
+use crate::control::folder::{Folder, VARIABLE};
+use crate::exit;
+
+/// Why there are no sockets.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PlaceError {
+    /// The user has no folder for such things.
+    #[error("no folder for the sockets: neither root, nor XDG_RUNTIME_DIR, nor {VARIABLE}")]
+    NoFolder,
+    /// A controller lives.
+    #[error("a controller is running already: process {pid}, in {folder}")]
+    Taken {
+        /// Its process, if it has said so.
+        pid: String,
+        /// Where.
+        folder: PathBuf,
+    },
+    /// A file could not be made.
+    #[error("cannot make {path}: {cause}")]
+    NotMade {
+        /// Which one.
+        path: PathBuf,
+        /// The system's error.
+        cause: io::Error,
+    },
+}
+
+impl PlaceError {
+    /// What to do about it.
+    pub(crate) fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NoFolder => format!("run it as root, or set {VARIABLE} to a folder"),
+            Self::Taken { pid, .. } => {
+                format!("`xsched-ctl list` asks it; `kill {pid}` ends it; {VARIABLE} names another folder")
+            }
+            Self::NotMade { .. } => format!("run it as root, or set {VARIABLE} to a folder that is yours"),
+        })
+    }
+
+    /// The exit code.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::NoFolder | Self::NotMade { .. } => exit::CANNOT_CREATE,
+            Self::Taken { .. } => exit::UNAVAILABLE,
+        }
+    }
+}
+
+/// The folder, claimed. The claim ends with the process, however it ends.
+pub(crate) struct Place {
+    folder: Folder,
+    /// Locked.
+    _lock: File,
+}
+
+impl Place {
+    /// Claims a folder, which is made if it is not there.
+    pub(crate) fn claim(folder: Folder) -> Result<Self, PlaceError> {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(folder.path());
+        made.map_err(not_made(folder.path()))?;
+        let path = folder.lock();
+        let mut lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o644)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(&path)
+            .map_err(not_made(&path))?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            let mut pid = String::new();
+            // Only for the message.
+            let _ = (&mut lock).take(20).read_to_string(&mut pid);
+            return Err(PlaceError::Taken { pid: pid.trim().to_owned(), folder: folder.path().to_owned() });
+        }
+        lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())).map_err(not_made(&path))?;
+        Ok(Self { folder, _lock: lock })
+    }
+
+    /// Makes the sockets, in place of what a predecessor may have left. Whoever reaches the folder may connect: what
+    /// he may do is decided by who he is.
+    pub(crate) fn listen(&self) -> Result<(Listener, UnixListener), PlaceError> {
+        let (shims, commands) = (self.folder.shim_socket(), self.folder.control_socket());
+        self.remove_sockets();
+        let shim_listener = Listener::bind(&shims).map_err(not_made(&shims))?;
+        let command_listener = UnixListener::bind(&commands).map_err(not_made(&commands))?;
+        for path in [&shims, &commands] {
+            fs::set_permissions(path, Permissions::from_mode(0o666)).map_err(not_made(path))?;
+        }
+        Ok((shim_listener, command_listener))
+    }
+
+    /// Removes the sockets, so that nobody tries to connect.
+    pub(crate) fn remove_sockets(&self) {
+        for path in [self.folder.shim_socket(), self.folder.control_socket()] {
+            match fs::remove_file(&path) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => tracing::warn!("cannot remove {}: {error}", path.display()),
+            }
+        }
+    }
+
+    /// The folder.
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+}
+
+fn not_made(path: &Path) -> impl FnOnce(io::Error) -> PlaceError {
+    let path = path.to_owned();
+    move |cause| PlaceError::NotMade { path, cause }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn one_controller_to_a_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::at(&dir.path().join("new"));
+        let place = Place::claim(folder.clone()).unwrap();
+        let refused = Place::claim(folder.clone()).err().unwrap();
+        assert!(matches!(&refused, PlaceError::Taken { pid, .. } if *pid == std::process::id().to_string()));
+        // What a killed predecessor leaves.
+        fs::write(folder.shim_socket(), "").unwrap();
+        drop(place.listen().unwrap());
+        drop(place);
+        let next = Place::claim(folder.clone()).unwrap();
+        drop(next.listen().unwrap());
+        next.remove_sockets();
+        assert!(!folder.shim_socket().exists() && !folder.control_socket().exists());
+    }
+}

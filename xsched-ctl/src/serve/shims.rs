@@ -1,0 +1,211 @@
+//! One task for each process with the shim: takes in its packets, and answers.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use xsched_abi::wire::{FromShim, Hello, PacketKind, Refusal, RefusalReason};
+use zerocopy::IntoBytes as _;
+
+use super::Shared;
+use super::controller::{Admitted, ClientId};
+use super::peer::{PATIENCE, Peer};
+use super::socket::{Connection, Listener, Packet};
+
+/// Connections at once. More wait in the kernel, and their processes run unscheduled meanwhile.
+const CONNECTIONS_MAX: usize = 4096;
+
+/// Packets of one process that are taken in before others have their turn.
+const TURN: u32 = 64;
+
+/// How long a process may take to show the number that it was given. Those whose calls no program hears never do.
+const JOIN_PATIENCE: Duration = Duration::from_millis(100);
+
+/// How long to wait when there are no descriptors left for another connection.
+const NO_DESCRIPTORS: Duration = Duration::from_millis(100);
+
+/// Takes in whoever connects.
+pub(super) async fn accept(shared: Rc<Shared>, listener: Listener) {
+    let room = std::sync::Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let permit = Semaphore::acquire_owned(std::sync::Arc::clone(&room)).await;
+        let Ok(permit) = permit else { return };
+        match listener.accept().await {
+            Ok(connection) => {
+                tokio::task::spawn_local(serve(Rc::clone(&shared), connection, permit));
+            }
+            Err(error) => {
+                tracing::warn!("cannot take in another process: {error}");
+                tokio::time::sleep(NO_DESCRIPTORS).await;
+            }
+        }
+    }
+}
+
+/// Why a connection ends.
+#[derive(Debug)]
+enum End {
+    /// The process has ended it, or has ended.
+    Gone,
+    /// It is refused.
+    Refused(RefusalReason),
+    /// It does not read, or says nothing.
+    Slow,
+    /// The same process has connected anew.
+    Replaced,
+    /// The connection failed.
+    Failed(io::Error),
+}
+
+async fn serve(shared: Rc<Shared>, connection: Connection, _permit: OwnedSemaphorePermit) {
+    let peer = match Peer::of(&connection) {
+        Ok(peer) => peer,
+        // It has ended already.
+        Err(error) => return tracing::debug!("a connection without a peer: {error}"),
+    };
+    let end = match greet(&shared, &connection, &peer).await {
+        Ok(admitted) => {
+            let end = tokio::select! {
+                end = attend(&shared, &connection, admitted.id) => end,
+                _ = peer.ended() => End::Gone,
+                () = admitted.replaced.notified() => End::Replaced,
+            };
+            shared.with(|controller| controller.leave(admitted.id));
+            end
+        }
+        Err(end) => end,
+    };
+    if let End::Refused(reason) = end {
+        let refusal = Refusal { kind: PacketKind::Refusal as u32, reason: reason as u32 };
+        // Whoever does not read it sees the connection end.
+        let _ = connection.send(refusal.as_bytes(), &[]);
+    }
+    match &end {
+        End::Failed(error) => tracing::warn!("{}: {error}", peer.describe()),
+        end => tracing::debug!("{}: {end:?}", peer.describe()),
+    }
+    shared.controller.borrow_mut().count_end(
+        match end {
+            End::Refused(reason) => Some(reason),
+            _ => None,
+        },
+        matches!(end, End::Slow),
+    );
+}
+
+/// Hears a process's first packet, and takes it in.
+async fn greet(shared: &Shared, connection: &Connection, peer: &Peer) -> Result<Admitted, End> {
+    let mut packet = Packet::new();
+    let hello = match timeout(PATIENCE, receive(connection, &mut packet)).await {
+        Err(_) => return Err(End::Slow),
+        Ok(received) => match received? {
+            FromShim::Hello(hello) => hello,
+            _ => return Err(End::Refused(RefusalReason::Malformed)),
+        },
+    };
+    check_version(&hello)?;
+    let admitted = shared.with(|controller| controller.admit(peer, &hello)).map_err(End::Refused)?;
+    // What was read of the process by its id may be another's by now.
+    if !peer.is_alive() {
+        shared.with(|controller| controller.leave(admitted.id));
+        return Err(End::Gone);
+    }
+    let sent = {
+        let controller = shared.controller.borrow();
+        let descriptors = [controller.page_fd(), admitted.wake.as_fd()];
+        connection.send(admitted.welcome.as_bytes(), &descriptors)
+    };
+    sent.map_err(|error| {
+        shared.with(|controller| controller.leave(admitted.id));
+        send_failed(error)
+    })?;
+    Ok(admitted)
+}
+
+fn check_version(hello: &Hello) -> Result<(), End> {
+    let own = (xsched_abi::wire::WIRE_VERSION, xsched_abi::arbiter::PAGE_VERSION);
+    if (hello.version, hello.page_version) == own {
+        Ok(())
+    } else {
+        Err(End::Refused(RefusalReason::Version))
+    }
+}
+
+/// Takes in a process's packets until its end.
+async fn attend(shared: &Shared, connection: &Connection, id: ClientId) -> End {
+    let mut packet = Packet::new();
+    let mut turn = 0;
+    loop {
+        let result = match receive(connection, &mut packet).await {
+            Ok(said) => take(shared, connection, id, said).await,
+            Err(end) => Err(end),
+        };
+        if let Err(end) = result {
+            return end;
+        }
+        turn = (turn + 1) % TURN;
+        if turn == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+async fn take(shared: &Shared, connection: &Connection, id: ClientId, said: FromShim) -> Result<(), End> {
+    match said {
+        FromShim::Hello(_) => Err(End::Refused(RefusalReason::Malformed)),
+        FromShim::OpenQueue(wanted) => {
+            wait_until_joined(shared, id).await;
+            let opened = shared.with(|controller| controller.open(id, &wanted)).map_err(End::Refused)?;
+            connection.send(opened.as_bytes(), &[]).map_err(send_failed)
+        }
+        FromShim::Reported(report) => {
+            shared.with(|controller| controller.report(id, &report));
+            Ok(())
+        }
+        FromShim::Usage(usage) => {
+            shared.with(|controller| controller.usage(id, &usage));
+            Ok(())
+        }
+    }
+}
+
+/// Waits until a process has shown its number, or has had its time.
+async fn wait_until_joined(shared: &Shared, id: ClientId) {
+    let joined = async {
+        loop {
+            let next = shared.joined.notified();
+            if shared.with(|controller| controller.has_joined(id)) {
+                return;
+            }
+            next.await;
+        }
+    };
+    if timeout(JOIN_PATIENCE, joined).await.is_err() {
+        shared.with(|controller| controller.speak_for(id));
+    }
+}
+
+async fn receive(connection: &Connection, packet: &mut Packet) -> Result<FromShim, End> {
+    connection.receive(packet).await.map_err(|error| match error.kind() {
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => End::Gone,
+        _ => End::Failed(error),
+    })?;
+    if packet.bytes().is_empty() {
+        return Err(End::Gone);
+    }
+    FromShim::parse(packet.bytes()).map_err(|malformed| {
+        tracing::debug!("refused: {malformed}");
+        End::Refused(RefusalReason::Malformed)
+    })
+}
+
+fn send_failed(error: io::Error) -> End {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => End::Slow,
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => End::Gone,
+        _ => End::Failed(error),
+    }
+}

@@ -1,0 +1,108 @@
+//! What is known about a process that the controller looks after, as the kernel tells it.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use super::users::Users;
+
+/// Longest file of `/proc` that is read; a cgroup's path has at most 4096 bytes.
+const FILE_LEN_MAX: usize = 64 << 10;
+
+/// One process.
+#[derive(Clone, Debug)]
+pub(crate) struct Subject {
+    /// Its id, in the controller's pid namespace; 0 if it has none there.
+    pub(crate) pid: u32,
+    /// Who runs it.
+    pub(crate) uid: u32,
+    /// The same by name, if it has one.
+    pub(crate) user: Option<String>,
+    /// The file that it executes; empty if that may not be known.
+    pub(crate) executable: PathBuf,
+    /// Its name.
+    pub(crate) command: String,
+    /// Its cgroup of the unified hierarchy; empty if there is none.
+    pub(crate) cgroup: String,
+}
+
+impl Subject {
+    /// Reads what there is about a process. Whoever calls has to see to it that the id has not passed on meanwhile.
+    pub(crate) fn read(pid: u32, uid: u32, users: &Users) -> Self {
+        let file = |name: &str| read_text(&format!("/proc/{pid}/{name}")).unwrap_or_default();
+        Self {
+            pid,
+            uid,
+            user: users.name(uid).map(str::to_owned),
+            executable: fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default(),
+            command: file("comm").trim_end().to_owned(),
+            cgroup: unified(&file("cgroup")).to_owned(),
+        }
+    }
+
+    /// Its cgroup and all above it, innermost first.
+    pub(crate) fn cgroups(&self) -> impl Iterator<Item = &str> {
+        let own = Some(self.cgroup.as_str()).filter(|cgroup| cgroup.starts_with('/'));
+        std::iter::successors(own, |cgroup| outer(cgroup))
+    }
+}
+
+/// The cgroup around a cgroup.
+fn outer(cgroup: &str) -> Option<&str> {
+    match cgroup.rsplit_once('/')?.0 {
+        "" if cgroup.len() > 1 => Some("/"),
+        "" => None,
+        outer => Some(outer),
+    }
+}
+
+fn read_text(path: &str) -> io::Result<String> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(FILE_LEN_MAX as u64).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The path in the unified hierarchy, from `/proc/PID/cgroup`.
+fn unified(cgroups: &str) -> &str {
+    cgroups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_known() {
+        let uid = rustix::process::geteuid().as_raw();
+        let own = Subject::read(std::process::id(), uid, &Users::default());
+        assert_eq!(own.executable, std::env::current_exe().unwrap());
+        assert!(!own.command.is_empty());
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_is_nobody() {
+        let nobody = Subject::read(u32::MAX, 3, &Users::default());
+        assert_eq!((nobody.executable.as_os_str().len(), nobody.command.as_str()), (0, ""));
+    }
+
+    #[test]
+    fn the_unified_hierarchy_is_told_from_others() {
+        assert_eq!(unified("12:cpu:/a\n0::/user.slice/x\n"), "/user.slice/x");
+        assert_eq!(unified("12:cpu:/a\n"), "");
+    }
+
+    #[test]
+    fn a_cgroup_lies_in_all_above_it() {
+        let of = |cgroup: &str| {
+            let subject = Subject { cgroup: cgroup.to_owned(), ..Subject::read(0, 0, &Users::default()) };
+            subject.cgroups().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            of("/a.slice/b.service/c"),
+            ["/a.slice/b.service/c", "/a.slice/b.service", "/a.slice", "/"]
+        );
+        assert_eq!(of("/"), ["/"]);
+        assert_eq!(of(""), [""; 0]);
+    }
+}
