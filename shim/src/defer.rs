@@ -43,7 +43,7 @@ use crate::hooks::Reason;
 use crate::instances::{INSTANCES, Instance};
 use crate::planted::{Bug, is_planted};
 use crate::process::Renewable;
-use crate::xqueue::{Admission, Begun, ClaimId, Load, Position, QueueId, XQueues};
+use crate::xqueue::{Admission, Begun, ClaimId, Load, Position, QueueId, Usage, XQueues};
 use books::{Books, EventUse, StreamEntry, StreamKey};
 use claims::Devices;
 use device::{Hip, HipCommand};
@@ -141,6 +141,11 @@ pub(crate) fn close() {
     if let Some(deferral) = DEFERRAL.existing() {
         deferral.queues.close(Instant::now() + EXIT_LIMIT);
     }
+}
+
+/// What the process has used beside others; nothing if it was always alone.
+pub(crate) fn usage() -> Option<Usage> {
+    DEFERRAL.existing()?.queues.total_usage().filter(|usage| *usage != Usage::default())
 }
 
 /// The process's queues.

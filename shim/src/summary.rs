@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::api::{ApiFunction, TABLE};
 use crate::counters::{self, StreamKind, Trouble, Work};
+use crate::defer;
 use crate::hooks::Reason;
 
 /// Everything that was counted and is not zero.
@@ -32,6 +33,15 @@ pub(crate) fn text() -> String {
     section(&mut text, "work on streams", work());
     let passed = Reason::ALL.iter().map(|&why| (counters::passed_so_far(why), why.text().to_owned()));
     section(&mut text, "passed on because", passed);
+    if let Some(used) = defer::usage() {
+        let lines = [
+            (used.device_time.0 / 1000, "us of device time"),
+            (used.launched, "commands launched"),
+            (used.held_back, "of them held back before"),
+            (used.suspended.0 / 1000, "us of waiting for more urgent processes"),
+        ];
+        section(&mut text, "beside others", lines.map(|(count, what)| (count, what.to_owned())));
+    }
     let trouble = Trouble::ALL.iter().map(|&what| (counters::trouble_so_far(what), what.text().to_owned()));
     section(&mut text, "trouble", trouble);
     text

@@ -1,5 +1,5 @@
 //! The conformance suite (`tests/conformance`) on the simulated runtimes, one test per case; and the same with the shim,
-//! which suspends streams and the process at random meanwhile.
+//! which suspends streams and the process at random meanwhile, or is held back at random by a controller.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use xsched_tests::artifacts::{conformance, shim};
+use xsched_tests::small_controller::SmallController;
 
 /// Exit status of a case that the runtime or the device cannot serve.
 const SKIPPED: i32 = 77;
@@ -31,15 +32,19 @@ enum Shim {
     BySymbols,
     /// Named to the runtime's registration library, not preloaded.
     ByTables,
+    /// Preloaded, beside somebody more urgent who comes and goes.
+    Beside,
 }
 
 /// Programs that are also run with the shim: what the trials are called, and how.
-const WITH_SHIM: [(&str, &str, Shim); 5] = [
+const WITH_SHIM: [(&str, &str, Shim); 7] = [
     ("6", "tables", Shim::Preloaded),
     ("6", "symbols", Shim::BySymbols),
     ("7", "registered", Shim::ByTables),
     ("5", "old", Shim::Preloaded),
     ("compressed", "tables", Shim::Preloaded),
+    ("6", "beside", Shim::Beside),
+    ("7", "beside", Shim::Beside),
 ];
 
 /// A program, the shim, and the name of their trials.
@@ -116,7 +121,13 @@ fn run(program: &Path, case: &str, with: Shim) -> Result<Completion, Failed> {
     if with == Shim::BySymbols {
         command.env("ROCPROFILER_REGISTER_ENABLED", "0");
     }
-    if with != Shim::Absent {
+    let folder = tempfile::tempdir()?;
+    let mut controller = None;
+    if with == Shim::Beside {
+        let controller = controller.insert(SmallController::start(folder.path())?);
+        controller.flap(1);
+        command.env(shim_variable, shim()).env("XSCHED_SOCKET_DIR", folder.path());
+    } else if with != Shim::Absent {
         command.env(shim_variable, shim()).env("XSCHED_TEST_SUSPEND", "random");
     }
     let output = command

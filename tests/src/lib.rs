@@ -5,5 +5,6 @@ pub mod bench;
 pub mod device_load;
 pub mod execution_log;
 pub mod privileged;
+pub mod small_controller;
 pub mod sql;
 pub mod tracer;

@@ -3,7 +3,7 @@
 //! ```text
 //!   away --connected--> greeted --Welcome--> joined --Opened--> claims have their places
 //!    ^                     |                   |
-//!    '--- a second later --+---- the end ------'
+//!    '--- a second later --+---- the end ------'      a refusal for good: away for ever
 //! ```
 
 use std::os::fd::OwnedFd;
@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use thiserror::Error;
 use xsched_abi::arbiter::Report;
-use xsched_abi::wire::{FromController, Keeper, OpenQueue, Opened, PacketKind, Usage, Welcome};
+use xsched_abi::wire::{
+    FromController, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Usage, Welcome,
+};
 use xsched_sched::{Limit, Nanos};
 
 use crate::arbiter::descriptors::Inherited;
@@ -40,8 +42,18 @@ pub(super) enum ClientError {
     Page(#[from] PageError),
     #[error("join the controller: it refuses for reason {0}")]
     Refused(u32),
+    #[error("keep a queue: it is gone from the page")]
+    QueueGone,
     #[error("understand the controller: it says something at a wrong time")]
     OutOfTurn,
+}
+
+impl ClientError {
+    /// Whether the same would happen again.
+    fn is_final(&self) -> bool {
+        let reasons = [RefusalReason::Version as u32, RefusalReason::Malformed as u32];
+        matches!(self, Self::Refused(reason) if reasons.contains(reason))
+    }
 }
 
 /// A claim's queue with the controller.
@@ -97,8 +109,9 @@ impl Client {
     /// Goes on as far as that is possible without waiting.
     pub(super) fn step<D: Device>(&mut self, queues: &XQueues<D>, now: Nanos) {
         // There is nobody to tell of a failure: most processes run without a controller.
-        if self.try_step(queues, now).is_err() {
-            self.leave(queues, now);
+        if let Err(error) = self.try_step(queues, now) {
+            let retry_at = if error.is_final() { Nanos(u64::MAX) } else { now + RETRY };
+            self.leave(queues, retry_at);
         }
     }
 
@@ -110,13 +123,13 @@ impl Client {
         }
     }
 
-    fn leave<D: Device>(&mut self, queues: &XQueues<D>, now: Nanos) {
+    fn leave<D: Device>(&mut self, queues: &XQueues<D>, retry_at: Nanos) {
         self.link.heed(false);
         self.link.connect(None, false);
         for (claim, _) in queues.claims() {
             queues.seat(claim, None);
         }
-        self.phase = Phase::Away { retry_at: now + RETRY };
+        self.phase = Phase::Away { retry_at };
     }
 
     fn try_step<D: Device>(&mut self, queues: &XQueues<D>, now: Nanos) -> Result<(), ClientError> {
@@ -130,6 +143,10 @@ impl Client {
         }
         while let Some(received) = self.receive()? {
             self.hear(queues, received, now)?;
+        }
+        let is_gone = |slot| self.link.word(slot).is_none();
+        if self.slots().any(is_gone) {
+            return Err(ClientError::QueueGone);
         }
         if let Phase::Joined { socket, claims, usage_at, .. } = &mut self.phase {
             open_new(socket, claims, queues)?;

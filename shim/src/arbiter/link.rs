@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::time::{ClockId, clock_gettime};
 use xsched_abi::arbiter::{QueueWord, Report, Word, more_urgent};
 use xsched_abi::wire::{Keeper, PacketKind, Reported};
+use xsched_sched::Level;
 
 use crate::arbiter::page::MappedPage;
 use crate::arbiter::report::xsched_arbiter_report;
@@ -77,10 +78,12 @@ impl Link {
             return Standing::Alone;
         }
         let is_obeyed = self.page.load(Word::OBEY) != 0 && !self.only_observes.load(Ordering::Relaxed);
-        if exists & more_urgent(level) == 0 || !is_obeyed {
-            return Standing::Beside;
+        let held = self.page.load(Word::ready(device)) & more_urgent(level) != 0;
+        if is_obeyed && (held || Level::new(level).is_limited()) {
+            Standing::Below { held }
+        } else {
+            Standing::Beside
         }
-        Standing::Below { held: self.page.load(Word::ready(device)) & more_urgent(level) != 0 }
     }
 
     /// Tells the arbiter something. Never waits; what cannot be sent is counted.
@@ -165,15 +168,20 @@ mod tests {
         arbiter.ready(own);
         assert_eq!(link.standing(own), Standing::Alone, "its own readiness is none of its business");
         let peer = arbiter.open(1, 5);
-        assert_eq!((link.standing(own), link.standing(peer)), (Standing::Beside, Standing::Beside));
+        let limited = Standing::Below { held: false };
+        assert_eq!((link.standing(own), link.standing(peer)), (limited, limited));
         let urgent = arbiter.open(2, 1);
-        assert_eq!(link.standing(urgent), Standing::Beside);
-        assert_eq!(link.standing(own), Standing::Below { held: false });
+        assert_eq!(link.standing(urgent), Standing::Beside, "the first level is not limited");
         arbiter.ready(urgent);
         assert!(link.standing(own).is_held() && !link.standing(urgent).is_held());
         protocol::set_level(&arbiter.0, 2, 1, 9).unwrap();
-        assert_eq!(link.standing(own), Standing::Beside);
+        assert_eq!(link.standing(own), limited);
         assert!(link.standing(urgent).is_held());
+        let turn = arbiter.open(3, 0);
+        protocol::set_level(&arbiter.0, 2, 1, 1).unwrap();
+        assert_eq!(link.standing(urgent), Standing::Beside);
+        arbiter.ready(turn);
+        assert!(link.standing(urgent).is_held(), "a turn comes before all");
     }
 
     #[test]

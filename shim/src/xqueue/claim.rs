@@ -36,9 +36,9 @@ pub(crate) struct ClaimKey {
 pub(crate) enum Standing {
     /// Nobody else uses the device, or nobody has to be obeyed.
     Alone,
-    /// Others use it who are not more urgent: they want to know when this one has work.
+    /// Others use it, and want to know when this one has work. It is on the first level, where nothing is limited.
     Beside,
-    /// Others use it who are more urgent.
+    /// Others use it who are more urgent, or may be so at any time.
     Below {
         /// One of them has work.
         held: bool,
@@ -81,6 +81,17 @@ pub(crate) struct Usage {
     pub(crate) launched: u64,
     pub(crate) held_back: u64,
     pub(crate) suspended: Nanos,
+}
+
+impl Usage {
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            device_time: self.device_time + other.device_time,
+            launched: self.launched + other.launched,
+            held_back: self.held_back + other.held_back,
+            suspended: self.suspended + other.suspended,
+        }
+    }
 }
 
 /// A claim's gate.

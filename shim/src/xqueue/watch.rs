@@ -33,6 +33,16 @@ impl<D: Device> XQueues<D> {
         self.lock().usage(claim)
     }
 
+    /// What all claims have used so far, if that can be told without waiting.
+    pub(crate) fn total_usage(&self) -> Option<Usage> {
+        let state = self.state.try_lock().ok()?;
+        Some(
+            (0..state.claims.len())
+                .map(|index| state.usage(ClaimId(index)))
+                .fold(Usage::default(), Usage::plus),
+        )
+    }
+
     /// How much may be launched ahead beside more urgent neighbours.
     pub(crate) fn set_limit(&self, limit: Limit) {
         self.lock().set_limit(limit);

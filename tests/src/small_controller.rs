@@ -1,0 +1,396 @@
+//! A controller of the tests' own, as small as can be: one page in memory, levels by the order of first use or by the token,
+//! and a phantom that is more urgent than everybody when the test says so.
+//!
+//! It has no policy, believes what shims report, and does on purpose what a controller should not do: it stays silent, or
+//! changes its mind all the time. For tests of what the shim makes of that.
+
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
+    SocketType, accept_with, bind, listen, recv, send, sendmsg, socket_with,
+};
+use rustix::time::{ClockId, clock_gettime};
+use xsched_abi::arbiter::{
+    AtomicWords, DEVICE_MAX, PAGE_MAGIC, PAGE_VERSION, PAGE_WORDS, Page, QUEUE_MAX, QueueWord, Report, Word,
+    Words, protocol,
+};
+use xsched_abi::wire::{FromShim, Keeper, Opened, PACKET_LEN_MAX, PacketKind, SHIM_SOCKET, Usage, Welcome};
+use zerocopy::IntoBytes;
+
+/// The phantom's level, and the first level of processes.
+const PHANTOM: u64 = 0;
+const FIRST: u64 = 1;
+
+/// How long the controller may be silent.
+const SILENCE: Duration = Duration::from_millis(100);
+
+/// What the test says and sees.
+#[derive(Debug, Default)]
+struct Shared {
+    ends: AtomicBool,
+    is_silent: AtomicBool,
+    /// The phantom has work.
+    holds: AtomicBool,
+    /// The phantom's mind changes at random; the number is a seed.
+    flaps: AtomicU64,
+    processes: AtomicUsize,
+    usage: Mutex<Vec<Usage>>,
+    reports: AtomicU64,
+}
+
+/// A controller that runs until it is dropped.
+#[derive(Debug)]
+pub struct SmallController {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl SmallController {
+    /// Listens in this folder: programs find it by `XSCHED_SOCKET_DIR`. The first process to use a device is the most urgent,
+    /// and so on.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot.
+    ///
+    /// # Panics
+    ///
+    /// In its own thread, if a shim says what makes no sense.
+    pub fn start(folder: &Path) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let mut controller = Controller::new(folder, Arc::clone(&shared))?;
+        let thread = thread::spawn(move || {
+            while !controller.shared.ends.load(Ordering::SeqCst) {
+                controller.step().expect("nothing of the tests' own fails");
+            }
+        });
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Holds everybody back from now on; false lets them go again.
+    pub fn hold(&self, holds: bool) {
+        self.shared.holds.store(holds, Ordering::SeqCst);
+    }
+
+    /// Holds everybody back and lets them go at random, again and again.
+    pub fn flap(&self, seed: u64) {
+        self.shared.flaps.store(seed | 1, Ordering::SeqCst);
+    }
+
+    /// Says nothing any more, nor does anything; false takes it back.
+    pub fn be_silent(&self, is_silent: bool) {
+        self.shared.is_silent.store(is_silent, Ordering::SeqCst);
+    }
+
+    /// Processes that have connected so far.
+    #[must_use]
+    pub fn processes(&self) -> usize {
+        self.shared.processes.load(Ordering::SeqCst)
+    }
+
+    /// Reports so far.
+    #[must_use]
+    pub fn reports(&self) -> u64 {
+        self.shared.reports.load(Ordering::SeqCst)
+    }
+
+    /// What each queue said last of what it has used.
+    ///
+    /// # Panics
+    ///
+    /// If the controller's thread has.
+    #[must_use]
+    pub fn usage(&self) -> Vec<Usage> {
+        self.shared.usage.lock().expect("no holder panics").clone()
+    }
+}
+
+impl Drop for SmallController {
+    fn drop(&mut self) {
+        self.shared.ends.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join(); // its panic has told the reason
+        }
+    }
+}
+
+/// A page in memory.
+struct Memory {
+    file: File,
+    words: AtomicWords<'static>,
+}
+
+impl Memory {
+    fn new() -> io::Result<Self> {
+        let file = memfd_create("page", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC)?;
+        let file = File::from(file);
+        file.set_len(size_of::<Page>() as u64)?;
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a mapping of its own, as long as the page, that is never taken back.
+        let page = unsafe {
+            let at = mmap(std::ptr::null_mut(), size_of::<Page>(), access, MapFlags::SHARED, &file, 0)?;
+            &*at.cast::<[AtomicU64; PAGE_WORDS]>()
+        };
+        let words = AtomicWords::new(page);
+        words.store(Word::MAGIC, PAGE_MAGIC);
+        words.store(Word::VERSION, PAGE_VERSION);
+        words.store(Word::SILENCE, SILENCE.as_nanos() as u64);
+        words.store(Word::LEASE, 50_000_000);
+        words.store(Word::LINGER, 200_000);
+        Ok(Self { file, words })
+    }
+}
+
+struct Client {
+    socket: OwnedFd,
+    owner: u64,
+    epoll: OwnedFd,
+    slots: Vec<u64>,
+}
+
+struct Controller {
+    shared: Arc<Shared>,
+    listener: OwnedFd,
+    bell: OwnedFd,
+    memory: Memory,
+    clients: Vec<Client>,
+    level: u64,
+    random: u64,
+    holds: bool,
+}
+
+impl Controller {
+    fn new(folder: &Path, shared: Arc<Shared>) -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        let path = folder.join(SHIM_SOCKET);
+        let _ = std::fs::remove_file(&path); // a predecessor's
+        bind(&listener, &SocketAddrUnix::new(path)?)?;
+        listen(&listener, 16)?;
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let memory = Memory::new()?;
+        protocol::obey(&memory.words, now_ns());
+        Ok(Self {
+            shared,
+            listener,
+            bell,
+            memory,
+            clients: Vec::new(),
+            level: FIRST,
+            random: 0,
+            holds: false,
+        })
+    }
+
+    fn step(&mut self) -> io::Result<()> {
+        let listening = PollFd::new(&self.listener, PollFlags::IN);
+        let mut polled = vec![listening];
+        polled.extend(self.clients.iter().map(|client| PollFd::new(&client.socket, PollFlags::IN)));
+        let timeout = Timespec { tv_sec: 0, tv_nsec: 200_000 };
+        poll(&mut polled, Some(&timeout))?;
+        if self.shared.is_silent.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(1));
+            return Ok(());
+        }
+        protocol::obey(&self.memory.words, now_ns());
+        self.let_in()?;
+        self.hear()?;
+        self.play_phantom();
+        Ok(())
+    }
+
+    fn let_in(&mut self) -> io::Result<()> {
+        let Ok(socket) = accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) else {
+            return Ok(());
+        };
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(
+            &epoll,
+            &self.bell,
+            epoll::EventData::new_u64(0),
+            epoll::EventFlags::IN | epoll::EventFlags::ET,
+        )?;
+        let owner = self.shared.processes.fetch_add(1, Ordering::SeqCst) as u64 + 1;
+        self.clients.push(Client { socket, owner, epoll, slots: Vec::new() });
+        Ok(())
+    }
+
+    fn hear(&mut self) -> io::Result<()> {
+        let mut packet = [0; PACKET_LEN_MAX + 1];
+        for index in 0..self.clients.len() {
+            loop {
+                let len = match recv(
+                    &self.clients[index].socket,
+                    &mut packet[..],
+                    rustix::net::RecvFlags::DONTWAIT,
+                ) {
+                    Ok((0, _)) => break self.forget(index),
+                    Ok((len, _)) => len,
+                    Err(_) => break,
+                };
+                let heard = FromShim::parse(&packet[..len]).expect("shims say what makes sense");
+                self.answer(index, &heard)?;
+            }
+        }
+        self.clients.retain(|client| client.owner != 0);
+        Ok(())
+    }
+
+    /// The process has ended.
+    fn forget(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        for slot in client.slots.drain(..) {
+            let _ = protocol::close_of(&self.memory.words, slot, client.owner);
+        }
+        client.owner = 0;
+        self.ring();
+    }
+
+    fn answer(&mut self, index: usize, heard: &FromShim) -> io::Result<()> {
+        match heard {
+            FromShim::Hello(_) => self.welcome(index),
+            FromShim::OpenQueue(asked) => {
+                let device = self.device(asked.device);
+                let level = self.level;
+                self.level += 1;
+                let owner = self.clients[index].owner;
+                let (slot, word) = self.open(device, level, owner);
+                self.clients[index].slots.push(slot);
+                let opened = Opened {
+                    kind: PacketKind::Opened as u32,
+                    request: asked.request,
+                    slot: slot as u32,
+                    generation: word.generation(),
+                    keeper: Keeper::Controller as u32,
+                    reserved: 0,
+                };
+                send(&self.clients[index].socket, opened.as_bytes(), SendFlags::NOSIGNAL)?;
+                self.ring();
+                Ok(())
+            }
+            FromShim::Reported(reported) => {
+                self.shared.reports.fetch_add(1, Ordering::SeqCst);
+                self.apply(u64::from(reported.slot), reported.operation, reported.argument as u32);
+                Ok(())
+            }
+            FromShim::Usage(usage) => {
+                let mut all = self.shared.usage.lock().expect("no holder panics");
+                all.retain(|known| (known.slot, known.generation) != (usage.slot, usage.generation));
+                all.push(*usage);
+                Ok(())
+            }
+        }
+    }
+
+    fn apply(&self, slot: u64, operation: u64, generation: u32) {
+        let words = &self.memory.words;
+        let caller = protocol::Caller::Controller;
+        let changed = match Report::from_number(operation) {
+            Some(Report::Ready) => protocol::ready(words, slot, generation, caller, now_ns()),
+            Some(Report::Idle) => protocol::idle(words, slot, generation, caller),
+            Some(Report::Expire) => protocol::expire(words, slot, generation, now_ns()),
+            Some(Report::Close) => protocol::close(words, slot, generation, caller),
+            Some(Report::Join | Report::Check) | None => return,
+        };
+        if changed.is_ok_and(|change| change.wakes) {
+            self.ring();
+        }
+    }
+
+    fn welcome(&self, index: usize) -> io::Result<()> {
+        let welcome = Welcome {
+            kind: PacketKind::Welcome as u32,
+            keeper: Keeper::Controller as u32,
+            epoch: 1,
+            number: 0,
+            in_flight_ns: 0,
+            preemption_level: 2,
+            observe: 0,
+        };
+        let client = &self.clients[index];
+        let descriptors = [self.memory.file.as_fd(), client.epoll.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+        sendmsg(&client.socket, &[IoSlice::new(welcome.as_bytes())], &mut ancillary, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+
+    /// The place of a device; the phantom has a queue on each.
+    fn device(&mut self, key: u64) -> u64 {
+        let words = self.memory.words;
+        let place = (0..DEVICE_MAX as u64).find(|&index| [0, key].contains(&words.load(Word::key(index))));
+        let index = place.expect("tests have few devices");
+        if words.load(Word::key(index)) == 0 {
+            words.store(Word::key(index), key);
+            let _ = self.open(index, PHANTOM, u64::MAX); // found by its owner
+        }
+        index
+    }
+
+    fn open(&self, device: u64, level: u64, owner: u64) -> (u64, QueueWord) {
+        let words = &self.memory.words;
+        let is_free = |slot: &u64| !QueueWord(words.load(Word::queue(*slot))).is_open();
+        let slot = (0..QUEUE_MAX as u64).find(is_free).expect("tests have few queues");
+        let generation = QueueWord(words.load(Word::queue(slot))).generation().wrapping_add(1);
+        let word = QueueWord::new(generation, device, level);
+        protocol::open(words, slot, word, owner, || true).expect("the slot is free");
+        (slot, word)
+    }
+
+    fn play_phantom(&mut self) {
+        let seed = self.shared.flaps.load(Ordering::SeqCst);
+        let wanted = if seed == 0 {
+            self.shared.holds.load(Ordering::SeqCst)
+        } else {
+            if self.random == 0 {
+                self.random = seed;
+            }
+            // Marsaglia's xorshift.
+            self.random ^= self.random << 13;
+            self.random ^= self.random >> 7;
+            self.random ^= self.random << 17;
+            self.random & 1 == 0
+        };
+        let words = &self.memory.words;
+        let caller = protocol::Caller::Process(u64::MAX);
+        for slot in 0..protocol::slots(words) {
+            let word = QueueWord(words.load(Word::queue(slot)));
+            if words.load(Word::owner(slot)) == u64::MAX && word.is_open() {
+                let generation = word.generation();
+                let _ = if wanted {
+                    protocol::ready(words, slot, generation, caller, now_ns())
+                } else {
+                    protocol::idle(words, slot, generation, caller)
+                };
+            }
+        }
+        if wanted != self.holds {
+            self.holds = wanted;
+            self.ring();
+        }
+    }
+
+    fn ring(&self) {
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes()); // full is as good as rung
+    }
+}
+
+/// The page's clock.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
