@@ -57,7 +57,7 @@ pub(crate) fn run(scenario: Scenario) -> Result<(), Box<dyn Error>> {
         Scenario::Calls => calls(&hip)?,
         Scenario::Launches => launches(&hip, |_| Ok(()), |_| true)?,
         Scenario::HeldLaunches => {
-            launches(&hip, |stream| wait_until_held(&hip, stream), |stream| hip.query(stream) == NOT_READY)?
+            launches(&hip, |stream| wait_until_held(&hip, stream), |stream| hip.query(stream) == NOT_READY)?;
         }
         Scenario::Threads => threads(&hip, null_mut())?,
         Scenario::ThreadsBesideHeldStream => {
@@ -192,8 +192,7 @@ fn wait_until_alone_held(hip: &Hip, held: Handle, free: Handle) -> Result<(), Bo
 
 /// Launches by several threads, each on a stream of its own, with work held back on the stream `held` if there is one.
 fn threads(hip: &Hip, held: Handle) -> Result<(), Box<dyn Error>> {
-    let streams =
-        (0..THREADS).map(|_| hip.stream().map(|stream| stream.addr())).collect::<Result<Vec<_>, _>>()?;
+    let streams = (0..THREADS).map(|_| hip.stream().map(Handle::addr)).collect::<Result<Vec<_>, _>>()?;
     let start = Barrier::new(THREADS);
     let launch = |stream: usize| -> Result<f64, String> {
         let launch = || hip.launch(std::ptr::with_exposed_provenance_mut(stream));

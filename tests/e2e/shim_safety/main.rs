@@ -1,5 +1,7 @@
 //! `libxsched_shim.so` where something is forbidden, missing, or about to go: the program runs all the same.
 
+#![expect(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
+
 mod confined;
 mod endings;
 mod memory;

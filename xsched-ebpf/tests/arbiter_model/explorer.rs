@@ -15,10 +15,10 @@ use std::hash::{Hash as _, Hasher as _};
 use xsched_abi::arbiter::{ArbiterEvent, Host, PAGE_WORDS, Word, Words};
 
 /// What a thread does: one after the other.
-pub type Operations<'a> = Vec<Box<dyn Fn(&Machine<'_>) + 'a>>;
+pub(crate) type Operations<'a> = Vec<Box<dyn Fn(&Machine<'_>) + 'a>>;
 
 /// Words that are not zero. Behind the page lie the words of the machine around it.
-pub type Memory = BTreeMap<u64, u64>;
+pub(crate) type Memory = BTreeMap<u64, u64>;
 
 /// Where it is noted that somebody was woken.
 const WAKE: u64 = PAGE_WORDS as u64;
@@ -35,7 +35,7 @@ struct Place {
 }
 
 /// What one run of an operation may touch.
-pub struct Machine<'a> {
+pub(crate) struct Machine<'a> {
     memory: RefCell<&'a mut Memory>,
     /// Words that somebody writes; none while there is nobody else.
     written: Option<&'a RefCell<BTreeSet<u64>>>,
@@ -72,23 +72,23 @@ impl<'a> Machine<'a> {
     }
 
     /// Does everything at once, with nobody else there.
-    pub fn alone(memory: &mut Memory, operation: impl Fn(&Machine<'_>)) {
+    pub(crate) fn alone(memory: &mut Memory, operation: impl Fn(&Machine<'_>)) {
         operation(&Machine::new(memory, &[], usize::MAX));
     }
 
     /// What the clock shows from now on.
-    pub fn at(&self, now_ns: u64) -> &Self {
+    pub(crate) fn at(&self, now_ns: u64) -> &Self {
         self.now_ns.set(now_ns);
         self
     }
 
     /// Notes that a process is there, or is not any more.
-    pub fn set_lives(&self, owner: u64, lives: bool) {
+    pub(crate) fn set_lives(&self, owner: u64, lives: bool) {
         self.access(OWNERS + owner, |_| u64::from(lives));
     }
 
     /// Waits until somebody has been woken since the last time.
-    pub fn wait(&self) {
+    pub(crate) fn wait(&self) {
         let position = self.position.get();
         let would_be_made = position >= self.results.len() && self.budget.get() > 0;
         if would_be_made && !self.memory.borrow().contains_key(&WAKE) {
@@ -99,7 +99,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Forgets whether anybody was woken.
-    pub fn wait_is_over(&self) {
+    pub(crate) fn wait_is_over(&self) {
         self.access(WAKE, |_| 0);
     }
 
@@ -189,29 +189,29 @@ impl Host for Machine<'_> {
 }
 
 /// Whether a process is there.
-pub fn lives(memory: &Memory, owner: u64) -> bool {
+pub(crate) fn lives(memory: &Memory, owner: u64) -> bool {
     memory.contains_key(&(OWNERS + owner))
 }
 
 /// A word of the page.
-pub fn word(memory: &Memory, word: Word) -> u64 {
+pub(crate) fn word(memory: &Memory, word: Word) -> u64 {
     memory.get(&(word.index() as u64)).copied().unwrap_or(0)
 }
 
 /// What was seen.
 #[derive(Debug, Default)]
-pub struct Explored {
+pub(crate) struct Explored {
     /// Different states.
-    pub states: usize,
+    pub(crate) states: usize,
     /// Different states in which no thread could go on.
-    pub ends: usize,
+    pub(crate) ends: usize,
     /// What was wrong in one of them, with the number of the thread that made each step.
-    pub violation: Option<(String, Vec<usize>)>,
+    pub(crate) violation: Option<(String, Vec<usize>)>,
 }
 
 /// Tries all orders, until something is wrong. `always` judges every state; `finally` every state in which no thread can
 /// go on, and is told which threads wait.
-pub fn explore(
+pub(crate) fn explore(
     begin: &Memory,
     threads: &[Operations<'_>],
     always: impl Fn(&Memory) -> Result<(), String>,
