@@ -11,13 +11,13 @@
 //! ```
 //!
 //! A command is held back only while it must be: its queue or all queues are suspended, or something that it comes
-//! after is held back. [`XQueues::must_wait`] says so; who gets `false` launches by itself, at once.
+//! after is held back. [`XQueues::admit`] says so; who is admitted launches by itself, at once.
 //!
 //! What a command comes after is given as [`Position`]s, which are always older than the command itself. So waiting
 //! never goes round in a circle, whatever is suspended: a queue that waits for a suspended one is suspended with it, no
 //! more and no longer.
 //!
-//! While other processes use the same device, a queue's [claim](claim) on it must give way to more urgent ones, and launch
+//! While other processes use the same device, a queue's [claim] on it must give way to more urgent ones, and launch
 //! little ahead of what the device does; see `contention`.
 
 mod claim;

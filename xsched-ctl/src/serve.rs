@@ -75,7 +75,7 @@ impl ServeError {
                 Some("README.md, section \"What you can control\", has an example".to_owned())
             }
             Self::Policy(_) => None,
-            Self::Place(error) => error.hint(),
+            Self::Place(error) => Some(error.hint()),
             Self::Arbiter(_) => Some("`--no-bpf` does without the kernel's help".to_owned()),
         }
     }

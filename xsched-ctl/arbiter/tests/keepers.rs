@@ -13,6 +13,9 @@ use rustix::time::Timespec;
 use xsched_abi::arbiter::{ArbiterChange, PAGE_WORDS, QUEUE_MAX, Report, Word, device_key};
 use xsched_arbiter::{Arbiter, ArbiterError, Owner, PINS, Queue, Times};
 
+/// Tests so far that have pinned a page.
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
 /// Runs a test with each kind of page.
 fn with_each(times: &Times, test: impl Fn(Arbiter)) {
     test(Arbiter::in_memory(times).expect("a page takes a few hundred KiB"));
@@ -20,7 +23,6 @@ fn with_each(times: &Times, test: impl Fn(Arbiter)) {
         eprintln!("skipped: this user may not load BPF programs");
         return;
     }
-    static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = format!("{PINS}-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let arbiter = Arbiter::programs_pinned_at(Path::new(&name), times).expect("root may load programs");
     let pins = Pins(name.into());

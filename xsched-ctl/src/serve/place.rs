@@ -38,14 +38,14 @@ pub(crate) enum PlaceError {
 
 impl PlaceError {
     /// What to do about it.
-    pub(crate) fn hint(&self) -> Option<String> {
-        Some(match self {
+    pub(crate) fn hint(&self) -> String {
+        match self {
             Self::NoFolder => format!("run it as root, or set {VARIABLE} to a folder"),
             Self::Taken { pid, .. } => {
                 format!("`xsched-ctl list` asks it; `kill {pid}` ends it; {VARIABLE} names another folder")
             }
             Self::NotMade { .. } => format!("run it as root, or set {VARIABLE} to a folder that is yours"),
-        })
+        }
     }
 
     /// The exit code.

@@ -18,7 +18,7 @@ fn example() -> String {
         .skip_while(|line| *line != "//! ```toml")
         .skip(1)
         .take_while(|line| *line != "//! ```")
-        .map(|line| format!("{}\n", line.trim_start_matches("//!").trim_start()))
+        .flat_map(|line| [line.trim_start_matches("//!").trim_start(), "\n"])
         .collect()
 }
 
