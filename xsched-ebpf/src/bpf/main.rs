@@ -20,6 +20,7 @@ mod filter;
 mod frame;
 mod hold;
 mod memo;
+mod row_cache;
 mod scope;
 mod scratch;
 mod self_test;

@@ -8,8 +8,9 @@
 //! reaches one launch, at one depth, along many ways. Which word tells these ways apart is learnt: when a set is full
 //! another word is tried (`HINTS`).
 //!
-//! An element is written by one program at a time, which makes its `sequence` odd meanwhile. Whoever reads it looks at
-//! the sequence before and after.
+//! Elements are large and scattered, so that each line of memory that is touched there is likely to be cold. What is
+//! looked at first lies together elsewhere (`SETS`): a hash for each element of a set, and a sequence number, which is
+//! odd while a program writes the element. Whoever reads one looks at the sequence before and after.
 
 use aya_ebpf::helpers::bpf_probe_read_user;
 use aya_ebpf::macros::map;
@@ -21,20 +22,31 @@ use crate::atomic;
 use crate::scratch::{Scratch, WINDOW, WORDS_MAX};
 
 #[map]
-static MEMO: Array<Walk> = Array::with_max_entries(SETS * WAYS, 0);
+static MEMO: Array<Walk> = Array::with_max_entries(SET_COUNT * WAYS, 0);
+
+#[map]
+static SETS: Array<[Way; WAYS as usize]> = Array::with_max_entries(SET_COUNT, 0);
 
 /// By where a walk begins: distance from the stack pointer of the word that chooses the set, or 0.
 #[map]
 static HINTS: Array<u32> = Array::with_max_entries(HINTS_COUNT, 0);
 
-const SETS: u32 = 1024;
+const SET_COUNT: u32 = 1024;
 const WAYS: u32 = 4;
 const HINTS_COUNT: u32 = 1 << 12;
+
+/// An element, from afar.
+#[repr(C)]
+struct Way {
+    /// Odd while the element is written; 0 if it never was.
+    sequence: u64,
+    /// The hash of its key.
+    hash: u64,
+}
 
 /// A remembered walk.
 #[repr(C)]
 struct Walk {
-    sequence: u64,
     chain: u64,
     place: Place,
     /// The frame pointer, if the walk depended on it.
@@ -95,19 +107,24 @@ pub extern "C" fn find_walk(scratch: *mut Scratch, tgid: u32) -> u64 {
 #[inline(always)]
 fn find(scratch: &mut Scratch) -> u64 {
     let key = scratch.memo;
-    let set = (key.hash as u32 % SETS) * WAYS;
-    for way in 0..WAYS {
-        let Some(walk) = MEMO.get_ptr_mut(set + way) else { break };
+    let set = key.hash as u32 % SET_COUNT;
+    let Some(ways) = SETS.get(set) else { return 0 };
+    for index in 0..WAYS {
+        let way = &ways[index as usize];
+        if way.hash != key.hash {
+            continue;
+        }
+        let Some(walk) = MEMO.get_ptr_mut(set * WAYS + index) else { break };
         // SAFETY: the map owns the element. What a writer changes meanwhile is not used: see below.
         let walk = unsafe { &mut *walk };
-        let sequence = read_sequence(walk);
+        let sequence = read_sequence(way);
         if sequence & 1 == 0
             && walk.place == key.place
             && (walk.uses_rbp == 0 || walk.rbp == key.rbp)
             && words_agree(walk, scratch) != 0
         {
             let chain = walk.chain;
-            if read_sequence(walk) == sequence {
+            if read_sequence(way) == sequence {
                 return chain;
             }
         }
@@ -116,10 +133,10 @@ fn find(scratch: &mut Scratch) -> u64 {
 }
 
 #[inline(always)]
-fn read_sequence(walk: &Walk) -> u64 {
+fn read_sequence(way: &Way) -> u64 {
     compiler_fence(Ordering::SeqCst);
     // SAFETY: the reference is valid.
-    let sequence = unsafe { core::ptr::read_volatile(&raw const walk.sequence) };
+    let sequence = unsafe { core::ptr::read_volatile(&raw const way.sequence) };
     compiler_fence(Ordering::SeqCst);
     sequence
 }
@@ -164,10 +181,11 @@ fn store(scratch: &mut Scratch, key: &Key) {
         return;
     }
     // Something that differs from walk to walk.
-    let turn = (scratch.stack.time_ns >> 6) as u32;
+    scratch.walk_count = scratch.walk_count.wrapping_add(1);
+    let turn = mix(scratch.walk_count, scratch.first_rsp) as u32;
     let mut hash = key.hash;
-    let way = match way_for(key, turn) {
-        Some(way) => way,
+    let index = match way_for(hash, turn) {
+        Some(index) => index,
         None => {
             // The set is full of walks from this very place: let another word choose.
             let pick = turn as usize % WORDS_MAX;
@@ -181,49 +199,54 @@ fn store(scratch: &mut Scratch, key: &Key) {
             (turn >> 8) % WAYS
         }
     };
-    let Some(walk) = MEMO.get_ptr_mut((hash as u32 % SETS) * WAYS + way) else { return };
-    write(walk, scratch, key);
+    let set = hash as u32 % SET_COUNT;
+    let (Some(ways), Some(walk)) = (SETS.get_ptr_mut(set), MEMO.get_ptr_mut(set * WAYS + index)) else {
+        return;
+    };
+    // SAFETY: the map owns the element. The index is below the bound already, and the verifier is to see it.
+    let way = unsafe { &raw mut (*ways)[(index % WAYS) as usize] };
+    write(way, walk, scratch, key, hash);
 }
 
-/// A way of the key's set that is free, or else one that holds a walk from another place; which one is up to `turn`.
+/// A way of the key's set that is free, or else one that holds a walk of another key; which one is up to `turn`.
 #[inline(always)]
-fn way_for(key: &Key, turn: u32) -> Option<u32> {
-    let set = (key.hash as u32 % SETS) * WAYS;
+fn way_for(hash: u64, turn: u32) -> Option<u32> {
+    let ways = SETS.get(hash as u32 % SET_COUNT)?;
     let mut chosen = None;
     for n in 0..WAYS {
-        let way = (n + turn) % WAYS;
-        if let Some(walk) = MEMO.get(set + way) {
-            if walk.sequence == 0 {
-                return Some(way);
-            }
-            if walk.place != key.place {
-                chosen = Some(way);
-            }
+        let index = n.wrapping_add(turn) % WAYS;
+        let way = &ways[index as usize];
+        if way.sequence == 0 {
+            return Some(index);
+        }
+        if way.hash != hash {
+            chosen = Some(index);
         }
     }
     chosen
 }
 
 #[inline(always)]
-fn write(walk: *mut Walk, scratch: &mut Scratch, key: &Key) {
+fn write(way: *mut Way, walk: *mut Walk, scratch: &mut Scratch, key: &Key, hash: u64) {
     // SAFETY: the map owns the element; the sequence is only changed atomically.
     let (sequence, owned) = unsafe {
-        let sequence = core::ptr::read_volatile(&raw const (*walk).sequence);
-        (sequence, sequence & 1 == 0 && atomic::replace(&raw mut (*walk).sequence, sequence, sequence + 1))
+        let sequence = core::ptr::read_volatile(&raw const (*way).sequence);
+        (sequence, sequence & 1 == 0 && atomic::replace(&raw mut (*way).sequence, sequence, sequence + 1))
     };
     if !owned {
         return;
     }
     // SAFETY: the exchange has made this program the only writer; readers look at the sequence again.
-    let walk = unsafe { &mut *walk };
+    let (way, walk) = unsafe { (&mut *way, &mut *walk) };
+    way.hash = hash;
     walk.chain = scratch.stack.chain;
     walk.place = key.place;
     walk.rbp = key.rbp;
     walk.uses_rbp = scratch.uses_first_rbp;
     walk.word_count = scratch.word_count;
-    // Only the words that there are: each line of memory that is touched here is likely to be cold.
+    // Only the words that there are, because of the cold lines.
     copy_words(walk, scratch);
-    atomic::store(&mut walk.sequence, sequence + 2);
+    atomic::store(&mut way.sequence, sequence + 2);
 }
 
 /// Copies the words that a walk has depended on.

@@ -46,6 +46,8 @@ pub struct Scratch {
     /// Why there is no row for an address: see `space::find_row`.
     pub(crate) no_row: u32,
     pub(crate) reserved: u32,
+    /// Walks that were made here, and remembered.
+    pub(crate) walk_count: u64,
     /// Registers in the frame.
     pub(crate) rip: u64,
     pub(crate) rsp: u64,

@@ -14,6 +14,7 @@ use xsched_abi::{ChainEnd, Code, CodeState, Space};
 
 use crate::atomic;
 use crate::calls::now_ns;
+use crate::row_cache;
 use crate::scope::Current;
 use crate::scratch::Scratch;
 
@@ -50,6 +51,12 @@ const PROT_EXEC: u64 = 4;
 pub(crate) fn of(tgid: u32) -> Option<Space> {
     // SAFETY: see above.
     SPACES.get_ptr(tgid).map(|space| unsafe { *space })
+}
+
+/// Whether what was found by `space` is right: its mappings have not been replaced meanwhile.
+#[inline(always)]
+pub(crate) fn is_current(tgid: u32, space: &Space) -> bool {
+    of(tgid).is_some_and(|now| now.version == space.version)
 }
 
 /// Whether user space does not know yet of code that a process has mapped.
@@ -120,10 +127,20 @@ pub(crate) const NEEDS_TABLE: u32 = 0x100;
 /// The row for an address. `Err` holds how the walk ends there.
 #[inline(always)]
 pub(crate) fn row(scratch: &mut Scratch, address: u64) -> Result<Row, u32> {
-    let found = find_row(scratch, address);
-    if found == NO_ROW {
-        return Err(scratch.no_row);
-    }
+    let generation = scratch.space.generation;
+    let found = match row_cache::find(generation, address) {
+        Some(row) => row,
+        None => {
+            let found = find_row(scratch, address);
+            if found == NO_ROW {
+                return Err(scratch.no_row);
+            }
+            if is_current(scratch.stack.tgid, &scratch.space) {
+                row_cache::store(generation, address, found);
+            }
+            found
+        }
+    };
     // SAFETY: a row is plain data of this size, and every bit pattern is one.
     Ok(unsafe { core::mem::transmute::<u64, Row>(found) })
 }

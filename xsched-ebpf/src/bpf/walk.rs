@@ -67,8 +67,7 @@ fn in_scratch(scratch: &mut Scratch, current: Current, registers: Registers, dep
     }
     begin(scratch, current.tgid);
     let end = walk(scratch, depth);
-    let is_same = space::of(current.tgid).is_some_and(|now| now.version == space.version);
-    if end == space::NEEDS_TABLE || !is_same {
+    if end == space::NEEDS_TABLE || !space::is_current(current.tgid, &space) {
         scratch.rip = registers.rip;
         scratch.rsp = registers.rsp;
         scratch.rbp = registers.rbp;
@@ -92,7 +91,8 @@ fn begin(scratch: &mut Scratch, tgid: u32) {
         tgid,
         chain: mix(chain_seed(tgid, scratch.space.generation), scratch.rip),
         generation: scratch.space.generation,
-        time_ns: now_ns(),
+        // Set when it is shipped: reading the clock takes as long as three frames do.
+        time_ns: 0,
         count: 1,
         end: 0,
         interrupted: [0; FRAMES_MAX / 64],
@@ -230,6 +230,7 @@ fn ship(scratch: &mut Scratch) -> bool {
     if !claim(chain) {
         return true;
     }
+    scratch.stack.time_ns = now_ns();
     let count = u64::from(scratch.stack.count).min(FRAMES_MAX as u64);
     let size = size_of::<Stack>() as u64 + 8 * count;
     // SAFETY: the addresses follow the record without a gap, so that many bytes are there.

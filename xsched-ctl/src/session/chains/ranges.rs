@@ -1,6 +1,6 @@
 //! Hands out ranges of an array's elements.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 /// The free ranges of an array.
@@ -8,12 +8,14 @@ use std::ops::Range;
 pub(super) struct Ranges {
     /// By first element: the first element after it. Never two that touch.
     free: BTreeMap<u32, u32>,
+    /// Ranges that somebody may still be reading, with the time since when they are held.
+    held: VecDeque<(u64, Range<u32>)>,
 }
 
 impl Ranges {
     /// An array of `count` elements, all free.
     pub(super) fn new(count: u32) -> Self {
-        Self { free: BTreeMap::from([(0, count)]) }
+        Self { free: BTreeMap::from([(0, count)]), held: VecDeque::new() }
     }
 
     /// The first free range of `count` elements.
@@ -27,6 +29,18 @@ impl Ranges {
             self.free.insert(start + count, end);
         }
         Some(start..start + count)
+    }
+
+    /// Keeps a range that was taken from being handed out until [`release`](Self::release). Times must not go back.
+    pub(super) fn hold(&mut self, range: Range<u32>, since_ns: u64) {
+        self.held.push_back((since_ns, range));
+    }
+
+    /// Gives back what is held since before a time.
+    pub(super) fn release(&mut self, before_ns: u64) {
+        while let Some((_, range)) = self.held.pop_front_if(|(since_ns, _)| *since_ns < before_ns) {
+            self.give_back(range);
+        }
     }
 
     /// Gives back a range that was taken.
@@ -62,6 +76,22 @@ mod tests {
         assert_eq!(ranges.take(5), None, "there is a range between them");
         ranges.give_back(b);
         assert_eq!(ranges.take(10), Some(0..10));
+    }
+
+    #[test]
+    fn what_is_held_is_not_handed_out_before_its_time() {
+        let mut ranges = Ranges::new(4);
+        let [a, b] = [2, 2].map(|count| ranges.take(count).unwrap());
+        ranges.hold(a.clone(), 100);
+        ranges.hold(b, 200);
+        ranges.release(100);
+        assert_eq!(ranges.take(1), None);
+        ranges.release(200);
+        assert_eq!(ranges.take(4), None, "the other half is held");
+        assert_eq!(ranges.take(2), Some(a.clone()));
+        ranges.give_back(a);
+        ranges.release(201);
+        assert_eq!(ranges.take(4), Some(0..4));
     }
 
     #[test]

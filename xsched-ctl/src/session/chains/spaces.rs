@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use xsched_abi::chain::{self, MAPPINGS_BITS, MAPPINGS_MAX};
 use xsched_abi::{Code, CodeState, Space};
-use xsched_symbols::{Backing, Mapping, Process};
+use xsched_symbols::{Backing, Mapping, Process, now_ns};
 
 use super::ranges::Ranges;
 use super::tables::{Known, Tables};
@@ -14,6 +14,10 @@ use crate::bpf::ChainMaps;
 
 /// Most mappings of one process that the programs are told of.
 const PROCESS_MAPPINGS_MAX: usize = 1 << MAPPINGS_BITS;
+
+/// How long a list that was replaced stays as it is. A child that was forked just before goes on using its parent's
+/// list, until it is told its own; that takes tens of milliseconds.
+const HELD_NS: u64 = 1_000_000_000;
 
 /// The processes whose stacks are walked.
 pub(super) struct Spaces {
@@ -82,6 +86,7 @@ impl Spaces {
             self.generation += 1;
             self.generation
         };
+        self.free.release(seen_ns.saturating_sub(HELD_NS));
         let Some(range) = self.free.take(elements.len() as u32) else {
             self.refused += u64::from(!self.processes.contains_key(&pid));
             self.forget(maps, pid);
@@ -105,7 +110,7 @@ impl Spaces {
             return;
         }
         if let Some(told) = self.processes.insert(pid, Told { generation, elements: range, pieces }) {
-            self.free.give_back(told.elements);
+            self.free.hold(told.elements, now_ns());
         }
     }
 
@@ -113,7 +118,7 @@ impl Spaces {
     pub(super) fn forget(&mut self, maps: &mut ChainMaps, pid: u32) {
         maps.remove_space(pid);
         if let Some(told) = self.processes.remove(&pid) {
-            self.free.give_back(told.elements);
+            self.free.hold(told.elements, now_ns());
         }
     }
 
