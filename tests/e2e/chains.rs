@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde::Deserialize;
-use xsched_tests::artifacts::{app, hip_sim};
+use xsched_tests::artifacts::{app, clients, conformance, hip_sim};
 use xsched_tests::privileged::may_trace;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{Outcome, Running, run, xsched_ctl};
@@ -29,15 +29,25 @@ struct Caller {
     calls: u64,
 }
 
-/// The chains of all calls in a trace that was recorded with `--chain-frames address`, without the innermost frame;
-/// and the number of calls whose chains are not whole.
+/// The chains of all `deep_chain`'s calls in a trace, without the innermost frame: it calls the witness from elsewhere.
 fn traced_chains(trace: &Path) -> (Chains, u64) {
+    let (chains, incomplete) = chains_of(trace, "hipStreamSynchronize");
+    let mut callers = Chains::new();
+    for (chain, calls) in chains {
+        *callers.entry(chain[1..].to_vec()).or_default() += calls;
+    }
+    (callers, incomplete)
+}
+
+/// The chains of all calls of a function in a trace that was recorded with `--chain-frames address`; and the number of
+/// calls whose chains are not whole.
+fn chains_of(trace: &Path, function: &str) -> (Chains, u64) {
     let mut sql = Sql::open(trace).unwrap();
     let rows: Vec<Row> = sql
-        .query_as(
+        .query_as(&format!(
             "select extract_arg(arg_set_id, 'debug.callers') as callers, count(*) as calls
-             from slice where name = 'hipStreamSynchronize' group by 1",
-        )
+             from slice where name = '{function}' group by 1"
+        ))
         .unwrap();
     let (mut chains, mut incomplete) = (Chains::new(), 0);
     for Row { callers, calls } in rows {
@@ -47,12 +57,12 @@ fn traced_chains(trace: &Path) -> (Chains, u64) {
             continue;
         }
         let address = |text: &&str| u64::from_str_radix(text.strip_prefix("0x").unwrap(), 16).unwrap();
-        *chains.entry(frames[1..].iter().map(address).collect()).or_default() += calls;
+        *chains.entry(frames.iter().map(address).collect()).or_default() += calls;
     }
     (chains, incomplete)
 }
 
-/// The chains that `deep_chain` has printed.
+/// The chains that the witness has printed.
 fn witnessed_chains(stdout: &str) -> Chains {
     let mut chains = Chains::new();
     for line in stdout.lines() {
@@ -117,6 +127,52 @@ fn of_a_hundred_thousand_calls_at_most_one_in_a_thousand_lacks_its_chain_and_is_
     assert!(traced.keys().all(|chain| witnessed.contains_key(chain)), "{traced:x?}\n{witnessed:x?}");
     let counted: u64 = outcome.stderr.lines().filter_map(incomplete_calls).sum();
     assert_eq!(counted, 100_000 - same, "{incomplete} chains are not whole\n{}", outcome.stderr);
+}
+
+/// Launches of hip-python: its calls come out of an interpreter without frame pointers, through generated C.
+const PYTHON_LAUNCHES: u64 = 100_000;
+
+#[test]
+fn of_a_hundred_thousand_launches_of_hip_python_at_most_one_in_a_thousand_lacks_its_chain() {
+    let name = "of_a_hundred_thousand_launches_of_hip_python_at_most_one_in_a_thousand_lacks_its_chain";
+    let (python, module) = (clients().join("python/bin/python"), conformance().join("modules/module.co"));
+    if let Some(missing) = [&python, &module].into_iter().find(|path| !path.exists()) {
+        eprintln!("skipped: {name}: no {} (`cargo xtask setup` gets what is needed)", missing.display());
+        return;
+    }
+    if !may_trace(name) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    let launches = |count: u64| {
+        let mut command = xsched_ctl(["trace", "--ring-size", "64M", "--chain-frames", "address", "-o"]);
+        command.arg(&trace).args(["--", "env"]);
+        command.arg(format!("LD_PRELOAD={}", app("libdeep_launches.so").display())).arg(&python);
+        command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/conformance/clients/hip_python/launches.py"));
+        command.arg(&module).arg(count.to_string());
+        command.env("LD_LIBRARY_PATH", hip_sim(6)).env("HIP_SIM_NULL", "1");
+        run(command.env("XSCHED_CTL_CACHE", dir.path().join("tables")))
+    };
+    // The first run builds the tables, which on a busy machine takes longer than calls wait.
+    assert_eq!(launches(9).code, 0);
+    let outcome = launches(PYTHON_LAUNCHES);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let (traced, incomplete) = chains_of(&trace, "hipModuleLaunchKernel");
+    let witnessed = witnessed_chains(&outcome.stdout);
+    assert_eq!(witnessed.values().sum::<u64>(), PYTHON_LAUNCHES);
+    assert!(witnessed.len() >= 7, "most ways differ in their frames: {witnessed:x?}");
+    let same = common(&traced, &witnessed);
+    println!("{same} of {PYTHON_LAUNCHES} chains are the same, {} different ones", witnessed.len());
+    assert!(
+        same >= PYTHON_LAUNCHES - PYTHON_LAUNCHES / 1000,
+        "{same} chains are the same\n{}",
+        outcome.stderr
+    );
+    assert!(traced.keys().all(|chain| witnessed.contains_key(chain)), "{traced:x?}\n{witnessed:x?}");
+    // Other calls than launches may be among those that are counted.
+    let counted: u64 = outcome.stderr.lines().filter_map(incomplete_calls).sum();
+    assert!(counted >= PYTHON_LAUNCHES - same, "{incomplete} chains are not whole\n{}", outcome.stderr);
 }
 
 /// The count in a closing word about calls that are missing, or whose chains are not whole.

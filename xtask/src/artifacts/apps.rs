@@ -196,6 +196,8 @@ impl Apps {
             let object = [self.compile_as(&name, "deep_chain/plugin.cpp", &[flag])?];
             self.library(&format!("lib{name}.so"), &object, &[&self.runtime, &witness])?;
         }
+        let launches = [self.compile_as("deep_launches", "deep_chain/launches.cpp", &["-fexceptions"])?];
+        self.library("libdeep_launches.so", &launches, &[&witness])?;
         let bench = [self.compile_as("deep_bench", "deep_chain/bench.cpp", &[])?];
         self.library("libdeep_bench.so", &bench, &[&self.runtime])?;
         let program = [self.compile("deep_chain/deep_chain.cpp")?];
