@@ -45,7 +45,11 @@ const WAYS: [Way; 5] = [
     Way { name: "miss, 40 frames deeper", depth: 40, shifts: SHIFTS, goal: None },
 ];
 
-/// Nanoseconds for one call of each way.
+/// Calls that are timed together.
+const BATCH: u32 = 500;
+
+/// Nanoseconds for one call of each way: the median of all batches, so that what else the machine does in some of them
+/// does not count.
 type Times = [f64; WAYS.len()];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -67,17 +71,16 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn measure(call: Call) -> Result<(), Box<dyn Error>> {
     let (mut untraced, mut counted, mut plain, mut chained) = (vec![], vec![], vec![], vec![]);
-    let (mut ended_ms, mut first_ms) = (vec![], vec![]);
+    let mut around = vec![];
     for _ in 0..ROUNDS {
         untraced.push(times(call));
         let counter = counting_probe()?;
         counted.push(times(call));
         drop(counter);
         plain.push(traced("0", call).0);
-        let (times, first, ended) = traced("127", call);
+        let (times, times_around) = traced("127", call);
         chained.push(times);
-        first_ms.push(first);
-        ended_ms.push(ended);
+        around.push(times_around);
     }
     for (index, way) in WAYS.iter().enumerate() {
         let difference = |of: &[Times], to: &[Times]| {
@@ -91,10 +94,13 @@ fn measure(call: Call) -> Result<(), Box<dyn Error>> {
         added("against an empty probe", &difference(&chained, &counted)).print()?;
         added("against an untraced call", &difference(&chained, &untraced)).print()?;
     }
-    Row::single(BENCH, "from the signal to the end of the tracer", "ms", &Samples::new(ended_ms))
+    let of = |field: fn(&Around) -> f64| Samples::new(around.iter().map(field).collect());
+    Row::single(BENCH, "taking all probes out", "ms", &of(|around| around.to_detach))
         .with_goal(Goal::ValueAtMost(200.0))
         .print()?;
-    Row::single(BENCH, "from the start of the tracer to recording", "ms", &Samples::new(first_ms))
+    Row::single(BENCH, "from the signal to the end of the tracer", "ms", &of(|around| around.to_end))
+        .print()?;
+    Row::single(BENCH, "from the start of the tracer to recording", "ms", &of(|around| around.to_begin))
         .with_goal(Goal::ValueAtMost(1000.0))
         .print()?;
     Ok(())
@@ -104,38 +110,54 @@ fn measure(call: Call) -> Result<(), Box<dyn Error>> {
 fn times(call: Call) -> Times {
     WAYS.map(|Way { depth, shifts, .. }| {
         // The walk's tables are asked for by the first calls.
-        let warm = CALLS / 10;
-        let mut started = Instant::now();
-        for count in 0..warm + CALLS {
-            if count == warm {
-                started = Instant::now();
+        let warm = CALLS / BATCH / 10;
+        let mut batches = Vec::new();
+        for batch in 0..warm + CALLS / BATCH {
+            let started = Instant::now();
+            for count in 0..BATCH {
+                // SAFETY: the function takes numbers, and the thread has the stack for them.
+                let status = unsafe { call(depth, (batch * BATCH + count) % shifts) };
+                assert_eq!(status, 0, "the call was refused");
             }
-            // SAFETY: the function takes numbers, and the thread has the stack for them.
-            let status = unsafe { call(depth, count % shifts) };
-            assert_eq!(status, 0, "the call was refused");
+            if batch >= warm {
+                batches.push(started.elapsed().as_secs_f64() * 1e9 / f64::from(BATCH));
+            }
         }
-        started.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS)
+        Samples::new(batches).median()
     })
 }
 
-/// The same with the tracer attached; and how long it took to begin and to end, in milliseconds.
-fn traced(depth: &str, call: Call) -> (Times, f64, f64) {
+/// How long a tracer took for other things than calls, in milliseconds.
+struct Around {
+    to_begin: f64,
+    /// To take the probes out: a part of the end.
+    to_detach: f64,
+    to_end: f64,
+}
+
+/// The same with the tracer attached.
+fn traced(depth: &str, call: Call) -> (Times, Around) {
     let own_pid = std::process::id().to_string();
     let started = Instant::now();
     let arguments = ["trace", "--pid", &own_pid, "--depth", depth, "-o", "/dev/null"];
-    let mut tracer = Running::start(&mut xsched_ctl(arguments));
+    let mut tracer =
+        Running::start(xsched_ctl(arguments).env("XSCHED_CTL_LOG", "warn,xsched_ctl::session=debug"));
     tracer.wait_for_stderr("recording process");
-    let first_ms = started.elapsed().as_secs_f64() * 1e3;
+    let to_begin = started.elapsed().as_secs_f64() * 1e3;
     // Once for the tables of all that the stacks lead through.
     times(call);
     let times = times(call);
     let ending = Instant::now();
     let outcome = tracer.interrupt();
-    let ended_ms = ending.elapsed().as_secs_f64() * 1e3;
+    let to_end = ending.elapsed().as_secs_f64() * 1e3;
     for line in outcome.stderr.lines().filter(|line| line.starts_with("incomplete")) {
         eprintln!("{line}");
     }
-    (times, first_ms, ended_ms)
+    let detached_us =
+        outcome.stderr.lines().find_map(|line| line.split_once("probes taken out took_us=")?.1.parse().ok());
+    let detached_us: f64 = detached_us.expect("the tracer was asked to say it");
+    let to_detach = detached_us / 1e3;
+    (times, Around { to_begin, to_detach, to_end })
 }
 
 /// A probe at the function that the library calls, which counts and runs no program.
