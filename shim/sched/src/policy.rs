@@ -1,7 +1,7 @@
 //! Policies: how urgent the queues of one device are beside each other.
 //!
 //! A policy ranks; it knows nothing of levels, of starvation or of other devices. To add one: one file with an
-//! implementation of [`Policy`], and one line in [`policies!`].
+//! implementation of [`Policy`], and one line in `policies!`.
 
 mod fair;
 mod fixed_priority;
