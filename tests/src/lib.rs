@@ -1,5 +1,6 @@
 //! Shared parts of the end-to-end tests.
 
+pub mod arbiter;
 pub mod artifacts;
 pub mod bench;
 pub mod device_load;

@@ -11,6 +11,9 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use recording::{Outcome, Recording, Slice, host, in_vm, run};
+use xsched_abi::arbiter::{Report, Word, device_key};
+use xsched_arbiter::{Arbiter, ArbiterError, Times};
+use xsched_tests::arbiter::Peer;
 
 /// The same program twice: with what the tracer chooses, and with what it falls back to on kernels that lack things.
 /// strace sees the same system calls of the same process.
@@ -196,4 +199,27 @@ fn queues_do_the_same_while_they_are_suspended_at_random() {
         assert_eq!(summary.contains("  held back\n"), suspended.is_some(), "{suspended:?}: {summary}");
         assert!(summary.ends_with("trouble\n               0  none\n"), "{suspended:?}: {summary}");
     }
+}
+
+#[test]
+fn the_arbiters_programs_hear_a_process_and_its_end() {
+    if !in_vm("the_arbiters_programs_hear_a_process_and_its_end") {
+        return;
+    }
+    let mut arbiter = Arbiter::programs(&Times::default()).unwrap();
+    arbiter.heartbeat();
+    let peer = host("arbiter-peer");
+    let mut application = Peer::application(peer.to_str().expect("it was staged under this name"));
+    let number = arbiter.expect(application.pid()).unwrap();
+    application.ask(&format!("report {} 0 {number}", Report::Join as u64));
+    let owner = arbiter.joined(number).expect("the program hears it");
+    let queue = arbiter.open(owner, device_key(0, 1, 0, 0), 4).unwrap();
+    application.report(Report::Ready, queue);
+    assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 4);
+    arbiter.set_level(queue, 1).unwrap();
+    assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 1);
+    application.kill();
+    assert_eq!(arbiter.page().load(Word::ready(0)), 0);
+    assert!(matches!(arbiter.open(owner, device_key(0, 1, 0, 0), 4), Err(ArbiterError::OwnerGone)));
+    arbiter.end();
 }

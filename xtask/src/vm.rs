@@ -70,6 +70,8 @@ fn stage(workspace: &Workspace) -> Result<PathBuf> {
         copy(&workspace.built(Profile::Debug, name), &share.join(name))?;
     }
     copy(&test_program(workspace)?, &share.join("tests"))?;
+    // Built with it, since it is a program of the same package.
+    copy(&workspace.built(Profile::Debug, "arbiter-peer"), &share.join("arbiter-peer"))?;
     artifacts::module_for_vm(workspace, "tests/vm/programs/saxpy.hip", &share.join("saxpy.co"))?;
     // Stands in for AMD's at link time: same name, same versions of symbols.
     let runtime = artifacts::build_runtimes(workspace)?.join("5/libamdhip64.so.5");

@@ -225,12 +225,14 @@ fn each_process_is_woken_by_each_change_however_often_the_events_are_drained() {
         let (one, two) = (arbiter.wake_fd().unwrap(), arbiter.wake_fd().unwrap());
         let owner = arbiter.speak_for(100);
         let urgent = arbiter.open(owner, key(), 1).unwrap();
-        // Alone on the device: nobody can wait for it.
+        let other = arbiter.open(owner, key(), 2).unwrap();
         assert!(wait(&one, 0).unwrap(), "what happened before is news to a newcomer");
         assert!(wait(&two, 0).unwrap());
+        // Nobody else has work: nobody can wait for it.
         ready(&mut arbiter, owner, urgent);
         assert!(!wait(&one, 0).unwrap());
-        arbiter.open(owner, key(), 2).unwrap();
+        ready(&mut arbiter, owner, other);
+        assert!(wait(&one, 0).unwrap() && wait(&two, 0).unwrap());
         let mut events = Vec::new();
         for operation in [Report::Idle, Report::Ready, Report::Idle] {
             arbiter.report(owner, operation, urgent.slot, u64::from(urgent.generation));

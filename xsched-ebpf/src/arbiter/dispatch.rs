@@ -127,7 +127,9 @@ pub fn control<H: Host>(host: &H, owner: u64, control: Control, slot: u64, first
         }
         Control::Gone => close_all(host, first),
         Control::Repair => {
-            host.refresh(slot);
+            if host.refresh(slot) {
+                emit(host, ArbiterChange::Repaired, owner, 0, QueueWord::default(), true);
+            }
         }
         Control::Claim => {}
     }

@@ -112,4 +112,6 @@ pub enum ArbiterChange {
     Obeyed = 9,
     /// A process has shown the number that it was given.
     Joined = 10,
+    /// Masks did not agree with their counts any more, after a change that gave up.
+    Repaired = 11,
 }

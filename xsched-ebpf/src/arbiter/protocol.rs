@@ -239,7 +239,7 @@ fn settle<W: Words>(words: &W, old: QueueWord, new: QueueWord) -> Change {
     let device = new.device();
     let moved = old.level() != new.level();
     let mut changed = false;
-    let mut exists = 0;
+    let mut before = 0;
     if new.is_open() && (!old.is_open() || moved) {
         words.add(Word::exist_count(device, new.level()), 1);
         repair_exists(words, device, new.level());
@@ -251,18 +251,17 @@ fn settle<W: Words>(words: &W, old: QueueWord, new: QueueWord) -> Change {
     if old.is_ready() && (!new.is_ready() || moved) {
         words.add(Word::ready_count(device, old.level()), 1u64.wrapping_neg());
         changed |= repair_ready(words, device, old.level());
-        // Whoever is alone on the device from now on may have waited for this queue.
-        exists = bit(old.level());
+        before = bit(old.level());
     }
-    if changed {
-        exists |= words.load(Word::exists(device));
-    }
+    // Nobody is concerned but queues of other levels that have work, and whoever waits has. One that is not seen here has
+    // yet to say so, and looks at the mask afterwards.
+    let concerned = if changed { before | words.load(Word::ready(device)) } else { 0 };
     if old.is_open() && (!new.is_open() || moved) {
         words.add(Word::exist_count(device, old.level()), 1u64.wrapping_neg());
         repair_exists(words, device, old.level());
     }
-    let has_several_levels = exists & exists.wrapping_sub(1) != 0;
-    Change { old, new, wakes: changed && has_several_levels }
+    let has_several_levels = concerned & concerned.wrapping_sub(1) != 0;
+    Change { old, new, wakes: has_several_levels }
 }
 
 /// Makes a bit of the ready mask agree with its count and with [`obey`]; true if the bit is another one now.

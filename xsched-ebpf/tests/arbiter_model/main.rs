@@ -346,6 +346,14 @@ fn who_waits_is_woken_when_the_other_is_done() {
 }
 
 #[test]
+fn who_begins_to_wait_is_woken_when_the_other_is_done() {
+    let begin = page(&[(B, 5, false), (A, 2, true)]);
+    let wait = vec![report(B, Report::Ready, 0), wait_to_launch(0)];
+    let reports = [Report::Idle, Report::Ready, Report::Idle];
+    holds(&begin, &[wait, reports.into_iter().map(|operation| report(A, operation, 1)).collect()]);
+}
+
+#[test]
 fn who_waits_is_woken_when_the_other_dies_or_leaves() {
     waits(vec![vec![death(A)]]);
     waits(vec![vec![report(A, Report::Close, 1)], vec![control(Control::Expire, 1, 1, 0)]]);

@@ -1,0 +1,219 @@
+//! The arbiter: from a report to the mask that others read, to a waiter that runs, and what an order of the controller costs.
+//!
+//! The programs change the page before the report function returns, so the first figures are how long a call takes: one
+//! that changes nothing; one that changes the mask of a device on which nobody else has work; and one that also wakes,
+//! for which the kernel interrupts the very processor that reports, after the mask has changed. With the machine at rest,
+//! and with as many busy threads as there are processors; the machine's own timer noise is measured beside.
+
+use std::error::Error;
+use std::hint::black_box;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll;
+use xsched_abi::arbiter::{Report, Word, device_key};
+use xsched_arbiter::{Arbiter, PINS, Queue, Times};
+use xsched_tests::arbiter::xsched_arbiter_report;
+use xsched_tests::bench::{Goal, Row, Samples};
+
+const BENCH: &str = "arbiter";
+
+/// Queues on the device, on as many levels.
+const QUEUES: u8 = 64;
+const ROUNDS: usize = 20_000;
+const WAKES: usize = 2_000;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let pins = format!("{PINS}-bench-{}", std::process::id());
+    let mut arbiter = Arbiter::programs_pinned_at(Path::new(&pins), &Times::default())?;
+    let outcome = measure_all(&mut arbiter);
+    arbiter.end();
+    outcome
+}
+
+fn measure_all(arbiter: &mut Arbiter) -> Result<(), Box<dyn Error>> {
+    let number = arbiter.expect(std::process::id())?;
+    xsched_arbiter_report(Report::Join as u64, 0, number);
+    let owner = arbiter.joined(number).ok_or("the programs do not hear this process")?;
+    let key = device_key(0, 0xc1, 0, 0);
+    let queues: Result<Vec<_>, _> = (0..QUEUES).map(|level| arbiter.open(owner, key, level)).collect();
+    let queues = queues?;
+    let other = arbiter.open(owner, device_key(0, 0xc2, 0, 0), 0)?;
+    at(arbiter, &queues, other, "at rest")?;
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        for _ in 0..processors {
+            scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let outcome = at(arbiter, &queues, other, "busy");
+        is_done.store(true, Ordering::Relaxed);
+        outcome
+    })
+}
+
+fn at(
+    arbiter: &mut Arbiter,
+    queues: &[Queue],
+    alone_on_device: Queue,
+    when: &str,
+) -> Result<(), Box<dyn Error>> {
+    print(&format!("{when}: timer lateness"), &timer_lateness(), None)?;
+    const GOALS: Option<(f64, f64)> = Some((1_000.0, 5_000.0));
+    settle(arbiter);
+    print(&format!("{when}: renewal"), &renewals(queues[0]), GOALS)?;
+    settle(arbiter);
+    print(&format!("{when}: report, nobody waits"), &alone(arbiter, alone_on_device)?, GOALS)?;
+    settle(arbiter);
+    print(&format!("{when}: report that wakes"), &reports(arbiter, queues)?, GOALS)?;
+    settle(arbiter);
+    print(&format!("{when}: report to waiter"), &wakes(arbiter, queues)?, None)?;
+    settle(arbiter);
+    print(&format!("{when}: level changed"), &levels(arbiter, queues), None)?;
+    Ok(())
+}
+
+/// As a controller does every 20 ms: a ring that is full wakes nobody.
+fn settle(arbiter: &mut Arbiter) {
+    arbiter.heartbeat();
+    arbiter.drain(&mut Vec::new());
+}
+
+fn print(metric: &str, ns: &Samples, goals: Option<(f64, f64)>) -> Result<(), Box<dyn Error>> {
+    let goals = goals.map_or([None, None], |(median, tail)| [Some(median), Some(tail)]);
+    for ((name, quantile), goal) in [("p50", 0.5), ("p99", 0.99)].into_iter().zip(goals) {
+        let row =
+            Row::single(BENCH, format!("{metric} {name}"), "ns", &Samples::new(vec![ns.quantile(quantile)]));
+        goal.map_or(row.clone(), |bound| row.with_goal(Goal::ValueAtMost(bound))).print()?;
+    }
+    Ok(())
+}
+
+/// How much later than asked for a sleeping thread runs.
+fn timer_lateness() -> Samples {
+    const PERIOD: Duration = Duration::from_micros(500);
+    let late = || {
+        let began = Instant::now();
+        thread::sleep(PERIOD);
+        began.elapsed().saturating_sub(PERIOD).as_nanos() as f64
+    };
+    Samples::new(std::iter::repeat_with(late).take(1_000).collect())
+}
+
+/// A queue that is ready says so again.
+fn renewals(queue: Queue) -> Samples {
+    let renewed = || {
+        let began = Instant::now();
+        xsched_arbiter_report(Report::Ready as u64, queue.slot.into(), queue.generation.into());
+        began.elapsed().as_nanos() as f64
+    };
+    renewed();
+    let samples = Samples::new(std::iter::repeat_with(renewed).take(ROUNDS).collect());
+    xsched_arbiter_report(Report::Idle as u64, queue.slot.into(), queue.generation.into());
+    samples
+}
+
+/// The only queue of a device, its second one, becomes ready and idle.
+fn alone(arbiter: &Arbiter, queue: Queue) -> Result<Samples, Box<dyn Error>> {
+    let mut ns = Vec::with_capacity(ROUNDS);
+    for round in 0..ROUNDS {
+        let operation = if round % 2 == 0 { Report::Ready } else { Report::Idle };
+        let began = Instant::now();
+        xsched_arbiter_report(operation as u64, queue.slot.into(), queue.generation.into());
+        let mask = arbiter.page().load(Word::ready(1));
+        ns.push(began.elapsed().as_nanos() as f64);
+        if mask != u64::from(round % 2 == 0) {
+            return Err(format!("round {round}: the mask is {mask:#x}").into());
+        }
+    }
+    Ok(Samples::new(ns))
+}
+
+/// Queues in turn become ready and idle, while all others of an odd number are ready.
+fn reports(arbiter: &Arbiter, queues: &[Queue]) -> Result<Samples, Box<dyn Error>> {
+    for queue in queues.iter().skip(1).step_by(2) {
+        xsched_arbiter_report(Report::Ready as u64, queue.slot.into(), queue.generation.into());
+    }
+    let mut ns = Vec::with_capacity(ROUNDS);
+    for round in 0..ROUNDS {
+        let level = (round / 2 * 2) % queues.len();
+        let queue = queues[level];
+        let operation = if round % 2 == 0 { Report::Ready } else { Report::Idle };
+        let began = Instant::now();
+        xsched_arbiter_report(operation as u64, queue.slot.into(), queue.generation.into());
+        let mask = arbiter.page().load(Word::ready(0));
+        ns.push(began.elapsed().as_nanos() as f64);
+        if arbiter.page().is_obeyed() && (mask >> level & 1 == 1) != (round % 2 == 0) {
+            return Err(format!("round {round}: the mask is {mask:#x}").into());
+        }
+    }
+    Ok(Samples::new(ns))
+}
+
+/// The most urgent queue becomes idle, and a thread that waits for that runs.
+fn wakes(arbiter: &Arbiter, queues: &[Queue]) -> Result<Samples, Box<dyn Error>> {
+    let urgent = queues[0];
+    let report = |operation: Report| {
+        xsched_arbiter_report(operation as u64, urgent.slot.into(), urgent.generation.into());
+    };
+    let (wake, page) = (arbiter.wake_fd()?, arbiter.page());
+    let began = Instant::now();
+    let clock = || began.elapsed().as_nanos() as u64;
+    let (seen_ns, is_done) = (AtomicU64::new(0), AtomicBool::new(false));
+    report(Report::Ready);
+    let mut ns = Vec::with_capacity(WAKES);
+    thread::scope(|scope| -> Result<(), Box<dyn Error>> {
+        let waiter = scope.spawn(|| -> rustix::io::Result<()> {
+            while !is_done.load(Ordering::Relaxed) {
+                wait(&wake)?;
+                if page.load(Word::ready(0)) & 1 == 0 {
+                    seen_ns.store(clock(), Ordering::Release);
+                }
+            }
+            Ok(())
+        });
+        for _ in 0..WAKES {
+            // It sleeps by then.
+            thread::sleep(Duration::from_micros(200));
+            seen_ns.store(0, Ordering::Release);
+            let reported_ns = clock();
+            report(Report::Idle);
+            while seen_ns.load(Ordering::Acquire) == 0 {
+                // The waiter may need this very processor.
+                thread::yield_now();
+            }
+            ns.push(seen_ns.load(Ordering::Acquire).saturating_sub(reported_ns) as f64);
+            report(Report::Ready);
+        }
+        is_done.store(true, Ordering::Relaxed);
+        report(Report::Idle);
+        waiter.join().expect("it only waits")?;
+        Ok(())
+    })?;
+    Ok(Samples::new(ns))
+}
+
+fn wait(on: &OwnedFd) -> rustix::io::Result<()> {
+    let mut events = Vec::with_capacity(1);
+    epoll::wait(on, rustix::buffer::spare_capacity(&mut events), None)?;
+    black_box(&events);
+    Ok(())
+}
+
+/// The controller moves a ready queue to another level and back.
+fn levels(arbiter: &mut Arbiter, queues: &[Queue]) -> Samples {
+    let moved = |round: usize| {
+        let began = Instant::now();
+        // The queue is there for as long as this process lives.
+        let _ = arbiter.set_level(queues[1], 2 - (round % 2) as u8);
+        began.elapsed().as_nanos() as f64
+    };
+    Samples::new((0..ROUNDS / 4).map(moved).collect())
+}

@@ -1,0 +1,256 @@
+//! The arbiter's programs: what they believe, from whom, and what is left when somebody dies.
+
+#![expect(clippy::unwrap_used, reason = "a test says by panicking what it could not do")]
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use xsched_abi::arbiter::{ArbiterChange, Report, Word, device_key};
+use xsched_arbiter::{Arbiter, ArbiterError, Owner, PINS, ProgramsError, Queue, Times};
+use xsched_tests::arbiter::Peer;
+use xsched_tests::privileged::may_trace;
+
+/// Beside the folder in which tests are built.
+static PEER: LazyLock<String> = LazyLock::new(|| {
+    let test = std::env::current_exe().unwrap();
+    let built = test.parent().and_then(Path::parent).unwrap();
+    built.join("arbiter-peer").to_str().unwrap().to_owned()
+});
+
+/// A folder for pins, which is gone afterwards whatever happens.
+struct Pins(PathBuf);
+
+impl Pins {
+    fn of(test: &str) -> Option<Self> {
+        may_trace(test).then(|| Self(format!("{PINS}-{test}-{}", std::process::id()).into()))
+    }
+
+    fn arbiter(&self, times: &Times) -> Arbiter {
+        let mut arbiter = Arbiter::programs_pinned_at(&self.0, times).unwrap();
+        arbiter.heartbeat();
+        arbiter
+    }
+}
+
+impl Drop for Pins {
+    fn drop(&mut self) {
+        for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
+            let _ = std::fs::remove_file(entry.path());
+        }
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+fn key() -> u64 {
+    device_key(0, 0xc1, 0, 0)
+}
+
+/// Has an application join.
+fn join(arbiter: &mut Arbiter, application: &mut Peer) -> Owner {
+    let number = arbiter.expect(application.pid()).unwrap();
+    assert_eq!(arbiter.joined(number), None);
+    application.ask(&format!("report {} 0 {number}", Report::Join as u64));
+    arbiter.joined(number).expect("the program hears it before its function returns")
+}
+
+/// An application with a ready queue.
+fn ready(arbiter: &mut Arbiter, level: u8) -> (Peer, Owner, Queue) {
+    let mut application = Peer::application(&PEER);
+    let owner = join(arbiter, &mut application);
+    let queue = arbiter.open(owner, key(), level).unwrap();
+    application.report(Report::Ready, queue);
+    assert_eq!(mask(arbiter) >> level & 1, 1);
+    (application, owner, queue)
+}
+
+fn mask(arbiter: &Arbiter) -> u64 {
+    arbiter.page().load(Word::ready(0))
+}
+
+fn refused(arbiter: &Arbiter) -> u64 {
+    arbiter.page().load(Word::REFUSED)
+}
+
+#[test]
+fn a_report_shows_when_the_function_returns() {
+    let Some(pins) = Pins::of("report") else { return };
+    let mut arbiter = pins.arbiter(&Times::default());
+    let (mut application, owner, queue) = ready(&mut arbiter, 4);
+    assert!(!owner.is_spoken_for());
+    application.report(Report::Idle, queue);
+    assert_eq!(mask(&arbiter), 0);
+    application.report(Report::Ready, queue);
+    application.report(Report::Close, queue);
+    assert_eq!((mask(&arbiter), arbiter.page().load(Word::exists(0))), (0, 0));
+    let mut events = Vec::new();
+    arbiter.drain(&mut events);
+    let changes: Vec<_> = events.iter().map(|event| event.change).collect();
+    let expected = [
+        ArbiterChange::Obeyed,
+        ArbiterChange::Joined,
+        ArbiterChange::Opened,
+        ArbiterChange::Ready,
+        ArbiterChange::Idle,
+        ArbiterChange::Ready,
+        ArbiterChange::Closed,
+    ];
+    assert_eq!(changes, expected.map(|change| change as u32));
+    assert_eq!(arbiter.page().load(Word::EVENTS_LOST), 0);
+    arbiter.end();
+    assert!(!pins.0.exists(), "a clean end leaves no pins");
+}
+
+#[test]
+fn a_killed_process_is_not_ready() {
+    let Some(pins) = Pins::of("killed") else { return };
+    let mut arbiter = pins.arbiter(&Times::default());
+    let (mut application, owner, _) = ready(&mut arbiter, 4);
+    application.kill();
+    assert_eq!((mask(&arbiter), arbiter.page().load(Word::exists(0))), (0, 0));
+    assert!(matches!(arbiter.open(owner, key(), 1), Err(ArbiterError::OwnerGone)));
+    assert_eq!(arbiter.page().queues().count(), 0);
+}
+
+#[test]
+fn a_process_that_becomes_another_program_is_not_ready() {
+    let Some(pins) = Pins::of("exec") else { return };
+    let mut arbiter = pins.arbiter(&Times::default());
+    let (mut application, _, queue) = ready(&mut arbiter, 4);
+    assert_eq!(application.ask("exec"), "ready");
+    assert_eq!(arbiter.page().queues().count(), 0);
+    // The new program is nobody until it joins.
+    application.report(Report::Ready, queue);
+    assert_eq!(mask(&arbiter), 0);
+    let owner = join(&mut arbiter, &mut application);
+    let queue = arbiter.open(owner, key(), 4).unwrap();
+    application.report(Report::Ready, queue);
+    assert_eq!(mask(&arbiter), 1 << 4);
+}
+
+#[test]
+fn a_process_lives_until_its_last_thread_has_ended() {
+    let Some(pins) = Pins::of("thread") else { return };
+    let mut arbiter = pins.arbiter(&Times::default());
+    let (mut application, ..) = ready(&mut arbiter, 4);
+    application.ask("end-first-thread");
+    let task = format!("/proc/{0}/task/{0}/stat", application.pid());
+    // It says so before it ends.
+    while !std::fs::read_to_string(&task).unwrap().contains(") Z") {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(mask(&arbiter), 1 << 4);
+    application.kill();
+    assert_eq!(mask(&arbiter), 0);
+}
+
+#[test]
+fn nobody_reports_for_another() {
+    let Some(pins) = Pins::of("stranger") else { return };
+    let mut arbiter = pins.arbiter(&Times::default());
+    let (mut application, _, queue) = ready(&mut arbiter, 4);
+    application.report(Report::Idle, queue);
+    let before = refused(&arbiter);
+    // A child has its parent's memory and not its queues.
+    application.ask(&format!(
+        "report-from-child {} {} {}",
+        Report::Ready as u64,
+        queue.slot,
+        queue.generation
+    ));
+    let mut stranger = Peer::application(&PEER);
+    stranger.report(Report::Ready, queue);
+    stranger.ask(&format!("report {} 0 12345", Report::Join as u64));
+    stranger.report(Report::Expire, queue);
+    let other = join(&mut arbiter, &mut stranger);
+    stranger.report(Report::Ready, queue);
+    stranger.report(Report::Close, queue);
+    assert_eq!((mask(&arbiter), refused(&arbiter) - before), (0, 6));
+    assert!(arbiter.page().queue(queue.slot).word.is_open());
+    // An old generation of a slot that is its own now.
+    arbiter.close(queue);
+    let own = arbiter.open(other, key(), 1).unwrap();
+    assert_eq!(own.slot, queue.slot);
+    stranger.report(Report::Ready, queue);
+    assert_eq!(mask(&arbiter), 0);
+}
+
+#[test]
+fn nobody_orders_but_the_controller() {
+    let Some(pins) = Pins::of("orders") else { return };
+    let mut arbiter = pins.arbiter(&Times::default());
+    let (_application, ..) = ready(&mut arbiter, 4);
+    // The same program with the same memory, but another process.
+    // SAFETY: the child calls functions that do nothing but load words, and ends.
+    match unsafe { libc::fork() } {
+        0 => {
+            arbiter.release();
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(0) };
+        }
+        // SAFETY: waits for the child, without wanting to know more.
+        child => unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) },
+    };
+    assert!(arbiter.page().is_obeyed());
+    assert_eq!((mask(&arbiter), refused(&arbiter)), (1 << 4, 1));
+    let second = Arbiter::programs_pinned_at(&pins.0, &Times::default());
+    let is_occupied = matches!(&second, Err(ArbiterError::Programs(ProgramsError::Occupied(_))));
+    assert!(is_occupied, "{second:?}");
+}
+
+#[test]
+fn a_queue_that_does_not_report_expires_when_somebody_asks() {
+    let Some(pins) = Pins::of("expire") else { return };
+    let mut arbiter = pins.arbiter(&Times { lease: Duration::from_millis(1), ..Times::default() });
+    let (_silent, _, queue) = ready(&mut arbiter, 4);
+    let mut waiter = Peer::application(&PEER);
+    join(&mut arbiter, &mut waiter);
+    std::thread::sleep(Duration::from_millis(2));
+    waiter.report(Report::Expire, queue);
+    assert_eq!(mask(&arbiter), 0);
+    assert_eq!(arbiter.page().load(Word::exists(0)), 1 << 4);
+}
+
+#[test]
+fn a_dead_controller_holds_nobody_back_and_its_successor_finds_everything() {
+    let Some(pins) = Pins::of("successor") else { return };
+    let mut controller = Peer::controller(&PEER, &pins.0);
+    let mut application = Peer::application(&PEER);
+    let number = controller.ask(&format!("expect {}", application.pid()));
+    application.ask(&format!("report {} 0 {number}", Report::Join as u64));
+    let owner = controller.ask(&format!("joined {number}"));
+    let opened = controller.ask(&format!("open {owner} {} 4", key()));
+    let (slot, generation) = opened.split_once(' ').unwrap();
+    let queue = Queue { slot: slot.parse().unwrap(), generation: generation.parse().unwrap() };
+    controller.kill();
+    // Nobody keeps the page now; reports are counted all the same.
+    application.report(Report::Ready, queue);
+    let mut arbiter = Arbiter::programs_pinned_at(&pins.0, &Times::default()).unwrap();
+    assert!(!arbiter.page().is_obeyed());
+    assert_eq!((mask(&arbiter), arbiter.page().load(Word::EPOCH)), (0, 2));
+    arbiter.heartbeat();
+    assert_eq!(mask(&arbiter), 1 << 4);
+    let found: Vec<_> = arbiter.page().queues().map(|queue| (queue.slot, queue.owner)).collect();
+    assert_eq!(found, [(queue.slot, owner.parse().unwrap())]);
+    arbiter.set_level(queue, 2).unwrap();
+    application.report(Report::Ready, queue);
+    assert_eq!(mask(&arbiter), 1 << 2);
+    // The programs themselves have outlived the controller that loaded them: this process's end does not matter either.
+    application.kill();
+    assert_eq!(mask(&arbiter), 0);
+}
+
+#[test]
+fn a_process_without_the_shim_is_told_apart() {
+    let Some(pins) = Pins::of("without") else { return };
+    let mut arbiter = pins.arbiter(&Times::default());
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let error = arbiter.expect(child.id());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let is_without = matches!(&error, Err(ArbiterError::Programs(ProgramsError::NoShim { .. })));
+    assert!(is_without, "{error:?}");
+    let gone = arbiter.expect(child.id());
+    assert!(matches!(&gone, Err(ArbiterError::Programs(ProgramsError::Mappings { .. }))), "{gone:?}");
+    assert!(Path::new(&pins.0).exists());
+}
