@@ -57,7 +57,7 @@ fn application() -> Result<(), Box<dyn Error>> {
             }
             (Some("exec"), []) => return Err(Command::new("/proc/self/exe").exec().into()),
             (Some("end-first-thread"), []) => {
-                thread::spawn(|| thread::sleep(Duration::from_secs(3600)));
+                thread::spawn(|| thread::sleep(Duration::from_hours(1)));
                 say("done")?;
                 // SAFETY: ends this thread alone; the other one goes on.
                 unsafe { libc::syscall(libc::SYS_exit, 0) };

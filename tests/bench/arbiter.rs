@@ -65,8 +65,8 @@ fn at(
     alone_on_device: Queue,
     when: &str,
 ) -> Result<(), Box<dyn Error>> {
-    print(&format!("{when}: timer lateness"), &timer_lateness(), None)?;
     const GOALS: Option<(f64, f64)> = Some((1_000.0, 5_000.0));
+    print(&format!("{when}: timer lateness"), &timer_lateness(), None)?;
     settle(arbiter);
     print(&format!("{when}: renewal"), &renewals(queues[0]), GOALS)?;
     settle(arbiter);

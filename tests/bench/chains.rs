@@ -95,12 +95,11 @@ fn measure(call: Call) -> Result<(), Box<dyn Error>> {
         added("against an untraced call", &difference(&chained, &untraced)).print()?;
     }
     let of = |field: fn(&Around) -> f64| Samples::new(around.iter().map(field).collect());
-    Row::single(BENCH, "taking all probes out", "ms", &of(|around| around.to_detach))
+    Row::single(BENCH, "taking all probes out", "ms", &of(|around| around.detach))
         .with_goal(Goal::ValueAtMost(200.0))
         .print()?;
-    Row::single(BENCH, "from the signal to the end of the tracer", "ms", &of(|around| around.to_end))
-        .print()?;
-    Row::single(BENCH, "from the start of the tracer to recording", "ms", &of(|around| around.to_begin))
+    Row::single(BENCH, "from the signal to the end of the tracer", "ms", &of(|around| around.end)).print()?;
+    Row::single(BENCH, "from the start of the tracer to recording", "ms", &of(|around| around.begin))
         .with_goal(Goal::ValueAtMost(1000.0))
         .print()?;
     Ok(())
@@ -129,10 +128,10 @@ fn times(call: Call) -> Times {
 
 /// How long a tracer took for other things than calls, in milliseconds.
 struct Around {
-    to_begin: f64,
+    begin: f64,
     /// To take the probes out: a part of the end.
-    to_detach: f64,
-    to_end: f64,
+    detach: f64,
+    end: f64,
 }
 
 /// The same with the tracer attached.
@@ -143,21 +142,21 @@ fn traced(depth: &str, call: Call) -> (Times, Around) {
     let mut tracer =
         Running::start(xsched_ctl(arguments).env("XSCHED_CTL_LOG", "warn,xsched_ctl::session=debug"));
     tracer.wait_for_stderr("recording process");
-    let to_begin = started.elapsed().as_secs_f64() * 1e3;
+    let begin = started.elapsed().as_secs_f64() * 1e3;
     // Once for the tables of all that the stacks lead through.
     times(call);
     let times = times(call);
     let ending = Instant::now();
     let outcome = tracer.interrupt();
-    let to_end = ending.elapsed().as_secs_f64() * 1e3;
+    let end = ending.elapsed().as_secs_f64() * 1e3;
     for line in outcome.stderr.lines().filter(|line| line.starts_with("incomplete")) {
         eprintln!("{line}");
     }
     let detached_us =
         outcome.stderr.lines().find_map(|line| line.split_once("probes taken out took_us=")?.1.parse().ok());
     let detached_us: f64 = detached_us.expect("the tracer was asked to say it");
-    let to_detach = detached_us / 1e3;
-    (times, Around { to_begin, to_detach, to_end })
+    let detach = detached_us / 1e3;
+    (times, Around { begin, detach, end })
 }
 
 /// A probe at the function that the library calls, which counts and runs no program.

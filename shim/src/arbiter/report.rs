@@ -12,10 +12,5 @@ use std::arch::naked_asm;
 #[unsafe(naked)]
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub(crate) extern "C" fn xsched_arbiter_report(operation: u64, slot: u64, argument: u64) {
-    naked_asm!(
-        ".cfi_startproc",
-        "nop",
-        "ret",
-        ".cfi_endproc",
-    )
+    naked_asm!(".cfi_startproc", "nop", "ret", ".cfi_endproc",)
 }
