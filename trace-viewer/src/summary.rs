@@ -100,7 +100,7 @@ impl Counting {
             }
             Event::Instant { ts_ns, .. } => self.reach(*ts_ns),
             Event::Clocks(clocks) => self.reach(clocks.boottime_ns),
-            Event::Thread { .. } => {}
+            Event::Thread { .. } | Event::Track { .. } => {}
         }
     }
 

@@ -25,7 +25,11 @@ pub struct ThreadId {
     pub tid: u32,
 }
 
-/// Where an instant or a counter is shown.
+/// A track of its own, of neither a thread nor a process: a stream of a device, a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TrackId(pub(crate) u64);
+
+/// Where something is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// In the trace as a whole.
@@ -34,6 +38,8 @@ pub enum Scope {
     Process(ProcessId),
     /// In a thread.
     Thread(ThreadId),
+    /// On a track that was described to the writer, or by the trace.
+    Track(TrackId),
 }
 
 /// A counter track that was described to the writer.
@@ -47,6 +53,7 @@ enum Kind {
     Process = 2,
     Thread = 3,
     Counter = 4,
+    Track = 5,
 }
 
 impl ProcessId {
@@ -67,19 +74,31 @@ impl Scope {
             Self::Global => uuid(Kind::Global, &[]),
             Self::Process(process) => process.uuid(),
             Self::Thread(thread) => thread.uuid(),
+            Self::Track(track) => track.0,
         }
+    }
+}
+
+impl TrackId {
+    pub(crate) fn new(parent: Scope, name: &str) -> Self {
+        Self(named(Kind::Track, parent, name))
     }
 }
 
 impl CounterId {
     pub(crate) fn new(scope: Scope, name: &str) -> Self {
-        let words = name.as_bytes().chunks(8).fold(scope.uuid(), |hash, chunk| {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            mix(hash ^ u64::from_le_bytes(word))
-        });
-        Self(uuid(Kind::Counter, &[words, name.len() as u64]))
+        Self(named(Kind::Counter, scope, name))
     }
+}
+
+/// Of what has a name in a scope.
+fn named(kind: Kind, scope: Scope, name: &str) -> u64 {
+    let words = name.as_bytes().chunks(8).fold(scope.uuid(), |hash, chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        mix(hash ^ u64::from_le_bytes(word))
+    });
+    uuid(kind, &[words, name.len() as u64])
 }
 
 /// Never 0, which is Perfetto's default track.

@@ -12,7 +12,10 @@
 //! | [`Process`], [`ProcessId`] | `TrackDescriptor.process`, uuid derived from pid and start time |
 //! | [`ThreadId`] | `TrackDescriptor.thread` below it |
 //! | [`Slice`] | `TrackEvent` `SLICE_BEGIN` and `SLICE_END` on the thread's track |
-//! | [`Instant`] | `TrackEvent` `INSTANT` on a thread, a process, or the trace's own track |
+//! | [`Track`], [`TrackId`] | `TrackDescriptor` with a name, below another track; its siblings are not merged with it |
+//! | [`TrackSlice`] | as [`Slice`], on such a track |
+//! | arrows from slice to slice | `TrackEvent.flow_ids`, `terminating_flow_ids` |
+//! | [`Instant`] | `TrackEvent` `INSTANT` on any of these, or on the trace's own track |
 //! | [`CounterTrack`] | `TrackDescriptor.counter`; samples are `TrackEvent` `COUNTER` |
 //! | [`Clocks`] | `ClockSnapshot` |
 //! | a loss ([`TraceWriter::gap`]) | `previous_packet_dropped`, an instant, a step of the counter [`LOST_EVENTS`] |
@@ -28,8 +31,10 @@ mod writer;
 
 pub use annotation::{Annotation, Value};
 pub use clocks::Clocks;
-pub use identity::{CounterId, ProcessId, Scope, ThreadId};
+pub use identity::{CounterId, ProcessId, Scope, ThreadId, TrackId};
 pub use intern::Limits;
 pub use read::{Event, Input, OwnedAnnotation, OwnedSlice, OwnedValue, ReadError, Tail, TraceReader};
 pub use text::{TEXT_LEN_MAX, from_c_bytes};
-pub use writer::{CounterTrack, Instant, LOST_EVENTS, Process, Slice, TraceWriter, Unit, WriteError};
+pub use writer::{
+    CounterTrack, Instant, LOST_EVENTS, Process, Slice, TraceWriter, Track, TrackSlice, Unit, WriteError,
+};

@@ -1,7 +1,7 @@
 //! Reads a trace back, event by event, in bounded memory.
 //!
-//! Made for the traces that [`crate::TraceWriter`] writes. Of others it understands thread, process and
-//! global tracks with events on `CLOCK_BOOTTIME`, and counts the events it must leave out
+//! Made for the traces that [`crate::TraceWriter`] writes. Of others it understands tracks of threads and processes, named
+//! and global tracks, with events on `CLOCK_BOOTTIME`, and counts the events it must leave out
 //! ([`TraceReader::skipped`]).
 //! What is kept: the interned texts of each sequence, the described tracks, and slices not yet ended.
 
@@ -19,7 +19,7 @@ pub use self::{
 use self::{packets::Packets, sequence::Sequences, tracks::Tracks};
 use crate::{
     clocks::Clocks,
-    identity::{ProcessId, Scope, ThreadId},
+    identity::{ProcessId, Scope, ThreadId, TrackId},
     schema::{ClockSnapshot, EventType, TracePacket, clock},
 };
 
@@ -43,6 +43,15 @@ pub enum Event {
         id: ThreadId,
         /// Its name, if given here.
         name: Option<String>,
+    },
+    /// A track of neither a process, a thread nor a counter was described, perhaps once more.
+    Track {
+        /// Which one.
+        id: TrackId,
+        /// Below what it is shown.
+        parent: Scope,
+        /// Its name; empty if it has none.
+        name: Arc<str>,
     },
     /// A slice ended, or the trace did.
     Slice(OwnedSlice),
@@ -87,6 +96,10 @@ pub struct OwnedSlice {
     pub name: Arc<str>,
     /// What is known about it.
     pub annotations: Vec<OwnedAnnotation>,
+    /// Arrows that begin here or pass through.
+    pub flows: Vec<u64>,
+    /// Arrows that end here.
+    pub ended_flows: Vec<u64>,
 }
 
 /// [`crate::Annotation`] as read back.
@@ -201,6 +214,8 @@ impl<R: io::Read> TraceReader<R> {
                     category: texts.category(event)?,
                     name: texts.name(event)?,
                     annotations: texts.annotations(event)?,
+                    flows: event.flow_ids.clone(),
+                    ended_flows: event.terminating_flow_ids.clone(),
                 };
                 self.tracks.begin(uuid, slice);
                 Some(Outcome::Begun)

@@ -127,6 +127,10 @@ pub(crate) struct TrackEvent {
     pub name: Option<String>,
     #[prost(int64, optional, tag = "30")]
     pub counter_value: Option<i64>,
+    #[prost(fixed64, repeated, packed = "false", tag = "47")]
+    pub flow_ids: Vec<u64>,
+    #[prost(fixed64, repeated, packed = "false", tag = "48")]
+    pub terminating_flow_ids: Vec<u64>,
 }
 
 /// `debug_annotation.proto`.
@@ -169,6 +173,17 @@ pub(crate) struct TrackDescriptor {
     pub counter: Option<CounterDescriptor>,
     #[prost(string, optional, tag = "14")]
     pub description: Option<String>,
+    #[prost(enumeration = "SiblingMerge", optional, tag = "15")]
+    pub sibling_merge_behavior: Option<i32>,
+}
+
+/// `TrackDescriptor.SiblingMergeBehavior`: whether the UI may draw tracks of one name as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
+#[repr(i32)]
+pub(crate) enum SiblingMerge {
+    Unspecified = 0,
+    ByTrackName = 1,
+    None = 2,
 }
 
 /// `process_descriptor.proto`.

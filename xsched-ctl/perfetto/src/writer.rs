@@ -36,10 +36,11 @@ use self::{nesting::Nesting, packets::PacketBuffer};
 use crate::{
     annotation::Annotation,
     clocks::Clocks,
-    identity::{CounterId, ProcessId, Scope, ThreadId},
+    identity::{CounterId, ProcessId, Scope, ThreadId, TrackId},
     intern::{Interner, Limits},
     schema::{
-        CounterDescriptor, CounterUnit, EventType, ProcessDescriptor, ThreadDescriptor, TrackDescriptor,
+        CounterDescriptor, CounterUnit, EventType, ProcessDescriptor, SiblingMerge, ThreadDescriptor,
+        TrackDescriptor,
     },
     text,
 };
@@ -93,6 +94,34 @@ pub struct Slice<'a> {
     pub name: &'a str,
     /// What is known about it.
     pub annotations: &'a [Annotation<'a>],
+}
+
+/// A track of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Track<'a> {
+    /// Below what it is shown.
+    pub parent: Scope,
+    /// Its name, unique below its parent.
+    pub name: &'a str,
+}
+
+/// Anything that lasts, on a track of its own. Those of one track nest or follow each other.
+#[derive(Clone, Copy, Debug)]
+pub struct TrackSlice<'a> {
+    /// On which track.
+    pub track: TrackId,
+    /// As [`Slice::begin_ns`].
+    pub begin_ns: u64,
+    /// As [`Slice::end_ns`].
+    pub end_ns: Option<u64>,
+    /// For filtering, e.g. `gpu`. Interned.
+    pub category: &'a str,
+    /// What is shown on it. Interned.
+    pub name: &'a str,
+    /// What is known about it.
+    pub annotations: &'a [Annotation<'a>],
+    /// The arrow that ends here, begun by [`TraceWriter::slice_with_flow`].
+    pub ended_flow: Option<u64>,
 }
 
 /// Something that happened at one moment.
@@ -214,14 +243,54 @@ impl<W: io::Write> TraceWriter<W> {
 
     /// Writes a slice. Slices may come in any order of time; those of one thread nest or follow each other.
     pub fn slice(&mut self, slice: &Slice<'_>) -> Result<(), WriteError> {
+        self.write_slice(slice, &[])
+    }
+
+    /// Writes a slice at which the arrow with this number begins; the slice at which it ends may come later or earlier.
+    /// A number is never used again.
+    pub fn slice_with_flow(&mut self, slice: &Slice<'_>, flow: u64) -> Result<(), WriteError> {
+        self.write_slice(slice, &[flow])
+    }
+
+    fn write_slice(&mut self, slice: &Slice<'_>, flows: &[u64]) -> Result<(), WriteError> {
         self.ensure_thread(slice.thread);
         let uuid = slice.thread.uuid();
-        let end_ns = slice.end_ns.map(|end_ns| end_ns.max(slice.begin_ns));
-        let begin_ns = self.nesting.place(uuid, slice.begin_ns, end_ns.unwrap_or(u64::MAX));
         self.packets.begin_event(uuid, Some((slice.category, slice.name)), slice.annotations);
+        self.packets.set_flows(flows, &[]);
+        self.push_slice(uuid, slice.begin_ns, slice.end_ns)
+    }
+
+    /// Describes a track; the same parent and name always give the same identifier.
+    pub fn track(&mut self, track: &Track<'_>) -> Result<TrackId, WriteError> {
+        let id = TrackId::new(track.parent, track.name);
+        self.ensure_scope(track.parent);
+        self.remember(id.0);
+        self.packets.describe(TrackDescriptor {
+            uuid: Some(id.0),
+            name: Some(text::clean(track.name)),
+            parent_uuid: (track.parent != Scope::Global).then(|| track.parent.uuid()),
+            sibling_merge_behavior: Some(SiblingMerge::None.into()),
+            ..Default::default()
+        });
+        self.commit()?;
+        Ok(id)
+    }
+
+    /// Writes a slice on a track that was described since the last restart.
+    pub fn track_slice(&mut self, slice: &TrackSlice<'_>) -> Result<(), WriteError> {
+        let uuid = slice.track.0;
+        self.packets.begin_event(uuid, Some((slice.category, slice.name)), slice.annotations);
+        self.packets.set_flows(&[], slice.ended_flow.as_slice());
+        self.push_slice(uuid, slice.begin_ns, slice.end_ns)
+    }
+
+    /// Writes begin and end of the slice that has been filled in.
+    fn push_slice(&mut self, uuid: u64, begin_ns: u64, end_ns: Option<u64>) -> Result<(), WriteError> {
+        let end_ns = end_ns.map(|end_ns| end_ns.max(begin_ns));
+        let begin_ns = self.nesting.place(uuid, begin_ns, end_ns.unwrap_or(u64::MAX));
         self.packets.push_event(EventType::SliceBegin, begin_ns);
         if let Some(end_ns) = end_ns {
-            self.packets.drop_annotations();
+            self.packets.keep_name_only();
             self.packets.push_event(EventType::SliceEnd, end_ns);
         }
         self.commit()
@@ -322,7 +391,7 @@ impl<W: io::Write> TraceWriter<W> {
 
     fn ensure_scope(&mut self, scope: Scope) {
         match scope {
-            Scope::Global => {}
+            Scope::Global | Scope::Track(_) => {}
             Scope::Process(process) => self.ensure_process(process),
             Scope::Thread(thread) => self.ensure_thread(thread),
         }

@@ -16,7 +16,7 @@ use perfetto_protos::{
 use protobuf::Message;
 use xsched_perfetto::{
     Annotation, Clocks, CounterTrack, Event, Instant, Limits, OwnedSlice, OwnedValue, Process, ProcessId,
-    Scope, Slice, ThreadId, TraceReader, TraceWriter, Unit, Value,
+    Scope, Slice, ThreadId, TraceReader, TraceWriter, Track, TrackSlice, Unit, Value,
 };
 
 const CLOCKS: Clocks =
@@ -45,8 +45,19 @@ fn write_everything<W: io::Write>(out: W) -> W {
         name: "hipLaunchKernel",
         annotations: &annotations,
     };
-    writer.slice(&slice).unwrap();
+    writer.slice_with_flow(&slice, 7).unwrap();
     let scope = Scope::Process(PROCESS);
+    let track = writer.track(&Track { parent: scope, name: "stream" }).unwrap();
+    let execution = TrackSlice {
+        track,
+        begin_ns: 3_100,
+        end_ns: Some(3_200),
+        category: "gpu",
+        name: "saxpy",
+        annotations: &[],
+        ended_flow: Some(7),
+    };
+    writer.track_slice(&execution).unwrap();
     let bytes = writer.counter_track(&CounterTrack { scope, name: "memory", unit: Unit::Bytes }).unwrap();
     writer.counter(bytes, 4_000, -7).unwrap();
     writer
@@ -57,8 +68,8 @@ fn write_everything<W: io::Write>(out: W) -> W {
 }
 
 /// Field numbers, types, flags and order, all at once: Perfetto's own text form of a whole trace. A field that its
-/// schema does not know would be shown as a number, like the 14 that is younger than this schema:
-/// `TrackDescriptor.description`.
+/// schema does not know would be shown as a number, like 14 and 15, which are younger than this schema:
+/// `TrackDescriptor.description` and `.sibling_merge_behavior`.
 #[test]
 fn a_trace_in_perfettos_words() {
     let trace = Trace::parse_from_bytes(&write_everything(Vec::new())).unwrap();
@@ -209,6 +220,8 @@ fn traces_of_others_are_read() {
             name: "note".into(),
             value: OwnedValue::Str("inline".into()),
         }],
+        flows: vec![],
+        ended_flows: vec![],
     };
     assert_eq!(events, [Event::Thread { id, name: None }, Event::Slice(slice)]);
     assert_eq!(reader.skipped(), 3, "the unmatched end, the other clock, the lost state");

@@ -7,8 +7,8 @@ use std::{io, sync::Arc};
 use fastrand::Rng;
 use xsched_perfetto::{
     Annotation, Clocks, CounterTrack, Event, Instant, Limits, OwnedAnnotation, OwnedSlice, OwnedValue,
-    Process, ProcessId, ReadError, Scope, Slice, Tail, ThreadId, TraceReader, TraceWriter, Unit, Value,
-    WriteError,
+    Process, ProcessId, ReadError, Scope, Slice, Tail, ThreadId, TraceReader, TraceWriter, Track, TrackSlice,
+    Unit, Value, WriteError,
 };
 
 const CLOCKS: Clocks =
@@ -69,6 +69,8 @@ fn random_slices(rng: &mut Rng) -> Vec<OwnedSlice> {
                 category: rng.choice(&names).unwrap().as_str().into(),
                 name: rng.choice(&names).unwrap().as_str().into(),
                 annotations,
+                flows: vec![],
+                ended_flows: vec![],
             }
         })
         .collect();
@@ -190,6 +192,8 @@ fn one_of_everything_is_read_back() {
             category: "hip".into(),
             name: "hipLaunchKernel".into(),
             annotations: vec![annotation("kernel", text("saxpy")), annotation("grid_x", OwnedValue::U64(64))],
+            flows: vec![],
+            ended_flows: vec![],
         }),
         Event::Counter { scope: Scope::Process(PROCESS), name: "depth".into(), ts_ns: 4_000, value: -7 },
         Event::Instant {
@@ -218,6 +222,8 @@ fn one_of_everything_is_read_back() {
             category: "hip".into(),
             name: "hipDeviceSynchronize".into(),
             annotations: vec![],
+            flows: vec![],
+            ended_flows: vec![],
         }),
     ];
     assert_eq!(read(&small_trace()), (expected.to_vec(), Tail::Whole));
@@ -369,6 +375,8 @@ fn what_follows_a_restart_is_a_trace_by_itself() {
         category: "hip".into(),
         name: "hipMemcpy".into(),
         annotations: vec![OwnedAnnotation { name: "kind".into(), value: OwnedValue::Str("peer".into()) }],
+        flows: vec![],
+        ended_flows: vec![],
     };
     write_slice(&mut writer, &slice(2_000)).unwrap();
     writer.gap(2_500, 17, "ring buffer full", &[]).unwrap();
@@ -385,4 +393,39 @@ fn what_follows_a_restart_is_a_trace_by_itself() {
     assert!(events.iter().any(|event| matches!(event, Event::Thread { id, .. } if *id == THREAD)));
     assert_eq!(slices(&read(&first).0), [&slice(2_000)]);
     assert_eq!(slices(&read(&[first, second].concat()).0), [&slice(2_000), &slice(3_000)]);
+}
+
+/// A launch on a thread, and what it started on a stream's track below the process.
+#[test]
+fn tracks_and_arrows_are_read_back() {
+    let mut writer = TraceWriter::new(Vec::new(), CLOCKS).unwrap();
+    let launch = Slice {
+        thread: THREAD,
+        begin_ns: 2_000,
+        end_ns: Some(2_010),
+        category: "hip.launch",
+        name: "hipLaunchKernel",
+        annotations: &[],
+    };
+    writer.slice_with_flow(&launch, 77).unwrap();
+    let parent = Scope::Process(PROCESS);
+    let track = writer.track(&Track { parent, name: "stream 1" }).unwrap();
+    assert_eq!(writer.track(&Track { parent, name: "stream 1" }).unwrap(), track);
+    assert_ne!(writer.track(&Track { parent, name: "stream 2" }).unwrap(), track);
+    let execution = TrackSlice {
+        track,
+        begin_ns: 2_500,
+        end_ns: Some(3_000),
+        category: "gpu",
+        name: "saxpy",
+        annotations: &[Annotation::new("measured", true)],
+        ended_flow: Some(77),
+    };
+    writer.track_slice(&execution).unwrap();
+    let (events, _) = read(&writer.finish().unwrap());
+    assert!(events.contains(&Event::Track { id: track, parent, name: "stream 1".into() }), "{events:#?}");
+    let slices = slices(&events);
+    assert_eq!((slices[0].flows.as_slice(), slices[0].ended_flows.as_slice()), (&[77][..], &[][..]));
+    assert_eq!((slices[1].flows.as_slice(), slices[1].ended_flows.as_slice()), (&[][..], &[77][..]));
+    assert_eq!((slices[1].scope, slices[1].end_ns), (Scope::Track(track), Some(3_000)));
 }

@@ -69,7 +69,7 @@ impl Collected {
         let (process, thread) = match slice.scope {
             Scope::Thread(thread) => (Some(thread.process), Some(thread)),
             Scope::Process(process) => (Some(process), None),
-            Scope::Global => (None, None),
+            Scope::Global | Scope::Track(_) => (None, None),
         };
         let kernel = || text("kernel").unwrap_or_else(|| "(no kernel named)".into());
         let keys = [

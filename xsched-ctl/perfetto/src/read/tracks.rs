@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    identity::{ProcessId, Scope, ThreadId},
+    identity::{ProcessId, Scope, ThreadId, TrackId},
     read::{Event, OwnedSlice},
     schema::{ProcessDescriptor, TrackDescriptor},
 };
@@ -29,11 +29,11 @@ struct Track {
 }
 
 impl Tracks {
-    /// Takes note of a descriptor; an event comes of it if it is of a process or a thread.
+    /// Takes note of a descriptor; an event comes of it unless it is of a counter or of the trace as a whole.
     pub(super) fn describe(&mut self, descriptor: TrackDescriptor) -> Option<Event> {
         let uuid = descriptor.uuid();
         let parent = self.scope(descriptor.parent_uuid());
-        let name = descriptor.name().into();
+        let name: Arc<str> = descriptor.name().into();
         let (scope, event) = if let Some(thread) = descriptor.thread {
             let process = match parent {
                 Scope::Process(process) => process,
@@ -45,8 +45,13 @@ impl Tracks {
             let id = process_id(&process);
             let event = Event::Process { id, name: process.process_name, cmdline: process.cmdline };
             (Scope::Process(id), Some(event))
-        } else {
+        } else if descriptor.counter.is_some() {
             (parent, None)
+        } else if uuid == Scope::Global.uuid() {
+            (Scope::Global, None)
+        } else {
+            let id = TrackId(uuid);
+            (Scope::Track(id), Some(Event::Track { id, parent, name: Arc::clone(&name) }))
         };
         self.described.insert(uuid, Track { scope, name });
         event

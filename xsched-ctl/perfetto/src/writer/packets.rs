@@ -107,15 +107,27 @@ impl PacketBuffer {
         event.category_iid = category_and_name.map(|(category, _)| interner.iid(Table::Category, category));
         event.name_iid = category_and_name.map(|(_, name)| interner.iid(Table::EventName, name));
         event.counter_value = None;
+        event.flow_ids.clear();
+        event.terminating_flow_ids.clear();
         event.debug_annotations.clear();
         event
             .debug_annotations
             .extend(annotations.iter().map(|annotation| encode_annotation(interner, annotation)));
     }
 
-    /// Takes the annotations off the event: they belong to its begin only.
-    pub(super) fn drop_annotations(&mut self) {
-        self.event.track_event.get_or_insert_default().debug_annotations.clear();
+    /// Adds the arrows that begin and that end at the event.
+    pub(super) fn set_flows(&mut self, begun: &[u64], ended: &[u64]) {
+        let event = self.event.track_event.get_or_insert_default();
+        event.flow_ids.extend(begun);
+        event.terminating_flow_ids.extend(ended);
+    }
+
+    /// Takes annotations and arrows off the event: they belong to its begin only.
+    pub(super) fn keep_name_only(&mut self) {
+        let event = self.event.track_event.get_or_insert_default();
+        event.debug_annotations.clear();
+        event.flow_ids.clear();
+        event.terminating_flow_ids.clear();
     }
 
     /// Writes the event as one of the given type.
