@@ -292,6 +292,8 @@ impl Controller {
                 all.push(*usage);
                 Ok(())
             }
+            // It has no rules.
+            FromShim::Domain(_) | FromShim::KernelName(_) => Ok(()),
         }
     }
 

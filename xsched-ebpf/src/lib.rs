@@ -15,6 +15,7 @@ pub mod loader;
 pub mod probe;
 pub mod shim_status;
 pub mod unwind;
+pub mod verdict;
 pub mod wire;
 
 pub use call::{Call, CallKey, Pending, TEXT_LEN_MAX, WORD_COUNT, Words};
@@ -46,4 +47,6 @@ pub enum RecordKind {
     Ioctl = 6,
     /// A [`DeviceOpened`].
     DeviceOpened = 7,
+    /// A [`verdict::Wanted`].
+    Wanted = 8,
 }

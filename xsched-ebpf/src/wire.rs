@@ -13,6 +13,9 @@
 //!                         <-------    Opened, which says how to report about this queue
 //!   Usage                 ------->
 //!   Reported              ------->    where no program hears the reports
+//!                         <-------    Verdicts, with a page of verdicts, once it was heard; or
+//!                         <-------    Rules, with their text, where no program hears it, and when they change
+//!   Domain, KernelName    ------->
 //! ```
 //!
 //! Queues are closed by [`crate::arbiter::Report::Close`], and by the end of process or connection. A queue whose word in the
@@ -25,7 +28,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub use decode::{FromController, FromShim, Malformed, PACKET_LEN_MAX};
 
 /// Changes whenever a packet changes its layout or meaning.
-pub const WIRE_VERSION: u32 = 1;
+pub const WIRE_VERSION: u32 = 2;
 
 /// File name of the socket that shims connect to, in the controller's folder.
 pub const SHIM_SOCKET: &str = "shim.sock";
@@ -54,6 +57,14 @@ pub enum PacketKind {
     Usage = 6,
     /// A [`Refusal`].
     Refusal = 7,
+    /// A [`Verdicts`].
+    Verdicts = 8,
+    /// A [`Rules`].
+    Rules = 9,
+    /// A [`Domain`].
+    Domain = 10,
+    /// A [`KernelName`].
+    KernelName = 11,
 }
 
 /// A shim introduces its process.
@@ -215,5 +226,119 @@ pub enum RefusalReason {
     NotJoined = 4,
 }
 
+/// Programs decide about the calls of the process. One descriptor comes with it: a
+/// [`VerdictPage`](crate::verdict::VerdictPage), to be mapped read-only. Sent again when `flags` change, with the same page.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Verdicts {
+    /// [`PacketKind::Verdicts`]
+    pub kind: u32,
+    /// How many slots the page has.
+    pub slots: u32,
+    /// Bits, such as [`Verdicts::RULES_NAME_KERNELS`].
+    pub flags: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+impl Verdicts {
+    /// Verdicts depend on the kernel: the process tells its name and puts its number into the subject.
+    pub const RULES_NAME_KERNELS: u32 = 1;
+}
+
+/// The process decides about its calls itself. One descriptor comes with it: a sealed memory file with the text of the
+/// rules. Sent again when they change.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Rules {
+    /// [`PacketKind::Rules`]
+    pub kind: u32,
+    /// Length of the text in bytes.
+    pub len: u32,
+}
+
+/// Longest text in a packet, in bytes. What is longer is cut.
+pub const NAME_LEN_MAX: usize = 400;
+
+/// A library has said what its calls are.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Domain {
+    /// [`PacketKind::Domain`]
+    pub kind: u32,
+    /// A [`SchedulingDomain`].
+    pub domain: u32,
+    /// Bytes of `path`.
+    pub path_len: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// The library, as the process has it mapped.
+    pub path: [u8; NAME_LEN_MAX],
+}
+
+/// `hipSchedulingDomain_t`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum SchedulingDomain {
+    /// The rules decide.
+    Auto = 0,
+    /// Never suspended.
+    System = 1,
+    /// Scheduled.
+    Application = 2,
+}
+
+impl SchedulingDomain {
+    /// The domain with this number.
+    pub const fn from_number(number: u32) -> Option<Self> {
+        match number {
+            0 => Some(Self::Auto),
+            1 => Some(Self::System),
+            2 => Some(Self::Application),
+            _ => None,
+        }
+    }
+}
+
+/// The name of a kernel that the process has numbered. Sent before the number is used.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct KernelName {
+    /// [`PacketKind::KernelName`]
+    pub kind: u32,
+    /// Its number.
+    pub id: u32,
+    /// Bytes of `name`.
+    pub name_len: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// As the code object has it: mangled.
+    pub name: [u8; NAME_LEN_MAX],
+}
+
+macro_rules! text {
+    ($packet:ident $text:ident $len:ident $number:ident) => {
+        impl $packet {
+            /// With as much of the text as there is room for.
+            pub fn new($number: u32, text: &[u8]) -> Self {
+                let len = text.len().min(NAME_LEN_MAX);
+                let mut cut = [0; NAME_LEN_MAX];
+                cut[..len].copy_from_slice(&text[..len]);
+                Self { kind: PacketKind::$packet as u32, $number, $len: len as u32, reserved: 0, $text: cut }
+            }
+
+            /// The text.
+            pub fn text(&self) -> &[u8] {
+                &self.$text[..(self.$len as usize).min(NAME_LEN_MAX)]
+            }
+        }
+    };
+}
+
+text!(Domain path path_len domain);
+text!(KernelName name name_len id);
+
 const _: () = assert!(size_of::<Hello>() == 48 && size_of::<Welcome>() == 40 && size_of::<OpenQueue>() == 24);
+const _: () = assert!(size_of::<Verdicts>() == 16 && size_of::<Rules>() == 8);
+const _: () = assert!(size_of::<Domain>() == 416 && size_of::<KernelName>() == 416);
 const _: () = assert!(size_of::<Opened>() == 24 && size_of::<Reported>() == 24 && size_of::<Usage>() == 48);

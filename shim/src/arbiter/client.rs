@@ -178,6 +178,8 @@ impl Client {
             (FromController::Opened(opened), Phase::Joined { claims, .. }) => {
                 seat(&self.link, claims, &opened, queues)
             }
+            // Calls are not classified here yet.
+            (FromController::Verdicts(_) | FromController::Rules(_), _) => Ok(()),
             (FromController::Refusal(refusal), _) => Err(ClientError::Refused(refusal.reason)),
             _ => Err(ClientError::OutOfTurn),
         }

@@ -140,7 +140,7 @@ async fn attend(shared: &Shared, connection: &Connection, id: ClientId) -> End {
     let mut turn = 0;
     loop {
         let result = match receive(connection, &mut packet).await {
-            Ok(said) => take(shared, connection, id, said).await,
+            Ok(said) => take(shared, connection, id, &said).await,
             Err(end) => Err(end),
         };
         if let Err(end) = result {
@@ -153,22 +153,24 @@ async fn attend(shared: &Shared, connection: &Connection, id: ClientId) -> End {
     }
 }
 
-async fn take(shared: &Shared, connection: &Connection, id: ClientId, said: FromShim) -> Result<(), End> {
+async fn take(shared: &Shared, connection: &Connection, id: ClientId, said: &FromShim) -> Result<(), End> {
     match said {
         FromShim::Hello(_) => Err(End::Refused(RefusalReason::Malformed)),
         FromShim::OpenQueue(wanted) => {
             wait_until_joined(shared, id).await;
-            let opened = shared.with(|controller| controller.open(id, &wanted)).map_err(End::Refused)?;
+            let opened = shared.with(|controller| controller.open(id, wanted)).map_err(End::Refused)?;
             connection.send(opened.as_bytes(), &[]).map_err(send_failed)
         }
         FromShim::Reported(report) => {
-            shared.with(|controller| controller.report(id, &report));
+            shared.with(|controller| controller.report(id, report));
             Ok(())
         }
         FromShim::Usage(usage) => {
-            shared.with(|controller| controller.usage(id, &usage));
+            shared.with(|controller| controller.usage(id, usage));
             Ok(())
         }
+        // Nobody asks yet.
+        FromShim::Domain(_) | FromShim::KernelName(_) => Ok(()),
     }
 }
 

@@ -7,10 +7,13 @@ use core::fmt;
 
 use zerocopy::FromBytes;
 
-use super::{Hello, OpenQueue, Opened, PacketKind, Refusal, Reported, Usage, Welcome};
+use super::{
+    Domain, Hello, KernelName, NAME_LEN_MAX, OpenQueue, Opened, PacketKind, Refusal, Reported, Rules,
+    SchedulingDomain, Usage, Verdicts, Welcome,
+};
 
 /// No packet is longer. A receiver with this much room and one byte more sees whether one was.
-pub const PACKET_LEN_MAX: usize = 48;
+pub const PACKET_LEN_MAX: usize = 16 + NAME_LEN_MAX;
 
 /// A packet that makes no sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +31,8 @@ pub enum Malformed {
     },
     /// Something that must be zero is not.
     Reserved(u32),
+    /// It says a number that means nothing, or more text than there is.
+    Value(u32),
 }
 
 impl fmt::Display for Malformed {
@@ -37,6 +42,7 @@ impl fmt::Display for Malformed {
             Self::Kind(kind) => write!(f, "a packet of kind {kind}"),
             Self::Length { kind, len } => write!(f, "a packet of kind {kind} with {len} bytes"),
             Self::Reserved(kind) => write!(f, "a packet of kind {kind} with something in its reserved words"),
+            Self::Value(kind) => write!(f, "a packet of kind {kind} with a number that means nothing"),
         }
     }
 }
@@ -54,6 +60,10 @@ pub enum FromShim {
     Reported(Reported),
     /// What a queue has used.
     Usage(Usage),
+    /// What a library says of its calls.
+    Domain(Domain),
+    /// The name of a kernel.
+    KernelName(KernelName),
 }
 
 impl FromShim {
@@ -65,14 +75,30 @@ impl FromShim {
             kind if kind == PacketKind::OpenQueue as u32 => Self::OpenQueue(whole(kind, packet)?),
             kind if kind == PacketKind::Reported as u32 => Self::Reported(whole(kind, packet)?),
             kind if kind == PacketKind::Usage as u32 => Self::Usage(whole(kind, packet)?),
+            kind if kind == PacketKind::Domain as u32 => Self::Domain(whole(kind, packet)?),
+            kind if kind == PacketKind::KernelName as u32 => Self::KernelName(whole(kind, packet)?),
             kind => return Err(Malformed::Kind(kind)),
         };
         let reserved = match parsed {
             Self::OpenQueue(packet) => packet.reserved,
             Self::Usage(packet) => packet.reserved,
+            Self::Domain(packet) => packet.reserved,
+            Self::KernelName(packet) => packet.reserved,
             Self::Hello(_) | Self::Reported(_) => 0,
         };
-        if reserved == 0 { Ok(parsed) } else { Err(Malformed::Reserved(kind)) }
+        let makes_sense = match &parsed {
+            Self::Domain(packet) => {
+                SchedulingDomain::from_number(packet.domain).is_some()
+                    && packet.path_len as usize <= NAME_LEN_MAX
+            }
+            Self::KernelName(packet) => packet.name_len as usize <= NAME_LEN_MAX,
+            Self::Hello(_) | Self::OpenQueue(_) | Self::Reported(_) | Self::Usage(_) => true,
+        };
+        match (reserved, makes_sense) {
+            (0, true) => Ok(parsed),
+            (0, false) => Err(Malformed::Value(kind)),
+            _ => Err(Malformed::Reserved(kind)),
+        }
     }
 }
 
@@ -85,6 +111,10 @@ pub enum FromController {
     Opened(Opened),
     /// The connection ends.
     Refusal(Refusal),
+    /// Programs decide about calls.
+    Verdicts(Verdicts),
+    /// The process decides about calls.
+    Rules(Rules),
 }
 
 impl FromController {
@@ -94,6 +124,8 @@ impl FromController {
             kind if kind == PacketKind::Welcome as u32 => Ok(Self::Welcome(whole(kind, packet)?)),
             kind if kind == PacketKind::Opened as u32 => Ok(Self::Opened(whole(kind, packet)?)),
             kind if kind == PacketKind::Refusal as u32 => Ok(Self::Refusal(whole(kind, packet)?)),
+            kind if kind == PacketKind::Verdicts as u32 => Ok(Self::Verdicts(whole(kind, packet)?)),
+            kind if kind == PacketKind::Rules as u32 => Ok(Self::Rules(whole(kind, packet)?)),
             kind => Err(Malformed::Kind(kind)),
         }
     }
@@ -110,6 +142,7 @@ fn whole<T: FromBytes>(kind: u32, packet: &[u8]) -> Result<T, Malformed> {
 
 const _: () = assert!(size_of::<Hello>() <= PACKET_LEN_MAX && size_of::<Usage>() <= PACKET_LEN_MAX);
 const _: () = assert!(size_of::<Welcome>() <= PACKET_LEN_MAX && size_of::<OpenQueue>() <= PACKET_LEN_MAX);
+const _: () = assert!(size_of::<Domain>() <= PACKET_LEN_MAX && size_of::<KernelName>() <= PACKET_LEN_MAX);
 
 #[cfg(test)]
 mod tests {
@@ -164,6 +197,19 @@ mod tests {
         assert_eq!(FromShim::parse(packet.as_bytes()).unwrap_err(), Malformed::Reserved(3));
     }
 
+    #[test]
+    fn texts_are_as_long_as_they_say() {
+        let long = [b'x'; NAME_LEN_MAX + 1];
+        for text in [&b""[..], b"/opt/rocm/lib/librccl.so.1", &long] {
+            let packet = Domain::new(SchedulingDomain::System as u32, text);
+            let Ok(FromShim::Domain(read)) = FromShim::parse(packet.as_bytes()) else { panic!("refused") };
+            assert_eq!(read.text(), &text[..text.len().min(NAME_LEN_MAX)]);
+        }
+        let name = KernelName { name_len: NAME_LEN_MAX as u32 + 1, ..KernelName::new(3, b"gemm") };
+        assert_eq!(FromShim::parse(name.as_bytes()).unwrap_err(), Malformed::Value(11));
+        assert_eq!(FromShim::parse(Domain::new(3, b"x").as_bytes()).unwrap_err(), Malformed::Value(10));
+    }
+
     /// Random bytes, and true packets with random damage, are read or refused, and what is read is what was sent.
     #[test]
     fn random_packets_are_read_whole_or_refused() {
@@ -176,11 +222,22 @@ mod tests {
         };
         let (mut read, mut refused) = (0, 0);
         for _ in 0..200_000 {
-            let len = (next() % (PACKET_LEN_MAX as u64 + 2)) as usize;
+            // Mostly one of the lengths that there are, or nearly.
+            let len = match next() % 4 {
+                0 => next() % (PACKET_LEN_MAX as u64 + 2),
+                1 => PACKET_LEN_MAX as u64 + next() % 2,
+                _ => 24 + 8 * (next() % 4),
+            } as usize;
             let mut packet: std::vec::Vec<u8> = (0..len).map(|_| next() as u8).collect();
             // Otherwise nearly none would have a kind.
             if let Some(first) = packet.first_chunk_mut::<4>() {
-                *first = (next() as u32 % 9).to_le_bytes();
+                *first = (next() as u32 % 13).to_le_bytes();
+            }
+            // Nor would any of these make sense.
+            if len == PACKET_LEN_MAX {
+                packet[4..16].fill(0);
+                packet[8] = next() as u8;
+                packet[9] = next() as u8 & 1;
             }
             match FromShim::parse(&packet) {
                 Ok(parsed) => {
@@ -189,6 +246,8 @@ mod tests {
                         FromShim::OpenQueue(packet) => packet.as_bytes(),
                         FromShim::Reported(packet) => packet.as_bytes(),
                         FromShim::Usage(packet) => packet.as_bytes(),
+                        FromShim::Domain(packet) => packet.as_bytes(),
+                        FromShim::KernelName(packet) => packet.as_bytes(),
                     };
                     assert_eq!(back, packet);
                     read += 1;
