@@ -16,6 +16,8 @@
 //! While a stream captures, nothing is held back: what is before a capture is launched first, captured calls
 //! reach no device, and all other calls wait in place.
 //!
+//! That is so for calls that are scheduled. Others go at once, behind what they come after, see [`crate::verdict`].
+//!
 //! Work on the per-thread stream waits in place, always: the stream has no name in the thread that would launch it.
 //!
 //! The first call that concerns a stream also begins what has to do with other processes: the device is claimed, and the
@@ -43,7 +45,8 @@ use crate::hooks::Reason;
 use crate::instances::{INSTANCES, Instance};
 use crate::planted::{Bug, is_planted};
 use crate::process::Renewable;
-use crate::xqueue::{Admission, Begun, ClaimId, Load, Position, QueueId, Usage, XQueues};
+use crate::verdict;
+use crate::xqueue::{Admission, Begun, ClaimId, Demand, Position, QueueId, Usage, XQueues};
 use books::{Books, EventUse, StreamEntry, StreamKey};
 use claims::Devices;
 use device::{Hip, HipCommand};
@@ -311,15 +314,15 @@ impl Deferral {
         let Some((key, entry, device)) = self.stream_of(call, copy) else {
             return self.without_a_queue(call, copy, &uses);
         };
-        let load = load(call);
+        let demand = demand(call);
         let admission = {
             let books = self.books();
-            self.queues.admit(entry.queue, &self.before(&books, key, &uses), load)
+            self.queues.admit(entry.queue, &self.before(&books, key, &uses), demand)
         };
         match admission {
             Admission::Free => goes(None, &entry, Reason::NotScheduled),
             Admission::Now(begun) => goes(Some(begun), &entry, Reason::Scheduled),
-            Admission::Wait => self.later(call, copy, (key, &entry, device), load, &uses),
+            Admission::Wait => self.later(call, copy, (key, &entry, device), demand, &uses),
         }
     }
 
@@ -329,24 +332,28 @@ impl Deferral {
         call: &Stopped<'_>,
         copy: &'static Instance,
         (key, entry, device): (StreamKey, &StreamEntry, i32),
-        load: Load,
+        demand: Demand,
         uses: &[EventUse],
     ) -> Decision {
         let Some(owned) = own::own(call, copy, device, uses) else {
-            return self.in_place(key, entry, load, uses);
+            return self.in_place(key, entry, demand, uses);
         };
+        if demand.treatment.is_forced() {
+            // What fills the queue may be suspended.
+            self.queues.urge(self.queues.last(entry.queue).as_slice());
+        }
         self.queues.wait_for_room(entry.queue);
         let failure = Arc::clone(&entry.failure);
         let command = HipCommand { call: owned, copy, device, failure };
         let mut books = self.books();
         if books.is_any_capturing() {
             drop(books);
-            return self.in_place(key, entry, load, uses);
+            return self.in_place(key, entry, demand, uses);
         }
         let before = self.before(&books, key, uses);
-        let Ok(position) = self.queues.submit(entry.queue, before, load, command) else {
+        let Ok(position) = self.queues.submit(entry.queue, before, demand, command) else {
             drop(books);
-            return self.in_place(key, entry, load, uses);
+            return self.in_place(key, entry, demand, uses);
         };
         books.used(uses, position, &self.queues);
         drop(books);
@@ -360,9 +367,9 @@ impl Deferral {
     }
 
     /// Waits for the call's turn.
-    fn in_place(&self, key: StreamKey, entry: &StreamEntry, load: Load, uses: &[EventUse]) -> Decision {
+    fn in_place(&self, key: StreamKey, entry: &StreamEntry, demand: Demand, uses: &[EventUse]) -> Decision {
         let before = self.before(&self.books(), key, uses);
-        let begun = self.queues.wait_turn(entry.queue, &before, load);
+        let begun = self.queues.wait_turn(entry.queue, &before, demand);
         goes(begun, entry, Reason::WaitedInPlace)
     }
 
@@ -379,7 +386,7 @@ impl Deferral {
                 before
             };
             let stream = HipStream { copy, device, handle: PER_THREAD };
-            if let Some(begun) = self.queues.wait_loose_turn(claim, stream, &before, load(call)) {
+            if let Some(begun) = self.queues.wait_loose_turn(claim, stream, &before, demand(call)) {
                 return Decision::Make(Followed::of(begun, Reason::WaitedInPlace));
             }
         }
@@ -396,7 +403,7 @@ impl Deferral {
             return Decision::Pass(Reason::StreamCapture);
         }
         match self.stream_of(call, copy) {
-            Some((key, entry, _)) => self.in_place(key, &entry, load(call), uses),
+            Some((key, entry, _)) => self.in_place(key, &entry, demand(call), uses),
             None => Decision::Pass(Reason::StreamCapture),
         }
     }
@@ -448,6 +455,13 @@ impl Deferral {
         if !self.queues.has_reason() && !device::has_untold_failures() {
             return Decision::Pass(Reason::NothingHeldBack);
         }
+        let treatment = verdict::treatment(call);
+        let wait = |positions: &[Position]| {
+            if treatment.is_forced() {
+                self.queues.urge(positions);
+            }
+            self.queues.wait_launched(positions);
+        };
         let event = |argument: usize| (copy.index(), call.size(argument));
         let pending = |argument| {
             let record = self.books().record_of(event(argument));
@@ -460,10 +474,10 @@ impl Deferral {
             {
                 return Decision::Answer(HipError::NOT_READY);
             }
-            Id::hipEventSynchronize => self.queues.wait_launched(pending(0).as_slice()),
+            Id::hipEventSynchronize => wait(pending(0).as_slice()),
             Id::hipEventDestroy => {
                 let before = self.books().before_uses(&[EventUse::Record(event(0))]);
-                self.queues.wait_launched(&before);
+                wait(&before);
                 self.books().remove_event(event(0));
             }
             Id::hipStreamQuery | Id::hipStreamQuery_spt
@@ -475,11 +489,11 @@ impl Deferral {
             Id::hipStreamSynchronize if is_planted(Bug::MissedDrain) => {}
             Id::hipFree if is_planted(Bug::FreeWithoutDrain) => {}
             Id::hipStreamSynchronize | Id::hipStreamSynchronize_spt | Id::hipStreamDestroy => {
-                self.queues.wait_launched(&self.pending_on(call, copy));
+                wait(&self.pending_on(call, copy));
             }
-            _ if is_on_many_streams(call) => self.queues.wait_turn_of_all(),
+            _ if is_on_many_streams(call) => self.queues.wait_turn_of_all(treatment),
             _ if puts_work(call) => return self.submit_in_place(call, copy),
-            _ => self.queues.wait_all_launched(),
+            _ => wait(&self.queues.all_last()),
         }
         let known = self.known_stream(call, copy);
         let tells = known.as_ref().and_then(|(_, entry)| device::take_failure(&entry.failure)).map(HipError);
@@ -506,7 +520,7 @@ impl Deferral {
             return self.beside_a_capture(call, copy, &[]);
         }
         match self.stream_of(call, copy) {
-            Some((key, entry, _)) => self.in_place(key, &entry, load(call), &[]),
+            Some((key, entry, _)) => self.in_place(key, &entry, demand(call), &[]),
             None => self.without_a_queue(call, copy, &[]),
         }
     }
@@ -535,6 +549,11 @@ impl Deferral {
         };
         Some((key, entry?))
     }
+}
+
+/// What a call asks for: what it means for its device, and how whoever makes it is to be treated.
+fn demand(call: &Stopped<'_>) -> Demand {
+    Demand { load: load(call), treatment: verdict::treatment(call) }
 }
 
 fn key(copy: &Instance, name: StreamName, device: i32) -> Option<StreamKey> {

@@ -10,6 +10,7 @@
 //! | `XSCHED_AUTO_XQUEUE_UTILIZATION` | percent of the device: a hint as well |
 //! | `XSCHED_AUTO_XQUEUE_LEVEL` | 1: nothing is gated on the device, see [`crate::xqueue`] |
 //! | `XSCHED_TEST_SUSPEND` | `random[:seed[:rate]]`, `held[:ms]`, `held-stream[:ms]`: what tests suspend, see [`crate::test_suspension`] |
+//! | `XSCHED_TEST_VERDICTS` | `random[:seed]`: calls are treated in all ways at random, see [`crate::verdict`] |
 //! | `XSCHED_TEST_PANIC` | a function's name: its hook panics (builds with debug assertions only) |
 //!
 //! The variables that choose a profiler are read where tables are handed on to one ([`of_profiler`]).
@@ -56,6 +57,11 @@ pub(crate) fn log_target() -> Option<LogTarget> {
 /// What `XSCHED_TEST_SUSPEND` says.
 pub(crate) fn test_suspend() -> Option<String> {
     read("XSCHED_TEST_SUSPEND")?.into_string().ok()
+}
+
+/// What `XSCHED_TEST_VERDICTS` says.
+pub(crate) fn test_verdicts() -> Option<String> {
+    read("XSCHED_TEST_VERDICTS")?.into_string().ok()
 }
 
 /// The controller's folder, if it is not where it usually is.

@@ -15,6 +15,7 @@
 //! | `xqueue` | queues that hold commands back; knows no HIP |
 //! | `arbiter` | what the process and the controller tell each other, and the thread that does it |
 //! | `defer` | which calls are held back, which wait in place, and how |
+//! | `verdict` | how the calls of different callers are treated |
 //! | `kernels` | how the arguments of kernels lie in memory |
 //! | `test_suspension`, `planted` | the scheduler of tests, and bugs for them to find |
 //! | `threads` | the shim's own threads |
@@ -55,4 +56,5 @@ mod summary;
 mod table;
 mod test_suspension;
 mod threads;
+mod verdict;
 mod xqueue;

@@ -20,6 +20,10 @@ pub(crate) enum Bug {
     LastFirst,
     /// `overtaking`: a call passes although earlier ones of its stream are held back.
     Overtaking,
+    /// `forced-overtaking`: a call that is never held back passes although earlier ones of its stream are.
+    ForcedOvertaking,
+    /// `forced-alone`: such a call does not come after what it depends on in other streams.
+    ForcedAlone,
     /// `lost-record`: a record that is held back is forgotten.
     LostRecord,
     /// `null-stream-alone`: the null stream does not come after blocking streams.
@@ -42,7 +46,7 @@ pub(crate) enum Bug {
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
-    const ALL: [(&'static str, Self); 16] = [
+    const ALL: [(&'static str, Self); 18] = [
         ("shallow-arguments", Self::ShallowArguments),
         ("shallow-buffer", Self::ShallowBuffer),
         ("shallow-structure", Self::ShallowStructure),
@@ -50,6 +54,8 @@ impl Bug {
         ("free-without-drain", Self::FreeWithoutDrain),
         ("last-first", Self::LastFirst),
         ("overtaking", Self::Overtaking),
+        ("forced-overtaking", Self::ForcedOvertaking),
+        ("forced-alone", Self::ForcedAlone),
         ("lost-record", Self::LostRecord),
         ("null-stream-alone", Self::NullStreamAlone),
         ("blocking-stream-alone", Self::BlockingStreamAlone),

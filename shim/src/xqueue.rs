@@ -17,6 +17,8 @@
 //! never goes round in a circle, whatever is suspended: a queue that waits for a suspended one is suspended with it, no
 //! more and no longer.
 //!
+//! Some commands are not held back at all, and not stopped either: [`treatment`].
+//!
 //! While other processes use the same device, a queue's [claim] on it must give way to more urgent ones, and launch
 //! little ahead of what the device does; see `contention`.
 
@@ -25,6 +27,7 @@ mod contention;
 mod flight;
 mod gates;
 mod state;
+mod treatment;
 mod watch;
 mod worker;
 
@@ -43,6 +46,7 @@ use state::State;
 pub(crate) use claim::{ClaimId, ClaimKey, Seat, Standing, Usage};
 pub(crate) use contention::{Begun, Load};
 pub(crate) use flight::Class;
+pub(crate) use treatment::{Demand, Treatment};
 
 /// Commands that a queue holds before whoever submits to it has to wait.
 const BUFFERED_MAX: usize = 4096;
@@ -206,18 +210,28 @@ impl<D: Device> XQueues<D> {
     }
 
     /// Whether a command that comes after these may go now, and then notes that it does.
-    pub(crate) fn admit(&self, queue: QueueId, after: &[Position], load: Load) -> Admission<D> {
+    pub(crate) fn admit(
+        &self,
+        queue: QueueId,
+        after: &[Position],
+        demand: impl Into<Demand>,
+    ) -> Admission<D> {
+        let demand = demand.into();
         let mut state = self.lock();
-        let is_first = state.is_idle(queue) || is_planted(Bug::Overtaking);
+        let is_forced = demand.treatment.is_forced();
+        let is_first = state.is_idle(queue)
+            || is_planted(Bug::Overtaking)
+            || is_forced && is_planted(Bug::ForcedOvertaking);
         state.set_gates(&self.device);
-        if state.is_suspended(queue)
-            || !is_first
-            || !state.are_launched(after)
-            || !state.has_room(Place::Queue(queue), load)
-        {
+        let has_turn =
+            is_forced || !state.is_suspended(queue) && state.has_room(Place::Queue(queue), demand.load);
+        let is_alone = is_forced && is_planted(Bug::ForcedAlone);
+        if !has_turn || !is_first || !(is_alone || state.are_launched(after)) {
             return Admission::Wait;
         }
-        state.begin(queue, load, false).map_or(Admission::Free, Admission::Now)
+        let begun = state.begin(queue, demand, false);
+        self.open_for(&mut state, begun.as_ref());
+        begun.map_or(Admission::Free, Admission::Now)
     }
 
     /// A launch that was admitted is about to happen, on this thread.
@@ -268,9 +282,10 @@ impl<D: Device> XQueues<D> {
         self: &Arc<Self>,
         queue: QueueId,
         after: Vec<Position>,
-        load: Load,
+        demand: impl Into<Demand>,
         command: D::Command,
     ) -> Result<Position, (Refused, D::Command)> {
+        let demand = demand.into();
         let mut state = self.lock();
         if state.closed {
             return Err((Refused::Closed, command));
@@ -278,8 +293,8 @@ impl<D: Device> XQueues<D> {
         if !state.has_worker(queue) && worker::start(self, queue).is_err() {
             return Err((Refused::NoWorker, command));
         }
-        let position = state.push(queue, after, load, command);
-        if state.buffered(queue) == 1 {
+        let position = state.push(queue, after, demand, command);
+        if state.buffered(queue) == 1 || demand.treatment.is_forced() {
             self.publish(&state);
         } else {
             // Nobody waits for a command that comes last, but a worker that has nothing to do. Waking all for each costs
@@ -294,6 +309,15 @@ impl<D: Device> XQueues<D> {
         Ok(position)
     }
 
+    /// Whatever is suspended, these commands go from now on, and what they come after.
+    pub(crate) fn urge(&self, positions: &[Position]) {
+        let mut state = self.lock();
+        if !state.are_launched(positions) {
+            state.force(positions);
+            self.publish(&state);
+        }
+    }
+
     /// Waits until all of these were launched.
     pub(crate) fn wait_launched(&self, positions: &[Position]) {
         let mut state = self.lock();
@@ -302,24 +326,36 @@ impl<D: Device> XQueues<D> {
         }
     }
 
+    /// The last commands of all queues, of what is held back now.
+    pub(crate) fn all_last(&self) -> Vec<Position> {
+        self.lock().all_last()
+    }
+
     /// Waits until everything that is held back now was launched.
     pub(crate) fn wait_all_launched(&self) {
-        let positions = self.lock().all_last();
-        self.wait_launched(&positions);
+        self.wait_launched(&self.all_last());
     }
 
     /// Waits as a command would that comes after these: until the queue is not suspended, they were launched, and there is
     /// room. Then it goes.
-    pub(crate) fn wait_turn(&self, queue: QueueId, after: &[Position], load: Load) -> Option<Begun<D>> {
-        let state = self.lock();
+    pub(crate) fn wait_turn(
+        &self,
+        queue: QueueId,
+        after: &[Position],
+        demand: impl Into<Demand>,
+    ) -> Option<Begun<D>> {
+        let demand = demand.into();
+        let mut state = self.lock();
         let after: Vec<_> = after.iter().copied().chain(state.last(queue)).collect();
-        let claim = state.claim_of(queue);
+        self.force_if_asked(&mut state, demand, &after);
+        let claim = state.claim_of(queue).filter(|_| demand.treatment.is_counted());
         let mut state = self.wait_until(state, claim, |state| {
-            !state.is_suspended(queue)
-                && state.are_launched(&after)
-                && state.has_room(Place::Queue(queue), load)
+            let may_go = || !state.is_suspended(queue) && state.has_room(Place::Queue(queue), demand.load);
+            state.are_launched(&after) && (demand.treatment.is_forced() || may_go())
         });
-        state.begin(queue, load, false)
+        let begun = state.begin(queue, demand, false);
+        self.open_for(&mut state, begun.as_ref());
+        begun
     }
 
     /// The same for a stream that has no queue.
@@ -328,21 +364,46 @@ impl<D: Device> XQueues<D> {
         claim: Option<ClaimId>,
         stream: D::Stream,
         after: &[Position],
-        load: Load,
+        demand: impl Into<Demand>,
     ) -> Option<Begun<D>> {
-        let mut state = self.wait_until(self.lock(), claim, |state| {
-            let may_go =
-                claim.is_none_or(|claim| !state.is_held(claim) && state.has_room(Place::Loose(claim), load));
-            !state.all_suspended && state.are_launched(after) && may_go
+        let demand = demand.into();
+        let mut state = self.lock();
+        self.force_if_asked(&mut state, demand, after);
+        let waiting = claim.filter(|_| demand.treatment.is_counted());
+        let mut state = self.wait_until(state, waiting, |state| {
+            let has_room = |claim| state.has_room(Place::Loose(claim), demand.load);
+            let may_go = || claim.is_none_or(|claim| !state.is_held(claim) && has_room(claim));
+            let has_turn = demand.treatment.is_forced() || !state.all_suspended && may_go();
+            state.are_launched(after) && has_turn
         });
-        state.begin_at(Place::Loose(claim?), claim?, stream, load)
+        let begun = state.begin_at(Place::Loose(claim?), claim?, stream, demand);
+        self.open_for(&mut state, begun.as_ref());
+        begun
     }
 
     /// Waits as a command would that comes after everything.
-    pub(crate) fn wait_turn_of_all(&self) {
-        let state = self.lock();
+    pub(crate) fn wait_turn_of_all(&self, treatment: Treatment) {
+        let mut state = self.lock();
         let after = state.all_last();
-        drop(self.wait_until(state, None, |state| !state.is_any_suspended() && state.are_launched(&after)));
+        self.force_if_asked(&mut state, Demand { load: Load::Signal, treatment }, &after);
+        drop(self.wait_until(state, None, |state| {
+            state.are_launched(&after) && (treatment.is_forced() || !state.is_any_suspended())
+        }));
+    }
+
+    /// What a command comes after that must not wait goes at once, too.
+    fn force_if_asked(&self, state: &mut State<D>, demand: Demand, after: &[Position]) {
+        if demand.treatment.is_forced() && !state.are_launched(after) {
+            state.force(after);
+            self.publish(state);
+        }
+    }
+
+    /// Opens gates for a launch that must not be stopped, before it happens.
+    fn open_for(&self, state: &mut State<D>, begun: Option<&Begun<D>>) {
+        if begun.is_some_and(|begun| begun.is_pinned) {
+            state.set_gates(&self.device);
+        }
     }
 
     /// Waits for what a claim's next command needs.

@@ -7,7 +7,7 @@ use xsched_differential::campaign;
 use xsched_differential::mode::{Mode, Places, Way};
 use xsched_tests::artifacts;
 
-/// Per test. Ten tests: 2,000 programs.
+/// Per test. Fifteen tests: 3,000 programs.
 const PROGRAMS: u64 = 200;
 /// How often a program of the corpus is run, since what it once showed may depend on time.
 const CORPUS_RUNS: u32 = 20;
@@ -25,7 +25,7 @@ fn nothing_differs(mode: &Mode, first: u64) {
 }
 
 macro_rules! modes {
-    ($($name:ident, $suspended:ident: $major:literal, $way:ident, $first:literal;)*) => {$(
+    ($($name:ident, $suspended:ident, $treated:ident: $major:literal, $way:ident, $first:literal;)*) => {$(
         #[test]
         fn $name() {
             nothing_differs(&Mode::with_shim($major, Way::$way), $first);
@@ -35,15 +35,21 @@ macro_rules! modes {
         fn $suspended() {
             nothing_differs(&Mode::with_shim($major, Way::$way).suspended($first), $first + 100_000);
         }
+
+        #[test]
+        fn $treated() {
+            let mode = Mode::with_shim($major, Way::$way).suspended($first).treated($first);
+            nothing_differs(&mode, $first + 200_000);
+        }
     )*};
 }
 
 modes! {
-    by_symbols_of_5, by_symbols_of_5_suspended: 5, Symbols, 0;
-    by_symbols_of_6, by_symbols_of_6_suspended: 6, Symbols, 1000;
-    by_the_table_of_6, by_the_table_of_6_suspended: 6, Table, 2000;
-    by_symbols_of_7, by_symbols_of_7_suspended: 7, Symbols, 3000;
-    by_the_table_of_7, by_the_table_of_7_suspended: 7, Table, 4000;
+    by_symbols_of_5, by_symbols_of_5_suspended, by_symbols_of_5_treated: 5, Symbols, 0;
+    by_symbols_of_6, by_symbols_of_6_suspended, by_symbols_of_6_treated: 6, Symbols, 1000;
+    by_the_table_of_6, by_the_table_of_6_suspended, by_the_table_of_6_treated: 6, Table, 2000;
+    by_symbols_of_7, by_symbols_of_7_suspended, by_symbols_of_7_treated: 7, Symbols, 3000;
+    by_the_table_of_7, by_the_table_of_7_suspended, by_the_table_of_7_treated: 7, Table, 4000;
 }
 
 /// What was once found stays away, in every mode.

@@ -7,6 +7,7 @@ use xsched_sched::{Limit, Nanos};
 use crate::xqueue::claim::{Claim, ClaimId, ClaimKey, Seat, Standing, Usage};
 use crate::xqueue::flight::{Class, Flight, Landed};
 use crate::xqueue::state::State;
+use crate::xqueue::treatment::Demand;
 use crate::xqueue::{Device, QueueId, now};
 
 /// What a command means for its device.
@@ -27,6 +28,8 @@ pub(crate) struct Begun<D: Device> {
     pub(super) stream: D::Stream,
     class: Class,
     is_limited: bool,
+    /// Whether it is not to be stopped.
+    pub(super) is_pinned: bool,
     /// To be put before it.
     pub(super) gate: Option<D::Gate>,
     /// Whether the watcher has to be told when it was launched.
@@ -133,11 +136,12 @@ impl<D: Device> State<D> {
     }
 
     /// A command of a queue is about to be launched. None if nobody needs to know.
-    pub(super) fn begin(&mut self, queue: QueueId, load: Load, was_held_back: bool) -> Option<Begun<D>> {
+    pub(super) fn begin(&mut self, queue: QueueId, demand: Demand, was_held_back: bool) -> Option<Begun<D>> {
         let known = self.queues.get(&queue)?;
         let (claim, stream) = (known.claim?, known.stream);
-        self.claims[claim.0].usage.held_back += u64::from(was_held_back);
-        self.begin_at(Place::Queue(queue), claim, stream, load)
+        let is_counted = was_held_back && demand.treatment.is_counted();
+        self.claims[claim.0].usage.held_back += u64::from(is_counted);
+        self.begin_at(Place::Queue(queue), claim, stream, demand)
     }
 
     pub(super) fn begin_at(
@@ -145,26 +149,37 @@ impl<D: Device> State<D> {
         place: Place,
         claim: ClaimId,
         stream: D::Stream,
-        load: Load,
+        Demand { load, treatment }: Demand,
     ) -> Option<Begun<D>> {
         let Load::Work(class) = load else { return None };
         let standing = self.claims[claim.0].standing();
         if standing == Standing::Alone || self.unlimited {
             return None;
         }
+        if !treatment.is_counted() {
+            // The times of its neighbours say less now.
+            self.flight_mut(place)?.disturbed(now());
+            return None;
+        }
         let is_first = self.claims[claim.0].begins(now());
         // Who is not limited needs to know of its last completion only: the watcher sees to that.
         let is_limited = matches!(standing, Standing::Below { .. });
-        let gate = if is_limited { self.gate_before(place, claim, class) } else { None };
-        Some(Begun { place, claim, stream, class, is_limited, gate, is_first })
+        let is_pinned = treatment.is_pinned();
+        self.pinned_launches += usize::from(is_pinned);
+        let gate = if is_limited && !is_pinned { self.gate_before(place, claim, class) } else { None };
+        Some(Begun { place, claim, stream, class, is_limited, is_pinned, gate, is_first })
     }
 
     /// A launch has returned; with `on_device` it is there. Whether a marker is to be recorded behind it.
     pub(super) fn launched_one(&mut self, begun: &Begun<D>, on_device: bool) -> bool {
         let now = now();
         self.claims[begun.claim.0].launching -= 1;
+        self.pinned_launches -= usize::from(begun.is_pinned);
         let Some(flight) = self.flight_mut(begun.place).filter(|_| on_device) else { return false };
         flight.launched(now, begun.class);
+        if begun.is_pinned {
+            flight.pin();
+        }
         match begun.place {
             // Nobody could do it later.
             Place::Loose(_) => true,

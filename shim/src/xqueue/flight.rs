@@ -49,6 +49,8 @@ pub(super) struct Flight<M> {
     launched: u64,
     /// Work since the last gate, as expected.
     ungated: Nanos,
+    /// How many commands were launched up to the last one that must not be stopped.
+    pinned: u64,
     /// Since when nothing has completed, and how many commands were let go because of that.
     stalled: (Nanos, usize),
 }
@@ -74,6 +76,7 @@ impl<M: Copy> Flight<M> {
             looked: Nanos::ZERO,
             launched: 0,
             ungated: GATE_EVERY,
+            pinned: 0,
             stalled: (Nanos::ZERO, 0),
         }
     }
@@ -121,6 +124,16 @@ impl<M: Copy> Flight<M> {
         self.last = now;
         self.launched += 1;
         self.commands.launched(now, class.0);
+    }
+
+    /// The command that was launched last must not be stopped.
+    pub(super) fn pin(&mut self) {
+        self.pinned = self.launched;
+    }
+
+    /// Whether a command that must not be stopped has not completed.
+    pub(super) fn is_any_pinned(&self) -> bool {
+        self.launched - (self.commands.outstanding() as u64) < self.pinned
     }
 
     /// A marker was recorded behind everything that was launched before.

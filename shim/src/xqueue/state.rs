@@ -10,7 +10,8 @@ use crate::planted::{Bug, is_planted};
 use crate::xqueue::claim::{Claim, ClaimId, Standing};
 use crate::xqueue::contention::Place;
 use crate::xqueue::flight::Flight;
-use crate::xqueue::{Begun, Device, Load, Position, QueueId};
+use crate::xqueue::treatment::{Demand, Treatment};
+use crate::xqueue::{Begun, Device, Position, QueueId};
 
 /// How long a launch that does not return keeps younger commands of other queues waiting: it may itself wait for what
 /// they do.
@@ -21,8 +22,8 @@ pub(super) struct Buffered<C> {
     /// Its number among all commands of all queues.
     ticket: u64,
     /// What must be launched before it, besides its predecessors in the queue.
-    after: Vec<Position>,
-    load: Load,
+    pub(super) after: Vec<Position>,
+    demand: Demand,
     command: C,
 }
 
@@ -40,6 +41,15 @@ pub(super) struct Queue<D: Device> {
     pub(super) flight: Flight<D::Marker>,
     /// Callers that wait for what is on the device.
     pub(super) awaited: usize,
+    /// The number of the last command that nothing but order keeps.
+    pub(super) forced: u64,
+}
+
+impl<D: Device> Queue<D> {
+    /// How many commands were taken out of the buffer so far, to be launched.
+    pub(super) fn taken(&self) -> u64 {
+        self.submitted - self.buffer.len() as u64
+    }
 }
 
 pub(super) struct State<D: Device> {
@@ -49,6 +59,8 @@ pub(super) struct State<D: Device> {
     pub(super) awaits_first_use: bool,
     /// Nothing is known of completions at present, so that nothing can be limited by them.
     pub(super) unlimited: bool,
+    /// Launches on their way that must not be stopped.
+    pub(super) pinned_launches: usize,
     /// When the watcher will look again by itself.
     pub(super) watch_at: Option<Nanos>,
     /// Whether gates may be used.
@@ -70,6 +82,7 @@ impl<D: Device> State<D> {
             closed: false,
             awaits_first_use: false,
             unlimited: false,
+            pinned_launches: 0,
             watch_at: None,
             uses_gates: true,
             limit: Limit::default(),
@@ -95,6 +108,7 @@ impl<D: Device> State<D> {
             claim,
             flight: Flight::new(self.limit_of(claim)),
             awaited: 0,
+            forced: 0,
         };
         self.queues.insert(id, queue);
         id
@@ -138,16 +152,22 @@ impl<D: Device> State<D> {
         &mut self,
         id: QueueId,
         after: Vec<Position>,
-        load: Load,
+        demand: Demand,
         command: D::Command,
     ) -> Position {
-        self.wants(id);
+        if demand.treatment.is_counted() {
+            self.wants(id);
+        }
         let queue = self.queues.get_mut(&id).expect("a queue is destroyed after its last command");
         queue.has_worker = true;
         queue.submitted += 1;
         self.tickets += 1;
-        queue.buffer.push_back(Buffered { ticket: self.tickets, after, load, command });
-        Position { queue: id, number: queue.submitted }
+        queue.buffer.push_back(Buffered { ticket: self.tickets, after, demand, command });
+        let position = Position { queue: id, number: queue.submitted };
+        if demand.treatment.is_forced() {
+            self.force(&[position]);
+        }
+        position
     }
 
     pub(super) fn last(&self, id: QueueId) -> Option<Position> {
@@ -188,18 +208,23 @@ impl<D: Device> State<D> {
     /// Of the commands of several queues that may go, the oldest goes first. HIP promises no order between them, but
     /// streams share hardware queues, and a wait that comes before what it waits for would hold up both.
     pub(super) fn take(&mut self, id: QueueId) -> Option<(D::Command, Option<Begun<D>>)> {
-        if self.is_suspended(id) {
+        let is_forced = self.is_next_forced(id);
+        if self.is_suspended(id) && !is_forced {
             return None;
         }
         let first = self.queues.get(&id)?.buffer.front()?;
-        let load = first.load;
-        if !self.has_room(Place::Queue(id), load)
+        let mut demand = first.demand;
+        if !(is_forced || self.has_room(Place::Queue(id), demand.load))
             || !self.are_launched(&first.after)
             || self.is_anything_older_going(first.ticket)
         {
             return None;
         }
-        let begun = self.begin(id, load, true);
+        if is_forced && demand.treatment == Treatment::Schedule {
+            // Somebody comes after it who must not wait for it.
+            demand.treatment = Treatment::Pinned;
+        }
+        let begun = self.begin(id, demand, true);
         let queue = self.queues.get_mut(&id)?;
         let buffered =
             if is_planted(Bug::LastFirst) { queue.buffer.pop_back()? } else { queue.buffer.pop_front()? };
@@ -214,9 +239,9 @@ impl<D: Device> State<D> {
                 .launching
                 .is_some_and(|(launching, since)| launching < ticket && since.elapsed() < PATIENCE);
             let may_go = |first: &Buffered<_>| {
+                let may_go = || !self.is_suspended(id) && self.has_room(Place::Queue(id), first.demand.load);
                 first.ticket < ticket
-                    && !self.is_suspended(id)
-                    && self.has_room(Place::Queue(id), first.load)
+                    && (self.is_next_forced(id) || may_go())
                     && self.are_launched(&first.after)
             };
             // While a queue launches, its next command is no candidate: there is no end to wait for.

@@ -261,3 +261,67 @@ fn a_destroyed_queue_is_done() {
     assert!(queues.are_launched(&[position]));
     assert_eq!(next(&launched), 1);
 }
+
+fn treated(treatment: Treatment) -> Demand {
+    Demand { load: Load::Signal, treatment }
+}
+
+#[test]
+fn what_is_never_suspended_goes_while_all_else_waits() {
+    let (queues, launched) = queues();
+    let (queue, other) = (queues.create((), None), queues.create((), None));
+    queues.suspend_all(true);
+    for treatment in [Treatment::NeverSuspend, Treatment::PassThrough] {
+        assert!(matches!(queues.admit(queue, &[], treated(treatment)), Admission::Free), "{treatment:?}");
+    }
+    assert!(matches!(queues.admit(queue, &[], treated(Treatment::Pinned)), Admission::Wait));
+    queues.submit(queue, Vec::new(), Load::Signal, 1).unwrap();
+    queues.submit(other, Vec::new(), Load::Signal, 9).unwrap();
+    let forced = treated(Treatment::NeverSuspend);
+    assert!(matches!(queues.admit(queue, &[], forced), Admission::Wait), "it does not overtake");
+    queues.submit(queue, Vec::new(), forced, 2).unwrap();
+    queues.submit(queue, Vec::new(), Load::Signal, 3).unwrap();
+    assert_eq!([next(&launched), next(&launched)], [1, 2]);
+    assert!(launched.recv_timeout(A_WHILE).is_err(), "what comes later, or has nothing to do with it, waits");
+    queues.suspend_all(false);
+    let mut rest = [next(&launched), next(&launched)];
+    rest.sort_unstable();
+    assert_eq!(rest, [3, 9]);
+}
+
+#[test]
+fn what_it_comes_after_goes_too_and_no_more() {
+    let (queues, launched) = queues();
+    let [first, second, third] = [(); 3].map(|()| queues.create((), None));
+    queues.suspend_all(true);
+    let a = queues.submit(first, Vec::new(), Load::Signal, 1).unwrap();
+    queues.submit(first, Vec::new(), Load::Signal, 10).unwrap();
+    queues.submit(second, Vec::new(), Load::Signal, 2).unwrap();
+    let b = queues.submit(second, vec![a], Load::Signal, 3).unwrap();
+    queues.submit(second, Vec::new(), Load::Signal, 20).unwrap();
+    queues.submit(third, vec![b], treated(Treatment::PassThrough), 4).unwrap();
+    let mut gone = [(); 4].map(|()| next(&launched));
+    assert_eq!(gone[3], 4, "it comes last: {gone:?}");
+    gone.sort_unstable();
+    assert_eq!(gone, [1, 2, 3, 4]);
+    assert!(launched.recv_timeout(A_WHILE).is_err(), "what comes after waits as before");
+    queues.close(Instant::now() + Duration::from_secs(10));
+}
+
+#[test]
+fn who_waits_in_place_and_must_not_be_kept_is_not() {
+    let (queues, launched) = queues();
+    let queue = queues.create((), None);
+    queues.suspend_all(true);
+    queues.submit(queue, Vec::new(), Load::Signal, 1).unwrap();
+    assert!(queues.wait_turn(queue, &[], treated(Treatment::PassThrough)).is_none());
+    assert_eq!(next(&launched), 1, "it was launched before");
+    queues.submit(queue, Vec::new(), Load::Signal, 2).unwrap();
+    queues.wait_turn_of_all(Treatment::NeverSuspend);
+    assert_eq!(next(&launched), 2);
+    let last = queues.submit(queue, Vec::new(), Load::Signal, 3).unwrap();
+    assert!(launched.recv_timeout(A_WHILE).is_err());
+    queues.urge(&[last]);
+    queues.wait_launched(&[last]);
+    assert_eq!(next(&launched), 3);
+}

@@ -69,6 +69,8 @@ impl<D: Device> XQueues<D> {
         let has_landed = self.look_at_due_markers();
         self.mark_quiet_streams();
         let mut state = self.lock();
+        // What kept them open may have landed.
+        state.set_gates(&self.device);
         let next = state.tend_claims(now());
         let next = next.map_or(latest, |next| next.min(latest));
         state.watch_at = Some(next);

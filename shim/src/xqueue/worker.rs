@@ -20,6 +20,7 @@ fn run<D: Device>(queues: &Arc<XQueues<D>>, queue: QueueId) {
     let mut state = queues.lock();
     loop {
         if let Some((command, begun)) = state.take(queue) {
+            queues.open_for(&mut state, begun.as_ref());
             drop(state);
             if let Some(begun) = &begun {
                 queues.prepare(begun);

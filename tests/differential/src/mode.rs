@@ -24,6 +24,8 @@ pub struct Mode {
     pub way: Way,
     /// Whether queues are suspended and resumed at random, from this seed.
     pub suspended: Option<u64>,
+    /// Whether calls are treated in all ways at random, from this seed: scheduled, passed through, never suspended.
+    pub treated: Option<u64>,
     /// A bug that the shim was compiled with, by name.
     pub bug: Option<&'static str>,
 }
@@ -41,6 +43,7 @@ const PRELOAD: &str = "LD_PRELOAD";
 const TOOL: &str = "ROCPROFILER_REGISTER_LIBRARY";
 const TOOLS_ENABLED: &str = "ROCPROFILER_REGISTER_ENABLED";
 const SUSPEND: &str = "XSCHED_TEST_SUSPEND";
+const TREAT: &str = "XSCHED_TEST_VERDICTS";
 /// Ten times the default: programs are short.
 const SUSPENSIONS_PER_SECOND: u32 = 200_000;
 const BUG: &str = "XSCHED_PLANTED_BUG";
@@ -49,7 +52,7 @@ impl Mode {
     /// The runtime alone.
     #[must_use]
     pub fn native(major: u32) -> Self {
-        Self { major, way: Way::Native, suspended: None, bug: None }
+        Self { major, way: Way::Native, suspended: None, treated: None, bug: None }
     }
 
     /// With the shim, which has nothing to schedule.
@@ -64,13 +67,21 @@ impl Mode {
         Self { suspended: Some(seed), ..self }
     }
 
+    /// The same while calls are treated in all ways at random.
+    #[must_use]
+    pub fn treated(self, seed: u64) -> Self {
+        Self { treated: Some(seed), ..self }
+    }
+
     /// Every way to have the shim in, over all runtimes; tables are handed out from HIP 6 on.
     #[must_use]
     pub fn all() -> Vec<Self> {
         use Way::{Symbols, Table};
         let ways = [(5, Symbols), (6, Symbols), (6, Table), (7, Symbols), (7, Table)];
         let plain = ways.map(|(major, way)| Self::with_shim(major, way));
-        plain.iter().cloned().chain(plain.iter().map(|mode| mode.clone().suspended(1))).collect()
+        let suspended = plain.clone().map(|mode| mode.suspended(1));
+        let treated = suspended.clone().map(|mode| mode.treated(1));
+        [plain, suspended, treated].concat()
     }
 
     /// A command that runs the client with these words.
@@ -78,7 +89,7 @@ impl Mode {
         let mut command = Command::new(places.clients.join(format!("differential-{}", self.major)));
         command.args(words);
         // Variables that change what is run, whoever set them.
-        for variable in [PRELOAD, TOOL, TOOLS_ENABLED, SUSPEND, BUG] {
+        for variable in [PRELOAD, TOOL, TOOLS_ENABLED, SUSPEND, TREAT, BUG] {
             command.env_remove(variable);
         }
         command.env("HIP_SIM_DEVICES", "2").env("HIP_SIM_SHARED", "off");
@@ -95,6 +106,9 @@ impl Mode {
         }
         if let Some(seed) = self.suspended {
             command.env(SUSPEND, format!("random:{seed}:{SUSPENSIONS_PER_SECOND}"));
+        }
+        if let Some(seed) = self.treated {
+            command.env(TREAT, format!("random:{seed}"));
         }
         if let Some(bug) = self.bug {
             command.env(BUG, bug);
@@ -121,6 +135,9 @@ impl fmt::Display for Mode {
         write!(f, "{way} {}", self.major)?;
         if self.suspended.is_some() {
             write!(f, " suspended")?;
+        }
+        if self.treated.is_some() {
+            write!(f, " treated")?;
         }
         self.bug.map_or(Ok(()), |bug| write!(f, " {bug}"))
     }

@@ -7,7 +7,7 @@ use crate::mode::{Mode, Places, Way};
 use crate::program::Program;
 
 /// Their names, as `XSCHED_PLANTED_BUG` takes them.
-pub const BUGS: [&str; 16] = [
+pub const BUGS: [&str; 18] = [
     "shallow-arguments",
     "shallow-buffer",
     "shallow-structure",
@@ -15,6 +15,8 @@ pub const BUGS: [&str; 16] = [
     "free-without-drain",
     "last-first",
     "overtaking",
+    "forced-overtaking",
+    "forced-alone",
     "lost-record",
     "null-stream-alone",
     "blocking-stream-alone",
@@ -49,6 +51,8 @@ pub struct Found {
 /// As of [`campaign::differs`].
 pub fn find(bug: &'static str, places: &Places, first_seed: u64, runs: u32) -> io::Result<Option<Found>> {
     let mode = Mode::with_shim(6, Way::Symbols).suspended(first_seed + 1);
+    // These show themselves only where something is never held back.
+    let mode = if bug.starts_with("forced-") { mode.treated(first_seed + 1) } else { mode };
     let mode = Mode { bug: Some(bug), ..mode };
     for batch in 0..PROGRAMS_MAX / BATCH {
         let first = first_seed + batch * BATCH;

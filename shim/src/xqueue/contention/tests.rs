@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use xsched_sched::{Limit, Nanos};
 
 use crate::xqueue::{
-    Admission, Begun, ClaimId, ClaimKey, Class, Device, Load, QueueId, Seat, Standing, XQueues, now,
+    Admission, Begun, ClaimId, ClaimKey, Class, Demand, Device, Load, QueueId, Seat, Standing, Treatment,
+    XQueues, now,
 };
 
 /// A device whose commands complete when the test says so.
@@ -434,4 +435,66 @@ fn who_is_not_below_anybody_puts_no_gates() {
     process.stands(Standing::Beside);
     assert!(process.launch());
     assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
+}
+
+fn launch_treated(process: &Process, treatment: Treatment) -> bool {
+    match process.queues.admit(process.queue, &[], Demand { load: WORK, treatment }) {
+        Admission::Now(begun) => {
+            process.queues.prepare(&begun);
+            process.queues.finish(begun, true);
+            true
+        }
+        Admission::Free => true,
+        Admission::Wait => false,
+    }
+}
+
+#[test]
+fn gates_stay_open_while_something_is_on_the_device_that_must_not_be_stopped() {
+    let process = Process::new(BELOW).has_gates();
+    assert!(process.launch());
+    process.stands(HELD);
+    assert!(process.is_shut() && !process.launch());
+    assert!(launch_treated(&process, Treatment::NeverSuspend), "it goes all the same");
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 1, "with no gate before it");
+    assert!(!process.is_shut(), "and what it may wait for goes on");
+    process.tend();
+    assert!(!process.is_shut());
+    process.complete_all();
+    process.tend_until("the gate is shut when it has completed", Process::is_shut);
+}
+
+#[test]
+fn what_may_be_kept_from_being_launched_only_is_not_stopped_afterwards() {
+    let process = Process::new(BELOW).has_gates();
+    assert!(launch_treated(&process, Treatment::Pinned));
+    process.stands(HELD);
+    assert!(!process.is_shut());
+    assert!(!launch_treated(&process, Treatment::Pinned), "but it is held back");
+}
+
+#[test]
+fn what_passes_through_is_no_work_of_the_process() {
+    let process = Process::new(HELD).has_gates();
+    assert!(launch_treated(&process, Treatment::PassThrough));
+    process.tend();
+    assert_eq!((process.stand.told(), process.is_shut()), ((0, 0), true));
+    assert_eq!(process.queues.usage(process.claim).launched, 0);
+    assert!(launch_treated(&process, Treatment::NeverSuspend));
+    assert_eq!(process.stand.told(), (1, 0), "what is never suspended is");
+    assert_eq!(process.queues.usage(process.claim).launched, 1);
+}
+
+#[test]
+fn what_is_launched_late_because_others_must_not_wait_is_not_stopped_either() {
+    let process = Process::new(BELOW).has_gates();
+    process.stands(HELD);
+    process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
+    let forced = Demand { load: WORK, treatment: Treatment::NeverSuspend };
+    let last = process.queues.submit(process.queue, Vec::new(), forced, 2).unwrap();
+    process.queues.wait_launched(&[last]);
+    assert_eq!(*process.bench.launched.lock().unwrap(), [1, 2]);
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
+    process.tend();
+    assert!(!process.is_shut());
 }

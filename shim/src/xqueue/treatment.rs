@@ -1,0 +1,85 @@
+//! How commands are treated: most give way, some never do.
+//!
+//! A command that is *forced* goes as soon as what it comes after was launched, whatever is suspended. So that this is soon,
+//! what it comes after is forced as well, and what that comes after: it never overtakes, and never waits for somebody who
+//! may be held back for long. Everything that a command comes after is older, so there is an end to it.
+//!
+//! A command that is *pinned* is not stopped once it was launched: while it is on the device, the process's gates stay open,
+//! since it may wait behind one, or for work that does.
+
+use crate::xqueue::contention::Load;
+use crate::xqueue::state::State;
+use crate::xqueue::{Device, Position, QueueId};
+
+/// How a command is treated while others must wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Treatment {
+    /// It waits as its queue does.
+    #[default]
+    Schedule,
+    /// The same, but once launched it is not stopped.
+    Pinned,
+    /// It goes at once, and is not stopped: others, maybe on other devices, wait for it. It counts as the process's work.
+    NeverSuspend,
+    /// It goes at once, and nobody hears of it.
+    PassThrough,
+}
+
+impl Treatment {
+    /// Whether it goes whatever is suspended.
+    pub(crate) fn is_forced(self) -> bool {
+        matches!(self, Self::NeverSuspend | Self::PassThrough)
+    }
+
+    /// Whether gates stay open while it is on the device.
+    pub(super) fn is_pinned(self) -> bool {
+        matches!(self, Self::NeverSuspend | Self::Pinned)
+    }
+
+    /// Whether it counts as work of the process.
+    pub(super) fn is_counted(self) -> bool {
+        self != Self::PassThrough
+    }
+}
+
+/// What a command asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Demand {
+    pub(crate) load: Load,
+    pub(crate) treatment: Treatment,
+}
+
+impl From<Load> for Demand {
+    fn from(load: Load) -> Self {
+        Self { load, treatment: Treatment::default() }
+    }
+}
+
+impl<D: Device> State<D> {
+    /// Nothing keeps these commands from now on, nor what they come after.
+    pub(super) fn force(&mut self, positions: &[Position]) {
+        let mut left = positions.to_vec();
+        while let Some(position) = left.pop() {
+            let Some(queue) = self.queues.get_mut(&position.queue) else { continue };
+            let taken = queue.taken();
+            let known = queue.forced.max(taken);
+            if position.number > known {
+                queue.forced = position.number;
+                let newly = (known - taken) as usize..(position.number - taken) as usize;
+                left.extend(queue.buffer.range(newly).flat_map(|buffered| &buffered.after));
+            }
+        }
+    }
+
+    /// Whether nothing but order keeps the queue's next command.
+    pub(super) fn is_next_forced(&self, queue: QueueId) -> bool {
+        self.queues.get(&queue).is_some_and(|queue| queue.taken() < queue.forced)
+    }
+
+    /// Whether anything is on the device, or on its way there, that must not be stopped.
+    pub(super) fn is_any_pinned(&self) -> bool {
+        self.pinned_launches > 0
+            || self.queues.values().any(|queue| queue.flight.is_any_pinned())
+            || self.claims.iter().any(|claim| claim.loose.is_any_pinned())
+    }
+}
