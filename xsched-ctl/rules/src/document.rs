@@ -78,12 +78,14 @@ pub fn read<T>(text: &str, read: impl FnOnce(Section<'_>) -> Result<T, Fault>) -
         let offset = error.span().map_or(0, |span| span.start);
         located(Fault(offset, Mistake::Syntax(error.message().to_owned())))
     })?;
-    read(Section { offset: 0, table: document.get_ref() }).map_err(located)
+    read(Section { text, offset: 0, table: document.get_ref() }).map_err(located)
 }
 
 /// A table.
 #[derive(Clone, Copy, Debug)]
 pub struct Section<'d> {
+    /// The whole document.
+    text: &'d str,
     offset: usize,
     table: &'d DeTable<'d>,
 }
@@ -91,7 +93,18 @@ pub struct Section<'d> {
 impl<'d> Section<'d> {
     /// What is in it.
     pub fn entries(self) -> impl Iterator<Item = Entry<'d>> {
-        self.table.iter().map(|(key, value)| Entry { key: key.get_ref(), offset: key.span().start, value })
+        let text = self.text;
+        self.table.iter().map(move |(key, value)| Entry {
+            key: key.get_ref(),
+            text,
+            offset: key.span().start,
+            value,
+        })
+    }
+
+    /// The line of its head, counted from 1.
+    pub fn line(self) -> usize {
+        line_of(self.text, self.offset)
     }
 
     /// A fault of the table as a whole.
@@ -105,6 +118,7 @@ impl<'d> Section<'d> {
 pub struct Entry<'d> {
     /// Its name.
     pub key: &'d str,
+    text: &'d str,
     offset: usize,
     value: &'d Spanned<DeValue<'d>>,
 }
@@ -118,7 +132,7 @@ impl<'d> Entry<'d> {
     /// A table.
     pub fn section(&self) -> Result<Section<'d>, Fault> {
         match self.value.get_ref() {
-            DeValue::Table(table) => Ok(Section { offset: self.offset, table }),
+            DeValue::Table(table) => Ok(Section { text: self.text, offset: self.offset, table }),
             _ => Err(self.wrong_type("a table", self.value)),
         }
     }
@@ -132,7 +146,7 @@ impl<'d> Entry<'d> {
         items
             .iter()
             .map(|item| match item.get_ref() {
-                DeValue::Table(table) => Ok(Section { offset: item.span().start, table }),
+                DeValue::Table(table) => Ok(Section { text: self.text, offset: item.span().start, table }),
                 _ => Err(self.wrong_type(WANTED, item)),
             })
             .collect()
@@ -196,6 +210,25 @@ impl<'d> Entry<'d> {
             .collect()
     }
 
+    /// A text or a list of texts; `wanted` gives an example. Each is read by `convert`, which says what is wrong with it.
+    pub fn some<T>(
+        &self,
+        wanted: &'static str,
+        convert: impl Fn(&str) -> Result<T, Mistake>,
+    ) -> Result<Vec<T>, Fault> {
+        let one = |value: &Spanned<DeValue<'_>>| match value.get_ref() {
+            DeValue::String(text) => convert(text).map_err(|mistake| Fault(value.span().start, mistake)),
+            _ => Err(self.wrong_type(wanted, value)),
+        };
+        match self.value.get_ref() {
+            DeValue::Array(items) if items.is_empty() => Err(self.refuse(
+                "an empty list fits nothing; leave the line out if anything may be there".to_owned(),
+            )),
+            DeValue::Array(items) => items.iter().map(one).collect(),
+            _ => one(self.value).map(|only| vec![only]),
+        }
+    }
+
     /// The value makes no sense.
     pub fn refuse(&self, problem: String) -> Fault {
         Fault(self.value.span().start, Mistake::Value { key: self.key.to_owned(), problem })
@@ -216,6 +249,11 @@ impl<'d> Entry<'d> {
 
 fn unknown(kind: &'static str, found: &str, known: &[&'static str]) -> Mistake {
     Mistake::Unknown { kind, found: found.to_owned(), meant: closest(found, known.iter().copied()) }
+}
+
+/// There is no such function.
+pub(crate) fn unknown_function(found: &str, known: impl IntoIterator<Item = &'static str>) -> Mistake {
+    Mistake::Unknown { kind: "function", found: found.to_owned(), meant: closest(found, known) }
 }
 
 fn line_of(text: &str, offset: usize) -> usize {

@@ -1,6 +1,8 @@
 //! Whose a call is.
 
+use crate::builtin::Profile;
 use crate::patterns::Pattern;
+use crate::rule::Rule;
 
 /// Libraries that nobody means when asking who made a call: the runtime, what profilers and this project put in front
 /// of it, and what calls through a pointer for others.
@@ -34,16 +36,34 @@ pub const BUILT_IN_TRANSPARENT: &[&str] = &[
 #[derive(Clone, Debug)]
 pub struct Rules {
     pub(crate) transparent: Vec<Pattern>,
+    /// Those of the file, then those of the profile.
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) profile: Profile,
 }
 
 impl Default for Rules {
     fn default() -> Self {
         let transparent = BUILT_IN_TRANSPARENT.iter().map(|glob| Pattern::new(glob));
-        Self { transparent: transparent.collect::<Result<_, _>>().expect("a test parses all of them") }
+        let profile = Profile::default();
+        Self {
+            transparent: transparent.collect::<Result<_, _>>().expect("a test parses all of them"),
+            rules: profile.rules().to_vec(),
+            profile,
+        }
     }
 }
 
 impl Rules {
+    /// The rules that give verdicts, in the order in which they are asked.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// The set that follows the file's own rules.
+    pub fn profile(&self) -> Profile {
+        self.profile
+    }
+
     /// The library to which a call belongs, given the file names of the libraries on its call chain, innermost first.
     ///
     /// None if all of them are transparent, or there are none.

@@ -1,23 +1,47 @@
 //! From the text of a file to rules on the call chain.
 
-use crate::document::{self, Fault, Section};
+use xsched_abi::PROBES;
+
+use crate::builtin::Profile;
+use crate::document::{self, Entry, Fault, Mistake, Section};
 use crate::origin::Rules;
 use crate::patterns::Pattern;
+use crate::rule::{ACTIONS, FramePattern, Rule, Source, Wanted};
 
-const TABLES: [&str; 1] = ["origin"];
+const KEYS: [&str; 3] = ["origin", "profile", "rule"];
 const ORIGIN_KEYS: [&str; 2] = ["also_transparent", "transparent"];
+const RULE_KEYS: [&str; 13] = [
+    "action",
+    "api",
+    "cgroup",
+    "chain",
+    "function",
+    "kernel",
+    "level",
+    "library",
+    "name",
+    "outermost",
+    "process",
+    "under",
+    "user",
+];
 
 impl Rules {
     /// Reads the text of a file of rules. What it does not mention stays as built in.
     pub fn parse(text: &str) -> Result<Self, document::RulesError> {
         document::read(text, |root| {
             let mut rules = Self::default();
+            let mut own = Vec::new();
             for entry in root.entries() {
                 match entry.key {
                     "origin" => rules.parse_origin(entry.section()?)?,
-                    _ => return Err(entry.unknown("table", &TABLES)),
+                    "profile" => rules.profile = Profile::ALL[entry.word("profile", &Profile::NAMES)?],
+                    "rule" => own = parse_rules(entry, Source::File)?,
+                    _ => return Err(entry.unknown("table", &KEYS)),
                 }
             }
+            own.extend_from_slice(rules.profile.rules());
+            rules.rules = own;
             Ok(rules)
         })
     }
@@ -34,6 +58,107 @@ impl Rules {
         }
         self.transparent.append(&mut added);
         Ok(())
+    }
+}
+
+/// Reads a text of nothing but rules.
+pub(crate) fn rules_of(text: &str, source: Source) -> Result<Vec<Rule>, document::RulesError> {
+    document::read(text, |root| {
+        let mut rules = Vec::new();
+        for entry in root.entries() {
+            match entry.key {
+                "rule" => rules = parse_rules(entry, source)?,
+                _ => return Err(entry.unknown("table", &["rule"])),
+            }
+        }
+        Ok(rules)
+    })
+}
+
+fn parse_rules(entry: Entry<'_>, source: Source) -> Result<Vec<Rule>, Fault> {
+    entry.sections()?.into_iter().map(|section| parse_rule(section, source)).collect()
+}
+
+fn parse_rule(section: Section<'_>, source: Source) -> Result<Rule, Fault> {
+    let (mut name, mut action, mut level) = (None, None, 0);
+    let mut wanted = Wanted::default();
+    for entry in section.entries() {
+        match entry.key {
+            "name" => name = Some(entry.text("a text for people")?.to_owned()),
+            "action" => action = Some(ACTIONS[entry.word("action", &ACTIONS.map(|(name, _)| name))?].1),
+            "level" => level = entry.integer(1..=3)? as u8,
+            "library" => wanted.library = entry.some(LIBRARY, library)?,
+            "function" => {
+                wanted.function = entry.some("a name such as \"solve*\", or a list of them", glob)?
+            }
+            "chain" => wanted.chain = entry.some(FRAME, frame)?,
+            "under" => wanted.under = entry.some(FRAME, frame)?,
+            "outermost" => wanted.outermost = entry.some(FRAME, frame)?,
+            "api" => wanted.api = entry.some("a function such as \"hipLaunch*\", or a list of them", api)?,
+            "kernel" => wanted.kernel = entry.some("a name such as \"gemm_*\", or a list of them", glob)?,
+            "process" => {
+                wanted.process = entry.some("a name such as \"trainer\", or a list of them", glob)?
+            }
+            "user" => {
+                wanted.user = entry.some("a name or number such as \"alice\", or a list of them", glob)?
+            }
+            "cgroup" => {
+                wanted.cgroup = entry.some("a path such as \"/system.slice/*\", or a list of them", cgroup)?
+            }
+            _ => return Err(entry.unknown("key", &RULE_KEYS)),
+        }
+    }
+    let Some(action) = action else {
+        return Err(section.fault(Mistake::Together(
+            "a rule needs an action: `schedule`, `passthrough` or `never-suspend`",
+        )));
+    };
+    Ok(Rule { name, source, line: section.line(), action, level, wanted })
+}
+
+const LIBRARY: &str = "a file name such as \"libsolver.so*\", or a list of them";
+const FRAME: &str = "a library such as \"libMIOpen.so*\" or \"libMIOpen.so*:miopenFind*\", or a list of them";
+
+fn glob(text: &str) -> Result<Pattern, Mistake> {
+    Ok(Pattern::new(text)?)
+}
+
+/// Libraries are known by their file names, wherever they lie.
+fn library(text: &str) -> Result<Pattern, Mistake> {
+    if text.contains('/') {
+        return Err(Mistake::Together("libraries are named without their folder, as in \"libsolver.so*\""));
+    }
+    if text.contains(':') {
+        return Err(Mistake::Together(
+            "a library and its function go together in `chain`, `under` and `outermost` only",
+        ));
+    }
+    glob(text)
+}
+
+fn frame(text: &str) -> Result<FramePattern, Mistake> {
+    // The function's name may have colons of its own.
+    match text.split_once(':') {
+        Some((of, function)) => Ok(FramePattern { library: library(of)?, function: Some(glob(function)?) }),
+        None => Ok(FramePattern { library: library(text)?, function: None }),
+    }
+}
+
+/// A function that there is, or a pattern that fits one.
+fn api(text: &str) -> Result<Pattern, Mistake> {
+    let pattern = glob(text)?;
+    if PROBES.iter().any(|probe| pattern.matches(probe.name)) {
+        Ok(pattern)
+    } else {
+        Err(document::unknown_function(text, PROBES.iter().map(|probe| probe.name)))
+    }
+}
+
+fn cgroup(text: &str) -> Result<Pattern, Mistake> {
+    if text.starts_with(['/', '*', '?']) {
+        glob(text)
+    } else {
+        Err(Mistake::Together("a cgroup is a path from the root on, such as \"/system.slice/*\""))
     }
 }
 
@@ -61,6 +186,10 @@ mod tests {
         assert_refused("\n[orgin]\n", "line 2: there is no table `orgin`; did you mean `origin`?");
         assert_refused("[[weather]]\n", "line 1: there is no table `weather`");
         assert_refused(
+            "profile = 'compact'",
+            "line 1: there is no profile `compact`; did you mean `compat`?",
+        );
+        assert_refused(
             "[origin]\n\ntransparant = []\n",
             "line 3: there is no key `transparant`; did you mean `transparent`?",
         );
@@ -82,5 +211,64 @@ mod tests {
         assert_eq!(error.line, 2, "{error}");
         assert!(matches!(error.mistake, Mistake::Syntax(_)), "{error:?}");
         assert!(Rules::parse("[origin]\ntransparent = []\ntransparent = []\n").unwrap_err().line >= 2);
+    }
+
+    #[test]
+    fn mistakes_in_rules_say_what_was_meant() {
+        let rule =
+            |line: &str| format!("[[rule]]\naction = 'schedule'\n\n[[rule]]\naction = 'schedule'\n{line}\n");
+        let refused = |line: &str, message: &str| assert_refused(&rule(line), message);
+        refused("libary = 'x'", "line 6: there is no key `libary`; did you mean `library`?");
+        refused(
+            "api = 'hipLaunchKernal'",
+            "line 6: there is no function `hipLaunchKernal`; did you mean `hipLaunchKernel`?",
+        );
+        refused("api = ['hipLaunch*', 'cuda*']", "line 6: there is no function `cuda*`");
+        refused("level = 4", "line 6: `level`: expected 1 to 3");
+        refused(
+            "library = '/opt/rocm/lib/librccl.so'",
+            "line 6: libraries are named without their folder, as in \"libsolver.so*\"",
+        );
+        refused(
+            "library = 'libMIOpen.so:find'",
+            "line 6: a library and its function go together in `chain`, `under` and `outermost` only",
+        );
+        refused(
+            "chain = []",
+            "line 6: `chain`: an empty list fits nothing; leave the line out if anything may be there",
+        );
+        refused(
+            "under = 7",
+            "line 6: `under` must be a library such as \"libMIOpen.so*\" or \"libMIOpen.so*:miopenFind*\", or a list of them, not a number",
+        );
+        refused("user = ''", "line 6: an empty pattern matches nothing");
+        refused(
+            "cgroup = 'batch'",
+            "line 6: a cgroup is a path from the root on, such as \"/system.slice/*\"",
+        );
+        assert_refused("[[rule]]\naction = 'skip'", "line 2: there is no action `skip`");
+        assert_refused(
+            "[[rule]]\naction = 'passthru'",
+            "line 2: there is no action `passthru`; did you mean `passthrough`?",
+        );
+        assert_refused(
+            "\n[[rule]]\nlibrary = 'x'",
+            "line 2: a rule needs an action: `schedule`, `passthrough` or `never-suspend`",
+        );
+    }
+
+    #[test]
+    fn own_rules_come_before_those_of_the_profile() {
+        let rules = Rules::parse(
+            "\n[[rule]]\nlibrary = ['a.so', 'b.so']\nchain = 'c.so:f'\naction = 'passthrough'\nlevel = 1",
+        )
+        .unwrap();
+        let own = &rules.rules()[0];
+        assert_eq!((own.source, own.line, own.place("my.toml").as_str()), (Source::File, 2, "my.toml:2"));
+        assert_eq!(own.to_string(), "passthrough, level 1 at most: library a.so | b.so, chain c.so:f");
+        assert_eq!(rules.rules().len(), 1 + Profile::Default.rules().len());
+        assert!(rules.rules()[1].place("my.toml").starts_with("default:"));
+        let compat = Rules::parse("profile = 'compat'").unwrap();
+        assert_eq!(compat.rules().len(), Profile::Compat.rules().len());
     }
 }
