@@ -44,7 +44,7 @@ use crate::arbiter;
 use crate::hooks::Reason;
 use crate::instances::{INSTANCES, Instance};
 use crate::planted::{Bug, is_planted};
-use crate::process::Renewable;
+use crate::process::{self, Renewable};
 use crate::verdict;
 use crate::xqueue::{Admission, Begun, ClaimId, Demand, Position, QueueId, Usage, XQueues};
 use books::{Books, EventUse, StreamEntry, StreamKey};
@@ -342,6 +342,7 @@ impl Deferral {
             // What fills the queue may be suspended.
             self.queues.urge(self.queues.last(entry.queue).as_slice());
         }
+        process::let_go_first();
         self.queues.wait_for_room(entry.queue);
         let failure = Arc::clone(&entry.failure);
         let command = HipCommand { call: owned, copy, device, failure };

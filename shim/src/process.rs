@@ -15,6 +15,9 @@ use crate::{arbiter, counters, defer, env, kernels, log, test_suspension};
 
 static PREPARED: AtomicBool = AtomicBool::new(false);
 
+/// Kernels were registered after [`let_go`] last was.
+static TAKES_BACK_FIRST: AtomicBool = AtomicBool::new(false);
+
 /// Prepares the process for the shim, once.
 ///
 /// Nobody waits for the thread that does it: a forked child could wait forever, and nothing here is needed
@@ -34,8 +37,26 @@ pub(crate) fn prepare() {
     // SAFETY: the handler only stores to the shim's own atomics. If registering fails for want of memory, the
     // child goes on counting where its parent was.
     unsafe { libc::pthread_atfork(None, None, Some(begin_afresh)) };
-    // SAFETY: the handler waits for a bounded time and calls nothing of the application's. Registered late, it runs
-    // early: before the runtime's own data is destroyed.
+    let_go_at_exit();
+}
+
+/// Compiled code registers its kernels, and will take them back when the process exits.
+pub(crate) fn kernels_registered() {
+    TAKES_BACK_FIRST.store(true, Ordering::Relaxed);
+}
+
+/// Something is about to be held back: it must be let go before kernels are taken back, which waits for it.
+pub(crate) fn let_go_first() {
+    if TAKES_BACK_FIRST.load(Ordering::Relaxed) && TAKES_BACK_FIRST.swap(false, Ordering::Relaxed) {
+        let_go_at_exit();
+    }
+}
+
+/// What is registered last runs first: before the runtime's own data is destroyed, and before what compiled code has
+/// registered by now.
+fn let_go_at_exit() {
+    // SAFETY: the handler waits for a bounded time and calls nothing of the application's. That it runs more than once does
+    // no harm. If there is no memory to register it, an earlier one lets go.
     unsafe { libc::atexit(let_go) };
 }
 

@@ -2,8 +2,9 @@
 //!
 //! The programs change the page before the report function returns, so the first figures are how long a call takes: one
 //! that changes nothing; one that changes the mask of a device on which nobody else has work; and one that also wakes,
-//! for which the kernel interrupts the very processor that reports, after the mask has changed. With the machine at rest,
-//! and with as many busy threads as there are processors; the machine's own timer noise is measured beside.
+//! for which the kernel interrupts the very processor that reports, after the mask has changed. When others see the new mask
+//! says a thread that reads nothing else. With the machine at rest, and with as many busy threads as there are processors;
+//! the machine's own timer noise is measured beside.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -73,6 +74,8 @@ fn at(
     print(&format!("{when}: report, nobody waits"), &alone(arbiter, alone_on_device)?, GOALS)?;
     settle(arbiter);
     print(&format!("{when}: report that wakes"), &reports(arbiter, queues)?, GOALS)?;
+    settle(arbiter);
+    print(&format!("{when}: report to mask seen by another thread"), &seen(arbiter, queues), GOALS)?;
     settle(arbiter);
     print(&format!("{when}: report to waiter"), &wakes(arbiter, queues)?, None)?;
     settle(arbiter);
@@ -155,6 +158,48 @@ fn reports(arbiter: &Arbiter, queues: &[Queue]) -> Result<Samples, Box<dyn Error
         }
     }
     Ok(Samples::new(ns))
+}
+
+/// As [`reports`], until a thread sees the mask change that does nothing but read it. Where the threads do not run at the
+/// same time there is nothing to be seen: such rounds take as long as the machine lets the reader wait.
+fn seen(arbiter: &Arbiter, queues: &[Queue]) -> Samples {
+    let page = arbiter.page();
+    let began = Instant::now();
+    let clock = || began.elapsed().as_nanos() as u64;
+    let (seen_mask, seen_ns) = (AtomicU64::new(page.load(Word::ready(0))), AtomicU64::new(0));
+    let is_done = AtomicBool::new(false);
+    let ns = thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut last = seen_mask.load(Ordering::Relaxed);
+            while !is_done.load(Ordering::Relaxed) {
+                let mask = page.load(Word::ready(0));
+                if mask != last {
+                    last = mask;
+                    seen_ns.store(clock(), Ordering::Relaxed);
+                    seen_mask.store(mask, Ordering::Release);
+                }
+            }
+        });
+        let mut ns = Vec::with_capacity(ROUNDS);
+        for round in 0..ROUNDS {
+            let queue = queues[(round / 2 * 2) % queues.len()];
+            let operation = if round % 2 == 0 { Report::Ready } else { Report::Idle };
+            let before = page.load(Word::ready(0));
+            let reported_ns = clock();
+            xsched_arbiter_report(operation as u64, queue.slot.into(), queue.generation.into());
+            let after = page.load(Word::ready(0));
+            if before == after {
+                continue; // nobody is obeyed just now: the heartbeat was too long ago
+            }
+            while seen_mask.load(Ordering::Acquire) != after {
+                std::hint::spin_loop();
+            }
+            ns.push(seen_ns.load(Ordering::Relaxed).saturating_sub(reported_ns) as f64);
+        }
+        is_done.store(true, Ordering::Relaxed);
+        ns
+    });
+    Samples::new(ns)
 }
 
 /// The most urgent queue becomes idle, and a thread that waits for that runs.

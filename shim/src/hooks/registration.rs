@@ -3,7 +3,7 @@
 use crate::abi::{Hooked, InRegister};
 use crate::api::Id;
 use crate::hooks::{Call, Outcome};
-use crate::{kernels, runtime};
+use crate::{kernels, process, runtime};
 
 /// Fat binaries and kernels as they come in.
 pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
@@ -12,6 +12,7 @@ pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
         let given = call.stopped();
         match call.function.id {
             Id::__hipRegisterFatBinary => {
+                process::kernels_registered();
                 kernels::fat_binary_registered(copy.index(), result.into_word() as usize, given.size(0));
             }
             Id::__hipRegisterFunction => {

@@ -78,6 +78,8 @@ fn calls(hip: &Hip) -> Result<(), Box<dyn Error>> {
     let clock = Clock::calibrated();
     let timer = Timer::new(&clock);
     let [get_device, synchronize, memset, launch] = FUNCTIONS;
+    // Until a process first uses a device, all that concerns a stream is looked at more closely.
+    check(hip.launch(stream))?;
     time(get_device, &timer, || hip.get_device())?;
     time(synchronize, &timer, || hip.synchronize(stream))?;
     time(memset, &timer, || hip.memset(stream))?;

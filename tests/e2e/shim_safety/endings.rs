@@ -1,6 +1,7 @@
 //! What ends while work is held back: threads, libraries, streams of threads; and events that other processes see.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use xsched_tests::artifacts::app;
 use xsched_tests::tracer::{Outcome, run};
@@ -67,6 +68,30 @@ print(contents(y), 'libdemo_kernels' in mapped)";
     let (outcome, summary) = same_while_suspended(script, &[&blas]);
     assert!(summary.contains("  held back"), "nothing was suspended: {summary}");
     assert!(outcome.stdout.ends_with("False\n"), "the library was not unloaded: {}", outcome.stdout);
+}
+
+#[test]
+fn a_program_ends_while_its_kernels_are_held_back() {
+    const HELD: Duration = Duration::from_secs(120);
+    let script = "
+stream = new(hip.hipStreamCreate)
+x, y = new(hip.hipMalloc, size), new(hip.hipMalloc, size)
+blas = ctypes.CDLL(sys.argv[2])
+ok(blas.demo_blas_mix(SIZE // 4, x, y, stream))
+# The thread that holds back begins with the first call.
+while hip.hipStreamQuery(stream) == 0: ok(blas.demo_blas_mix(SIZE // 4, x, y, stream))
+print('held back', flush=True)";
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let mut command = python(script);
+    command.arg(app("libdemo_blas.so"));
+    let mut command = suspended(command, log.path());
+    command.env("XSCHED_TEST_SUSPEND", format!("held:{}", HELD.as_millis()));
+    let started = Instant::now();
+    let outcome = run(&mut command);
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "held back\n"), "{}", outcome.stderr);
+    assert!(started.elapsed() < HELD / 2, "it waited to be let go");
+    let summary = fs::read_to_string(log.path()).unwrap();
+    assert!(summary.contains("  held back"), "{summary}");
 }
 
 /// Whether records of an event are held back, in a program that has asked for a handle of an event or not.
