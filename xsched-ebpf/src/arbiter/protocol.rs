@@ -188,7 +188,7 @@ pub fn refresh<W: Words>(words: &W, device: u64) -> bool {
         let mask = words.load(Word::ready(device));
         for level in 0..LEVEL_COUNT as u64 {
             if mask & bit(level) != 0 || is_positive(words.load(Word::ready_count(device, level))) {
-                changed |= repair_ready(words, device, level);
+                changed |= words.repair_ready(device, level);
             }
         }
     }
@@ -242,15 +242,15 @@ fn settle<W: Words>(words: &W, old: QueueWord, new: QueueWord) -> Change {
     let mut before = 0;
     if new.is_open() && (!old.is_open() || moved) {
         words.add(Word::exist_count(device, new.level()), 1);
-        repair_exists(words, device, new.level());
+        words.repair_exists(device, new.level());
     }
     if new.is_ready() && (!old.is_ready() || moved) {
         words.add(Word::ready_count(device, new.level()), 1);
-        changed |= repair_ready(words, device, new.level());
+        changed |= words.repair_ready(device, new.level());
     }
     if old.is_ready() && (!new.is_ready() || moved) {
         words.add(Word::ready_count(device, old.level()), 1u64.wrapping_neg());
-        changed |= repair_ready(words, device, old.level());
+        changed |= words.repair_ready(device, old.level());
         before = bit(old.level());
     }
     // Nobody is concerned but queues of other levels that have work, and whoever waits has. One that is not seen here has
@@ -258,7 +258,7 @@ fn settle<W: Words>(words: &W, old: QueueWord, new: QueueWord) -> Change {
     let concerned = if changed { before | words.load(Word::ready(device)) } else { 0 };
     if old.is_open() && (!new.is_open() || moved) {
         words.add(Word::exist_count(device, old.level()), 1u64.wrapping_neg());
-        repair_exists(words, device, old.level());
+        words.repair_exists(device, old.level());
     }
     let has_several_levels = concerned & concerned.wrapping_sub(1) != 0;
     Change { old, new, wakes: has_several_levels }
@@ -266,7 +266,7 @@ fn settle<W: Words>(words: &W, old: QueueWord, new: QueueWord) -> Change {
 
 /// Makes a bit of the ready mask agree with its count and with [`obey`]; true if the bit is another one now.
 #[inline(always)]
-fn repair_ready<W: Words>(words: &W, device: u64, level: u64) -> bool {
+pub fn repair_ready<W: Words>(words: &W, device: u64, level: u64) -> bool {
     let changed = repair(words, Word::ready(device), level, || {
         words.load(Word::OBEY) == 1 && is_positive(words.load(Word::ready_count(device, level)))
     });
@@ -278,7 +278,7 @@ fn repair_ready<W: Words>(words: &W, device: u64, level: u64) -> bool {
 
 /// Makes a bit of the mask of levels agree with its count.
 #[inline(always)]
-fn repair_exists<W: Words>(words: &W, device: u64, level: u64) {
+pub fn repair_exists<W: Words>(words: &W, device: u64, level: u64) {
     repair(words, Word::exists(device), level, || is_positive(words.load(Word::exist_count(device, level))));
 }
 

@@ -7,7 +7,7 @@
 
 use core::mem::offset_of;
 
-use super::{DEVICE_MAX, DeviceWords, LEVEL_COUNT, Page, PageHeader, QUEUE_MAX, QueueEntry};
+use super::{DEVICE_MAX, DeviceWords, LEVEL_COUNT, Page, PageHeader, QUEUE_MAX, QueueEntry, protocol};
 
 /// How many words a page has.
 pub const PAGE_WORDS: usize = size_of::<Page>() / 8;
@@ -134,6 +134,24 @@ pub trait Words {
     fn set(&self, word: Word, bits: u64) -> u64;
     /// Clears bits; returns what was there before.
     fn clear(&self, word: Word, bits: u64) -> u64;
+
+    /// [`protocol::repair_ready`]
+    #[inline(always)]
+    fn repair_ready(&self, device: u64, level: u64) -> bool
+    where
+        Self: Sized,
+    {
+        protocol::repair_ready(self, device, level)
+    }
+
+    /// [`protocol::repair_exists`]
+    #[inline(always)]
+    fn repair_exists(&self, device: u64, level: u64)
+    where
+        Self: Sized,
+    {
+        protocol::repair_exists(self, device, level);
+    }
 }
 
 #[cfg(not(target_arch = "bpf"))]

@@ -4,7 +4,7 @@ use core::intrinsics::{AtomicOrdering, atomic_and, atomic_cxchg, atomic_or, atom
 
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
-use xsched_abi::arbiter::{PAGE_WORDS, Page, Word, Words};
+use xsched_abi::arbiter::{PAGE_WORDS, Page, Word, Words, protocol};
 
 /// `BPF_F_MMAPABLE`
 const MMAPABLE: u32 = 1 << 10;
@@ -69,6 +69,34 @@ impl Words for Kept {
         // SAFETY: as above.
         unsafe { atomic_and::<u64, u64, { AtomicOrdering::SeqCst }>(self.at(word), !bits) }
     }
+
+    #[inline(always)]
+    fn repair_ready(&self, device: u64, level: u64) -> bool {
+        repair_ready(device, level) != 0
+    }
+
+    #[inline(always)]
+    fn repair_exists(&self, device: u64, level: u64) {
+        repair_exists(device, level);
+    }
+}
+
+/// A function of its own, which the verifier looks at once. Inlined, its loop would be one in the loops of all that change
+/// a queue, more than the verifier of Linux 6.1 has patience for.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn repair_ready(device: u64, level: u64) -> u64 {
+    Kept::get().map_or(0, |page| u64::from(protocol::repair_ready(&page, device, level)))
+}
+
+/// Likewise.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn repair_exists(device: u64, level: u64) -> u64 {
+    if let Some(page) = Kept::get() {
+        protocol::repair_exists(&page, device, level);
+    }
+    0
 }
 
 /// Puts `new` in the place of `old`; false if something else was there.
