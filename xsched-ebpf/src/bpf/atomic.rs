@@ -14,23 +14,22 @@ pub(crate) unsafe fn add(value: *mut u64, count: u64) {
     unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(value, count) };
 }
 
-/// Puts `new` in the place of `old`; false if something else was there.
+/// Puts `new` in the place of `old`, words of 32 or 64 bits; false if something else was there.
 ///
 /// # Safety
 ///
 /// As for [`add`].
 #[inline(always)]
-pub(crate) unsafe fn replace(value: *mut u64, old: u64, new: u64) -> bool {
+pub(crate) unsafe fn replace<T: Copy>(value: *mut T, old: T, new: T) -> bool {
     // SAFETY: as the caller promises.
-    let (_, replaced) = unsafe {
-        atomic_cxchg::<u64, { AtomicOrdering::SeqCst }, { AtomicOrdering::SeqCst }>(value, old, new)
-    };
+    let (_, replaced) =
+        unsafe { atomic_cxchg::<T, { AtomicOrdering::SeqCst }, { AtomicOrdering::SeqCst }>(value, old, new) };
     replaced
 }
 
 /// Stores `new` after everything that was written before.
 #[inline(always)]
-pub(crate) fn store(value: &mut u64, new: u64) {
+pub(crate) fn store<T: Copy>(value: &mut T, new: T) {
     // A store of an aligned word is atomic, and comes after earlier ones on the only architecture that these programs
     // run on. Version 3 of the instruction set has no releasing store; the fence keeps the compiler to the order.
     compiler_fence(Ordering::SeqCst);

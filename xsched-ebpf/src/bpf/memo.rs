@@ -10,7 +10,8 @@
 //!
 //! Elements are large and scattered, so that each line of memory that is touched there is likely to be cold. What is
 //! looked at first lies together elsewhere (`SETS`): a hash for each element of a set, and a sequence number, which is
-//! odd while a program writes the element. Whoever reads one looks at the sequence before and after.
+//! odd while a program writes the element. Whoever reads one looks at the sequence before and after. For the same reason a walk
+//! is only remembered when it has to be made again: the first time it leaves a mark, in memory that is warm by then.
 
 use aya_ebpf::helpers::bpf_probe_read_user;
 use aya_ebpf::macros::map;
@@ -39,10 +40,14 @@ const HINTS_COUNT: u32 = 1 << 12;
 #[repr(C)]
 struct Way {
     /// Odd while the element is written; 0 if it never was.
-    sequence: u64,
+    sequence: u32,
+    /// Mark of a walk that was made once and may not be worth an element; of any walk whose key leads to this set.
+    made_once: u32,
     /// The hash of its key.
     hash: u64,
 }
+
+const _: () = assert!(size_of::<[Way; WAYS as usize]>() == 64, "a set is one line of the processor's cache");
 
 /// A remembered walk.
 #[repr(C)]
@@ -133,7 +138,7 @@ fn find(scratch: &mut Scratch) -> u64 {
 }
 
 #[inline(always)]
-fn read_sequence(way: &Way) -> u64 {
+fn read_sequence(way: &Way) -> u32 {
     compiler_fence(Ordering::SeqCst);
     // SAFETY: the reference is valid.
     let sequence = unsafe { core::ptr::read_volatile(&raw const way.sequence) };
@@ -184,6 +189,9 @@ fn store(scratch: &mut Scratch, key: &Key) {
     scratch.walk_count = scratch.walk_count.wrapping_add(1);
     let turn = mix(scratch.walk_count, scratch.first_rsp) as u32;
     let mut hash = key.hash;
+    if !was_made_before(hash, turn) {
+        return;
+    }
     let index = match way_for(hash, turn) {
         Some(index) => index,
         None => {
@@ -206,6 +214,22 @@ fn store(scratch: &mut Scratch, key: &Key) {
     // SAFETY: the map owns the element. The index is below the bound already, and the verifier is to see it.
     let way = unsafe { &raw mut (*ways)[(index % WAYS) as usize] };
     write(way, walk, scratch, key, hash);
+}
+
+/// Whether the key's set has a mark of it. If not, it does from now on, in the place of another one's; which is up to `turn`.
+#[inline(always)]
+fn was_made_before(hash: u64, turn: u32) -> bool {
+    let mark = (hash >> 32) as u32;
+    let Some(ways) = SETS.get_ptr_mut(hash as u32 % SET_COUNT) else { return false };
+    for index in 0..WAYS as usize {
+        // SAFETY: the map owns the element.
+        if unsafe { core::ptr::read_volatile(&raw const (*ways)[index].made_once) } == mark {
+            return true;
+        }
+    }
+    // SAFETY: as above; the index is below the bound. Of several programs that write, one leaves its mark.
+    unsafe { core::ptr::write_volatile(&raw mut (*ways)[((turn >> 16) % WAYS) as usize].made_once, mark) };
+    false
 }
 
 /// A way of the key's set that is free, or else one that holds a walk of another key; which one is up to `turn`.
@@ -231,7 +255,11 @@ fn write(way: *mut Way, walk: *mut Walk, scratch: &mut Scratch, key: &Key, hash:
     // SAFETY: the map owns the element; the sequence is only changed atomically.
     let (sequence, owned) = unsafe {
         let sequence = core::ptr::read_volatile(&raw const (*way).sequence);
-        (sequence, sequence & 1 == 0 && atomic::replace(&raw mut (*way).sequence, sequence, sequence + 1))
+        (
+            sequence,
+            sequence & 1 == 0
+                && atomic::replace(&raw mut (*way).sequence, sequence, sequence.wrapping_add(1)),
+        )
     };
     if !owned {
         return;
@@ -246,7 +274,7 @@ fn write(way: *mut Way, walk: *mut Walk, scratch: &mut Scratch, key: &Key, hash:
     walk.word_count = scratch.word_count;
     // Only the words that there are, because of the cold lines.
     copy_words(walk, scratch);
-    atomic::store(&mut way.sequence, sequence + 2);
+    atomic::store(&mut way.sequence, sequence.wrapping_add(2));
 }
 
 /// Copies the words that a walk has depended on.
