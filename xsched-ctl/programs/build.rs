@@ -11,7 +11,7 @@ use std::process::Command;
 const PACKAGE: &str = "xsched-ebpf";
 
 /// Its binaries: an object each.
-const OBJECTS: [&str; 2] = ["xsched-ebpf", "xsched-ebpf-arbiter"];
+const OBJECTS: [&str; 3] = ["xsched-ebpf", "xsched-ebpf-arbiter", "xsched-ebpf-origin"];
 
 const TARGET: &str = "bpfel-unknown-none";
 

@@ -12,7 +12,6 @@ use crate::call::Caller;
 #[derive(Clone, Debug)]
 pub(crate) struct Chain {
     /// Innermost first. Never empty.
-    #[expect(dead_code, reason = "the timeline shows their names only")]
     pub(crate) frames: Vec<Frame>,
     /// Why there are no more of them.
     pub(crate) end: ChainEnd,

@@ -14,7 +14,9 @@ use crate::exit;
 use crate::report::Dimension;
 pub(crate) use driver::{Driver, ExtraDevice};
 pub(crate) use recording::{Recording, Uprobes};
-pub(crate) use scheduling::{List, Off, On, Policy, Run, Serve, Set};
+pub(crate) use scheduling::{
+    List, Off, On, Policy, Rules, RulesCheck, RulesExplain, RulesVerb, Run, Serve, Set,
+};
 
 /// See every HIP launch with the library that made it, and say who goes first, on programs nobody prepared.
 #[derive(Debug, Parser)]
@@ -62,6 +64,8 @@ pub(crate) enum Verb {
     Policy(Policy),
     /// List the processes under the controller
     List(List),
+    /// Check rules on call chains, or explain what they have decided
+    Rules(Rules),
     /// Hold nobody back any more, until `on`
     Off(Off),
     /// Hold back who should wait, after `off`

@@ -155,7 +155,8 @@ impl Failure {
             Self::Usage(_) | Self::Filters(_) => "`xsched-ctl help trace` lists the options".to_owned(),
             Self::InputUnreadable { path, .. } => format!("`ls -l {}` shows it", path.display()),
             Self::Rules { .. } => {
-                "the file holds a table `[origin]` with lists `transparent` or `also_transparent`".to_owned()
+                "README.md, section \"Rules\", has an example; `xsched-ctl rules check FILE` checks a file"
+                    .to_owned()
             }
             Self::Report(error) => error.hint(),
             Self::OutputNotCreated { .. } => "choose another file with `-o FILE`".to_owned(),

@@ -23,12 +23,14 @@ mod list;
 mod machine;
 mod namespace;
 mod order;
+mod origin;
 mod output;
 mod preflight;
 mod privilege;
 mod readiness;
 mod recorder;
 mod report;
+mod rules;
 mod run;
 mod serve;
 mod session;
@@ -97,6 +99,7 @@ fn run_verb(verb: Verb) -> Result<u8, Failure> {
         Verb::Run(arguments) => runtime.block_on(run::run(arguments)),
         Verb::Set(arguments) => runtime.block_on(order::set(arguments)),
         Verb::Policy(arguments) => runtime.block_on(order::policy(arguments)),
+        Verb::Rules(arguments) => runtime.block_on(rules::run(arguments)),
         Verb::List(arguments) => runtime.block_on(list::run(arguments)),
         Verb::Off(arguments) => runtime.block_on(order::off(arguments)),
         Verb::On(arguments) => runtime.block_on(order::on(arguments)),

@@ -8,6 +8,7 @@
 //! | `place` | the folder of the sockets: one controller in it |
 //! | `shims`, `socket` | one task for each process with the shim |
 //! | `commands` | one task for each command that asks |
+//! | `rules`, `verdicts` | the rules on call chains, and how processes come to know what these say |
 //! | `peer` | who is at the other end |
 //! | `notify` | the service manager |
 //!
@@ -19,10 +20,12 @@ mod controller;
 mod notify;
 pub(crate) mod peer;
 mod place;
+mod rules;
 mod shims;
 mod socket;
 mod subject;
 mod users;
+mod verdicts;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -38,11 +41,13 @@ use crate::cli;
 use crate::control::folder::Folder;
 use crate::exit;
 use crate::failure::Failure;
+use crate::origin::Origin;
 use crate::readiness::watch;
 use crate::signals::{Request, Signals};
 use config::{Config, ConfigError};
 use controller::Controller;
 use place::{Place, PlaceError};
+use rules::{RulesFile, RulesFileError};
 
 /// How often the controller shows that it lives; five times in the silence that it is allowed.
 const HEARTBEAT: Duration = Duration::from_millis(20);
@@ -62,19 +67,26 @@ pub(crate) enum ServeError {
     /// There is no page.
     #[error(transparent)]
     Arbiter(#[from] ArbiterError),
+    /// The rules are not to be had.
+    #[error(transparent)]
+    Rules(#[from] RulesFileError),
 }
 
 impl ServeError {
     /// What to do about it.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
-            Self::Config(ConfigError::Unreadable { path, .. }) => {
+            Self::Config(ConfigError::Unreadable { path, .. })
+            | Self::Rules(RulesFileError::Unreadable { path, .. }) => {
                 Some(format!("`ls -l {}` shows it", path.display()))
             }
             Self::Config(ConfigError::Wrong { .. }) => {
                 Some("README.md, section \"What you can control\", has an example".to_owned())
             }
             Self::Policy(_) => None,
+            Self::Rules(RulesFileError::Wrong { .. }) => {
+                Some("README.md, section \"Rules\", has an example".to_owned())
+            }
             Self::Place(error) => Some(error.hint()),
             Self::Arbiter(_) => Some("`--no-bpf` does without the kernel's help".to_owned()),
         }
@@ -83,8 +95,12 @@ impl ServeError {
     /// The exit code.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Config(ConfigError::Unreadable { .. }) => exit::NO_TARGET,
-            Self::Config(ConfigError::Wrong { .. }) => exit::BAD_DATA,
+            Self::Config(ConfigError::Unreadable { .. }) | Self::Rules(RulesFileError::Unreadable { .. }) => {
+                exit::NO_TARGET
+            }
+            Self::Config(ConfigError::Wrong { .. }) | Self::Rules(RulesFileError::Wrong { .. }) => {
+                exit::BAD_DATA
+            }
             Self::Policy(_) => exit::USAGE,
             Self::Place(error) => error.exit_code(),
             Self::Arbiter(_) => exit::UNAVAILABLE,
@@ -99,6 +115,9 @@ struct Shared {
     decided: Notify,
     /// Processes may have joined.
     joined: Notify,
+    rules: RefCell<RulesFile>,
+    /// Programs that say whose calls are; none where processes have to find out themselves.
+    origin: Option<Origin>,
 }
 
 impl Shared {
@@ -119,17 +138,21 @@ pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
         config.policy = name.parse::<PolicyKind>().map_err(ServeError::from)?;
     }
     config.observe |= arguments.observe;
+    let rules = RulesFile::load(arguments.rules.or_else(|| config.rules.take())).map_err(ServeError::from)?;
     let manager = notify::Manager::of_environment().map_err(Failure::internal("reading NOTIFY_SOCKET"))?;
     raise_descriptor_limit();
-    let mut signals = Signals::catch()?;
+    let mut signals = Signals::catch_for_service()?;
     let folder = Folder::own().ok_or(PlaceError::NoFolder).map_err(ServeError::from)?;
     let place = Place::claim(folder).map_err(ServeError::from)?;
     let arbiter = make_arbiter(&config, arguments.no_bpf).map_err(ServeError::from)?;
     let (shim_socket, control_socket) = place.listen().map_err(ServeError::from)?;
+    let origin = make_origin(&arbiter, &rules);
     let shared = Rc::new(Shared {
         controller: RefCell::new(Controller::new(arbiter, config)),
         decided: Notify::new(),
         joined: Notify::new(),
+        rules: RefCell::new(rules),
+        origin,
     });
     let (greeting, watchdog) = (shared.controller.borrow().describe(), notify::watchdog());
     let tasks = LocalSet::new();
@@ -142,6 +165,7 @@ pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
             tokio::select! {
                 () = end(&mut signals) => Ok(()),
                 failure = attend(&shared) => failure,
+                failure = rules::follow(&shared) => failure.map(|never| match never {}),
                 never = reassure(&manager, watchdog) => match never {},
             }
         })
@@ -173,6 +197,19 @@ fn make_arbiter(config: &Config, no_bpf: bool) -> Result<Arbiter, ArbiterError> 
     }
 }
 
+/// Programs say whose calls are where they also keep the page: a process is known to both by its id there.
+fn make_origin(arbiter: &Arbiter, rules: &RulesFile) -> Option<Origin> {
+    if arbiter.keeper() != xsched_abi::wire::Keeper::Programs {
+        return None;
+    }
+    let rules = rules.subscribe().borrow().rules.clone();
+    Origin::start(rules)
+        .inspect_err(|error| {
+            tracing::warn!("processes decide about their calls by the immediate caller only: {error}");
+        })
+        .ok()
+}
+
 /// Waits until somebody wants the controller to end.
 async fn end(signals: &mut Signals) {
     while signals.next().await == Request::Dump {}
@@ -190,7 +227,11 @@ async fn attend(shared: &Shared) -> Result<(), Failure> {
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            _ = beats.tick() => shared.with(|controller| controller.beat(now_ns())),
+            _ = beats.tick() => {
+                if shared.with(|controller| controller.beat(now_ns())) {
+                    shared.joined.notify_waiters();
+                }
+            }
             ready = events.readable() => {
                 ready.map_err(Failure::internal("waiting for the arbiter's events"))?.clear_ready();
                 if shared.with(|controller| controller.take_events(now_ns())) {

@@ -5,7 +5,7 @@
 //! recorder.
 
 mod audience;
-mod chains;
+pub(crate) mod chains;
 mod driver;
 mod graphs;
 mod guardian;
@@ -13,7 +13,7 @@ mod held;
 mod installed;
 mod kernels;
 mod perf_map;
-mod resolve;
+pub(crate) mod resolve;
 mod runtimes;
 
 use std::collections::{HashSet, VecDeque};
@@ -130,11 +130,11 @@ impl Session {
         let features = Features::probe(&mut programs, options.uprobes)?;
         let driver = Driver::load(&mut programs, options.driver, &options.extra_devices)?;
         let maps = Maps::take(&mut programs)?;
-        let chains = Chains::new(ChainMaps::take(&mut programs)?, options.depth)
+        let chains = Chains::new(ChainMaps::take(programs.object())?, options.depth)
             .map(Box::new)
             .map_err(Failure::internal("starting threads"))?;
-        let ring = wait_for(Ring::events(&mut programs)?)?;
-        let snapshots = wait_for(Ring::snapshots(&mut programs)?)?;
+        let ring = wait_for(Ring::events(programs.object())?)?;
+        let snapshots = wait_for(Ring::snapshots(programs.object())?)?;
         let reach = match targets {
             Targets::Process(pid) => Reach::Process(pid),
             Targets::Everybody | Targets::Children => Reach::Everybody,
@@ -358,7 +358,8 @@ impl Session {
                 | Record::LoaderStop(_)
                 | Record::DeviceOpened(_)
                 | Record::Stack { .. }
-                | Record::Snapshot { .. } => {}
+                | Record::Snapshot { .. }
+                | Record::Wanted(_) => {}
             }
         }
         self.release(false)?;

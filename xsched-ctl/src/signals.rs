@@ -8,7 +8,8 @@ use crate::failure::Failure;
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    hangup: Signal,
+    /// None: it is somebody else's.
+    hangup: Option<Signal>,
     user1: Signal,
 }
 
@@ -26,11 +27,17 @@ pub(crate) enum Request {
 impl Signals {
     /// Catches them from here on.
     pub(crate) fn catch() -> Result<Self, Failure> {
+        let hangup = signal(SignalKind::hangup()).map_err(Failure::internal("catching signals"))?;
+        Ok(Self { hangup: Some(hangup), ..Self::catch_for_service()? })
+    }
+
+    /// Likewise, but for SIGHUP, which tells a service to read its files again.
+    pub(crate) fn catch_for_service() -> Result<Self, Failure> {
         let catch = |kind| signal(kind).map_err(Failure::internal("catching signals"));
         Ok(Self {
             interrupt: catch(SignalKind::interrupt())?,
             terminate: catch(SignalKind::terminate())?,
-            hangup: catch(SignalKind::hangup())?,
+            hangup: None,
             user1: catch(SignalKind::user_defined1())?,
         })
     }
@@ -40,8 +47,15 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => Request::Interrupt,
             _ = self.terminate.recv() => Request::Terminate,
-            _ = self.hangup.recv() => Request::Terminate,
+            () = hung_up(self.hangup.as_mut()) => Request::Terminate,
             _ = self.user1.recv() => Request::Dump,
         }
+    }
+}
+
+async fn hung_up(hangup: Option<&mut Signal>) {
+    match hangup {
+        Some(hangup) => drop(hangup.recv().await),
+        None => std::future::pending().await,
     }
 }

@@ -208,12 +208,39 @@ pub enum Order {
     Renew = 2,
 }
 
+/// The single element of the `ORIGIN` map: who may order, and where the kernel remembers return addresses that return
+/// probes have replaced.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct OriginConfig {
+    /// What the controller shows to become the one that orders; 0: it has.
+    pub number: u64,
+    /// Its thread group, as the initial pid namespace has it.
+    pub controller: u64,
+    /// Of `utask` in `struct task_struct`; 0: nothing of this is known.
+    pub task_utask: u32,
+    /// Of `return_instances` in `struct uprobe_task`.
+    pub utask_instances: u32,
+    /// Of `stack` in `struct return_instance`: where on the stack the address was.
+    pub instance_stack: u32,
+    /// Of `orig_ret_vaddr` there.
+    pub instance_address: u32,
+    /// Of `next` there.
+    pub instance_next: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// [`VerdictSlot::rule`] where a library on the chain has said what its calls are.
+pub const RULE_DOMAIN: u32 = u32::MAX;
+
 /// Most processes that have a page.
 pub const VERDICT_PAGES_MAX: u32 = 1 << 12;
 
 const _: () = assert!(size_of::<VerdictSlot>() == 64 && size_of::<VerdictPage>() == 64 + 64 * VERDICT_SLOTS);
 const _: () =
     assert!(size_of::<VerdictKey>() == 16 && size_of::<Decided>() == 16 && size_of::<Wanted>() == 24);
+const _: () = assert!(size_of::<OriginConfig>() == 40);
 
 #[cfg(test)]
 mod tests {

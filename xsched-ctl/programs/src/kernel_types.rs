@@ -6,6 +6,7 @@ use std::path::Path;
 use btf_rs::{Btf, Struct, Type};
 use xsched_abi::DriverConfig;
 use xsched_abi::arbiter::KernelOffsets;
+use xsched_abi::verdict::OriginConfig;
 
 /// Why it could not be told.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +63,18 @@ impl KernelTypes {
         Ok(KernelOffsets {
             task_signal: self.offset("task_struct", "signal")?,
             signal_live: self.offset("signal_struct", "live")?,
+        })
+    }
+
+    /// Where the kernel remembers the return addresses that return probes have replaced.
+    pub fn replaced_address_offsets(&self) -> Result<OriginConfig, TypesError> {
+        Ok(OriginConfig {
+            task_utask: self.offset("task_struct", "utask")?,
+            utask_instances: self.offset("uprobe_task", "return_instances")?,
+            instance_stack: self.offset("return_instance", "stack")?,
+            instance_address: self.offset("return_instance", "orig_ret_vaddr")?,
+            instance_next: self.offset("return_instance", "next")?,
+            ..OriginConfig::default()
         })
     }
 
@@ -133,6 +146,11 @@ mod tests {
         assert!(
             threads.task_signal.is_multiple_of(8) && threads.signal_live.is_multiple_of(4),
             "{threads:?}"
+        );
+        let replaced = types.replaced_address_offsets().unwrap();
+        assert!(
+            replaced.task_utask != 0 && replaced.instance_stack != replaced.instance_address,
+            "{replaced:?}"
         );
         let error = types.offset("task_struct", "no_such_member").unwrap_err();
         assert_eq!(error.to_string(), "the kernel's BTF has no `no_such_member` in `struct task_struct`");

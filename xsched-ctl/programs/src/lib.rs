@@ -21,3 +21,6 @@ pub static TRACER: &[u8] = object!("xsched-ebpf");
 
 /// The arbiter's programs.
 pub static ARBITER: &[u8] = object!("xsched-ebpf-arbiter");
+
+/// The programs that say whose a call is.
+pub static ORIGIN: &[u8] = object!("xsched-ebpf-origin");

@@ -118,7 +118,7 @@ impl<'a> View<'a> {
             own: own.or(first.filter(|_| call.is_whole)),
             is_own_sure: own.is_some() && own == first,
             above: own.and_then(|own| opaque().find(|frame| frame.library != own.library)),
-            outermost: opaque().last().filter(|_| call.is_whole),
+            outermost: opaque().next_back().filter(|_| call.is_whole),
         }
     }
 

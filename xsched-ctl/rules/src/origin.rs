@@ -37,7 +37,7 @@ pub const BUILT_IN_TRANSPARENT: &[&str] = &[
 pub struct Rules {
     pub(crate) transparent: Vec<Pattern>,
     /// Those of the file, then those of the profile.
-    pub(crate) rules: Vec<Rule>,
+    pub(crate) list: Vec<Rule>,
     pub(crate) profile: Profile,
 }
 
@@ -47,7 +47,7 @@ impl Default for Rules {
         let profile = Profile::default();
         Self {
             transparent: transparent.collect::<Result<_, _>>().expect("a test parses all of them"),
-            rules: profile.rules().to_vec(),
+            list: profile.rules().to_vec(),
             profile,
         }
     }
@@ -56,7 +56,7 @@ impl Default for Rules {
 impl Rules {
     /// The rules that give verdicts, in the order in which they are asked.
     pub fn rules(&self) -> &[Rule] {
-        &self.rules
+        &self.list
     }
 
     /// The set that follows the file's own rules.

@@ -41,7 +41,7 @@ impl Rules {
                 }
             }
             own.extend_from_slice(rules.profile.rules());
-            rules.rules = own;
+            rules.list = own;
             Ok(rules)
         })
     }
@@ -89,7 +89,7 @@ fn parse_rule(section: Section<'_>, source: Source) -> Result<Rule, Fault> {
             "level" => level = entry.integer(1..=3)? as u8,
             "library" => wanted.library = entry.some(LIBRARY, library)?,
             "function" => {
-                wanted.function = entry.some("a name such as \"solve*\", or a list of them", glob)?
+                wanted.function = entry.some("a name such as \"solve*\", or a list of them", glob)?;
             }
             "chain" => wanted.chain = entry.some(FRAME, frame)?,
             "under" => wanted.under = entry.some(FRAME, frame)?,
@@ -97,13 +97,14 @@ fn parse_rule(section: Section<'_>, source: Source) -> Result<Rule, Fault> {
             "api" => wanted.api = entry.some("a function such as \"hipLaunch*\", or a list of them", api)?,
             "kernel" => wanted.kernel = entry.some("a name such as \"gemm_*\", or a list of them", glob)?,
             "process" => {
-                wanted.process = entry.some("a name such as \"trainer\", or a list of them", glob)?
+                wanted.process = entry.some("a name such as \"trainer\", or a list of them", glob)?;
             }
             "user" => {
-                wanted.user = entry.some("a name or number such as \"alice\", or a list of them", glob)?
+                wanted.user = entry.some("a name or number such as \"alice\", or a list of them", glob)?;
             }
             "cgroup" => {
-                wanted.cgroup = entry.some("a path such as \"/system.slice/*\", or a list of them", cgroup)?
+                wanted.cgroup =
+                    entry.some("a path such as \"/system.slice/*\", or a list of them", cgroup)?;
             }
             _ => return Err(entry.unknown("key", &RULE_KEYS)),
         }

@@ -1,13 +1,15 @@
 //! What the programs walk stacks by: processes, their mappings, and unwind rows. See `xsched_abi::chain`.
 
+use std::collections;
 use std::os::fd::AsFd as _;
 
+use aya::Ebpf;
 use aya::maps::{ArrayOfMaps, HashMap, Map, MapData, MapError};
 use xsched_abi::chain::{CHUNK_ROWS, CHUNKS_MAX, MAPPINGS_MAX, PAGES_MAX, Page};
 use xsched_abi::unwind::Row;
 use xsched_abi::{Code, Space};
 
-use super::object::{BpfError, Programs};
+use super::object::BpfError;
 use super::shared::Shared;
 use super::sys;
 
@@ -25,11 +27,13 @@ pub(crate) struct ChainMaps {
     mappings: Shared<Code>,
     pages: Shared<Page>,
     chunks: ArrayOfMaps<MapData>,
+    /// What the programs call processes, where that is not what they are called here. Others are not to be known there.
+    ids: Option<collections::HashMap<u32, u32>>,
 }
 
 impl ChainMaps {
     /// Takes the maps; programs must have been loaded for `uprobe_multi` before, since that needs them.
-    pub(crate) fn take(programs: &mut Programs) -> Result<Self, BpfError> {
+    pub(crate) fn take(programs: &mut Ebpf) -> Result<Self, BpfError> {
         let chunks = ArrayOfMaps::try_from(take(programs, "CHUNKS"))
             .map_err(|cause| BpfError::Map { map: "CHUNKS", cause })?;
         let spaces = HashMap::try_from(take(programs, "SPACES"))
@@ -39,17 +43,37 @@ impl ChainMaps {
             mappings: shared(programs, "MAPPINGS", MAPPINGS_MAX)?,
             pages: shared(programs, "PAGES", PAGES_MAX)?,
             chunks,
+            ids: None,
         })
     }
 
+    /// Says what the programs call a process; none: it is not to be known there any more. After the first such call they
+    /// are told of these processes only.
+    pub(crate) fn know_as(&mut self, pid: u32, tgid: Option<u32>) {
+        let ids = self.ids.get_or_insert_default();
+        match tgid {
+            Some(tgid) => drop(ids.insert(pid, tgid)),
+            None => drop(ids.remove(&pid)),
+        }
+    }
+
+    fn id_there(&self, pid: u32) -> Option<u32> {
+        self.ids.as_ref().map_or(Some(pid), |ids| ids.get(&pid).copied())
+    }
+
     /// Says where a process's mappings are. An error means that there are too many processes.
-    pub(crate) fn set_space(&mut self, tgid: u32, space: &Space) -> Result<(), MapError> {
-        self.spaces.insert(tgid, SpaceValue(*space), 0)
+    pub(crate) fn set_space(&mut self, pid: u32, space: &Space) -> Result<(), MapError> {
+        match self.id_there(pid) {
+            Some(tgid) => self.spaces.insert(tgid, SpaceValue(*space), 0),
+            None => Ok(()),
+        }
     }
 
     /// Forgets a process. One that is not known is forgotten already.
-    pub(crate) fn remove_space(&mut self, tgid: u32) {
-        let _ = self.spaces.remove(&tgid);
+    pub(crate) fn remove_space(&mut self, pid: u32) {
+        if let Some(tgid) = self.id_there(pid) {
+            let _ = self.spaces.remove(&tgid);
+        }
     }
 
     /// Writes mappings from the element `first` on. No space may refer to them.
@@ -75,12 +99,12 @@ impl ChainMaps {
     }
 }
 
-fn take(programs: &mut Programs, name: &'static str) -> Map {
-    programs.ebpf.take_map(name).expect("build.rs compiles all maps into the object")
+fn take(programs: &mut Ebpf, name: &'static str) -> Map {
+    programs.take_map(name).expect("build.rs compiles all maps into the object")
 }
 
 fn shared<T: zerocopy::IntoBytes + zerocopy::Immutable>(
-    programs: &mut Programs,
+    programs: &mut Ebpf,
     name: &'static str,
     count: u32,
 ) -> Result<Shared<T>, BpfError> {

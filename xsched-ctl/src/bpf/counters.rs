@@ -6,16 +6,18 @@ use std::os::fd::AsFd as _;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use aya::Ebpf;
 use aya::maps::{Map, MapData, MapError};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use xsched_abi::{Counter, Counters, Filter};
 
-use super::object::{BpfError, Programs};
+use super::object::BpfError;
 
 const MAP: &str = "COUNTERS";
 
 /// The map, mapped.
-pub(super) struct CounterMap {
+#[derive(Debug)]
+pub(crate) struct CounterMap {
     elements: NonNull<Counters>,
     processor_count: usize,
     /// Keeps the map in the kernel.
@@ -24,10 +26,10 @@ pub(super) struct CounterMap {
 
 impl CounterMap {
     /// Takes the map out of the object.
-    pub(super) fn take(programs: &mut Programs) -> Result<Self, BpfError> {
-        let map = programs.ebpf.take_map(MAP).expect("build.rs compiles all maps into the object");
+    pub(crate) fn take(object: &mut Ebpf, processor_count: u32) -> Result<Self, BpfError> {
+        let map = object.take_map(MAP).expect("build.rs compiles all maps into the object");
         let Map::Array(map) = map else { unreachable!("the object's maps have fixed types") };
-        let processor_count = programs.processor_count as usize;
+        let processor_count = processor_count as usize;
         let elements = Self::mmap(&map, processor_count * size_of::<Counters>())
             .map_err(|error| BpfError::Map { map: MAP, cause: MapError::IoError(error) })?;
         Ok(Self { elements: elements.cast(), processor_count, _map: map })
@@ -42,7 +44,7 @@ impl CounterMap {
     }
 
     /// What was lost so far.
-    pub(super) fn losses(&self) -> Losses {
+    pub(crate) fn losses(&self) -> Losses {
         let by_processor = (0..self.processor_count)
             .map(|processor| {
                 // SAFETY: the mapping has an element for each processor, and lives as long as `self`.
@@ -71,6 +73,9 @@ fn read(counters: *const u64, index: usize) -> u64 {
     // an aligned load of a word is one on read-only memory, too.
     unsafe { AtomicU64::from_ptr(counters.add(index).cast_mut()) }.load(Ordering::Relaxed)
 }
+
+// SAFETY: the mapping belongs to the process, whatever thread reads it, and its cells are read atomically.
+unsafe impl Send for CounterMap {}
 
 impl Drop for CounterMap {
     fn drop(&mut self) {

@@ -14,7 +14,7 @@ macro_rules! map_value {
     ($name:ident, $inner:ty) => {
         #[repr(transparent)]
         #[derive(Clone, Copy)]
-        pub(super) struct $name(pub(super) $inner);
+        pub(crate) struct $name(pub(crate) $inner);
 
         // SAFETY: the types of `xsched_abi` are plain data without padding (`zerocopy::IntoBytes` is derived there),
         // and every bit pattern is valid (`zerocopy::FromBytes`).
@@ -22,7 +22,7 @@ macro_rules! map_value {
     };
 }
 
-pub(super) use map_value;
+pub(crate) use map_value;
 
 map_value!(ConfigValue, Config);
 map_value!(Key, CallKey);
@@ -58,7 +58,7 @@ impl Maps {
             targets: take(programs, "TARGETS")?,
             known: take(programs, "KNOWN")?,
             pending: take(programs, "PENDING")?,
-            counters: CounterMap::take(programs)?,
+            counters: CounterMap::take(&mut programs.ebpf, programs.processor_count)?,
         })
     }
 

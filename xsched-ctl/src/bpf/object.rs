@@ -111,6 +111,11 @@ impl Programs {
         Ok(Self { ebpf, processor_count, multi: HashMap::new() })
     }
 
+    /// The object, to take maps out of.
+    pub(crate) fn object(&mut self) -> &mut Ebpf {
+        &mut self.ebpf
+    }
+
     /// A program for perf-event based uprobe links.
     pub(super) fn uprobe(&mut self, name: &'static str) -> Result<&mut UProbe, BpfError> {
         let program: &mut UProbe =
@@ -182,7 +187,7 @@ impl Programs {
 const POSSIBLE_PROCESSORS: &str = "/sys/devices/system/cpu/possible";
 
 /// One more than the largest of these numbers.
-fn processor_count() -> Result<u32, BpfError> {
+pub(crate) fn processor_count() -> Result<u32, BpfError> {
     let unreadable = |cause| BpfError::Processors { path: POSSIBLE_PROCESSORS, cause };
     let list = std::fs::read_to_string(POSSIBLE_PROCESSORS).map_err(unreadable)?;
     let last = list.trim_end().rsplit(['-', ',']).next().and_then(|number| number.parse::<u32>().ok());
@@ -208,7 +213,7 @@ pub(super) fn map_fd(map: &aya::maps::Map) -> Option<i32> {
     }
 }
 
-fn load_error(program: &'static str, error: ProgramError) -> BpfError {
+pub(crate) fn load_error(program: &'static str, error: ProgramError) -> BpfError {
     match error {
         ProgramError::LoadError { io_error, verifier_log } => {
             BpfError::Load { program, cause: io_error, log: last_lines(&verifier_log.to_string()) }

@@ -2,11 +2,13 @@
 
 use std::os::fd::{AsRawFd, RawFd};
 
+use aya::Ebpf;
 use aya::maps::{MapData, RingBuf};
+use xsched_abi::verdict::Wanted;
 use xsched_abi::{Call, DeviceOpened, Ioctl, LoaderStop, Opened, RecordKind, Snapshot, Stack};
 use zerocopy::FromBytes as _;
 
-use super::object::{BpfError, Programs};
+use super::object::BpfError;
 
 /// What a program has reported.
 #[derive(Debug)]
@@ -40,6 +42,8 @@ pub(crate) enum Record {
         /// Its bytes, from the stack pointer upwards.
         bytes: Box<[u8]>,
     },
+    /// A verdict is asked for.
+    Wanted(Wanted),
 }
 
 impl Record {
@@ -53,6 +57,8 @@ impl Record {
             Self::Snapshot { snapshot, .. } => snapshot.time_ns,
             Self::Ioctl(ioctl) => ioctl.end_ns,
             Self::DeviceOpened(opened) => opened.time_ns,
+            // It says none, and belongs behind the chain that it names.
+            Self::Wanted(_) => u64::MAX,
         }
     }
 }
@@ -62,17 +68,17 @@ pub(crate) struct Ring(RingBuf<MapData>);
 
 impl Ring {
     /// Takes the ring buffer that most records come through.
-    pub(crate) fn events(programs: &mut Programs) -> Result<Self, BpfError> {
+    pub(crate) fn events(programs: &mut Ebpf) -> Result<Self, BpfError> {
         Self::take(programs, "EVENTS")
     }
 
     /// Takes the ring buffer of snapshots.
-    pub(crate) fn snapshots(programs: &mut Programs) -> Result<Self, BpfError> {
+    pub(crate) fn snapshots(programs: &mut Ebpf) -> Result<Self, BpfError> {
         Self::take(programs, "SNAPSHOTS")
     }
 
-    fn take(programs: &mut Programs, name: &'static str) -> Result<Self, BpfError> {
-        let map = programs.ebpf.take_map(name).expect("build.rs compiles all maps into the object");
+    fn take(programs: &mut Ebpf, name: &'static str) -> Result<Self, BpfError> {
+        let map = programs.take_map(name).expect("build.rs compiles all maps into the object");
         RingBuf::try_from(map).map(Self).map_err(|cause| BpfError::Map { map: name, cause })
     }
 
@@ -116,6 +122,8 @@ fn parse(bytes: &[u8]) -> Option<Record> {
         Some(Record::Snapshot { snapshot: Box::new(snapshot), bytes })
     } else if kind == RecordKind::Ioctl as u32 {
         Ioctl::read_from_prefix(bytes).ok().map(|(ioctl, _)| Record::Ioctl(Box::new(ioctl)))
+    } else if kind == RecordKind::Wanted as u32 {
+        Wanted::read_from_prefix(bytes).ok().map(|(wanted, _)| Record::Wanted(wanted))
     } else if kind == RecordKind::DeviceOpened as u32 {
         DeviceOpened::read_from_prefix(bytes).ok().map(|(opened, _)| Record::DeviceOpened(opened))
     } else {

@@ -31,6 +31,18 @@ pub(crate) fn create_mappable_array(value_size: u32, entries: u32) -> io::Result
     bpf(bpf_cmd::BPF_MAP_CREATE, &mut attr)
 }
 
+/// Lets nobody but programs change a map from now on. It fails while somebody has the map mapped to write.
+///
+/// # Errors
+///
+/// The kernel's error.
+pub(crate) fn freeze(map: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: all-zero is a valid bpf_attr, and the kernel wants unused fields zero.
+    let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
+    attr.__bindgen_anon_2.map_fd = map.as_raw_fd() as u32;
+    bpf_call(bpf_cmd::BPF_MAP_FREEZE, &mut attr).map(drop)
+}
+
 /// A program as the kernel wants it.
 #[derive(Clone, Copy)]
 pub(crate) struct Code<'a> {

@@ -1,7 +1,6 @@
 //! Options of every verb that records.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -122,7 +121,7 @@ impl Recording {
             },
             filters: self.filter.filters()?,
             label: self.chain_frames,
-            rules: self.rules.as_deref().map_or_else(|| Ok(Rules::default()), read_rules)?,
+            rules: self.rules.as_deref().map_or_else(|| Ok(Rules::default()), crate::rules::read)?,
         })
     }
 }
@@ -187,12 +186,6 @@ impl Filter {
 /// Durations of centuries are as good as endless.
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-fn read_rules(path: &Path) -> Result<Rules, Failure> {
-    let text = fs::read_to_string(path)
-        .map_err(|cause| Failure::InputUnreadable { path: path.to_owned(), cause })?;
-    Rules::parse(&text).map_err(|cause| Failure::Rules { path: path.to_owned(), cause })
 }
 
 /// How probes are attached.

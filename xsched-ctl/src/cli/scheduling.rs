@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args};
+use clap::{ArgGroup, Args, Subcommand};
 
 use crate::standing::{Class, PRIORITY_MAX, PRIORITY_MIN, SHARE_MAX, WEIGHT_MAX, Wish};
 
@@ -16,6 +16,10 @@ pub(crate) struct Serve {
     /// Who goes first, whatever the configuration says
     #[arg(long, value_name = "NAME")]
     pub(crate) policy: Option<String>,
+
+    /// The rules on call chains, whatever the configuration says; read again when the file changes
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rules: Option<PathBuf>,
 
     /// Decide and show, and hold nobody back
     #[arg(long)]
@@ -142,6 +146,39 @@ pub(crate) struct Off {
     /// If the controller does not answer, kill it: the kernel releases everything when it is dead
     #[arg(long)]
     pub(crate) force: bool,
+
+    /// Print the controller's answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Rules {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) verb: RulesVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RulesVerb {
+    /// Read a file of rules, and print them in the order in which they are asked, the built-in ones last
+    Check(RulesCheck),
+    /// Say what was decided about a process's calls so far, and by which rule
+    Explain(RulesExplain),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RulesCheck {
+    /// The file; without one the built-in rules are printed
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RulesExplain {
+    /// A process that has joined
+    #[arg(short, long, value_name = "PID")]
+    pub(crate) pid: u32,
 
     /// Print the controller's answer as JSON
     #[arg(long)]

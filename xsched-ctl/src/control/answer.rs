@@ -40,6 +40,8 @@ pub(crate) enum Answer {
         /// How many there were.
         count: u64,
     },
+    /// What was decided about a process's calls.
+    Explained(Explained),
     /// It is not to be had.
     Refused {
         /// Of what sort the reason is.
@@ -259,4 +261,71 @@ pub(crate) struct Changed {
     pub(crate) old: Standing,
     /// Now.
     pub(crate) new: Standing,
+}
+
+/// What the rules have said of a process's calls so far.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Explained {
+    /// Its id.
+    pub(crate) pid: u32,
+    /// The set that follows the file's own rules.
+    pub(crate) profile: String,
+    /// The file, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) file: Option<String>,
+    /// Where calls were made.
+    pub(crate) sites: Vec<Place>,
+    /// More of them than are listed.
+    pub(crate) left_out: u64,
+    /// Calls of all processes that got the default for want of a chain, by cause.
+    pub(crate) losses: Vec<(String, u64)>,
+}
+
+/// Calls of one function with one chain, and what was decided.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Place {
+    /// The HIP function.
+    pub(crate) api: String,
+    /// The kernel, where rules ask for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) kernel: Option<String>,
+    /// The library to which the call belongs.
+    pub(crate) origin: String,
+    /// Innermost first, each `library:function`.
+    pub(crate) chain: Vec<String>,
+    /// The chain has all frames.
+    pub(crate) whole: bool,
+    /// `schedule`, `passthrough` or `never-suspend`.
+    pub(crate) action: String,
+    /// The highest level of preemption; 0: no limit.
+    pub(crate) level: u8,
+    /// Who says so.
+    pub(crate) by: By,
+    /// The immediate caller has decided it, so the process need not ask again.
+    pub(crate) kept_by_call_site: bool,
+    /// How many chains have these names.
+    pub(crate) chains: u64,
+}
+
+/// Who has decided.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum By {
+    /// No rule fits.
+    Nobody,
+    /// A library on the chain has said what its calls are.
+    Domain,
+    /// A rule.
+    Rule {
+        /// Counted from 1 over all rules.
+        number: u32,
+        /// What it is called.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        /// The set that it is in; none: the file.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        set: Option<String>,
+        /// Its line there.
+        line: usize,
+    },
 }

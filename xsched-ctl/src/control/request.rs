@@ -41,6 +41,11 @@ pub(crate) enum Request {
         /// What the command carries in its environment: 32 hexadecimal digits that nobody else can guess.
         token: String,
     },
+    /// What was decided about a process's calls, and why.
+    Explain {
+        /// The process, in the controller's pid namespace.
+        pid: u32,
+    },
     /// Whether processes with the token of this connection have joined.
     Joined {},
 }

@@ -12,8 +12,9 @@ use tokio::time::timeout;
 use super::Shared;
 use super::controller::{Actor, Attendance};
 use super::peer::{PATIENCE, Peer};
-use crate::control::answer::{Answer, Reason};
+use crate::control::answer::{Answer, Explained, Reason};
 use crate::control::request::{LINE_LEN_MAX, Request};
+use crate::origin::Order;
 
 /// Connections at once. Each `run` has one.
 const CONNECTIONS_MAX: usize = 4096;
@@ -69,7 +70,14 @@ async fn converse(
         }
         let is_whole = line.ends_with(b"\n");
         let answer = match serde_json::from_slice::<Request>(&line) {
-            Ok(request) if is_whole => shared.with(|controller| controller.order(actor, request, attendance)),
+            Ok(request) if is_whole => {
+                let explained = if let Request::Explain { pid } = request { Some(pid) } else { None };
+                let answer = shared.with(|controller| controller.order(actor, request, attendance));
+                match (explained, answer) {
+                    (Some(pid), Answer::Run) => explain(shared, pid).await,
+                    (_, answer) => answer,
+                }
+            }
             Ok(_) => malformed("a request ends with a line feed"),
             Err(error) => malformed(&error.to_string()),
         };
@@ -80,6 +88,24 @@ async fn converse(
         if matches!(answer, Answer::Refused { reason: Reason::Malformed, .. }) {
             return Ok(());
         }
+    }
+}
+
+/// What was decided about the calls of a process that has joined.
+async fn explain(shared: &Shared, pid: u32) -> Answer {
+    let refuse = |message: &str| Answer::Refused { reason: Reason::NotFound, message: message.to_owned() };
+    let Some(origin) = &shared.origin else {
+        return refuse("no programs decide here: processes do so themselves, by their immediate callers");
+    };
+    let (reply, answer) = tokio::sync::oneshot::channel();
+    origin.tell(Order::Explain(pid, reply));
+    match answer.await {
+        Ok(Some(explained)) => {
+            let file = shared.rules.borrow().path().map(|path| path.display().to_string());
+            Answer::Explained(Explained { file, ..explained })
+        }
+        Ok(None) => refuse("the process decides about its calls itself, by their immediate callers"),
+        Err(_) => refuse("the thread that decides has ended"),
     }
 }
 

@@ -1,6 +1,8 @@
 //! The controller's configuration.
 //!
 //! ```toml
+//! rules = "rules.toml"        # on call chains (crate `xsched_rules`); beside this file if there is no slash in front
+//!
 //! [scheduler]
 //! policy = "priority"         # or "fair", "partition"
 //! starvation = "1s"           # who waited for so long has its turn; "0s": nobody has
@@ -39,7 +41,7 @@ use selector::Selector;
 /// Where the configuration is if nobody says otherwise. It need not exist.
 pub(crate) const DEFAULT_FILE: &str = "/etc/xsched/config.toml";
 
-const TABLES: [&str; 3] = ["ceiling", "rule", "scheduler"];
+const TABLES: [&str; 4] = ["ceiling", "rule", "rules", "scheduler"];
 const SCHEDULER_KEYS: [&str; 7] =
     ["in_flight", "lease", "linger", "observe", "policy", "preemption", "starvation"];
 const RULE_KEYS: [&str; 7] = ["cgroup", "class", "executable", "priority", "share", "user", "weight"];
@@ -62,7 +64,9 @@ pub(crate) struct Config {
     pub(crate) preemption_level: u32,
     /// Decide, and hold nothing back.
     pub(crate) observe: bool,
-    rules: Vec<Rule>,
+    /// The file of rules on call chains.
+    pub(crate) rules: Option<PathBuf>,
+    standings: Vec<Rule>,
     ceilings: Vec<CeilingRule>,
 }
 
@@ -88,7 +92,8 @@ impl Default for Config {
             in_flight: None,
             preemption_level: 2,
             observe: false,
-            rules: Vec::new(),
+            rules: None,
+            standings: Vec::new(),
             ceilings: Vec::new(),
         }
     }
@@ -121,7 +126,10 @@ impl Config {
         let path = asked.unwrap_or(Path::new(DEFAULT_FILE));
         match std::fs::read_to_string(path) {
             Ok(text) => {
-                Self::parse(&text).map_err(|cause| ConfigError::Wrong { path: path.to_owned(), cause })
+                let mut config = Self::parse(&text)
+                    .map_err(|cause| ConfigError::Wrong { path: path.to_owned(), cause })?;
+                config.rules = config.rules.map(|rules| path.parent().unwrap_or(Path::new("")).join(rules));
+                Ok(config)
             }
             Err(error) if asked.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
                 Ok(Self::default())
@@ -137,8 +145,10 @@ impl Config {
             for entry in root.entries() {
                 match entry.key {
                     "scheduler" => config.read_scheduler(entry.section()?)?,
+                    "rules" => config.rules = Some(entry.text("the path of a file")?.into()),
                     "rule" => {
-                        config.rules = entry.sections()?.into_iter().map(rule).collect::<Result<_, _>>()?;
+                        config.standings =
+                            entry.sections()?.into_iter().map(rule).collect::<Result<_, _>>()?;
                     }
                     "ceiling" => {
                         config.ceilings =
@@ -188,7 +198,7 @@ impl Config {
 
     /// How a process stands before anybody has said anything about it.
     pub(crate) fn standing(&self, subject: &Subject) -> Standing {
-        let rule = self.rules.iter().find(|rule| rule.selector.fits(subject));
+        let rule = self.standings.iter().find(|rule| rule.selector.fits(subject));
         rule.map_or_else(Wish::default, |rule| rule.wish).applied_to(Standing::default())
     }
 
@@ -200,7 +210,7 @@ impl Config {
 
     /// How many rules and ceilings there are.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        (self.rules.len(), self.ceilings.len())
+        (self.standings.len(), self.ceilings.len())
     }
 }
 

@@ -37,6 +37,13 @@ pub(crate) use orders::Attendance;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ClientId(u32);
 
+impl ClientId {
+    /// The same for who knows connections by their numbers.
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+}
+
 /// A process was taken in.
 #[derive(Debug)]
 pub(crate) struct Admitted {
@@ -135,12 +142,12 @@ impl Controller {
         self.again.map(|at| at.0)
     }
 
-    /// Shows that it lives, and looks after what nobody tells it.
-    pub(crate) fn beat(&mut self, now_ns: u64) {
+    /// Shows that it lives, and looks after what nobody tells it; true if a process may have joined.
+    pub(crate) fn beat(&mut self, now_ns: u64) -> bool {
         if self.state == State::Active {
             self.arbiter.heartbeat();
         }
-        self.take_events(now_ns);
+        let has_joined = self.take_events(now_ns);
         // Waiters see to this too, but nobody may be waiting.
         for queue in self.queues.values() {
             let state = self.arbiter.page().queue(queue.key.slot);
@@ -149,6 +156,7 @@ impl Controller {
                 self.arbiter.expire(queue.key);
             }
         }
+        has_joined
     }
 
     /// Nobody is held back any more.

@@ -14,6 +14,8 @@ use super::Shared;
 use super::controller::{Admitted, ClientId};
 use super::peer::{PATIENCE, Peer};
 use super::socket::{Connection, Listener, Packet};
+use super::verdicts;
+use crate::origin::Order;
 
 /// Connections at once. More wait in the kernel, and their processes run unscheduled meanwhile.
 const CONNECTIONS_MAX: usize = 4096;
@@ -70,10 +72,17 @@ async fn serve(shared: Rc<Shared>, connection: Connection, _permit: OwnedSemapho
         Ok(admitted) => {
             let end = tokio::select! {
                 end = attend(&shared, &connection, admitted.id) => end,
+                failed = verdicts::provide(&shared, &connection, admitted.id) => match failed {
+                    Ok(never) => match never {},
+                    Err(error) => send_failed(error),
+                },
                 _ = peer.ended() => End::Gone,
                 () = admitted.replaced.notified() => End::Replaced,
             };
             shared.with(|controller| controller.leave(admitted.id));
+            if let Some(origin) = &shared.origin {
+                origin.tell(Order::Leave(admitted.id.number()));
+            }
             end
         }
         Err(end) => end,
@@ -169,13 +178,19 @@ async fn take(shared: &Shared, connection: &Connection, id: ClientId, said: &Fro
             shared.with(|controller| controller.usage(id, usage));
             Ok(())
         }
-        // Nobody asks yet.
-        FromShim::Domain(_) | FromShim::KernelName(_) => Ok(()),
+        FromShim::Domain(said) => {
+            verdicts::domain(shared, id, said);
+            Ok(())
+        }
+        FromShim::KernelName(said) => {
+            verdicts::kernel(shared, id, said);
+            Ok(())
+        }
     }
 }
 
 /// Waits until a process has shown its number, or has had its time.
-async fn wait_until_joined(shared: &Shared, id: ClientId) {
+pub(super) async fn wait_until_joined(shared: &Shared, id: ClientId) {
     let joined = async {
         loop {
             let next = shared.joined.notified();

@@ -117,6 +117,16 @@ impl Chains {
         self.depth > 0
     }
 
+    /// Only processes are told to the programs that this names, by what these call them.
+    pub(crate) fn know_as(&mut self, pid: u32, tgid: Option<u32>) {
+        self.maps.know_as(pid, tgid);
+    }
+
+    /// A process's chains are to be shipped again: some that the programs name are not known.
+    pub(crate) fn renew(&mut self, pid: u32) {
+        self.untold.insert(pid, true);
+    }
+
     /// A process uses HIP, or is about to: what its stacks are likely to need is prepared.
     pub(crate) fn expect(&mut self, process: &Process) {
         if !self.are_recorded() {

@@ -38,6 +38,7 @@ mod address_space;
 mod binaries;
 mod demangle;
 mod elf;
+mod function;
 mod mapping;
 mod maps;
 mod open;
@@ -53,6 +54,7 @@ mod symbol_table;
 
 pub use demangle::{demangle, kernel_name, short_name};
 pub use elf::{ElfError, symbol_file_offsets, variable_address};
+pub use function::{MappedFunction, find_function};
 pub use mapping::{Backing, FileId, Mapping};
 pub use maps::executable_mappings;
 pub use open::{OpenError, open_mapped};

@@ -1,34 +1,27 @@
 //! Recording of HIP calls: the entry probe notes the call, the return probe submits it.
 
 use aya_ebpf::EbpfContext as _;
-use aya_ebpf::bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP, BPF_RB_RING_SIZE};
+use aya_ebpf::bindings::BPF_RB_NO_WAKEUP;
 use aya_ebpf::helpers::bpf_probe_read_user;
 use aya_ebpf::helpers::generated::{
-    bpf_get_attach_cookie, bpf_get_smp_processor_id, bpf_ktime_get_boot_ns, bpf_probe_read_user_str,
+    bpf_get_attach_cookie, bpf_get_smp_processor_id, bpf_probe_read_user_str,
 };
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::{HashMap, RingBuf};
+use aya_ebpf::maps::HashMap;
 use aya_ebpf::programs::{ProbeContext, RetProbeContext};
 use xsched_abi::unwind::Registers;
 use xsched_abi::{Call, CallKey, Cookie, Counter, Pending, Pointee, RecordKind, TEXT_LEN_MAX, WORD_COUNT};
 
 use crate::count::count;
+use crate::events::{EVENTS, now_ns, wakeup};
 use crate::filter;
 use crate::frame::{Frame, STACK_ARGUMENTS};
 use crate::scope::{self, Current};
 use crate::{shadow, walk};
 
-/// Records on their way to user space. User space sets the size.
-#[map]
-pub(crate) static EVENTS: RingBuf = RingBuf::with_byte_size(1 << 23, 0);
-
 /// Calls in progress.
 #[map]
 static PENDING: HashMap<CallKey, Pending> = HashMap::with_max_entries(16384, 0);
-
-/// User space looks into the ring buffer every few milliseconds; it is woken earlier once this many bytes wait, or a
-/// quarter of what there is room for.
-const WAKEUP_BYTES: u64 = 1 << 18;
 
 /// Most names fit here; longer ones take a second, larger reservation.
 const SHORT_TEXT: usize = 256;
@@ -47,12 +40,6 @@ struct WithText<const N: usize> {
 fn cookie(ctx: *mut core::ffi::c_void) -> Cookie {
     // SAFETY: the context is the one that the kernel passed to the program.
     Cookie(unsafe { bpf_get_attach_cookie(ctx) })
-}
-
-#[inline(always)]
-pub(crate) fn now_ns() -> u64 {
-    // SAFETY: the helper takes nothing and only reads a clock.
-    unsafe { bpf_ktime_get_boot_ns() }
 }
 
 #[inline(always)]
@@ -174,16 +161,6 @@ fn argument(index: Option<usize>, words: &[u64; WORD_COUNT]) -> Option<u64> {
 fn read_handle(address: u64) -> u64 {
     // SAFETY: the helper checks the user address.
     unsafe { bpf_probe_read_user(address as *const u64) }.unwrap_or(0)
-}
-
-#[inline(always)]
-pub(crate) fn wakeup(ring: &RingBuf) -> u64 {
-    let waiting = ring.query(u64::from(BPF_RB_AVAIL_DATA));
-    if waiting > WAKEUP_BYTES || waiting > ring.query(u64::from(BPF_RB_RING_SIZE)) / 4 {
-        u64::from(BPF_RB_FORCE_WAKEUP)
-    } else {
-        u64::from(BPF_RB_NO_WAKEUP)
-    }
 }
 
 #[inline(always)]

@@ -15,8 +15,8 @@ use xsched_abi::driver::{
 };
 use xsched_abi::{Counter, RecordKind};
 
-use crate::calls::{EVENTS, now_ns, wakeup};
 use crate::count::count;
+use crate::events::{EVENTS, now_ns, wakeup};
 use crate::hold::SIGSTOP;
 use crate::scope::Current;
 

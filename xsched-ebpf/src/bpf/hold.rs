@@ -9,9 +9,9 @@ use aya_ebpf::programs::TracePointContext;
 use xsched_abi::loader::{HASH_EMPTY, PATH_LEN_MAX, hash_byte};
 use xsched_abi::{Counter, LoaderStop, Opened, RUNTIME_NAME_MARK, RecordKind};
 
-use crate::calls::{EVENTS, now_ns};
 use crate::count::count;
 use crate::driver;
+use crate::events::{EVENTS, now_ns};
 use crate::scope::Current;
 
 /// Thread groups whose last opened runtime was not known.

@@ -16,6 +16,7 @@ mod atomic;
 mod calls;
 mod count;
 mod driver;
+mod events;
 mod filter;
 mod frame;
 mod hold;
@@ -92,7 +93,7 @@ pub fn map_enter(ctx: TracePointContext) -> u32 {
 /// `syscalls:sys_exit_mmap` and `sys_exit_mprotect`: it has.
 #[tracepoint]
 pub fn map_leave(_ctx: TracePointContext) -> u32 {
-    space::map_leave();
+    let _ = space::map_leave();
     0
 }
 

@@ -11,8 +11,8 @@ use aya_ebpf::maps::RingBuf;
 use xsched_abi::chain::{REPLACED_MAX, Range, Replaced, SNAPSHOT_MAX, chain_seed, is_trampoline, mix};
 use xsched_abi::{Counter, RecordKind, Snapshot};
 
-use crate::calls::{now_ns, wakeup};
 use crate::count::count;
+use crate::events::{now_ns, wakeup};
 use crate::scratch::{Scratch, WINDOW, refill};
 use crate::shadow;
 use crate::space;

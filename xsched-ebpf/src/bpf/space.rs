@@ -13,7 +13,7 @@ use xsched_abi::unwind::{PAGE_BITS, Row};
 use xsched_abi::{ChainEnd, Code, CodeState, Space};
 
 use crate::atomic;
-use crate::calls::now_ns;
+use crate::events::now_ns;
 use crate::row_cache;
 use crate::scope::Current;
 use crate::scratch::Scratch;
@@ -103,19 +103,21 @@ pub(crate) fn map_enter(ctx: &TracePointContext) {
     }
 }
 
-/// The system call returns.
+/// The system call returns. The process that may have mapped code, if any.
 #[inline(always)]
-pub(crate) fn map_leave() {
-    if let Some(current) = Current::any()
-        && MAPPING.remove(current.tid).is_ok()
-        && let Some(changes) = CHANGES.get_ptr_mut(current.tgid % CHANGES_COUNT)
-    {
+pub(crate) fn map_leave() -> Option<u32> {
+    let current = Current::any()?;
+    if MAPPING.remove(current.tid).is_err() {
+        return None;
+    }
+    if let Some(changes) = CHANGES.get_ptr_mut(current.tgid % CHANGES_COUNT) {
         // SAFETY: as above. The time is written first: between the two the count alone says that something changes.
         unsafe {
             core::ptr::write_volatile(&raw mut (*changes).last_ns, now_ns());
             atomic::add(&raw mut (*changes).returned, 1);
         }
     }
+    Some(current.tgid)
 }
 
 /// Value of [`find_row`] where there is none: above every rule, with a [`ChainEnd`] or [`NEEDS_TABLE`].

@@ -11,8 +11,8 @@ use xsched_abi::chain::{DEPTH_MAX, FRAMES_MAX, chain_seed, mix};
 use xsched_abi::unwind::{RBP_UNCHANGED, Registers, Row, Rule, Step, step};
 use xsched_abi::{ChainEnd, Code, Counter, RecordKind, Space, Stack};
 
-use crate::calls::{EVENTS, now_ns};
 use crate::count::count;
+use crate::events::{EVENTS, now_ns};
 use crate::memo;
 use crate::scope::Current;
 use crate::scratch::{self, Scratch, WORDS_MAX};

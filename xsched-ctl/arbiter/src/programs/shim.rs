@@ -1,11 +1,9 @@
 //! Probes the shim of a process: the very file that it has mapped, at the offset that this file itself names.
 
-use std::fs::File;
-
 use aya::programs::UProbe;
 use aya::programs::links::FdLink;
 use xsched_abi::arbiter::REPORT_SYMBOL;
-use xsched_symbols::{FileId, Mapping, executable_mappings, open_mapped, symbol_file_offsets};
+use xsched_symbols::{FileId, MappedFunction, find_function};
 
 use super::pins::Pins;
 use super::{ProgramsError, attach, create};
@@ -21,33 +19,23 @@ const SHIMS_MAX: usize = 256;
 
 /// Sees to a probe in the shim of a process.
 pub(super) fn probe(program: &mut UProbe, pins: &Pins, pid: u32) -> Result<(), ProgramsError> {
-    let mut mappings = executable_mappings(pid).map_err(|cause| ProgramsError::Mappings { pid, cause })?;
-    mappings.sort_by_key(|mapping| !mapping.library().starts_with(USUAL_NAME));
-    for mapping in &mappings {
-        let Some(id) = mapping.file else { continue };
-        let path = pins.path(&link_name(id));
-        // A link holds its file, so nobody else's has the same number.
-        if path.exists() {
-            return Ok(());
-        }
-        let Some((file, offset)) = report_function(pid, mapping) else { continue };
-        if pins.count(PREFIX) >= SHIMS_MAX {
-            return Err(ProgramsError::TooManyShims);
-        }
-        let id = attach(program, "report", &file, offset)?;
-        let link = program.take_link(id).expect("it has just been attached");
-        let link = FdLink::try_from(link).map_err(|_| ProgramsError::NoLink("report"))?;
-        link.pin(&path).map_err(|error| create::pin_error("the link of a shim", error))?;
-        return Ok(());
+    // A link holds its file, so nobody else's has the same number.
+    let is_probed = |id| pins.path(&link_name(id)).exists();
+    let found = find_function(pid, REPORT_SYMBOL, USUAL_NAME, is_probed)
+        .map_err(|cause| ProgramsError::Mappings { pid, cause })?;
+    let (id, file, offset) = match found {
+        MappedFunction::Known(_) => return Ok(()),
+        MappedFunction::Nowhere => return Err(ProgramsError::NoShim { pid }),
+        MappedFunction::New { id, file, offset } => (id, file, offset),
+    };
+    if pins.count(PREFIX) >= SHIMS_MAX {
+        return Err(ProgramsError::TooManyShims);
     }
-    Err(ProgramsError::NoShim { pid })
-}
-
-fn report_function(pid: u32, mapping: &Mapping) -> Option<(File, u64)> {
-    let file = open_mapped(pid, mapping).ok()?;
-    let found = symbol_file_offsets(&file, |name| name == REPORT_SYMBOL).ok()?;
-    let (_, offset) = found.into_iter().next()?;
-    Some((file, offset))
+    let link = attach(program, "report", &file, offset)?;
+    let link = program.take_link(link).expect("it has just been attached");
+    let link = FdLink::try_from(link).map_err(|_| ProgramsError::NoLink("report"))?;
+    link.pin(pins.path(&link_name(id))).map_err(|error| create::pin_error("the link of a shim", error))?;
+    Ok(())
 }
 
 fn link_name(id: FileId) -> String {

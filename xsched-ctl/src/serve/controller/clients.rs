@@ -10,6 +10,7 @@ use xsched_abi::wire::{
 use xsched_arbiter::{ArbiterError, now_ns};
 use xsched_sched::{Event, Level, Nanos, QueueId};
 
+use super::authority::{Actor, OrderError};
 use super::client::{Client, Link, Said, hints};
 use super::queue::{Queue, Used};
 use super::{Admitted, ClientId, Controller};
@@ -92,6 +93,23 @@ impl Controller {
             client.link = Link::Known(owner);
         }
         true
+    }
+
+    /// Who a process is, and what programs call it if they hear it.
+    pub(crate) fn identity(&self, id: ClientId) -> Option<(Subject, Option<u32>)> {
+        let client = self.clients.get(&id)?;
+        let tgid = match client.link {
+            Link::Known(owner) if !owner.is_spoken_for() && client.subject.pid != 0 => Some(owner.id()),
+            _ => None,
+        };
+        Some((client.subject.clone(), tgid))
+    }
+
+    /// Whether somebody may see what a process does.
+    pub(crate) fn check_sight(&self, actor: Actor, pid: u32) -> Result<(), OrderError> {
+        let owner = self.clients.values().find(|client| client.subject.pid == pid && pid != 0);
+        let owner = owner.ok_or_else(|| OrderError::NotFound(format!("process {pid} has not joined")))?;
+        if actor.uid == owner.subject.uid { Ok(()) } else { actor.check_privileged() }
     }
 
     /// A process has not shown its number: no program hears it, and it has to report over the socket.

@@ -33,6 +33,8 @@ impl Controller {
             Request::On {} => self.set_state(actor, self.state_when_on()),
             Request::Run { wish, token } => self.register(actor, wish, &token, attendance),
             Request::Joined {} => Ok(self.joined(attendance)),
+            // Asked elsewhere; here only whether it may be.
+            Request::Explain { pid } => self.check_sight(actor, pid).map(|()| Answer::Run),
         };
         match outcome {
             Ok(answer) => {
@@ -233,7 +235,11 @@ impl Controller {
 /// What is asked for, for the account; none for what changes nothing.
 fn describe(request: &Request) -> Option<String> {
     Some(match request {
-        Request::Status {} | Request::List {} | Request::Policy { name: None } | Request::Joined {} => {
+        Request::Status {}
+        | Request::List {}
+        | Request::Policy { name: None }
+        | Request::Explain { .. }
+        | Request::Joined {} => {
             return None;
         }
         Request::Set { target, wish } if wish.is_empty() => format!("reset {target}"),

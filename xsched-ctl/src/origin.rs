@@ -1,0 +1,170 @@
+//! Verdicts: what the rules say of each call, by who really makes it.
+//!
+//! ```text
+//! tasks of `serve`            a thread                                    programs (xsched_abi::verdict)
+//! Order::Join  ────────────►  a page, a probe in its shim  ───────────►   VERDICT_PAGES, SPACES, …
+//!                             Wanted: name the chain, ask the rules ◄──   a chain that nobody has asked about before
+//!                             decide ─────────────────────────────────►   VERDICTS
+//! Order::Rules ────────────►  decide anew, have the page renewed ──────►   generation
+//! ```
+//!
+//! The thread is apart from the controller's, which must never wait: here files are opened and symbols are read.
+
+mod answers;
+mod client;
+mod ordering;
+mod programs;
+mod worker;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use rustix::event::{EventfdFlags, eventfd};
+use tokio::sync::oneshot;
+use xsched_abi::wire::SchedulingDomain;
+use xsched_rules::{Caller, Rules};
+
+use crate::bpf::BpfError;
+use crate::control::answer::Explained;
+use worker::Worker;
+
+/// Why no programs decide.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OriginError {
+    /// The kernel refused maps or programs.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// Mappings cannot be followed.
+    #[error(transparent)]
+    Sideband(#[from] xsched_symbols::SidebandError),
+    /// A thread or what it waits for cannot be made.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+    /// The probe at this process's own function did not fire.
+    #[error("the programs do not hear this process")]
+    Unheard,
+}
+
+/// Why the calls of one process are decided about in that process.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JoinError {
+    /// It has no function to ask by.
+    #[error("process {0} has mapped no file with the function `{symbol}`", symbol = xsched_abi::verdict::CLASSIFY_SYMBOL)]
+    NoFunction(u32),
+    /// It cannot be looked at.
+    #[error("cannot read process {pid}: {cause}")]
+    Unreadable {
+        /// Which one.
+        pid: u32,
+        /// The kernel's error.
+        cause: io::Error,
+    },
+    /// The kernel refused a page or a probe.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// There are too many already.
+    #[error("too many {0}")]
+    Full(&'static str),
+}
+
+/// Names a connection of a process.
+pub(crate) type ClientKey = u32;
+
+/// A process that has joined.
+#[derive(Debug)]
+pub(crate) struct Newcomer {
+    /// Its connection.
+    pub(crate) key: ClientKey,
+    /// Its id here.
+    pub(crate) pid: u32,
+    /// Its id in the initial pid namespace.
+    pub(crate) tgid: u32,
+    /// What rules may ask about it.
+    pub(crate) caller: Caller,
+}
+
+/// A page for a process.
+#[derive(Debug)]
+pub(crate) struct Page {
+    /// What it maps.
+    pub(crate) map: OwnedFd,
+}
+
+/// What the thread is told.
+pub(crate) enum Order {
+    /// A process has joined, and is to have a page.
+    Join(Box<Newcomer>, oneshot::Sender<Result<Page, JoinError>>),
+    /// A connection has ended.
+    Leave(ClientKey),
+    /// A library has said what its calls are.
+    Domain(ClientKey, String, SchedulingDomain),
+    /// A process has numbered a kernel.
+    Kernel(ClientKey, u32, String),
+    /// Other rules hold. Answered when they do.
+    Rules(Arc<Rules>, oneshot::Sender<()>),
+    /// What was decided about a process's calls, and why.
+    Explain(u32, oneshot::Sender<Option<Explained>>),
+    /// The end.
+    End,
+}
+
+/// The thread.
+pub(crate) struct Origin {
+    orders: Sender<Order>,
+    bell: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Origin {
+    /// Loads the programs and starts the thread.
+    pub(crate) fn start(rules: Arc<Rules>) -> Result<Self, OriginError> {
+        let thread_error = |error: rustix::io::Errno| OriginError::Thread(error.into());
+        let bell =
+            Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(thread_error)?);
+        let (orders, inbox) = channel();
+        let (started, outcome) = channel();
+        let worker_bell = Arc::clone(&bell);
+        let thread = std::thread::Builder::new()
+            .name("xsched-origin".to_owned())
+            .spawn(move || work(rules, inbox, worker_bell, &started))
+            .map_err(OriginError::Thread)?;
+        // A thread that ends without having said anything has panicked.
+        outcome.recv().unwrap_or_else(|_| Err(OriginError::Thread(io::Error::other("it has ended"))))?;
+        Ok(Self { orders, bell, thread: Some(thread) })
+    }
+
+    /// Tells the thread something.
+    pub(crate) fn tell(&self, order: Order) {
+        // A thread that is gone takes no orders; what is asked of it is answered by its absence.
+        if self.orders.send(order).is_ok() {
+            let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
+        }
+    }
+}
+
+fn work(
+    rules: Arc<Rules>,
+    orders: Receiver<Order>,
+    bell: Arc<OwnedFd>,
+    started: &Sender<Result<(), OriginError>>,
+) {
+    match Worker::new(rules, orders, bell) {
+        Ok(worker) => {
+            let _ = started.send(Ok(()));
+            worker.run();
+        }
+        Err(error) => drop(started.send(Err(error))),
+    }
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        self.tell(Order::End);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The kernel's side: the object, its maps, the probes in shims.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+
+use aya::maps::{Array, HashMap, HashOfMaps, Map, MapData, MapError};
+use aya::programs::uprobe::{UProbeAttachLocation, UProbeScope};
+use aya::programs::{ProgramError, TracePoint, UProbe};
+use aya::{Ebpf, EbpfLoader};
+use xsched_abi::verdict::{CLASSIFY_SYMBOL, Decided, Order, OriginConfig, VerdictKey, VerdictPage};
+use xsched_programs::{KernelTypes, ORIGIN};
+use xsched_symbols::{FileId, MappedFunction, find_function};
+
+use super::ordering::{order, own_function};
+use super::{JoinError, OriginError};
+use crate::bpf::{BpfError, ChainMaps, CounterMap, Ring, load_error, map_value, processor_count, sys};
+
+map_value!(Key, VerdictKey);
+map_value!(Value, Decided);
+map_value!(Configuration, OriginConfig);
+
+/// Bytes of the ring that questions and chains come through.
+const RING_SIZE: u32 = 1 << 20;
+
+/// How the file names of all builds of the shim begin. One with another name is found too, by its symbol.
+const USUAL_NAME: &str = "libxsched_shim";
+
+/// Builds of the shim on one machine. Others than the shim can only make their own calls slower, but not without end.
+const SHIMS_MAX: usize = 256;
+
+/// Programs at tracepoints, and where these are.
+const TRACEPOINTS: [(&str, &[&str]); 2] = [
+    ("map_enter", &["sys_enter_mmap", "sys_enter_mprotect"]),
+    ("map_leave", &["sys_exit_mmap", "sys_exit_mprotect"]),
+];
+
+/// The object in the kernel, without the maps that others use.
+pub(super) struct Programs {
+    object: Ebpf,
+    pages: HashOfMaps<MapData, u32>,
+    verdicts: HashMap<MapData, Key, Value>,
+    pub(super) counters: CounterMap,
+    /// Files with a probe.
+    probed: HashSet<FileId>,
+}
+
+/// What is read from the programs, and what they walk by.
+pub(super) struct Ends {
+    pub(super) events: Ring,
+    pub(super) snapshots: Ring,
+    pub(super) chains: ChainMaps,
+}
+
+impl Programs {
+    /// Loads everything, and becomes the one whose orders are followed.
+    pub(super) fn load() -> Result<(Self, Ends), OriginError> {
+        let processors = processor_count()?;
+        let mut object = EbpfLoader::new()
+            .map_max_entries("EVENTS", RING_SIZE)
+            .map_max_entries("COUNTERS", processors)
+            .load(ORIGIN)
+            .map_err(BpfError::from)?;
+        // Before the maps are taken out of the object: programs find them there.
+        for name in ["classify", "order"] {
+            let program: &mut UProbe = program(&mut object, name);
+            program.load().map_err(|error| load_error(name, error))?;
+        }
+        for (name, _) in TRACEPOINTS {
+            let program: &mut TracePoint = program(&mut object, name);
+            program.load().map_err(|error| load_error(name, error))?;
+        }
+        let mut config: Array<MapData, Configuration> = take(&mut object, "ORIGIN")?;
+        let number = claim(&mut config)?;
+        let ends = Ends {
+            events: Ring::events(&mut object)?,
+            snapshots: Ring::snapshots(&mut object)?,
+            chains: ChainMaps::take(&mut object)?,
+        };
+        let mut programs = Self {
+            pages: take(&mut object, "VERDICT_PAGES")?,
+            verdicts: take(&mut object, "VERDICTS")?,
+            counters: CounterMap::take(&mut object, processors)?,
+            object,
+            probed: HashSet::new(),
+        };
+        let (file, offset) = own_function().map_err(OriginError::Thread)?;
+        programs.attach("order", &file, offset)?;
+        order(Order::Claim, number);
+        let config = config.get(&0, 0).map_err(|cause| BpfError::Map { map: "ORIGIN", cause })?;
+        if config.0.controller == 0 {
+            return Err(OriginError::Unheard);
+        }
+        for (name, tracepoints) in TRACEPOINTS {
+            for tracepoint in tracepoints {
+                let program: &mut TracePoint = program(&mut programs.object, name);
+                program
+                    .attach("syscalls", tracepoint)
+                    .map_err(|error| attach_error(name, tracepoint, error))?;
+            }
+        }
+        Ok((programs, ends))
+    }
+
+    fn attach(&mut self, name: &'static str, file: &File, offset: u64) -> Result<(), BpfError> {
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let program: &mut UProbe = program(&mut self.object, name);
+        program
+            .attach(UProbeAttachLocation::AbsoluteOffset(offset), &path, UProbeScope::AllProcesses)
+            .map(drop)
+            .map_err(|error| attach_error(name, &path, error))
+    }
+
+    /// Sees to a probe in the shim of a process.
+    pub(super) fn probe(&mut self, pid: u32) -> Result<(), JoinError> {
+        let found = find_function(pid, CLASSIFY_SYMBOL, USUAL_NAME, |id| self.probed.contains(&id));
+        match found.map_err(|cause| JoinError::Unreadable { pid, cause })? {
+            MappedFunction::Known(_) => Ok(()),
+            MappedFunction::Nowhere => Err(JoinError::NoFunction(pid)),
+            MappedFunction::New { .. } if self.probed.len() >= SHIMS_MAX => {
+                Err(JoinError::Full("builds of the shim"))
+            }
+            MappedFunction::New { id, file, offset } => {
+                self.attach("classify", &file, offset)?;
+                // The link holds the file, so nobody else's has the same number.
+                self.probed.insert(id);
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes a page for a process, which from now on is one of those that may ask.
+    pub(super) fn add_page(&mut self, tgid: u32) -> Result<OwnedFd, JoinError> {
+        let failed = |error| BpfError::Map { map: "VERDICT_PAGES", cause: MapError::IoError(error) };
+        let page = sys::create_mappable_array(size_of::<VerdictPage>() as u32, 1).map_err(failed)?;
+        sys::freeze(page.as_fd()).map_err(failed)?;
+        let map = MapData::from_fd(page.try_clone().map_err(failed)?)
+            .map_err(|cause| BpfError::Map { map: "VERDICT_PAGES", cause })?;
+        self.pages.insert(tgid, &map, 0).map_err(|_| JoinError::Full("processes with verdicts"))?;
+        Ok(page)
+    }
+
+    /// A process may not ask any more.
+    pub(super) fn remove_page(&mut self, tgid: u32) {
+        // One that is not there is removed.
+        let _ = self.pages.remove(&tgid);
+    }
+
+    /// Says what was decided.
+    pub(super) fn decide(&mut self, key: VerdictKey, decided: Decided) {
+        // There is always room: what was not asked for lately goes.
+        if let Err(error) = self.verdicts.insert(Key(key), Value(decided), 0) {
+            tracing::warn!("a verdict is not written: {error}");
+        }
+    }
+
+    /// Has it asked for anew.
+    pub(super) fn forget(&mut self, key: VerdictKey) {
+        let _ = self.verdicts.remove(&Key(key));
+    }
+}
+
+/// What a process has kept may be wrong.
+pub(super) fn renew(tgid: u32) {
+    order(Order::Renew, tgid.into());
+}
+
+/// Tells the programs about this kernel, and which number the controller will show.
+fn claim(config: &mut Array<MapData, Configuration>) -> Result<u64, BpfError> {
+    let offsets = KernelTypes::read().and_then(|types| types.replaced_address_offsets());
+    let offsets = offsets.unwrap_or_else(|error| {
+        tracing::warn!("no verdicts for calls in progress that are traced as well: {error}");
+        OriginConfig::default()
+    });
+    let mut number = [0; 8];
+    // It cannot be interrupted for so few bytes, and exists since Linux 3.17.
+    rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty())
+        .expect("the kernel gives random numbers");
+    let number = u64::from_ne_bytes(number) | 1;
+    let new = Configuration(OriginConfig { number, ..offsets });
+    config.set(0, new, 0).map(|()| number).map_err(|cause| BpfError::Map { map: "ORIGIN", cause })
+}
+
+fn take<M: TryFrom<Map, Error = MapError>>(object: &mut Ebpf, name: &'static str) -> Result<M, BpfError> {
+    let map = object.take_map(name).expect("build.rs compiles all maps into the object");
+    map.try_into().map_err(|cause| BpfError::Map { map: name, cause })
+}
+
+fn program<'a, P>(object: &'a mut Ebpf, name: &str) -> &'a mut P
+where
+    &'a mut P: TryFrom<&'a mut aya::programs::Program, Error = ProgramError>,
+{
+    let program = object.program_mut(name).expect("build.rs compiles all programs into the object");
+    program.try_into().expect("the object's programs have fixed types")
+}
+
+fn attach_error(program: &'static str, to: &str, cause: ProgramError) -> BpfError {
+    BpfError::Attach { program, path: to.into(), cause: io::Error::other(cause) }
+}

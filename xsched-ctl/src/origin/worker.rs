@@ -1,0 +1,358 @@
+//! The thread: takes in orders, what programs ask, and what happens to processes, and answers.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use xsched_abi::verdict::{Subject, VerdictKey};
+use xsched_rules::Rules;
+use xsched_symbols::{Change, EventKind, Processes, Sideband, now_ns};
+
+use super::client::{Client, decided};
+use super::programs::{Ends, Programs, renew};
+use super::{JoinError, Newcomer, Order, OriginError, Page, answers};
+use crate::bpf::{Record, Ring};
+use crate::chain::Label;
+use crate::session::chains::{Chains, Lookup};
+use crate::session::resolve::Resolver;
+
+/// How often the side-band is read when nothing else happens.
+const TICK: Duration = Duration::from_millis(100);
+
+/// The same while questions wait for chains, and chains for tables.
+const SHORT_TICK: Duration = Duration::from_millis(2);
+
+/// How often memory is freed that nobody needs.
+const HOUSEKEEPING: Duration = Duration::from_secs(5);
+
+/// How long the memory of an ended process is kept, for records that are still on their way.
+const GRACE_NS: u64 = 4_000_000_000;
+
+/// How long a question waits for a kernel's name, which comes over the socket.
+const NAME_PATIENCE: Duration = Duration::from_millis(20);
+
+/// Records that are taken in between two looks at everything else.
+const BATCH_MAX: usize = 4096;
+
+/// Libraries that get a number of their own.
+const ORIGINS_MAX: usize = 1 << 16;
+
+pub(super) struct Worker {
+    orders: Receiver<Order>,
+    bell: Arc<OwnedFd>,
+    programs: Programs,
+    events: Ring,
+    snapshots: Ring,
+    chains: Chains,
+    sideband: Sideband,
+    processes: Processes,
+    resolver: Resolver,
+    rules: Arc<Rules>,
+    /// By id in the initial pid namespace.
+    clients: BTreeMap<u32, Client>,
+    /// The same by id here.
+    tgids: HashMap<u32, u32>,
+    questions: Vec<Question>,
+    /// Numbers of libraries that calls belong to, from 1 on.
+    origins: HashMap<String, u32>,
+    records: Vec<Record>,
+    tidied: Instant,
+}
+
+struct Question {
+    tgid: u32,
+    key: VerdictKey,
+    since: Instant,
+}
+
+impl Worker {
+    pub(super) fn new(
+        rules: Arc<Rules>,
+        orders: Receiver<Order>,
+        bell: Arc<OwnedFd>,
+    ) -> Result<Self, OriginError> {
+        // Listen first, then look at what runs already: nothing falls between the two.
+        let sideband = Sideband::open()?;
+        let (programs, Ends { events, snapshots, chains }) = Programs::load()?;
+        Ok(Self {
+            orders,
+            bell,
+            programs,
+            events,
+            snapshots,
+            chains: Chains::new(chains, xsched_abi::chain::DEPTH_MAX as u32).map_err(OriginError::Thread)?,
+            sideband,
+            processes: Processes::new(),
+            resolver: Resolver::new(Rules::clone(&rules), Label::Name, true),
+            rules,
+            clients: BTreeMap::new(),
+            tgids: HashMap::new(),
+            questions: Vec::new(),
+            origins: HashMap::new(),
+            records: Vec::new(),
+            tidied: Instant::now(),
+        })
+    }
+
+    /// Works until it is told to end.
+    pub(super) fn run(mut self) {
+        loop {
+            self.wait();
+            while let Ok(order) = self.orders.try_recv() {
+                if let Order::End = order {
+                    return;
+                }
+                self.obey(order);
+            }
+            self.pump();
+            if self.tidied.elapsed() > HOUSEKEEPING {
+                self.tidied = Instant::now();
+                self.tidy();
+            }
+        }
+    }
+
+    fn wait(&self) {
+        let is_busy = self.chains.is_waiting() || !self.questions.is_empty();
+        let tick = if is_busy { SHORT_TICK } else { TICK };
+        let timeout = Timespec { tv_sec: 0, tv_nsec: tick.as_nanos() as i64 };
+        // SAFETY: the rings live as long as `self`, and keep their descriptors.
+        let rings =
+            unsafe { [&self.events, &self.snapshots].map(|ring| BorrowedFd::borrow_raw(ring.as_raw_fd())) };
+        let mut fds =
+            [self.bell.as_fd(), rings[0], rings[1]].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        // An interrupted wait is a short one.
+        let _ = poll(&mut fds, Some(&timeout));
+        let _ = rustix::io::read(&*self.bell, &mut [0; 8]);
+    }
+
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Join(newcomer, reply) => {
+                let tgid = newcomer.tgid;
+                if reply.send(self.join(*newcomer)).is_err() {
+                    // The connection has ended meanwhile.
+                    self.drop_client(tgid);
+                }
+            }
+            Order::Leave(key) => {
+                let found = self.clients.iter().find(|(_, client)| client.key == key);
+                if let Some(tgid) = found.map(|(tgid, _)| *tgid) {
+                    self.drop_client(tgid);
+                }
+            }
+            Order::Domain(key, library, domain) => {
+                self.change(key, |client| client.set_domain(&library, domain));
+            }
+            Order::Kernel(key, id, name) => {
+                if let Some(client) = self.clients.values_mut().find(|client| client.key == key) {
+                    client.set_kernel(id, name);
+                }
+            }
+            Order::Rules(rules, reply) => {
+                self.rules = rules;
+                for tgid in self.clients.keys().copied().collect::<Vec<_>>() {
+                    let rules = Arc::clone(&self.rules);
+                    self.change_of(tgid, |client| client.set_rules(&rules));
+                }
+                // Whoever does not wait for it need not know.
+                let _ = reply.send(());
+            }
+            Order::Explain(pid, reply) => {
+                let client = self.tgids.get(&pid).and_then(|tgid| self.clients.get(tgid));
+                let losses = self.programs.counters.losses();
+                let _ = reply.send(client.map(|client| answers::explain(client, &losses)));
+            }
+            Order::End => {}
+        }
+    }
+
+    fn join(&mut self, newcomer: Newcomer) -> Result<Page, JoinError> {
+        let Newcomer { pid, tgid, .. } = newcomer;
+        self.drop_client(tgid);
+        self.programs.probe(pid)?;
+        let map = self.programs.add_page(tgid)?;
+        self.chains.know_as(pid, Some(tgid));
+        self.tgids.insert(pid, tgid);
+        self.clients.insert(tgid, Client::new(newcomer, &self.rules));
+        // After the page is there: what it maps from now on is marked by the programs.
+        if self.processes.scan(pid).is_err() {
+            self.drop_client(tgid);
+            let cause = std::io::Error::from(std::io::ErrorKind::NotFound);
+            return Err(JoinError::Unreadable { pid, cause });
+        }
+        let seen_ns = self.take_changes();
+        if let Some(process) = self.processes.process(pid) {
+            self.chains.expect(process);
+            self.chains.secure(process);
+        }
+        self.chains.work(&mut self.processes, &mut self.resolver, seen_ns);
+        Ok(Page { map })
+    }
+
+    fn drop_client(&mut self, tgid: u32) {
+        let Some(client) = self.clients.remove(&tgid) else { return };
+        self.programs.remove_page(tgid);
+        for key in client.answers.keys() {
+            self.programs.forget(*key);
+        }
+        self.chains.ended(client.pid);
+        self.chains.know_as(client.pid, None);
+        self.tgids.remove(&client.pid);
+    }
+
+    /// Changes what is known of a process, and decides anew.
+    fn change(&mut self, key: super::ClientKey, change: impl FnOnce(&mut Client)) {
+        let found = self.clients.iter().find(|(_, client)| client.key == key);
+        if let Some(tgid) = found.map(|(tgid, _)| *tgid) {
+            self.change_of(tgid, change);
+        }
+    }
+
+    fn change_of(&mut self, tgid: u32, change: impl FnOnce(&mut Client)) {
+        let Some(client) = self.clients.get_mut(&tgid) else { return };
+        change(client);
+        for key in client.reconsider() {
+            let answer = client.answers[&key].clone();
+            let origin = number_of(&mut self.origins, answers::origin(client.book.rules(), &answer));
+            self.programs.decide(key, decided(answer.decision, origin));
+        }
+        // Also if nothing that was asked has another answer: what is asked next may not be kept as it would have been.
+        renew(tgid);
+    }
+
+    fn pump(&mut self) {
+        let mut records = std::mem::take(&mut self.records);
+        records.clear();
+        self.events.drain(&mut records, BATCH_MAX);
+        self.snapshots.drain(&mut records, BATCH_MAX);
+        let seen_ns = self.take_changes();
+        records.sort_by_key(Record::time_ns);
+        for record in &mut records {
+            match record {
+                Record::Stack { stack, addresses } => {
+                    if let Some(client) = self.clients.get(&stack.tgid) {
+                        stack.tgid = client.pid;
+                        self.chains.walked(&mut self.processes, &mut self.resolver, stack, addresses);
+                    }
+                }
+                Record::Snapshot { snapshot, bytes } => {
+                    if let Some(client) = self.clients.get(&snapshot.tgid) {
+                        snapshot.tgid = client.pid;
+                        self.chains.copied(snapshot.clone(), std::mem::take(bytes));
+                    }
+                }
+                Record::Wanted(wanted) => {
+                    self.questions.push(Question {
+                        tgid: wanted.tgid,
+                        key: wanted.key,
+                        since: Instant::now(),
+                    });
+                }
+                // The tracer's.
+                _ => {}
+            }
+        }
+        self.chains.work(&mut self.processes, &mut self.resolver, seen_ns);
+        self.answer_all();
+        self.records = records;
+    }
+
+    fn answer_all(&mut self) {
+        for question in std::mem::take(&mut self.questions) {
+            if !self.answer(&question) {
+                self.questions.push(question);
+            }
+        }
+    }
+
+    /// Answers a question; false if it has to wait.
+    fn answer(&mut self, question: &Question) -> bool {
+        let &Question { tgid, key, since } = question;
+        let waited = since.elapsed();
+        let Some(client) = self.clients.get_mut(&tgid) else {
+            self.programs.forget(key);
+            return true;
+        };
+        if waited < NAME_PATIENCE && client.wants_name_of_kernel(Subject(key.subject)) {
+            return false;
+        }
+        let chain = match self.chains.find(&mut self.processes, &mut self.resolver, key.chain, waited) {
+            Lookup::Known(chain) => chain,
+            Lookup::Waiting => return false,
+            Lookup::Lost => {
+                // Its record was lost, or forgotten here: all are shipped anew, and the question is asked again.
+                self.chains.renew(client.pid);
+                self.programs.forget(key);
+                return true;
+            }
+        };
+        if client.is_full() {
+            for old in std::mem::take(&mut client.answers).into_keys() {
+                self.programs.forget(old);
+            }
+        }
+        let answer = client.answer(key, chain).clone();
+        let origin = number_of(&mut self.origins, answers::origin(client.book.rules(), &answer));
+        self.programs.decide(key, decided(answer.decision, origin));
+        true
+    }
+
+    /// Reads the side-band. Everything that was mapped before the returned time has been told.
+    fn take_changes(&mut self) -> u64 {
+        let seen_ns = now_ns();
+        let (processes, tgids) = (&mut self.processes, &self.tgids);
+        let mut changes = Vec::new();
+        self.sideband.drain(|event| {
+            let concerns = matches!(event.kind, EventKind::Lost { .. }) || tgids.contains_key(&event.pid);
+            if concerns {
+                changes.extend(processes.apply(&event));
+            }
+        });
+        let mut ended = HashSet::new();
+        for change in changes {
+            match change {
+                Change::Exited { pid } | Change::Executed { pid } => {
+                    ended.insert(pid);
+                }
+                Change::Lost { .. } => {
+                    for (pid, tgid) in self.tgids.clone() {
+                        if self.processes.scan(pid).is_err() {
+                            ended.insert(pid);
+                        } else if let Some(process) = self.processes.process(pid) {
+                            self.chains.expect(process);
+                            renew(tgid);
+                        }
+                    }
+                }
+                _ => {}
+            }
+            self.chains.changed(&change);
+            self.resolver.changed(&change);
+        }
+        for pid in ended {
+            if let Some(&tgid) = self.tgids.get(&pid) {
+                self.drop_client(tgid);
+            }
+        }
+        seen_ns
+    }
+
+    fn tidy(&mut self) {
+        self.processes.forget_exited(now_ns().saturating_sub(GRACE_NS));
+        self.chains.forget_old();
+    }
+}
+
+/// The number of a library; 0 if there are too many.
+fn number_of(origins: &mut HashMap<String, u32>, library: String) -> u32 {
+    let next = origins.len() as u32 + 1;
+    match origins.get(&library) {
+        Some(number) => *number,
+        None if origins.len() >= ORIGINS_MAX => 0,
+        None => *origins.entry(library).or_insert(next),
+    }
+}

@@ -1,0 +1,148 @@
+//! `xsched-ctl rules`: what a file of rules says, and what the rules have said of a process's calls.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use xsched_rules::Rules;
+
+use crate::cli;
+use crate::control::answer::{Answer, By, Explained, Place};
+use crate::control::client::ask;
+use crate::control::request::Request;
+use crate::failure::Failure;
+use crate::order::{print_json, strange};
+
+/// Runs the verb; returns the exit code.
+pub(crate) async fn run(arguments: cli::Rules) -> Result<u8, Failure> {
+    match arguments.verb {
+        cli::RulesVerb::Check(arguments) => check(&arguments),
+        cli::RulesVerb::Explain(arguments) => explain(&arguments).await,
+    }
+}
+
+fn check(arguments: &cli::RulesCheck) -> Result<u8, Failure> {
+    let rules = arguments.file.as_deref().map_or_else(|| Ok(Rules::default()), read)?;
+    let file = arguments.file.as_deref().map(|file| file.display().to_string()).unwrap_or_default();
+    print!("{}", text(&rules, &file));
+    Ok(0)
+}
+
+/// Reads a file of rules.
+pub(crate) fn read(path: &Path) -> Result<Rules, Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|cause| Failure::InputUnreadable { path: path.to_owned(), cause })?;
+    Rules::parse(&text).map_err(|cause| Failure::Rules { path: path.to_owned(), cause })
+}
+
+/// A line for each rule: where it is written, its name, and what it says.
+fn text(rules: &Rules, file: &str) -> String {
+    let mut text = String::new();
+    for rule in rules.rules() {
+        let name = rule.name.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
+        writeln!(text, "{}{name}: {rule}", rule.place(file)).expect("writing to a string does not fail");
+    }
+    text.push_str("otherwise: schedule\n");
+    text
+}
+
+async fn explain(arguments: &cli::RulesExplain) -> Result<u8, Failure> {
+    let answer = ask(&Request::Explain { pid: arguments.pid }).await?;
+    if print_json(arguments.json, &answer) {
+        return Ok(0);
+    }
+    let Answer::Explained(explained) = answer else { return Err(strange(&answer)) };
+    print!("{}", explanation(&explained));
+    Ok(0)
+}
+
+fn explanation(explained: &Explained) -> String {
+    let mut text = String::new();
+    if explained.sites.is_empty() {
+        let _ = writeln!(text, "process {} has asked about no call yet", explained.pid);
+    }
+    for site in &explained.sites {
+        let Place { api, kernel, origin, action, level, .. } = site;
+        let kernel = kernel.as_deref().map(|kernel| format!(" of {kernel}")).unwrap_or_default();
+        let level = if *level == 0 { String::new() } else { format!(", level {level} at most") };
+        let _ = writeln!(text, "{api}{kernel} by {origin}: {action}{level}");
+        let _ = writeln!(text, "  {}, {}", by(&site.by, explained.file.as_deref()), kept(site));
+        let end = if site.whole { "" } else { " < …" };
+        let _ = writeln!(text, "  {}{end}", site.chain.join(" < "));
+    }
+    if explained.left_out > 0 {
+        let _ = writeln!(text, "and {} others", explained.left_out);
+    }
+    for (cause, count) in &explained.losses {
+        let _ = writeln!(text, "{count} calls of all processes were given the default: {cause}");
+    }
+    text
+}
+
+fn by(by: &By, file: Option<&str>) -> String {
+    match by {
+        By::Nobody => "no rule fits".to_owned(),
+        By::Domain => "a library on the chain has said so".to_owned(),
+        By::Rule { name, set, line, .. } => {
+            let place = set.as_deref().or(file).unwrap_or("rules");
+            let name = name.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
+            format!("by {place}:{line}{name}")
+        }
+    }
+}
+
+fn kept(site: &Place) -> String {
+    let kept = if site.kept_by_call_site { "kept by call site" } else { "asked at each call" };
+    if site.chains == 1 { kept.to_owned() } else { format!("{kept}, {} chains", site.chains) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_listed_with_their_places() {
+        let rules =
+            Rules::parse("[[rule]]\nname = 'mine'\nlibrary = 'a.so'\naction = 'passthrough'\n").unwrap();
+        let shown = text(&rules, "my.toml");
+        assert!(shown.starts_with("my.toml:1 (mine): passthrough: library a.so\ndefault:"), "{shown}");
+        assert!(shown.ends_with("otherwise: schedule\n"), "{shown}");
+    }
+
+    #[test]
+    fn an_explanation_names_chain_and_rule() {
+        let site = Place {
+            api: "hipLaunchKernel".to_owned(),
+            kernel: None,
+            origin: "librccl.so.1".to_owned(),
+            chain: vec!["librccl.so.1:ncclSend".to_owned(), "app:main".to_owned()],
+            whole: false,
+            action: "never-suspend".to_owned(),
+            level: 0,
+            by: By::Rule {
+                number: 1,
+                name: Some("collectives".to_owned()),
+                set: Some("default".to_owned()),
+                line: 8,
+            },
+            kept_by_call_site: true,
+            chains: 2,
+        };
+        let explained = Explained {
+            pid: 7,
+            profile: "default".to_owned(),
+            file: None,
+            sites: vec![site],
+            left_out: 0,
+            losses: vec![("walks_busy".to_owned(), 3)],
+        };
+        assert_eq!(
+            explanation(&explained),
+            "hipLaunchKernel by librccl.so.1: never-suspend\n  by default:8 (collectives), kept by call site, 2 chains\n  \
+             librccl.so.1:ncclSend < app:main < …\n3 calls of all processes were given the default: walks_busy\n"
+        );
+        assert_eq!(
+            explanation(&Explained { sites: Vec::new(), losses: Vec::new(), ..explained }),
+            "process 7 has asked about no call yet\n"
+        );
+    }
+}

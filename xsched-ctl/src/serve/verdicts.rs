@@ -1,0 +1,132 @@
+//! How a process comes to know what becomes of its calls: a page that programs write, or the rules to decide itself.
+
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use tokio::sync::oneshot;
+use xsched_abi::verdict::VERDICT_SLOTS;
+use xsched_abi::wire::{Domain, KernelName, PacketKind, Rules, SchedulingDomain, Verdicts};
+use xsched_rules::{Caller, Rulebook};
+use zerocopy::IntoBytes as _;
+
+use super::Shared;
+use super::controller::ClientId;
+use super::rules::Loaded;
+use super::socket::Connection;
+use super::subject::Subject;
+use crate::origin::{Newcomer, Order, Page};
+
+/// Tells a process what it has to know, now and whenever rules change. Ends only if it does not read.
+pub(super) async fn provide(
+    shared: &Shared,
+    connection: &Connection,
+    id: ClientId,
+) -> Result<std::convert::Infallible, io::Error> {
+    let mut rules = shared.rules.borrow().subscribe();
+    super::shims::wait_until_joined(shared, id).await;
+    let Some((subject, tgid)) = shared.controller.borrow().identity(id) else { std::future::pending().await };
+    let caller = caller(&subject);
+    let page = match tgid {
+        Some(tgid) => page(shared, id, &subject, tgid, &caller).await,
+        None => None,
+    };
+    loop {
+        let loaded = rules.borrow_and_update().clone();
+        match &page {
+            Some(page) => send_page(connection, page, &loaded, &caller)?,
+            None => send_rules(connection, &loaded)?,
+        }
+        if rules.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// What rules may ask about a process.
+fn caller(subject: &Subject) -> Caller {
+    Caller {
+        executable: subject.executable.to_string_lossy().into_owned(),
+        users: std::iter::once(subject.uid.to_string()).chain(subject.user.clone()).collect(),
+        cgroups: subject.cgroups().map(str::to_owned).collect(),
+    }
+}
+
+async fn page(
+    shared: &Shared,
+    id: ClientId,
+    subject: &Subject,
+    tgid: u32,
+    caller: &Caller,
+) -> Option<OwnedFd> {
+    let origin = shared.origin.as_ref()?;
+    let (reply, answer) = oneshot::channel();
+    let newcomer = Newcomer { key: id.number(), pid: subject.pid, tgid, caller: caller.clone() };
+    origin.tell(Order::Join(Box::new(newcomer), reply));
+    match answer.await {
+        Ok(Ok(Page { map })) => Some(map),
+        Ok(Err(error)) => {
+            tracing::debug!("a process decides about its calls itself: {error}");
+            None
+        }
+        // The thread has ended.
+        Err(_) => None,
+    }
+}
+
+fn send_page(connection: &Connection, page: &OwnedFd, loaded: &Loaded, caller: &Caller) -> io::Result<()> {
+    let names_kernels = Rulebook::new(loaded.rules.clone(), caller).names_kernels();
+    let packet = Verdicts {
+        kind: PacketKind::Verdicts as u32,
+        slots: VERDICT_SLOTS as u32,
+        flags: if names_kernels { Verdicts::RULES_NAME_KERNELS } else { 0 },
+        reserved: 0,
+    };
+    connection.send(packet.as_bytes(), &[page.as_fd()])
+}
+
+fn send_rules(connection: &Connection, loaded: &Loaded) -> io::Result<()> {
+    let text = sealed(&loaded.text)?;
+    let packet = Rules { kind: PacketKind::Rules as u32, len: loaded.text.len() as u32 };
+    connection.send(packet.as_bytes(), &[text.as_fd()])
+}
+
+/// A memory file that nobody can change any more.
+fn sealed(text: &str) -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let mut file = std::fs::File::from(memfd_create("xsched-rules", flags)?);
+    file.write_all(text.as_bytes())?;
+    fcntl_add_seals(&file, SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE)?;
+    Ok(file.into())
+}
+
+/// A library has said what its calls are.
+pub(super) fn domain(shared: &Shared, id: ClientId, said: &Domain) {
+    let (Some(origin), Some(domain)) = (&shared.origin, SchedulingDomain::from_number(said.domain)) else {
+        return;
+    };
+    let path = String::from_utf8_lossy(said.text());
+    let library = path.rsplit('/').next().unwrap_or_default().to_owned();
+    origin.tell(Order::Domain(id.number(), library, domain));
+}
+
+/// A process has numbered a kernel.
+pub(super) fn kernel(shared: &Shared, id: ClientId, said: &KernelName) {
+    if let Some(origin) = &shared.origin {
+        let name = String::from_utf8_lossy(said.text()).into_owned();
+        origin.tell(Order::Kernel(id.number(), said.id, name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_rules_cannot_be_changed() {
+        let file = std::fs::File::from(sealed("profile = 'compat'").unwrap());
+        assert!((&file).write_all(b"x").is_err());
+        assert!(file.set_len(0).is_err());
+        assert_eq!(std::os::unix::fs::FileExt::read_at(&file, &mut [0; 64], 0).unwrap(), 18);
+    }
+}

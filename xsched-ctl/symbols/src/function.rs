@@ -1,0 +1,55 @@
+//! Finding a function that a process has mapped, in whatever file it is.
+
+use std::fs::File;
+use std::io;
+
+use crate::elf::symbol_file_offsets;
+use crate::mapping::FileId;
+use crate::maps::executable_mappings;
+use crate::open::open_mapped;
+
+/// Where a function is.
+#[derive(Debug)]
+pub enum MappedFunction {
+    /// In this file, which was known before.
+    Known(FileId),
+    /// In this file, at an offset that the file itself names.
+    New {
+        /// Which one.
+        id: FileId,
+        /// The very file that the process has mapped.
+        file: File,
+        /// Where in it the function begins.
+        offset: u64,
+    },
+    /// The process has mapped no file with this function.
+    Nowhere,
+}
+
+/// Looks for the function `symbol` in what a process has mapped to run: first in files whose names begin with
+/// `usual_name`, then in all others.
+///
+/// # Errors
+///
+/// If the process's mappings cannot be read.
+pub fn find_function(
+    pid: u32,
+    symbol: &str,
+    usual_name: &str,
+    is_known: impl Fn(FileId) -> bool,
+) -> io::Result<MappedFunction> {
+    let mut mappings = executable_mappings(pid)?;
+    mappings.sort_by_key(|mapping| !mapping.library().starts_with(usual_name));
+    for mapping in &mappings {
+        let Some(id) = mapping.file else { continue };
+        if is_known(id) {
+            return Ok(MappedFunction::Known(id));
+        }
+        let Ok(file) = open_mapped(pid, mapping) else { continue };
+        let found = symbol_file_offsets(&file, |name| name == symbol).unwrap_or_default();
+        if let Some((_, offset)) = found.into_iter().next() {
+            return Ok(MappedFunction::New { id, file, offset });
+        }
+    }
+    Ok(MappedFunction::Nowhere)
+}

@@ -1,0 +1,85 @@
+//! The programs that say whose a call is: a process asks through its shim, and is answered before its function returns.
+//!
+//! Entry points only. The walk is the tracer's, with the processes that have a page of verdicts in the place of those
+//! that are recorded. See `xsched_abi::verdict`.
+
+#![no_std]
+#![no_main]
+#![feature(core_intrinsics)]
+#![expect(
+    internal_features,
+    reason = "core::sync::atomic has no read-modify-write operations for BPF targets"
+)]
+#![expect(missing_docs, unreachable_pub, reason = "the macros of aya-ebpf want programs to be public")]
+
+// Of the tracer. They find the modules that differ under the same names: `scope` and `shadow` are this folder's own.
+#[path = "../atomic.rs"]
+mod atomic;
+#[path = "../count.rs"]
+#[expect(dead_code, reason = "nothing is left out here")]
+mod count;
+#[path = "../events.rs"]
+mod events;
+#[path = "../memo.rs"]
+mod memo;
+#[path = "../row_cache.rs"]
+mod row_cache;
+#[path = "../scratch.rs"]
+mod scratch;
+#[path = "../snapshot.rs"]
+mod snapshot;
+#[path = "../space.rs"]
+#[expect(dead_code, reason = "children ask for a page of their own")]
+mod space;
+#[path = "../walk.rs"]
+mod walk;
+
+mod classify;
+mod pages;
+mod scope;
+mod shadow;
+
+use aya_ebpf::macros::{tracepoint, uprobe};
+use aya_ebpf::programs::{ProbeContext, TracePointContext};
+
+/// A process calls `xsched_classify(slot, ticket, subject, rip, rsp, rbp)`.
+#[uprobe]
+pub fn classify(ctx: ProbeContext) -> u32 {
+    classify::answer(&ctx);
+    0
+}
+
+/// Somebody who runs the controller's file calls `xsched_origin_order(operation, argument)`.
+#[uprobe]
+pub fn order(ctx: ProbeContext) -> u32 {
+    if let (Some(operation), Some(argument)) = (ctx.arg(0), ctx.arg(1)) {
+        pages::order(operation, argument);
+    }
+    0
+}
+
+/// `syscalls:sys_enter_mmap` and `sys_enter_mprotect`: a process may be mapping code.
+#[tracepoint]
+pub fn map_enter(ctx: TracePointContext) -> u32 {
+    space::map_enter(&ctx);
+    0
+}
+
+/// `syscalls:sys_exit_mmap` and `sys_exit_mprotect`: it has. What it has kept by addresses may be wrong now.
+#[tracepoint]
+pub fn map_leave(_ctx: TracePointContext) -> u32 {
+    if let Some(tgid) = space::map_leave() {
+        pages::renew(tgid);
+    }
+    0
+}
+
+#[panic_handler]
+fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
+    // The verifier proves that no panic is reachable; the language wants the function all the same.
+    loop {}
+}
+
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
