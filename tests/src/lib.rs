@@ -8,4 +8,5 @@ pub mod execution_log;
 pub mod privileged;
 pub mod small_controller;
 pub mod sql;
+pub mod synthetic_timeline;
 pub mod tracer;

@@ -1,48 +1,45 @@
-//! The command line.
+//! The arguments of `xsched-ctl view` and `trace-viewer`.
 
 use std::path::PathBuf;
 
-use clap::Parser;
-
-/// The only port of this machine from which the Perfetto UI may fetch: its content security policy says so.
-const PORT_ALLOWED_BY_THE_UI: u16 = 9001;
-
-/// Open a recorded timeline in the Perfetto UI
+/// Look at a recorded timeline
 ///
-/// Checks the file, serves it on 127.0.0.1 to the page ui.perfetto.dev and to no other, and opens that page.
-/// The page comes from the network; the timeline does not leave this machine and the browser on it.
-#[derive(Debug, Parser)]
-#[command(version, after_help = AFTER_HELP, after_long_help = AFTER_LONG_HELP)]
-pub(crate) struct Cli {
-    /// The timeline, as `xsched-ctl` recorded it; one that was cut off is fine
-    pub(crate) file: PathBuf,
+/// Reads the file, serves a page on 127.0.0.1 to whoever has its address, which holds a secret, and opens it. Nothing
+/// comes from the network and nothing leaves this machine. It ends when the page is closed, or on Ctrl-C.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = AFTER_HELP, after_long_help = AFTER_LONG_HELP)]
+pub struct View {
+    /// The timeline, compressed or not; one that was cut off is fine
+    pub file: PathBuf,
 
     /// Only print the address, do not start a browser
     #[arg(long)]
-    pub(crate) no_open: bool,
+    pub no_open: bool,
 
-    /// Serve until Ctrl-C, so that the page can be reloaded; otherwise this ends when the page has the timeline
+    /// Serve until Ctrl-C, whether or not anybody looks
     #[arg(long)]
-    pub(crate) keep: bool,
+    pub keep: bool,
 
-    /// Another port, 0 for any. The page cannot reach it; tests can.
-    #[arg(long, hide = true, default_value_t = PORT_ALLOWED_BY_THE_UI)]
-    pub(crate) port: u16,
+    /// Hand the file to the Perfetto UI instead, whose page comes from the network
+    #[arg(long)]
+    pub perfetto: bool,
+
+    /// The port; any free one if not given, and 9001 for the Perfetto UI, which reaches no other
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
 }
 
 const AFTER_HELP: &str =
-    "There is no offline viewer yet: without a network, load the file into a Perfetto UI of your own.";
+    "On another machine: ssh -L 8000:127.0.0.1:8000 MACHINE xsched-ctl view --port 8000 FILE";
 
 const AFTER_LONG_HELP: &str = "\
-There is no offline viewer yet: without a network, load the file into a Perfetto UI of your own.
-
 On another machine:
-  ssh -L 9001:127.0.0.1:9001 MACHINE trace-viewer --no-open FILE
-  then open the printed address in the browser here.
+  ssh -L 8000:127.0.0.1:8000 MACHINE xsched-ctl view --no-open --port 8000 FILE
+  then open the printed address in the browser here; 9001 instead of 8000 with --perfetto.
 
 Exit status:
-  0   the timeline was fetched
+  0   the page was closed, or the Perfetto UI has the file
   64  wrong usage
-  65  the file is not a timeline, or is damaged
+  65  the file is not a timeline; for the Perfetto UI also: it is damaged
   66  the file cannot be read
   69  the port is in use, or serving failed";

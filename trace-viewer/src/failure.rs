@@ -4,35 +4,76 @@ use std::{io, path::PathBuf};
 
 use xsched_perfetto::ReadError;
 
-/// `EX_USAGE`: a wrong command line.
-pub(crate) const EXIT_USAGE: u8 = 64;
 const EXIT_DATA: u8 = 65;
 const EXIT_NO_INPUT: u8 = 66;
 const EXIT_UNAVAILABLE: u8 = 69;
 
 /// Why the timeline cannot be shown.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub enum Failure {
+    /// The file cannot be read.
     #[error("read {}: {source}", .file.display())]
-    Input { file: PathBuf, source: io::Error },
+    Input {
+        /// Which one.
+        file: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// There is nothing in it.
     #[error("{} is empty", .file.display())]
-    Empty { file: PathBuf },
+    Empty {
+        /// Which one.
+        file: PathBuf,
+    },
+    /// It ends before there is anything to show.
+    #[error("{} is no timeline, or was cut off at its very beginning", .file.display())]
+    NothingWhole {
+        /// Which one.
+        file: PathBuf,
+    },
     /// The UI shows whole compressed files only.
     #[error("{} is compressed and was cut off", .file.display())]
-    CutCompressed { file: PathBuf },
+    CutCompressed {
+        /// Which one.
+        file: PathBuf,
+    },
+    /// It is something else.
     #[error("{} is not a timeline: {source}", .file.display())]
-    NotATimeline { file: PathBuf, source: ReadError },
+    NotATimeline {
+        /// Which one.
+        file: PathBuf,
+        /// What is wrong.
+        source: ReadError,
+    },
+    /// The UI shows nothing of a damaged file.
     #[error("{} is damaged after {whole_bytes} bytes: {source}", .file.display())]
-    Damaged { file: PathBuf, whole_bytes: u64, source: ReadError },
+    Damaged {
+        /// Which one.
+        file: PathBuf,
+        /// What precedes the damage.
+        whole_bytes: u64,
+        /// What is wrong.
+        source: ReadError,
+    },
+    /// The port cannot be had.
     #[error("listen on 127.0.0.1:{port}: {source}")]
-    Listen { port: u16, source: io::Error },
+    Listen {
+        /// Which one.
+        port: u16,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// Serving failed later.
     #[error("serve the timeline: {source}")]
-    Serve { source: io::Error },
+    Serve {
+        /// The system's error.
+        source: io::Error,
+    },
 }
 
 impl Failure {
     /// Something to type or to check.
-    pub(crate) fn hint(&self) -> Option<String> {
+    pub fn hint(&self) -> Option<String> {
         match self {
             Self::Input { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound => {
@@ -50,7 +91,7 @@ impl Failure {
                 "what is there can be shown: `zcat {0} > whole.perfetto`, or `zstdcat {0} > whole.perfetto`",
                 file.display()
             )),
-            Self::NotATimeline { .. } => {
+            Self::NotATimeline { .. } | Self::NothingWhole { .. } => {
                 Some("timelines are recorded by `xsched-ctl`, or by Perfetto in its own format".to_owned())
             }
             Self::Damaged { file, whole_bytes, .. } => Some(format!(
@@ -65,10 +106,11 @@ impl Failure {
     }
 
     /// Documented in the long help.
-    pub(crate) fn exit_code(&self) -> u8 {
+    pub fn exit_code(&self) -> u8 {
         match self {
             Self::Input { .. } => EXIT_NO_INPUT,
             Self::Empty { .. }
+            | Self::NothingWhole { .. }
             | Self::CutCompressed { .. }
             | Self::NotATimeline { .. }
             | Self::Damaged { .. } => EXIT_DATA,

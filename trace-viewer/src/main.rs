@@ -1,19 +1,20 @@
-//! `trace-viewer`: opens a recorded timeline.
-//!
-//! Today that means handing it to the Perfetto UI in a browser: the file is checked (`summary`), served to
-//! that page alone (`hand_over`), and the page's address is shown and opened (`browser`).
-
-mod browser;
-mod cli;
-mod failure;
-mod hand_over;
-mod summary;
+//! `trace-viewer`: shows a recorded timeline, as `xsched-ctl view` does.
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use trace_viewer::View;
 
-use crate::{cli::Cli, failure::Failure, hand_over::HandOver, summary::Summary};
+/// A wrong command line (`EX_USAGE`).
+const EXIT_USAGE: u8 = 64;
+
+/// Look at a recorded timeline
+#[derive(Debug, Parser)]
+#[command(name = "trace-viewer", version)]
+struct Cli {
+    #[command(flatten)]
+    view: View,
+}
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -21,10 +22,10 @@ fn main() -> ExitCode {
         Err(error) => {
             // It fails only if the stream is closed, and then nobody reads it.
             let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { failure::EXIT_USAGE } else { 0 });
+            return ExitCode::from(if error.use_stderr() { EXIT_USAGE } else { 0 });
         }
     };
-    match run(&cli) {
+    match trace_viewer::view(&cli.view) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("trace-viewer: {failure}");
@@ -34,19 +35,4 @@ fn main() -> ExitCode {
             ExitCode::from(failure.exit_code())
         }
     }
-}
-
-fn run(cli: &Cli) -> Result<(), Failure> {
-    let mut trace = summary::open(&cli.file)?;
-    let summary = Summary::read(&cli.file, &mut trace)?;
-    eprintln!("{}: {summary}", cli.file.display());
-
-    let hand_over = HandOver::listen(&cli.file, trace, cli.port)?;
-    println!("{}", hand_over.ui_url());
-    if cli.no_open || !browser::open(&hand_over.ui_url()) {
-        eprintln!("open this address in a browser on this machine");
-    }
-    let until = if cli.keep { "you press Ctrl-C" } else { "it has been fetched" };
-    eprintln!("serving the timeline on 127.0.0.1:{} until {until}", hand_over.port());
-    hand_over.serve(cli.keep)
 }

@@ -71,7 +71,7 @@ impl Serving {
         fs::write(&file, &trace).unwrap();
         let mut program = program()
             .arg(&file)
-            .args(["--port", "0"])
+            .args(["--perfetto", "--port", "0"])
             .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -221,7 +221,7 @@ fn file_with(folder: &TempDir, name: &str, content: &[u8]) -> String {
 
 /// Runs the program on input that it must refuse; returns what it said.
 fn refused(file: &str, exit_code: i32) -> String {
-    let output = run(&[file, "--port", "0"]);
+    let output = run(&[file, "--perfetto", "--port", "0"]);
     assert_eq!(output.status.code(), Some(exit_code), "{}", stderr(&output));
     assert!(output.stdout.is_empty(), "no address for what is not served");
     stderr(&output)
@@ -266,7 +266,7 @@ fn a_port_in_use_is_unavailable() {
     let file = file_with(&folder, "run.perfetto", &trace());
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    let output = run(&[&file, "--port", &port]);
+    let output = run(&[&file, "--perfetto", "--port", &port]);
     assert_eq!(output.status.code(), Some(69));
     let said = stderr(&output);
     assert!(said.contains(&format!("listen on 127.0.0.1:{port}: Address already in use")), "{said}");
@@ -283,7 +283,7 @@ fn usage_errors_and_help_have_their_own_exit_codes() {
     let help = run(&["--help"]);
     assert_eq!(help.status.code(), Some(0));
     let help = String::from_utf8(help.stdout).unwrap();
-    assert!(help.contains("There is no offline viewer yet") && help.contains("Exit status:"), "{help}");
+    assert!(help.contains("ssh -L 8000") && help.contains("Exit status:"), "{help}");
     let short = String::from_utf8(run(&["-h"]).stdout).unwrap();
     assert!(short.lines().count() <= 24, "it fits a screen: {short}");
 }
@@ -302,7 +302,7 @@ fn a_browser_is_opened_where_there_is_a_desktop() {
     let start = |arguments: &[&str]| {
         program()
             .arg(&file)
-            .args(["--port", "0"])
+            .args(["--perfetto", "--port", "0"])
             .args(arguments)
             .env("PATH", &path)
             .env("DISPLAY", ":nowhere")

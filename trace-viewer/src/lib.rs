@@ -1,0 +1,72 @@
+//! Looks at recorded timelines: a page of this machine's own, offline, and a report to send to somebody.
+//!
+//! A file is read once into columns (`store`). The page (`page`, and the scripts in `assets/`) is served on 127.0.0.1
+//! (`server`) and asks for what is in view, which is never more than there are pixels (`levels`), so that the length of a
+//! recording makes no difference. Why a launch waited is worked out in `explain`, what everything amounts to in
+//! `overview`. `hand_over` is for the Perfetto UI, which reads whole files by itself.
+
+mod browser;
+mod cli;
+mod explain;
+mod failure;
+mod hand_over;
+mod levels;
+mod overview;
+mod page;
+#[cfg(test)]
+mod sample;
+mod search;
+mod server;
+mod store;
+mod summary;
+mod token;
+
+use std::{fs::File, path::Path};
+
+pub use crate::{cli::View, failure::Failure};
+use crate::{hand_over::HandOver, server::Server, summary::Summary};
+
+/// Shows a timeline, and returns when nobody looks at it any more.
+pub fn view(arguments: &View) -> Result<(), Failure> {
+    if arguments.perfetto {
+        return hand_over(arguments);
+    }
+    let file = open(&arguments.file)?;
+    let store = store::load(&arguments.file, file)?;
+    let server = Server::listen(arguments.file.clone(), store, arguments.port.unwrap_or(0))?;
+    println!("{}", server.url());
+    let opened = (!arguments.no_open).then(|| browser::open_privately(&server.url())).flatten();
+    if opened.is_none() {
+        eprintln!("open this address in a browser on this machine");
+    }
+    let until = if arguments.keep { "you press Ctrl-C" } else { "you close the page" };
+    eprintln!("serving {} on 127.0.0.1 until {until}", arguments.file.display());
+    server.serve(arguments.keep)
+}
+
+/// The report of a timeline: an HTML page that stands by itself.
+pub fn report(path: &Path) -> Result<String, Failure> {
+    let store = store::load(path, open(path)?)?;
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    Ok(page::report(&name, &store))
+}
+
+fn open(path: &Path) -> Result<File, Failure> {
+    File::open(path).map_err(|source| Failure::Input { file: path.to_owned(), source })
+}
+
+fn hand_over(arguments: &View) -> Result<(), Failure> {
+    let mut trace = summary::open(&arguments.file)?;
+    let summary = Summary::read(&arguments.file, &mut trace)?;
+    eprintln!("{}: {summary}", arguments.file.display());
+
+    let port = arguments.port.unwrap_or(hand_over::PORT_ALLOWED_BY_THE_UI);
+    let hand_over = HandOver::listen(&arguments.file, trace, port)?;
+    println!("{}", hand_over.ui_url());
+    if arguments.no_open || !browser::open(&hand_over.ui_url()) {
+        eprintln!("open this address in a browser on this machine");
+    }
+    let until = if arguments.keep { "you press Ctrl-C" } else { "it has been fetched" };
+    eprintln!("serving the timeline on 127.0.0.1:{} until {until}", hand_over.port());
+    hand_over.serve(arguments.keep)
+}

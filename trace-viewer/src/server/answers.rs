@@ -1,0 +1,326 @@
+//! What is sent to the page, as it is sent.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::{
+    explain::{self, Explanation},
+    levels::{self, Window},
+    overview::process_name,
+    store::{ArgumentValue, Mark, SliceId, Store, TextId, Track, TrackKind},
+};
+
+/// Parts of the timeline in which slices are counted, for the picture of all of it.
+const PARTS: usize = 480;
+
+/// Everything that does not depend on what is looked at.
+#[derive(Serialize)]
+pub(super) struct Tracks<'a> {
+    file: &'a str,
+    length_ns: u64,
+    /// When the timeline begins, milliseconds since 1970.
+    began_ms: Option<u64>,
+    /// How many slices of threads begin in each part of the timeline.
+    activity: Vec<u32>,
+    groups: Vec<TrackGroup<'a>>,
+    tracks: Vec<TrackHead<'a>>,
+}
+
+#[derive(Serialize)]
+struct TrackGroup<'a> {
+    name: String,
+    is_process: bool,
+    cmdline: &'a str,
+}
+
+#[derive(Serialize)]
+struct TrackHead<'a> {
+    name: &'a str,
+    group: usize,
+    kind: &'static str,
+    rows: usize,
+    slices: usize,
+    marks: usize,
+    /// The least and the greatest value of a counter.
+    range: Option<(i64, i64)>,
+}
+
+/// Groups and tracks.
+pub(super) fn tracks<'a>(file: &'a str, store: &'a Store) -> Tracks<'a> {
+    Tracks {
+        file,
+        length_ns: store.span_ns.end - store.span_ns.start,
+        began_ms: store.realtime_ns.map(|ns| ns / 1_000_000),
+        activity: activity(store),
+        groups: (0..store.groups.len())
+            .map(|number| {
+                let group = &store.groups[number];
+                let (name, is_process) = (process_name(store, number), group.pid.is_some());
+                TrackGroup { name, is_process, cmdline: &group.cmdline }
+            })
+            .collect(),
+        tracks: store
+            .tracks
+            .iter()
+            .map(|track| TrackHead {
+                name: &track.name,
+                group: track.group,
+                kind: track.kind.name(),
+                rows: track.slices.rows().len(),
+                slices: track.slices.len(),
+                marks: track.marks.len(),
+                range: extremes(track),
+            })
+            .collect(),
+    }
+}
+
+fn activity(store: &Store) -> Vec<u32> {
+    let mut parts = vec![0; PARTS];
+    for track in store.tracks.iter().filter(|track| track.kind == TrackKind::Thread) {
+        for begin_ns in track.slices.begins_ns() {
+            parts[store.part(*begin_ns, PARTS)] += 1;
+        }
+    }
+    parts
+}
+
+fn extremes(track: &Track) -> Option<(i64, i64)> {
+    let values = || track.samples.iter().map(|sample| sample.value);
+    Some((values().min()?, values().max()?))
+}
+
+/// What to draw in a window.
+#[derive(Serialize)]
+pub(super) struct Tiles<'a> {
+    tracks: Vec<Tile>,
+    /// The texts that are referred to.
+    texts: BTreeMap<u32, &'a str>,
+}
+
+/// Of one track. Each list is a column: one entry a thing.
+#[derive(Default, Serialize)]
+struct Tile {
+    track: usize,
+    rows: Vec<TileRow>,
+    marks: TileMarks,
+    levels: TileLevels,
+}
+
+#[derive(Default, Serialize)]
+struct TileRow {
+    begin: Vec<i64>,
+    end: Vec<i64>,
+    count: Vec<usize>,
+    busy: Vec<u64>,
+    /// The longest of the slices, and what it is called.
+    index: Vec<usize>,
+    label: Vec<u32>,
+    origin: Vec<u32>,
+}
+
+#[derive(Default, Serialize)]
+struct TileMarks {
+    at: Vec<i64>,
+    count: Vec<usize>,
+    index: Vec<usize>,
+    label: Vec<u32>,
+}
+
+#[derive(Default, Serialize)]
+struct TileLevels {
+    at: Vec<i64>,
+    min: Vec<i64>,
+    max: Vec<i64>,
+    last: Vec<i64>,
+}
+
+/// What to draw of some tracks; times are from the begin of the window.
+pub(super) fn tiles<'a>(store: &'a Store, tracks: &[usize], window: Window) -> Tiles<'a> {
+    let mut texts = BTreeMap::new();
+    let mut named = |id: TextId| {
+        texts.entry(id.0).or_insert_with(|| store.texts.get(id));
+        id.0
+    };
+    let relative = |ts_ns: u64| ts_ns.wrapping_sub(window.from_ns) as i64;
+    let tracks = tracks
+        .iter()
+        .map(|&number| {
+            let track = &store.tracks[number];
+            let mut tile = Tile { track: number, ..Tile::default() };
+            for row in track.slices.rows() {
+                let mut columns = TileRow::default();
+                for thing in levels::drawn(&track.slices, row, window) {
+                    columns.begin.push(relative(thing.begin_ns));
+                    columns.end.push(relative(thing.end_ns));
+                    columns.count.push(thing.count);
+                    columns.busy.push(thing.busy_ns);
+                    columns.index.push(thing.longest);
+                    columns.label.push(named(label(track, thing.longest)));
+                    columns.origin.push(named(track.slices.origin(thing.longest)));
+                }
+                tile.rows.push(columns);
+            }
+            for (index, count) in levels::marks(&track.marks, window) {
+                tile.marks.at.push(relative(track.marks[index].ts_ns));
+                tile.marks.count.push(count);
+                tile.marks.index.push(index);
+                tile.marks.label.push(named(track.marks[index].name));
+            }
+            for level in levels::levels(&track.samples, window) {
+                tile.levels.at.push(relative(level.ts_ns));
+                tile.levels.min.push(level.min);
+                tile.levels.max.push(level.max);
+                tile.levels.last.push(level.last);
+            }
+            tile
+        })
+        .collect();
+    Tiles { tracks, texts }
+}
+
+/// What is written on a slice: the kernel, where one is named.
+fn label(track: &Track, index: usize) -> TextId {
+    match track.slices.kernel(index) {
+        TextId(0) => track.slices.name(index),
+        kernel => kernel,
+    }
+}
+
+/// Everything about a slice.
+#[derive(Serialize)]
+pub(super) struct Slice<'a> {
+    place: Place<'a>,
+    name: &'a str,
+    category: &'a str,
+    arguments: Vec<(&'a str, String)>,
+    /// Libraries and functions that called, innermost first.
+    chain: Vec<&'a str>,
+    callers: Vec<&'a str>,
+    /// Where arrows come from and lead to.
+    comes_from: Vec<Place<'a>>,
+    leads_to: Vec<Place<'a>>,
+    wait: Option<Explanation>,
+    /// The slices before and after it in its row.
+    previous: Option<usize>,
+    next: Option<usize>,
+}
+
+/// Where a slice is.
+#[derive(Serialize)]
+pub(super) struct Place<'a> {
+    track: u32,
+    index: u32,
+    row: usize,
+    label: &'a str,
+    track_name: &'a str,
+    group_name: String,
+    begin_ns: u64,
+    end_ns: u64,
+    is_open: bool,
+}
+
+fn place(store: &Store, id: SliceId) -> Option<Place<'_>> {
+    let (track, index) = store.slices_with(id)?;
+    let slices = &track.slices;
+    Some(Place {
+        track: id.track,
+        index: id.index,
+        row: slices.rows().iter().position(|row| row.range.contains(&index))?,
+        label: store.texts.get(label(track, index)),
+        track_name: &track.name,
+        group_name: process_name(store, track.group),
+        begin_ns: slices.begins_ns()[index] - store.span_ns.start,
+        end_ns: slices.ends_ns()[index] - store.span_ns.start,
+        is_open: slices.is_open(index),
+    })
+}
+
+/// Everything about a slice, if there is such a slice.
+pub(super) fn slice(store: &Store, id: SliceId) -> Option<Slice<'_>> {
+    let (track, index) = store.slices_with(id)?;
+    let place_of = |id| place(store, id);
+    let here = place(store, id)?;
+    let row = &track.slices.rows()[here.row];
+    let at = track.slices.arguments(index);
+    let links = |name| store.argument_text(at, name).map_or(Vec::new(), |text| text.split(" < ").collect());
+    Some(Slice {
+        name: store.texts.get(track.slices.name(index)),
+        category: store.texts.get(track.slices.category(index)),
+        arguments: arguments(store, at),
+        chain: links("chain"),
+        callers: links("callers"),
+        comes_from: store.begins_of(id).into_iter().filter_map(place_of).collect(),
+        leads_to: store.ends_of(id).into_iter().filter_map(place_of).collect(),
+        wait: explain::explain(store, id),
+        previous: (index > row.range.start).then(|| index - 1),
+        next: (index + 1 < row.range.end).then_some(index + 1),
+        place: here,
+    })
+}
+
+/// Everything about a mark.
+#[derive(Serialize)]
+pub(super) struct MarkDetails<'a> {
+    name: &'a str,
+    category: &'a str,
+    track_name: &'a str,
+    group_name: String,
+    at_ns: u64,
+    arguments: Vec<(&'a str, String)>,
+}
+
+/// Everything about a mark, if there is such a mark.
+pub(super) fn mark(store: &Store, track: usize, index: usize) -> Option<MarkDetails<'_>> {
+    let track = store.tracks.get(track)?;
+    let mark: &Mark = track.marks.get(index)?;
+    Some(MarkDetails {
+        name: store.texts.get(mark.name),
+        category: store.texts.get(mark.category),
+        track_name: &track.name,
+        group_name: process_name(store, track.group),
+        at_ns: mark.ts_ns - store.span_ns.start,
+        arguments: arguments(store, mark.arguments),
+    })
+}
+
+/// Names and values as they are shown; call chains are shown apart.
+fn arguments(store: &Store, at: u64) -> Vec<(&str, String)> {
+    store
+        .arguments
+        .at(at)
+        .map(|(name, value)| {
+            let value = match value {
+                ArgumentValue::Text(text) => store.texts.get(text).to_owned(),
+                ArgumentValue::U64(number) => number.to_string(),
+                ArgumentValue::I64(number) => number.to_string(),
+                ArgumentValue::F64(number) => number.to_string(),
+                ArgumentValue::Pointer(address) => format!("{address:#x}"),
+                ArgumentValue::Bool(truth) => truth.to_string(),
+                ArgumentValue::Other => "(of a kind that is not shown)".to_owned(),
+            };
+            (store.texts.get(name), value)
+        })
+        .filter(|(name, _)| !matches!(*name, "chain" | "callers"))
+        .collect()
+}
+
+/// What a search has found.
+#[derive(Serialize)]
+pub(super) struct Search<'a> {
+    pub(super) total: usize,
+    pub(super) parts: &'a [u32],
+}
+
+/// One of the slices that were found.
+#[derive(Serialize)]
+pub(super) struct Hit<'a> {
+    n: usize,
+    place: Place<'a>,
+}
+
+/// The slice that was found at a place.
+pub(super) fn hit(store: &Store, n: usize, id: SliceId) -> Option<Hit<'_>> {
+    Some(Hit { n, place: place(store, id)? })
+}

@@ -1,0 +1,134 @@
+//! What is known about slices and marks beyond their names, packed: some bytes for a value, whatever its kind.
+//!
+//! ```text
+//! list:  count, then `count` times
+//! entry: name << 3 | kind, value          each a number of seven bits a byte, the lowest first
+//! ```
+//!
+//! Signed values are zigzag; a floating-point value is its bits.
+
+use xsched_perfetto::{OwnedAnnotation, OwnedValue};
+
+use super::texts::{TextId, Texts};
+
+/// A value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum ArgumentValue {
+    Text(TextId),
+    U64(u64),
+    I64(i64),
+    F64(f64),
+    Pointer(u64),
+    Bool(bool),
+    /// Of a kind that is not read.
+    Other,
+}
+
+/// Lists of named values, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Arguments {
+    bytes: Vec<u8>,
+}
+
+impl Arguments {
+    /// Packs a list; returns where it is.
+    pub(crate) fn push(&mut self, texts: &mut Texts, annotations: &[OwnedAnnotation]) -> u64 {
+        let at = self.bytes.len() as u64;
+        self.number(annotations.len() as u64);
+        for annotation in annotations {
+            let name = texts.add(&annotation.name);
+            let (kind, value) = match &annotation.value {
+                OwnedValue::Str(text) => (0, u64::from(texts.add(text).0)),
+                OwnedValue::U64(number) => (1, *number),
+                OwnedValue::I64(number) => (2, ((number << 1) ^ (number >> 63)) as u64),
+                OwnedValue::F64(number) => (3, number.to_bits()),
+                OwnedValue::Pointer(address) => (4, *address),
+                OwnedValue::Bool(truth) => (5, u64::from(*truth)),
+                OwnedValue::Other => (6, 0),
+            };
+            self.number(u64::from(name.0) << 3 | kind);
+            self.number(value);
+        }
+        at
+    }
+
+    fn number(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.bytes.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.bytes.push(number as u8);
+    }
+
+    /// The list at a place that [`Self::push`] has given.
+    pub(crate) fn at(&self, at: u64) -> impl Iterator<Item = (TextId, ArgumentValue)> {
+        let mut rest = &self.bytes[at as usize..];
+        let count = take(&mut rest);
+        (0..count).map(move |_| {
+            let key = take(&mut rest);
+            let value = take(&mut rest);
+            let value = match key & 7 {
+                0 => ArgumentValue::Text(TextId(value as u32)),
+                1 => ArgumentValue::U64(value),
+                2 => ArgumentValue::I64((value >> 1) as i64 ^ -((value & 1) as i64)),
+                3 => ArgumentValue::F64(f64::from_bits(value)),
+                4 => ArgumentValue::Pointer(value),
+                5 => ArgumentValue::Bool(value != 0),
+                _ => ArgumentValue::Other,
+            };
+            (TextId((key >> 3) as u32), value)
+        })
+    }
+}
+
+fn take(bytes: &mut &[u8]) -> u64 {
+    let (mut number, mut shift) = (0, 0);
+    loop {
+        let (byte, rest) = bytes.split_first().expect("numbers are written whole");
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return number;
+        }
+        shift += 7;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_and_size_of_value_comes_back() {
+        let (mut texts, mut arguments) = (Texts::default(), Arguments::default());
+        let values = [
+            OwnedValue::Str("gemm".into()),
+            OwnedValue::U64(0),
+            OwnedValue::U64(u64::MAX),
+            OwnedValue::I64(i64::MIN),
+            OwnedValue::I64(-1),
+            OwnedValue::F64(-0.5),
+            OwnedValue::Pointer(0x7fff_dead_beef),
+            OwnedValue::Bool(true),
+            OwnedValue::Other,
+        ];
+        let annotations = values.map(|value| OwnedAnnotation { name: "x".into(), value });
+        let places = [&annotations[..], &[], &annotations[3..]].map(|list| arguments.push(&mut texts, list));
+        let (x, gemm) = (texts.find("x").unwrap(), texts.find("gemm").unwrap());
+        let expected = [
+            ArgumentValue::Text(gemm),
+            ArgumentValue::U64(0),
+            ArgumentValue::U64(u64::MAX),
+            ArgumentValue::I64(i64::MIN),
+            ArgumentValue::I64(-1),
+            ArgumentValue::F64(-0.5),
+            ArgumentValue::Pointer(0x7fff_dead_beef),
+            ArgumentValue::Bool(true),
+            ArgumentValue::Other,
+        ]
+        .map(|value| (x, value));
+        assert_eq!(arguments.at(places[0]).collect::<Vec<_>>(), expected);
+        assert_eq!(arguments.at(places[1]).count(), 0);
+        assert_eq!(arguments.at(places[2]).collect::<Vec<_>>(), expected[3..]);
+    }
+}

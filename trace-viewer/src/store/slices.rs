@@ -1,0 +1,352 @@
+//! The slices of one track, in columns.
+//!
+//! A row holds slices that do not overlap: one that lies in another is a row further down. The slices of a row are side by
+//! side in every column, in order of time, so both their begins and their ends are sorted.
+
+use std::{cmp::Reverse, ops::Range};
+
+use super::{ROWS_MAX, texts::TextId};
+
+/// Children of a node in [`Longest`].
+const FANOUT: usize = 16;
+
+/// A slice as it comes from the file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unsorted {
+    pub(super) begin_ns: u64,
+    /// `None` if it still ran at the end.
+    pub(super) end_ns: Option<u64>,
+    pub(super) facts: Facts,
+}
+
+/// What is not needed for finding a slice.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Facts {
+    pub(super) name: TextId,
+    pub(super) category: TextId,
+    pub(super) kernel: TextId,
+    pub(super) origin: TextId,
+    pub(super) arguments: u64,
+    /// The arrow that begins here; 0 if none does.
+    pub(super) flow: u64,
+    /// The arrow that ends here; 0 if none does.
+    pub(super) ended_flow: u64,
+    pub(super) is_open: bool,
+}
+
+/// The columns.
+#[derive(Debug, Default)]
+pub(crate) struct Slices {
+    rows: Vec<Row>,
+    begins_ns: Vec<u64>,
+    ends_ns: Vec<u64>,
+    /// The sum of the durations of all slices before this one, and of all of them at the end.
+    busy_before_ns: Vec<u64>,
+    facts: Vec<Facts>,
+}
+
+/// One line of a track.
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// Its slices in the columns.
+    pub(crate) range: Range<usize>,
+    /// Finds the longest of some of them.
+    pub(crate) longest: Longest,
+}
+
+impl Slices {
+    /// Sorts slices into rows. Those that would be in a row beyond the last are left out; returns how many.
+    /// What still runs ends at `last_ns`.
+    pub(super) fn new(mut unsorted: Vec<Unsorted>, last_ns: u64) -> (Self, u64) {
+        for slice in &mut unsorted {
+            slice.facts.is_open = slice.end_ns.is_none();
+            slice.end_ns = Some(slice.end_ns.unwrap_or(last_ns).max(slice.begin_ns));
+        }
+        let end_ns = |slice: &Unsorted| slice.end_ns.expect("it was given to every slice above");
+        // Of those that begin together the longest encloses the others. Files are nearly sorted, which this sort likes.
+        unsorted.sort_by_key(|slice| (slice.begin_ns, Reverse(end_ns(slice))));
+        let mut by_row: Vec<Vec<u32>> = Vec::new();
+        let mut open: Vec<(u64, usize)> = Vec::new();
+        let mut too_deep = 0;
+        for (index, slice) in unsorted.iter().enumerate() {
+            open.retain(|(end_ns, _)| *end_ns > slice.begin_ns);
+            let row = free_row(&open, end_ns(slice));
+            if row >= ROWS_MAX {
+                too_deep += 1;
+                continue;
+            }
+            open.push((end_ns(slice), row));
+            if row == by_row.len() {
+                by_row.push(Vec::new());
+            }
+            by_row[row].push(index as u32);
+        }
+
+        let count = unsorted.len() - too_deep as usize;
+        let mut slices = Self {
+            rows: Vec::with_capacity(by_row.len()),
+            begins_ns: Vec::with_capacity(count),
+            ends_ns: Vec::with_capacity(count),
+            busy_before_ns: Vec::with_capacity(count + 1),
+            facts: Vec::with_capacity(count),
+        };
+        let mut busy_ns = 0_u64;
+        for row in by_row {
+            let first = slices.begins_ns.len();
+            for index in row {
+                let slice = &unsorted[index as usize];
+                slices.begins_ns.push(slice.begin_ns);
+                slices.ends_ns.push(end_ns(slice));
+                slices.busy_before_ns.push(busy_ns);
+                slices.facts.push(slice.facts);
+                busy_ns = busy_ns.saturating_add(end_ns(slice) - slice.begin_ns);
+            }
+            let range = first..slices.begins_ns.len();
+            let longest = Longest::new(range.clone(), |index| slices.duration_ns(index));
+            slices.rows.push(Row { range, longest });
+        }
+        slices.busy_before_ns.push(busy_ns);
+        (slices, too_deep)
+    }
+
+    pub(crate) fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.begins_ns.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.begins_ns.is_empty()
+    }
+
+    pub(crate) fn begins_ns(&self) -> &[u64] {
+        &self.begins_ns
+    }
+
+    pub(crate) fn ends_ns(&self) -> &[u64] {
+        &self.ends_ns
+    }
+
+    pub(crate) fn duration_ns(&self, index: usize) -> u64 {
+        self.ends_ns[index] - self.begins_ns[index]
+    }
+
+    /// The sum of the durations of some slices.
+    pub(crate) fn busy_ns(&self, range: Range<usize>) -> u64 {
+        self.busy_before_ns[range.end] - self.busy_before_ns[range.start]
+    }
+
+    pub(crate) fn name(&self, index: usize) -> TextId {
+        self.facts[index].name
+    }
+
+    pub(crate) fn category(&self, index: usize) -> TextId {
+        self.facts[index].category
+    }
+
+    /// The kernel that it launches or runs; the empty text if none is named.
+    pub(crate) fn kernel(&self, index: usize) -> TextId {
+        self.facts[index].kernel
+    }
+
+    /// To which library it belongs; the empty text if that is not known.
+    pub(crate) fn origin(&self, index: usize) -> TextId {
+        self.facts[index].origin
+    }
+
+    pub(crate) fn arguments(&self, index: usize) -> u64 {
+        self.facts[index].arguments
+    }
+
+    /// Whether it still ran at the end.
+    pub(crate) fn is_open(&self, index: usize) -> bool {
+        self.facts[index].is_open
+    }
+
+    pub(crate) fn flow(&self, index: usize) -> u64 {
+        self.facts[index].flow
+    }
+
+    pub(crate) fn ended_flow(&self, index: usize) -> u64 {
+        self.facts[index].ended_flow
+    }
+
+    /// Slices of a row that have a moment in common with `from_ns..to_ns`.
+    pub(crate) fn within(&self, row: &Row, from_ns: u64, to_ns: u64) -> Range<usize> {
+        let (begins, ends) = (&self.begins_ns[row.range.clone()], &self.ends_ns[row.range.clone()]);
+        // One without length is in the window in which it begins.
+        let first = ends.partition_point(|end| *end < from_ns);
+        let more = ends[first..]
+            .iter()
+            .zip(&begins[first..])
+            .take_while(|(end, begin)| **end == from_ns && **begin < from_ns)
+            .count();
+        let last = begins.partition_point(|begin| *begin < to_ns);
+        let first = first + more;
+        row.range.start + first..row.range.start + last.max(first)
+    }
+}
+
+/// The first row below all slices that enclose one with this end, and in which nothing runs. `open` has, for each that
+/// runs, its end and its row.
+fn free_row(open: &[(u64, usize)], end_ns: u64) -> usize {
+    let encloses = |(end, _): &&(u64, usize)| *end >= end_ns;
+    let first = open.iter().filter(encloses).map(|(_, row)| row + 1).max().unwrap_or(0);
+    (first..).find(|row| open.iter().all(|(_, taken)| taken != row)).unwrap_or(ROWS_MAX)
+}
+
+/// Finds the longest slice of a range in few steps: for each sixteen slices the longest, for each sixteen of these the
+/// longest, and so on.
+#[derive(Debug)]
+pub(crate) struct Longest {
+    start: usize,
+    levels: Vec<Vec<u32>>,
+}
+
+impl Longest {
+    fn new(range: Range<usize>, duration_ns: impl Fn(usize) -> u64) -> Self {
+        let best = |indices: &mut dyn Iterator<Item = u32>| {
+            indices.max_by_key(|index| (duration_ns(*index as usize), Reverse(*index)))
+        };
+        let mut levels: Vec<Vec<u32>> = Vec::new();
+        let mut len = range.len();
+        while len > FANOUT {
+            let level = (0..len.div_ceil(FANOUT))
+                .filter_map(|node| {
+                    let children = node * FANOUT..((node + 1) * FANOUT).min(len);
+                    match levels.last() {
+                        Some(below) => best(&mut below[children].iter().copied()),
+                        None => best(&mut children.map(|child| (range.start + child) as u32)),
+                    }
+                })
+                .collect::<Vec<_>>();
+            len = level.len();
+            levels.push(level);
+        }
+        Self { start: range.start, levels }
+    }
+
+    /// The longest slice of `range`, the first of several; `None` if there is none.
+    pub(crate) fn of(&self, slices: &Slices, range: Range<usize>) -> Option<usize> {
+        let (mut first, mut last) = (range.start - self.start, range.end.max(range.start) - self.start);
+        let key = |index: usize| (slices.duration_ns(index), Reverse(index));
+        let mut best = None;
+        let mut offer = |index: usize| {
+            if best.is_none_or(|best| key(index) > key(best)) {
+                best = Some(index);
+            }
+        };
+        for level in 0..=self.levels.len() {
+            let at = |place: usize| match level.checked_sub(1) {
+                Some(below) => self.levels[below][place] as usize,
+                None => self.start + place,
+            };
+            let is_top = level == self.levels.len();
+            while first < last && (is_top || first % FANOUT != 0) {
+                offer(at(first));
+                first += 1;
+            }
+            while first < last && last % FANOUT != 0 {
+                last -= 1;
+                offer(at(last));
+            }
+            (first, last) = (first / FANOUT, last / FANOUT);
+            if first >= last {
+                break;
+            }
+        }
+        best
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use fastrand::Rng;
+
+    use super::*;
+
+    /// Slices with these begins and ends.
+    pub(crate) fn slices(times: &[(u64, u64)]) -> Slices {
+        let unsorted = times.iter().map(|&(begin_ns, end_ns)| Unsorted {
+            begin_ns,
+            end_ns: Some(end_ns),
+            facts: Facts::default(),
+        });
+        Slices::new(unsorted.collect(), u64::MAX).0
+    }
+
+    fn rows(slices: &Slices) -> Vec<Vec<(u64, u64)>> {
+        let times = |index| (slices.begins_ns[index], slices.ends_ns[index]);
+        slices.rows.iter().map(|row| row.range.clone().map(times).collect()).collect()
+    }
+
+    #[test]
+    fn what_lies_in_another_is_a_row_further_down() {
+        let slices = slices(&[(5, 6), (0, 10), (2, 4), (10, 12), (2, 3), (20, 20)]);
+        assert_eq!(rows(&slices), [vec![(0, 10), (10, 12), (20, 20)], vec![(2, 4), (5, 6)], vec![(2, 3)]]);
+        assert_eq!(slices.busy_ns(0..2), 12);
+    }
+
+    #[test]
+    fn rows_never_overlap_whatever_the_file_says() {
+        for seed in 0..200 {
+            let mut rng = Rng::with_seed(seed);
+            let times: Vec<_> = (0..rng.usize(..80))
+                .map(|_| {
+                    let begin = rng.u64(..200);
+                    (begin, begin + rng.u64(..30))
+                })
+                .collect();
+            let slices = slices(&times);
+            assert_eq!(slices.len(), times.len());
+            for row in rows(&slices) {
+                assert!(row.windows(2).all(|pair| pair[0].1 <= pair[1].0), "seed {seed}: {row:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_deepest_are_left_out_and_counted() {
+        let unsorted = (0..ROWS_MAX as u64 + 7).map(|number| Unsorted {
+            begin_ns: number,
+            end_ns: None,
+            facts: Facts::default(),
+        });
+        let (slices, too_deep) = Slices::new(unsorted.collect(), 1_000);
+        assert_eq!((slices.len(), too_deep), (ROWS_MAX, 7));
+        assert!(slices.is_open(0) && slices.ends_ns[0] == 1_000);
+    }
+
+    #[test]
+    fn a_window_has_what_touches_it() {
+        let slices = slices(&[(0, 5), (5, 5), (5, 10), (10, 20), (30, 40)]);
+        let within = |from, to| {
+            let mut times = Vec::new();
+            for row in slices.rows() {
+                times.extend(slices.within(row, from, to).map(|index| slices.begins_ns[index]));
+            }
+            times
+        };
+        assert_eq!(within(5, 10), [5, 5]);
+        assert_eq!(within(4, 11), [0, 5, 10, 5]);
+        assert!(within(20, 30).is_empty());
+        assert_eq!(within(0, 100), [0, 5, 10, 30, 5]);
+    }
+
+    #[test]
+    fn the_longest_of_any_range_is_found() {
+        let mut rng = Rng::with_seed(7);
+        let times: Vec<_> =
+            (0..3_000_u64).map(|number| (number * 100, number * 100 + rng.u64(..50))).collect();
+        let slices = slices(&times);
+        let row = &slices.rows()[0];
+        for _ in 0..2_000 {
+            let first = rng.usize(..3_000);
+            let range = first..rng.usize(first..=3_000);
+            let expected = range.clone().max_by_key(|index| (slices.duration_ns(*index), Reverse(*index)));
+            assert_eq!(row.longest.of(&slices, range.clone()), expected, "{range:?}");
+        }
+    }
+}
