@@ -6,8 +6,8 @@
 use std::{io::Write, ops::Range};
 
 use xsched_perfetto::{
-    Annotation, Clocks, CounterId, CounterTrack, Instant, Process, ProcessId, Scope, Slice, ThreadId, Track,
-    TrackId, TrackSlice, TraceWriter, Unit, Value, WriteError,
+    Annotation, Clocks, CounterId, CounterTrack, Instant, Process, ProcessId, Scope, Slice, ThreadId,
+    TraceWriter, Track, TrackId, TrackSlice, Unit, Value, WriteError,
 };
 
 const BEGIN_NS: u64 = 3_600_000_000_000;
@@ -107,8 +107,16 @@ struct Recording<W: Write> {
 
 impl<W: Write> Recording<W> {
     fn begin(mut writer: TraceWriter<W>) -> Result<Self, WriteError> {
-        writer.process(&Process { id: BATCH, name: "train.py", cmdline: &["python3", "train.py", "--epochs", "90"] })?;
-        writer.process(&Process { id: URGENT, name: "serve.py", cmdline: &["python3", "serve.py", "--port", "8000"] })?;
+        writer.process(&Process {
+            id: BATCH,
+            name: "train.py",
+            cmdline: &["python3", "train.py", "--epochs", "90"],
+        })?;
+        writer.process(&Process {
+            id: URGENT,
+            name: "serve.py",
+            cmdline: &["python3", "serve.py", "--port", "8000"],
+        })?;
         writer.thread(main_thread(BATCH), "python3")?;
         writer.thread(main_thread(URGENT), "python3")?;
         let device = writer.track(&Track { parent: Scope::Global, name: "GPU 0000:c1:00.0" })?;
@@ -120,7 +128,8 @@ impl<W: Write> Recording<W> {
         ];
         let scope = Scope::Process(BATCH);
         let queue = writer.track(&Track { parent: scope, name: "XQueue of stream 1" })?;
-        let depth = writer.counter_track(&CounterTrack { scope, name: "buffered launches", unit: Unit::Count })?;
+        let depth =
+            writer.counter_track(&CounterTrack { scope, name: "buffered launches", unit: Unit::Count })?;
         let (next_ns, done_ns) = (BEGIN_NS, BEGIN_NS);
         Ok(Self { writer, launches: 0, streams, queue, arbiter, depth, next_ns, done_ns })
     }
@@ -153,7 +162,8 @@ impl<W: Write> Recording<W> {
             let end_ns = start_ns + way.device_us * 1_000 + self.launches % 11 * 500;
             let returned_ns = self.launch(BATCH, way, launch_ns, delay_ns, start_ns..end_ns)?;
             self.done_ns = end_ns;
-            self.next_ns = (returned_ns + 9_000 + self.launches % 3 * 2_000).max(end_ns.saturating_sub(AHEAD_NS));
+            self.next_ns =
+                (returned_ns + 9_000 + self.launches % 3 * 2_000).max(end_ns.saturating_sub(AHEAD_NS));
         }
         self.writer.counter(self.depth, held.end, 0)?;
         self.states(begin_ns, &held)
@@ -162,7 +172,8 @@ impl<W: Write> Recording<W> {
     /// What the queue did, which level was ready, and who had to make way.
     fn states(&mut self, begin_ns: u64, held: &Range<u64>) -> Result<(), WriteError> {
         let end_ns = begin_ns + BURST_EVERY_NS;
-        let queue = [("running", begin_ns..held.start), ("suspended", held.clone()), ("running", held.end..end_ns)];
+        let queue =
+            [("running", begin_ns..held.start), ("suspended", held.clone()), ("running", held.end..end_ns)];
         for (name, time) in queue {
             self.state(self.queue, "xqueue", name, time)?;
         }

@@ -42,7 +42,7 @@ export class Colours {
     if (isQueue && STATES.includes(text)) return mixed(parsed(this.#fixed[text]), page, alpha);
     const hash = hashOf(text);
     const hue = hash % 360;
-    const [saturation, lightness] = this.#isDark ? [42 + (hash >> 9) % 16, 40 + (hash >> 13) % 10] : [50 + (hash >> 9) % 16, 70 + (hash >> 13) % 10];
+    const [saturation, lightness] = this.#isDark ? [34 + (hash >> 9) % 14, 36 + (hash >> 13) % 10] : [50 + (hash >> 9) % 16, 70 + (hash >> 13) % 10];
     return mixed(fromHsl(hue, saturation / 100, lightness / 100), page, alpha);
   }
 }

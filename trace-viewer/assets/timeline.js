@@ -197,6 +197,8 @@ export class Timeline {
       canvas.height = Math.round(height * ratio);
     }
     this.scroll = Math.max(0, Math.min(this.scroll, this.layout.height - (height - AXIS)));
+    this.lanes.ariaLabel = `Timeline, ${duration(Math.max(view.from, 0))} to ${duration(view.to)}`;
+    [this.lanes.dataset.from, this.lanes.dataset.to] = [view.from, view.to];
     this.layout.list.style.transform = `translateY(${-this.scroll}px)`;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.fillStyle = colours.of("page");

@@ -42,10 +42,10 @@ impl Signpost {
         let _ = fs::remove_file(&path);
         let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         let signpost = Self(path);
-        write!(
+        writeln!(
             file,
             "<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" content=\"no-referrer\">\
-             <meta http-equiv=\"refresh\" content=\"0; url={url}\"><a href=\"{url}\">xsched-ctl view</a>\n"
+             <meta http-equiv=\"refresh\" content=\"0; url={url}\"><a href=\"{url}\">xsched-ctl view</a>"
         )?;
         Ok(signpost)
     }

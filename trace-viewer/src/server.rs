@@ -29,7 +29,7 @@ use std::{
     time::Duration,
 };
 
-use tiny_http::{Header, Request, Response, Server as HttpServer, StatusCode};
+use tiny_http::{Header, Method, Request, Response, Server as HttpServer, StatusCode};
 
 use self::presence::Presence;
 use crate::{failure::Failure, page, search::Found, store::Store, token::Token};
@@ -125,7 +125,7 @@ impl Server {
             }
         };
         lock(&self.presence).request();
-        if route == "trace" {
+        if route == "trace" && *request.method() == Method::Get {
             let _ = match File::open(&self.path) {
                 Ok(file) => request.respond(with_headers(Response::from_file(file), OCTETS)),
                 Err(_) => request.respond(bare(404)),

@@ -44,6 +44,7 @@ pub(crate) enum Verb {
     /// Calls, total time, percentiles and maximum by library, kernel, stream, thread, process or function, and what the
     /// recording lost. Percentiles are within 0.2 %; times are those that the host spends in a call.
     Report(Report),
+    View(trace_viewer::View),
     /// Say what this machine has and lacks for tracing and scheduling
     Doctor(Doctor),
     /// Be the controller: say which processes may use a device now
@@ -135,6 +136,10 @@ pub(crate) struct Report {
     /// Print one JSON object, times in nanoseconds, names whole
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Write a page that stands by itself: tables, plots and a picture of the timeline, to send to somebody
+    #[arg(long, value_name = "PAGE", conflicts_with_all = ["by", "top", "full_names", "json"])]
+    pub(crate) html: Option<PathBuf>,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

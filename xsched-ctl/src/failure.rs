@@ -84,6 +84,9 @@ pub(crate) enum Failure {
     /// There is no report.
     #[error(transparent)]
     Report(#[from] ReportError),
+    /// A recording cannot be shown.
+    #[error(transparent)]
+    View(#[from] trace_viewer::Failure),
     /// The output could not be opened.
     #[error("cannot write {path}: {cause}")]
     OutputNotCreated {
@@ -159,6 +162,7 @@ impl Failure {
                     .to_owned()
             }
             Self::Report(error) => error.hint(),
+            Self::View(error) => return error.hint(),
             Self::OutputNotCreated { .. } => "choose another file with `-o FILE`".to_owned(),
             Self::OutputFailed { .. } => "what was written up to then loads in Perfetto".to_owned(),
             Self::Bpf(error) if error.is_permission() => {
@@ -192,6 +196,7 @@ impl Failure {
             | Self::Ask(AskError::Refused { reason: Reason::Malformed, .. }) => exit::USAGE,
             Self::Rules { .. } => exit::BAD_DATA,
             Self::Report(error) => error.exit_code(),
+            Self::View(error) => error.exit_code(),
             Self::OutputNotCreated { .. } => exit::CANNOT_CREATE,
             Self::OutputFailed { .. } => exit::OUTPUT_FAILED,
             Self::Bpf(error) if error.is_permission() => exit::NOT_PERMITTED,

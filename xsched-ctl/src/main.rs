@@ -91,6 +91,7 @@ fn run_verb(verb: Verb) -> Result<u8, Failure> {
         Verb::Trace(arguments) => runtime.block_on(trace::run(arguments)),
         Verb::Attach(arguments) => runtime.block_on(attach::run(arguments)),
         Verb::Report(arguments) => report::run(&arguments),
+        Verb::View(arguments) => Ok(trace_viewer::view(&arguments).map(|()| 0)?),
         Verb::Doctor(arguments) => match arguments.pid {
             None => Ok(runtime.block_on(doctor::run())),
             Some(pid) => runtime.block_on(doctor::shim::run(pid)),

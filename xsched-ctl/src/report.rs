@@ -8,7 +8,7 @@ mod groups;
 mod json;
 mod text;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -85,6 +85,9 @@ impl ReportError {
 /// Runs the verb; returns the exit code.
 pub(crate) fn run(arguments: &cli::Report) -> Result<u8, Failure> {
     let path = &arguments.file;
+    if let Some(page) = &arguments.html {
+        return write_page(path, page);
+    }
     let unreadable = |cause| ReportError::Unreadable { path: path.clone(), cause };
     let file: Box<dyn Read> = if path == Path::new("-") {
         Box::new(io::stdin())
@@ -116,6 +119,18 @@ pub(crate) fn run(arguments: &cli::Report) -> Result<u8, Failure> {
         outcome => outcome.map_err(Failure::internal("writing the report"))?,
     }
     damage.map_or(Ok(0), |cause| Err(ReportError::Damaged { path: path.clone(), cause }.into()))
+}
+
+/// Writes the page. It is made in memory that grows with the recording, as the picture in it needs every slice.
+fn write_page(recording: &Path, page: &Path) -> Result<u8, Failure> {
+    let content = trace_viewer::report(recording)?;
+    if page == Path::new("-") {
+        io::stdout().lock().write_all(content.as_bytes()).map_err(Failure::internal("writing the page"))?;
+        return Ok(0);
+    }
+    fs::write(page, content).map_err(|cause| Failure::OutputNotCreated { path: page.to_owned(), cause })?;
+    eprintln!("{} written; it needs nothing beside it", page.display());
+    Ok(0)
 }
 
 /// Reads a trace as far as it can be read: what is in it, how it ends, what is wrong with it.

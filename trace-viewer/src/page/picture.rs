@@ -1,6 +1,6 @@
 //! The whole timeline as one picture, for a page without scripts: a line a track, and darker where more was running.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use super::html::Html;
 use crate::{
@@ -54,7 +54,8 @@ fn line(html: &mut Html, store: &Store, track: &Track) {
     let (from_ns, to_ns) = (store.span_ns.start, store.span_ns.end.max(store.span_ns.start + 1));
     let window = Window { from_ns, to_ns: to_ns.saturating_add(1), bins: WIDTH };
     let scale = WIDTH as f64 / (to_ns - from_ns) as f64;
-    let mut paths: Vec<(String, String)> = Vec::new();
+    // By class, in an order that does not change.
+    let mut paths: BTreeMap<String, String> = BTreeMap::new();
     let Some(row) = track.slices.rows().first() else { return };
     for thing in drawn(&track.slices, row, window) {
         let begin = (thing.begin_ns.max(from_ns) - from_ns) as f64 * scale;
@@ -66,13 +67,7 @@ fn line(html: &mut Html, store: &Store, track: &Track) {
             (TrackKind::Queue, "suspended" | "buffered" | "running") => format!("{name} k{shade}"),
             _ => format!("{} k{shade}", track.kind.name()),
         };
-        let path = match paths.iter_mut().find(|(known, _)| *known == class) {
-            Some((_, path)) => path,
-            None => {
-                paths.push((class, String::new()));
-                &mut paths.last_mut().expect("one was pushed in the line above").1
-            }
-        };
+        let path = paths.entry(class).or_default();
         write!(path, "M{begin:.1} 0h{width:.1}v{ROW}h-{width:.1}z").expect("a String takes everything");
     }
     let view = format!("0 0 {WIDTH} {ROW}");

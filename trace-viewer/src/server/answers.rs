@@ -16,6 +16,7 @@ const PARTS: usize = 480;
 
 /// Everything that does not depend on what is looked at.
 #[derive(Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names that the page knows")]
 pub(super) struct Tracks<'a> {
     file: &'a str,
     length_ns: u64,

@@ -45,13 +45,13 @@ pub(super) fn answer(server: &Server, method: &Method, route: &str) -> Option<An
             lock(&server.presence).gone(query.text("page")?);
             json(&())
         }
-        (Method::Get, path) => match path.strip_prefix("api/") {
-            Some(name) => api(server, name, &query),
-            None => {
-                let asset = page::asset(path)?;
-                Some(Answer { content_type: asset.content_type, body: asset.content.to_vec() })
+        (Method::Get, path) => {
+            if let Some(name) = path.strip_prefix("api/") {
+                return api(server, name, &query);
             }
-        },
+            let asset = page::asset(path)?;
+            Some(Answer { content_type: asset.content_type, body: asset.content.to_vec() })
+        }
         _ => None,
     }
 }

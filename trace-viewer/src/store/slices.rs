@@ -194,7 +194,7 @@ impl Slices {
 fn free_row(open: &[(u64, usize)], end_ns: u64) -> usize {
     let encloses = |(end, _): &&(u64, usize)| *end >= end_ns;
     let first = open.iter().filter(encloses).map(|(_, row)| row + 1).max().unwrap_or(0);
-    (first..).find(|row| open.iter().all(|(_, taken)| taken != row)).unwrap_or(ROWS_MAX)
+    (first..ROWS_MAX).find(|row| open.iter().all(|(_, taken)| taken != row)).unwrap_or(ROWS_MAX)
 }
 
 /// Finds the longest slice of a range in few steps: for each sixteen slices the longest, for each sixteen of these the

@@ -10,6 +10,7 @@ pub(crate) struct TextId(pub(crate) u32);
 
 /// The texts.
 #[derive(Debug)]
+#[expect(clippy::struct_field_names, reason = "ways to find the same thing")]
 pub(crate) struct Texts {
     by_id: Vec<Arc<str>>,
     by_content: HashMap<Arc<str>, TextId, RandomState>,
