@@ -59,6 +59,8 @@ counted! {
         LateFailure = "failures told late",
         /// The controller did not take a report: it was too far behind.
         UnsentReport = "reports that could not be sent",
+        /// The controller gave memory for events that the shim does not write into.
+        NoJournal = "rings of events that could not be used",
         /// The shim panicked.
         Panic = "panics",
     }

@@ -26,6 +26,7 @@
 //! | `table` | the dispatch tables of runtimes that have them |
 //! | `lookup` | functions that programs look up by name |
 //! | `status` | what others may read of the shim |
+//! | `journal` | events, while somebody records |
 //! | `counters`, `summary`, `log` | what is counted, said and written |
 //! | `env` | the environment variables |
 //! | `process` | first call, fork, exit |
@@ -42,6 +43,7 @@ mod exports;
 mod gate;
 mod hooks;
 mod instances;
+mod journal;
 mod kernels;
 mod log;
 mod lookup;

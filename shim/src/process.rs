@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use xsched_abi::shim_status::ShimState;
 
 use crate::status::xsched_shim_status;
-use crate::{arbiter, counters, defer, env, kernels, log, test_suspension};
+use crate::{arbiter, counters, defer, env, journal, kernels, log, test_suspension};
 
 static PREPARED: AtomicBool = AtomicBool::new(false);
 
@@ -66,6 +66,7 @@ unsafe extern "C" fn begin_afresh() {
     kernels::begin_afresh();
     defer::begin_afresh();
     arbiter::begin_afresh();
+    journal::begin_afresh();
     test_suspension::begin_afresh();
 }
 

@@ -26,6 +26,7 @@ mod claim;
 mod contention;
 mod flight;
 mod gates;
+mod recording;
 mod state;
 mod treatment;
 mod watch;
@@ -41,6 +42,7 @@ use xsched_sched::Nanos;
 
 use crate::planted::{Bug, is_planted};
 use contention::Place;
+use recording::Held;
 use state::State;
 
 pub(crate) use claim::{ClaimId, ClaimKey, Seat, Standing, Usage};
@@ -76,6 +78,9 @@ pub(crate) trait Device: Send + Sync + 'static {
 
     /// What holds up a hardware's queue while it is shut.
     type Gate: Copy + Debug + Send + 'static;
+
+    /// What names a stream in events.
+    fn stream_number(&self, stream: Self::Stream) -> u64;
 
     /// Gives a command to the hardware's queue. Called on the queue's LaunchWorker, in the queue's order. False if
     /// it was refused.
@@ -182,7 +187,10 @@ impl<D: Device> XQueues<D> {
 
     /// A new queue before a stream.
     pub(crate) fn create(&self, stream: D::Stream, claim: Option<ClaimId>) -> QueueId {
-        self.lock().create(stream, claim)
+        let mut state = self.lock();
+        let queue = state.create(stream, claim);
+        state.introduce(queue, &self.device);
+        queue
     }
 
     /// Forgets a queue whose commands were all launched, before its stream goes.
@@ -229,7 +237,7 @@ impl<D: Device> XQueues<D> {
         if !has_turn || !is_first || !(is_alone || state.are_launched(after)) {
             return Admission::Wait;
         }
-        let begun = state.begin(queue, demand, false);
+        let begun = state.begin(queue, demand, Held::Never);
         self.open_for(&mut state, begun.as_ref());
         begun.map_or(Admission::Free, Admission::Now)
     }
@@ -345,7 +353,9 @@ impl<D: Device> XQueues<D> {
         demand: impl Into<Demand>,
     ) -> Option<Begun<D>> {
         let demand = demand.into();
+        let since = now();
         let mut state = self.lock();
+        state.note_wait(queue, 0, demand.load, since);
         let after: Vec<_> = after.iter().copied().chain(state.last(queue)).collect();
         self.force_if_asked(&mut state, demand, &after);
         let claim = state.claim_of(queue).filter(|_| demand.treatment.is_counted());
@@ -353,7 +363,7 @@ impl<D: Device> XQueues<D> {
             let may_go = || !state.is_suspended(queue) && state.has_room(Place::Queue(queue), demand.load);
             state.are_launched(&after) && (demand.treatment.is_forced() || may_go())
         });
-        let begun = state.begin(queue, demand, false);
+        let begun = state.begin(queue, demand, Held::InPlace(since));
         self.open_for(&mut state, begun.as_ref());
         begun
     }
@@ -367,6 +377,7 @@ impl<D: Device> XQueues<D> {
         demand: impl Into<Demand>,
     ) -> Option<Begun<D>> {
         let demand = demand.into();
+        let since = now();
         let mut state = self.lock();
         self.force_if_asked(&mut state, demand, after);
         let waiting = claim.filter(|_| demand.treatment.is_counted());
@@ -376,7 +387,7 @@ impl<D: Device> XQueues<D> {
             let has_turn = demand.treatment.is_forced() || !state.all_suspended && may_go();
             state.are_launched(after) && has_turn
         });
-        let begun = state.begin_at(Place::Loose(claim?), claim?, stream, demand);
+        let begun = state.begin_at(Place::Loose(claim?), claim?, stream, demand, Held::InPlace(since));
         self.open_for(&mut state, begun.as_ref());
         begun
     }

@@ -14,7 +14,7 @@ use crate::preflight;
 use crate::recorder::{Recorder, Sink};
 use crate::session::{Session, Targets};
 use crate::signals::{Request, Signals};
-use crate::trace;
+use crate::{trace, trace_config};
 
 /// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
@@ -29,6 +29,7 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
     if target.is_none() {
         recorder = recorder.per_process();
     }
+    recorder.configure(trace_config::gather().await)?;
     let mut session =
         Session::start(target.map_or(Targets::Everybody, Targets::Process), settings, recorder)?;
     let whom = target.map_or_else(|| "every process".to_owned(), |pid| format!("process {pid}"));

@@ -1,11 +1,13 @@
 //! A recorded call with everything resolved, ready to be shown or counted.
 
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use xsched_abi::{ParamKind, Probe, Words};
 
 use crate::chain::Chain;
+use crate::scheduling::Followed;
 use crate::session::Nodes;
 
 /// One HIP call of one thread. Times are nanoseconds of `CLOCK_BOOTTIME`.
@@ -43,6 +45,8 @@ pub(crate) struct HipCall {
     pub(crate) chain: Option<Arc<Chain>>,
     /// The driver's queue that was made for its stream, if that was seen.
     pub(crate) queue: Option<u32>,
+    /// It is followed to what it starts.
+    pub(crate) followed: Option<Rc<Followed>>,
 }
 
 /// Where a call came from.
@@ -175,6 +179,7 @@ pub(crate) mod tests {
             chain: None,
             origin: "libx.so".into(),
             queue: None,
+            followed: None,
         }
     }
 

@@ -15,8 +15,9 @@ use crate::filter::LeftOut;
 use crate::kernel_names::KernelNames;
 use crate::machine::{Machine, Program};
 use crate::output::Destination;
+use crate::scheduling::Entry;
 use crate::summary::Summary;
-use crate::timeline::Timeline;
+use crate::timeline::{Program as Scheduled, Programs, Timeline};
 use sink::AfterCall;
 pub(crate) use sink::Sink;
 
@@ -38,6 +39,8 @@ struct Recording {
     /// Processes and threads that the trace has names for.
     processes: HashSet<ProcessId>,
     threads: HashSet<ThreadId>,
+    /// Processes that entries of scheduling name.
+    programs: Programs,
     /// The sink takes no more calls.
     is_full: bool,
 }
@@ -70,6 +73,7 @@ impl Recorder {
                     sink,
                     processes: HashSet::new(),
                     threads: HashSet::new(),
+                    programs: Programs::new(),
                     is_full: false,
                 })
             })
@@ -145,6 +149,27 @@ impl Recorder {
             recording.describe(processes, call.pid, call.tid, call.begin_ns).map_err(memory_write)?;
         recording.timeline.driver_call(process, call).map_err(memory_write)?;
         recording.end_or_close(None)
+    }
+
+    /// Takes in what comes of scheduling.
+    pub(crate) fn scheduling(&mut self, processes: &Processes, entries: &[Entry]) -> Result<(), Failure> {
+        let Some(recording) = self.recording.as_mut().filter(|recording| !recording.is_full) else {
+            return Ok(());
+        };
+        for entry in entries {
+            recording.name(processes, entry);
+            recording.timeline.scheduling(&recording.programs, entry).map_err(memory_write)?;
+            recording.end_or_close(None)?;
+        }
+        Ok(())
+    }
+
+    /// Notes what the recording is made with.
+    pub(crate) fn configure(&mut self, config: Vec<(&'static str, String)>) -> Result<(), Failure> {
+        match &mut self.recording {
+            Some(recording) => recording.timeline.configure(now_ns(), config).map_err(memory_write),
+            None => Ok(()),
+        }
     }
 
     /// Takes note of a change: names that may be new are written again when they are next needed.
@@ -300,6 +325,21 @@ impl Recording {
             self.timeline.thread(thread, &thread_name)?;
         }
         Ok(id)
+    }
+
+    /// Learns what the processes of an entry are called.
+    fn name(&mut self, processes: &Processes, entry: &Entry) {
+        let time_ns = entry.time_ns();
+        for pid in entry.pids() {
+            let found = processes.find(pid, time_ns).or_else(|| processes.process(pid));
+            let start_ns = found.map_or(0, xsched_symbols::Process::started_ns);
+            let id = ProcessId { pid, start_ns };
+            if self.programs.get(&pid).is_none_or(|program| found.is_some() && program.id != id) {
+                let name = found.map(|process| process.display_name().into_owned()).unwrap_or_default();
+                let label = format!("{name} {pid}");
+                self.programs.insert(pid, Scheduled { id, label: label.trim_start().into() });
+            }
+        }
     }
 
     /// Keeps what is collected, and begins anew.

@@ -9,6 +9,7 @@
 //! | `shims`, `socket` | one task for each process with the shim |
 //! | `commands` | one task for each command that asks |
 //! | `rules`, `verdicts` | the rules on call chains, and how processes come to know what these say |
+//! | `recorders` | one task for each recorder |
 //! | `peer` | who is at the other end |
 //! | `notify` | the service manager |
 //!
@@ -21,6 +22,7 @@ mod notify;
 pub(crate) mod peer;
 mod place;
 mod rules;
+mod recorders;
 mod shims;
 mod socket;
 mod subject;
@@ -118,6 +120,8 @@ struct Shared {
     rules: RefCell<RulesFile>,
     /// Programs that say whose calls are; none where processes have to find out themselves.
     origin: Option<Origin>,
+    /// Somebody records, or nobody does any more.
+    recording: Notify,
 }
 
 impl Shared {
@@ -145,7 +149,7 @@ pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
     let folder = Folder::own().ok_or(PlaceError::NoFolder).map_err(ServeError::from)?;
     let place = Place::claim(folder).map_err(ServeError::from)?;
     let arbiter = make_arbiter(&config, arguments.no_bpf).map_err(ServeError::from)?;
-    let (shim_socket, control_socket) = place.listen().map_err(ServeError::from)?;
+    let sockets = place.listen().map_err(ServeError::from)?;
     let origin = make_origin(&arbiter, &rules);
     let shared = Rc::new(Shared {
         controller: RefCell::new(Controller::new(arbiter, config)),
@@ -153,11 +157,13 @@ pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
         joined: Notify::new(),
         rules: RefCell::new(rules),
         origin,
+        recording: Notify::new(),
     });
     let (greeting, watchdog) = (shared.controller.borrow().describe(), notify::watchdog());
     let tasks = LocalSet::new();
-    tasks.spawn_local(shims::accept(Rc::clone(&shared), shim_socket));
-    tasks.spawn_local(commands::accept(Rc::clone(&shared), control_socket));
+    tasks.spawn_local(shims::accept(Rc::clone(&shared), sockets.shims));
+    tasks.spawn_local(commands::accept(Rc::clone(&shared), sockets.commands));
+    tasks.spawn_local(recorders::accept(Rc::clone(&shared), sockets.recorders));
     tracing::info!("{greeting}; sockets in {}", place.folder().path().display());
     manager.tell("READY=1");
     let outcome = tasks

@@ -37,6 +37,7 @@ use crate::failure::Failure;
 use crate::filter::{Decision, Filters, LeftOut, Reason};
 use crate::namespace::PidNamespace;
 use crate::recorder::{Recorded, Recorder};
+use crate::scheduling::Scheduling;
 use audience::Audience;
 pub(crate) use audience::Targets;
 use chains::Chains;
@@ -94,6 +95,7 @@ pub(crate) struct Session {
     processes: Processes,
     resolver: Resolver,
     recorder: Recorder,
+    scheduling: Scheduling,
     /// Changes that happened after the records that have been resolved.
     changes: VecDeque<(u64, Change)>,
     /// Processes that have made calls: only these can have calls in progress.
@@ -158,6 +160,7 @@ impl Session {
             processes: Processes::new(),
             resolver: Resolver::new(rules, label, sees_all),
             recorder,
+            scheduling: Scheduling::new(),
             changes: VecDeque::new(),
             callers: HashSet::new(),
             records: Vec::new(),
@@ -273,6 +276,8 @@ impl Session {
     /// in between, however busy the traced processes are.
     pub(crate) async fn pump(&mut self) -> Result<(), Failure> {
         self.has_more = self.pump_batch().await? == BATCH_MAX;
+        let entries = self.scheduling.poll(self.has_more);
+        self.recorder.scheduling(&self.processes, &entries)?;
         let now_ns = now_ns();
         self.report_losses(now_ns)?;
         if now_ns - self.housekeeping_ns > HOUSEKEEPING_NS {
@@ -305,6 +310,8 @@ impl Session {
         let mut losses = self.maps.losses().plus(Counter::LateProbes, self.late);
         losses = losses.plus(Counter::ChainMapsFull, self.chains.refused());
         losses = losses.plus(Counter::KernelUnnamed, self.resolver.unnamed());
+        let (lost, senseless) = self.scheduling.losses();
+        losses = losses.plus(Counter::SchedulingLost, lost).plus(Counter::SchedulingSenseless, senseless);
         for (end, count) in ChainEnd::ALL.into_iter().zip(self.chain_ends) {
             if let Some(cause) = Counter::of_chain(end) {
                 losses = losses.plus(cause, count);
@@ -378,7 +385,10 @@ impl Session {
         }
         self.callers.insert(call.tgid);
         match self.resolver.returned(&mut self.processes, call, text) {
-            Some(resolved) => self.record(resolved, call.chain),
+            Some(mut resolved) => {
+                self.scheduling.called(&mut resolved);
+                self.record(resolved, call.chain)
+            }
             None => Ok(()),
         }
     }
@@ -415,15 +425,20 @@ impl Session {
 
     /// Records a call that the filters let through.
     fn pass_on(&mut self, call: &HipCall) -> Result<(), Failure> {
+        let mut is_written = false;
         match self.filters.decide(call) {
             Decision::Record => {
                 if let Some(chain) = &call.chain {
                     self.chain_ends[chain.end as usize] += 1;
                 }
                 self.recorder.call(&mut self.processes, call)?;
+                is_written = true;
             }
             Decision::NamesOnly => {}
             Decision::LeaveOut(reason) => self.left_out.add(reason, 1),
+        }
+        if let Some(followed) = &call.followed {
+            followed.settle(is_written);
         }
         Ok(())
     }
@@ -592,7 +607,9 @@ impl Session {
 
     /// What people should be told.
     pub(crate) fn take_notices(&mut self) -> Vec<String> {
-        self.recorder.take_notices()
+        let mut notices = self.recorder.take_notices();
+        notices.extend(self.scheduling.take_notices());
+        notices
     }
 
     /// Notes in the timeline why recording ends before what was to be recorded does.
@@ -631,6 +648,8 @@ impl Session {
         let settled = self.queues.give_up(|_| false);
         self.record_driver_calls(settled)?;
         self.release(true)?;
+        let entries = self.scheduling.finish();
+        self.recorder.scheduling(&self.processes, &entries)?;
         self.report_losses(now_ns())?;
         if self.unreadable > 0 {
             tracing::warn!("{} records in the ring buffer were not readable", self.unreadable);

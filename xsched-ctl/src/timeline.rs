@@ -11,11 +11,14 @@
 //! | the driver's queue of its stream | `debug.queue` |
 //! | what it returned | `debug.return`: a number, or an address |
 //! | a call to the driver | see `timeline/driver.rs` |
+//! | what it starts, and what becomes of that | an arrow to it; see `timeline/scheduling.rs` |
+//! | what the recording was made with | an instant `trace_config` at its beginning, category `recording` |
 //! | calls lost | an instant `events lost` by cause and processor, the counter `lost events`, one by cause |
 //! | calls recorded incompletely | an instant `incomplete` likewise, and a counter by cause |
 //! | calls that filters have left out | a counter by filter, `left_out.…` |
 
 mod driver;
+mod scheduling;
 
 use std::collections::HashMap;
 
@@ -31,6 +34,8 @@ use crate::call::{Argument, HipCall};
 use crate::filter::LeftOut;
 use crate::hip_error;
 use crate::kernel_names::{FoldedNames, KernelNames};
+use scheduling::Tracks;
+pub(crate) use scheduling::{Program, Programs};
 
 /// Writes calls into a buffer, as whole packets.
 pub(crate) struct Timeline {
@@ -42,6 +47,8 @@ pub(crate) struct Timeline {
     folded: Option<FoldedNames>,
     /// Reused for each call: the texts of its arguments, and the annotations that refer to them.
     texts: Vec<String>,
+    tracks: Tracks,
+    config: Vec<(&'static str, String)>,
 }
 
 impl Timeline {
@@ -54,6 +61,8 @@ impl Timeline {
             counters: HashMap::new(),
             folded: (names == KernelNames::Folded).then(FoldedNames::default),
             texts: Vec::new(),
+            tracks: Tracks::default(),
+            config: Vec::new(),
         })
     }
 
@@ -68,6 +77,8 @@ impl Timeline {
         let clocks = Clocks::now();
         self.writer.restart(clocks)?;
         self.counters.clear();
+        self.tracks.restart();
+        self.write_config(clocks.boottime_ns)?;
         let losses = std::mem::take(&mut self.losses);
         let losses_by_name = losses.iter().map(|(cause, count)| (cause.name(), count));
         let left_out = self.left_out;
@@ -156,12 +167,44 @@ impl Timeline {
                 }
             }
         }
-        self.writer.slice(&Slice {
+        let slice = Slice {
             thread: ThreadId { process, tid: call.tid },
             begin_ns: call.begin_ns,
             end_ns: call.end_ns.or(call.cut_ns),
             category: call.probe.category.name(),
             name: call.probe.name,
+            annotations: &annotations,
+        };
+        match &call.followed {
+            Some(followed) => {
+                self.tracks.begins(followed.flow);
+                self.writer.slice_with_flow(&slice, followed.flow)
+            }
+            None => self.writer.slice(&slice),
+        }
+    }
+
+    /// Notes what the recording is made with: here, and wherever the trace begins anew.
+    pub(crate) fn configure(
+        &mut self,
+        now_ns: u64,
+        config: Vec<(&'static str, String)>,
+    ) -> Result<(), WriteError> {
+        self.config = config;
+        self.write_config(now_ns)
+    }
+
+    fn write_config(&mut self, now_ns: u64) -> Result<(), WriteError> {
+        if self.config.is_empty() {
+            return Ok(());
+        }
+        let annotations: Vec<_> =
+            self.config.iter().map(|(name, value)| Annotation::new(name, &**value)).collect();
+        self.writer.instant(&Instant {
+            scope: Scope::Global,
+            ts_ns: now_ns,
+            category: "recording",
+            name: "trace_config",
             annotations: &annotations,
         })
     }

@@ -16,6 +16,7 @@ use crate::preflight;
 use crate::recorder::{Recorded, Recorder, Sink};
 use crate::session::{Session, Targets};
 use crate::signals::{Request, Signals};
+use crate::trace_config;
 
 /// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::Trace) -> Result<u8, Failure> {
@@ -33,8 +34,9 @@ pub(crate) async fn run(arguments: cli::Trace) -> Result<u8, Failure> {
     };
     let mut signals = Signals::catch()?;
     let sink = Sink::open(destination, format)?;
-    let session =
-        Session::start(targets, settings, Recorder::new(Some(sink), arguments.recording.kernel_names())?)?;
+    let mut recorder = Recorder::new(Some(sink), arguments.recording.kernel_names())?;
+    recorder.configure(trace_config::gather().await)?;
+    let session = Session::start(targets, settings, recorder)?;
     let limits = Limits::begin(arguments.recording.duration);
     let (code, recorded) = if targets == Targets::Children {
         record_command(session, &mut signals, limits, &arguments.command, command_output).await?

@@ -61,11 +61,15 @@ pub enum Counter {
     IoctlLate = 23,
     /// Launches recorded by the address of their kernel. Counted by user space.
     KernelUnnamed = 24,
+    /// Events of scheduling not recorded: a process's ring was full, or broken. Counted by user space.
+    SchedulingLost = 25,
+    /// Events of scheduling that made no sense. Counted by user space.
+    SchedulingSenseless = 26,
 }
 
 impl Counter {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 27] = [
         Self::RingFull,
         Self::PendingFull,
         Self::ArgumentsUnreadable,
@@ -91,6 +95,8 @@ impl Counter {
         Self::IoctlDeviceUnknown,
         Self::IoctlLate,
         Self::KernelUnnamed,
+        Self::SchedulingLost,
+        Self::SchedulingSenseless,
     ];
 
     /// What a call counts as whose chain ends so; nothing for a chain that is as long as was asked for.
@@ -135,6 +141,8 @@ impl Counter {
             Self::IoctlDeviceUnknown => "ioctl_device_unknown",
             Self::IoctlLate => "ioctl_late",
             Self::KernelUnnamed => "kernel_unnamed",
+            Self::SchedulingLost => "scheduling_lost",
+            Self::SchedulingSenseless => "scheduling_senseless",
         }
     }
 
@@ -180,6 +188,8 @@ impl Counter {
             Self::KernelUnnamed => {
                 "launches show addresses for kernels: they were looked up before recording began, or have no symbols"
             }
+            Self::SchedulingLost => "events of scheduling lost: a ring was full, or broken",
+            Self::SchedulingSenseless => "events of scheduling made no sense",
         }
     }
 

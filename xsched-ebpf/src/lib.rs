@@ -11,6 +11,8 @@ pub mod chain;
 pub mod config;
 pub mod counter;
 pub mod driver;
+#[cfg(not(target_arch = "bpf"))]
+pub mod events;
 pub mod loader;
 pub mod probe;
 pub mod shim_status;

@@ -16,16 +16,21 @@
 //!                         <-------    Verdicts, with a page of verdicts, once it was heard; or
 //!                         <-------    Rules, with their text, where no program hears it, and when they change
 //!   Domain, KernelName    ------->
+//!                         <-------    Events, while somebody records
 //! ```
 //!
 //! Queues are closed by [`crate::arbiter::Report::Close`], and by the end of process or connection. A queue whose word in the
 //! page is not open with the generation of [`Opened`] is gone: nobody obeys it, and its process connects anew.
 
 mod decode;
+mod recording;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub use decode::{FromController, FromShim, Malformed, PACKET_LEN_MAX};
+pub use recording::{
+    RECORD_SOCKET, Record, RecordPacketKind, RecordRefusal, RecordRefused, RecordedRing, ToRecorder,
+};
 
 /// Changes whenever a packet changes its layout or meaning.
 pub const WIRE_VERSION: u32 = 2;
@@ -65,6 +70,8 @@ pub enum PacketKind {
     Domain = 10,
     /// A [`KernelName`].
     KernelName = 11,
+    /// An [`Events`].
+    Events = 16,
 }
 
 /// A shim introduces its process.
@@ -200,6 +207,17 @@ pub struct Usage {
     pub held_back: u64,
     /// Time for which something was held back because others were more urgent, in nanoseconds.
     pub suspended_ns: u64,
+}
+
+/// Somebody records, or nobody does any more. With the former comes one descriptor: the memory of a
+/// [ring](crate::events::Ring), which takes the place of one that was given before.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Events {
+    /// [`PacketKind::Events`]
+    pub kind: u32,
+    /// 1: somebody records.
+    pub wanted: u32,
 }
 
 /// The controller refuses; the connection ends, and the shim tries again later, unless it is of another version.

@@ -22,6 +22,8 @@ use crate::arbiter::link::{Link, Slot};
 use crate::arbiter::page::PageError;
 use crate::arbiter::seat::PageSeat;
 use crate::arbiter::socket::{Received, Socket, SocketError};
+use crate::counters::{self, Trouble};
+use crate::journal::Journal;
 use crate::xqueue::{ClaimId, Device, XQueues};
 
 /// How long after a failure a controller is looked for again.
@@ -126,6 +128,7 @@ impl Client {
     fn leave<D: Device>(&mut self, queues: &XQueues<D>, retry_at: Nanos) {
         self.link.heed(false);
         self.link.connect(None, false);
+        queues.record(None);
         for (claim, _) in queues.claims() {
             queues.seat(claim, None);
         }
@@ -180,6 +183,15 @@ impl Client {
             }
             // Calls are not classified here yet.
             (FromController::Verdicts(_) | FromController::Rules(_), _) => Ok(()),
+            (FromController::Events(events), Phase::Joined { .. }) => {
+                let ring = received.descriptors.first().filter(|_| events.wanted != 0);
+                let journal = ring.map(Journal::map);
+                if matches!(journal, Some(Err(_))) {
+                    counters::trouble(Trouble::NoJournal);
+                }
+                queues.record(journal.and_then(Result::ok));
+                Ok(())
+            }
             (FromController::Refusal(refusal), _) => Err(ClientError::Refused(refusal.reason)),
             _ => Err(ClientError::OutOfTurn),
         }

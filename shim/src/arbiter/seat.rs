@@ -33,6 +33,11 @@ impl Seat for PageSeat {
         self.report(Report::Idle);
     }
 
+    fn levels(&self) -> (u8, u64) {
+        let Some(word) = self.link.word(self.slot) else { return (0, 0) };
+        (word.level() as u8, self.link.page.load(Word::ready(word.device())))
+    }
+
     fn is_ready(&self) -> bool {
         self.link.word(self.slot).is_some_and(QueueWord::is_ready)
     }

@@ -68,6 +68,10 @@ impl Device for Hip {
     type Marker = HipMarker;
     type Gate = HipGate;
 
+    fn stream_number(&self, stream: HipStream) -> u64 {
+        stream.handle as u64
+    }
+
     fn launch(&self, command: HipCommand) -> bool {
         let launched = catch_unwind(AssertUnwindSafe(|| {
             hooks::stay_inside();

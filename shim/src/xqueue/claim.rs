@@ -63,6 +63,9 @@ pub(crate) trait Seat: Debug + Send + Sync {
     /// Tells the arbiter that it has none.
     fn tell_idle(&self);
 
+    /// Its level, and the levels of its device that have work.
+    fn levels(&self) -> (u8, u64);
+
     /// Whether the arbiter counts it as ready.
     fn is_ready(&self) -> bool;
 

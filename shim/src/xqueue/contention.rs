@@ -2,13 +2,18 @@
 
 use std::sync::Arc;
 
+use xsched_abi::events::Observed;
 use xsched_sched::{Limit, Nanos};
 
 use crate::xqueue::claim::{Claim, ClaimId, ClaimKey, Seat, Standing, Usage};
 use crate::xqueue::flight::{Class, Flight, Landed};
+use crate::xqueue::recording::Held;
 use crate::xqueue::state::State;
 use crate::xqueue::treatment::Demand;
 use crate::xqueue::{Device, QueueId, now};
+
+/// How often completions are looked for at least while somebody records.
+const LOOK_EVERY: Nanos = Nanos::from_millis(1);
 
 /// What a command means for its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +28,11 @@ pub(crate) enum Load {
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Begun<D: Device> {
-    place: Place,
+    pub(super) place: Place,
     claim: ClaimId,
+    /// When, and how it came to be launched only then.
+    pub(super) at: Nanos,
+    pub(super) held: Held,
     pub(super) stream: D::Stream,
     class: Class,
     is_limited: bool,
@@ -50,7 +58,9 @@ impl<D: Device> State<D> {
         let known = self.claims.iter().position(|claim| claim.key == key);
         ClaimId(known.unwrap_or_else(|| {
             self.claims.push(Claim::new(key, self.limit));
-            self.claims.len() - 1
+            let index = self.claims.len() - 1;
+            self.introduce_claim(ClaimId(index));
+            index
         }))
     }
 
@@ -72,13 +82,18 @@ impl<D: Device> State<D> {
     pub(super) fn is_standing_new(&mut self) -> bool {
         let standings: Vec<_> = self.claims.iter().map(Claim::standing).collect();
         let is_new = standings != self.standings;
+        let mut turned = Vec::new();
         let both = standings.iter().zip(&self.standings).zip(&mut self.claims).enumerate();
         for (index, ((standing, before), claim)) in both {
             if standing.is_held() != before.is_held() {
+                turned.push(ClaimId(index));
                 let queues = self.queues.values_mut().filter(|queue| queue.claim == Some(ClaimId(index)));
                 let flights = queues.map(|queue| &mut queue.flight).chain([&mut claim.loose]);
                 flights.for_each(|flight| flight.disturbed(now()));
             }
+        }
+        for claim in turned {
+            self.note_standing(claim);
         }
         self.standings = standings;
         is_new
@@ -136,12 +151,12 @@ impl<D: Device> State<D> {
     }
 
     /// A command of a queue is about to be launched. None if nobody needs to know.
-    pub(super) fn begin(&mut self, queue: QueueId, demand: Demand, was_held_back: bool) -> Option<Begun<D>> {
+    pub(super) fn begin(&mut self, queue: QueueId, demand: Demand, held: Held) -> Option<Begun<D>> {
         let known = self.queues.get(&queue)?;
         let (claim, stream) = (known.claim?, known.stream);
-        let is_counted = was_held_back && demand.treatment.is_counted();
+        let is_counted = matches!(held, Held::Buffered(..)) && demand.treatment.is_counted();
         self.claims[claim.0].usage.held_back += u64::from(is_counted);
-        self.begin_at(Place::Queue(queue), claim, stream, demand)
+        self.begin_at(Place::Queue(queue), claim, stream, demand, held)
     }
 
     pub(super) fn begin_at(
@@ -150,24 +165,33 @@ impl<D: Device> State<D> {
         claim: ClaimId,
         stream: D::Stream,
         Demand { load, treatment }: Demand,
+        held: Held,
     ) -> Option<Begun<D>> {
         let Load::Work(class) = load else { return None };
         let standing = self.claims[claim.0].standing();
-        if standing == Standing::Alone || self.unlimited {
+        let is_alone = standing == Standing::Alone;
+        if self.unlimited || is_alone && !self.is_recorded() {
+            self.note_unfollowed(place, held, now());
             return None;
         }
         if !treatment.is_counted() {
+            self.note_unfollowed(place, held, now());
             // The times of its neighbours say less now.
             self.flight_mut(place)?.disturbed(now());
             return None;
         }
-        let is_first = self.claims[claim.0].begins(now());
+        let at = now();
+        let is_told = !is_alone && self.claims[claim.0].begins(at);
+        self.claims[claim.0].launching += usize::from(is_alone);
+        // Of the first command after a while the watcher does not know when to look for its end.
+        let is_awaited = self.is_recorded() && self.flight(place).is_some_and(Flight::is_empty);
+        let is_first = is_told || is_awaited;
         // Who is not limited needs to know of its last completion only: the watcher sees to that.
         let is_limited = matches!(standing, Standing::Below { .. });
         let is_pinned = treatment.is_pinned();
         self.pinned_launches += usize::from(is_pinned);
         let gate = if is_limited && !is_pinned { self.gate_before(place, claim, class) } else { None };
-        Some(Begun { place, claim, stream, class, is_limited, is_pinned, gate, is_first })
+        Some(Begun { place, claim, at, held, stream, class, is_limited, is_pinned, gate, is_first })
     }
 
     /// A launch has returned; with `on_device` it is there. Whether a marker is to be recorded behind it.
@@ -175,11 +199,19 @@ impl<D: Device> State<D> {
         let now = now();
         self.claims[begun.claim.0].launching -= 1;
         self.pinned_launches -= usize::from(begun.is_pinned);
-        let Some(flight) = self.flight_mut(begun.place).filter(|_| on_device) else { return false };
+        let is_recorded = self.is_recorded();
+        let Some(flight) = self.flight_mut(begun.place).filter(|_| on_device) else {
+            self.note_launch(begun, false, now, Nanos::ZERO);
+            return false;
+        };
+        let ahead = if is_recorded { flight.ahead(now) } else { Nanos::ZERO };
         flight.launched(now, begun.class);
         if begun.is_pinned {
             flight.pin();
         }
+        let is_worth_it = is_recorded && flight.is_worth_a_marker(now, begun.class);
+        self.note_launch(begun, true, now, ahead);
+        let Some(flight) = self.flight_mut(begun.place).filter(|_| !is_worth_it) else { return is_worth_it };
         match begun.place {
             // Nobody could do it later.
             Place::Loose(_) => true,
@@ -198,13 +230,16 @@ impl<D: Device> State<D> {
             (Some(flight), Some(marker)) => flight.marked(now, marker),
             (None, Some(marker)) => retired.push(marker),
             // Nobody else could record one.
-            (Some(flight), None) if matches!(begun.place, Place::Loose(_)) => retired = flight.abandon(),
+            (Some(flight), None) if matches!(begun.place, Place::Loose(_)) => {
+                retired = flight.abandon();
+                self.note_completion(begun.place, now, None, Observed::Lost);
+            }
             (_, None) => {}
         }
         let is_waited_for = self.is_waited_for(begun.claim);
         let flight = self.flight(begun.place);
         let due = flight
-            .and_then(|flight| flight.look_at(is_waited_for).into_iter().chain(flight.quiet_at()).min());
+            .and_then(|flight| self.look_at(begun.place, flight).into_iter().chain(flight.quiet_at()).min());
         // Most often it comes early enough by itself.
         let sleeps = (begun.is_first || is_waited_for) && self.sleeps_beyond(due.unwrap_or(now));
         (sleeps, retired)
@@ -232,7 +267,9 @@ impl<D: Device> State<D> {
     }
 
     fn look_at(&self, place: Place, flight: &Flight<D::Marker>) -> Option<Nanos> {
-        flight.look_at(self.claim_at(place).is_some_and(|claim| self.is_waited_for(claim)))
+        let at = flight.look_at(self.claim_at(place).is_some_and(|claim| self.is_waited_for(claim)))?;
+        // The end of all that was launched is not soon enough for who wants to know of each.
+        Some(if self.is_recorded() { at.min(flight.looked_at() + LOOK_EVERY) } else { at })
     }
 
     fn flights(&self) -> impl Iterator<Item = (Place, &Flight<D::Marker>)> {
@@ -256,7 +293,11 @@ impl<D: Device> State<D> {
         match (marker, self.flight_mut(Place::Queue(queue))) {
             (Some(marker), Some(flight)) => flight.marked(now(), marker),
             (Some(marker), None) => return vec![marker],
-            (None, Some(flight)) => return flight.abandon(),
+            (None, Some(flight)) => {
+                let markers = flight.abandon();
+                self.note_completion(Place::Queue(queue), now(), None, Observed::Lost);
+                return markers;
+            }
             (None, None) => {}
         }
         Vec::new()
@@ -281,7 +322,8 @@ impl<D: Device> State<D> {
             return None;
         }
         let Landed { took, retired } = flight.landed(now, device_time)?;
-        self.claims[claim.0].completed(now, took);
+        self.charge(claim, now, took);
+        self.note_completion(place, now, device_time, Observed::Marker);
         retired
     }
 
@@ -307,12 +349,26 @@ impl<D: Device> State<D> {
             let Some(queue) = self.queues.get_mut(&id) else { continue };
             queue.awaited -= 1;
             let Some(claim) = queue.claim.filter(|_| is_complete) else { continue };
+            let (mut took, mut has_landed) = (Nanos::ZERO, false);
             while let Some(landed) = queue.flight.landed_before(launched, now) {
                 retired.extend(landed.retired);
-                self.claims[claim.0].completed(now, landed.took);
+                took += landed.took;
+                has_landed = true;
+            }
+            if has_landed {
+                self.charge(claim, now, took);
+                self.note_completion(Place::Queue(id), now, None, Observed::Wait);
             }
         }
         retired
+    }
+
+    /// Something of a claim has completed. Nobody is charged for a device that he has for himself.
+    fn charge(&mut self, claim: ClaimId, now: Nanos, took: Nanos) {
+        let claim = &mut self.claims[claim.0];
+        if claim.standing() != Standing::Alone || self.journal.is_none() {
+            claim.completed(now, took);
+        }
     }
 
     /// A marker that was complete before the first one of a place.

@@ -16,6 +16,9 @@ pub(crate) struct Class(pub(crate) u64);
 /// How close markers follow each other at most, while there is room: they cost time as well.
 const MARK_EVERY: Nanos = Nanos::from_micros(20);
 
+/// What takes so long gets a marker of its own while somebody records.
+const WORTH_A_MARKER: Nanos = Nanos::from_micros(5);
+
 /// How much work may be launched before the next gate: gates cost the device time as well.
 const GATE_EVERY: Nanos = Nanos::from_micros(10);
 
@@ -87,6 +90,22 @@ impl<M: Copy> Flight<M> {
 
     pub(super) fn is_empty(&self) -> bool {
         self.commands.outstanding() == 0
+    }
+
+    /// How many commands have not completed.
+    pub(super) fn in_flight(&self) -> usize {
+        self.commands.outstanding()
+    }
+
+    /// Device time that is expected of them.
+    pub(super) fn ahead(&self, now: Nanos) -> Nanos {
+        self.commands.ahead(now)
+    }
+
+    /// Whether a recorded command gets a marker: it is long enough to bear one, or it is time for one.
+    pub(super) fn is_worth_a_marker(&self, now: Nanos, class: Class) -> bool {
+        let is_short = self.commands.expected(class.0).is_some_and(|expected| expected < WORTH_A_MARKER);
+        !is_short || self.wants_marker(now)
     }
 
     /// Whether one more command of this class may be launched.
@@ -165,6 +184,11 @@ impl<M: Copy> Flight<M> {
     pub(super) fn look_at(&self, is_waited_for: bool) -> Option<Nanos> {
         self.marked.front()?;
         if is_waited_for { self.commands.room_at(self.looked) } else { self.commands.done_at(self.looked) }
+    }
+
+    /// When a marker was last looked at, or there was none.
+    pub(super) fn looked_at(&self) -> Nanos {
+        self.looked
     }
 
     /// The first marker was looked at, and is not complete.

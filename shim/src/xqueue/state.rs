@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 use foldhash::HashMap;
 use xsched_sched::{Limit, Nanos};
 
+use crate::journal::Journal;
 use crate::planted::{Bug, is_planted};
 use crate::xqueue::claim::{Claim, ClaimId, Standing};
 use crate::xqueue::contention::Place;
 use crate::xqueue::flight::Flight;
+use crate::xqueue::recording::Held;
 use crate::xqueue::treatment::{Demand, Treatment};
-use crate::xqueue::{Begun, Device, Position, QueueId};
+use crate::xqueue::{Begun, Device, Position, QueueId, now};
 
 /// How long a launch that does not return keeps younger commands of other queues waiting: it may itself wait for what
 /// they do.
@@ -24,6 +26,8 @@ pub(super) struct Buffered<C> {
     /// What must be launched before it, besides its predecessors in the queue.
     pub(super) after: Vec<Position>,
     demand: Demand,
+    /// Since when, and the how-many-th of its queue.
+    held: (Nanos, u64),
     command: C,
 }
 
@@ -71,6 +75,8 @@ pub(super) struct State<D: Device> {
     pub(super) standings: Vec<Standing>,
     pub(super) claims: Vec<Claim<D>>,
     pub(super) queues: HashMap<QueueId, Queue<D>>,
+    /// Where what happens is written, while somebody records.
+    pub(super) journal: Option<Journal>,
     created: u64,
     tickets: u64,
 }
@@ -89,6 +95,7 @@ impl<D: Device> State<D> {
             standings: Vec::new(),
             claims: Vec::new(),
             queues: HashMap::default(),
+            journal: None,
             created: 0,
             tickets: 0,
         }
@@ -162,8 +169,16 @@ impl<D: Device> State<D> {
         queue.has_worker = true;
         queue.submitted += 1;
         self.tickets += 1;
-        queue.buffer.push_back(Buffered { ticket: self.tickets, after, demand, command });
-        let position = Position { queue: id, number: queue.submitted };
+        let (since, number) = (now(), queue.submitted);
+        queue.buffer.push_back(Buffered {
+            ticket: self.tickets,
+            after,
+            demand,
+            held: (since, number),
+            command,
+        });
+        self.note_wait(id, number, demand.load, since);
+        let position = Position { queue: id, number };
         if demand.treatment.is_forced() {
             self.force(&[position]);
         }
@@ -201,6 +216,7 @@ impl<D: Device> State<D> {
         self.all_suspended
             || self.queues.values().any(|queue| queue.suspended || queue.submitted > queue.launched)
             || self.is_contended()
+            || self.is_recorded()
     }
 
     /// The queue's next command, if it may go.
@@ -213,7 +229,7 @@ impl<D: Device> State<D> {
             return None;
         }
         let first = self.queues.get(&id)?.buffer.front()?;
-        let mut demand = first.demand;
+        let (mut demand, (since, number)) = (first.demand, first.held);
         if !(is_forced || self.has_room(Place::Queue(id), demand.load))
             || !self.are_launched(&first.after)
             || self.is_anything_older_going(first.ticket)
@@ -224,7 +240,7 @@ impl<D: Device> State<D> {
             // Somebody comes after it who must not wait for it.
             demand.treatment = Treatment::Pinned;
         }
-        let begun = self.begin(id, demand, true);
+        let begun = self.begin(id, demand, Held::Buffered(number, since));
         let queue = self.queues.get_mut(&id)?;
         let buffered =
             if is_planted(Bug::LastFirst) { queue.buffer.pop_back()? } else { queue.buffer.pop_front()? };

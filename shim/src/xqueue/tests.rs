@@ -12,6 +12,10 @@ impl Device for Notes {
     type Marker = ();
     type Gate = ();
 
+    fn stream_number(&self, (): ()) -> u64 {
+        0
+    }
+
     fn launch(&self, command: u32) -> bool {
         self.0.lock().unwrap().send(command).unwrap();
         true
@@ -151,6 +155,10 @@ fn a_launch_that_waits_for_younger_work_gets_it() {
         type Stream = ();
         type Marker = ();
         type Gate = ();
+
+        fn stream_number(&self, (): ()) -> u64 {
+            0
+        }
 
         fn launch(&self, waits: bool) -> bool {
             if waits {

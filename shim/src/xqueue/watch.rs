@@ -127,6 +127,9 @@ impl<D: Device> XQueues<D> {
 
     /// The host's wait is over; with `is_complete`, so is what it waited for.
     pub(crate) fn has_waited(&self, waited: &[(QueueId, u64)], is_complete: bool) {
+        if is_complete && self.is_recorded() {
+            self.look_behind(waited.iter().map(|&(queue, _)| queue));
+        }
         let mut state = self.lock();
         let retired = state.has_waited(waited, is_complete, now());
         if is_complete {
@@ -145,11 +148,17 @@ impl<D: Device> XQueues<D> {
         }
         loop {
             let due = self.lock().due_markers(now());
-            let complete = due.into_iter().filter(|&(place, marker)| self.look_at(place, marker)).count();
-            if complete == 0 {
+            let is_complete = |&(place, marker): &(Place, _)| self.look_at(place, marker);
+            let complete: Vec<_> = due.into_iter().filter(is_complete).map(|(place, _)| place).collect();
+            if complete.is_empty() {
                 return is_any_complete;
             }
             is_any_complete = true;
+            if self.is_recorded() {
+                for place in complete {
+                    self.look_on(place);
+                }
+            }
         }
     }
 
@@ -160,7 +169,7 @@ impl<D: Device> XQueues<D> {
     }
 
     /// Whether it is complete. Only while markers are held.
-    fn look_at(&self, place: Place, marker: D::Marker) -> bool {
+    pub(super) fn look_at(&self, place: Place, marker: D::Marker) -> bool {
         let is_complete = self.device.is_complete(marker);
         let before = self.lock().marker_before(place).filter(|_| is_complete);
         let device_time = before.and_then(|before| self.device.between(before, marker));

@@ -3,7 +3,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use xsched_abi::wire::{SHIM_SOCKET, SYSTEM_FOLDER, USER_FOLDER};
+use xsched_abi::wire::{RECORD_SOCKET, SHIM_SOCKET, SYSTEM_FOLDER, USER_FOLDER};
 
 /// Names another folder than the usual ones, for controller, commands and shims alike.
 pub(crate) const VARIABLE: &str = "XSCHED_SOCKET_DIR";
@@ -50,6 +50,11 @@ impl Folder {
     /// Where shims connect.
     pub(crate) fn shim_socket(&self) -> PathBuf {
         self.0.join(SHIM_SOCKET)
+    }
+
+    /// Where recorders connect.
+    pub(crate) fn record_socket(&self) -> PathBuf {
+        self.0.join(RECORD_SOCKET)
     }
 
     /// Where commands connect.

@@ -9,6 +9,7 @@ mod clients;
 mod listing;
 mod orders;
 mod queue;
+mod recording;
 mod tokens;
 
 use std::collections::BTreeMap;
@@ -28,10 +29,12 @@ use crate::control::answer::{Counts, PageKeeper, State};
 use crate::standing::Wish;
 use client::Client;
 use queue::Queue;
+use recording::Recording;
 use tokens::Tokens;
 
 pub(crate) use authority::Actor;
 pub(crate) use orders::Attendance;
+pub(crate) use recording::{Announcement, Recorded};
 
 /// Names a connection of a process; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,6 +74,9 @@ pub(crate) struct Controller {
     /// What was set for cgroups, the latest last.
     groups: Vec<(String, Wish)>,
     next_client: u32,
+    /// Who records.
+    recording: Option<Recording>,
+    next_recording: u32,
     counts: Counts,
     started_ns: u64,
     again: Option<Nanos>,
@@ -101,6 +107,8 @@ impl Controller {
             tokens: Tokens::default(),
             groups: Vec::new(),
             next_client: 0,
+            recording: None,
+            next_recording: 0,
             counts: Counts::default(),
             started_ns: now_ns(),
             again: None,
@@ -176,6 +184,7 @@ impl Controller {
         let mut has_joined = false;
         for event in &events {
             has_joined |= event.change == ArbiterChange::Joined as u32;
+            self.note_change(event);
             // Events may be of a moment ago, and the scheduler's time goes forward only.
             self.take_event(event, Nanos(event.time_ns.min(now_ns)));
         }

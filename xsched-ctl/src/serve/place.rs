@@ -64,6 +64,16 @@ pub(crate) struct Place {
     _lock: File,
 }
 
+/// Where the controller listens.
+pub(crate) struct Sockets {
+    /// To processes with the shim.
+    pub(crate) shims: Listener,
+    /// To commands.
+    pub(crate) commands: UnixListener,
+    /// To recorders.
+    pub(crate) recorders: Listener,
+}
+
 impl Place {
     /// Claims a folder, which is made if it is not there.
     pub(crate) fn claim(folder: Folder) -> Result<Self, PlaceError> {
@@ -91,20 +101,24 @@ impl Place {
 
     /// Makes the sockets, in place of what a predecessor may have left. Whoever reaches the folder may connect: what
     /// he may do is decided by who he is.
-    pub(crate) fn listen(&self) -> Result<(Listener, UnixListener), PlaceError> {
-        let (shims, commands) = (self.folder.shim_socket(), self.folder.control_socket());
+    pub(crate) fn listen(&self) -> Result<Sockets, PlaceError> {
+        let folder = &self.folder;
+        let (shims, commands, recorders) =
+            (folder.shim_socket(), folder.control_socket(), folder.record_socket());
         self.remove_sockets();
         let shim_listener = Listener::bind(&shims).map_err(not_made(&shims))?;
         let command_listener = UnixListener::bind(&commands).map_err(not_made(&commands))?;
-        for path in [&shims, &commands] {
+        let recorder_listener = Listener::bind(&recorders).map_err(not_made(&recorders))?;
+        for path in [&shims, &commands, &recorders] {
             fs::set_permissions(path, Permissions::from_mode(0o666)).map_err(not_made(path))?;
         }
-        Ok((shim_listener, command_listener))
+        Ok(Sockets { shims: shim_listener, commands: command_listener, recorders: recorder_listener })
     }
 
     /// Removes the sockets, so that nobody tries to connect.
     pub(crate) fn remove_sockets(&self) {
-        for path in [self.folder.shim_socket(), self.folder.control_socket()] {
+        let folder = &self.folder;
+        for path in [folder.shim_socket(), folder.control_socket(), folder.record_socket()] {
             match fs::remove_file(&path) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}

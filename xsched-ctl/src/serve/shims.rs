@@ -148,9 +148,16 @@ async fn attend(shared: &Shared, connection: &Connection, id: ClientId) -> End {
     let mut packet = Packet::new();
     let mut turn = 0;
     loop {
-        let result = match receive(connection, &mut packet).await {
-            Ok(said) => take(shared, connection, id, &said).await,
-            Err(end) => Err(end),
+        let recording_changed = shared.recording.notified();
+        if let Err(end) = tell_of_recording(shared, connection, id) {
+            return end;
+        }
+        let result = tokio::select! {
+            said = receive(connection, &mut packet) => match said {
+                Ok(said) => take(shared, connection, id, &said).await,
+                Err(end) => Err(end),
+            },
+            () = recording_changed => continue,
         };
         if let Err(end) = result {
             return end;
@@ -160,6 +167,14 @@ async fn attend(shared: &Shared, connection: &Connection, id: ClientId) -> End {
             tokio::task::yield_now().await;
         }
     }
+}
+
+/// Gives a process a ring when somebody records, and says when nobody does any more.
+fn tell_of_recording(shared: &Shared, connection: &Connection, id: ClientId) -> Result<(), End> {
+    let told = shared.controller.borrow_mut().events_for(id);
+    let Some((events, memory)) = told else { return Ok(()) };
+    let descriptors: Vec<_> = memory.iter().map(|memory| memory.as_fd()).collect();
+    connection.send(events.as_bytes(), &descriptors).map_err(send_failed)
 }
 
 async fn take(shared: &Shared, connection: &Connection, id: ClientId, said: &FromShim) -> Result<(), End> {

@@ -202,6 +202,7 @@ impl Resolver {
             origin: code.origin,
             chain: None,
             queue: None,
+            followed: None,
         }
     }
 

@@ -69,7 +69,7 @@ from_number!(Report: Join Ready Idle Expire Check Close);
 from_number!(Control: Heartbeat Release AddDevice Open Close SetLevel SetTimes Expire Claim Speak Gone Repair);
 
 /// One change, in the arbiter's ring buffer. Whoever waits for the masks to change polls that ring.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ArbiterEvent {
     /// When.

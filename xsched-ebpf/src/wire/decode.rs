@@ -8,7 +8,7 @@ use core::fmt;
 use zerocopy::FromBytes;
 
 use super::{
-    Domain, Hello, KernelName, NAME_LEN_MAX, OpenQueue, Opened, PacketKind, Refusal, Reported, Rules,
+    Domain, Events, Hello, KernelName, NAME_LEN_MAX, OpenQueue, Opened, PacketKind, Refusal, Reported, Rules,
     SchedulingDomain, Usage, Verdicts, Welcome,
 };
 
@@ -115,6 +115,8 @@ pub enum FromController {
     Verdicts(Verdicts),
     /// The process decides about calls.
     Rules(Rules),
+    /// Somebody records, or nobody.
+    Events(Events),
 }
 
 impl FromController {
@@ -126,17 +128,18 @@ impl FromController {
             kind if kind == PacketKind::Refusal as u32 => Ok(Self::Refusal(whole(kind, packet)?)),
             kind if kind == PacketKind::Verdicts as u32 => Ok(Self::Verdicts(whole(kind, packet)?)),
             kind if kind == PacketKind::Rules as u32 => Ok(Self::Rules(whole(kind, packet)?)),
+            kind if kind == PacketKind::Events as u32 => Ok(Self::Events(whole(kind, packet)?)),
             kind => Err(Malformed::Kind(kind)),
         }
     }
 }
 
-fn kind(packet: &[u8]) -> Result<u32, Malformed> {
+pub(super) fn kind(packet: &[u8]) -> Result<u32, Malformed> {
     let (kind, _) = u32::read_from_prefix(packet).map_err(|_| Malformed::NoKind(packet.len()))?;
     Ok(kind)
 }
 
-fn whole<T: FromBytes>(kind: u32, packet: &[u8]) -> Result<T, Malformed> {
+pub(super) fn whole<T: FromBytes>(kind: u32, packet: &[u8]) -> Result<T, Malformed> {
     T::read_from_bytes(packet).map_err(|_| Malformed::Length { kind, len: packet.len() })
 }
 

@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 use xsched_abi::wire::Hello;
 use xsched_arbiter::Owner;
 
+use super::recording::RecordingId;
 use super::tokens::TokenKey;
 use crate::control::answer::From;
 use crate::serve::config::Config;
@@ -37,6 +38,8 @@ pub(super) struct Client {
     pub(super) set: Wish,
     /// Slots of its queues.
     pub(super) queues: BTreeSet<u32>,
+    /// Into whose recording it writes.
+    pub(super) recording: Option<RecordingId>,
     /// To be told when the process connects anew.
     pub(super) replaced: Rc<Notify>,
 }
@@ -94,6 +97,7 @@ mod tests {
             token: None,
             set: Wish::default(),
             queues: BTreeSet::new(),
+            recording: None,
             replaced: Rc::default(),
         }
     }

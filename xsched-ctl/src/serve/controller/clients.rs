@@ -59,6 +59,7 @@ impl Controller {
             token,
             set: Wish::default(),
             queues: BTreeSet::new(),
+            recording: None,
             replaced: Rc::clone(&replaced),
         };
         self.counts.joined += 1;
@@ -161,6 +162,7 @@ impl Controller {
             client.queues.insert(key.slot);
         }
         self.counts.opened += 1;
+        self.note_seat(key.slot);
         if let Some(attributes) = self.attributes(key.slot) {
             self.scheduler.handle(Nanos(now_ns), Event::Opened { queue: QueueId(key.slot), attributes });
         }
@@ -203,6 +205,7 @@ impl Controller {
     pub(crate) fn leave(&mut self, id: ClientId) {
         let Some(client) = self.clients.remove(&id) else { return };
         let now = Nanos(now_ns());
+        self.end_ring(id, client.recording.is_some());
         for slot in client.queues {
             if let Some(queue) = self.queues.remove(&slot) {
                 self.arbiter.close(queue.key);
@@ -253,6 +256,7 @@ impl Controller {
         for slot in slots {
             if let Some(attributes) = self.attributes(slot) {
                 self.scheduler.handle(now, Event::Changed { queue: QueueId(slot), attributes });
+                self.note_seat(slot);
             }
         }
     }

@@ -8,8 +8,9 @@ use xsched_arbiter::now_ns;
 use super::Controller;
 use super::authority::Actor;
 use super::client::{Client, Said};
-use super::queue::{Queue, device_name};
+use super::queue::Queue;
 use crate::control::answer::{self, Counts, List, Status};
+use crate::device_address::device_name;
 use crate::standing::Class;
 
 impl Controller {

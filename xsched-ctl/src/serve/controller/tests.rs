@@ -14,10 +14,10 @@ use crate::serve::peer::Peer;
 const USER: u32 = 4_000_000_000;
 const ROOT: Actor = Actor { pid: 1, uid: 0 };
 
-struct Bench(Controller);
+pub(super) struct Bench(pub(super) Controller);
 
 impl Bench {
-    fn new(config: &str) -> Self {
+    pub(super) fn new(config: &str) -> Self {
         let arbiter = Arbiter::in_memory(&Times::default()).unwrap();
         let mut controller = Controller::new(arbiter, Config::parse(config).unwrap());
         controller.beat(now_ns());
@@ -40,12 +40,12 @@ impl Bench {
         opened
     }
 
-    fn joined(&mut self, pid: u32, priority: i32) -> (ClientId, Opened) {
+    pub(super) fn joined(&mut self, pid: u32, priority: i32) -> (ClientId, Opened) {
         let id = self.admit(pid, hello(priority));
         (id, self.open(id, 1))
     }
 
-    fn report(&mut self, id: ClientId, queue: Opened, report: Report) {
+    pub(super) fn report(&mut self, id: ClientId, queue: Opened, report: Report) {
         let report = Reported {
             kind: PacketKind::Reported as u32,
             slot: queue.slot,

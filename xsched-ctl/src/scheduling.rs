@@ -1,0 +1,148 @@
+//! Scheduling as a recording sees it: what the controller's processes and the arbiter write, put together with the calls.
+//!
+//! ```text
+//!   rings of processes --\                            executions, states of XQueues, preemptions, counters
+//!   ring of the arbiter --+--> in order of time --> processes, arbiter --> Entry --> recorder, timeline
+//!   HIP calls ------------/    (calls by thread)
+//! ```
+//!
+//! | module | responsible for |
+//! | --- | --- |
+//! | `source` | the controller that is asked, and the rings that it hands out |
+//! | `calls` | which call an event belongs to |
+//! | `process` | what is on the device, and since when |
+//! | `device_clock` | the device's intervals on the host's clock |
+//! | `xqueue` | running, suspended, buffered |
+//! | `arbiter` | who may launch, and who had to give way to whom |
+//! | `entry` | what comes of it |
+//!
+//! Everything here is written by processes that are not trusted: numbers are only compared and subtracted with care, and what
+//! is kept is bounded.
+
+mod arbiter;
+mod calls;
+mod device_clock;
+mod entry;
+mod process;
+mod source;
+mod xqueue;
+
+use std::collections::HashMap;
+
+use xsched_abi::events::{Event, Record};
+use xsched_symbols::now_ns;
+
+use crate::call::HipCall;
+use arbiter::Arbiter;
+use calls::Calls;
+pub(crate) use calls::Followed;
+pub(crate) use entry::{Entry, Execution, Holder, Phase, Preemption, XQueueId};
+use process::Process;
+use source::{Origin, Source};
+
+/// How much younger than a look at the rings their events may be: those of a ring that is looked at later would come too
+/// late otherwise.
+const SKEW_NS: u64 = 500_000;
+
+/// What is known of scheduling.
+pub(crate) struct Scheduling {
+    source: Source,
+    calls: Calls,
+    processes: HashMap<u32, Process>,
+    arbiter: Arbiter,
+    /// Read, and younger than some that are not.
+    early: Vec<(u64, Origin, Record)>,
+    entries: Vec<Entry>,
+    /// Records that made no sense.
+    senseless: u64,
+}
+
+impl Scheduling {
+    /// Nothing is known yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            source: Source::new(),
+            calls: Calls::default(),
+            processes: HashMap::new(),
+            arbiter: Arbiter::default(),
+            early: Vec::new(),
+            entries: Vec::new(),
+            senseless: 0,
+        }
+    }
+
+    /// A call was seen. If its process tells of its commands, they are put together.
+    pub(crate) fn called(&mut self, call: &mut HipCall) {
+        if self.source.knows(call.pid) {
+            self.calls.note(call);
+        }
+    }
+
+    /// Takes in what was written until now; `is_behind`: calls may be known much later than that. Entries come in
+    /// order of time for each track.
+    pub(crate) fn poll(&mut self, is_behind: bool) -> Vec<Entry> {
+        let looked_ns = now_ns();
+        let early = &mut self.early;
+        let ended = self.source.read(&mut |time_ns, origin, record| early.push((time_ns, origin, record)));
+        self.take_until(looked_ns.saturating_sub(SKEW_NS));
+        for pid in ended {
+            self.arbiter.ended(looked_ns, pid, &mut self.entries);
+            if let Some(process) = self.processes.get_mut(&pid) {
+                process.ended();
+            }
+        }
+        self.emit(looked_ns, is_behind);
+        std::mem::take(&mut self.entries)
+    }
+
+    /// Takes in the rest: nothing more will come.
+    pub(crate) fn finish(&mut self) -> Vec<Entry> {
+        let now_ns = now_ns();
+        let early = &mut self.early;
+        self.source.read(&mut |time_ns, origin, record| early.push((time_ns, origin, record)));
+        self.take_until(u64::MAX);
+        self.emit(u64::MAX, false);
+        for process in self.processes.values_mut() {
+            process.close(now_ns, &mut self.entries);
+        }
+        self.arbiter.close(now_ns, &mut self.entries);
+        std::mem::take(&mut self.entries)
+    }
+
+    /// Events that were lost, and those that made no sense.
+    pub(crate) fn losses(&self) -> (u64, u64) {
+        (self.source.lost(), self.senseless)
+    }
+
+    /// What people should be told.
+    pub(crate) fn take_notices(&mut self) -> Vec<String> {
+        self.source.take_notices()
+    }
+
+    fn take_until(&mut self, until_ns: u64) {
+        // Stable: what one process writes stays in its order.
+        self.early.sort_by_key(|(time_ns, ..)| *time_ns);
+        let count = self.early.partition_point(|(time_ns, ..)| *time_ns <= until_ns);
+        for (time_ns, origin, record) in self.early.drain(..count).collect::<Vec<_>>() {
+            let Some(event) = Event::of(&record) else {
+                self.senseless += 1;
+                continue;
+            };
+            match origin {
+                Origin::Arbiter => self.arbiter.take(time_ns, &event, &mut self.entries),
+                Origin::Process(pid) => {
+                    let process = self.processes.entry(pid).or_insert_with(|| Process::new(pid));
+                    process.take(time_ns, &record, &event, &self.arbiter, &mut self.entries);
+                }
+            }
+        }
+    }
+
+    fn emit(&mut self, looked_ns: u64, is_behind: bool) {
+        for process in self.processes.values_mut() {
+            process.emit(looked_ns, is_behind, &mut self.calls, &mut self.entries);
+        }
+        self.processes.retain(|_, process| !process.is_done());
+        self.calls.forget_old(looked_ns);
+    }
+}

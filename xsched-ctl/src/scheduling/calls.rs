@@ -1,0 +1,138 @@
+//! Calls that put something on a device, by thread: an event says when and on which thread, and belongs to the call around
+//! it.
+//!
+//! With a dispatch table the shim's hook runs within the call that the tracer sees, otherwise around it: then the two
+//! overlap. A thread is in one such call at a time.
+
+use std::cell::Cell;
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use xsched_abi::Category;
+
+use crate::call::HipCall;
+
+/// Calls of a thread that are remembered.
+const CALLS_MAX: usize = 1 << 14;
+
+/// How long.
+const KEPT_NS: u64 = 10_000_000_000;
+
+/// What became of a call in the timeline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// It waits.
+    #[default]
+    NotYet,
+    /// It is there.
+    Written,
+    /// A filter has left it out.
+    LeftOut,
+}
+
+/// A call that is followed to what it starts.
+#[derive(Debug)]
+pub(crate) struct Followed {
+    /// Links it to the execution. Never used again.
+    pub(crate) flow: u64,
+    pub(super) begin_ns: u64,
+    pub(super) end_ns: u64,
+    pub(super) api: &'static str,
+    pub(super) kernel: Option<Arc<str>>,
+    settled: Cell<Settled>,
+}
+
+impl Followed {
+    /// It is in the timeline, or will not be.
+    pub(crate) fn settle(&self, is_written: bool) {
+        self.settled.set(if is_written { Settled::Written } else { Settled::LeftOut });
+    }
+
+    pub(super) fn settled(&self) -> Settled {
+        self.settled.get()
+    }
+}
+
+/// The calls, by process and thread.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    threads: HashMap<(u32, u32), VecDeque<Rc<Followed>>>,
+    flows: u64,
+}
+
+impl Calls {
+    /// Takes note of a call, if it may start something.
+    pub(super) fn note(&mut self, call: &mut HipCall) {
+        let may_start = matches!(
+            call.probe.category,
+            Category::Launch | Category::Copy | Category::Set | Category::Graph
+        );
+        let (true, Some(end_ns)) = (may_start, call.end_ns) else { return };
+        self.flows += 1;
+        let followed = Rc::new(Followed {
+            flow: self.flows,
+            begin_ns: call.begin_ns,
+            end_ns,
+            api: call.probe.name,
+            kernel: call.kernel.clone(),
+            settled: Cell::default(),
+        });
+        call.followed = Some(Rc::clone(&followed));
+        let calls = self.threads.entry((call.pid, call.tid)).or_default();
+        if calls.len() >= CALLS_MAX {
+            calls.pop_front();
+        }
+        calls.push_back(followed);
+    }
+
+    /// The call on a thread that overlaps with a time: the innermost, if calls nest.
+    pub(super) fn find(&self, pid: u32, tid: u32, from_ns: u64, to_ns: u64) -> Option<Rc<Followed>> {
+        let calls = self.threads.get(&(pid, tid))?;
+        // They are noted as they return.
+        let first = calls.partition_point(|call| call.end_ns < from_ns);
+        calls.range(first..).find(|call| call.begin_ns <= to_ns).cloned()
+    }
+
+    /// Forgets what nobody will ask for.
+    pub(super) fn forget_old(&mut self, now_ns: u64) {
+        let before_ns = now_ns.saturating_sub(KEPT_NS);
+        self.threads.retain(|_, calls| {
+            while calls.front().is_some_and(|call| call.end_ns < before_ns) {
+                calls.pop_front();
+            }
+            !calls.is_empty()
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::tests::call;
+
+    #[test]
+    fn a_call_is_found_by_thread_and_time() {
+        let mut calls = Calls::default();
+        for (begin_ns, end_ns) in [(10, 20), (30, 40)] {
+            let mut launch =
+                HipCall { begin_ns, end_ns: Some(end_ns), pid: 1, tid: 2, ..call("hipLaunchKernel") };
+            calls.note(&mut launch);
+            assert_eq!(launch.followed.unwrap().begin_ns, begin_ns);
+        }
+        let flow = |from_ns, to_ns| calls.find(1, 2, from_ns, to_ns).map(|call| call.flow);
+        assert_eq!((flow(15, 15), flow(35, 36), flow(8, 25)), (Some(1), Some(2), Some(1)), "either around");
+        assert_eq!((flow(21, 29), flow(41, 50), flow(1, 9)), (None, None, None));
+        assert!(calls.find(1, 3, 15, 15).is_none() && calls.find(2, 2, 15, 15).is_none());
+        calls.forget_old(KEPT_NS + 21);
+        assert!(calls.find(1, 2, 15, 15).is_none() && calls.find(1, 2, 35, 35).is_some());
+    }
+
+    #[test]
+    fn what_starts_nothing_is_not_followed() {
+        let mut calls = Calls::default();
+        let mut wait = call("hipStreamSynchronize");
+        calls.note(&mut wait);
+        assert!(wait.followed.is_none());
+    }
+}

@@ -1,0 +1,305 @@
+//! One process: what its streams have on the device, and what has become of it.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::rc::Rc;
+
+use xsched_abi::events::{Event, Observed, Record};
+
+use super::arbiter::Arbiter;
+use super::calls::{Calls, Followed, Settled};
+use super::device_clock::{DeviceClock, Seen};
+use super::entry::{Entry, Execution, Timing, XQueueId};
+use super::xqueue::{Suspensions, XQueue};
+
+/// Streams of a process, and commands of a stream, that are followed at once.
+const STREAMS_MAX: usize = 1 << 12;
+const COMMANDS_MAX: usize = 1 << 16;
+
+/// How long the call of an execution may be on its way to the tracer, and how long the call may then wait for its chain.
+const CALL_PATIENCE_NS: u64 = 200_000_000;
+const CHAIN_PATIENCE_NS: u64 = 7_000_000_000;
+
+/// A command on the device.
+#[derive(Debug)]
+struct Launch {
+    number: u64,
+    /// Threads and times at which its call may have been seen, likeliest first.
+    sightings: [Option<(u32, u64, u64)>; 2],
+    /// 0: it did not wait.
+    waited_since_ns: u64,
+    begun_ns: u64,
+    returned_ns: u64,
+    call: Option<Rc<Followed>>,
+}
+
+/// Commands of which one observation has shown that they are complete.
+#[derive(Debug)]
+struct Finished {
+    launches: Vec<Launch>,
+    seen: Seen,
+}
+
+#[derive(Debug)]
+struct Stream {
+    /// As HIP names it.
+    handle: u64,
+    xqueue: XQueueId,
+    clock: DeviceClock,
+    /// Commands that are buffered, by position: who has called them, and when.
+    waiting: HashMap<u64, (u32, u64)>,
+    launched: VecDeque<Launch>,
+    /// Commands that are known to be complete.
+    through: u64,
+    finished: VecDeque<Finished>,
+    /// The end of the latest execution.
+    end_ns: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Process {
+    pid: u32,
+    streams: HashMap<u64, Stream>,
+    xqueues: BTreeMap<XQueueId, (XQueue, Suspensions)>,
+    has_ended: bool,
+    is_closed: bool,
+}
+
+impl Process {
+    pub(super) fn new(pid: u32) -> Self {
+        Self { pid, streams: HashMap::new(), xqueues: BTreeMap::new(), has_ended: false, is_closed: false }
+    }
+
+    /// Takes in an event.
+    pub(super) fn take(
+        &mut self,
+        time_ns: u64,
+        record: &Record,
+        event: &Event,
+        arbiter: &Arbiter,
+        entries: &mut Vec<Entry>,
+    ) {
+        match *event {
+            Event::QueueOpened { queue, stream, device, stream_priority, held_back, in_flight, launched } => {
+                let xqueue = XQueueId { pid: self.pid, device, stream_priority };
+                if self.streams.len() >= STREAMS_MAX {
+                    return;
+                }
+                let through = launched.saturating_sub(in_flight.into());
+                self.streams.insert(queue, Stream::new(stream, xqueue, through));
+                let (state, _) = self.xqueue(xqueue);
+                state.hold_back(time_ns, held_back.into(), 0, entries);
+                if in_flight > 0 {
+                    state.launch(time_ns, 0, in_flight.into(), entries);
+                }
+            }
+            Event::Waits { queue, position } => {
+                let Some(stream) = self.streams.get_mut(&queue) else { return };
+                if position != 0 && stream.waiting.len() < COMMANDS_MAX {
+                    stream.waiting.insert(position, (record.thread, record.time_ns));
+                }
+                let xqueue = stream.xqueue;
+                self.xqueue(xqueue).0.hold_back(time_ns, 1, 0, entries);
+            }
+            Event::Launched { queue, number, returned_ns, position, waited_since_ns, ahead_ns } => {
+                let Some(stream) = self.streams.get_mut(&queue) else { return };
+                let caller = stream.waiting.remove(&position);
+                let begun_ns = record.time_ns;
+                if number != 0 {
+                    let caller = caller.map(|(thread, at_ns)| (thread, at_ns, at_ns));
+                    let own = Some((record.thread, begun_ns, returned_ns));
+                    stream.launch(Launch {
+                        number,
+                        sightings: if caller.is_some() { [caller, own] } else { [own, None] },
+                        waited_since_ns,
+                        begun_ns,
+                        returned_ns,
+                        call: None,
+                    });
+                }
+                let xqueue = stream.xqueue;
+                let (state, _) = self.xqueue(xqueue);
+                if waited_since_ns != 0 {
+                    state.hold_back(begun_ns, 0, 1, entries);
+                }
+                if number != 0 {
+                    state.launch(begun_ns, ahead_ns, 1, entries);
+                }
+            }
+            Event::Completed { queue, through, device_ns, observed } => {
+                let Some(stream) = self.streams.get_mut(&queue) else { return };
+                let count = stream.complete(time_ns, through, device_ns, observed);
+                let xqueue = stream.xqueue;
+                self.xqueue(xqueue).0.complete(time_ns, count, entries);
+            }
+            Event::Stands { device, stream_priority, held, level, .. } => {
+                let id = XQueueId { pid: self.pid, device, stream_priority };
+                let (state, suspensions) = self.xqueue(id);
+                if held {
+                    state.suspend(time_ns, level, arbiter.holder(device, level.into()), entries);
+                } else if let Some(suspension) = state.resume(time_ns, entries) {
+                    suspensions.note(suspension);
+                }
+            }
+            Event::Seat { .. } | Event::Arbiter(_) => {}
+        }
+    }
+
+    fn xqueue(&mut self, id: XQueueId) -> &mut (XQueue, Suspensions) {
+        self.xqueues.entry(id).or_insert_with(|| (XQueue::new(id), Suspensions::new()))
+    }
+
+    /// Hands out what is finished and whose calls are known.
+    pub(super) fn emit(
+        &mut self,
+        looked_ns: u64,
+        is_behind: bool,
+        calls: &mut Calls,
+        entries: &mut Vec<Entry>,
+    ) {
+        for stream in self.streams.values_mut() {
+            while let Some(finished) = stream.finished.front_mut() {
+                let is_full = stream.launched.len() >= COMMANDS_MAX;
+                let is_known = |launch: &mut Launch| launch.is_settled(self.pid, looked_ns, is_behind, calls);
+                // All of them, so that each is looked for as soon as possible.
+                let unknown = finished
+                    .launches
+                    .iter_mut()
+                    .filter_map(|launch| (!is_known(launch)).then_some(()))
+                    .count();
+                if unknown > 0 && !is_full {
+                    break;
+                }
+                let Some(finished) = stream.finished.pop_front() else { break };
+                let xqueue = self.xqueues.get(&stream.xqueue);
+                stream.end_ns = finished.execute(stream, xqueue, entries);
+            }
+        }
+        if self.has_ended && self.streams.values().all(|stream| stream.finished.is_empty()) {
+            self.close(looked_ns, entries);
+        }
+    }
+
+    /// Nothing more comes from it.
+    ///
+    /// What was on the device then is not known to have been executed.
+    pub(super) fn ended(&mut self) {
+        self.has_ended = true;
+    }
+
+    /// Ends what lasts.
+    pub(super) fn close(&mut self, time_ns: u64, entries: &mut Vec<Entry>) {
+        for (xqueue, _) in self.xqueues.values_mut() {
+            xqueue.close(time_ns, entries);
+        }
+        self.is_closed = true;
+    }
+
+    /// Whether there is nothing left to do with it.
+    pub(super) fn is_done(&self) -> bool {
+        self.has_ended && self.is_closed
+    }
+}
+
+impl Stream {
+    fn new(handle: u64, xqueue: XQueueId, through: u64) -> Self {
+        Self {
+            handle,
+            xqueue,
+            clock: DeviceClock::default(),
+            waiting: HashMap::new(),
+            launched: VecDeque::new(),
+            through,
+            finished: VecDeque::new(),
+            end_ns: 0,
+        }
+    }
+
+    fn launch(&mut self, launch: Launch) {
+        if self.launched.len() >= COMMANDS_MAX {
+            self.launched.pop_front();
+        }
+        self.launched.push_back(launch);
+    }
+
+    /// Commands up to this one have completed; returns how many more that are than before.
+    fn complete(&mut self, time_ns: u64, through: u64, device_ns: u64, observed: Observed) -> u64 {
+        let count = through.saturating_sub(self.through);
+        self.through = self.through.max(through);
+        let known = self.launched.partition_point(|launch| launch.number <= through);
+        let launches: Vec<_> = self.launched.drain(..known).collect();
+        let interval_ns = if observed == Observed::Marker { device_ns } else { 0 };
+        let seen = self.clock.observe(time_ns, interval_ns);
+        if observed != Observed::Lost && !launches.is_empty() {
+            self.finished.push_back(Finished { launches, seen });
+        }
+        count
+    }
+}
+
+impl Launch {
+    /// Whether its call is known and in the timeline, or will never be.
+    fn is_settled(&mut self, pid: u32, looked_ns: u64, is_behind: bool, calls: &Calls) -> bool {
+        if self.call.is_none() {
+            let sightings = self.sightings.iter().flatten();
+            self.call = sightings
+                .map(|&(thread, from_ns, to_ns)| calls.find(pid, thread, from_ns, to_ns))
+                .find_map(|found| found);
+        }
+        let age_ns = looked_ns.saturating_sub(self.returned_ns);
+        match &self.call {
+            Some(call) => call.settled() != Settled::NotYet || age_ns > CHAIN_PATIENCE_NS,
+            None => age_ns > CALL_PATIENCE_NS && !is_behind,
+        }
+    }
+}
+
+impl Finished {
+    /// One after the other, the last until the time that was seen; returns that.
+    fn execute(
+        self,
+        stream: &Stream,
+        xqueue: Option<&(XQueue, Suspensions)>,
+        entries: &mut Vec<Entry>,
+    ) -> u64 {
+        let seen_ns = self.seen.time_ns();
+        let count = self.launches.len() as u64;
+        let timing = if count == 1 { Timing::Measured } else { Timing::Estimated };
+        let mut before_ns = stream.end_ns;
+        for (launch, left) in self.launches.into_iter().zip((1..=count).rev()) {
+            let waited_since_ns =
+                if launch.waited_since_ns == 0 { launch.begun_ns } else { launch.waited_since_ns };
+            let earliest_ns = waited_since_ns.min(launch.begun_ns);
+            let called_ns = launch.call.as_ref().map_or(earliest_ns, |call| call.begin_ns.min(earliest_ns));
+            let begun_ns = launch.begun_ns;
+            // The device may begin before the call that gave it the command returns.
+            let handed_ns = launch.returned_ns.clamp(begun_ns, seen_ns.max(begun_ns));
+            let begin_ns = handed_ns.max(before_ns);
+            let end_ns = begin_ns + seen_ns.saturating_sub(begin_ns) / left;
+            let (suspended_ns, holder) = xqueue.map_or((0, None), |(state, suspensions)| {
+                suspensions.within(earliest_ns, begun_ns, state.suspension(begun_ns))
+            });
+            let call = launch.call.as_ref();
+            entries.push(Entry::Execution(Execution {
+                xqueue: stream.xqueue,
+                stream: stream.handle,
+                name: call.map(|call| call.kernel.clone().unwrap_or_else(|| call.api.into())),
+                api: call.map(|call| call.api),
+                flow: call.filter(|call| call.settled() == Settled::Written).map(|call| call.flow),
+                called_ns,
+                begin_ns,
+                end_ns,
+                timing,
+                host_ns: (earliest_ns - called_ns).saturating_add(handed_ns - begun_ns),
+                buffered_ns: begun_ns - earliest_ns,
+                suspended_ns,
+                holder,
+                behind_ns: begin_ns - handed_ns,
+            }));
+            before_ns = end_ns;
+        }
+        before_ns
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+use xsched_abi::events::Record;
+
+use super::*;
+use crate::call::HipCall;
+use crate::call::tests::call;
+use crate::scheduling::entry::{Doing, Holder};
+
+const PID: u32 = 10;
+const TID: u32 = 11;
+const DEVICE: u64 = 7;
+
+struct Bench {
+    process: Process,
+    arbiter: Arbiter,
+    calls: Calls,
+    entries: Vec<Entry>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let (process, arbiter) = (Process::new(PID), Arbiter::default());
+        let mut bench = Self { process, arbiter, calls: Calls::default(), entries: Vec::new() };
+        bench.take(
+            1,
+            Event::QueueOpened {
+                queue: 1,
+                stream: 0x100,
+                device: DEVICE,
+                stream_priority: 0,
+                held_back: 0,
+                in_flight: 0,
+                launched: 0,
+            },
+        );
+        bench
+    }
+
+    fn take(&mut self, time_ns: u64, event: Event) {
+        let record: Record = event.record(time_ns, TID);
+        self.process.take(time_ns, &record, &event, &self.arbiter, &mut self.entries);
+    }
+
+    fn called(&mut self, begin_ns: u64, end_ns: u64) -> Rc<Followed> {
+        let mut call = HipCall {
+            pid: PID,
+            tid: TID,
+            begin_ns,
+            end_ns: Some(end_ns),
+            kernel: Some("k".into()),
+            ..call("hipLaunchKernel")
+        };
+        self.calls.note(&mut call);
+        call.followed.unwrap()
+    }
+
+    fn launched(&mut self, begun_ns: u64, number: u64, waited_since_ns: u64, position: u64) {
+        let returned_ns = begun_ns + 5;
+        let event = Event::Launched { queue: 1, number, returned_ns, position, waited_since_ns, ahead_ns: 0 };
+        self.take(begun_ns, event);
+    }
+
+    fn completed(&mut self, time_ns: u64, through: u64, observed: Observed) {
+        self.take(time_ns, Event::Completed { queue: 1, through, device_ns: 0, observed });
+    }
+
+    fn executions(&mut self, looked_ns: u64) -> Vec<Execution> {
+        self.process.emit(looked_ns, false, &mut self.calls, &mut self.entries);
+        let executions = self.entries.iter().filter_map(|entry| match entry {
+            Entry::Execution(execution) => Some(execution.clone()),
+            _ => None,
+        });
+        executions.collect()
+    }
+}
+
+/// All parts of the time from the call to the end.
+fn parts(one: &Execution) -> u64 {
+    one.host_ns + one.buffered_ns + one.behind_ns + (one.end_ns - one.begin_ns)
+}
+
+#[test]
+fn an_execution_lasts_from_the_launch_to_its_marker() {
+    let mut bench = Bench::new();
+    let call = bench.called(100, 120);
+    bench.launched(105, 1, 0, 0);
+    bench.completed(200, 1, Observed::Marker);
+    assert!(bench.executions(300).is_empty(), "its call is not in the timeline yet");
+    call.settle(true);
+    let executions = bench.executions(300);
+    let [one] = &executions[..] else { panic!("{executions:?}") };
+    assert_eq!((one.begin_ns, one.end_ns, one.timing), (110, 200, Timing::Measured));
+    assert_eq!(
+        (one.name.as_deref(), one.api, one.flow),
+        (Some("k"), Some("hipLaunchKernel"), Some(call.flow))
+    );
+    assert_eq!((one.called_ns, one.host_ns, one.buffered_ns, one.behind_ns), (100, 10, 0, 0));
+    assert_eq!(parts(one), 100);
+}
+
+#[test]
+fn commands_of_one_marker_share_its_time_and_wait_for_each_other() {
+    let mut bench = Bench::new();
+    for (begun_ns, number) in [(100, 1), (110, 2), (120, 3)] {
+        bench.called(begun_ns - 1, begun_ns + 6).settle(false);
+        bench.launched(begun_ns, number, 0, 0);
+    }
+    bench.completed(405, 3, Observed::Wait);
+    let executions = bench.executions(500);
+    let times: Vec<_> = executions.iter().map(|one| (one.begin_ns, one.end_ns)).collect();
+    assert_eq!(times, [(105, 205), (205, 305), (305, 405)]);
+    for one in &executions {
+        assert_eq!((one.timing, one.flow), (Timing::Estimated, None), "the calls are left out");
+        assert_eq!(parts(one), one.end_ns - one.called_ns);
+    }
+    assert_eq!(executions[2].behind_ns, 305 - 125);
+}
+
+#[test]
+fn what_was_held_back_says_for_how_long_and_because_of_whom() {
+    let mut bench = Bench::new();
+    let word = xsched_abi::arbiter::QueueWord::new(1, 0, 1).with_ready(true).0;
+    let seat = Event::Seat {
+        slot: 0,
+        generation: 1,
+        pid: 99,
+        device: DEVICE,
+        priority: 5,
+        stream_priority: 0,
+        word,
+    };
+    bench.arbiter.take(1, &seat, &mut bench.entries);
+    let stands = |held| Event::Stands { device: DEVICE, stream_priority: 0, held, level: 3, ready: 2 };
+    bench.called(1_000, 1_020).settle(true);
+    bench.take(1_010, Event::Waits { queue: 1, position: 1 });
+    bench.take(1_100, stands(true));
+    bench.take(1_900, stands(false));
+    // By another thread.
+    let launched = Event::Launched {
+        queue: 1,
+        number: 1,
+        returned_ns: 2_005,
+        position: 1,
+        waited_since_ns: 1_010,
+        ahead_ns: 0,
+    };
+    let record = launched.record(2_000, TID + 1);
+    bench.process.take(2_000, &record, &launched, &bench.arbiter, &mut bench.entries);
+    bench.completed(2_500, 1, Observed::Marker);
+    let executions = bench.executions(3_000);
+    let [one] = &executions[..] else { panic!("{executions:?}") };
+    let holder = Some(Holder { pid: 99, level: 1 });
+    assert_eq!((one.buffered_ns, one.suspended_ns, one.holder), (990, 800, holder));
+    assert_eq!((one.called_ns, one.host_ns, parts(one)), (1_000, 15, 1_500));
+    assert!(one.flow.is_some(), "it is that of the caller");
+    let phases: Vec<_> = bench
+        .entries
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::Phase(phase) => Some((phase.doing, phase.begin_ns, phase.end_ns, phase.holder)),
+            _ => None,
+        })
+        .collect();
+    let expected = [
+        (Doing::Buffered, 1_010, 1_100, None),
+        (Doing::Suspended, 1_100, 1_900, holder),
+        (Doing::Buffered, 1_900, 2_000, None),
+        (Doing::Running, 2_000, 2_500, None),
+    ];
+    assert_eq!(phases, expected);
+}
+
+#[test]
+fn a_call_that_never_comes_is_not_waited_for_long() {
+    let mut bench = Bench::new();
+    bench.launched(100, 1, 0, 0);
+    bench.completed(200, 1, Observed::Marker);
+    assert!(bench.executions(300).is_empty());
+    let executions = bench.executions(200 + CALL_PATIENCE_NS);
+    assert_eq!(executions.len(), 1);
+    assert_eq!((&executions[0].name, executions[0].called_ns), (&None, 100));
+}
+
+#[test]
+fn losses_leave_no_trace_behind() {
+    let mut bench = Bench::new();
+    // The launch of 1 and all that came of 2 is lost.
+    bench.launched(300, 3, 0, 0);
+    bench.completed(400, 2, Observed::Marker);
+    bench.completed(500, 3, Observed::Marker);
+    bench.launched(600, 4, 0, 0);
+    bench.completed(700, 4, Observed::Lost);
+    bench.completed(650, 2, Observed::Marker);
+    bench.take(
+        800,
+        Event::Launched { queue: 9, number: 1, returned_ns: 0, position: 0, waited_since_ns: 0, ahead_ns: 0 },
+    );
+    let executions = bench.executions(u64::MAX);
+    let times: Vec<_> = executions.iter().map(|one| (one.begin_ns, one.end_ns)).collect();
+    assert_eq!(times, [(305, 500)]);
+}
+
+#[test]
+fn any_numbers_are_survived() {
+    let random = fastrand_like();
+    let mut bench = Bench::new();
+    for (kind, [a, b, c, d, e]) in random {
+        let record =
+            Record { kind: kind % 6, thread: TID, time_ns: a, queue: b % 3, values: [a, b, c, d, e] };
+        if let Some(event) = Event::of(&record) {
+            bench.process.take(e, &record, &event, &bench.arbiter, &mut bench.entries);
+        }
+    }
+    for one in bench.executions(u64::MAX) {
+        assert!(one.begin_ns <= one.end_ns && one.called_ns <= one.begin_ns);
+    }
+}
+
+/// Numbers of all sizes, always the same.
+fn fastrand_like() -> impl Iterator<Item = (u32, [u64; 5])> {
+    let mut state = 1_u64;
+    let mut next = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 7) >> (state % 60)
+    };
+    (0..20_000).map(move |_| (next() as u32, [next(), next(), next(), next(), next()]))
+}

@@ -1,0 +1,246 @@
+//! The controller that is asked for events, and the rings that it hands out.
+
+use std::collections::HashMap;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendFlags,
+    SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, sendmsg, socket_with,
+};
+use xsched_abi::events::{Event, Reader, Record};
+use xsched_abi::wire::{
+    Record as RecordPacket, RecordPacketKind, RecordRefusal, RecordedRing, ToRecorder, WIRE_VERSION,
+};
+use xsched_symbols::now_ns;
+use zerocopy::IntoBytes as _;
+
+use crate::control::folder::Folder;
+use crate::ring_memory::SharedRing;
+use crate::serve::peer::Peer;
+
+/// How often a controller is looked for that is not there.
+const RETRY_NS: u64 = 1_000_000_000;
+
+/// More than any packet has.
+const PACKET_LEN_MAX: usize = 64;
+
+/// Whose event it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The arbiter's.
+    Arbiter,
+    /// A process's.
+    Process(u32),
+}
+
+struct Ring {
+    origin: Origin,
+    memory: SharedRing,
+    reader: Reader,
+    /// Nobody writes any more.
+    is_over: bool,
+}
+
+enum State {
+    /// There is no controller, or none that lets this process record.
+    Away {
+        retry_ns: u64,
+    },
+    Connected(OwnedFd),
+    /// It will not do.
+    Never,
+}
+
+/// Where events come from.
+pub(super) struct Source {
+    state: State,
+    rings: HashMap<u32, Ring>,
+    notices: Vec<String>,
+    lost: u64,
+    /// Somebody has been told that another one records.
+    has_told: bool,
+}
+
+impl Source {
+    pub(super) fn new() -> Self {
+        Self {
+            state: State::Away { retry_ns: 0 },
+            rings: HashMap::new(),
+            notices: Vec::new(),
+            lost: 0,
+            has_told: false,
+        }
+    }
+
+    /// Whether a process writes events.
+    pub(super) fn knows(&self, pid: u32) -> bool {
+        self.rings.values().any(|ring| ring.origin == Origin::Process(pid))
+    }
+
+    pub(super) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    pub(super) fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Takes all records that are there, with the times by which they are in order; returns the processes that have
+    /// ended.
+    pub(super) fn read(&mut self, take: &mut impl FnMut(u64, Origin, Record)) -> Vec<u32> {
+        self.listen();
+        let mut broken = Vec::new();
+        for (&number, ring) in &mut self.rings {
+            let origin = ring.origin;
+            let read = ring.reader.read(ring.memory.memory(), |record| {
+                take(order_ns(&record), origin, record);
+            });
+            match read {
+                Ok(lost) => self.lost = self.lost.saturating_add(lost),
+                Err(error) => {
+                    tracing::warn!("events of {origin:?} are not read any more: {error}");
+                    broken.push(number);
+                }
+            }
+        }
+        for number in broken {
+            self.rings.remove(&number);
+            self.lost = self.lost.saturating_add(1);
+        }
+        let mut ended = Vec::new();
+        self.rings.retain(|_, ring| {
+            if let (Origin::Process(pid), true) = (ring.origin, ring.is_over) {
+                ended.push(pid);
+            }
+            !ring.is_over
+        });
+        ended
+    }
+
+    /// Hears what the controller says; looks for one if there is none.
+    fn listen(&mut self) {
+        if let State::Away { retry_ns } = self.state
+            && retry_ns <= now_ns()
+        {
+            self.state = match ask() {
+                Ok(socket) => State::Connected(socket),
+                Err(error) => {
+                    if !std::mem::replace(&mut self.has_told, true) {
+                        tracing::info!("no scheduling in the timeline: {error}");
+                    }
+                    State::Away { retry_ns: now_ns() + RETRY_NS }
+                }
+            };
+        }
+        while let State::Connected(socket) = &self.state {
+            match receive(socket) {
+                Ok(Some((ToRecorder::Ring(packet), memory))) => self.ring(packet, memory),
+                Ok(Some((ToRecorder::Refused(reason), _))) => self.refused(reason),
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::debug!("the controller is gone: {error}");
+                    self.state = State::Away { retry_ns: now_ns() + RETRY_NS };
+                    self.rings.values_mut().for_each(|ring| ring.is_over = true);
+                }
+            }
+        }
+    }
+
+    fn ring(&mut self, packet: RecordedRing, memory: Option<OwnedFd>) {
+        let Some(memory) = memory else {
+            if let Some(ring) = self.rings.get_mut(&packet.ring) {
+                ring.is_over = true;
+            }
+            return;
+        };
+        let origin = if packet.ring == 0 { Origin::Arbiter } else { Origin::Process(packet.pid) };
+        let mapped = SharedRing::map(memory).and_then(|memory| {
+            let reader = Reader::new(memory.memory()).map_err(io::Error::other)?;
+            Ok(Ring { origin, memory, reader, is_over: false })
+        });
+        match mapped {
+            Ok(ring) => {
+                self.rings.insert(packet.ring, ring);
+            }
+            Err(error) => tracing::warn!("events of {origin:?} cannot be read: {error}"),
+        }
+    }
+
+    fn refused(&mut self, reason: Option<RecordRefusal>) {
+        let because = match reason {
+            Some(RecordRefusal::Version) => "the controller is of another version",
+            Some(RecordRefusal::Busy) => "somebody else records it",
+            Some(RecordRefusal::Full) => "the controller has no memory for it",
+            None => "the controller refuses",
+        };
+        if !std::mem::replace(&mut self.has_told, true) {
+            self.notices.push(format!("scheduling is not in the timeline: {because}"));
+        }
+        self.state = match reason {
+            Some(RecordRefusal::Version) => State::Never,
+            _ => State::Away { retry_ns: now_ns() + RETRY_NS },
+        };
+        self.rings.values_mut().for_each(|ring| ring.is_over = true);
+    }
+}
+
+/// The time by which a record is in order with others: when it was written.
+fn order_ns(record: &Record) -> u64 {
+    match Event::of(record) {
+        Some(Event::Launched { returned_ns, .. }) => returned_ns.max(record.time_ns),
+        _ => record.time_ns,
+    }
+}
+
+/// Asks the controller that there is to record.
+fn ask() -> io::Result<OwnedFd> {
+    let mut error = io::Error::from(io::ErrorKind::NotFound);
+    for folder in Folder::candidates() {
+        match ask_at(&folder.record_socket()) {
+            Ok(socket) => return Ok(socket),
+            Err(other) => error = other,
+        }
+    }
+    Err(error)
+}
+
+fn ask_at(path: &Path) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let peer = Peer::of(&socket)?;
+    if peer.uid != 0 && peer.uid != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other("the controller is another user's"));
+    }
+    let packet = RecordPacket { kind: RecordPacketKind::Record as u32, version: WIRE_VERSION };
+    let mut nothing = SendAncillaryBuffer::default();
+    sendmsg(&socket, &[IoSlice::new(packet.as_bytes())], &mut nothing, SendFlags::NOSIGNAL)?;
+    Ok(socket)
+}
+
+/// The next packet, if one is there.
+fn receive(socket: &OwnedFd) -> io::Result<Option<(ToRecorder, Option<OwnedFd>)>> {
+    let mut packet = [0; PACKET_LEN_MAX];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let got = match recvmsg(socket, &mut [IoSliceMut::new(&mut packet)], &mut ancillary, flags) {
+        Ok(got) => got,
+        Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    if got.bytes == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let memory = ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    let said =
+        ToRecorder::parse(&packet[..got.bytes]).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(Some((said, memory)))
+}
