@@ -5,6 +5,7 @@ pub mod artifacts;
 pub mod bench;
 pub mod device_load;
 pub mod execution_log;
+pub mod origin;
 pub mod privileged;
 pub mod small_controller;
 pub mod sql;

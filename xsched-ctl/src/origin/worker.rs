@@ -7,6 +7,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use xsched_abi::ChainEnd;
 use xsched_abi::verdict::{Subject, VerdictKey};
 use xsched_rules::Rules;
 use xsched_symbols::{Change, EventKind, Processes, Sideband, now_ns};
@@ -34,6 +35,10 @@ const GRACE_NS: u64 = 4_000_000_000;
 /// How long a question waits for a kernel's name, which comes over the socket.
 const NAME_PATIENCE: Duration = Duration::from_millis(20);
 
+/// How long a stack that was copied and is larger than its copy may be asked about anew: as soon as the tables are there
+/// the programs walk all of it.
+const CUT_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Records that are taken in between two looks at everything else.
 const BATCH_MAX: usize = 4096;
 
@@ -56,6 +61,8 @@ pub(super) struct Worker {
     /// The same by id here.
     tgids: HashMap<u32, u32>,
     questions: Vec<Question>,
+    /// Chains of stacks that were cut, and since when they are asked about.
+    cut: HashMap<u64, Instant>,
     /// Numbers of libraries that calls belong to, from 1 on.
     origins: HashMap<String, u32>,
     records: Vec<Record>,
@@ -91,6 +98,7 @@ impl Worker {
             clients: BTreeMap::new(),
             tgids: HashMap::new(),
             questions: Vec::new(),
+            cut: HashMap::new(),
             origins: HashMap::new(),
             records: Vec::new(),
             tidied: Instant::now(),
@@ -290,6 +298,12 @@ impl Worker {
                 return true;
             }
         };
+        if chain.end == ChainEnd::Unreadable
+            && self.cut.entry(key.chain).or_insert_with(Instant::now).elapsed() < CUT_PATIENCE
+        {
+            self.programs.forget(key);
+            return true;
+        }
         if client.is_full() {
             for old in std::mem::take(&mut client.answers).into_keys() {
                 self.programs.forget(old);
@@ -344,6 +358,7 @@ impl Worker {
     fn tidy(&mut self) {
         self.processes.forget_exited(now_ns().saturating_sub(GRACE_NS));
         self.chains.forget_old();
+        self.cut.retain(|_, since| since.elapsed() < 10 * CUT_PATIENCE);
     }
 }
 

@@ -1,6 +1,6 @@
 //! How a process comes to know what becomes of its calls: a page that programs write, or the rules to decide itself.
 
-use std::io::{self, Write as _};
+use std::io::{self, Seek as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
@@ -96,6 +96,8 @@ fn sealed(text: &str) -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let mut file = std::fs::File::from(memfd_create("xsched-rules", flags)?);
     file.write_all(text.as_bytes())?;
+    // Whoever gets it reads from where it stands.
+    file.rewind()?;
     fcntl_add_seals(&file, SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE)?;
     Ok(file.into())
 }

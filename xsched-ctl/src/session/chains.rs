@@ -232,6 +232,13 @@ impl Chains {
             let process = processes.find(tgid, time_ns);
             match waiting.copied.walk(process, &mut self.tables, self.depth, patience) {
                 Some((frames, end)) => {
+                    if let (ChainEnd::Unreadable, Some(process)) = (end, process) {
+                        // The copy was cut, or has a hole where nobody has touched a page of a large frame. A program that
+                        // walks the stack itself steps over that, but what tables it will want nobody can tell from here.
+                        for (_, mapping) in process.code() {
+                            self.tables.want(tgid, mapping);
+                        }
+                    }
                     let chain = resolver.chain(processes, tgid, time_ns, &frames, end);
                     self.partial.remove(&id);
                     self.know(id, tgid, generation, chain);

@@ -66,8 +66,20 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     apps.library("libtable_register.so", &register, &[])?;
     let client = [apps.compile("table/table_client.cpp")?];
     apps.program("table_client", &client, &[])?;
+    apps.origin_chain()?;
     apps.deep_chain()
 }
+
+/// Libraries with the names of AMD's, in a folder of their own, and how each of them keeps its frames.
+const ORIGIN_CHAIN: [(&str, u32); 7] = [
+    ("libtorch_hip.so", 1),
+    ("libhipblas.so", 0),
+    ("libhipblaslt.so", 2),
+    ("librocblas.so", 3),
+    ("libMIOpen.so.1", 2),
+    ("librccl.so.1", 1),
+    ("libffi.so.8", 0),
+];
 
 /// `vector_add` once more, with device code in every form that programs bring it in.
 const CODE_OBJECTS: [(&str, &[&str]); 6] = [
@@ -178,6 +190,18 @@ impl Apps {
         }
         let program = [self.compile("two_runtimes/two_runtimes.cpp")?];
         self.program("two_runtimes", &program, &[twins])?;
+        Ok(())
+    }
+
+    /// Libraries that call each other in any order.
+    fn origin_chain(&self) -> Result<()> {
+        for (name, shape) in ORIGIN_CHAIN {
+            let shape = format!("-DSHAPE={shape}");
+            let object =
+                [self.compile_as(&format!("origin_chain_{name}"), "origin_chain/level.cpp", &[&shape])?];
+            let soname = format!("-Wl,-soname,{name}");
+            self.link(&format!("origin_chain/{name}"), &object, &[], &["-shared", "-Wl,-z,defs", &soname])?;
+        }
         Ok(())
     }
 

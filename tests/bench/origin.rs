@@ -1,0 +1,141 @@
+//! Whose a call is: what it costs to ask the programs, a few libraries deep and many, beside `dladdr` of the return address.
+//!
+//! A process asks at each call that it cannot decide about by call site; this is what such a call takes more than the same
+//! call without a question. The chain has been asked about before, as nearly all have.
+
+use std::error::Error;
+use std::hint::black_box;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use xsched_abi::verdict::Verdict;
+use xsched_tests::artifacts;
+use xsched_tests::bench::{Goal, Row, Samples, paired, repeated};
+use xsched_tests::origin::{Asker, Level, Page, Question, Step, Told, ask_here};
+
+const BENCH: &str = "origin";
+
+/// Calls of one sample, and samples.
+const CALLS: u32 = 20_000;
+const ROUNDS: usize = 15;
+
+/// Most time that asking should take, in nanoseconds.
+const GOAL_NS: f64 = 1_200.0;
+
+/// The chain's libraries, outermost first.
+const LIBRARIES: [&str; 7] = [
+    "libtorch_hip.so",
+    "libhipblas.so",
+    "libhipblaslt.so",
+    "libffi.so.8",
+    "librccl.so.1",
+    "libMIOpen.so.1",
+    "librocblas.so",
+];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let _controller = Controller::start(folder.path())?;
+    let asker = Asker::join(folder.path(), true)?;
+    let Told::Page(page) = asker.told()? else { return Err("no programs decide here".into()) };
+    let levels: Result<Vec<_>, _> =
+        LIBRARIES.iter().map(|name| Level::open(&artifacts::app("origin_chain").join(name))).collect();
+    let levels = levels?;
+    for depth in [1, 3, 7] {
+        let chain = levels[levels.len() - depth..].iter().map(|level| level.step(false));
+        let mut steps: Vec<_> = chain.collect();
+        steps.push(Step(ask_here));
+        measure(&page, &mut steps, depth)?;
+    }
+    let inside = levels[0].step(false).0 as *const libc::c_void;
+    let dladdr = repeated(ROUNDS, || -> Result<f64, Box<dyn Error>> { Ok(time_dladdr(inside)) })?;
+    Row::single(BENCH, "dladdr of a return address", "ns", &dladdr).print()?;
+    Ok(())
+}
+
+fn measure(page: &Page, steps: &mut [Step], depth: usize) -> Result<(), Box<dyn Error>> {
+    let mut question = Question::default();
+    let first = page.ask(steps, &mut question).ok_or("no answer")?;
+    let name = format!("asked, {depth} libraries deep");
+    Row::single(
+        BENCH,
+        format!("{name}, for the first time"),
+        "us",
+        &Samples::new(vec![first.took.as_micros() as f64]),
+    )
+    .print()?;
+    let silent = {
+        let mut silent = steps.to_vec();
+        silent[depth] = Step(nothing);
+        silent
+    };
+    let asked = || -> Result<f64, Box<dyn Error>> {
+        let mut question = Question::default();
+        let begin = Instant::now();
+        for _ in 0..CALLS {
+            let slot = page.ask_once(steps, &mut question).ok_or("no answer")?;
+            if Verdict(slot.verdict).is_pending() {
+                return Err("a chain that was decided about is not".into());
+            }
+        }
+        Ok(begin.elapsed().as_nanos() as f64 / f64::from(CALLS))
+    };
+    let unasked = || -> Result<f64, Box<dyn Error>> {
+        let mut question = Question::default();
+        let begin = Instant::now();
+        for _ in 0..CALLS {
+            let _ = black_box(page.ask_once(&silent, black_box(&mut question)));
+        }
+        Ok(begin.elapsed().as_nanos() as f64 / f64::from(CALLS))
+    };
+    let pair = paired(ROUNDS, asked, unasked)?;
+    Row::added(BENCH, name, "ns", &pair).with_goal(Goal::ValueAtMost(GOAL_NS)).print()?;
+    Ok(())
+}
+
+extern "C" fn nothing(_next: *const Step, _question: *mut Question) -> u64 {
+    0
+}
+
+fn time_dladdr(address: *const libc::c_void) -> f64 {
+    let begin = Instant::now();
+    for _ in 0..CALLS {
+        // SAFETY: all-zero is a valid value of four pointers.
+        let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
+        // SAFETY: the function takes any address, and a place for what it finds.
+        black_box(unsafe { libc::dladdr(black_box(address), &raw mut found) });
+    }
+    begin.elapsed().as_nanos() as f64 / f64::from(CALLS)
+}
+
+/// A controller in a folder of its own, ended when dropped.
+struct Controller(Child);
+
+impl Controller {
+    fn start(folder: &Path) -> Result<Self, Box<dyn Error>> {
+        let mut serve = Command::new(artifacts::xsched_ctl());
+        serve.arg("serve").env("XSCHED_SOCKET_DIR", folder).stdout(Stdio::null());
+        let mut controller = Self(serve.spawn()?);
+        let begin = Instant::now();
+        while !folder.join("shim.sock").exists() {
+            if let Some(status) = controller.0.try_wait()? {
+                return Err(format!("the controller ended with {status}").into());
+            }
+            if begin.elapsed() > Duration::from_secs(20) {
+                return Err("the controller does not come up".into());
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(controller)
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        use rustix::process::{Pid, Signal, kill_process};
+        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,155 @@
+//! Does what it is told, a line at a time: a process that asks whose its calls are, from chains of libraries.
+
+mod storm;
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::{BufRead as _, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use xsched_abi::verdict::Verdict;
+use xsched_tests::origin::{Answer, Asker, Level, Page, Question, Step, Told, ask_here};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    say("ready")?;
+    let mut peer = Peer::default();
+    let mut line = String::new();
+    // Nothing may be read ahead: after `exec` the next program reads on.
+    while std::io::stdin().lock().read_line(&mut line)? > 0 {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let answer = peer.obey(&words).unwrap_or_else(|error| format!("error: {error}"));
+        say(&answer)?;
+        line.clear();
+    }
+    Ok(())
+}
+
+fn say(line: &str) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{line}")?;
+    stdout.flush()
+}
+
+#[derive(Default)]
+pub(crate) struct Peer {
+    asker: Option<Asker>,
+    page: Option<Page>,
+    levels: BTreeMap<String, Level>,
+}
+
+impl Peer {
+    fn obey(&mut self, words: &[&str]) -> Result<String, Box<dyn Error>> {
+        match words {
+            ["join", folder] => self.join(Path::new(folder), true),
+            ["join-unheard", folder] => self.join(Path::new(folder), false),
+            ["told"] => self.hear(),
+            ["load", path] => {
+                let level = Level::open(Path::new(path))?;
+                self.levels.insert(level.name.clone(), level);
+                Ok("loaded".to_owned())
+            }
+            ["unload", name] => {
+                self.levels.remove(*name).ok_or("no such library")?.close()?;
+                Ok("unloaded".to_owned())
+            }
+            ["ask", subject, chain @ ..] => self.ask(subject.parse()?, chain),
+            ["ask-in-thread", subject, chain @ ..] => self.ask_in_thread(subject.parse()?, chain),
+            ["ask-in-child", chain @ ..] => self.ask_in_child(chain),
+            ["storm", count, seed] => storm::run(self, count.parse()?, seed.parse()?),
+            ["generation"] => Ok(self.page()?.generation().to_string()),
+            ["domain", path, domain] => {
+                self.asker()?.set_domain(path, domain.parse()?)?;
+                Ok("said".to_owned())
+            }
+            ["kernel", id, name] => {
+                self.asker()?.name_kernel(id.parse()?, name)?;
+                Ok("said".to_owned())
+            }
+            ["exec"] => Err(Command::new("/proc/self/exe").exec().into()),
+            _ => Err(format!("what is {words:?}?").into()),
+        }
+    }
+
+    fn join(&mut self, folder: &Path, shows_number: bool) -> Result<String, Box<dyn Error>> {
+        self.asker = Some(Asker::join(folder, shows_number)?);
+        self.hear()
+    }
+
+    fn hear(&mut self) -> Result<String, Box<dyn Error>> {
+        match self.asker()?.told()? {
+            Told::Page(page) => {
+                self.page = Some(page);
+                Ok("page".to_owned())
+            }
+            Told::Rules(text) => Ok(format!("rules {}", text.lines().next().unwrap_or_default())),
+        }
+    }
+
+    fn asker(&self) -> Result<&Asker, Box<dyn Error>> {
+        Ok(self.asker.as_ref().ok_or("it has not joined")?)
+    }
+
+    pub(crate) fn page(&self) -> Result<&Page, Box<dyn Error>> {
+        Ok(self.page.as_ref().ok_or("it has no page")?)
+    }
+
+    pub(crate) fn levels(&self) -> impl Iterator<Item = &Level> {
+        self.levels.values()
+    }
+
+    /// The steps of a chain, outermost first: `NAME` or `NAME:find`.
+    fn steps(&self, chain: &[&str]) -> Result<Vec<Step>, Box<dyn Error>> {
+        let mut steps = Vec::new();
+        for word in chain {
+            let (name, finds) = word.strip_suffix(":find").map_or((*word, false), |name| (name, true));
+            steps.push(self.levels.get(name).ok_or_else(|| format!("no library {name}"))?.step(finds));
+        }
+        steps.push(Step(ask_here));
+        Ok(steps)
+    }
+
+    fn ask(&self, subject: u64, chain: &[&str]) -> Result<String, Box<dyn Error>> {
+        let steps = self.steps(chain)?;
+        Ok(told(self.page()?.ask(&steps, &mut Question { subject, ..Question::default() })))
+    }
+
+    /// Another thread has a slot and a stack of its own.
+    fn ask_in_thread(&self, subject: u64, chain: &[&str]) -> Result<String, Box<dyn Error>> {
+        let (steps, page) = (self.steps(chain)?, self.page()?);
+        let answer = thread::scope(|scope| {
+            scope.spawn(|| page.ask(&steps, &mut Question { slot: 1, subject, ..Question::default() })).join()
+        });
+        Ok(told(answer.map_err(|_| "the thread has panicked")?))
+    }
+
+    /// A child has its parent's page and may not ask.
+    fn ask_in_child(&self, chain: &[&str]) -> Result<String, Box<dyn Error>> {
+        let (steps, page) = (self.steps(chain)?, self.page()?);
+        // SAFETY: there is one thread, and the child only calls what its parent could.
+        match unsafe { libc::fork() } {
+            0 => {
+                let is_answered = page.ask_once(&steps, &mut Question::default()).is_some();
+                // SAFETY: ends the child at once.
+                unsafe { libc::_exit(i32::from(is_answered)) }
+            }
+            child => {
+                let mut status = 0;
+                // SAFETY: waits for the child; the status has room.
+                unsafe { libc::waitpid(child, &raw mut status, 0) };
+                Ok(if status == 0 { "silence".to_owned() } else { format!("ended with {status:#x}") })
+            }
+        }
+    }
+}
+
+/// `ACTION LEVEL kept|asked rule N tries N us N`, or `silence`.
+fn told(answer: Option<Answer>) -> String {
+    let Some(answer) = answer else { return "silence".to_owned() };
+    let verdict: Verdict = answer.verdict();
+    let kept = if verdict.is_decided_by_caller() { "kept" } else { "asked" };
+    let action = verdict.action().map_or("unknown".to_owned(), |action| format!("{action:?}"));
+    format!("{action} {} {kept} rule {} us {}", verdict.level(), answer.slot.rule, answer.took.as_micros())
+}

@@ -1,0 +1,331 @@
+//! A process that asks whose its calls are, without the shim: it joins the controller, maps its page of verdicts, and calls
+//! the function that the programs probe from wherever a chain of libraries has led.
+
+use std::fs;
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW, Symbol};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, connect, recvmsg, send, socket_with,
+};
+use xsched_abi::arbiter::{PAGE_VERSION, Report};
+use xsched_abi::verdict::{VERDICT_SLOTS, Verdict, VerdictPage, VerdictSlot};
+use xsched_abi::wire::{
+    Domain, FromController, Hello, KernelName, PACKET_LEN_MAX, PacketKind, SHIM_SOCKET, WIRE_VERSION,
+};
+use zerocopy::{FromZeros as _, Immutable, IntoBytes};
+
+use crate::arbiter::xsched_arbiter_report;
+
+/// How long an answer may take before the asker gives up.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// As the shim has it: returns at once, and begins with a no-operation of one byte.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub extern "C" fn xsched_classify(_slot: u64, _ticket: u64, _subject: u64, _rip: u64, _rsp: u64, _rbp: u64) {
+    core::arch::naked_asm!("nop", "ret")
+}
+
+/// What to ask.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Question {
+    /// The slot for the answer.
+    pub slot: u64,
+    /// Comes back with it.
+    pub ticket: u64,
+    /// A [`Subject`](xsched_abi::verdict::Subject).
+    pub subject: u64,
+    /// Left there: the return address.
+    pub caller: u64,
+}
+
+/// The innermost function of a chain: asks with the registers of whoever has called it, as a hook does.
+#[unsafe(naked)]
+pub extern "C" fn ask_here(_next: *const Step, _question: *mut Question) -> u64 {
+    core::arch::naked_asm!(
+        "mov r10, rsi",
+        "mov rdi, [r10]",
+        "mov rsi, [r10 + 8]",
+        "mov rdx, [r10 + 16]",
+        "mov rcx, [rsp]",
+        "mov [r10 + 24], rcx",
+        "lea r8, [rsp + 8]",
+        "mov r9, rbp",
+        "xor eax, eax",
+        "jmp {classify}",
+        classify = sym xsched_classify,
+    )
+}
+
+/// A function that calls the next one; see `tests/apps/origin_chain`.
+pub type Call = extern "C" fn(*const Step, *mut Question) -> u64;
+
+/// One step of a chain.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Step(pub Call);
+
+/// A library of `tests/apps/origin_chain`, opened for itself alone.
+#[derive(Debug)]
+pub struct Level {
+    /// Its file name.
+    pub name: String,
+    run: Symbol<Call>,
+    find: Symbol<Call>,
+    library: Library,
+}
+
+impl Level {
+    /// Opens it.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be opened, or has not the functions that it should have.
+    pub fn open(path: &Path) -> Result<Self, libloading::Error> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // SAFETY: the library has no initialisers, and its functions have these types.
+        unsafe {
+            let library = Library::open(Some(path), RTLD_NOW | RTLD_LOCAL)?;
+            let run = library.get(b"origin_run\0")?;
+            let find = library.get(b"miopenFindConvolutionForwardAlgorithm\0")?;
+            Ok(Self { name, run, find, library })
+        }
+    }
+
+    /// Its function, or the one that is named as those of a search are.
+    #[must_use]
+    pub fn step(&self, finds: bool) -> Step {
+        Step(if finds { *self.find } else { *self.run })
+    }
+
+    /// The name of that function.
+    #[must_use]
+    pub const fn function(finds: bool) -> &'static str {
+        if finds { "miopenFindConvolutionForwardAlgorithm" } else { "origin_run" }
+    }
+
+    /// Closes it.
+    ///
+    /// # Errors
+    ///
+    /// If the loader refuses.
+    pub fn close(self) -> Result<(), libloading::Error> {
+        self.library.close()
+    }
+}
+
+/// What a process was told by the controller.
+#[derive(Debug)]
+pub enum Told {
+    /// Programs decide: its page.
+    Page(Page),
+    /// It decides itself, by these rules.
+    Rules(String),
+}
+
+/// A process's connection to its controller.
+#[derive(Debug)]
+pub struct Asker {
+    socket: OwnedFd,
+    /// The descriptors of the welcome.
+    kept: Vec<OwnedFd>,
+}
+
+impl Asker {
+    /// Connects and shows the number that the controller gives.
+    ///
+    /// # Errors
+    ///
+    /// The system's errors, and what the controller should not have said.
+    pub fn join(folder: &Path, shows_number: bool) -> io::Result<Self> {
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        connect(&socket, &SocketAddrUnix::new(folder.join(SHIM_SOCKET))?)?;
+        let mut asker = Self { socket, kept: Vec::new() };
+        asker.say(&Hello {
+            kind: PacketKind::Hello as u32,
+            version: WIRE_VERSION,
+            page_version: PAGE_VERSION,
+            ..Hello::new_zeroed()
+        })?;
+        let (FromController::Welcome(welcome), descriptors) = asker.hear()? else {
+            return Err(io::Error::other("no welcome"));
+        };
+        asker.kept = descriptors;
+        if shows_number {
+            xsched_arbiter_report(Report::Join as u64, 0, welcome.number);
+        }
+        Ok(asker)
+    }
+
+    /// Waits until it is told how calls are decided about.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub fn told(&self) -> io::Result<Told> {
+        match self.hear()? {
+            (FromController::Verdicts(verdicts), descriptors) => {
+                if verdicts.slots as usize != VERDICT_SLOTS {
+                    return Err(io::Error::other("a page of another size"));
+                }
+                let page = descriptors.first().ok_or(io::Error::other("no page"))?;
+                Ok(Told::Page(Page::map(page)?))
+            }
+            (FromController::Rules(_), mut descriptors) => {
+                let text = descriptors.pop().ok_or(io::Error::other("no text"))?;
+                io::read_to_string(fs::File::from(text)).map(Told::Rules)
+            }
+            other => Err(io::Error::other(format!("{other:?}"))),
+        }
+    }
+
+    /// Says what a library's calls are.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has ended.
+    pub fn set_domain(&self, path: &str, domain: u32) -> io::Result<()> {
+        self.say(&Domain::new(domain, path.as_bytes()))
+    }
+
+    /// Numbers a kernel.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has ended.
+    pub fn name_kernel(&self, id: u32, name: &str) -> io::Result<()> {
+        self.say(&KernelName::new(id, name.as_bytes()))
+    }
+
+    fn say(&self, packet: &(impl IntoBytes + Immutable)) -> io::Result<()> {
+        send(&self.socket, packet.as_bytes(), SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+
+    fn hear(&self) -> io::Result<(FromController, Vec<OwnedFd>)> {
+        let mut packet = [0; PACKET_LEN_MAX + 1];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let got = recvmsg(
+            &self.socket,
+            &mut [IoSliceMut::new(&mut packet)],
+            &mut ancillary,
+            RecvFlags::CMSG_CLOEXEC,
+        )?;
+        let descriptors = ancillary.drain().flat_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => descriptors.collect::<Vec<_>>(),
+            _ => Vec::new(),
+        });
+        let descriptors = descriptors.collect();
+        FromController::parse(&packet[..got.bytes]).map(|said| (said, descriptors)).map_err(io::Error::other)
+    }
+}
+
+/// A process's page of verdicts.
+#[derive(Debug)]
+pub struct Page(NonNull<VerdictPage>);
+
+/// An answer, and how it came.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// What was decided.
+    pub slot: VerdictSlot,
+    /// Questions until somebody had decided.
+    pub tries: u32,
+    /// From the first question to the answer.
+    pub took: Duration,
+    /// Where the chain's innermost call returns to.
+    pub caller: u64,
+}
+
+impl Answer {
+    /// What was decided.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        Verdict(self.slot.verdict)
+    }
+}
+
+impl Page {
+    fn map(page: &OwnedFd) -> io::Result<Self> {
+        let (len, flags) = (size_of::<VerdictPage>(), MapFlags::SHARED);
+        // SAFETY: a new mapping, wherever the kernel has room.
+        let start = unsafe { mmap(std::ptr::null_mut(), len, ProtFlags::READ, flags, page.as_fd(), 0) }?;
+        // SAFETY: likewise. It must not be possible.
+        let writable = unsafe {
+            mmap(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags, page.as_fd(), 0)
+        };
+        if writable.is_ok() {
+            return Err(io::Error::other("a process can write its verdicts"));
+        }
+        NonNull::new(start.cast()).map(Self).ok_or(io::Error::other("mapped at zero"))
+    }
+
+    /// Changes whenever something that was kept may be wrong.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        // SAFETY: the page is mapped.
+        let generation = unsafe { &raw const (*self.0.as_ptr()).generation };
+        // SAFETY: it is a word of the page, which lives as long as `self` and is written whole.
+        unsafe { AtomicU64::from_ptr(generation.cast_mut()) }.load(Ordering::Acquire)
+    }
+
+    fn slot(&self, index: usize) -> VerdictSlot {
+        assert!(index < VERDICT_SLOTS);
+        // SAFETY: the index is within the page, and this thread's programs alone write the slot.
+        unsafe { std::ptr::read_volatile(&raw const (*self.0.as_ptr()).slots[index]) }
+    }
+
+    /// Calls through these steps, outermost first, and asks at the innermost; none if no program answers.
+    #[must_use]
+    pub fn ask_once(&self, steps: &[Step], question: &mut Question) -> Option<VerdictSlot> {
+        static TICKETS: AtomicU64 = AtomicU64::new(1);
+        question.ticket = TICKETS.fetch_add(1, Ordering::Relaxed);
+        let (Step(first), rest) = steps.split_first()?;
+        first(rest.as_ptr(), question);
+        let slot = self.slot(question.slot as usize);
+        (slot.ticket == question.ticket).then_some(slot)
+    }
+
+    /// Asks until somebody has decided; none if no program answers, or nobody decides.
+    #[must_use]
+    pub fn ask(&self, steps: &[Step], question: &mut Question) -> Option<Answer> {
+        let begin = Instant::now();
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let slot = self.ask_once(steps, question)?;
+            let took = begin.elapsed();
+            if !Verdict(slot.verdict).is_pending() {
+                return Some(Answer { slot, tries, took, caller: question.caller });
+            }
+            if took > PATIENCE {
+                return None;
+            }
+            thread::sleep(Duration::from_micros(500));
+        }
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's own.
+        let _ = unsafe { munmap(self.0.as_ptr().cast(), size_of::<VerdictPage>()) };
+    }
+}
+
+// SAFETY: the mapping belongs to the process, and threads read slots of their own.
+unsafe impl Send for Page {}
+// SAFETY: likewise.
+unsafe impl Sync for Page {}
