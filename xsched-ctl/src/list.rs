@@ -121,6 +121,7 @@ mod tests {
             state: State::Active,
             policy: "priority".to_owned(),
             keeper: PageKeeper::Programs,
+            sight: crate::control::answer::Sight::Chains,
             uptime_ns: 5,
             counts: Counts { slow: 2, ..Counts::default() },
         };

@@ -159,6 +159,9 @@ pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
         origin,
         recording: Notify::new(),
     });
+    if shared.origin.is_some() {
+        shared.controller.borrow_mut().see_chains();
+    }
     let (greeting, watchdog) = (shared.controller.borrow().describe(), notify::watchdog());
     let tasks = LocalSet::new();
     tasks.spawn_local(shims::accept(Rc::clone(&shared), sockets.shims));

@@ -108,6 +108,26 @@ impl std::fmt::Display for PageKeeper {
     }
 }
 
+/// What the rules see of a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Sight {
+    /// The whole chain, which programs walk.
+    Chains,
+    /// The immediate caller, which processes find out themselves.
+    #[default]
+    Callers,
+}
+
+impl std::fmt::Display for Sight {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Chains => "whole call chains",
+            Self::Callers => "immediate callers only",
+        })
+    }
+}
+
 /// How the controller is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Status {
@@ -123,6 +143,9 @@ pub(crate) struct Status {
     pub(crate) policy: String,
     /// Who writes the page.
     pub(crate) keeper: PageKeeper,
+    /// What the rules see of a call.
+    #[serde(default)]
+    pub(crate) sight: Sight,
     /// Since it started.
     pub(crate) uptime_ns: u64,
     /// What has happened since then.

@@ -1,7 +1,7 @@
 //! Whether a controller is there, and what it says.
 
 use super::{Finding, Verdict};
-use crate::control::answer::{Answer, List, PageKeeper, State, Status};
+use crate::control::answer::{Answer, List, PageKeeper, Sight, State, Status};
 use crate::control::client::{AskError, ask};
 use crate::control::request::Request;
 
@@ -19,7 +19,13 @@ fn describe(answer: Result<Answer, AskError>) -> Finding {
                 (State::Observing, _) => {
                     (Verdict::Reduced, "nobody is held back: it was started with --observe")
                 }
-                (State::Active, PageKeeper::Programs) => (Verdict::Found, ""),
+                (State::Active, PageKeeper::Programs) if status.sight == Sight::Chains => {
+                    (Verdict::Found, "")
+                }
+                (State::Active, PageKeeper::Programs) => (
+                    Verdict::Reduced,
+                    "calls are judged by their immediate callers: its log says what is missing",
+                ),
                 (State::Active, PageKeeper::Controller) => {
                     (Verdict::Reduced, "reports are slower, and depend on the controller: run it as root")
                 }
@@ -48,9 +54,9 @@ fn describe(answer: Result<Answer, AskError>) -> Finding {
 }
 
 fn describe_status(status: &Status) -> String {
-    let Status { pid, state, policy, keeper, counts, .. } = status;
+    let Status { pid, state, policy, keeper, sight, counts, .. } = status;
     format!(
-        "process {pid}, {state}, policy {policy}, page kept by {keeper}, {} processes have joined",
+        "process {pid}, {state}, policy {policy}, page kept by {keeper}, rules see {sight}, {} processes have joined",
         counts.joined
     )
 }
@@ -91,6 +97,7 @@ mod tests {
             state,
             policy: "fair".to_owned(),
             keeper,
+            sight: Sight::Chains,
             uptime_ns: 0,
             counts: Counts { joined: 3, ..Counts::default() },
         }
@@ -103,11 +110,15 @@ mod tests {
         assert!(fine.verdict == Verdict::Found);
         assert_eq!(
             fine.value,
-            "process 7, active, policy fair, page kept by BPF programs, 3 processes have joined"
+            "process 7, active, policy fair, page kept by BPF programs, rules see whole call chains, 3 processes have joined"
         );
         for reduced in [
             of(State::Off, PageKeeper::Programs),
             of(State::Active, PageKeeper::Controller),
+            describe(Ok(Answer::Status(Status {
+                sight: Sight::Callers,
+                ..status(State::Active, PageKeeper::Programs)
+            }))),
             describe(Err(AskError::Silent { pid: 7 })),
             describe(Err(AskError::NoController)),
         ] {

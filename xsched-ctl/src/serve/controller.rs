@@ -25,7 +25,7 @@ use xsched_sched::{Event, Nanos, QueueId, Scheduler};
 
 use super::config::Config;
 use super::users::Users;
-use crate::control::answer::{Counts, PageKeeper, State};
+use crate::control::answer::{Counts, PageKeeper, Sight, State};
 use crate::standing::Wish;
 use client::Client;
 use queue::Queue;
@@ -67,6 +67,7 @@ pub(crate) struct Controller {
     config: Config,
     users: Users,
     state: State,
+    sight: Sight,
     clients: BTreeMap<ClientId, Client>,
     /// By slot.
     queues: BTreeMap<u32, Queue>,
@@ -102,6 +103,7 @@ impl Controller {
             config,
             users: Users::read(),
             state,
+            sight: Sight::Callers,
             clients: BTreeMap::new(),
             queues: BTreeMap::new(),
             tokens: Tokens::default(),
@@ -117,14 +119,20 @@ impl Controller {
         }
     }
 
+    /// Programs walk the call chains of processes from now on.
+    pub(crate) fn see_chains(&mut self) {
+        self.sight = Sight::Chains;
+    }
+
     /// What it is about to do, for the log.
     pub(crate) fn describe(&self) -> String {
         let (rules, ceilings) = self.config.counts();
         format!(
-            "{}, policy {}, page kept by {}, {rules} rules, {ceilings} ceilings",
+            "{}, policy {}, page kept by {}, rules see {}, {rules} rules for processes, {ceilings} ceilings",
             self.state,
             self.scheduler.policy(),
-            self.keeper()
+            self.keeper(),
+            self.sight
         )
     }
 

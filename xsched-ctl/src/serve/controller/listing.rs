@@ -24,6 +24,7 @@ impl Controller {
             state: self.state,
             policy: self.scheduler.policy().to_string(),
             keeper: self.keeper(),
+            sight: self.sight,
             uptime_ns: now_ns().saturating_sub(self.started_ns),
             counts: Counts {
                 exhausted: page.load(Word::EXHAUSTED),
