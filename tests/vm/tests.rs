@@ -4,6 +4,7 @@
 //! Shaders are not executed and the processor is emulated, so nothing is said of results of kernels or of times.
 
 mod recording;
+mod scheduling;
 
 use std::collections::BTreeMap;
 use std::fs;

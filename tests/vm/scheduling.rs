@@ -1,0 +1,72 @@
+//! Two processes under a controller, on AMD's own runtime.
+
+use std::fs::{self, File};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::recording::{host, in_vm, program, run};
+
+/// Where the controller's sockets are: not on the folder that is shared with the host, which has none.
+const FOLDER: &str = "/run/xsched-test";
+
+/// The processor is emulated.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(host("xsched-ctl"));
+    command.args(arguments).env("XSCHED_SOCKET_DIR", FOLDER);
+    command
+}
+
+/// Waits until the controller answers to a command; its answer.
+fn answer(arguments: &[&str], is_as_wanted: impl Fn(&str) -> bool) -> String {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let outcome = run(&mut command(arguments));
+        if outcome.code == 0 && is_as_wanted(&outcome.stdout) {
+            return outcome.stdout;
+        }
+        assert!(Instant::now() < deadline, "{arguments:?}: {}{}", outcome.stdout, outcome.stderr);
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn two_processes_under_a_controller_do_what_each_does_alone() {
+    if !in_vm("two_processes_under_a_controller_do_what_each_does_alone") {
+        return;
+    }
+    fs::create_dir_all(FOLDER).expect("/run is writable");
+    let log = host("serve.log");
+    let stderr = File::create(&log).expect("the shared folder is writable");
+    let mut controller = command(&["serve"]).stderr(Stdio::from(stderr)).spawn().expect("it was staged");
+    answer(&["list", "--json"], |_| true);
+    let alone = run(&mut program("queues"));
+    assert_eq!(alone.code, 0, "{}{}", alone.stdout, alone.stderr);
+
+    let shim = host("libxsched_shim.so").display().to_string();
+    let queues = host("queues").display().to_string();
+    let under = |class: &'static str| {
+        let mut run_it =
+            command(&["run", "--require-controller", "--shim", &shim, "--class", class, "--", &queues]);
+        run_it.env("HSA_ENABLE_SDMA", "1");
+        thread::spawn(move || run(&mut run_it))
+    };
+    let both = [under("high"), under("low")];
+    let list = answer(&["list", "--json"], |list| list.matches("\"pid\"").count() == 2);
+    for running in both {
+        let outcome = running.join().expect("it does not panic");
+        assert_eq!((outcome.code, &outcome.stdout), (0, &alone.stdout), "{}; {list}", outcome.stderr);
+    }
+
+    let pid = Pid::from_child(&controller);
+    kill_process(pid, Signal::TERM).expect("it runs");
+    let status = controller.wait().expect("it is a child");
+    let log = fs::read_to_string(log).expect("it was made above");
+    assert!(status.success(), "{status}: {log}");
+    // Both kinds of programs were taken by this kernel: those that keep the page, and those that say whose a call is.
+    assert!(log.contains("page kept by BPF programs") && !log.contains("WARN"), "{log}");
+}
