@@ -28,6 +28,7 @@ async function begin() {
   const minimap = new Minimap(byId("minimap"), timeline, colours, about.activity);
   const details = byId("details");
   let current = null;
+  let selections = 0;
 
   function showDetails(children) {
     details.replaceChildren(...children);
@@ -36,9 +37,11 @@ async function begin() {
     timeline.redraw();
   }
 
-  /** Selects a slice, or nothing. */
+  /** Selects a slice, or nothing. What is selected meanwhile wins over an answer that comes late. */
   async function select(id) {
+    const asked = ++selections;
     const slice = id ? await ask("slice", { track: id.track, index: id.index }).catch(failed) : null;
+    if (asked !== selections) return;
     current = slice ?? null;
     timeline.selected = current?.place ?? null;
     timeline.links = current ? [
@@ -50,15 +53,16 @@ async function begin() {
 
   async function selectMark(track, index) {
     await select(null);
+    const asked = selections;
     const mark = await ask("mark", { track, index }).catch(failed);
-    if (mark) showDetails(markDetails(mark, () => select(null)));
+    if (mark && asked === selections) showDetails(markDetails(mark, () => select(null)));
   }
 
   /** Selects a slice and brings it into view. */
   async function go(place) {
     showTab("timeline");
     await select(place);
-    if (current) timeline.reveal(current.place);
+    if (current?.place.track === place.track && current.place.index === place.index) timeline.reveal(current.place);
   }
 
   const step = (index) => { if (current && index !== null) go({ track: current.place.track, index }); };

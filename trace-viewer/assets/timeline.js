@@ -266,7 +266,8 @@ export class Timeline {
     const track = this.layout.tracks[line.track];
     this.tiles.cover(line.track, view.from, view.to, level, (begin, end, things, base) => {
       // A tile draws between its edges only: what crosses them is drawn by its neighbours, too.
-      const edges = [Math.max(0, (begin - view.from) / perPixel), Math.min(width, (end - view.from) / perPixel)];
+      // Whole pixels, or a seam shows where two tiles share one.
+      const edges = [Math.max(0, Math.round((begin - view.from) / perPixel)), Math.min(width, Math.round((end - view.from) / perPixel))];
       things.rows.forEach((row, number) => {
         this.#row(row, line.track, track, y + line.rowsAt + number * ROW, base, edges, perPixel);
       });

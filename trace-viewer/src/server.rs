@@ -13,29 +13,28 @@
 
 mod answers;
 mod gate;
+mod http;
 mod presence;
 mod routes;
 
 use std::{
     fs::File,
-    io,
-    net::{Ipv4Addr, TcpListener},
+    io::{self, Read},
+    net::{Ipv4Addr, TcpListener, TcpStream},
     path::PathBuf,
     sync::{
-        Mutex,
-        atomic::{AtomicBool, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
     },
     thread,
     time::Duration,
 };
 
-use tiny_http::{Header, Method, Request, Response, Server as HttpServer, StatusCode};
-
 use self::presence::Presence;
 use crate::{failure::Failure, page, search::Found, store::Store, token::Token};
 
-/// Requests that are answered at the same time.
-const WORKERS: usize = 3;
+/// Connections at the same time. A browser has half a dozen for a page.
+const CONNECTIONS_MAX: usize = 64;
 /// How often it is looked whether to end.
 const TICK: Duration = Duration::from_millis(200);
 
@@ -43,9 +42,11 @@ const TICK: Duration = Duration::from_millis(200);
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+const OCTETS: &str = "application/octet-stream";
+
 /// A timeline that waits to be looked at.
 pub(crate) struct Server {
-    http: HttpServer,
+    listener: TcpListener,
     port: u16,
     token: Token,
     /// What it is called.
@@ -53,10 +54,11 @@ pub(crate) struct Server {
     path: PathBuf,
     store: Store,
     /// The page, once it has been asked for: summing up takes a moment.
-    index: Mutex<Option<std::sync::Arc<str>>>,
+    index: Mutex<Option<Arc<str>>>,
     /// What was searched for last.
-    found: Mutex<Option<(String, std::sync::Arc<Found>)>>,
+    found: Mutex<Option<(String, Arc<Found>)>>,
     presence: Mutex<Presence>,
+    connections: AtomicUsize,
 }
 
 impl Server {
@@ -65,12 +67,10 @@ impl Server {
         let failure = |source| Failure::Listen { port, source };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(failure)?;
         let port = listener.local_addr().map_err(failure)?.port();
-        let http = HttpServer::from_listener(listener, None)
-            .map_err(|error| Failure::Serve { source: io::Error::other(error) })?;
         let token = Token::random().map_err(|source| Failure::Serve { source })?;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         Ok(Self {
-            http,
+            listener,
             port,
             token,
             name,
@@ -79,6 +79,7 @@ impl Server {
             index: Mutex::default(),
             found: Mutex::default(),
             presence: Mutex::default(),
+            connections: AtomicUsize::new(0),
         })
     }
 
@@ -87,72 +88,76 @@ impl Server {
         format!("http://127.0.0.1:{}/{}/", self.port, self.token.as_str())
     }
 
-    /// Answers until the last page is closed or gives no sign of life; for ever if `keep`.
-    pub(crate) fn serve(&self, keep: bool) -> Result<(), Failure> {
-        let ends = AtomicBool::new(false);
-        thread::scope(|scope| {
-            let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(|| self.work(&ends))).collect();
-            while !workers.iter().any(thread::ScopedJoinHandle::is_finished) {
-                thread::sleep(TICK);
-                if !keep && lock(&self.presence).is_over() {
-                    break;
-                }
-            }
-            ends.store(true, Ordering::Relaxed);
-            workers
-                .into_iter()
-                .try_for_each(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-        })
-    }
-
-    fn work(&self, ends: &AtomicBool) -> Result<(), Failure> {
-        while !ends.load(Ordering::Relaxed) {
-            let request = self.http.recv_timeout(TICK).map_err(|source| Failure::Serve { source })?;
-            if let Some(request) = request {
-                self.answer(request);
+    /// Answers until the last page is closed or gives no sign of life; for ever if `keep`. What is being answered at the
+    /// end goes with the process.
+    pub(crate) fn serve(self, keep: bool) -> Result<(), Failure> {
+        let server = Arc::new(self);
+        let accepting = thread::spawn({
+            let server = Arc::clone(&server);
+            move || server.accept()
+        });
+        while !accepting.is_finished() {
+            thread::sleep(TICK);
+            if !keep && lock(&server.presence).is_over() {
+                return Ok(());
             }
         }
-        Ok(())
+        let outcome = accepting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        outcome.map_err(|source| Failure::Serve { source })
     }
 
-    /// A client that goes away before it has its answer is its own affair.
-    fn answer(&self, request: Request) {
-        let route = match gate::admit(&request, &self.token) {
-            Ok(route) => route.to_owned(),
-            Err(status) => {
-                let _ = request.respond(bare(status));
-                return;
+    fn accept(self: &Arc<Self>) -> io::Result<()> {
+        loop {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                // Whoever it was has gone away already.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(error) => return Err(error),
+            };
+            if self.connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+                self.connections.fetch_sub(1, Ordering::Relaxed);
+                continue;
             }
+            let server = Arc::clone(self);
+            thread::spawn(move || {
+                let _open = Open(&server.connections);
+                // A client that goes away before it has its answer is its own affair.
+                let _ = server.connection(&stream);
+            });
+        }
+    }
+
+    fn connection(&self, stream: &TcpStream) -> io::Result<()> {
+        let Some(request) = http::read(stream)? else { return Ok(()) };
+        let route = match gate::admit(&request, &self.token) {
+            Ok(route) => route,
+            Err(status) => return http::respond(stream, status, &[], &mut io::empty(), 0),
         };
         lock(&self.presence).request();
-        if route == "trace" && *request.method() == Method::Get {
-            let _ = match File::open(&self.path) {
-                Ok(file) => request.respond(with_headers(Response::from_file(file), OCTETS)),
-                Err(_) => request.respond(bare(404)),
+        if route == "trace" && request.method == "GET" {
+            return match File::open(&self.path).and_then(|file| Ok((file.metadata()?.len(), file))) {
+                Ok((len, mut file)) => send(stream, OCTETS, &mut file, len),
+                Err(_) => http::respond(stream, 404, &[], &mut io::empty(), 0),
             };
-            return;
         }
-        let answer = routes::answer(self, request.method(), &route);
-        let _ = match answer {
-            Some(answer) => {
-                request.respond(with_headers(Response::from_data(answer.body), answer.content_type))
-            }
-            None => request.respond(bare(404)),
-        };
+        match routes::answer(self, &request.method, route) {
+            Some(answer) => send(stream, answer.content_type, &mut &*answer.body, answer.body.len() as u64),
+            None => http::respond(stream, 404, &[], &mut io::empty(), 0),
+        }
     }
 
     /// The page.
-    fn index(&self) -> std::sync::Arc<str> {
+    fn index(&self) -> Arc<str> {
         lock(&self.index).get_or_insert_with(|| page::index(&self.name, &self.store).into()).clone()
     }
 
     /// What `word` finds.
-    fn found(&self, word: &str) -> std::sync::Arc<Found> {
+    fn found(&self, word: &str) -> Arc<Found> {
         let mut last = lock(&self.found);
         match &*last {
             Some((known, found)) if known == word => found.clone(),
             _ => {
-                let found = std::sync::Arc::new(crate::search::search(&self.store, word));
+                let found = Arc::new(crate::search::search(&self.store, word));
                 *last = Some((word.to_owned(), found.clone()));
                 found
             }
@@ -160,16 +165,19 @@ impl Server {
     }
 }
 
-const OCTETS: &str = "application/octet-stream";
+/// A connection, for as long as it is counted.
+struct Open<'a>(&'a AtomicUsize);
 
-fn bare(status: u16) -> Response<io::Empty> {
-    Response::empty(StatusCode(status))
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
-/// `Referrer-Policy`: the address holds the token. `Cross-Origin-Opener-Policy`: the page opens the Perfetto UI, and
-/// talks to it.
-fn with_headers<R: io::Read>(response: Response<R>, content_type: &str) -> Response<R> {
-    [
+/// Sends what was asked for. `Referrer-Policy`: the address holds the token. `Cross-Origin-Opener-Policy`: the page opens
+/// the Perfetto UI, and talks to it.
+fn send(stream: &TcpStream, content_type: &str, body: &mut dyn Read, len: u64) -> io::Result<()> {
+    let headers = [
         ("Content-Type", content_type),
         ("Content-Security-Policy", POLICY),
         ("X-Content-Type-Options", "nosniff"),
@@ -177,15 +185,11 @@ fn with_headers<R: io::Read>(response: Response<R>, content_type: &str) -> Respo
         ("Cache-Control", "no-store"),
         ("Cross-Origin-Resource-Policy", "same-origin"),
         ("Cross-Origin-Opener-Policy", "same-origin-allow-popups"),
-    ]
-    .into_iter()
-    .fold(response.with_chunked_threshold(usize::MAX), |response, (name, value)| {
-        let header = Header::from_bytes(name, value).expect("names and values are constants of plain ASCII");
-        response.with_header(header)
-    })
+    ];
+    http::respond(stream, 200, &headers, body, len)
 }
 
-/// A worker that panicked has not left anything half done that others could see.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+/// Whoever panicked with it has not left anything half done that others could see.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -67,6 +67,8 @@ impl Args {
 
 /// The one that runs clients which nothing else needs.
 const DIFFERENTIAL: &str = "differential";
+/// The one that needs a browser.
+const VIEWER: &str = "viewer";
 /// The one that has scenarios.
 const SCHED: &str = "sched";
 
@@ -84,6 +86,10 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms])?;
     setup::prefer(workspace, &[Need::Kernel]);
     let mut variables = subject::build(workspace, Profile::Release)?;
+    if name == VIEWER {
+        setup::prefer(workspace, &[Need::SingleTests]);
+        variables.push(("XSCHED_BROWSER_PYTHON", setup::browser(workspace)?.into()));
+    }
     if args.planted {
         variables.push(("XSCHED_SHIM", subject::build_planted(workspace)?.into()));
     }

@@ -16,12 +16,17 @@ use anyhow::{Result, bail};
 
 use self::machine::{Machine, ThisMachine};
 pub(crate) use self::requirements::Need;
-use crate::{clients, perfetto, workspace::Workspace};
+use crate::{clients, perfetto, venv, workspace::Workspace};
 
 /// The verb: all needs.
 pub(crate) fn everything(workspace: &Workspace) -> Result<()> {
     let started = Instant::now();
-    let outcomes = [ensure(workspace, &Need::ALL), perfetto(workspace).map(drop), clients::fetch(workspace)];
+    let outcomes = [
+        ensure(workspace, &Need::ALL),
+        perfetto(workspace).map(drop),
+        browser(workspace).map(drop),
+        clients::fetch(workspace),
+    ];
     let failures: Vec<_> =
         outcomes.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
     if !failures.is_empty() {
@@ -34,6 +39,12 @@ pub(crate) fn everything(workspace: &Workspace) -> Result<()> {
 /// The Python interpreter with Perfetto's own engine; made in the target directory if it is not there.
 pub(crate) fn perfetto(workspace: &Workspace) -> Result<PathBuf> {
     perfetto::setup(&workspace.root, &workspace.target_dir)
+}
+
+/// The Python interpreter with Playwright, which drives chromium for the viewer's tests; made likewise.
+pub(crate) fn browser(workspace: &Workspace) -> Result<PathBuf> {
+    let requirements = workspace.root.join("tests/viewer/requirements.txt");
+    venv::setup(&workspace.target_dir.join("browser-venv"), &requirements)
 }
 
 /// What a verb calls before its own work; silent when everything is there already.

@@ -43,7 +43,12 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if let Err(error) = clients::fetch(workspace) {
         eprintln!("going on: {error:#}");
     }
+    let browser = setup::browser(workspace);
+    if let Err(error) = &browser {
+        eprintln!("going on: {error:#}");
+    }
     let mut variables = subject::build(workspace, Profile::Debug)?;
+    variables.extend(browser.ok().map(|python| ("XSCHED_BROWSER_PYTHON", python.into())));
     artifacts::Suite::simulated(workspace).build()?;
     artifacts::build_differential(workspace)?;
     // Tests run side by side: each of their processes has a device to itself unless the test names one.

@@ -1,7 +1,6 @@
 //! Who is let in: requests that name this machine, know the token, and do not come from another page.
 
-use tiny_http::Request;
-
+use super::http::Request;
 use crate::token::Token;
 
 /// Longer addresses are refused: the longest that the page makes names some dozens of tracks.
@@ -13,10 +12,8 @@ const FORBIDDEN: u16 = 403;
 /// What of the address follows the token, or the status with which to refuse. Nothing tells a wrong token from an
 /// address that does not exist.
 pub(super) fn admit<'a>(request: &'a Request, token: &Token) -> Result<&'a str, u16> {
-    let header = |name: &'static str| {
-        request.headers().iter().find(|header| header.field.equiv(name)).map(|header| header.value.as_str())
-    };
-    route(request.url(), header("Host"), header("Origin"), header("Sec-Fetch-Site"), token)
+    let (host, origin) = (request.host.as_deref(), request.origin.as_deref());
+    route(&request.url, host, origin, request.fetch_site.as_deref(), token)
 }
 
 fn route<'a>(

@@ -12,7 +12,6 @@
 //! Times are nanoseconds from the begin of the timeline: these are exact in a script, times since boot need not be.
 
 use serde::Serialize;
-use tiny_http::Method;
 
 use super::{Server, answers, lock};
 use crate::{levels::Window, page, store::SliceId};
@@ -29,23 +28,23 @@ pub(super) struct Answer {
 }
 
 /// The answer to what follows the token in an address; `None` if there is no such thing.
-pub(super) fn answer(server: &Server, method: &Method, route: &str) -> Option<Answer> {
+pub(super) fn answer(server: &Server, method: &str, route: &str) -> Option<Answer> {
     let (path, query) = route.split_once('?').unwrap_or((route, ""));
     let query = Query::new(query);
     match (method, path) {
-        (Method::Get, "") => {
+        ("GET", "") => {
             let body = server.index().as_bytes().to_vec();
             Some(Answer { content_type: "text/html; charset=utf-8", body })
         }
-        (Method::Post, "api/here") => {
+        ("POST", "api/here") => {
             lock(&server.presence).here(query.text("page")?);
             json(&())
         }
-        (Method::Post, "api/gone") => {
+        ("POST", "api/gone") => {
             lock(&server.presence).gone(query.text("page")?);
             json(&())
         }
-        (Method::Get, path) => {
+        ("GET", path) => {
             if let Some(name) = path.strip_prefix("api/") {
                 return api(server, name, &query);
             }

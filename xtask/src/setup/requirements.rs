@@ -173,6 +173,14 @@ pub(crate) fn all() -> Vec<Requirement> {
             elsewhere: "only Debian 12 can make the machine, from its own archives",
         },
         Requirement {
+            name: "chromium",
+            need: Need::SingleTests,
+            why: "to use the viewer as a person does",
+            is_met: |m| m.exists("/usr/bin/chromium"),
+            remedy: Remedy::Packages(&["chromium"]),
+            elsewhere: "install chromium, as /usr/bin/chromium",
+        },
+        Requirement {
             name: "sudo",
             need: Need::SingleTests,
             why: "to test `sudo xsched-ctl trace > FILE` as people type it",

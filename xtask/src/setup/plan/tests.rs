@@ -45,6 +45,7 @@ const DEBIAN_12: &[&str] = &[
     "nodejs",
     "python3",
     "python3-venv",
+    "chromium",
     "sudo",
 ];
 
@@ -78,6 +79,7 @@ impl Fake {
             "lld-19" => _ = programs.insert("ld.lld-19", "19.1.7"),
             "llvm-19" => _ = programs.insert("llvm-objcopy-19", "19.1.7"),
             "sudo" => _ = programs.insert("sudo", ""),
+            "chromium" => _ = files.insert("/usr/bin/chromium"),
             "nodejs" => _ = programs.insert("node", "v18.20.4\n"),
             "python3-venv" => _ = programs.insert("python3", ""),
             _ => {}
@@ -191,6 +193,7 @@ fn a_user_without_rights_hears_about_every_missing_thing() {
             "python3 with venv",
             "tracefs",
             "bpffs",
+            "chromium",
             "sudo"
         ]
     );
@@ -206,7 +209,16 @@ fn a_user_without_rights_hears_about_every_missing_thing() {
 #[test]
 fn a_package_that_the_archive_lacks_does_not_take_the_others_down() {
     let machine = Fake {
-        archive: &["clang-19", "clang-tools-19", "lld-19", "llvm-19", "nodejs", "python3-venv", "sudo"],
+        archive: &[
+            "clang-19",
+            "clang-tools-19",
+            "lld-19",
+            "llvm-19",
+            "nodejs",
+            "python3-venv",
+            "chromium",
+            "sudo",
+        ],
         ..Fake::fresh_debian()
     };
     let unmet = fulfil(&machine, &everything());

@@ -1,0 +1,112 @@
+//! The viewer: `xsched-ctl view` in a browser, and the page of `xsched-ctl report --html`.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, BufWriter},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use xsched_tests::{artifacts::xsched_ctl, browser, synthetic_timeline};
+
+/// Two bursts of urgent work and a batch job that has to wait.
+const LAUNCHES: u64 = 1_000;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// `xsched-ctl view` while it serves.
+struct Serving {
+    program: Child,
+    url: String,
+}
+
+impl Serving {
+    fn start(file: &Path) -> Self {
+        let mut program = Command::new(xsched_ctl())
+            .args(["view", "--no-open"])
+            .arg(file)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut url = String::new();
+        BufReader::new(program.stdout.take().unwrap()).read_line(&mut url).unwrap();
+        Self { program, url: url.trim_end().to_owned() }
+    }
+
+    /// Waits for the program to end by itself.
+    fn wait(&mut self) -> Option<i32> {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Some(status) = self.program.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("it still serves");
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
+
+fn recording(folder: &Path) -> std::path::PathBuf {
+    let file = folder.join("run.perfetto");
+    synthetic_timeline::write(BufWriter::new(fs::File::create(&file).unwrap()), LAUNCHES).unwrap();
+    file
+}
+
+/// Searches, zooms, selects, explains a wait, hands the file over, in light and in dark; then the page is closed.
+#[test]
+fn a_person_finds_out_why_a_launch_waited() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = recording(folder.path());
+    for scheme in ["light", "dark"] {
+        let Some(mut check) = browser::script("check.py", "a_person_finds_out_why_a_launch_waited") else {
+            return;
+        };
+        let mut serving = Serving::start(&file);
+        let output = check.arg(&serving.url).arg(folder.path()).arg(scheme).output().unwrap();
+        assert!(output.status.success(), "{scheme}: {}", String::from_utf8_lossy(&output.stderr));
+        for picture in ["overview", "timeline", "wait"] {
+            let picture = folder.path().join(format!("{scheme}-{picture}.png"));
+            assert!(fs::metadata(&picture).unwrap().len() > 10_000, "{}", picture.display());
+        }
+        assert_eq!(serving.wait(), Some(0), "it ends with its page");
+    }
+}
+
+#[test]
+fn a_report_stands_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, page) = (recording(folder.path()), folder.path().join("report.html"));
+    let output =
+        Command::new(xsched_ctl()).arg("report").arg(&file).arg("--html").arg(&page).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = fs::read_to_string(page).unwrap();
+    for expected in ["Who made way for whom", "serve.py (4822)", "librocblas.so.4", "class=\"suspended"] {
+        assert!(page.contains(expected), "{expected}");
+    }
+    for outside in ["<script", "<link", "<img", "src=", "@import", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn what_is_no_recording_is_neither_shown_nor_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, page) = (folder.path().join("notes.txt"), folder.path().join("report.html"));
+    fs::write(&file, "hello, world").unwrap();
+    for arguments in [&["view", "--no-open"][..], &["report", "--html", page.to_str().unwrap()]] {
+        let output = Command::new(xsched_ctl()).args(arguments).arg(&file).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(65), "{stderr}");
+        assert!(stderr.starts_with("xsched-ctl: ") && stderr.contains(" is not a timeline: "), "{stderr}");
+        assert!(stderr.contains("\nhint: ") && output.stdout.is_empty(), "{stderr}");
+    }
+    assert!(!page.exists());
+}
