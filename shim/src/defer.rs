@@ -82,6 +82,8 @@ pub(crate) struct Followed {
     begun: Option<Begun<Hip>>,
     /// It waits for what these queues had on the device.
     waits_for: Vec<(QueueId, u64)>,
+    /// It waits for something on a device, which somebody records.
+    is_watched_wait: bool,
 }
 
 impl Followed {
@@ -101,6 +103,9 @@ impl Followed {
         }
         if !self.waits_for.is_empty() {
             queues.has_waited(&self.waits_for, is_success);
+        }
+        if self.is_watched_wait {
+            queues.look_around();
         }
         self.tells.filter(|_| is_success).unwrap_or(result)
     }
@@ -499,7 +504,8 @@ impl Deferral {
         let known = self.known_stream(call, copy);
         let tells = known.as_ref().and_then(|(_, entry)| device::take_failure(&entry.failure)).map(HipError);
         let waits_for = self.waited_for(call, copy, known.map(|(_, entry)| entry.queue));
-        Followed { reason: Reason::Drained, tells, begun: None, waits_for }.decision()
+        let is_watched_wait = call.id() == Id::hipEventSynchronize && self.queues.is_recorded();
+        Followed { reason: Reason::Drained, tells, begun: None, waits_for, is_watched_wait }.decision()
     }
 
     /// What a call that waits for the device will have seen complete.
@@ -580,12 +586,13 @@ fn puts_work(call: &Stopped<'_>) -> bool {
 
 impl Followed {
     fn of(begun: Begun<Hip>, reason: Reason) -> Self {
-        Self { reason, tells: None, begun: Some(begun), waits_for: Vec::new() }
+        Self { reason, tells: None, begun: Some(begun), waits_for: Vec::new(), is_watched_wait: false }
     }
 
     /// A call that nobody needs to follow just passes.
     fn decision(self) -> Decision {
-        if self.tells.is_none() && self.begun.is_none() && self.waits_for.is_empty() {
+        if self.tells.is_none() && self.begun.is_none() && self.waits_for.is_empty() && !self.is_watched_wait
+        {
             Decision::Pass(self.reason)
         } else {
             Decision::Make(self)
@@ -596,5 +603,5 @@ impl Followed {
 /// A call that may go now, or what tells of its end.
 fn goes(begun: Option<Begun<Hip>>, entry: &StreamEntry, reason: Reason) -> Decision {
     let tells = device::take_failure(&entry.failure).map(HipError);
-    Followed { reason, tells, begun, waits_for: Vec::new() }.decision()
+    Followed { reason, tells, begun, waits_for: Vec::new(), is_watched_wait: false }.decision()
 }

@@ -442,6 +442,7 @@ impl<D: Device> XQueues<D> {
 
     /// Lets everything go and takes nothing more, for a process that ends. Gives up at `deadline`.
     pub(crate) fn close(&self, deadline: Instant) {
+        self.look_around();
         let mut state = self.lock();
         state.close();
         state.forget_gates(&self.device);

@@ -4,6 +4,7 @@
 //! kernels and so on, not with its length.
 
 mod collect;
+mod delays;
 mod groups;
 mod json;
 mod text;

@@ -29,6 +29,7 @@ mod xqueue;
 
 use std::collections::HashMap;
 
+use xsched_abi::Counter;
 use xsched_abi::events::{Event, Record};
 use xsched_symbols::now_ns;
 
@@ -55,6 +56,10 @@ pub(crate) struct Scheduling {
     entries: Vec<Entry>,
     /// Records that made no sense.
     senseless: u64,
+    /// Commands whose end nobody saw.
+    unseen: u64,
+    /// Processes that have written all that they will, by when.
+    ended: Vec<(u64, u32)>,
 }
 
 impl Scheduling {
@@ -68,6 +73,8 @@ impl Scheduling {
             early: Vec::new(),
             entries: Vec::new(),
             senseless: 0,
+            unseen: 0,
+            ended: Vec::new(),
         }
     }
 
@@ -84,13 +91,10 @@ impl Scheduling {
         let looked_ns = now_ns();
         let early = &mut self.early;
         let ended = self.source.read(&mut |time_ns, origin, record| early.push((time_ns, origin, record)));
-        self.take_until(looked_ns.saturating_sub(SKEW_NS));
-        for pid in ended {
-            self.arbiter.ended(looked_ns, pid, &mut self.entries);
-            if let Some(process) = self.processes.get_mut(&pid) {
-                process.ended();
-            }
-        }
+        let until_ns = looked_ns.saturating_sub(SKEW_NS);
+        self.take_until(until_ns);
+        self.ended.extend(ended.into_iter().map(|pid| (looked_ns, pid)));
+        self.let_go(until_ns);
         self.emit(looked_ns, is_behind);
         std::mem::take(&mut self.entries)
     }
@@ -104,14 +108,20 @@ impl Scheduling {
         self.emit(u64::MAX, false);
         for process in self.processes.values_mut() {
             process.close(now_ns, &mut self.entries);
+            self.unseen += process.unseen();
         }
+        self.processes.clear();
         self.arbiter.close(now_ns, &mut self.entries);
         std::mem::take(&mut self.entries)
     }
 
-    /// Events that were lost, and those that made no sense.
-    pub(crate) fn losses(&self) -> (u64, u64) {
-        (self.source.lost(), self.senseless)
+    /// What is missing.
+    pub(crate) fn losses(&self) -> [(Counter, u64); 3] {
+        [
+            (Counter::SchedulingLost, self.source.lost()),
+            (Counter::SchedulingSenseless, self.senseless),
+            (Counter::SchedulingUnseen, self.unseen),
+        ]
     }
 
     /// What people should be told.
@@ -138,11 +148,26 @@ impl Scheduling {
         }
     }
 
+    /// Notes the ends of processes of which everything until then was taken in.
+    fn let_go(&mut self, until_ns: u64) {
+        for (ended_ns, pid) in self.ended.extract_if(.., |(ended_ns, _)| *ended_ns <= until_ns) {
+            self.arbiter.ended(ended_ns, pid, &mut self.entries);
+            if let Some(process) = self.processes.get_mut(&pid) {
+                process.ended();
+            }
+        }
+    }
+
     fn emit(&mut self, looked_ns: u64, is_behind: bool) {
         for process in self.processes.values_mut() {
             process.emit(looked_ns, is_behind, &mut self.calls, &mut self.entries);
         }
-        self.processes.retain(|_, process| !process.is_done());
+        let unseen = &mut self.unseen;
+        self.processes.retain(|_, process| {
+            let is_done = process.is_done();
+            *unseen += if is_done { process.unseen() } else { 0 };
+            !is_done
+        });
         self.calls.forget_old(looked_ns);
     }
 }

@@ -310,8 +310,9 @@ impl Session {
         let mut losses = self.maps.losses().plus(Counter::LateProbes, self.late);
         losses = losses.plus(Counter::ChainMapsFull, self.chains.refused());
         losses = losses.plus(Counter::KernelUnnamed, self.resolver.unnamed());
-        let (lost, senseless) = self.scheduling.losses();
-        losses = losses.plus(Counter::SchedulingLost, lost).plus(Counter::SchedulingSenseless, senseless);
+        for (cause, count) in self.scheduling.losses() {
+            losses = losses.plus(cause, count);
+        }
         for (end, count) in ChainEnd::ALL.into_iter().zip(self.chain_ends) {
             if let Some(cause) = Counter::of_chain(end) {
                 losses = losses.plus(cause, count);

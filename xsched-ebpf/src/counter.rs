@@ -65,11 +65,14 @@ pub enum Counter {
     SchedulingLost = 25,
     /// Events of scheduling that made no sense. Counted by user space.
     SchedulingSenseless = 26,
+    /// Commands whose end nobody saw: their process ended, or recording did, or nobody followed them any more. Counted by
+    /// user space.
+    SchedulingUnseen = 27,
 }
 
 impl Counter {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::RingFull,
         Self::PendingFull,
         Self::ArgumentsUnreadable,
@@ -97,6 +100,7 @@ impl Counter {
         Self::KernelUnnamed,
         Self::SchedulingLost,
         Self::SchedulingSenseless,
+        Self::SchedulingUnseen,
     ];
 
     /// What a call counts as whose chain ends so; nothing for a chain that is as long as was asked for.
@@ -143,6 +147,7 @@ impl Counter {
             Self::KernelUnnamed => "kernel_unnamed",
             Self::SchedulingLost => "scheduling_lost",
             Self::SchedulingSenseless => "scheduling_senseless",
+            Self::SchedulingUnseen => "scheduling_unseen",
         }
     }
 
@@ -190,6 +195,7 @@ impl Counter {
             }
             Self::SchedulingLost => "events of scheduling lost: a ring was full, or broken",
             Self::SchedulingSenseless => "events of scheduling made no sense",
+            Self::SchedulingUnseen => "commands whose end was not seen have no execution",
         }
     }
 

@@ -57,6 +57,14 @@ impl<D: Device> XQueues<D> {
         self.lock().is_recorded()
     }
 
+    /// Looks at all markers, if somebody records: something has just been waited for, or nobody will look later.
+    pub(crate) fn look_around(&self) {
+        if self.is_recorded() {
+            let queues: Vec<_> = self.lock().queues.keys().copied().collect();
+            self.look_behind(queues.into_iter());
+        }
+    }
+
     /// Looks at markers of these queues as far as they are complete: whoever has just waited for the queues knows that they
     /// are, but not since when.
     pub(super) fn look_behind(&self, queues: impl Iterator<Item = QueueId>) {

@@ -7,6 +7,7 @@ use xsched_perfetto::{
     Event, LOST_EVENTS, OwnedAnnotation, OwnedSlice, OwnedValue, ProcessId, Scope, ThreadId,
 };
 
+use super::delays::{Delays, EXECUTION};
 use super::groups::{Dimension, Groups, Key};
 
 /// Category of the slices of launches.
@@ -30,6 +31,8 @@ pub(super) struct Collected {
     span_ns: Option<(u64, u64)>,
     /// The last values of the counters of the trace as a whole: losses by cause, calls left out by filter.
     pub(super) counters: BTreeMap<Arc<str>, i64>,
+    /// Where the time of commands went, if that was recorded.
+    pub(super) delays: Delays,
     /// Losses by cause and processor.
     pub(super) by_processor: BTreeMap<(Arc<str>, u64), u64>,
 }
@@ -40,6 +43,7 @@ impl Collected {
         match event {
             Event::Slice(slice) if slice.category.starts_with("hip.") => self.call(&slice),
             Event::Slice(slice) if slice.category.starts_with("driver.") => self.driver_call(slice),
+            Event::Slice(slice) if &*slice.category == EXECUTION => self.delays.add(&slice),
             Event::Process { id, name: Some(name), .. } => {
                 self.processes.entry(id).or_insert(name);
             }
@@ -160,7 +164,7 @@ fn duration_ns(slice: &OwnedSlice) -> Option<u64> {
     Some(slice.end_ns?.saturating_sub(slice.begin_ns))
 }
 
-fn text(annotations: &[OwnedAnnotation], name: &str) -> Option<Arc<str>> {
+pub(super) fn text(annotations: &[OwnedAnnotation], name: &str) -> Option<Arc<str>> {
     match &annotations.iter().find(|annotation| &*annotation.name == name)?.value {
         OwnedValue::Str(text) => Some(text.clone()),
         _ => None,

@@ -40,6 +40,7 @@ pub(super) fn render(
         "counters": counters,
         "losses_by_cpu": by_processor,
         "by": groups,
+        "delays": collected.delays.json(),
     })
     .to_string();
     report.push('\n');

@@ -57,6 +57,9 @@ fn write(
     }
     writeln!(text)?;
     losses(text, collected)?;
+    if !collected.delays.is_empty() {
+        write!(text, "\n{}", collected.delays)?;
+    }
     for &dimension in if by.is_empty() { &USUAL } else { by } {
         let groups = match (dimension, names) {
             (Dimension::Kernel, KernelNames::Folded) => &collected.groups(dimension).merged(folded),

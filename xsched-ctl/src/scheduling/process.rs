@@ -62,11 +62,20 @@ pub(super) struct Process {
     xqueues: BTreeMap<XQueueId, (XQueue, Suspensions)>,
     has_ended: bool,
     is_closed: bool,
+    /// Commands that nobody followed to their end.
+    lost: u64,
 }
 
 impl Process {
     pub(super) fn new(pid: u32) -> Self {
-        Self { pid, streams: HashMap::new(), xqueues: BTreeMap::new(), has_ended: false, is_closed: false }
+        Self {
+            pid,
+            streams: HashMap::new(),
+            xqueues: BTreeMap::new(),
+            has_ended: false,
+            is_closed: false,
+            lost: 0,
+        }
     }
 
     /// Takes in an event.
@@ -127,8 +136,9 @@ impl Process {
             }
             Event::Completed { queue, through, device_ns, observed } => {
                 let Some(stream) = self.streams.get_mut(&queue) else { return };
-                let count = stream.complete(time_ns, through, device_ns, observed);
+                let (count, lost) = stream.complete(time_ns, through, device_ns, observed);
                 let xqueue = stream.xqueue;
+                self.lost += lost;
                 self.xqueue(xqueue).0.complete(time_ns, count, entries);
             }
             Event::Stands { device, stream_priority, held, level, .. } => {
@@ -194,6 +204,12 @@ impl Process {
         self.is_closed = true;
     }
 
+    /// Commands whose end nobody has seen, at its end.
+    pub(super) fn unseen(&self) -> u64 {
+        let on_device = self.streams.values().map(|stream| stream.launched.len() as u64);
+        self.lost + on_device.sum::<u64>()
+    }
+
     /// Whether there is nothing left to do with it.
     pub(super) fn is_done(&self) -> bool {
         self.has_ended && self.is_closed
@@ -221,18 +237,22 @@ impl Stream {
         self.launched.push_back(launch);
     }
 
-    /// Commands up to this one have completed; returns how many more that are than before.
-    fn complete(&mut self, time_ns: u64, through: u64, device_ns: u64, observed: Observed) -> u64 {
+    /// Commands up to this one have completed, or are lost: returns how many more those are than before, and how many of
+    /// them will have no execution.
+    fn complete(&mut self, time_ns: u64, through: u64, device_ns: u64, observed: Observed) -> (u64, u64) {
         let count = through.saturating_sub(self.through);
         self.through = self.through.max(through);
         let known = self.launched.partition_point(|launch| launch.number <= through);
         let launches: Vec<_> = self.launched.drain(..known).collect();
         let interval_ns = if observed == Observed::Marker { device_ns } else { 0 };
         let seen = self.clock.observe(time_ns, interval_ns);
-        if observed != Observed::Lost && !launches.is_empty() {
+        if observed == Observed::Lost {
+            return (count, launches.len() as u64);
+        }
+        if !launches.is_empty() {
             self.finished.push_back(Finished { launches, seen });
         }
-        count
+        (count, 0)
     }
 }
 

@@ -1,0 +1,352 @@
+//! Two processes under priority, recorded: what the timeline says of scheduling is what happened.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde::Deserialize;
+use serde_json::Value;
+use tempfile::TempDir;
+use xsched_tests::artifacts::{app, shim};
+use xsched_tests::execution_log::Timeline;
+use xsched_tests::privileged::may_trace;
+use xsched_tests::sql::Sql;
+use xsched_tests::tracer::{Outcome, Running, run, xsched_ctl};
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Names the folder of the controller's sockets.
+const FOLDER: &str = "XSCHED_SOCKET_DIR";
+
+/// A controller with a device of its own, until the test ends.
+struct Node {
+    folder: TempDir,
+    controller: Option<Running>,
+}
+
+impl Node {
+    /// The controller keeps the page itself: another one may have the machine's.
+    fn new() -> Self {
+        let folder = TempDir::new().expect("the temporary folder is writable");
+        let mut serve = xsched_ctl(["serve", "--no-bpf"]);
+        serve.env(FOLDER, folder.path());
+        let mut controller = Running::start(&mut serve);
+        controller.wait_for_stderr("sockets in");
+        Self { folder, controller: Some(controller) }
+    }
+
+    fn ctl(&self, arguments: &[&str]) -> Command {
+        let mut command = xsched_ctl(arguments);
+        command.env(FOLDER, self.folder.path());
+        command
+    }
+
+    /// A client of the device: requests of kernels of this length, in microseconds.
+    fn client(&self, class: &str, arguments: &[&str]) -> Command {
+        let mut command = self.ctl(&["run", "--require-controller", "--class", class, "--shim"]);
+        command.arg(shim()).arg("--").arg(app("sched_client")).args(arguments);
+        command
+            .env("HIP_SIM_SHARED", format!("scheduling-{}", std::process::id()))
+            .env("HIP_SIM_DURATIONS", "device_step=arg1us")
+            .env("HIP_SIM_EXECUTION_LOG", self.log());
+        command
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("executions")
+    }
+
+    /// Waits until so many processes have opened a queue each. By then they know that somebody records.
+    fn wait_for_queues(&self, count: usize) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let list = run(&mut self.ctl(&["list", "--json"]));
+            let answer: Value = serde_json::from_str(&list.stdout).unwrap_or_default();
+            let processes = answer["processes"].as_array().cloned().unwrap_or_default();
+            let has_queue =
+                |process: &&Value| process["queues"].as_array().is_some_and(|all| !all.is_empty());
+            if processes.iter().filter(has_queue).count() >= count {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{}{}", list.stdout, list.stderr);
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Records everybody while these run, to their ends; returns what the clients and the tracer said.
+    fn record(&self, trace: &Path, clients: &mut [Command]) -> (Vec<Outcome>, Outcome) {
+        let mut record = self.ctl(&["trace", "-o"]);
+        record.arg(trace);
+        let mut tracer = Running::start(&mut record);
+        tracer.wait_for_stderr("recording every process");
+        let mut running: Vec<_> = clients.iter_mut().map(Client::start).collect();
+        self.wait_for_queues(running.len());
+        running.iter_mut().for_each(Client::begin);
+        let outcomes: Vec<_> = running.into_iter().map(Client::finish).collect();
+        tracer.signal(Signal::TERM);
+        (outcomes, tracer.finish())
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(controller) = self.controller.take() {
+            controller.signal(Signal::TERM);
+            drop(controller.finish());
+        }
+    }
+}
+
+/// A client that uses the device, and begins when it is told to.
+struct Client(Child);
+
+impl Client {
+    fn start(command: &mut Command) -> Self {
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self(piped.spawn().expect("the command is there"))
+    }
+
+    fn begin(&mut self) {
+        let mut stdin = self.0.stdin.take().expect("it is a pipe");
+        writeln!(stdin).expect("it waits for this");
+    }
+
+    fn finish(self) -> Outcome {
+        let output = self.0.wait_with_output().expect("a child can be waited for");
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let code = output.status.code().unwrap_or(-1);
+        Outcome { code, stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+}
+
+fn pid(outcome: &Outcome) -> u32 {
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+    let ready = outcome.stdout.lines().next().unwrap_or_default();
+    ready.strip_prefix("ready ").and_then(|pid| pid.parse().ok()).unwrap_or_else(|| panic!("{ready}"))
+}
+
+/// An execution as Perfetto's engine sees it, with the call that an arrow comes from.
+#[derive(Debug, Deserialize)]
+struct Executed {
+    ts: u64,
+    dur: u64,
+    pid: u32,
+    queue_delay_ns: u64,
+    parts_ns: u64,
+    timing: String,
+    /// The call's, by the arrow.
+    call_kernel: Option<String>,
+    call_pid: Option<u32>,
+    call_ts: Option<u64>,
+}
+
+const EXECUTIONS: &str = "
+    select e.ts, e.dur,
+        extract_arg(e.arg_set_id, 'debug.pid') as pid,
+        extract_arg(e.arg_set_id, 'debug.queue_delay_ns') as queue_delay_ns,
+        extract_arg(e.arg_set_id, 'debug.host_ns') + extract_arg(e.arg_set_id, 'debug.buffered_ns')
+            + extract_arg(e.arg_set_id, 'debug.behind_ns') as parts_ns,
+        extract_arg(e.arg_set_id, 'debug.timing') as timing,
+        extract_arg(c.arg_set_id, 'debug.kernel') as call_kernel,
+        p.pid as call_pid, c.ts as call_ts
+    from slice e
+    left join flow f on f.slice_in = e.id
+    left join slice c on c.id = f.slice_out
+    left join thread_track t on c.track_id = t.id left join thread using (utid) left join process p using (upid)
+    where e.category = 'gpu' and e.name = 'device_step'
+    order by e.ts";
+
+/// Requests and kernels of each, of the urgent one and of the other.
+const HIGH: (usize, usize) = (20, 4);
+const LOW: (usize, usize) = (40, 20);
+
+/// How exactly the simulated device's events tell the time.
+const EVENT_ERROR_NS: u64 = 2_000;
+
+struct Recorded {
+    node: Node,
+    trace: PathBuf,
+    high: u32,
+    low: u32,
+}
+
+/// Long kernels without a pause, and short ones of an urgent process between them.
+fn two_under_priority() -> Recorded {
+    let node = Node::new();
+    let trace = node.folder.path().join("run.perfetto");
+    let number = |number: usize| number.to_string();
+    let low = [&*number(LOW.0), &*number(LOW.1)];
+    let low = ["--us", "500", "--ahead", "2", "--requests", low[0], "--kernels", low[1]];
+    let high = [&*number(HIGH.0), &*number(HIGH.1)];
+    let high = ["--us", "200", "--rate", "80", "--requests", high[0], "--kernels", high[1]];
+    let mut clients = [node.client("low", &low), node.client("high", &high)];
+    let (outcomes, tracer) = node.record(&trace, &mut clients);
+    assert_eq!(tracer.code, 0, "{}", tracer.stderr);
+    assert!(!tracer.stderr.contains("events of scheduling"), "{}", tracer.stderr);
+    Recorded { trace, low: pid(&outcomes[0]), high: pid(&outcomes[1]), node }
+}
+
+#[test]
+fn every_launch_has_its_execution_and_an_arrow_to_it() {
+    if !may_trace("every_launch_has_its_execution_and_an_arrow_to_it") {
+        return;
+    }
+    let recorded = two_under_priority();
+    let mut sql = Sql::open(&recorded.trace).unwrap();
+    sql.assert_clean();
+    let executions: Vec<Executed> = sql.query_as(EXECUTIONS).unwrap();
+    let truth = Timeline::read(&recorded.node.log()).unwrap();
+    for (pid, (requests, kernels)) in [(recorded.high, HIGH), (recorded.low, LOW)] {
+        let own: Vec<_> = executions.iter().filter(|one| one.pid == pid).collect();
+        let truth = truth.of(&[pid]);
+        assert_eq!((own.len(), truth.kernels().len()), (requests * kernels, requests * kernels));
+        for (one, truth) in own.iter().zip(truth.kernels()) {
+            assert_eq!(
+                (one.call_pid, one.call_kernel.as_deref()),
+                (Some(pid), Some("device_step")),
+                "{one:?}"
+            );
+            let called_ns = one.ts - one.queue_delay_ns;
+            assert_eq!(one.parts_ns, one.queue_delay_ns, "the parts are all of it: {one:?}");
+            assert_eq!(Some(called_ns), one.call_ts, "{one:?}");
+            // A process learns of an end after it, and never before.
+            let end_ns = one.ts + one.dur;
+            let is_after = end_ns + EVENT_ERROR_NS >= truth.end_ns;
+            assert!(is_after || one.timing == "estimated", "{one:?} ended at {}", truth.end_ns);
+        }
+        let measured = own.iter().filter(|one| one.timing == "measured").count();
+        assert!(measured * 10 >= own.len() * 9, "{measured} of {}", own.len());
+    }
+}
+
+#[test]
+fn a_preemption_names_both_and_says_why() {
+    if !may_trace("a_preemption_names_both_and_says_why") {
+        return;
+    }
+    let recorded = two_under_priority();
+    let mut sql = Sql::open(&recorded.trace).unwrap();
+    sql.assert_clean();
+    let (high, low) = (recorded.high, recorded.low);
+    let mut count = |query: &str| sql.query(query).unwrap()[0]["n"].as_u64().unwrap();
+    let arg = |name: &str| format!("extract_arg(arg_set_id, 'debug.{name}')");
+    let both = format!("{} = {low} and {} = {high}", arg("pid"), arg("by_pid"));
+    let why =
+        format!("{} = 'more urgent work came' and {} > {}", arg("reason"), arg("level"), arg("by_level"));
+    let preempted = "select count(*) as n from slice where category = 'arbiter' and name = 'preempted'";
+    let named = count(&format!("{preempted} and {both} and {why}"));
+    // Hardly a request finds the device idle.
+    assert!(named >= HIGH.0 as u64 / 2, "{named} preemptions");
+    assert_eq!(count(&format!("{preempted} and {} = {high}", arg("pid"))), 0);
+    let suspended = "select count(*) as n from slice where category = 'xqueue' and name = 'suspended'";
+    assert!(count(&format!("{suspended} and {both}")) > 0);
+    let held_back =
+        format!("select count(*) as n from slice where category = 'gpu' and {} > 0", arg("suspended_ns"));
+    assert!(count(&format!("{held_back} and {both}")) > 0);
+    // Each has its tracks, in the device's group.
+    let tracks = "select count(distinct t.name) as n from slice s join track t on s.track_id = t.id \
+                  join track p on t.parent_id = p.id where p.name glob 'GPU 0000:*'";
+    for (name, of_name) in [("arbiter", 1), ("*XQueue", 2), ("*stream 0x*", 2)] {
+        assert_eq!(count(&format!("{tracks} and t.name glob '{name}'")), of_name, "{name}");
+    }
+    let tops = "select count(*) as n from slice where category = 'arbiter' and name glob 'level *'";
+    assert!(count(&format!("{tops} and {} = '{high}'", arg("pids"))) > 0);
+    let config = "select count(*) as n from slice where name = 'trace_config'";
+    assert_eq!(count(&format!("{config} and {} = 'priority'", arg("policy"))), 1);
+}
+
+#[test]
+fn the_report_says_where_the_time_went() {
+    if !may_trace("the_report_says_where_the_time_went") {
+        return;
+    }
+    let recorded = two_under_priority();
+    let report = run(recorded.node.ctl(&["report", "--json"]).arg(&recorded.trace));
+    assert_eq!(report.code, 0, "{}", report.stderr);
+    let json: Value = serde_json::from_str(&report.stdout).unwrap();
+    let delays: HashMap<_, _> = json["delays"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|delay| (delay["process"].as_str().unwrap().to_owned(), delay))
+        .collect();
+    let (high, low) = (format!("sched_client {}", recorded.high), format!("sched_client {}", recorded.low));
+    for (process, (requests, kernels)) in [(&high, HIGH), (&low, LOW)] {
+        let delay = delays[process];
+        let number = |name: &str| delay[name].as_u64().unwrap();
+        // And what the program does once, as filling its memory.
+        assert!(number("commands") >= (requests * kernels) as u64, "{delay}");
+        let gave_way: u64 =
+            delay["gave_way"].as_array().unwrap().iter().map(|one| one["ns"].as_u64().unwrap()).sum();
+        let parts = number("host_ns")
+            + gave_way
+            + number("held_back_ns")
+            + number("behind_ns")
+            + number("executing_ns");
+        assert_eq!(parts, number("total_ns"), "{delay}");
+    }
+    assert_eq!(delays[&low]["gave_way"][0]["to"].as_str(), Some(&*high));
+    let text = run(recorded.node.ctl(&["report"]).arg(&recorded.trace));
+    assert!(text.stdout.contains(&format!("{low} gave way to {high} for ")), "{}", text.stdout);
+}
+
+#[test]
+fn a_process_that_is_killed_leaves_what_it_had_written() {
+    if !may_trace("a_process_that_is_killed_leaves_what_it_had_written") {
+        return;
+    }
+    let node = Node::new();
+    let trace = node.folder.path().join("run.perfetto");
+    let mut record = node.ctl(&["trace", "-o"]);
+    record.arg(&trace);
+    let mut tracer = Running::start(&mut record);
+    tracer.wait_for_stderr("recording every process");
+    let mut client = Running::start(&mut node.client("normal", &["--us", "100", "--seconds", "60"]));
+    let ready = client.wait_for_stdout("ready ");
+    let pid: i32 = ready.trim_start_matches("ready ").parse().unwrap();
+    let kernels = || Timeline::read(&node.log()).map_or(0, |timeline| timeline.kernels().len());
+    let deadline = Instant::now() + PATIENCE;
+    while kernels() < 500 {
+        assert!(Instant::now() < deadline, "it launches nothing");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let process = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(process, Signal::KILL).unwrap();
+    drop(client.finish());
+    tracer.signal(Signal::TERM);
+    let outcome = tracer.finish();
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let mut sql = Sql::open(&trace).unwrap();
+    sql.assert_clean();
+    let executed: Vec<Executed> = sql.query_as(EXECUTIONS).unwrap();
+    assert!(executed.len() >= 400, "{} executions: {}", executed.len(), outcome.stderr);
+    assert!(executed.iter().all(|one| one.pid == pid as u32));
+}
+
+#[test]
+fn one_records_at_a_time_and_says_so() {
+    if !may_trace("one_records_at_a_time_and_says_so") {
+        return;
+    }
+    let node = Node::new();
+    let [first, second] = ["first", "second"].map(|name| node.folder.path().join(name));
+    let mut record = node.ctl(&["trace", "-o"]);
+    record.arg(&first);
+    let mut tracer = Running::start(&mut record);
+    tracer.wait_for_stderr("recording every process");
+    let mut refused = node.ctl(&["trace", "-o"]);
+    refused.arg(&second);
+    let mut other = Running::start(&mut refused);
+    other.wait_for_stderr("scheduling is not in the timeline: somebody else records it");
+    for running in [other, tracer] {
+        running.signal(Signal::TERM);
+        assert_eq!(running.finish().code, 0);
+    }
+    assert!(fs::metadata(&second).unwrap().len() > 0);
+}
