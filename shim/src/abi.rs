@@ -89,6 +89,9 @@ pub(crate) struct HipError(pub(crate) c_uint);
 impl HipError {
     /// `hipSuccess`
     pub(crate) const SUCCESS: Self = Self(0);
+
+    /// `hipErrorInvalidValue`
+    pub(crate) const INVALID_VALUE: Self = Self(1);
     /// `hipErrorNotSupported`
     pub(crate) const NOT_SUPPORTED: Self = Self(801);
     /// `hipErrorNotReady`

@@ -20,13 +20,21 @@ mod page;
 mod report;
 mod seat;
 mod socket;
+mod told;
 mod watcher;
 
 use std::sync::Arc;
 
 use crate::xqueue::{Device, XQueues};
 
-pub(crate) use descriptors::begin_afresh;
+pub(crate) use page::{PageError, check_seals};
+pub(crate) use told::{tell_domain, tell_kernel};
+
+/// In a forked child: everything here is its parent's.
+pub(crate) fn begin_afresh() {
+    descriptors::begin_afresh();
+    told::begin_afresh();
+}
 
 /// Starts the watcher of these queues.
 pub(crate) fn start<D: Device>(queues: &Arc<XQueues<D>>) {

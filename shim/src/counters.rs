@@ -17,6 +17,9 @@ use stripe::{STRIPES, Stripe};
 
 /// Rare, and not on the way of a call.
 static TROUBLE: [AtomicU64; Trouble::ALL.len()] = [const { AtomicU64::new(0) }; Trouble::ALL.len()];
+/// Not on the way of calls whose site is known.
+static RULINGS: [AtomicU64; Ruling::ALL.len()] = [const { AtomicU64::new(0) }; Ruling::ALL.len()];
+
 /// Declares an enum together with the list and the names of its variants.
 macro_rules! counted {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)* }) => {
@@ -61,8 +64,28 @@ counted! {
         UnsentReport = "reports that could not be sent",
         /// The controller gave memory for events that the shim does not write into.
         NoJournal = "rings of events that could not be used",
+        /// The user's settings, or the controller's rules, could not be read.
+        Settings = "settings that make no sense",
         /// The shim panicked.
         Panic = "panics",
+    }
+}
+
+counted! {
+    /// How it was found out who makes a call, where that was not known.
+    Ruling {
+        /// The controller's programs have walked the stack.
+        Programs = "by the whole call chain",
+        /// The rules saw the immediate caller.
+        Caller = "by the immediate caller",
+        /// The call returns to no library.
+        Unknown = "by nothing: the caller is in no library",
+        /// The controller took too long.
+        Late = "answers that came too late",
+        /// No program was where one should be.
+        Unheard = "questions that nobody heard",
+        /// More threads ask than there are slots.
+        NoSlot = "threads without a slot",
     }
 }
 
@@ -125,6 +148,11 @@ pub(crate) fn trouble(trouble: Trouble) {
     bump(&TROUBLE[trouble as usize]);
 }
 
+/// Notes how a verdict was found.
+pub(crate) fn ruled(ruling: Ruling) {
+    bump(&RULINGS[ruling as usize]);
+}
+
 /// Notes that an application put work on a stream.
 pub(crate) fn submitted(work: Work, stream: StreamKind) {
     bump(&Stripe::own().work[work as usize][stream as usize]);
@@ -163,6 +191,11 @@ pub(crate) fn trouble_so_far(trouble: Trouble) -> u64 {
     read(&TROUBLE[trouble as usize])
 }
 
+/// Verdicts found in this way so far.
+pub(crate) fn rulings_so_far(ruling: Ruling) -> u64 {
+    read(&RULINGS[ruling as usize])
+}
+
 /// Work of this kind submitted so far.
 pub(crate) fn submitted_so_far(work: Work, stream: StreamKind) -> u64 {
     sum(|stripe| &stripe.work[work as usize][stream as usize])
@@ -171,7 +204,7 @@ pub(crate) fn submitted_so_far(work: Work, stream: StreamKind) -> u64 {
 /// Sets every counter to zero. For a forked child, which runs one thread and counts for itself.
 pub(crate) fn reset() {
     let striped = STRIPES.iter().flat_map(Stripe::counters);
-    striped.chain(&TROUBLE).for_each(|counter| counter.store(0, Ordering::Relaxed));
+    striped.chain(&TROUBLE).chain(&RULINGS).for_each(|counter| counter.store(0, Ordering::Relaxed));
 }
 
 fn bump(counter: &AtomicU64) {

@@ -46,7 +46,7 @@ use crate::instances::{INSTANCES, Instance};
 use crate::planted::{Bug, is_planted};
 use crate::process::{self, Renewable};
 use crate::verdict;
-use crate::xqueue::{Admission, Begun, ClaimId, Demand, Position, QueueId, Usage, XQueues};
+use crate::xqueue::{Admission, Begun, ClaimId, Demand, Position, QueueId, Treatment, Usage, XQueues};
 use books::{Books, EventUse, StreamEntry, StreamKey};
 use claims::Devices;
 use device::{Hip, HipCommand};
@@ -124,6 +124,9 @@ impl Default for Deferral {
     fn default() -> Self {
         let queues = XQueues::new(Hip::default());
         queues.await_first_use(true);
+        if verdict::is_verbose() {
+            queues.look_at_all();
+        }
         Self { queues, books: Mutex::default(), devices: Devices::default(), is_used: AtomicBool::new(false) }
     }
 }
@@ -325,8 +328,8 @@ impl Deferral {
             self.queues.admit(entry.queue, &self.before(&books, key, &uses), demand)
         };
         match admission {
-            Admission::Free => goes(None, &entry, Reason::NotScheduled),
-            Admission::Now(begun) => goes(Some(begun), &entry, Reason::Scheduled),
+            Admission::Free => goes(None, &entry, reason(demand.treatment, Reason::NotScheduled)),
+            Admission::Now(begun) => goes(Some(begun), &entry, reason(demand.treatment, Reason::Scheduled)),
             Admission::Wait => self.later(call, copy, (key, &entry, device), demand, &uses),
         }
     }
@@ -555,6 +558,15 @@ impl Deferral {
             _ => known,
         };
         Some((key, entry?))
+    }
+}
+
+/// Why a call goes at once that is treated so.
+fn reason(treatment: Treatment, scheduled: Reason) -> Reason {
+    match treatment {
+        Treatment::NeverSuspend => Reason::NeverSuspended,
+        Treatment::PassThrough => Reason::PassedThrough,
+        Treatment::Schedule | Treatment::Pinned => scheduled,
     }
 }
 

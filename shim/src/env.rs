@@ -9,6 +9,8 @@
 //! | `XSCHED_AUTO_XQUEUE_PRIORITY` | -255 to 255, larger is more urgent: a hint to the controller, which has the last word |
 //! | `XSCHED_AUTO_XQUEUE_UTILIZATION` | percent of the device: a hint as well |
 //! | `XSCHED_AUTO_XQUEUE_LEVEL` | 1: nothing is gated on the device, see [`crate::xqueue`] |
+//! | `XSCHED_PASSTHROUGH_LIBS`, `XSCHED_CONFIG` | whose calls pass through, see [`crate::verdict`] |
+//! | `XSCHED_VERBOSE` | `1` or `2`: on standard error, what passes through |
 //! | `XSCHED_TEST_SUSPEND` | `random[:seed[:rate]]`, `held[:ms]`, `held-stream[:ms]`: what tests suspend, see [`crate::test_suspension`] |
 //! | `XSCHED_TEST_VERDICTS` | `random[:seed]`: calls are treated in all ways at random, see [`crate::verdict`] |
 //! | `XSCHED_TEST_PANIC` | a function's name: its hook panics (builds with debug assertions only) |
@@ -57,6 +59,21 @@ pub(crate) fn log_target() -> Option<LogTarget> {
 /// What `XSCHED_TEST_SUSPEND` says.
 pub(crate) fn test_suspend() -> Option<String> {
     read("XSCHED_TEST_SUSPEND")?.into_string().ok()
+}
+
+/// Libraries whose calls pass through.
+pub(crate) fn passthrough_libraries() -> Option<String> {
+    read("XSCHED_PASSTHROUGH_LIBS")?.into_string().ok()
+}
+
+/// The file that says what passes through.
+pub(crate) fn config() -> Option<OsString> {
+    read("XSCHED_CONFIG").filter(|value| !value.is_empty())
+}
+
+/// How much is said of what passes through.
+pub(crate) fn verbosity() -> u8 {
+    read("XSCHED_VERBOSE").and_then(|value| value.to_str()?.trim().parse().ok()).unwrap_or(0)
 }
 
 /// What `XSCHED_TEST_VERDICTS` says.

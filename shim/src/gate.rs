@@ -33,6 +33,10 @@ compile_error!("the shim knows the calling convention of x86-64 Linux only, like
 pub(crate) struct Frame {
     /// xmm0 to xmm7
     pub(crate) vector: [[u64; 2]; 8],
+    /// rbp, which is the caller's
+    pub(crate) base_pointer: u64,
+    /// Keeps the stack aligned.
+    pub(crate) padding: u64,
     /// rdi, rsi, rdx, rcx, r8, r9
     pub(crate) general: [u64; 6],
     /// which function, see [`crate::api::Id`]
@@ -42,13 +46,14 @@ pub(crate) struct Frame {
 }
 
 /// Bytes of a frame that the gate makes room for; the rest are pushes.
-const VECTOR_BYTES: usize = 128;
+const ROOM_BYTES: usize = 144;
 
 const _: () = {
     // The gate's code below pushes exactly this.
-    assert!(std::mem::offset_of!(Frame, general) == VECTOR_BYTES);
-    assert!(std::mem::offset_of!(Frame, id) == VECTOR_BYTES + 48);
-    assert!(size_of::<Frame>() == VECTOR_BYTES + 64);
+    assert!(std::mem::offset_of!(Frame, base_pointer) == 128);
+    assert!(std::mem::offset_of!(Frame, general) == ROOM_BYTES);
+    assert!(std::mem::offset_of!(Frame, id) == ROOM_BYTES + 48);
+    assert!(size_of::<Frame>() == ROOM_BYTES + 64);
 };
 
 impl Frame {
@@ -86,7 +91,7 @@ macro_rules! gate_code {
     ($enter:ident) => {
         naked_asm!(
             ".cfi_startproc",
-            // On entry rsp is 8 below a multiple of 16; 7 pushes and 128 bytes more make it a multiple.
+            // On entry rsp is 8 below a multiple of 16; 7 pushes and 144 bytes more make it a multiple.
             "push r11",
             ".cfi_adjust_cfa_offset 8",
             "push r9",
@@ -101,8 +106,8 @@ macro_rules! gate_code {
             ".cfi_adjust_cfa_offset 8",
             "push rdi",
             ".cfi_adjust_cfa_offset 8",
-            "sub rsp, {vector_bytes}",
-            ".cfi_adjust_cfa_offset {vector_bytes}",
+            "sub rsp, {room_bytes}",
+            ".cfi_adjust_cfa_offset {room_bytes}",
             "movaps [rsp], xmm0",
             "movaps [rsp + 16], xmm1",
             "movaps [rsp + 32], xmm2",
@@ -111,6 +116,7 @@ macro_rules! gate_code {
             "movaps [rsp + 80], xmm5",
             "movaps [rsp + 96], xmm6",
             "movaps [rsp + 112], xmm7",
+            "mov [rsp + 128], rbp",
             "mov rdi, rsp",
             "call {enter}",
             "mov r11, rax",
@@ -123,8 +129,8 @@ macro_rules! gate_code {
             "movaps xmm5, [rsp + 80]",
             "movaps xmm6, [rsp + 96]",
             "movaps xmm7, [rsp + 112]",
-            "add rsp, {vector_bytes}",
-            ".cfi_adjust_cfa_offset -{vector_bytes}",
+            "add rsp, {room_bytes}",
+            ".cfi_adjust_cfa_offset -{room_bytes}",
             "pop rdi",
             ".cfi_adjust_cfa_offset -8",
             "pop rsi",
@@ -145,7 +151,7 @@ macro_rules! gate_code {
             "2:",
             "ret",
             ".cfi_endproc",
-            vector_bytes = const VECTOR_BYTES,
+            room_bytes = const ROOM_BYTES,
             enter = sym $enter,
         )
     };

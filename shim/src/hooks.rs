@@ -53,6 +53,10 @@ counted! {
         Drained = "waited for what was held back",
         /// Others use the device too, and the call may go.
         Scheduled = "beside others",
+        /// The call is never suspended.
+        NeverSuspended = "never suspended",
+        /// The call passes through.
+        PassedThrough = "passed through",
         /// Nothing schedules this process: work goes straight to its stream.
         NotScheduled = "nothing schedules",
         /// The call needs earlier work to be on its way, and none is held back.

@@ -82,6 +82,8 @@ pub(crate) struct Registry {
     registered: HashMap<Key, Registered>,
     modules: HashMap<Key, Arc<Kernels>>,
     functions: HashMap<Key, Function>,
+    /// Names of functions, with the modules that they are from.
+    names: HashMap<Key, (usize, String)>,
 }
 
 /// A function that launches name.
@@ -181,6 +183,7 @@ fn module_read(copy: usize, module: usize, kernels: Result<Kernels, ImageError>)
 /// Notes a function of a module or library.
 pub(crate) fn function_found(copy: usize, module: usize, function: usize, name: &CStr) {
     let mut registry = registry();
+    insert(&mut registry.names, (copy, function), (module, name.to_string_lossy().into_owned()));
     let kernel =
         registry.modules.get(&(copy, module)).and_then(|kernels| kernels.get(&*name.to_string_lossy()));
     // The address may have been another module's.
@@ -190,12 +193,16 @@ pub(crate) fn function_found(copy: usize, module: usize, function: usize, name: 
 
 /// Notes the function of a kernel that compiled code launches by a handle. Nothing is read yet.
 pub(crate) fn function_of_handle(copy: usize, function: usize, handle: usize) {
-    insert(&mut registry().functions, (copy, function), Function::Registered(handle));
+    let mut registry = registry();
+    registry.names.remove(&(copy, function));
+    insert(&mut registry.functions, (copy, function), Function::Registered(handle));
 }
 
 /// Notes another name of a function: of a library's kernel.
 pub(crate) fn function_of_kernel(copy: usize, function: usize, kernel: usize) {
     let mut registry = registry();
+    let name = registry.names.get(&(copy, kernel)).cloned();
+    replace(&mut registry.names, (copy, function), name);
     let same = match registry.functions.get(&(copy, kernel)) {
         Some(Function::Loaded(module, kernel)) => Some(Function::Loaded(*module, Arc::clone(kernel))),
         Some(Function::Registered(handle)) => Some(Function::Registered(*handle)),
@@ -208,6 +215,7 @@ pub(crate) fn function_of_kernel(copy: usize, function: usize, kernel: usize) {
 pub(crate) fn module_unloaded(copy: usize, module: usize) {
     let mut registry = registry();
     registry.modules.remove(&(copy, module));
+    registry.names.retain(|&(of, _), (from, _)| of != copy || *from != module);
     registry.functions.retain(|&(of, _), function| match function {
         Function::Loaded(from, _) => of != copy || *from != module,
         Function::Registered(_) => true,
@@ -228,6 +236,21 @@ pub(crate) fn by_function(copy: usize, function: usize) -> Option<Arc<Kernel>> {
             let handle = *handle;
             registry.by_handle(copy, handle)
         }
+    }
+}
+
+/// The name of a kernel as its code object has it, by the handle or the function that a launch names.
+pub(crate) fn name(copy: usize, handle: usize) -> Option<String> {
+    let registry = registry();
+    if let Some(registered) = registry.registered.get(&(copy, handle)) {
+        return Some(registered.name.clone());
+    }
+    if let Some((_, name)) = registry.names.get(&(copy, handle)) {
+        return Some(name.clone());
+    }
+    match registry.functions.get(&(copy, handle))? {
+        Function::Registered(handle) => Some(registry.registered.get(&(copy, *handle))?.name.clone()),
+        Function::Loaded(..) => None,
     }
 }
 

@@ -15,6 +15,7 @@
 //! | `xqueue` | queues that hold commands back; knows no HIP |
 //! | `arbiter` | what the process and the controller tell each other, and the thread that does it |
 //! | `defer` | which calls are held back, which wait in place, and how |
+//! | `domain` | what programs and libraries say of their own calls |
 //! | `verdict` | how the calls of different callers are treated |
 //! | `kernels` | how the arguments of kernels lie in memory |
 //! | `test_suspension`, `planted` | the scheduler of tests, and bugs for them to find |
@@ -38,6 +39,7 @@ mod api;
 mod arbiter;
 mod counters;
 mod defer;
+mod domain;
 mod env;
 mod exports;
 mod gate;

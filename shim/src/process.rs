@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use xsched_abi::shim_status::ShimState;
 
 use crate::status::xsched_shim_status;
-use crate::{arbiter, counters, defer, env, journal, kernels, log, test_suspension};
+use crate::{arbiter, counters, defer, domain, env, journal, kernels, log, test_suspension, verdict};
 
 static PREPARED: AtomicBool = AtomicBool::new(false);
 
@@ -28,6 +28,9 @@ pub(crate) fn prepare() {
     }
     if PREPARED.swap(true, Ordering::Relaxed) {
         return;
+    }
+    if !env::disabled() {
+        verdict::announce();
     }
     let state = if env::disabled() { ShimState::Disabled } else { ShimState::Active };
     xsched_shim_status.state.store(state as u32, Ordering::Relaxed);
@@ -67,6 +70,8 @@ unsafe extern "C" fn begin_afresh() {
     defer::begin_afresh();
     arbiter::begin_afresh();
     journal::begin_afresh();
+    domain::begin_afresh();
+    verdict::begin_afresh();
     test_suspension::begin_afresh();
 }
 

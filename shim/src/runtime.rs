@@ -20,13 +20,14 @@
 
 mod objects;
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, CString, c_void};
 use std::ptr::NonNull;
 
 use crate::api::ApiFunction;
 use crate::counters::{self, Trouble};
 use crate::instances::{Instance, Way};
 use crate::sites::{Key, Original, sites};
+use crate::verdict;
 
 pub(crate) use crate::runtime::objects::{Handle, MappedObject};
 
@@ -107,6 +108,12 @@ pub(crate) fn only_instance_at(address: usize) -> Option<&'static Instance> {
     Some(instance)
 }
 
+/// The path of the mapped object that contains an address; empty for the program itself.
+pub(crate) fn path_of_object_at(address: usize) -> Option<CString> {
+    let _errno = Errno::save();
+    Some(containing(&objects::mapped(), address)?.path().to_owned())
+}
+
 /// Bytes from an address in a mapped object to the end of its segment.
 pub(crate) fn bytes_mapped_from(address: usize) -> Option<u64> {
     let objects = objects::mapped();
@@ -124,6 +131,7 @@ pub(crate) fn definition_in_library(prefix: &[u8], name: &CStr) -> Option<NonNul
 pub(crate) fn forget_library_at(address: usize) {
     let objects = objects::mapped();
     if let Some(library) = containing(&objects, address) {
+        verdict::renew();
         sites().forget(|return_address| library.contains(return_address));
     }
 }

@@ -16,6 +16,9 @@ pub(crate) struct Status {
     /// A [`ShimState`].
     pub(crate) state: AtomicU32,
     pub(crate) copies: [CopyStatus; SHIM_COPY_COUNT],
+    /// A [`ShimVerdicts`](xsched_abi::shim_status::ShimVerdicts).
+    pub(crate) verdicts: AtomicU32,
+    reserved: u32,
 }
 
 /// [`ShimCopy`] of one copy.
@@ -44,4 +47,6 @@ pub(crate) static xsched_shim_status: Status = Status {
             newer_entries: AtomicU32::new(0),
         }
     }; SHIM_COPY_COUNT],
+    verdicts: AtomicU32::new(0),
+    reserved: 0,
 };

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::api::{ApiFunction, TABLE};
-use crate::counters::{self, StreamKind, Trouble, Work};
+use crate::counters::{self, Ruling, StreamKind, Trouble, Work};
 use crate::defer;
 use crate::hooks::Reason;
 
@@ -41,6 +41,10 @@ pub(crate) fn text() -> String {
             (used.suspended.0 / 1000, "us of waiting for more urgent processes"),
         ];
         section(&mut text, "beside others", lines.map(|(count, what)| (count, what.to_owned())));
+    }
+    let rulings = Ruling::ALL.iter().map(|&how| (counters::rulings_so_far(how), how.text().to_owned()));
+    if Ruling::ALL.iter().any(|&how| counters::rulings_so_far(how) > 0) {
+        section(&mut text, "callers told apart", rulings);
     }
     let trouble = Trouble::ALL.iter().map(|&what| (counters::trouble_so_far(what), what.text().to_owned()));
     section(&mut text, "trouble", trouble);

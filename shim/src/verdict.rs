@@ -1,11 +1,193 @@
-//! How the calls of different callers are treated: scheduled, passed through, or never held back.
+//! How the calls of different callers are treated: scheduled, passed through, or never suspended.
+//!
+//! ```text
+//!   a test asks for any ------------------------------> at random
+//!   the thread has said what its calls are -----------> as it says          (crate::domain)
+//!   the call site is known ---------------------------> as it was           (cache)
+//!   programs hear this process -----------------------> they walk the stack (ask, page, slot)
+//!   else ---------------------------------------------> by the rules, from the immediate caller (local, caller)
+//! ```
+//!
+//! Nobody asks while nothing is suspended, held back or shared with other processes.
+//!
+//! A verdict is policy. Whatever it says, a program computes what it computed without it: see [`crate::xqueue::Treatment`].
 
+mod ask;
+mod cache;
+mod caller;
+mod kernel_names;
+mod local;
+mod page;
 mod random;
+mod settings;
+mod slot;
+mod voice;
 
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+
+use xsched_abi::PROBES;
+use xsched_abi::chain::is_trampoline;
+use xsched_abi::shim_status::ShimVerdicts;
+use xsched_abi::verdict::{Action, Subject, Verdict};
+use xsched_abi::wire::{SchedulingDomain, Verdicts};
+
+use crate::api::COUNT;
+use crate::arbiter::PageError;
 use crate::defer::Stopped;
+use crate::domain;
+use crate::status::xsched_shim_status;
 use crate::xqueue::Treatment;
+use cache::{CACHE, Site};
+
+pub(crate) use kernel_names::all as kernel_names;
+pub(crate) use local::{own_rules, set_rules};
+pub(crate) use voice::{begin as announce, is_asked as is_verbose};
+
+/// Changes whenever what is kept may be wrong, as the page's generation does.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+/// Whether verdicts depend on the kernel that is launched.
+static NAMES_KERNELS: AtomicBool = AtomicBool::new(false);
 
 /// How a call that puts work on a stream, or waits for some, is to be treated.
-pub(crate) fn treatment(_call: &Stopped<'_>) -> Treatment {
-    random::treatment().unwrap_or_default()
+pub(crate) fn treatment(call: &Stopped<'_>) -> Treatment {
+    if let Some(treatment) = random::treatment() {
+        return treatment;
+    }
+    let treatment = match domain::of_thread() {
+        SchedulingDomain::System => Treatment::NeverSuspend,
+        SchedulingDomain::Auto => of_verdict(verdict(call)),
+        SchedulingDomain::Application => match of_verdict(verdict(call)) {
+            // A library has said so of itself: others may wait for it.
+            Treatment::NeverSuspend if domain::has_any_library_spoken() => Treatment::NeverSuspend,
+            _ => Treatment::Schedule,
+        },
+    };
+    if treatment == Treatment::PassThrough {
+        voice::passes_through(call.frame.return_address, call.function.name);
+    }
+    treatment
+}
+
+fn of_verdict(verdict: Verdict) -> Treatment {
+    match verdict.action() {
+        Some(Action::Passthrough) => Treatment::PassThrough,
+        Some(Action::NeverSuspend) => Treatment::NeverSuspend,
+        Some(Action::Schedule) if verdict.level() == 1 => Treatment::Pinned,
+        Some(Action::Schedule) | None => Treatment::Schedule,
+    }
+}
+
+fn verdict(call: &Stopped<'_>) -> Verdict {
+    let generation = generation();
+    let kernel = if NAMES_KERNELS.load(Ordering::Relaxed) { call.kernel_handle().unwrap_or(0) } else { 0 };
+    let copy = call.target.instance.map_or(0, |copy| copy.index() + 1);
+    let site = Site::new(call.frame.return_address, copy, call.id() as usize, kernel as u64);
+    CACHE.find(site, generation).unwrap_or_else(|| find_out(call, site, generation))
+}
+
+/// What calls from a site are kept under.
+#[inline]
+fn generation() -> u64 {
+    GENERATION.load(Ordering::Acquire).wrapping_add(page::generation())
+}
+
+#[cold]
+#[inline(never)]
+fn find_out(call: &Stopped<'_>, site: Site, mut generation: u64) -> Verdict {
+    if !page::is_in_force() {
+        local::prepare();
+    }
+    let kernel = NAMES_KERNELS.load(Ordering::Relaxed).then(|| kernel_names::of(call)).flatten();
+    let own = GENERATION.load(Ordering::Acquire);
+    let asked = page::is_in_force()
+        .then(|| ask::ask(call.frame, Subject::new(api(call), kernel.as_ref().map(|(number, _)| *number))))
+        .flatten();
+    let verdict = match asked {
+        Some(answer) => {
+            generation = own.wrapping_add(answer.generation);
+            answer.verdict
+        }
+        None => local::decide(call, kernel.as_ref().map(|(_, name)| name.as_str())),
+    };
+    // A return probe has put its own address there: every caller looks the same.
+    if verdict.is_decided_by_caller() && !is_trampoline(call.frame.return_address) {
+        CACHE.insert(site, verdict, generation);
+    }
+    verdict
+}
+
+/// A function's number in the table of probed functions.
+fn api(call: &Stopped<'_>) -> u16 {
+    /// Nobody has looked yet.
+    const UNSEEN: u16 = Subject::UNKNOWN_API - 1;
+    static NUMBERS: [AtomicU16; COUNT] = [const { AtomicU16::new(UNSEEN) }; COUNT];
+    let number = &NUMBERS[call.id() as usize];
+    if number.load(Ordering::Relaxed) == UNSEEN {
+        let name = call.function.name.to_bytes();
+        let is_it = |probe: &xsched_abi::Probe| {
+            probe.name.as_bytes() == name || probe.aliases.iter().any(|alias| alias.as_bytes() == name)
+        };
+        let found = PROBES.iter().position(is_it);
+        number.store(found.map_or(Subject::UNKNOWN_API, |place| place as u16), Ordering::Relaxed);
+    }
+    number.load(Ordering::Relaxed)
+}
+
+/// What was found out so far may be wrong now.
+pub(crate) fn renew() {
+    GENERATION.fetch_add(1, Ordering::Release);
+}
+
+/// A module was unloaded: the handles of its kernels may become others'.
+pub(crate) fn forget_kernels() {
+    if NAMES_KERNELS.load(Ordering::Relaxed) {
+        renew();
+    }
+}
+
+/// The library that speaks when a function is called that returns here; None: the program does, or something through which
+/// it calls.
+pub(crate) fn speaking_library(return_address: u64) -> Option<String> {
+    let path = caller::library(return_address).filter(|_| !caller::is_program(return_address))?;
+    (!local::is_transparent(caller::file_name(&path))).then_some(path)
+}
+
+/// Programs decide from now on, and leave their answers on this page. False if they have done so before.
+///
+/// # Errors
+/// It cannot be mapped.
+pub(crate) fn begin_asking(page: &OwnedFd, packet: Verdicts) -> Result<bool, PageError> {
+    let is_first = !page::is_in_force();
+    page::set(page)?;
+    NAMES_KERNELS.store(packet.flags & Verdicts::RULES_NAME_KERNELS != 0, Ordering::Relaxed);
+    show(ShimVerdicts::Programs);
+    renew();
+    Ok(is_first)
+}
+
+/// There is no controller: the process decides by itself.
+pub(crate) fn be_alone() {
+    // Also said, every second, where there never was one.
+    if page::is_in_force() || local::has_controllers_rules() {
+        page::unset();
+        set_rules(None);
+    }
+}
+
+/// Says to others how callers are told apart.
+fn show(how: ShimVerdicts) {
+    xsched_shim_status.verdicts.store(how as u32, Ordering::Relaxed);
+}
+
+/// In a forked child, which has no controller yet.
+pub(crate) fn begin_afresh() {
+    page::unset();
+    slot::begin_afresh();
+    local::begin_afresh();
+    kernel_names::begin_afresh();
+    voice::begin_afresh();
+    show(ShimVerdicts::None);
+    renew();
 }

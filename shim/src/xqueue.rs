@@ -180,6 +180,13 @@ impl<D: Device> XQueues<D> {
         self.publish(&state);
     }
 
+    /// Every call is looked at from now on.
+    pub(crate) fn look_at_all(&self) {
+        let mut state = self.lock();
+        state.looks_at_all = true;
+        self.publish(&state);
+    }
+
     /// Where commands go.
     pub(crate) fn device(&self) -> &D {
         &self.device

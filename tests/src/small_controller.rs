@@ -293,7 +293,7 @@ impl Controller {
                 Ok(())
             }
             // It has no rules.
-            FromShim::Domain(_) | FromShim::KernelName(_) => Ok(()),
+            FromShim::Domain(_) | FromShim::KernelName(_) | FromShim::Settings(_) => Ok(()),
         }
     }
 

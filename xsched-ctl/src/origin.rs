@@ -103,6 +103,8 @@ pub(crate) enum Order {
     Domain(ClientKey, String, SchedulingDomain),
     /// A process has numbered a kernel.
     Kernel(ClientKey, u32, String),
+    /// The user of a process has rules of his own.
+    Settings(ClientKey, Box<Rules>),
     /// Other rules hold. Answered when they do.
     Rules(Arc<Rules>, oneshot::Sender<()>),
     /// What was decided about a process's calls, and why.

@@ -12,7 +12,7 @@ pub const SHIM_STATUS_SYMBOL: &str = "xsched_shim_status";
 pub const SHIM_STATUS_MAGIC: [u8; 8] = *b"XSCHSHIM";
 
 /// Changes whenever [`ShimStatus`] changes its layout or meaning.
-pub const SHIM_STATUS_VERSION: u32 = 1;
+pub const SHIM_STATUS_VERSION: u32 = 2;
 
 /// How many copies of the runtime a shim tells apart.
 pub const SHIM_COPY_COUNT: usize = 4;
@@ -29,6 +29,10 @@ pub struct ShimStatus {
     pub state: u32,
     /// Copies of the runtime, in the order of their first calls; zero where there is none.
     pub copies: [ShimCopy; SHIM_COPY_COUNT],
+    /// A [`ShimVerdicts`].
+    pub verdicts: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// One copy of the runtime.
@@ -57,6 +61,18 @@ pub enum ShimState {
     Disabled = 2,
 }
 
+/// How the shim tells the callers of HIP apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ShimVerdicts {
+    /// Nothing has had to be decided.
+    None = 0,
+    /// By the library that a call returns to: no program walks the stack.
+    Caller = 1,
+    /// By the whole call chain, walked by the controller's programs.
+    Programs = 2,
+}
+
 /// How the shim sees the calls of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -69,4 +85,4 @@ pub enum ShimWay {
     Table = 2,
 }
 
-const _: () = assert!(size_of::<ShimCopy>() == 24 && size_of::<ShimStatus>() == 16 + SHIM_COPY_COUNT * 24);
+const _: () = assert!(size_of::<ShimCopy>() == 24 && size_of::<ShimStatus>() == 24 + SHIM_COPY_COUNT * 24);

@@ -15,7 +15,8 @@
 //!   Reported              ------->    where no program hears the reports
 //!                         <-------    Verdicts, with a page of verdicts, once it was heard; or
 //!                         <-------    Rules, with their text, where no program hears it, and when they change
-//!   Domain, KernelName    ------->
+//!   Domain, KernelName,
+//!   Settings              ------->
 //!                         <-------    Events, while somebody records
 //! ```
 //!
@@ -70,6 +71,8 @@ pub enum PacketKind {
     Domain = 10,
     /// A [`KernelName`].
     KernelName = 11,
+    /// A [`Settings`].
+    Settings = 12,
     /// An [`Events`].
     Events = 16,
 }
@@ -334,6 +337,20 @@ pub struct KernelName {
     pub name: [u8; NAME_LEN_MAX],
 }
 
+/// The user of the process has rules of his own, which come before all others for this process. Sent after [`Verdicts`]. One
+/// descriptor comes with it: a sealed memory file with their text.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Settings {
+    /// [`PacketKind::Settings`]
+    pub kind: u32,
+    /// Length of the text in bytes, at most [`SETTINGS_LEN_MAX`].
+    pub len: u32,
+}
+
+/// Longest text of a process's own rules, in bytes.
+pub const SETTINGS_LEN_MAX: u32 = 60 << 10;
+
 macro_rules! text {
     ($packet:ident $text:ident $len:ident $number:ident) => {
         impl $packet {
@@ -357,6 +374,6 @@ text!(Domain path path_len domain);
 text!(KernelName name name_len id);
 
 const _: () = assert!(size_of::<Hello>() == 48 && size_of::<Welcome>() == 40 && size_of::<OpenQueue>() == 24);
-const _: () = assert!(size_of::<Verdicts>() == 16 && size_of::<Rules>() == 8);
+const _: () = assert!(size_of::<Verdicts>() == 16 && size_of::<Rules>() == 8 && size_of::<Settings>() == 8);
 const _: () = assert!(size_of::<Domain>() == 416 && size_of::<KernelName>() == 416);
 const _: () = assert!(size_of::<Opened>() == 24 && size_of::<Reported>() == 24 && size_of::<Usage>() == 48);

@@ -6,13 +6,15 @@
 //!    '--- a second later --+---- the end ------'      a refusal for good: away for ever
 //! ```
 
+use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use thiserror::Error;
 use xsched_abi::arbiter::Report;
 use xsched_abi::wire::{
-    FromController, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Usage, Welcome,
+    FromController, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Rules, Usage, Welcome,
 };
 use xsched_sched::{Limit, Nanos};
 
@@ -22,8 +24,10 @@ use crate::arbiter::link::{Link, Slot};
 use crate::arbiter::page::PageError;
 use crate::arbiter::seat::PageSeat;
 use crate::arbiter::socket::{Received, Socket, SocketError};
+use crate::arbiter::told;
 use crate::counters::{self, Trouble};
 use crate::journal::Journal;
+use crate::verdict;
 use crate::xqueue::{ClaimId, Device, XQueues};
 
 /// How long after a failure a controller is looked for again.
@@ -31,6 +35,9 @@ const RETRY: Nanos = Nanos::from_secs(1);
 
 /// How often usage is told at most.
 const USAGE_EVERY: Nanos = Nanos::from_millis(10);
+
+/// No text of rules is longer, in bytes.
+const RULES_MAX: u32 = 1 << 20;
 
 /// The level of preemption from which on gates are used.
 const GATES: u32 = 2;
@@ -44,6 +51,8 @@ pub(super) enum ClientError {
     Page(#[from] PageError),
     #[error("join the controller: it refuses for reason {0}")]
     Refused(u32),
+    #[error("read the controller's rules")]
+    Rules,
     #[error("keep a queue: it is gone from the page")]
     QueueGone,
     #[error("understand the controller: it says something at a wrong time")]
@@ -129,6 +138,8 @@ impl Client {
         self.link.heed(false);
         self.link.connect(None, false);
         queues.record(None);
+        told::connect(None);
+        verdict::be_alone();
         for (claim, _) in queues.claims() {
             queues.seat(claim, None);
         }
@@ -181,8 +192,6 @@ impl Client {
             (FromController::Opened(opened), Phase::Joined { claims, .. }) => {
                 seat(&self.link, claims, &opened, queues)
             }
-            // Calls are not classified here yet.
-            (FromController::Verdicts(_) | FromController::Rules(_), _) => Ok(()),
             (FromController::Events(events), Phase::Joined { .. }) => {
                 let ring = received.descriptors.first().filter(|_| events.wanted != 0);
                 let journal = ring.map(Journal::map);
@@ -190,6 +199,18 @@ impl Client {
                     counters::trouble(Trouble::NoJournal);
                 }
                 queues.record(journal.and_then(Result::ok));
+                Ok(())
+            }
+            (FromController::Verdicts(packet), Phase::Joined { .. }) => {
+                let [page] = one(received.descriptors)?;
+                if verdict::begin_asking(&page, packet)? {
+                    told::tell_all();
+                }
+                Ok(())
+            }
+            (FromController::Rules(rules), Phase::Joined { .. }) => {
+                let [file] = one(received.descriptors)?;
+                verdict::set_rules(Some(text(rules, file)?));
                 Ok(())
             }
             (FromController::Refusal(refusal), _) => Err(ClientError::Refused(refusal.reason)),
@@ -208,6 +229,7 @@ impl Client {
         let [page, wake] = <[OwnedFd; 2]>::try_from(descriptors).map_err(|_| ClientError::OutOfTurn)?;
         self.link.page.replace(page)?;
         self.link.connect(Some(Arc::clone(&socket)), welcome.observe != 0);
+        told::connect(Some(Arc::clone(&socket)));
         let keeper = keeper(welcome.keeper);
         if keeper == Keeper::Programs {
             self.link.report(Report::Join, 0, welcome.number, Keeper::Programs);
@@ -223,6 +245,21 @@ impl Client {
         self.phase = Phase::Joined { socket, wake, keeper, claims: Vec::new(), usage_at: now };
         Ok(())
     }
+}
+
+/// The only descriptor of a packet.
+fn one(descriptors: Vec<OwnedFd>) -> Result<[OwnedFd; 1], ClientError> {
+    descriptors.try_into().map_err(|_| ClientError::OutOfTurn)
+}
+
+/// The text of the controller's rules.
+fn text(rules: Rules, file: OwnedFd) -> Result<String, ClientError> {
+    if rules.len > RULES_MAX {
+        return Err(ClientError::Rules);
+    }
+    let mut text = vec![0; rules.len as usize];
+    File::from(file).read_exact_at(&mut text, 0).map_err(|_| ClientError::Rules)?;
+    String::from_utf8(text).map_err(|_| ClientError::Rules)
 }
 
 fn keeper(number: u32) -> Keeper {

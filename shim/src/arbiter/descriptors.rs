@@ -43,7 +43,7 @@ impl Drop for Inherited {
 }
 
 /// In a forked child: closes its copies. Async-signal-safe.
-pub(crate) fn begin_afresh() {
+pub(super) fn begin_afresh() {
     for place in &OPEN {
         let number = place.swap(NONE, Ordering::Relaxed);
         if number != NONE {

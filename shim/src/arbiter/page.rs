@@ -76,7 +76,7 @@ fn map(page: BorrowedFd<'_>, at: *mut AtomicU64, flags: MapFlags) -> Result<*mut
 }
 
 /// A file in memory must never become shorter: its readers would be killed. A BPF map knows no seals, and cannot.
-fn check_seals(page: BorrowedFd<'_>) -> Result<(), PageError> {
+pub(crate) fn check_seals(page: BorrowedFd<'_>) -> Result<(), PageError> {
     match fcntl_get_seals(page) {
         Ok(seals) if seals.contains(SealFlags::SHRINK) => Ok(()),
         Err(Errno::INVAL) if is_bpf_map(page) => Ok(()),

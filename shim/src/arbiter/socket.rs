@@ -1,15 +1,16 @@
 //! The controller's socket: where it is, who is at the other end, packets and descriptors.
 
 use std::ffi::OsString;
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags,
-    SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, send, socket_with,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, send,
+    sendmsg, socket_with,
 };
 use thiserror::Error;
 use xsched_abi::wire::{Malformed, PACKET_LEN_MAX, SHIM_SOCKET, SYSTEM_FOLDER, USER_FOLDER};
@@ -80,6 +81,23 @@ impl Socket {
         send(&self.0, packet.as_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT).map(drop)
     }
 
+    /// The same with a descriptor.
+    ///
+    /// # Errors
+    /// As for [`Self::send`].
+    pub(crate) fn send_with(
+        &self,
+        packet: &(impl IntoBytes + Immutable),
+        descriptor: BorrowedFd<'_>,
+    ) -> Result<(), Errno> {
+        let descriptors = [descriptor];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        sendmsg(&self.0, &[IoSlice::new(packet.as_bytes())], &mut ancillary, flags).map(drop)
+    }
+
     /// The next packet, if one is there.
     ///
     /// # Errors
@@ -108,7 +126,7 @@ impl Socket {
 }
 
 impl AsFd for Socket {
-    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }

@@ -54,6 +54,8 @@ impl OwnedCall {
         }
         let frame = Frame {
             vector: frame.vector,
+            base_pointer: 0,
+            padding: 0,
             general: frame.general,
             id: frame.id,
             return_address: frame.return_address,
@@ -206,7 +208,14 @@ mod tests {
 
     fn call(stack: [u64; 4]) -> (Stopped, &'static Layout) {
         const { assert!(<<Sum as Signature>::Ret as Ret>::PASSED.is_some()) };
-        let frame = Frame { vector: [[0; 2]; 8], general: [1, 2, 3, 4, 5, 6], id: 0, return_address: 0 };
+        let frame = Frame {
+            vector: [[0; 2]; 8],
+            base_pointer: 0,
+            padding: 0,
+            general: [1, 2, 3, 4, 5, 6],
+            id: 0,
+            return_address: 0,
+        };
         (Stopped { frame, stack }, Layout::of::<Sum>())
     }
 

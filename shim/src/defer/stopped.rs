@@ -1,7 +1,7 @@
 //! A stopped call without its types: a function of the list, and its arguments as words.
 
 use crate::abi::{Dim3, Layout, Stream};
-use crate::api::{ApiFunction, Id};
+use crate::api::{ApiFunction, Class, Family, Id};
 use crate::gate::Frame;
 use crate::instances::Target;
 
@@ -53,6 +53,15 @@ impl Stopped<'_> {
     pub(crate) fn word(&self, argument: usize) -> u64 {
         // SAFETY: the function has this argument, so its caller has put it there.
         unsafe { self.frame.place(self.layout.place(argument)).read() }
+    }
+
+    /// The handle or function of the kernel that the call launches.
+    pub(crate) fn kernel_handle(&self) -> Option<usize> {
+        let is_launch = self.function.family == Family::launch && self.function.class == Class::deferrable;
+        match self.id() {
+            Id::hipLaunchKernelExC | Id::hipDrvLaunchKernelEx => Some(self.size(1)),
+            _ => is_launch.then(|| self.size(0)),
+        }
     }
 
     /// An argument of four bytes.

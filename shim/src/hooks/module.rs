@@ -9,7 +9,7 @@ use crate::api::Id;
 use crate::defer::Stopped;
 use crate::hooks::{Call, Outcome};
 use crate::instances::Instance;
-use crate::{kernels, lookup};
+use crate::{kernels, lookup, verdict};
 
 /// Modules and libraries loaded, and functions found in them or in the runtime itself.
 pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
@@ -89,6 +89,7 @@ pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     if let (Id::hipModuleUnload | Id::hipLibraryUnload, Some(copy)) = (call.function.id, call.target.instance)
     {
         kernels::module_unloaded(copy.index(), call.stopped().size(0));
+        verdict::forget_kernels();
     }
     outcome
 }

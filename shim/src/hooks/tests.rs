@@ -15,7 +15,8 @@ impl Stopped {
         words[..stack.len()].copy_from_slice(stack);
         let vector =
             std::array::from_fn(|n| [u64::from((n as f32 + 0.5).to_bits()) | 0xffff << 32, u64::MAX]);
-        Self { frame: Frame { vector, general, id: 0, return_address: 0 }, stack: words }
+        let frame = Frame { vector, base_pointer: 0, padding: 0, general, id: 0, return_address: 0 };
+        Self { frame, stack: words }
     }
 
     /// # Safety

@@ -200,9 +200,10 @@ fn functions_are_known_until_their_module_is_unloaded() {
     assert_eq!(by_function(copy, function).as_deref(), Some(&expected()));
     function_found(copy, module, function, c"another");
     assert_eq!(by_function(copy, function), None, "the address is another function's now");
+    assert_eq!(name(copy, function).as_deref(), Some("another"), "it has a name all the same");
     function_found(copy, module, function, c"kernel_of_the_test");
     module_unloaded(copy, module);
-    assert_eq!(by_function(copy, function), None);
+    assert_eq!((by_function(copy, function), name(copy, function)), (None, None));
 }
 
 #[test]
@@ -217,6 +218,8 @@ fn a_function_of_a_handle_is_known_as_long_as_the_handle() {
     assert_eq!(by_function(copy, function).as_deref(), Some(&expected()));
     module_unloaded(copy, modules);
     assert!(by_function(copy, function).is_some(), "no module's");
+    assert_eq!(name(copy, function), name(copy, handle));
+    assert_eq!(name(copy, handle).as_deref(), Some("kernel_of_the_test"));
     fat_binary_taken_back(copy, modules);
     assert_eq!(by_function(copy, function), None);
     assert!(!registry().functions.contains_key(&(copy, function)), "the address may be another's soon");
@@ -231,7 +234,9 @@ fn a_kernel_has_two_names() {
     function_found(copy, library, kernel, c"kernel_of_the_test");
     function_of_kernel(copy, function, kernel);
     assert_eq!(by_function(copy, function).as_deref(), Some(&expected()));
+    assert_eq!(name(copy, function).as_deref(), Some("kernel_of_the_test"));
     function_of_kernel(copy, function, 0xb0);
+    assert_eq!(name(copy, function), None);
     assert_eq!(by_function(copy, function), None, "another kernel's, of which nothing is known");
     function_of_kernel(copy, function, kernel);
     module_unloaded(copy, library);

@@ -40,6 +40,11 @@ impl MappedObject {
         hasher.finish()
     }
 
+    /// The path that it was opened by; empty for the program itself.
+    pub(crate) fn path(&self) -> &CStr {
+        &self.path
+    }
+
     /// The last component of its path.
     pub(crate) fn file_name(&self) -> &[u8] {
         let path = self.path.to_bytes();

@@ -61,6 +61,8 @@ pub(super) struct State<D: Device> {
     pub(super) closed: bool,
     /// Until the first use of a device was noted, every call is looked at.
     pub(super) awaits_first_use: bool,
+    /// Every call is looked at, for somebody wants to be told.
+    pub(super) looks_at_all: bool,
     /// Nothing is known of completions at present, so that nothing can be limited by them.
     pub(super) unlimited: bool,
     /// Launches on their way that must not be stopped.
@@ -87,6 +89,7 @@ impl<D: Device> State<D> {
             all_suspended: false,
             closed: false,
             awaits_first_use: false,
+            looks_at_all: false,
             unlimited: false,
             pinned_launches: 0,
             watch_at: None,
@@ -208,7 +211,7 @@ impl<D: Device> State<D> {
 
     /// Whether anything may have to wait.
     pub(super) fn is_engaged(&self) -> bool {
-        self.awaits_first_use || self.has_reason()
+        self.awaits_first_use || self.looks_at_all || self.has_reason()
     }
 
     /// Whether anything but the first use of a device is a reason to look at calls.

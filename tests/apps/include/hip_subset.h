@@ -52,6 +52,7 @@ hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned fla
 hipError_t hipEventCreate(hipEvent_t *event);
 hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream);
 hipError_t hipEventSynchronize(hipEvent_t event);
+hipError_t hipEventElapsedTime(float *ms, hipEvent_t begin, hipEvent_t end);
 hipError_t hipEventDestroy(hipEvent_t event);
 hipError_t hipSetDevice(int device);
 hipError_t hipEventQuery(hipEvent_t event);

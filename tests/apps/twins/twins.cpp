@@ -2,6 +2,9 @@
 //
 // Each twin reads its arguments from the marshalled buffer as the kernel's parameters lie in it.
 
+#include <unistd.h>
+
+#include "callers.h"
 #include "hip_sim.h"
 #include "hip_subset.h"
 #include "plugin_steps.h"
@@ -72,6 +75,22 @@ void plugin_step(const hip_sim_launch *launch, unsigned factor) {
     for (unsigned i = 0; i < threads(launch) && i < size; i++) y[i] = step_element(y[i], factor, key);
 }
 
+struct CallersStep {
+    unsigned *y;
+    unsigned key;
+};
+
+struct CallersMeet {
+    volatile unsigned *there;
+    unsigned rank;
+    unsigned ranks;
+};
+
+void callers_step(const hip_sim_launch *launch) {
+    const auto &[y, key] = arguments<CallersStep>(launch);
+    for (unsigned i = 0; i < threads(launch) && i < CALLERS_SIZE; i++) y[i] = callers_step_of(y[i], key);
+}
+
 constexpr unsigned DIRT = 0xdeadbeef;
 
 } // namespace
@@ -122,5 +141,24 @@ HIP_SIM_TWIN(two_runtimes_step_b) { plugin_step(launch, FACTOR_B); }
 HIP_SIM_TWIN(module_step) {
     const auto &[y, x, key, size] = arguments<Module>(launch);
     for (unsigned i = 0; i < threads(launch) && i < size; i++) y[i] = module_element(y[i], x[i], key);
+}
+
+HIP_SIM_TWIN(callers_step) { callers_step(launch); }
+HIP_SIM_TWIN(callers_own) { callers_step(launch); }
+HIP_SIM_TWIN(callers_slow) { arguments<unsigned *>(launch)[0] += 1; }
+HIP_SIM_TWIN(callers_quick) { arguments<unsigned *>(launch)[1] += 1; }
+HIP_SIM_TWIN(callers_medium) { arguments<unsigned *>(launch)[2] += 1; }
+
+// Gives up after a minute: a test that fails must end.
+HIP_SIM_TWIN(callers_meet) {
+    const auto &[there, rank, ranks] = arguments<CallersMeet>(launch);
+    there[rank] = 1;
+    for (unsigned other = 0, waits = 0; other < ranks && waits < 600000;) {
+        if (there[other]) other++;
+        else {
+            usleep(100);
+            waits++;
+        }
+    }
 }
 }

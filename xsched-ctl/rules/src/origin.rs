@@ -2,7 +2,7 @@
 
 use crate::builtin::Profile;
 use crate::patterns::Pattern;
-use crate::rule::Rule;
+use crate::rule::{Rule, Source};
 
 /// Libraries that nobody means when asking who made a call: the runtime, what profilers and this project put in front
 /// of it, and what calls through a pointer for others.
@@ -54,6 +54,15 @@ impl Default for Rules {
 }
 
 impl Rules {
+    /// The same with a process's own rules before all others: of `settings`, its own rules only.
+    #[must_use]
+    pub fn behind(mut self, settings: &Self) -> Self {
+        let own = settings.list.iter().filter(|rule| rule.source == Source::File);
+        let own = own.map(|rule| Rule { source: Source::Settings, ..rule.clone() });
+        self.list.splice(..0, own);
+        self
+    }
+
     /// The rules that give verdicts, in the order in which they are asked.
     pub fn rules(&self) -> &[Rule] {
         &self.list
@@ -84,6 +93,17 @@ mod tests {
     #[test]
     fn the_built_in_list_is_one_of_patterns() {
         assert_eq!(Rules::default().transparent.len(), BUILT_IN_TRANSPARENT.len());
+    }
+
+    #[test]
+    fn a_process_may_have_rules_before_all_others() {
+        let one = |name: &str| format!("[[rule]]\nname = '{name}'\naction = 'schedule'\n");
+        let all = Rules::parse(&one("file")).unwrap();
+        let both = all.clone().behind(&Rules::parse(&one("own")).unwrap());
+        assert_eq!(both.rules().len(), all.rules().len() + 1, "the profile's are not doubled");
+        assert_eq!(both.rules()[0].name.as_deref(), Some("own"));
+        assert_eq!(both.rules()[0].place("rules.toml"), "settings:1");
+        assert_eq!(both.rules()[1].place("rules.toml"), "rules.toml:1");
     }
 
     #[test]

@@ -12,6 +12,8 @@ use crate::patterns::Pattern;
 pub enum Source {
     /// In the file.
     File,
+    /// In the settings of the process's user.
+    Settings,
     /// In a set that comes with this crate.
     BuiltIn(Profile),
 }
@@ -106,6 +108,7 @@ impl Rule {
     pub fn place(&self, file: &str) -> String {
         match self.source {
             Source::File => format!("{file}:{}", self.line),
+            Source::Settings => format!("settings:{}", self.line),
             Source::BuiltIn(profile) => format!("{}:{}", profile.name(), self.line),
         }
     }

@@ -9,7 +9,8 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use xsched_abi::shim_status::{
-    SHIM_STATUS_MAGIC, SHIM_STATUS_SYMBOL, SHIM_STATUS_VERSION, ShimCopy, ShimState, ShimStatus, ShimWay,
+    SHIM_STATUS_MAGIC, SHIM_STATUS_SYMBOL, SHIM_STATUS_VERSION, ShimCopy, ShimState, ShimStatus,
+    ShimVerdicts, ShimWay,
 };
 use xsched_symbols::{is_hip_runtime, variable_address};
 use zerocopy::{FromBytes as _, IntoBytes as _};
@@ -50,6 +51,8 @@ pub(crate) async fn run(pid: u32) -> Result<u8, Failure> {
     };
     println!("{:<12} {state:<8} {}", "shim", shim.path);
     print_runtimes(&runtimes, Some(&status));
+    let (word, detail) = callers(&status);
+    println!("{:<12} {word:<8} {detail}", "callers");
     let (word, detail) = controller::joined(pid).await;
     println!("{:<12} {word:<8} {detail}", "controller");
     Ok(0)
@@ -63,6 +66,20 @@ fn print_runtimes(runtimes: &[&Mapped], status: Option<&ShimStatus>) {
     }
     if runtimes.is_empty() {
         println!("{:<12} {:<8} no libamdhip64 is mapped", "runtime", "absent");
+    }
+}
+
+/// How it is found out who makes a call.
+fn callers(status: &ShimStatus) -> (&'static str, &'static str) {
+    if status.verdicts == ShimVerdicts::Programs as u32 {
+        ("chains", "rules see the whole call chain, which programs walk")
+    } else if status.verdicts == ShimVerdicts::Caller as u32 {
+        (
+            "callers",
+            "rules see the immediate caller only: a controller with CAP_BPF would see the whole chain",
+        )
+    } else {
+        ("unasked", "nothing has had to be decided yet")
     }
 }
 

@@ -77,6 +77,7 @@ fn by(rules: &Rules, decider: Decider) -> By {
                 name: rule.name.clone(),
                 set: match rule.source {
                     Source::File => None,
+                    Source::Settings => Some("settings".to_owned()),
                     Source::BuiltIn(profile) => Some(profile.name().to_owned()),
                 },
                 line: rule.line,

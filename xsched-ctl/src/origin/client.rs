@@ -25,6 +25,8 @@ pub(super) struct Client {
     pub(super) key: ClientKey,
     pub(super) pid: u32,
     caller: Caller,
+    /// Rules of its user's own.
+    settings: Option<Rules>,
     pub(super) book: Rulebook,
     kernels: HashMap<u32, String>,
     pub(super) answers: HashMap<VerdictKey, Answer>,
@@ -41,7 +43,7 @@ impl Client {
     pub(super) fn new(newcomer: Newcomer, rules: &Arc<Rules>) -> Self {
         let Newcomer { key, pid, caller, .. } = newcomer;
         let book = Rulebook::new(Arc::clone(rules), &caller);
-        Self { key, pid, caller, book, kernels: HashMap::new(), answers: HashMap::new() }
+        Self { key, pid, caller, settings: None, book, kernels: HashMap::new(), answers: HashMap::new() }
     }
 
     /// Whether a question has to wait until a kernel's name is known.
@@ -85,9 +87,19 @@ impl Client {
         changed
     }
 
+    /// The process's user has rules of his own.
+    pub(super) fn set_settings(&mut self, settings: Rules, rules: &Arc<Rules>) {
+        self.settings = Some(settings);
+        self.set_rules(rules);
+    }
+
     /// Other rules hold.
     pub(super) fn set_rules(&mut self, rules: &Arc<Rules>) {
-        let mut book = Rulebook::new(Arc::clone(rules), &self.caller);
+        let rules = match &self.settings {
+            Some(settings) => Arc::new(rules.as_ref().clone().behind(settings)),
+            None => Arc::clone(rules),
+        };
+        let mut book = Rulebook::new(rules, &self.caller);
         for domain in self.book.domains() {
             book.set_domain(&domain.library, Some(domain.action));
         }

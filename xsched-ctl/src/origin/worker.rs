@@ -160,6 +160,10 @@ impl Worker {
                     client.set_kernel(id, name);
                 }
             }
+            Order::Settings(key, settings) => {
+                let rules = Arc::clone(&self.rules);
+                self.change(key, |client| client.set_settings(*settings, &rules));
+            }
             Order::Rules(rules, reply) => {
                 self.rules = rules;
                 for tgid in self.clients.keys().copied().collect::<Vec<_>>() {

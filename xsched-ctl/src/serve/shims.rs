@@ -1,7 +1,7 @@
 //! One task for each process with the shim: takes in its packets, and answers.
 
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -154,7 +154,7 @@ async fn attend(shared: &Shared, connection: &Connection, id: ClientId) -> End {
         }
         let result = tokio::select! {
             said = receive(connection, &mut packet) => match said {
-                Ok(said) => take(shared, connection, id, &said).await,
+                Ok(said) => take(shared, connection, id, &said, packet.take_descriptor()).await,
                 Err(end) => Err(end),
             },
             () = recording_changed => continue,
@@ -177,7 +177,13 @@ fn tell_of_recording(shared: &Shared, connection: &Connection, id: ClientId) -> 
     connection.send(events.as_bytes(), &descriptors).map_err(send_failed)
 }
 
-async fn take(shared: &Shared, connection: &Connection, id: ClientId, said: &FromShim) -> Result<(), End> {
+async fn take(
+    shared: &Shared,
+    connection: &Connection,
+    id: ClientId,
+    said: &FromShim,
+    descriptor: Option<OwnedFd>,
+) -> Result<(), End> {
     match said {
         FromShim::Hello(_) => Err(End::Refused(RefusalReason::Malformed)),
         FromShim::OpenQueue(wanted) => {
@@ -201,6 +207,8 @@ async fn take(shared: &Shared, connection: &Connection, id: ClientId, said: &Fro
             verdicts::kernel(shared, id, said);
             Ok(())
         }
+        FromShim::Settings(said) => verdicts::settings(shared, id, said, descriptor)
+            .map_err(|_| End::Refused(RefusalReason::Malformed)),
     }
 }
 

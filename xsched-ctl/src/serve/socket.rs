@@ -1,13 +1,14 @@
 //! The socket that shims connect to: packets, which are whole or not there at all.
 
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType, accept_with, bind, listen, recv, sendmsg, socket_with,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen,
+    recvmsg, sendmsg, socket_with,
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -46,18 +47,24 @@ impl Listener {
 pub(crate) struct Connection(AsyncFd<OwnedFd>);
 
 impl Connection {
-    /// Waits for the next packet; an empty one is the end. Descriptors that a peer sends along are closed by the kernel,
-    /// as there is no room for them.
+    /// Waits for the next packet; an empty one is the end. Of descriptors that a peer sends along one is taken; the others are
+    /// closed by the kernel, as there is no room for them.
     pub(crate) async fn receive(&self, packet: &mut Packet) -> io::Result<()> {
-        let len = self
-            .0
+        packet.descriptor = None;
+        self.0
             .async_io(Interest::READABLE, |socket| {
-                let (len, _) = recv(socket, &mut packet.bytes, RecvFlags::TRUNC)?;
-                Ok(len)
+                let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+                let mut control = RecvAncillaryBuffer::new(&mut space);
+                let flags = RecvFlags::TRUNC | RecvFlags::CMSG_CLOEXEC;
+                let room = &mut [IoSliceMut::new(&mut packet.bytes)];
+                packet.len = recvmsg(socket, room, &mut control, flags)?.bytes;
+                packet.descriptor = control.drain().find_map(|message| match message {
+                    RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+                    _ => None,
+                });
+                Ok(())
             })
-            .await?;
-        packet.len = len;
-        Ok(())
+            .await
     }
 
     /// Sends a packet at once, or fails: who does not read what it has asked for is not waited for.
@@ -83,17 +90,23 @@ impl AsFd for Connection {
 pub(crate) struct Packet {
     bytes: [u8; PACKET_LEN_MAX + 1],
     len: usize,
+    descriptor: Option<OwnedFd>,
 }
 
 impl Packet {
     /// Nothing.
     pub(crate) fn new() -> Self {
-        Self { bytes: [0; PACKET_LEN_MAX + 1], len: 0 }
+        Self { bytes: [0; PACKET_LEN_MAX + 1], len: 0, descriptor: None }
     }
 
     /// What was received; of a packet that was too long, one byte too many.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len.min(self.bytes.len())]
+    }
+
+    /// The descriptor that came with it.
+    pub(crate) fn take_descriptor(&mut self) -> Option<OwnedFd> {
+        self.descriptor.take()
     }
 }
 
@@ -125,6 +138,24 @@ mod tests {
         drop(client);
         connection.receive(&mut packet).await.unwrap();
         assert_eq!(packet.bytes(), b"");
+    }
+
+    #[tokio::test]
+    async fn a_packet_brings_one_descriptor() {
+        let dir = tempfile::tempdir().unwrap();
+        let (client, connection) = pair(dir.path()).await;
+        let file = tempfile::tempfile().unwrap();
+        let mut packet = Packet::new();
+        for count in [1, 2, 0] {
+            let descriptors = vec![file.as_fd(); count];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            assert!(count == 0 || control.push(SendAncillaryMessage::ScmRights(&descriptors)));
+            sendmsg(&client, &[IoSlice::new(&[7; 8])], &mut control, SendFlags::empty()).unwrap();
+            connection.receive(&mut packet).await.unwrap();
+            assert_eq!(packet.bytes(), [7; 8]);
+            assert_eq!(packet.take_descriptor().is_some(), count > 0);
+        }
     }
 
     #[tokio::test]

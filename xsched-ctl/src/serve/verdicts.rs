@@ -1,12 +1,14 @@
 //! How a process comes to know what becomes of its calls: a page that programs write, or the rules to decide itself.
 
+use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::FileExt as _;
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
 use tokio::sync::oneshot;
 use xsched_abi::verdict::VERDICT_SLOTS;
-use xsched_abi::wire::{Domain, KernelName, PacketKind, Rules, SchedulingDomain, Verdicts};
+use xsched_abi::wire::{Domain, KernelName, PacketKind, Rules, SchedulingDomain, Settings, Verdicts};
 use xsched_rules::{Caller, Rulebook};
 use zerocopy::IntoBytes as _;
 
@@ -94,7 +96,7 @@ fn send_rules(connection: &Connection, loaded: &Loaded) -> io::Result<()> {
 /// A memory file that nobody can change any more.
 fn sealed(text: &str) -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let mut file = std::fs::File::from(memfd_create("xsched-rules", flags)?);
+    let mut file = File::from(memfd_create("xsched-rules", flags)?);
     file.write_all(text.as_bytes())?;
     // Whoever gets it reads from where it stands.
     file.rewind()?;
@@ -112,6 +114,38 @@ pub(super) fn domain(shared: &Shared, id: ClientId, said: &Domain) {
     origin.tell(Order::Domain(id.number(), library, domain));
 }
 
+/// The user of a process has rules of his own.
+///
+/// # Errors
+/// They are in no file that can be read without waiting for somebody.
+pub(super) fn settings(
+    shared: &Shared,
+    id: ClientId,
+    said: &Settings,
+    file: Option<OwnedFd>,
+) -> io::Result<()> {
+    let text = read_sealed(file.ok_or(io::ErrorKind::InvalidInput)?, said.len as usize)?;
+    match xsched_rules::Rules::parse(&text) {
+        Ok(rules) => {
+            if let Some(origin) = &shared.origin {
+                origin.tell(Order::Settings(id.number(), Box::new(rules)));
+            }
+        }
+        Err(error) => tracing::warn!("a process's own rules are left out: {error}"),
+    }
+    Ok(())
+}
+
+/// The text of a memory file that nobody can change or cut short.
+fn read_sealed(file: OwnedFd, len: usize) -> io::Result<String> {
+    if !fcntl_get_seals(&file)?.contains(SealFlags::WRITE | SealFlags::SHRINK) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut text = vec![0; len];
+    File::from(file).read_exact_at(&mut text, 0)?;
+    String::from_utf8(text).map_err(io::Error::other)
+}
+
 /// A process has numbered a kernel.
 pub(super) fn kernel(shared: &Shared, id: ClientId, said: &KernelName) {
     if let Some(origin) = &shared.origin {
@@ -125,8 +159,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_a_sealed_file_is_read() {
+        let text = "profile = 'compat'";
+        assert_eq!(read_sealed(sealed(text).unwrap(), text.len()).unwrap(), text);
+        assert!(read_sealed(sealed(text).unwrap(), text.len() + 1).is_err());
+        let open = memfd_create("open", MemfdFlags::ALLOW_SEALING).unwrap();
+        assert!(read_sealed(open, 0).is_err());
+        assert!(read_sealed(tempfile::tempfile().unwrap().into(), 0).is_err());
+    }
+
+    #[test]
     fn the_text_of_rules_cannot_be_changed() {
-        let file = std::fs::File::from(sealed("profile = 'compat'").unwrap());
+        let file = File::from(sealed("profile = 'compat'").unwrap());
         assert!((&file).write_all(b"x").is_err());
         assert!(file.set_len(0).is_err());
         assert_eq!(std::os::unix::fs::FileExt::read_at(&file, &mut [0; 64], 0).unwrap(), 18);

@@ -9,7 +9,7 @@ use zerocopy::FromBytes;
 
 use super::{
     Domain, Events, Hello, KernelName, NAME_LEN_MAX, OpenQueue, Opened, PacketKind, Refusal, Reported, Rules,
-    SchedulingDomain, Usage, Verdicts, Welcome,
+    SETTINGS_LEN_MAX, SchedulingDomain, Settings, Usage, Verdicts, Welcome,
 };
 
 /// No packet is longer. A receiver with this much room and one byte more sees whether one was.
@@ -64,6 +64,8 @@ pub enum FromShim {
     Domain(Domain),
     /// The name of a kernel.
     KernelName(KernelName),
+    /// The process has rules of its own.
+    Settings(Settings),
 }
 
 impl FromShim {
@@ -77,6 +79,7 @@ impl FromShim {
             kind if kind == PacketKind::Usage as u32 => Self::Usage(whole(kind, packet)?),
             kind if kind == PacketKind::Domain as u32 => Self::Domain(whole(kind, packet)?),
             kind if kind == PacketKind::KernelName as u32 => Self::KernelName(whole(kind, packet)?),
+            kind if kind == PacketKind::Settings as u32 => Self::Settings(whole(kind, packet)?),
             kind => return Err(Malformed::Kind(kind)),
         };
         let reserved = match parsed {
@@ -84,7 +87,7 @@ impl FromShim {
             Self::Usage(packet) => packet.reserved,
             Self::Domain(packet) => packet.reserved,
             Self::KernelName(packet) => packet.reserved,
-            Self::Hello(_) | Self::Reported(_) => 0,
+            Self::Hello(_) | Self::Reported(_) | Self::Settings(_) => 0,
         };
         let makes_sense = match &parsed {
             Self::Domain(packet) => {
@@ -92,6 +95,7 @@ impl FromShim {
                     && packet.path_len as usize <= NAME_LEN_MAX
             }
             Self::KernelName(packet) => packet.name_len as usize <= NAME_LEN_MAX,
+            Self::Settings(packet) => packet.len <= SETTINGS_LEN_MAX,
             Self::Hello(_) | Self::OpenQueue(_) | Self::Reported(_) | Self::Usage(_) => true,
         };
         match (reserved, makes_sense) {
@@ -251,6 +255,7 @@ mod tests {
                         FromShim::Usage(packet) => packet.as_bytes(),
                         FromShim::Domain(packet) => packet.as_bytes(),
                         FromShim::KernelName(packet) => packet.as_bytes(),
+                        FromShim::Settings(packet) => packet.as_bytes(),
                     };
                     assert_eq!(back, packet);
                     read += 1;

@@ -67,6 +67,7 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     let client = [apps.compile("table/table_client.cpp")?];
     apps.program("table_client", &client, &[])?;
     apps.origin_chain()?;
+    apps.callers(&twins)?;
     apps.deep_chain()
 }
 
@@ -117,11 +118,19 @@ struct Apps {
 impl Apps {
     fn new(root: &Path, target_dir: &Path) -> Result<Self> {
         let sources = root.join("tests/apps");
-        let include: Vec<_> =
-            ["include", "vector_add", "two_libraries", "two_runtimes", "deep_chain", "../hip-sim/include"]
-                .into_iter()
-                .map(|folder| sources.join(folder))
-                .collect();
+        let include: Vec<_> = [
+            "include",
+            "vector_add",
+            "two_libraries",
+            "two_runtimes",
+            "deep_chain",
+            "callers",
+            "../hip-sim/include",
+            "../../shim/include",
+        ]
+        .into_iter()
+        .map(|folder| sources.join(folder))
+        .collect();
         let folder = target_dir.join("apps");
         let apps = Self {
             headers: headers(&include)?,
@@ -202,6 +211,25 @@ impl Apps {
             let soname = format!("-Wl,-soname,{name}");
             self.link(&format!("origin_chain/{name}"), &object, &[], &["-shared", "-Wl,-z,defs", &soname])?;
         }
+        Ok(())
+    }
+
+    /// A program over libraries with the names of AMD's.
+    fn callers(&self, twins: &PathBuf) -> Result<()> {
+        let mut libraries = Vec::new();
+        for (source, name) in [
+            ("callers/rocblas.hip", "librocblas.so.4"),
+            ("callers/miopen.hip", "libMIOpen.so.1"),
+            ("callers/rccl.hip", "librccl.so.1"),
+        ] {
+            libraries.push(self.library(name, &[self.compile(source)?], &[&self.runtime])?);
+        }
+        let speaker = [self.compile("callers/speaker.cpp")?];
+        // The functions of the shim are not there when it is linked.
+        libraries.push(self.library("libspeaker.so", &speaker, &[&libraries[0], &self.runtime])?);
+        let program = [self.compile("callers/callers.cpp")?, self.compile("callers/own.hip")?];
+        let linked: Vec<_> = libraries.iter().chain([&self.runtime, twins]).collect();
+        self.program("callers", &program, &linked)?;
         Ok(())
     }
 

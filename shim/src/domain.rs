@@ -1,0 +1,123 @@
+//! Scheduling domains: what a program or library says of its own calls.
+//!
+//! A library speaks for the calls that go through it, a program for the calling thread. What was said explicitly goes before
+//! what the rules find out. Where both have spoken, it is enough if one says that calls are not to be suspended. The header is `shim/include/xsched_domain.h`.
+#![cfg_attr(test, expect(non_snake_case, dead_code, reason = "unexported, they are unused functions"))]
+
+use std::arch::naked_asm;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use xsched_abi::wire::SchedulingDomain;
+
+use crate::abi::HipError;
+use crate::counters::{self, Trouble};
+use crate::process::{self, Renewable};
+use crate::{arbiter, verdict};
+
+/// What libraries have said, by path.
+static LIBRARIES: Renewable<Mutex<HashMap<String, SchedulingDomain>>> = Renewable::new();
+
+thread_local! {
+    static THREAD: Cell<SchedulingDomain> = const { Cell::new(SchedulingDomain::Auto) };
+}
+
+fn libraries() -> MutexGuard<'static, HashMap<String, SchedulingDomain>> {
+    LIBRARIES.get().lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the calling thread has said.
+pub(crate) fn of_thread() -> SchedulingDomain {
+    THREAD.try_with(Cell::get).unwrap_or(SchedulingDomain::Auto)
+}
+
+/// What a library has said.
+pub(crate) fn of_library(path: &str) -> SchedulingDomain {
+    let domain = LIBRARIES.existing().and_then(|_| libraries().get(path).copied());
+    domain.unwrap_or(SchedulingDomain::Auto)
+}
+
+/// Whether any library has said anything.
+pub(crate) fn has_any_library_spoken() -> bool {
+    LIBRARIES.existing().is_some()
+}
+
+/// What libraries have said, for a controller that is new.
+pub(crate) fn of_libraries() -> Vec<(String, SchedulingDomain)> {
+    if LIBRARIES.existing().is_none() {
+        return Vec::new();
+    }
+    libraries().iter().map(|(path, &domain)| (path.clone(), domain)).collect()
+}
+
+/// In a forked child: what was said before the fork holds, unless another thread was just saying something.
+pub(crate) fn begin_afresh() {
+    if LIBRARIES.existing().is_some_and(|libraries| libraries.try_lock().is_err()) {
+        LIBRARIES.renew();
+    }
+}
+
+/// C: `hipError_t hipSetSchedulingDomain(hipSchedulingDomain_t domain)`.
+///
+/// # Safety
+/// None of its own: any number is taken or refused.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[unsafe(naked)]
+unsafe extern "C" fn hipSetSchedulingDomain(domain: c_int) -> u32 {
+    naked_asm!(".cfi_startproc", "mov rsi, [rsp]", "jmp {set}", ".cfi_endproc", set = sym set)
+}
+
+/// C: `hipError_t hipGetSchedulingDomain(hipSchedulingDomain_t *domain)`.
+///
+/// # Safety
+/// `domain` must be null or point to where an `int` can be written.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[unsafe(naked)]
+unsafe extern "C" fn hipGetSchedulingDomain(domain: *mut c_int) -> u32 {
+    naked_asm!(".cfi_startproc", "mov rsi, [rsp]", "jmp {get}", ".cfi_endproc", get = sym get)
+}
+
+/// The caller's domain, from now on.
+extern "C" fn set(domain: c_int, return_address: u64) -> u32 {
+    let Some(domain) = u32::try_from(domain).ok().and_then(SchedulingDomain::from_number) else {
+        return HipError::INVALID_VALUE.0;
+    };
+    process::prepare();
+    guarded(|| match verdict::speaking_library(return_address) {
+        Some(path) => {
+            libraries().insert(path.clone(), domain);
+            verdict::renew();
+            arbiter::tell_domain(&path, domain);
+        }
+        None => drop(THREAD.try_with(|thread| thread.set(domain))),
+    });
+    HipError::SUCCESS.0
+}
+
+/// # Safety
+/// As for [`hipGetSchedulingDomain`].
+unsafe extern "C" fn get(domain: *mut c_int, return_address: u64) -> u32 {
+    if domain.is_null() {
+        return HipError::INVALID_VALUE.0;
+    }
+    let mut found = SchedulingDomain::Auto;
+    guarded(|| {
+        found = match verdict::speaking_library(return_address) {
+            Some(path) => of_library(&path),
+            None => of_thread(),
+        }
+    });
+    // SAFETY: the caller's promise.
+    unsafe { domain.write(found as c_int) };
+    HipError::SUCCESS.0
+}
+
+/// A panic of the shim's own never reaches an application.
+fn guarded(work: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(work)).is_err() {
+        counters::trouble(Trouble::Panic);
+    }
+}

@@ -1,0 +1,211 @@
+//! What is known about call sites: the verdict of any call that returns to this address and calls this function.
+//!
+//! Read without a lock, by every call while others use the device:
+//!
+//! ```text
+//!   key    0 empty --> 1 being written --> the site's --> 1 being written --> another's ...
+//!   word   verdict (16 bits), generation (32), kernel (16)
+//! ```
+//!
+//! A word that was written under another generation is as good as none. Code that is mapped changes the generation, so a
+//! site is never taken for another that had its address.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use xsched_abi::verdict::Verdict;
+
+use crate::sites::HASH_MULTIPLIER;
+
+/// log2 of the number of entries. Pages are touched as they are used.
+const BITS: usize = 12;
+
+/// In how many places in a row a site may be.
+const PLACES: usize = 4;
+
+const EMPTY: u64 = 0;
+const BEING_WRITTEN: u64 = 1;
+
+/// The part of a verdict that is kept: all but that it may be.
+const VERDICT_MASK: u64 = 0xffff;
+
+/// A call site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Site {
+    key: u64,
+    /// The handle of the kernel that is launched, if the rules name kernels; else 0.
+    kernel: u64,
+}
+
+impl Site {
+    /// `copy` and `id` are the places of the function and its runtime.
+    pub(super) fn new(return_address: u64, copy: usize, id: usize, kernel: u64) -> Self {
+        // User addresses have 47 bits, functions fewer than 10.
+        Self { key: return_address << 16 | (copy as u64) << 12 | id as u64, kernel }
+    }
+
+    fn first_place(self) -> usize {
+        let mixed = (self.key ^ self.kernel.rotate_left(32)).wrapping_mul(HASH_MULTIPLIER);
+        (mixed >> (u64::BITS as usize - BITS)) as usize
+    }
+
+    fn kernel_tag(self) -> u64 {
+        self.kernel.wrapping_mul(HASH_MULTIPLIER) >> 48
+    }
+
+    fn word(self, verdict: Verdict, generation: u64) -> u64 {
+        verdict.0 & VERDICT_MASK | generation << 32 >> 16 | self.kernel_tag() << 48
+    }
+}
+
+#[repr(C, align(32))]
+struct Entry {
+    key: AtomicU64,
+    kernel: AtomicU64,
+    word: AtomicU64,
+}
+
+/// What is known about call sites.
+pub(super) struct Cache([Entry; 1 << BITS]);
+
+/// The process's.
+pub(super) static CACHE: Cache = Cache(
+    [const { Entry { key: AtomicU64::new(EMPTY), kernel: AtomicU64::new(0), word: AtomicU64::new(0) } };
+        1 << BITS],
+);
+
+impl Cache {
+    fn places(&self, site: Site) -> impl Iterator<Item = &Entry> {
+        let first = site.first_place();
+        (first..first + PLACES).map(|place| &self.0[place % self.0.len()])
+    }
+
+    /// The verdict on calls from a site, if it is known under this generation.
+    #[inline]
+    pub(super) fn find(&self, site: Site, generation: u64) -> Option<Verdict> {
+        self.places(site).find_map(|entry| {
+            // Acquire pairs with the release in `insert`.
+            if entry.key.load(Ordering::Acquire) != site.key {
+                return None;
+            }
+            let word = entry.word.load(Ordering::Relaxed);
+            let kernel = entry.kernel.load(Ordering::Relaxed);
+            // Somebody may have begun to write another site meanwhile: then the key has changed, and is seen to have.
+            fence(Ordering::Acquire);
+            let verdict = Verdict(word & VERDICT_MASK);
+            let is_it = entry.key.load(Ordering::Relaxed) == site.key
+                && kernel == site.kernel
+                && word == site.word(verdict, generation);
+            is_it.then_some(verdict)
+        })
+    }
+
+    /// Keeps a verdict, in the place of one that is out of date or of any other.
+    pub(super) fn insert(&self, site: Site, verdict: Verdict, generation: u64) {
+        let is_stale = |entry: &&Entry| {
+            let word = entry.word.load(Ordering::Relaxed);
+            word << 16 >> 32 != generation << 32 >> 32
+        };
+        let is_same = |entry: &&Entry| {
+            entry.key.load(Ordering::Relaxed) == site.key
+                && entry.kernel.load(Ordering::Relaxed) == site.kernel
+        };
+        let is_empty = |entry: &&Entry| entry.key.load(Ordering::Relaxed) == EMPTY;
+        let place = self
+            .places(site)
+            .find(is_same)
+            .or_else(|| self.places(site).find(is_empty))
+            .or_else(|| self.places(site).find(is_stale))
+            .or_else(|| self.places(site).next());
+        let Some(entry) = place else { return };
+        let before = entry.key.load(Ordering::Relaxed);
+        let reserved =
+            entry.key.compare_exchange(before, BEING_WRITTEN, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        // Another thread is writing there: it knows no less.
+        if before != BEING_WRITTEN && reserved {
+            // Whoever sees anything of the following sees that the key is gone.
+            fence(Ordering::Release);
+            entry.word.store(site.word(verdict, generation), Ordering::Relaxed);
+            entry.kernel.store(site.kernel, Ordering::Relaxed);
+            entry.key.store(site.key, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use xsched_abi::verdict::Action;
+
+    use super::*;
+
+    fn cache() -> Box<Cache> {
+        // SAFETY: zero is a valid value of every field: an empty cache.
+        unsafe { Box::<Cache>::new_zeroed().assume_init() }
+    }
+
+    fn site(number: u64) -> Site {
+        Site::new(0x7f00_0000_0000 + number * 5, 0, number as usize % 500, 0)
+    }
+
+    const PASS: Verdict = Verdict::new(Action::Passthrough, 0, false);
+    const NEVER: Verdict = Verdict::new(Action::NeverSuspend, 2, false);
+
+    #[test]
+    fn a_verdict_holds_for_its_site_kernel_and_generation() {
+        let cache = cache();
+        let gemm = Site { kernel: 0x7f00_1234_5678, ..site(1) };
+        assert_eq!(cache.find(site(1), 7), None);
+        cache.insert(site(1), PASS, 7);
+        cache.insert(gemm, NEVER, 7);
+        assert_eq!((cache.find(site(1), 7), cache.find(gemm, 7)), (Some(PASS), Some(NEVER)));
+        assert_eq!(cache.find(site(1), 8), None, "it is out of date");
+        assert_eq!(cache.find(Site { kernel: 1, ..gemm }, 7), None);
+        cache.insert(site(1), NEVER, 8);
+        assert_eq!((cache.find(site(1), 8), cache.find(gemm, 7)), (Some(NEVER), Some(NEVER)));
+    }
+
+    #[test]
+    fn a_copy_and_a_function_are_part_of_the_site() {
+        let cache = cache();
+        cache.insert(Site::new(0x1000, 1, 2, 0), PASS, 1);
+        assert_eq!(cache.find(Site::new(0x1000, 1, 2, 0), 1), Some(PASS));
+        for (copy, id) in [(0, 2), (1, 3), (2, 2)] {
+            assert_eq!(cache.find(Site::new(0x1000, copy, id, 0), 1), None);
+        }
+    }
+
+    #[test]
+    fn when_there_is_no_room_something_else_is_forgotten() {
+        let cache = cache();
+        for number in 0..1 << 14 {
+            cache.insert(site(number), PASS, 1);
+            assert_eq!(cache.find(site(number), 1), Some(PASS), "{number}");
+        }
+        let known = (0..1 << 14).filter(|&number| cache.find(site(number), 1).is_some()).count();
+        assert!(known > 1 << (BITS - 1), "{known}");
+    }
+
+    #[test]
+    fn threads_that_write_together_are_never_told_of_another_site() {
+        let cache = cache();
+        // All in the same few places.
+        let sites: Vec<_> = (0..).map(site).filter(|site| site.first_place() < 2).take(24).collect();
+        thread::scope(|scope| {
+            for thread in 0..4_usize {
+                let (cache, sites) = (&cache, &sites);
+                scope.spawn(move || {
+                    for round in 0..20_000 {
+                        let index = (round * 7 + thread) % sites.len();
+                        // Each has a level of its own, as far as these go.
+                        let own = Verdict::new(Action::Schedule, index as u8, false);
+                        match cache.find(sites[index], 3) {
+                            Some(found) => assert_eq!(found, own),
+                            None => cache.insert(sites[index], own, 3),
+                        }
+                    }
+                });
+            }
+        });
+    }
+}

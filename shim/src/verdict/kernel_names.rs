@@ -1,0 +1,51 @@
+//! Numbers for the names of kernels, where rules ask for these. The controller is told a name before its number is used.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use foldhash::HashMap;
+
+use crate::defer::Stopped;
+use crate::process::Renewable;
+use crate::{arbiter, kernels};
+
+/// Kernels beyond that many have no name as far as rules go.
+const NAMES_MAX: usize = 1 << 16;
+
+static NUMBERS: Renewable<Mutex<HashMap<String, u32>>> = Renewable::new();
+
+fn numbers() -> MutexGuard<'static, HashMap<String, u32>> {
+    NUMBERS.get().lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The name of the kernel that a call launches, if it launches one whose name is known, and its number.
+pub(super) fn of(call: &Stopped<'_>) -> Option<(u32, String)> {
+    let copy = call.target.instance?.index();
+    let name = kernels::name(copy, call.kernel_handle()?)?;
+    let mut numbers = numbers();
+    let known = numbers.get(&name).copied();
+    let number = match known {
+        Some(number) => number,
+        None if numbers.len() >= NAMES_MAX => return None,
+        None => {
+            let number = numbers.len() as u32;
+            numbers.insert(name.clone(), number);
+            // Still under the lock: nobody uses the number before.
+            arbiter::tell_kernel(number, &name);
+            number
+        }
+    };
+    Some((number, name))
+}
+
+/// All names, for a controller that is new.
+pub(crate) fn all() -> Vec<(u32, String)> {
+    if NUMBERS.existing().is_none() {
+        return Vec::new();
+    }
+    numbers().iter().map(|(name, &number)| (number, name.clone())).collect()
+}
+
+/// In a forked child.
+pub(super) fn begin_afresh() {
+    NUMBERS.renew();
+}

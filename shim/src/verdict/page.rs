@@ -1,0 +1,132 @@
+//! The page in which the programs leave their verdicts, as this process sees it: mapped read-only.
+//!
+//! As with the arbiter's page, that of a later controller takes the place of the first one's at the same address, so that
+//! nobody who reads it meanwhile has to be waited for.
+
+use std::os::fd::AsFd;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap};
+use xsched_abi::verdict::{VERDICT_SLOTS, Verdict, VerdictPage};
+
+use crate::arbiter::{PageError, check_seals};
+
+/// Where a page is mapped, if one ever was.
+static MAPPED: AtomicPtr<VerdictPage> = AtomicPtr::new(ptr::null_mut());
+
+/// Whether programs answer there.
+static IS_IN_FORCE: AtomicBool = AtomicBool::new(false);
+
+/// What one thread finds in its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) verdict: Verdict,
+    /// What it may be kept under.
+    pub(super) generation: u64,
+}
+
+/// Programs answer on this page from now on.
+///
+/// # Errors
+/// It cannot be mapped, or could be cut short under its readers.
+pub(super) fn set(page: impl AsFd) -> Result<(), PageError> {
+    check_seals(page.as_fd())?;
+    let before = MAPPED.load(Ordering::Relaxed);
+    let fixed = if before.is_null() { MapFlags::empty() } else { MapFlags::FIXED };
+    let flags = MapFlags::SHARED | fixed;
+    // SAFETY: at an address of the kernel's choice, or over the shim's own mapping of the same size, whose readers expect
+    // words to change.
+    let mapped =
+        unsafe { mmap(before.cast(), size_of::<VerdictPage>(), ProtFlags::READ, flags, page.as_fd(), 0) };
+    MAPPED.store(mapped.map_err(PageError::Map)?.cast(), Ordering::Release);
+    IS_IN_FORCE.store(true, Ordering::Release);
+    Ok(())
+}
+
+/// Programs do not answer any more.
+pub(super) fn unset() {
+    IS_IN_FORCE.store(false, Ordering::Release);
+}
+
+/// Whether programs answer.
+pub(super) fn is_in_force() -> bool {
+    IS_IN_FORCE.load(Ordering::Relaxed)
+}
+
+/// The page's generation; 0 without a page.
+#[inline]
+pub(super) fn generation() -> u64 {
+    let page = MAPPED.load(Ordering::Acquire);
+    if page.is_null() {
+        return 0;
+    }
+    // SAFETY: mapped for good with the page's size; words are changed whole.
+    unsafe { AtomicU64::from_ptr(&raw mut (*page).generation) }.load(Ordering::Relaxed)
+}
+
+/// The answer to the call with this ticket, if this thread's slot has one. None: no program was there.
+pub(super) fn answer(slot: usize, ticket: u64) -> Option<Answer> {
+    let page = MAPPED.load(Ordering::Acquire);
+    if page.is_null() || slot >= VERDICT_SLOTS {
+        return None;
+    }
+    // SAFETY: as above, and the slot lies in it.
+    let slot = unsafe { &raw mut (*page).slots[slot] };
+    let word = |field: *mut u64| {
+        // SAFETY: a word of the slot.
+        unsafe { AtomicU64::from_ptr(field) }.load(Ordering::Acquire)
+    };
+    // SAFETY: fields of the slot; nothing is read here.
+    let (its, verdict, generation) =
+        unsafe { (&raw mut (*slot).ticket, &raw mut (*slot).verdict, &raw mut (*slot).generation) };
+    // The program has run on this thread, before the function returned that it is attached to.
+    (word(its) == ticket).then(|| Answer { verdict: Verdict(word(verdict)), generation: word(generation) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::mem::offset_of;
+    use std::os::unix::fs::FileExt as _;
+
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+    use xsched_abi::verdict::{Action, VerdictSlot};
+
+    use super::*;
+
+    fn page(generation: u64) -> File {
+        let file = File::from(memfd_create("verdicts", MemfdFlags::ALLOW_SEALING).unwrap());
+        file.set_len(size_of::<VerdictPage>() as u64).unwrap();
+        write(&file, offset_of!(VerdictPage, generation), generation);
+        file
+    }
+
+    fn write(file: &File, at: usize, word: u64) {
+        file.write_all_at(&word.to_ne_bytes(), at as u64).unwrap();
+    }
+
+    /// One test: there is one page in a process.
+    #[test]
+    fn an_answer_is_the_one_to_the_ticket_and_a_new_page_takes_the_old_ones_place() {
+        assert!(matches!(set(page(1)), Err(PageError::Unsealed)));
+        assert_eq!((is_in_force(), generation(), answer(0, 1)), (false, 0, None));
+        let first = page(3);
+        fcntl_add_seals(&first, SealFlags::SHRINK).unwrap();
+        set(&first).unwrap();
+        assert_eq!((is_in_force(), generation()), (true, 3));
+        let slot = offset_of!(VerdictPage, slots) + 5 * size_of::<VerdictSlot>();
+        let verdict = Verdict::new(Action::NeverSuspend, 0, true);
+        write(&first, slot + offset_of!(VerdictSlot, verdict), verdict.0);
+        write(&first, slot + offset_of!(VerdictSlot, generation), 3);
+        write(&first, slot + offset_of!(VerdictSlot, ticket), 77);
+        assert_eq!(answer(5, 77), Some(Answer { verdict, generation: 3 }));
+        assert_eq!((answer(5, 78), answer(4, 77), answer(VERDICT_SLOTS, 77)), (None, None, None));
+        let second = page(9);
+        fcntl_add_seals(&second, SealFlags::SHRINK).unwrap();
+        set(&second).unwrap();
+        assert_eq!((generation(), answer(5, 77)), (9, None));
+        unset();
+        assert!(!is_in_force());
+    }
+}
