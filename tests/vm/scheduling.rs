@@ -13,7 +13,7 @@ use crate::recording::{host, in_vm, program, run};
 const FOLDER: &str = "/run/xsched-test";
 
 /// The processor is emulated.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(host("xsched-ctl"));
