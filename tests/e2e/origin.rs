@@ -194,22 +194,40 @@ fn rules_change_while_processes_run() {
     }
     let controller = Controller::start("");
     let mut peer = controller.peer(&["librocblas.so", "libhipblas.so"]);
-    let mut generation = || -> u64 { peer.ask("generation").parse().unwrap() };
-    let before = generation();
+    let before = generation(&mut peer);
     assert_eq!(ask(&mut peer, "libhipblas.so librocblas.so"), "Schedule 0 kept rule 0");
     controller.set_rules("[[rule]]\nlibrary = 'librocblas*'\naction = 'passthrough'\nlevel = 2\n");
     controller.hang_up();
-    assert_eq!(peer.ask("told"), "page");
+    let before = wait_for_other(&mut peer, before);
     assert_eq!(ask(&mut peer, "libhipblas.so librocblas.so"), "Passthrough 2 kept rule 1");
-    assert!(peer.ask("generation").parse::<u64>().unwrap() > before);
     // What is wrong changes nothing.
     controller.set_rules("[[rule]]\nlibary = 'librocblas*'\naction = 'schedule'\n");
     controller.wait(|| controller.log().contains("did you mean `library`?"), "say what is wrong");
     assert_eq!(ask(&mut peer, "libhipblas.so librocblas.so"), "Passthrough 2 kept rule 1");
     // Without a signal.
     controller.set_rules("profile = 'compat'\n");
-    assert_eq!(peer.ask("told"), "page");
+    wait_for_other(&mut peer, before);
     assert_eq!(ask(&mut peer, "librocblas.so libhipblas.so"), "Passthrough 0 kept rule 1");
+    // What the process has to do changes with them.
+    controller.set_rules("[[rule]]\nkernel = 'gemm*'\naction = 'passthrough'\n");
+    assert_eq!(peer.ask("told"), "page");
+}
+
+fn generation(peer: &mut Peer) -> u64 {
+    peer.ask("generation").parse().unwrap()
+}
+
+/// Waits until what was kept may be wrong.
+fn wait_for_other(peer: &mut Peer, before: u64) -> u64 {
+    let begin = Instant::now();
+    loop {
+        let now = generation(peer);
+        if now != before {
+            return now;
+        }
+        assert!(begin.elapsed() < LONG, "nothing changes");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]
@@ -266,12 +284,9 @@ fn a_library_says_what_its_calls_are() {
     let controller = Controller::start("");
     let mut peer = controller.peer(&["libhipblas.so", "librocblas.so", "libtorch_hip.so"]);
     assert_eq!(ask(&mut peer, "libtorch_hip.so libhipblas.so librocblas.so"), "Schedule 0 kept rule 0");
-    let before: u64 = peer.ask("generation").parse().unwrap();
+    let before = generation(&mut peer);
     assert_eq!(peer.ask(&format!("domain {} 1", library("libhipblas.so").display())), "said");
-    let begin = Instant::now();
-    while peer.ask("generation").parse::<u64>().unwrap() == before {
-        assert!(begin.elapsed() < LONG);
-    }
+    wait_for_other(&mut peer, before);
     let domain = format!("NeverSuspend 0 asked rule {RULE_DOMAIN}");
     assert_eq!(ask(&mut peer, "libtorch_hip.so libhipblas.so librocblas.so"), domain);
     assert_eq!(ask(&mut peer, "libtorch_hip.so librocblas.so"), "Schedule 0 asked rule 0");

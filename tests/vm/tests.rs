@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use recording::{Outcome, Recording, Slice, host, in_vm, run};
 use xsched_abi::arbiter::{Report, Word, device_key};
@@ -223,4 +224,40 @@ fn the_arbiters_programs_hear_a_process_and_its_end() {
     assert_eq!(arbiter.page().load(Word::ready(0)), 0);
     assert!(matches!(arbiter.open(owner, device_key(0, 1, 0, 0), 4), Err(ArbiterError::OwnerGone)));
     arbiter.end();
+}
+
+#[test]
+fn the_controllers_programs_say_whose_a_call_is() {
+    if !in_vm("the_controllers_programs_say_whose_a_call_is") {
+        return;
+    }
+    let folder = std::env::temp_dir().join("origin");
+    fs::create_dir_all(&folder).unwrap();
+    let log = folder.join("log");
+    let mut serve = Command::new(host("xsched-ctl"));
+    serve.arg("serve").env("XSCHED_SOCKET_DIR", &folder).stderr(fs::File::create(&log).unwrap());
+    let mut serve = serve.spawn().unwrap();
+    let begin = Instant::now();
+    while !folder.join("shim.sock").exists() && begin.elapsed() < Duration::from_secs(120) {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let mut peer = Peer::application(host("origin-peer").to_str().unwrap());
+    assert_eq!(
+        peer.ask(&format!("join {}", folder.display())),
+        "page",
+        "{}",
+        fs::read_to_string(&log).unwrap()
+    );
+    for library in ["libtorch_hip.so", "librccl.so.1"] {
+        assert_eq!(peer.ask(&format!("load {}", host(library).display())), "loaded");
+    }
+    for (chain, expected) in [
+        ("libtorch_hip.so librccl.so.1 libtorch_hip.so librccl.so.1", "NeverSuspend 0 kept rule 1"),
+        ("librccl.so.1 libtorch_hip.so", "Schedule 0 kept rule 0"),
+    ] {
+        let answer = peer.ask(&format!("ask 0 {chain}"));
+        assert!(answer.starts_with(expected), "{chain}: {answer}");
+    }
+    serve.kill().unwrap();
+    serve.wait().unwrap();
 }

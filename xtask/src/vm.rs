@@ -27,6 +27,9 @@ const TIME_MAX_S: u32 = 1500;
 /// Programs of `tests/vm/programs`: some open the runtime, others are linked with it.
 const PROGRAMS: [&str; 3] = ["streams", "compiled", "queues"];
 
+/// Libraries with names of AMD's, and how each keeps its frames: see `tests/apps/origin_chain`.
+const CHAIN: [(&str, u32); 2] = [("libtorch_hip.so", 3), ("librccl.so.1", 2)];
+
 /// Runs the tests whose name contains `filter` under each kernel; an error if any failed.
 pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<()> {
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms, Need::VirtualMachine])?;
@@ -71,7 +74,23 @@ fn stage(workspace: &Workspace) -> Result<PathBuf> {
     }
     copy(&test_program(workspace)?, &share.join("tests"))?;
     // Built with it, since it is a program of the same package.
-    copy(&workspace.built(Profile::Debug, "arbiter-peer"), &share.join("arbiter-peer"))?;
+    for peer in ["arbiter-peer", "origin-peer"] {
+        copy(&workspace.built(Profile::Debug, peer), &share.join(peer))?;
+    }
+    for (name, shape) in CHAIN {
+        let mut cc = command::command("cc");
+        cc.args([
+            "-x",
+            "c++",
+            "-O2",
+            "-fPIC",
+            "-fomit-frame-pointer",
+            "-fno-optimize-sibling-calls",
+            "-shared",
+        ]);
+        cc.args([&format!("-DSHAPE={shape}"), "-o"]).arg(share.join(name));
+        command::run(cc.arg(workspace.root.join("tests/apps/origin_chain/level.cpp")))?;
+    }
     artifacts::module_for_vm(workspace, "tests/vm/programs/saxpy.hip", &share.join("saxpy.co"))?;
     // Stands in for AMD's at link time: same name, same versions of symbols.
     let runtime = artifacts::build_runtimes(workspace)?.join("5/libamdhip64.so.5");

@@ -7,6 +7,7 @@ use xsched_abi::verdict::{Decided, RULE_DOMAIN, Subject, VerdictKey};
 use xsched_abi::wire::SchedulingDomain;
 use xsched_abi::{ChainEnd, PROBES};
 use xsched_rules::{Call, Caller, Decider, Decision, Frame, Rulebook, Rules};
+use xsched_symbols::now_ns;
 
 use super::{ClientKey, Newcomer};
 use crate::chain::Chain;
@@ -24,6 +25,8 @@ const ANSWERS_MAX: usize = 1 << 16;
 pub(super) struct Client {
     pub(super) key: ClientKey,
     pub(super) pid: u32,
+    /// When it joined.
+    pub(super) since_ns: u64,
     caller: Caller,
     /// Rules of its user's own.
     settings: Option<Rules>,
@@ -43,7 +46,16 @@ impl Client {
     pub(super) fn new(newcomer: Newcomer, rules: &Arc<Rules>) -> Self {
         let Newcomer { key, pid, caller, .. } = newcomer;
         let book = Rulebook::new(Arc::clone(rules), &caller);
-        Self { key, pid, caller, settings: None, book, kernels: HashMap::new(), answers: HashMap::new() }
+        Self {
+            key,
+            pid,
+            since_ns: now_ns(),
+            caller,
+            settings: None,
+            book,
+            kernels: HashMap::new(),
+            answers: HashMap::new(),
+        }
     }
 
     /// Whether a question has to wait until a kernel's name is known.

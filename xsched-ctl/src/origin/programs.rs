@@ -44,6 +44,7 @@ pub(super) struct Programs {
     pub(super) counters: CounterMap,
     /// Files with a probe.
     probed: HashSet<FileId>,
+    watches_mappings: bool,
 }
 
 /// What is read from the programs, and what they walk by.
@@ -84,6 +85,7 @@ impl Programs {
             counters: CounterMap::take(&mut object, processors)?,
             object,
             probed: HashSet::new(),
+            watches_mappings: false,
         };
         let (file, offset) = own_function().map_err(OriginError::Thread)?;
         programs.attach("order", &file, offset)?;
@@ -92,15 +94,24 @@ impl Programs {
         if config.0.controller == 0 {
             return Err(OriginError::Unheard);
         }
+        Ok((programs, ends))
+    }
+
+    /// Has the programs hear of all code that processes map. Not before somebody asks: it costs every process.
+    fn watch_mappings(&mut self) -> Result<(), BpfError> {
+        if self.watches_mappings {
+            return Ok(());
+        }
         for (name, tracepoints) in TRACEPOINTS {
             for tracepoint in tracepoints {
-                let program: &mut TracePoint = program(&mut programs.object, name);
+                let program: &mut TracePoint = program(&mut self.object, name);
                 program
                     .attach("syscalls", tracepoint)
                     .map_err(|error| attach_error(name, tracepoint, error))?;
             }
         }
-        Ok((programs, ends))
+        self.watches_mappings = true;
+        Ok(())
     }
 
     fn attach(&mut self, name: &'static str, file: &File, offset: u64) -> Result<(), BpfError> {
@@ -132,6 +143,7 @@ impl Programs {
 
     /// Makes a page for a process, which from now on is one of those that may ask.
     pub(super) fn add_page(&mut self, tgid: u32) -> Result<OwnedFd, JoinError> {
+        self.watch_mappings()?;
         let failed = |error| BpfError::Map { map: "VERDICT_PAGES", cause: MapError::IoError(error) };
         let page = sys::create_mappable_array(size_of::<VerdictPage>() as u32, 1).map_err(failed)?;
         sys::freeze(page.as_fd()).map_err(failed)?;

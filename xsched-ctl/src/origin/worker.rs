@@ -327,13 +327,14 @@ impl Worker {
         self.sideband.drain(|event| {
             let concerns = matches!(event.kind, EventKind::Lost { .. }) || tgids.contains_key(&event.pid);
             if concerns {
-                changes.extend(processes.apply(&event));
+                changes.extend(processes.apply(&event).map(|change| (event.time_ns, change)));
             }
         });
         let mut ended = HashSet::new();
-        for change in changes {
+        for (time_ns, change) in changes {
             match change {
-                Change::Exited { pid } | Change::Executed { pid } => {
+                // What it was before it joined has ended before.
+                Change::Exited { pid } | Change::Executed { pid } if self.joined_before(pid, time_ns) => {
                     ended.insert(pid);
                 }
                 Change::Lost { .. } => {
@@ -357,6 +358,11 @@ impl Worker {
             }
         }
         seen_ns
+    }
+
+    fn joined_before(&self, pid: u32, time_ns: u64) -> bool {
+        let client = self.tgids.get(&pid).and_then(|tgid| self.clients.get(tgid));
+        client.is_some_and(|client| client.since_ns < time_ns)
     }
 
     fn tidy(&mut self) {

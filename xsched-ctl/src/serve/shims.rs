@@ -213,7 +213,7 @@ async fn take(
 }
 
 /// Waits until a process has shown its number, or has had its time.
-pub(super) async fn wait_until_joined(shared: &Shared, id: ClientId) {
+async fn wait_until_joined(shared: &Shared, id: ClientId) {
     let joined = async {
         loop {
             let next = shared.joined.notified();

@@ -4,9 +4,11 @@ use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
+use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 use xsched_abi::verdict::VERDICT_SLOTS;
 use xsched_abi::wire::{Domain, KernelName, PacketKind, Rules, SchedulingDomain, Settings, Verdicts};
 use xsched_rules::{Caller, Rulebook};
@@ -17,7 +19,10 @@ use super::controller::ClientId;
 use super::rules::Loaded;
 use super::socket::Connection;
 use super::subject::Subject;
-use crate::origin::{Newcomer, Order, Page};
+use crate::origin::{JoinError, Newcomer, Order, Page};
+
+/// How long a process may take to show the number that it was given before it is told the rules instead.
+const JOIN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Tells a process what it has to know, now and whenever rules change. Ends only if it does not read.
 pub(super) async fn provide(
@@ -26,23 +31,45 @@ pub(super) async fn provide(
     id: ClientId,
 ) -> Result<std::convert::Infallible, io::Error> {
     let mut rules = shared.rules.borrow().subscribe();
-    super::shims::wait_until_joined(shared, id).await;
+    wait_until_joined(shared, id).await;
     let Some((subject, tgid)) = shared.controller.borrow().identity(id) else { std::future::pending().await };
     let caller = caller(&subject);
     let page = match tgid {
         Some(tgid) => page(shared, id, &subject, tgid, &caller).await,
         None => None,
     };
+    let mut told = None;
     loop {
         let loaded = rules.borrow_and_update().clone();
         match &page {
-            Some(page) => send_page(connection, page, &loaded, &caller)?,
+            Some(page) => {
+                let flags = flags(&loaded, &caller);
+                // Other rules change the page's generation, which is enough.
+                if told.replace(flags) != Some(flags) {
+                    send_page(connection, page, flags)?;
+                }
+            }
             None => send_rules(connection, &loaded)?,
         }
         if rules.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
+}
+
+/// Waits until a process has shown its number, or has had its time.
+async fn wait_until_joined(shared: &Shared, id: ClientId) {
+    let joined = async {
+        loop {
+            let next = shared.joined.notified();
+            if shared.with(|controller| controller.has_joined(id)) {
+                return;
+            }
+            next.await;
+        }
+    };
+    // Who is too late decides about its calls itself.
+    let _ = timeout(JOIN_PATIENCE, joined).await;
 }
 
 /// What rules may ask about a process.
@@ -67,8 +94,13 @@ async fn page(
     origin.tell(Order::Join(Box::new(newcomer), reply));
     match answer.await {
         Ok(Ok(Page { map })) => Some(map),
-        Ok(Err(error)) => {
+        // It is another version of the shim, or has ended.
+        Ok(Err(error @ (JoinError::NoFunction(_) | JoinError::Unreadable { .. }))) => {
             tracing::debug!("a process decides about its calls itself: {error}");
+            None
+        }
+        Ok(Err(error)) => {
+            tracing::warn!("process {} decides about its calls itself: {error}", subject.pid);
             None
         }
         // The thread has ended.
@@ -76,14 +108,14 @@ async fn page(
     }
 }
 
-fn send_page(connection: &Connection, page: &OwnedFd, loaded: &Loaded, caller: &Caller) -> io::Result<()> {
-    let names_kernels = Rulebook::new(loaded.rules.clone(), caller).names_kernels();
-    let packet = Verdicts {
-        kind: PacketKind::Verdicts as u32,
-        slots: VERDICT_SLOTS as u32,
-        flags: if names_kernels { Verdicts::RULES_NAME_KERNELS } else { 0 },
-        reserved: 0,
-    };
+fn flags(loaded: &Loaded, caller: &Caller) -> u32 {
+    let book = Rulebook::new(loaded.rules.clone(), caller);
+    if book.names_kernels() { Verdicts::RULES_NAME_KERNELS } else { 0 }
+}
+
+fn send_page(connection: &Connection, page: &OwnedFd, flags: u32) -> io::Result<()> {
+    let kind = PacketKind::Verdicts as u32;
+    let packet = Verdicts { kind, slots: VERDICT_SLOTS as u32, flags, reserved: 0 };
     connection.send(packet.as_bytes(), &[page.as_fd()])
 }
 
