@@ -403,7 +403,7 @@ macro_rules! for_each_function {
 
         // Streams: life, attributes, memory operations and capture.
         stream {
-            passes runtime 87 fn hipExtStreamCreateWithCUMask(
+            observes runtime 87 fn hipExtStreamCreateWithCUMask(
                 stream: *mut Stream, cu_mask_size: u32, cu_mask: *const u32
             ) -> HipError;
             passes runtime 88 fn hipExtStreamGetCUMask(
@@ -413,8 +413,8 @@ macro_rules! for_each_function {
                 stream: Stream, dev_ptr: *mut c_void, length: usize, flags: c_uint
             ) -> HipError;
             captures runtime 333 fn hipStreamBeginCapture(stream: Stream, mode: Enum) -> HipError;
-            passes runtime 334 fn hipStreamCreate(stream: *mut Stream) -> HipError;
-            passes runtime 335 fn hipStreamCreateWithFlags(stream: *mut Stream, flags: c_uint) -> HipError;
+            observes runtime 334 fn hipStreamCreate(stream: *mut Stream) -> HipError;
+            observes runtime 335 fn hipStreamCreateWithFlags(stream: *mut Stream, flags: c_uint) -> HipError;
             observes runtime 336 fn hipStreamCreateWithPriority(
                 stream: *mut Stream, flags: c_uint, priority: c_int
             ) -> HipError;

@@ -218,13 +218,17 @@ pub(crate) fn device_set(copy: &Instance, ordinal: Option<u32>) {
     }
 }
 
-/// A stream was created that has a priority of its own.
+/// A stream was created. It is known from now on, since what it has on the device matters as soon as others come.
 pub(crate) fn stream_created(copy: &'static Instance, stream: Stream) {
     let deferral = deferral();
     deferral.note_first_use(copy);
     let device = real::device_of(copy, stream).or_else(|| real::current_device(copy));
-    if let Some(device) = device {
-        deferral.claim(copy, device, real::priority(copy, stream));
+    if let (Some(device), Some(is_blocking)) = (device, real::is_blocking(copy, stream)) {
+        let key = StreamKey::Created { copy: copy.index(), handle: stream.0.addr() };
+        // A handle of before whose end nobody has told.
+        let former = deferral.books().remove_stream(key);
+        former.iter().for_each(|entry| deferral.forget(entry));
+        deferral.add_stream(copy, key, device, is_blocking);
     }
 }
 

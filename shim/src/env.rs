@@ -8,6 +8,7 @@
 //! | `XSCHED_TOKEN` | set by `xsched-ctl run`, by which the controller knows its processes |
 //! | `XSCHED_AUTO_XQUEUE_PRIORITY` | -255 to 255, larger is more urgent: a hint to the controller, which has the last word |
 //! | `XSCHED_AUTO_XQUEUE_UTILIZATION` | percent of the device: a hint as well |
+//! | `XSCHED_AUTO_XQUEUE_THRESHOLD`, `_BATCH_SIZE` | commands launched ahead beside more urgent processes, and at once, instead of what the shim finds out; the controller's `in_flight` goes before |
 //! | `XSCHED_AUTO_XQUEUE_LEVEL` | 1: nothing is gated on the device, see [`crate::xqueue`] |
 //! | `XSCHED_PASSTHROUGH_LIBS`, `XSCHED_CONFIG` | whose calls pass through, see [`crate::verdict`] |
 //! | `XSCHED_VERBOSE` | `1` or `2`: on standard error, what passes through |

@@ -1,8 +1,8 @@
 //! XQueues: software queues before the hardware's, which hold commands back while they must wait.
 //!
 //! This module knows no HIP. It is told of queues, commands and what a command comes after; it launches commands
-//! through a [`Device`], each queue in its order, on a thread per queue that lives while something is buffered (the
-//! LaunchWorker).
+//! through a [`Device`], each queue in its order. A queue has a thread while something is buffered (the LaunchWorker);
+//! whichever of them is awake launches what goes next.
 //!
 //! ```text
 //!            submit                    not suspended, everything before it launched
@@ -29,6 +29,7 @@ mod gates;
 mod recording;
 mod state;
 mod treatment;
+mod waking;
 mod watch;
 mod worker;
 
@@ -122,7 +123,7 @@ pub(crate) struct Position {
 /// All queues of a process.
 pub(crate) struct XQueues<D: Device> {
     state: Mutex<State<D>>,
-    /// Something was launched, resumed or buffered.
+    /// For callers that wait: something was launched, or may go.
     changed: Condvar,
     /// Whether anything is suspended or held back.
     engaged: AtomicBool,
@@ -177,14 +178,14 @@ impl<D: Device> XQueues<D> {
     pub(crate) fn await_first_use(&self, awaits: bool) {
         let mut state = self.lock();
         state.awaits_first_use = awaits;
-        self.publish(&state);
+        self.publish(&mut state);
     }
 
     /// Every call is looked at from now on.
     pub(crate) fn look_at_all(&self) {
         let mut state = self.lock();
         state.looks_at_all = true;
-        self.publish(&state);
+        self.publish(&mut state);
     }
 
     /// Where commands go.
@@ -205,7 +206,7 @@ impl<D: Device> XQueues<D> {
         let _no_marker = self.pause();
         let mut state = self.lock();
         let markers = state.destroy(queue);
-        self.publish(&state);
+        self.publish(&mut state);
         drop(state);
         self.retire(markers);
     }
@@ -214,14 +215,14 @@ impl<D: Device> XQueues<D> {
     pub(crate) fn suspend_all(&self, suspended: bool) {
         let mut state = self.lock();
         state.all_suspended = suspended && !state.closed;
-        self.publish(&state);
+        self.publish(&mut state);
     }
 
     /// Holds a queue's commands back from now on; false lets them go again.
     pub(crate) fn suspend(&self, queue: QueueId, suspended: bool) {
         let mut state = self.lock();
         state.suspend(queue, suspended);
-        self.publish(&state);
+        self.publish(&mut state);
     }
 
     /// Whether a command that comes after these may go now, and then notes that it does.
@@ -310,10 +311,9 @@ impl<D: Device> XQueues<D> {
         }
         let position = state.push(queue, after, demand, command);
         if state.buffered(queue) == 1 || demand.treatment.is_forced() {
-            self.publish(&state);
+            self.publish(&mut state);
         } else {
-            // Nobody waits for a command that comes last, but a worker that has nothing to do. Waking all for each costs
-            // more than all the rest of this call.
+            // Nobody waits for a command that comes last.
             self.publish_quietly(&state);
         }
         let sleeps = state.claim_of(queue).is_some() && state.sleeps_beyond(now() + SOON);
@@ -329,7 +329,7 @@ impl<D: Device> XQueues<D> {
         let mut state = self.lock();
         if !state.are_launched(positions) {
             state.force(positions);
-            self.publish(&state);
+            self.publish(&mut state);
         }
     }
 
@@ -453,24 +453,19 @@ impl<D: Device> XQueues<D> {
         let mut state = self.lock();
         state.close();
         state.forget_gates(&self.device);
-        self.publish(&state);
+        self.publish(&mut state);
         let positions = state.all_last();
         while !state.are_launched(&positions) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left == Duration::ZERO {
+            if Instant::now() >= deadline {
                 return;
             }
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.wait(state);
         }
     }
 
     /// A panic while the lock was held is the shim's own; the state is only changed by whole steps.
     fn lock(&self) -> MutexGuard<'_, State<D>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait<'a>(&self, state: MutexGuard<'a, State<D>>) -> MutexGuard<'a, State<D>> {
-        self.changed.wait_timeout(state, WAIT_MAX).unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Keeps markers from being recorded and looked at while it lives; says whether they are anyway.
@@ -482,17 +477,6 @@ impl<D: Device> XQueues<D> {
         if let Some(alarm) = self.alarm.get() {
             alarm();
         }
-    }
-
-    /// Makes a change known to those that wait, and to the fast path.
-    fn publish(&self, state: &State<D>) {
-        self.publish_quietly(state);
-        self.changed.notify_all();
-    }
-
-    /// Makes a change known to the fast path: nobody waits for it.
-    fn publish_quietly(&self, state: &State<D>) {
-        self.engaged.store(state.is_engaged(), Ordering::Release);
     }
 }
 

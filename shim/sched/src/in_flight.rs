@@ -102,6 +102,11 @@ impl InFlight {
         self.batch_left = 0;
     }
 
+    /// The limit that holds.
+    pub fn limit(&self) -> Limit {
+        self.limit
+    }
+
     /// Commands launched and not known to have completed.
     pub fn outstanding(&self) -> usize {
         self.launched.len()
@@ -170,9 +175,12 @@ impl InFlight {
         self.finish(now, count, now - self.began(first))
     }
 
-    /// The same with the time that they took together by the device's clock.
+    /// The same with the time that they took together by the device's clock. It tells as well when they were done, which may
+    /// be long ago: who looks late at several in turn is to see how long each took.
     pub fn completed_in(&mut self, now: Nanos, count: usize, took: Nanos) -> Nanos {
-        self.finish(now, count, took)
+        let Some(first) = self.launched.front() else { return Nanos::ZERO };
+        let end = (self.began(first) + took).max(self.incomplete).min(now);
+        self.finish(end, count, took)
     }
 
     fn finish(&mut self, end: Nanos, count: usize, took: Nanos) -> Nanos {

@@ -235,7 +235,7 @@ impl Client {
             self.link.report(Report::Join, 0, welcome.number, Keeper::Programs);
         }
         queues.set_limit(match welcome.in_flight_ns {
-            0 => Limit::default(),
+            0 => hints::limit().unwrap_or_default(),
             ahead => Limit::Time { ahead: Nanos(ahead), commands: 1 },
         });
         let level = welcome.preemption_level.min(hints::preemption_level());

@@ -2,8 +2,12 @@
 
 use xsched_abi::arbiter::PAGE_VERSION;
 use xsched_abi::wire::{Hello, PacketKind, WIRE_VERSION};
+use xsched_sched::Limit;
 
 use crate::env;
+
+/// Commands that a program may ask to have launched ahead, at most.
+const COMMANDS_MAX: i64 = 1024;
 
 /// The first packet to a controller.
 pub(super) fn hello() -> Hello {
@@ -27,6 +31,20 @@ pub(super) fn preemption_level() -> u32 {
     hint("XSCHED_AUTO_XQUEUE_LEVEL", 1, 3).map_or(u32::MAX, i32::cast_unsigned)
 }
 
+/// How much the program wants to have launched ahead, in XSched's terms: commands, and how many of them at once. Like all of
+/// the shim it is no bound for a program that means ill, which could launch past the shim as well.
+pub(super) fn limit() -> Option<Limit> {
+    let threshold = hint("XSCHED_AUTO_XQUEUE_THRESHOLD", 1, COMMANDS_MAX);
+    let batch = hint("XSCHED_AUTO_XQUEUE_BATCH_SIZE", 1, COMMANDS_MAX);
+    limit_of(threshold.map(i32::cast_unsigned), batch.map(i32::cast_unsigned))
+}
+
+/// One of the two says what the other is: a batch is half of what may be ahead.
+fn limit_of(threshold: Option<u32>, batch: Option<u32>) -> Option<Limit> {
+    let threshold = threshold.or(batch.map(|batch| 2 * batch))?;
+    Some(Limit::Commands { threshold, batch: batch.unwrap_or(threshold.div_ceil(2)) })
+}
+
 /// A number within these bounds.
 fn hint(variable: &str, min: i64, max: i64) -> Option<i32> {
     env::hint(variable).map(|value| value.clamp(min, max) as i32)
@@ -46,6 +64,16 @@ fn parse_token(text: &str) -> Option<[u8; 16]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_threshold_or_a_batch_says_what_the_other_is() {
+        assert_eq!(limit_of(None, None), None);
+        let commands = |threshold, batch| Some(Limit::Commands { threshold, batch });
+        assert_eq!(limit_of(Some(16), None), commands(16, 8));
+        assert_eq!(limit_of(None, Some(8)), commands(16, 8));
+        assert_eq!(limit_of(Some(5), Some(2)), commands(5, 2));
+        assert_eq!(limit_of(Some(1), None), commands(1, 1));
+    }
 
     #[test]
     fn a_token_is_sixteen_bytes() {

@@ -14,7 +14,7 @@ pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     super::submitted(Work::Signal, call)
 }
 
-/// A stream with a priority of its own.
+/// A new stream.
 pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     let result = call.real();
     if let (Some(copy), 0) = (call.target.instance, result.into_word()) {

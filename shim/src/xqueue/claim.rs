@@ -219,6 +219,12 @@ impl<D: Device> Claim<D> {
         renew_at.into_iter().chain(idle_at).min()
     }
 
+    /// When the arbiter may be told that there is no work, given that there is none.
+    pub(super) fn idle_at(&self) -> Option<Nanos> {
+        self.told?;
+        Some(self.busy? + self.seat.as_ref()?.linger())
+    }
+
     fn note_held(&mut self, is_held: bool, now: Nanos) {
         match self.held_since {
             None if is_held => self.held_since = Some(now),

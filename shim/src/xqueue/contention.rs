@@ -83,8 +83,12 @@ impl<D: Device> State<D> {
         let standings: Vec<_> = self.claims.iter().map(Claim::standing).collect();
         let is_new = standings != self.standings;
         let mut turned = Vec::new();
+        let mut was_alone = Vec::new();
         let both = standings.iter().zip(&self.standings).zip(&mut self.claims).enumerate();
         for (index, ((standing, before), claim)) in both {
+            if *before == Standing::Alone && *standing != Standing::Alone {
+                was_alone.push(ClaimId(index));
+            }
             if standing.is_held() != before.is_held() {
                 turned.push(ClaimId(index));
                 let queues = self.queues.values_mut().filter(|queue| queue.claim == Some(ClaimId(index)));
@@ -96,7 +100,19 @@ impl<D: Device> State<D> {
             self.note_standing(claim);
         }
         self.standings = standings;
+        was_alone.into_iter().for_each(|claim| self.adopt(claim));
         is_new
+    }
+
+    /// Somebody else has come. What was launched before that is on the device, and nothing is known of it: each stream is
+    /// taken to have something there, until a marker says otherwise.
+    fn adopt(&mut self, claim: ClaimId) {
+        let now = now();
+        let of_claim = self.queues.values_mut().filter(|queue| queue.claim == Some(claim));
+        let flights = of_claim.map(|queue| &mut queue.flight).filter(|flight| flight.is_empty());
+        if flights.map(|flight| flight.adopt(now)).count() > 0 {
+            self.claims[claim.0].wants(now);
+        }
     }
 
     /// Whether a device may be given one more command from here.
@@ -209,14 +225,14 @@ impl<D: Device> State<D> {
         if begun.is_pinned {
             flight.pin();
         }
-        let is_worth_it = is_recorded && flight.is_worth_a_marker(now, begun.class);
+        let is_worth_it = is_recorded && flight.is_worth_a_marker(begun.class);
         self.note_launch(begun, true, now, ahead);
         let Some(flight) = self.flight_mut(begun.place).filter(|_| !is_worth_it) else { return is_worth_it };
         match begun.place {
             // Nobody could do it later.
             Place::Loose(_) => true,
             Place::Queue(_) => {
-                begun.is_limited && (flight.wants_marker(now) || !flight.has_room(now, begun.class))
+                begun.is_limited && (flight.wants_marker() || !flight.has_room(now, begun.class))
             }
         }
     }
@@ -371,6 +387,22 @@ impl<D: Device> State<D> {
         }
     }
 
+    /// When the first of those claims whose work is all done may be told to have none.
+    pub(super) fn idle_at(&self) -> Option<Nanos> {
+        let claims = self.claims.iter().enumerate();
+        let idle = claims.filter(|&(index, _)| !self.has_work(ClaimId(index)));
+        idle.filter_map(|(_, claim)| claim.idle_at()).min()
+    }
+
+    fn has_work(&self, id: ClaimId) -> bool {
+        let claim = &self.claims[id.0];
+        let mut of_claim = self.queues.values().filter(|queue| queue.claim == Some(id));
+        self.is_waited_for(id)
+            || claim.launching > 0
+            || !claim.loose.is_empty()
+            || of_claim.any(|queue| !queue.flight.is_empty())
+    }
+
     /// A marker that was complete before the first one of a place.
     pub(super) fn marker_before(&self, place: Place) -> Option<D::Marker> {
         match place {
@@ -385,12 +417,8 @@ impl<D: Device> State<D> {
         let mut come_at = |at: Option<Nanos>| next = next.into_iter().chain(at).min();
         for index in 0..self.claims.len() {
             let id = ClaimId(index);
-            let has_buffered = self.has_buffered(id) || self.claims[index].waiting > 0;
-            let of_claim = self.queues.values().filter(|queue| queue.claim == Some(id));
-            let has_flying = of_claim.map(|queue| &queue.flight).any(|flight| !flight.is_empty());
-            let claim = &mut self.claims[index];
-            let has_work = has_buffered || has_flying || claim.launching > 0 || !claim.loose.is_empty();
-            come_at(claim.tend(has_work, has_buffered, now));
+            let (has_work, waits) = (self.has_work(id), self.is_waited_for(id));
+            come_at(self.claims[index].tend(has_work, waits, now));
         }
         for (place, flight) in self.flights() {
             come_at(self.look_at(place, flight));

@@ -13,17 +13,31 @@ use xsched_sched::{InFlight, Limit, Nanos};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Class(pub(crate) u64);
 
-/// How close markers follow each other at most, while there is room: they cost time as well.
-const MARK_EVERY: Nanos = Nanos::from_micros(20);
+/// What was launched while nobody looked.
+const UNKNOWN: Class = Class(0);
 
 /// What takes so long gets a marker of its own while somebody records.
 const WORTH_A_MARKER: Nanos = Nanos::from_micros(5);
 
-/// How much work may be launched before the next gate: gates cost the device time as well.
+/// Markers are as far apart as this part of the work that may be ahead, by which its end is known well before it comes; they
+/// cost time as well. The work counts and not when it was launched: a fast machine launches all of it at once.
+const MARKS: u64 = 4;
+
+/// The work between markers where what may be ahead is a number of commands.
+const MARK_EVERY: Nanos = Nanos::from_micros(25);
+
+/// How much work may follow a command before the next gate: whoever waits for what is between two gates waits for so much
+/// longer than for the command. Gates cost the device time as well.
 const GATE_EVERY: Nanos = Nanos::from_micros(10);
+
+/// Taken for the time of a command of which nothing is known, as far as gates go: each has its own.
+const GATED_MAX: Nanos = Nanos::from_millis(1);
 
 /// After how much quiet a marker is recorded behind commands that have none.
 pub(super) const QUIET: Nanos = Nanos::from_micros(30);
+
+/// For how long commands go without a marker although more are launched all the time: device time is to be known.
+const UNMARKED_MAX: Nanos = Nanos::from_millis(2);
 
 /// How much longer than ever a command takes before one more is let go: it may itself wait for that one.
 const PATIENCE: Nanos = Nanos::from_millis(10);
@@ -44,14 +58,17 @@ pub(super) struct Flight<M> {
     unmarked: usize,
     /// The last marker, if it is what was seen complete last.
     before: Option<M>,
-    /// When something last was launched, marked, and looked for.
+    /// When the first command without a marker was launched, when the last command was, and when somebody last looked.
+    unmarked_since: Nanos,
     last: Nanos,
-    last_marked: Nanos,
     looked: Nanos,
+    /// Work without a marker, as expected.
+    unmarked_work: Nanos,
     /// Commands ever launched.
     launched: u64,
-    /// Work since the last gate, as expected.
+    /// Work since the last gate, as expected, and the longest command of it.
     ungated: Nanos,
+    longest_ungated: Nanos,
     /// How many commands were launched up to the last one that must not be stopped.
     pinned: u64,
     /// Since when nothing has completed, and how many commands were let go because of that.
@@ -74,11 +91,13 @@ impl<M: Copy> Flight<M> {
             marked: VecDeque::new(),
             unmarked: 0,
             before: None,
+            unmarked_since: Nanos::ZERO,
             last: Nanos::ZERO,
-            last_marked: Nanos::ZERO,
+            unmarked_work: Nanos::ZERO,
             looked: Nanos::ZERO,
             launched: 0,
-            ungated: GATE_EVERY,
+            ungated: GATED_MAX,
+            longest_ungated: Nanos::ZERO,
             pinned: 0,
             stalled: (Nanos::ZERO, 0),
         }
@@ -103,9 +122,9 @@ impl<M: Copy> Flight<M> {
     }
 
     /// Whether a recorded command gets a marker: it is long enough to bear one, or it is time for one.
-    pub(super) fn is_worth_a_marker(&self, now: Nanos, class: Class) -> bool {
+    pub(super) fn is_worth_a_marker(&self, class: Class) -> bool {
         let is_short = self.commands.expected(class.0).is_some_and(|expected| expected < WORTH_A_MARKER);
-        !is_short || self.wants_marker(now)
+        !is_short || self.wants_marker()
     }
 
     /// Whether one more command of this class may be launched.
@@ -118,17 +137,29 @@ impl<M: Copy> Flight<M> {
         self.commands.may_launch(now, class.0) || is_stuck()
     }
 
-    /// Whether the next command gets a marker: its completion will be waited for, or it is time for one.
-    pub(super) fn wants_marker(&self, now: Nanos) -> bool {
-        self.marked.is_empty() || now - self.last_marked >= MARK_EVERY
+    /// Whether the command that was launched last gets a marker: there is none, or enough work without.
+    pub(super) fn wants_marker(&self) -> bool {
+        self.marked.is_empty() || self.unmarked_work >= self.mark_every()
+    }
+
+    fn mark_every(&self) -> Nanos {
+        match self.commands.limit() {
+            Limit::Time { ahead, .. } => ahead / MARKS,
+            Limit::Commands { .. } => MARK_EVERY,
+        }
     }
 
     /// Whether a gate is to be put before the next command, which is of this class. Then it will be.
     pub(super) fn wants_gate(&mut self, class: Class) -> bool {
-        let wants = self.is_empty() || self.ungated >= GATE_EVERY;
         // Of what nothing is known much is expected.
-        let expected = self.commands.expected(class.0).unwrap_or(GATE_EVERY);
-        self.ungated = if wants { expected } else { self.ungated + expected };
+        let expected = self.commands.expected(class.0).unwrap_or(GATED_MAX);
+        let wants =
+            self.is_empty() || self.ungated + expected > self.longest_ungated.max(expected) + GATE_EVERY;
+        if wants {
+            (self.ungated, self.longest_ungated) = (Nanos::ZERO, Nanos::ZERO);
+        }
+        self.ungated += expected;
+        self.longest_ungated = self.longest_ungated.max(expected);
         wants
     }
 
@@ -139,7 +170,11 @@ impl<M: Copy> Flight<M> {
         } else if !self.commands.may_launch(now, class.0) {
             self.stalled.1 += 1;
         }
+        if self.unmarked == 0 {
+            self.unmarked_since = now;
+        }
         self.unmarked += 1;
+        self.unmarked_work += self.commands.expected(class.0).unwrap_or_else(|| self.mark_every());
         self.last = now;
         self.launched += 1;
         self.commands.launched(now, class.0);
@@ -155,19 +190,24 @@ impl<M: Copy> Flight<M> {
         self.launched - (self.commands.outstanding() as u64) < self.pinned
     }
 
+    /// Something may be on the device of which nothing is known. A marker behind it is due at once.
+    pub(super) fn adopt(&mut self, now: Nanos) {
+        self.launched(now, UNKNOWN);
+        self.last = Nanos::ZERO;
+    }
+
     /// A marker was recorded behind everything that was launched before.
     pub(super) fn marked(&mut self, now: Nanos, marker: M) {
         if self.marked.is_empty() {
             self.looked = now;
         }
         self.marked.push_back(Marked { marker, commands: self.unmarked });
-        self.unmarked = 0;
-        self.last_marked = now;
+        (self.unmarked, self.unmarked_work) = (0, Nanos::ZERO);
     }
 
-    /// When a marker is due behind what has none: nothing was launched for a while.
+    /// When a marker is due behind what has none: nothing was launched for a while, or it is long that something was.
     pub(super) fn quiet_at(&self) -> Option<Nanos> {
-        (self.unmarked > 0).then(|| self.last + QUIET)
+        (self.unmarked > 0).then(|| (self.last + QUIET).min(self.unmarked_since + UNMARKED_MAX))
     }
 
     /// The marker to look at next.
@@ -254,7 +294,7 @@ impl<M: Copy> Flight<M> {
 
     /// Nothing is known of the queue any more. Returns markers that are not needed.
     pub(super) fn abandon(&mut self) -> Vec<M> {
-        self.unmarked = 0;
+        (self.unmarked, self.unmarked_work) = (0, Nanos::ZERO);
         self.commands.clear();
         let markers = self.marked.drain(..).map(|marked| marked.marker);
         markers.chain(self.before.take()).collect()

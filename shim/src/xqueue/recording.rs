@@ -47,7 +47,7 @@ impl<D: Device> XQueues<D> {
         if state.is_recorded() {
             state.introduce_all(&self.device);
         }
-        self.publish(&state);
+        self.publish(&mut state);
         drop(state);
         self.wake_watcher();
     }

@@ -1,6 +1,7 @@
 //! What the queues hold, and the rules of who may go. Everything here happens under one lock.
 
 use std::collections::VecDeque;
+use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
 use foldhash::HashMap;
@@ -40,6 +41,9 @@ pub(super) struct Queue<D: Device> {
     /// Ticket of the command that is being launched, and since when.
     pub(super) launching: Option<(u64, Instant)>,
     pub(super) has_worker: bool,
+    /// Wakes the worker, if that sleeps.
+    pub(super) bell: Arc<Condvar>,
+    pub(super) worker_sleeps: bool,
     pub(super) stream: D::Stream,
     pub(super) claim: Option<ClaimId>,
     pub(super) flight: Flight<D::Marker>,
@@ -67,6 +71,8 @@ pub(super) struct State<D: Device> {
     pub(super) unlimited: bool,
     /// Launches on their way that must not be stopped.
     pub(super) pinned_launches: usize,
+    /// Callers that wait for a change.
+    pub(super) callers: usize,
     /// When the watcher will look again by itself.
     pub(super) watch_at: Option<Nanos>,
     /// Whether gates may be used.
@@ -92,6 +98,7 @@ impl<D: Device> State<D> {
             looks_at_all: false,
             unlimited: false,
             pinned_launches: 0,
+            callers: 0,
             watch_at: None,
             uses_gates: true,
             limit: Limit::default(),
@@ -114,6 +121,8 @@ impl<D: Device> State<D> {
             launched: 0,
             launching: None,
             has_worker: false,
+            bell: Arc::default(),
+            worker_sleeps: false,
             stream,
             claim,
             flight: Flight::new(self.limit_of(claim)),
@@ -222,24 +231,33 @@ impl<D: Device> State<D> {
             || self.is_recorded()
     }
 
-    /// The queue's next command, if it may go.
+    /// The queue whose next command goes next, if any may go now.
     ///
     /// Of the commands of several queues that may go, the oldest goes first. HIP promises no order between them, but
     /// streams share hardware queues, and a wait that comes before what it waits for would hold up both.
-    pub(super) fn take(&mut self, id: QueueId) -> Option<(D::Command, Option<Begun<D>>)> {
-        let is_forced = self.is_next_forced(id);
-        if self.is_suspended(id) && !is_forced {
-            return None;
-        }
+    pub(super) fn next_to_go(&self) -> Option<QueueId> {
+        // While a queue launches, its next command is no candidate: there is no end to wait for.
+        let candidates = self.queues.iter().filter(|(_, queue)| queue.launching.is_none());
+        let may_go = |id: QueueId, first: &Buffered<_>| {
+            let may_go = || !self.is_suspended(id) && self.has_room(Place::Queue(id), first.demand.load);
+            (self.is_next_forced(id) || may_go()) && self.are_launched(&first.after)
+        };
+        let candidates = candidates.filter_map(|(&id, queue)| {
+            let first = queue.buffer.front()?;
+            may_go(id, first).then_some((first.ticket, id))
+        });
+        let (ticket, id) = candidates.min()?;
+        let mut launching = self.queues.values().filter_map(|queue| queue.launching);
+        let is_older_launching = launching.any(|(other, since)| other < ticket && since.elapsed() < PATIENCE);
+        (!is_older_launching).then_some(id)
+    }
+
+    /// The command that goes next, if any may, with its queue.
+    pub(super) fn take(&mut self) -> Option<(QueueId, D::Command, Option<Begun<D>>)> {
+        let id = self.next_to_go()?;
         let first = self.queues.get(&id)?.buffer.front()?;
         let (mut demand, (since, number)) = (first.demand, first.held);
-        if !(is_forced || self.has_room(Place::Queue(id), demand.load))
-            || !self.are_launched(&first.after)
-            || self.is_anything_older_going(first.ticket)
-        {
-            return None;
-        }
-        if is_forced && demand.treatment == Treatment::Schedule {
+        if self.is_next_forced(id) && demand.treatment == Treatment::Schedule {
             // Somebody comes after it who must not wait for it.
             demand.treatment = Treatment::Pinned;
         }
@@ -248,24 +266,7 @@ impl<D: Device> State<D> {
         let buffered =
             if is_planted(Bug::LastFirst) { queue.buffer.pop_back()? } else { queue.buffer.pop_front()? };
         queue.launching = Some((buffered.ticket, Instant::now()));
-        Some((buffered.command, begun))
-    }
-
-    /// Whether any older command is being launched, or could be.
-    fn is_anything_older_going(&self, ticket: u64) -> bool {
-        self.queues.iter().any(|(&id, queue)| {
-            let is_launching = queue
-                .launching
-                .is_some_and(|(launching, since)| launching < ticket && since.elapsed() < PATIENCE);
-            let may_go = |first: &Buffered<_>| {
-                let may_go = || !self.is_suspended(id) && self.has_room(Place::Queue(id), first.demand.load);
-                first.ticket < ticket
-                    && (self.is_next_forced(id) || may_go())
-                    && self.are_launched(&first.after)
-            };
-            // While a queue launches, its next command is no candidate: there is no end to wait for.
-            is_launching || queue.launching.is_none() && queue.buffer.front().is_some_and(may_go)
-        })
+        Some((id, buffered.command, begun))
     }
 
     /// The launch of the command that was taken last has returned.
@@ -276,10 +277,15 @@ impl<D: Device> State<D> {
         }
     }
 
+    pub(super) fn is_anything_buffered(&self) -> bool {
+        self.queues.values().any(|queue| !queue.buffer.is_empty())
+    }
+
     /// Lets the queue's worker go if it has nothing to do. False if something is buffered.
     pub(super) fn dismiss(&mut self, id: QueueId) -> bool {
         match self.queues.get_mut(&id) {
-            Some(queue) if queue.buffer.is_empty() => {
+            // There are as many workers as queues with something to launch, or being launched by whomever.
+            Some(queue) if queue.buffer.is_empty() && queue.launching.is_none() => {
                 queue.has_worker = false;
                 true
             }

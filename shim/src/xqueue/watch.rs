@@ -25,7 +25,7 @@ impl<D: Device> XQueues<D> {
     pub(crate) fn seat(&self, claim: ClaimId, seat: Option<Arc<dyn Seat>>) {
         let mut state = self.lock();
         state.seat(claim, seat);
-        self.publish(&state);
+        self.publish(&mut state);
     }
 
     /// What a claim has used so far.
@@ -59,7 +59,7 @@ impl<D: Device> XQueues<D> {
         *self.pause() = paused;
         let mut state = self.lock();
         state.unlimited = paused;
-        self.publish(&state);
+        self.publish(&mut state);
     }
 
     /// Does all that is due; returns when to come again at the latest, if anything is to be expected, and does not expect
@@ -75,7 +75,7 @@ impl<D: Device> XQueues<D> {
         let next = next.map_or(latest, |next| next.min(latest));
         state.watch_at = Some(next);
         if state.is_standing_new() || has_landed {
-            self.publish(&state);
+            self.publish(&mut state);
         } else {
             self.publish_quietly(&state);
         }
@@ -90,7 +90,7 @@ impl<D: Device> XQueues<D> {
             let gate = self.device.make_gate(stream);
             let mut state = self.lock();
             state.give_gate(claim, gate);
-            self.publish(&state);
+            self.publish(&mut state);
         }
     }
 
@@ -132,11 +132,17 @@ impl<D: Device> XQueues<D> {
         }
         let mut state = self.lock();
         let retired = state.has_waited(waited, is_complete, now());
+        let mut sleeps = false;
         if is_complete {
-            self.changed.notify_all();
+            self.publish(&mut state);
+            // The watcher would else come when a lease is to be renewed, and others wait for that long.
+            sleeps = state.idle_at().is_some_and(|at| state.sleeps_beyond(at));
         }
         drop(state);
         self.retire(retired);
+        if sleeps {
+            self.wake_watcher();
+        }
     }
 
     /// Whether any was complete.
@@ -146,20 +152,15 @@ impl<D: Device> XQueues<D> {
         if *paused {
             return false;
         }
-        loop {
-            let due = self.lock().due_markers(now());
-            let is_complete = |&(place, marker): &(Place, _)| self.look_at(place, marker);
-            let complete: Vec<_> = due.into_iter().filter(is_complete).map(|(place, _)| place).collect();
-            if complete.is_empty() {
-                return is_any_complete;
-            }
-            is_any_complete = true;
-            if self.is_recorded() {
-                for place in complete {
-                    self.look_on(place);
-                }
+        let due = self.lock().due_markers(now());
+        for (place, marker) in due {
+            // Who looks late finds several complete.
+            if self.look_at(place, marker) {
+                is_any_complete = true;
+                self.look_on(place);
             }
         }
+        is_any_complete
     }
 
     pub(super) fn retire(&self, markers: Vec<D::Marker>) {

@@ -1,11 +1,12 @@
-//! LaunchWorkers: one thread for each queue that holds something back.
+//! LaunchWorkers: one thread for each queue that holds something back. Whichever is awake launches what goes next, of
+//! whatever queue; the others are there for when a launch does not return.
 
 use std::io;
-use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::threads;
-use crate::xqueue::{Device, QueueId, XQueues};
+use crate::xqueue::{Device, QueueId, WAIT_MAX, XQueues};
 
 /// How long a worker stays without work: bursts come in trains.
 const LINGER: Duration = Duration::from_millis(100);
@@ -18,8 +19,9 @@ pub(super) fn start<D: Device>(queues: &Arc<XQueues<D>>, queue: QueueId) -> io::
 
 fn run<D: Device>(queues: &Arc<XQueues<D>>, queue: QueueId) {
     let mut state = queues.lock();
+    let mut idle_since = Instant::now();
     loop {
-        if let Some((command, begun)) = state.take(queue) {
+        if let Some((taken, command, begun)) = state.take() {
             queues.open_for(&mut state, begun.as_ref());
             drop(state);
             if let Some(begun) = &begun {
@@ -30,17 +32,22 @@ fn run<D: Device>(queues: &Arc<XQueues<D>>, queue: QueueId) {
                 queues.finish(begun, on_device);
             }
             state = queues.lock();
-            state.launched(queue);
-            queues.publish(&state);
-        } else if state.buffered(queue) > 0 {
-            state = queues.wait(state);
+            state.launched(taken);
+            queues.publish_to_callers(&state);
+            idle_since = Instant::now();
+        } else if !state.has_worker(queue) {
+            // It was destroyed.
+            return;
+        } else if state.is_anything_buffered() {
+            // Maybe of a queue whose own worker is busy with a launch that does not return.
+            state = queues.sleep(state, queue, WAIT_MAX);
+            idle_since = Instant::now();
+        } else if idle_since.elapsed() < LINGER {
+            state = queues.sleep(state, queue, LINGER);
+        } else if state.dismiss(queue) {
+            return;
         } else {
-            let waited = queues.changed.wait_timeout_while(state, LINGER, |state| state.buffered(queue) == 0);
-            let (after, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-            state = after;
-            if timeout.timed_out() && state.dismiss(queue) {
-                return;
-            }
+            state = queues.sleep(state, queue, LINGER);
         }
     }
 }

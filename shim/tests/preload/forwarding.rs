@@ -4,7 +4,7 @@ use crate::fixture::{Run, Workshop, function_names, same_with_and_without, shim}
 
 /// Functions that the shim calls instead of jumping to them (they get what their signature says, and nothing behind it), and
 /// those that name their stream in a structure, which must be there.
-const OBSERVED: [&str; 29] = [
+const OBSERVED: [&str; 32] = [
     "hipLaunchKernelExC",
     "hipDrvLaunchKernelEx",
     "hipGetProcAddress",
@@ -17,6 +17,9 @@ const OBSERVED: [&str; 29] = [
     "hipCtxPushCurrent",
     "hipCtxSetCurrent",
     "hipSetDevice",
+    "hipExtStreamCreateWithCUMask",
+    "hipStreamCreate",
+    "hipStreamCreateWithFlags",
     "hipStreamCreateWithPriority",
     "hipModuleLoad",
     "hipModuleLoadData",

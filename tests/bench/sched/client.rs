@@ -188,6 +188,17 @@ impl Client {
         Ok(client)
     }
 
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = Pid::from_raw(self.pid.cast_signed()).ok_or("a client has no pid")?;
+        Ok(kill_process(pid, signal)?)
+    }
+
     /// Lets it begin.
     pub(crate) fn begin(&mut self) -> Result<()> {
         Ok(self.input.write_all(b"\n")?)

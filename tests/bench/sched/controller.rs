@@ -34,6 +34,14 @@ pub(crate) fn try_out() -> Result<()> {
     Controller::start(folder.path(), Scheduling { policy: "priority", level: 1 }).map(drop)
 }
 
+fn spawn(folder: &Path, scheduling: Scheduling) -> Result<Child> {
+    let config = folder.join("config.toml");
+    let Scheduling { policy, level } = scheduling;
+    fs::write(&config, format!("[scheduler]\npolicy = \"{policy}\"\npreemption = {level}\n"))?;
+    let mut serve = xsched_ctl(["serve", "--config"]);
+    Ok(serve.arg(&config).env(FOLDER_VARIABLE, folder).stdout(Stdio::null()).spawn()?)
+}
+
 /// See the module. Stopped when dropped.
 pub(crate) struct Controller {
     child: Child,
@@ -45,14 +53,21 @@ impl Controller {
     pub(crate) fn start(folder: &Path, scheduling: Scheduling) -> Result<Self> {
         let folder = folder.join("controller");
         fs::create_dir(&folder)?;
-        let config = folder.join("config.toml");
-        let Scheduling { policy, level } = scheduling;
-        fs::write(&config, format!("[scheduler]\npolicy = \"{policy}\"\npreemption = {level}\n"))?;
-        let mut serve = xsched_ctl(["serve", "--config"]);
-        serve.arg(&config).env(FOLDER_VARIABLE, &folder).stdout(Stdio::null());
-        let mut controller = Self { child: serve.spawn()?, folder };
+        let mut controller = Self { child: spawn(&folder, scheduling)?, folder };
         controller.wait_until(|clients| clients.is_some(), "come up")?;
         Ok(controller)
+    }
+
+    /// Starts another in the place of one that ends or was killed.
+    pub(crate) fn restart(&mut self, scheduling: Scheduling) -> Result<()> {
+        self.child.wait()?;
+        self.child = spawn(&self.folder, scheduling)?;
+        self.wait_until(|clients| clients.is_some(), "come up again")
+    }
+
+    /// Where its sockets are.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Waits until so many processes have joined.
@@ -74,8 +89,21 @@ impl Controller {
         Ok(())
     }
 
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = Pid::from_raw(self.child.id().cast_signed()).ok_or("a controller has no pid")?;
+        Ok(kill_process(pid, signal)?)
+    }
+
+    /// Has a command say something to it. False if it is refused, or nobody hears it.
+    pub(crate) fn order(&self, words: &[&str]) -> Result<bool> {
+        let mut command = xsched_ctl(words);
+        command.env(FOLDER_VARIABLE, &self.folder).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(command.status()?.success())
+    }
+
     /// Processes that have joined; none if it does not answer.
-    fn clients(&self) -> Option<usize> {
+    pub(crate) fn clients(&self) -> Option<usize> {
         let mut list = xsched_ctl(["list", "--json"]);
         let output = list.env(FOLDER_VARIABLE, &self.folder).stderr(Stdio::null()).output().ok()?;
         let answer: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;

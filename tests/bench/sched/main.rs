@@ -5,7 +5,7 @@
 //! a client sees do, and the machine's lateness is printed beside them. Each round has the same clients under every
 //! regime in turn, so that a busy minute makes all of them busy.
 //!
-//! Arguments name the scenarios to run; without any, all are.
+//! Arguments name the scenarios to run; without any, all are but `soak`.
 
 mod client;
 mod controller;
@@ -16,6 +16,7 @@ mod service;
 
 mod arrival;
 mod devices;
+mod faults;
 mod field;
 mod groups;
 mod limits;
@@ -23,6 +24,7 @@ mod neighbours;
 mod policy_step;
 mod preemption;
 mod shares;
+mod soak;
 
 use std::{env, error::Error, process::ExitCode};
 
@@ -32,7 +34,7 @@ type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 type Scenario = (&'static str, fn() -> Result<()>);
 
 /// In the order of the issue that asks for them.
-const SCENARIOS: [Scenario; 9] = [
+const SCENARIOS: [Scenario; 10] = [
     ("preemption", preemption::run),
     ("neighbours", neighbours::run),
     ("field", field::run),
@@ -41,8 +43,12 @@ const SCENARIOS: [Scenario; 9] = [
     ("shares", shares::run),
     ("limits", limits::run),
     ("arrival", arrival::run),
+    ("faults", faults::run),
     ("policy", policy_step::run),
 ];
+
+/// Only when it is named: it takes as long as all others.
+const SOAK: Scenario = ("soak", soak::run);
 
 fn main() -> ExitCode {
     match run(&env::args().skip(1).collect::<Vec<_>>()) {
@@ -55,13 +61,14 @@ fn main() -> ExitCode {
 }
 
 fn run(wanted: &[String]) -> Result<()> {
-    if let Some(unknown) = wanted.iter().find(|name| SCENARIOS.iter().all(|(known, _)| known != name)) {
-        let known: Vec<_> = SCENARIOS.iter().map(|(name, _)| *name).collect();
+    let all: Vec<_> = SCENARIOS.into_iter().chain([SOAK]).collect();
+    if let Some(unknown) = wanted.iter().find(|name| all.iter().all(|(known, _)| known != name)) {
+        let known: Vec<_> = all.iter().map(|(name, _)| *name).collect();
         return Err(format!("no scenario `{unknown}`; there are: {}", known.join(", ")).into());
     }
     noise::at_rest()?;
-    for (name, scenario) in SCENARIOS {
-        if wanted.is_empty() || wanted.iter().any(|one| one == name) {
+    for (name, scenario) in all {
+        if wanted.is_empty() && name != SOAK.0 || wanted.iter().any(|one| one == name) {
             scenario().map_err(|error| format!("{name}: {error}"))?;
         }
     }

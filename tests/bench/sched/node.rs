@@ -1,7 +1,7 @@
 //! A machine with simulated devices that one measurement has for itself, and who schedules it.
 
 use std::{
-    cell::RefCell,
+    cell::{RefCell, RefMut},
     path::PathBuf,
     sync::{
         OnceLock,
@@ -131,30 +131,38 @@ impl Node {
 
     /// Starts clients, which are ready then and do nothing yet.
     pub(crate) fn start(&self, plans: &[(Plan, Standing)]) -> Result<Vec<Client>> {
-        let start = |(plan, standing): &(Plan, Standing)| {
-            let arguments = plan.arguments();
-            let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-            let mut command = app_command("sched_client", &arguments);
-            if let Some(controller) = &self.controller {
-                command = controller.borrow().command(*standing, &command);
-            }
-            if let Some(device) = plan.visible {
-                command.env("HIP_VISIBLE_DEVICES", device.to_string());
-            }
-            command
-                .env("HIP_SIM_SHARED", &self.name)
-                .env("HIP_SIM_DEVICES", self.devices.to_string())
-                .env("HIP_SIM_DURATIONS", "device_step=arg1us")
-                .env("HIP_SIM_EXECUTION_LOG", self.log());
-            Client::start(&mut command)
-        };
-        let clients = plans.iter().map(start).collect::<Result<Vec<_>>>()?;
+        let clients =
+            plans.iter().map(|(plan, standing)| self.spawn(plan, *standing)).collect::<Result<Vec<_>>>()?;
         if let Some(controller) = &self.controller {
             // Who has not used the device has had no reason to join.
             let users = plans.iter().filter(|(plan, _)| !plan.is_cold).count();
             controller.borrow_mut().wait_for_clients(users)?;
         }
         Ok(clients)
+    }
+
+    /// Starts one, whether the controller sees it or not.
+    pub(crate) fn spawn(&self, plan: &Plan, standing: Standing) -> Result<Client> {
+        let arguments = plan.arguments();
+        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+        let mut command = app_command("sched_client", &arguments);
+        if let Some(controller) = &self.controller {
+            command = controller.borrow().command(standing, &command);
+        }
+        if let Some(device) = plan.visible {
+            command.env("HIP_VISIBLE_DEVICES", device.to_string());
+        }
+        command
+            .env("HIP_SIM_SHARED", &self.name)
+            .env("HIP_SIM_DEVICES", self.devices.to_string())
+            .env("HIP_SIM_DURATIONS", "device_step=arg1us")
+            .env("HIP_SIM_EXECUTION_LOG", self.log());
+        Client::start(&mut command)
+    }
+
+    /// Who schedules it.
+    pub(crate) fn controller(&self) -> Result<RefMut<'_, Controller>> {
+        Ok(self.controller.as_ref().ok_or("nobody schedules natively")?.borrow_mut())
     }
 
     /// What its devices have done so far.

@@ -39,7 +39,10 @@ pub(crate) fn run() -> Result<()> {
         table.print("launch reaches the runtime, nothing to preempt, p50", "us", no_goal)?;
         table.print("launch reaches the runtime, nothing to preempt, p99", "us", no_goal)?;
         table.print("kernels of the other that start meanwhile, mean", "", no_goal)?;
-        table.print("kernels of the other that start meanwhile, most", "", Regime::count_goal)?;
+        table.print("kernels of the other that start meanwhile, most", "", no_goal)?;
+        table.print("the same once the request has reached the runtime, mean", "", no_goal)?;
+        table.print("the same once the request has reached the runtime, p99", "", Regime::count_goal)?;
+        table.print("the same once the request has reached the runtime, most", "", Regime::count_goal)?;
         table.print("request on the device, p99", "us", no_goal)?;
         table.print("request beyond alone as its client sees it, p50", "us", no_goal)?;
         table.print("request beyond alone as its client sees it, p99", "us", no_goal)?;
@@ -68,6 +71,7 @@ fn measure(regime: Regime, kernel_us: u32) -> Result<Figures> {
         )
     };
     let overtaken = || service.iter().map(|one| one.overtaken_by as f64);
+    let once_told = || service.iter().map(|one| one.overtaken_once_told as f64);
     let beyond = |fraction| -> Result<f64> {
         let alone_us = quantile(alone.outcomes[0].latencies_us(), fraction)?;
         Ok(quantile(both.outcomes[0].latencies_us(), fraction)? - alone_us)
@@ -81,6 +85,12 @@ fn measure(regime: Regime, kernel_us: u32) -> Result<Figures> {
         ("launch reaches the runtime, nothing to preempt, p99", launch_us(&alone_service, 0.99)?),
         ("kernels of the other that start meanwhile, mean", overtaken().sum::<f64>() / service.len() as f64),
         ("kernels of the other that start meanwhile, most", quantile(overtaken(), 1.0)?),
+        (
+            "the same once the request has reached the runtime, mean",
+            once_told().sum::<f64>() / service.len() as f64,
+        ),
+        ("the same once the request has reached the runtime, p99", quantile(once_told(), 0.99)?),
+        ("the same once the request has reached the runtime, most", quantile(once_told(), 1.0)?),
         ("request on the device, p99", quantile(service.iter().map(|one| one.on_device_us), 0.99)?),
         ("request beyond alone as its client sees it, p50", beyond(0.5)?),
         ("request beyond alone as its client sees it, p99", beyond(0.99)?),

@@ -12,8 +12,10 @@ pub(crate) struct Service {
     pub(crate) first_wait_us: f64,
     /// From its first launch to its last kernel's end.
     pub(crate) on_device_us: f64,
-    /// Kernels of others that started after its first launch and before its last kernel.
+    /// Kernels of others that started before its last kernel, and after its first launch was made by the client.
     pub(crate) overtaken_by: usize,
+    /// The same after the runtime had got it, when everybody had been told of it.
+    pub(crate) overtaken_once_told: usize,
 }
 
 impl Service {
@@ -30,6 +32,7 @@ impl Service {
                     first_wait_us: us(first.submitted_ns, first.start_ns),
                     on_device_us: us(request.launched_ns, last.end_ns),
                     overtaken_by: others.starts_in((request.launched_ns, last.start_ns)),
+                    overtaken_once_told: others.starts_in((first.submitted_ns, last.start_ns)),
                 }
             })
             .collect()

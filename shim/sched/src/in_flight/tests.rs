@@ -55,6 +55,20 @@ fn a_short_command_behind_a_long_one_has_no_room() {
 }
 
 #[test]
+fn a_late_look_by_the_devices_clock_does_not_make_the_next_command_late() {
+    let (mut flight, now) = experienced(Limit::default(), &[LONG]);
+    (0..3).for_each(|_| flight.launched(now, LONG));
+    let late = now + micros(2 * LONG + 500);
+    flight.completed_in(late, 1, micros(LONG));
+    assert_eq!(flight.running_for(late), micros(LONG + 500), "the second one ran meanwhile");
+    flight.completed_in(late, 1, micros(LONG));
+    assert_eq!(flight.running_for(late), micros(500));
+    flight.completed(late + micros(100), 0);
+    flight.completed_in(late + micros(600), 1, micros(500));
+    assert!(flight.outstanding() == 0);
+}
+
+#[test]
 fn of_what_nothing_is_known_there_are_two() {
     let mut flight = InFlight::new(Limit::default());
     assert_eq!(fill(&mut flight, Nanos::ZERO, 7), 2);

@@ -252,6 +252,26 @@ fn who_has_waited_for_a_stream_needs_no_marker() {
 }
 
 #[test]
+fn the_watcher_is_woken_to_tell_of_the_end_in_time() {
+    let process = Process::new(Standing::Beside);
+    let rung = Arc::new(AtomicUsize::new(0));
+    let bell = Arc::clone(&rung);
+    process.queues.set_alarm(Box::new(move || {
+        bell.fetch_add(1, Ordering::SeqCst);
+    }));
+    assert!(process.launch());
+    process.queues.tend(now() + Nanos::from_secs(1));
+    let waited = process.queues.waits_for(&[process.queue]);
+    process.queues.tend(now() + Nanos::from_secs(1));
+    let before = rung.load(Ordering::SeqCst);
+    process.queues.has_waited(&waited, true);
+    assert_eq!(rung.load(Ordering::SeqCst), before + 1, "it would sleep for long");
+    process.queues.tend(now() + Nanos::from_secs(1));
+    process.queues.has_waited(&[], true);
+    assert_eq!(rung.load(Ordering::SeqCst), before + 1, "it comes in time");
+}
+
+#[test]
 fn a_wait_that_failed_proves_nothing() {
     let process = Process::new(Standing::Beside);
     assert!(process.launch());
@@ -259,6 +279,20 @@ fn a_wait_that_failed_proves_nothing() {
     process.queues.has_waited(&waited, false);
     process.tend_until("a marker follows", |process| process.bench.recorded.load(Ordering::SeqCst) == 1);
     assert_eq!(process.stand.told(), (1, 0));
+}
+
+#[test]
+fn what_was_launched_while_alone_is_followed_when_others_come() {
+    let process = Process::new(Standing::Alone);
+    assert!(matches!(process.queues.admit(process.queue, &[], WORK), Admission::Free));
+    process.tend();
+    assert_eq!(process.bench.recorded.load(Ordering::SeqCst), 0);
+    process.stands(BELOW);
+    assert_eq!(process.stand.told(), (1, 0), "there may be work");
+    process.tend_until("a marker is behind it", |process| process.bench.recorded.load(Ordering::SeqCst) == 1);
+    assert!(process.launch() && !process.launch(), "one more is as much as may be ahead");
+    process.complete_all();
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
 }
 
 #[test]

@@ -1,0 +1,117 @@
+//! How long somebody who fails holds others back: an urgent process keeps a less urgent one from the device, and then
+//! something happens to it, or to the controller.
+
+use std::{thread, time::Duration};
+
+use rustix::{
+    process::Signal,
+    time::{ClockId, clock_gettime},
+};
+use xsched_tests::bench::Goal;
+
+use crate::{
+    Result,
+    client::{Client, Plan, Standing},
+    node::{Node, Regime},
+    scenario::{Table, quantile},
+};
+
+const KERNEL_US: u32 = 500;
+const TIMES: usize = 1;
+/// Until the urgent process holds the other back, and for how long is looked at what follows. Together they are less than
+/// the bound on starvation.
+const BEFORE: Duration = Duration::from_millis(400);
+const AFTER: Duration = Duration::from_millis(300);
+/// How long before nothing of what is held back may have started, and how often it is tried to have it so.
+const HELD_NS: u64 = 50_000_000;
+const ATTEMPTS: usize = 5;
+/// Longer than that.
+const SECONDS: f64 = 1.0;
+
+/// What happens, and how many milliseconds it may hold anybody back: a kernel that runs on is not counted among them, nor
+/// are those that were launched ahead.
+const FAULTS: [(Fault, &str, f64); 6] = [
+    (Fault::KillController, "after `kill -9` of the controller, the worst", 10.0),
+    (Fault::StopController, "after SIGSTOP of the controller, the worst", 100.0),
+    (Fault::Off, "after `xsched-ctl off` was started, the worst", 10.0),
+    (Fault::KillUrgent, "after `kill -9` of the urgent process, the worst", 10.0),
+    (Fault::StopUrgent, "after SIGSTOP of the urgent process, the worst", 60.0),
+    (Fault::EndController, "after SIGTERM of the controller, the worst", 10.0),
+];
+/// What was launched ahead.
+const AHEAD_MS: f64 = 2.0 * KERNEL_US as f64 / 1e3;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    KillController,
+    StopController,
+    EndController,
+    Off,
+    KillUrgent,
+    StopUrgent,
+}
+
+pub(crate) fn run() -> Result<()> {
+    let regimes: Vec<_> = Regime::all().iter().copied().filter(|regime| *regime != Regime::Native).collect();
+    let table = Table::measure("a process that is held back runs on", &regimes, |regime| {
+        FAULTS.iter().map(|&(fault, name, _)| Ok((name, worst_ms(regime, fault)?))).collect()
+    })?;
+    for (_, name, bound_ms) in FAULTS {
+        table.print(name, "ms", |regime| regime.scheduled(Goal::ValueAtMost(bound_ms + AHEAD_MS)))?;
+    }
+    table.print_noise()
+}
+
+fn worst_ms(regime: Regime, fault: Fault) -> Result<f64> {
+    let mut times_ms = Vec::new();
+    for _ in 0..TIMES {
+        let attempts = (0..ATTEMPTS).map(|_| held_back_ms(regime, fault));
+        let found = attempts.map(Result::transpose).find_map(|attempt| attempt);
+        times_ms.push(found.ok_or("the urgent process does not hold the other back")??);
+    }
+    quantile(times_ms, 1.0)
+}
+
+/// None if nobody was held back just before.
+fn held_back_ms(regime: Regime, fault: Fault) -> Result<Option<f64>> {
+    let node = Node::new(regime)?;
+    let plan = || Plan::saturating(vec![KERNEL_US; 8], SECONDS);
+    let mut clients = node.start(&[(plan(), Standing::High), (plan(), Standing::Low)])?;
+    clients.iter_mut().try_for_each(Client::begin)?;
+    thread::sleep(BEFORE);
+    let at_ns = boottime_ns();
+    let urgent = &clients[0];
+    match fault {
+        Fault::KillController => node.controller()?.signal(Signal::KILL)?,
+        Fault::StopController => node.controller()?.signal(Signal::STOP)?,
+        Fault::EndController => node.controller()?.signal(Signal::TERM)?,
+        Fault::Off => drop(node.controller()?.order(&["off"])?),
+        Fault::KillUrgent => urgent.signal(Signal::KILL)?,
+        Fault::StopUrgent => urgent.signal(Signal::STOP)?,
+    }
+    thread::sleep(AFTER);
+    match fault {
+        Fault::StopController => node.controller()?.signal(Signal::CONT)?,
+        Fault::StopUrgent => urgent.signal(Signal::CONT)?,
+        _ => {}
+    }
+    let held_back = clients.pop().ok_or("there are two")?;
+    let pid = held_back.pid();
+    let outcome = held_back.finish()?;
+    if fault != Fault::KillUrgent {
+        clients.into_iter().try_for_each(|urgent| urgent.finish().map(drop))?;
+    }
+    let timeline = node.timeline()?.of(&[pid]);
+    // On a busy machine the urgent process may have been kept from launching for a moment.
+    if timeline.starts_in((at_ns - HELD_NS, at_ns)) > 0 {
+        return Ok(None);
+    }
+    let next = timeline.kernels().iter().find(|kernel| kernel.start_ns > at_ns);
+    let end_ns = next.map_or(outcome.span_ns().1, |kernel| kernel.start_ns);
+    Ok(Some((end_ns - at_ns) as f64 / 1e6))
+}
+
+fn boottime_ns() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

@@ -1,0 +1,177 @@
+//! A thousand random accidents: who takes part is killed, stopped, misled or replaced, and nothing may come of it but that.
+//!
+//! Clients count kernels that did not run once and in order; one that does not end in time hangs. What they had to wait for
+//! the device is read from its log, times at which they were stopped aside.
+
+mod crowd;
+mod hostile;
+mod random;
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::Signal;
+use xsched_tests::bench::{Goal, Row, Samples};
+
+use crate::{
+    Result,
+    controller::Scheduling,
+    node::{Node, Regime},
+    scenario::BENCH,
+};
+use crowd::Crowd;
+use random::Random;
+
+const ACCIDENTS: u32 = 1000;
+const SEED: u64 = 0x5eed;
+/// Between two of them, at most.
+const PAUSE_MS: u64 = 200;
+const POLICIES: [&str; 3] = ["priority", "fair", "partition"];
+/// The bound on starvation, with a turn of everybody else before.
+const WAIT_MAX_MS: f64 = 1_500.0;
+
+#[derive(Clone, Copy, Debug)]
+enum Accident {
+    ControllerKilled,
+    ControllerStopped,
+    ClientKilled,
+    ClientStopped,
+    ShortClients,
+    Nonsense,
+    FullSocket,
+    OtherPolicy,
+    OffAndOn,
+    OtherStanding,
+}
+
+const ALL: [Accident; 10] = [
+    Accident::ControllerKilled,
+    Accident::ControllerStopped,
+    Accident::ClientKilled,
+    Accident::ClientStopped,
+    Accident::ShortClients,
+    Accident::Nonsense,
+    Accident::FullSocket,
+    Accident::OtherPolicy,
+    Accident::OffAndOn,
+    Accident::OtherStanding,
+];
+
+/// Prints how often what happened, and what came of it.
+pub(crate) fn run() -> Result<()> {
+    if !Regime::all().contains(&Regime::Level2) {
+        return Err("without a controller nothing can happen to it".into());
+    }
+    let mut soak = Soak {
+        node: Node::new(Regime::Level2)?,
+        crowd: Crowd::default(),
+        random: Random::new(SEED),
+        rejoined_ms: Vec::new(),
+    };
+    let mut counts = [0_u32; ALL.len()];
+    for number in 0..ACCIDENTS {
+        soak.crowd.fill(&soak.node, &mut soak.random)?;
+        let which = soak.random.below(ALL.len() as u64) as usize;
+        counts[which] += 1;
+        soak.happen(ALL[which]).map_err(|error| format!("accident {number}, {:?}: {error}", ALL[which]))?;
+        soak.crowd
+            .collect()
+            .map_err(|error| format!("after accident {number}, {:?}: {error}", ALL[which]))?;
+        soak.pause(PAUSE_MS);
+    }
+    soak.crowd.wait_for_all()?;
+    for (accident, count) in ALL.iter().zip(counts) {
+        print(format!("soak: {accident:?}"), "", vec![f64::from(count)], None)?;
+    }
+    let timeline = soak.node.timeline()?;
+    let waits_ms = soak.crowd.longest_waits_ms(&timeline);
+    print("soak: clients that ended well", "", vec![soak.crowd.ended() as f64], None)?;
+    print("soak: clients that hung, or lost or reordered work", "", vec![0.0], Some(Goal::ValueAtMost(0.0)))?;
+    print("soak: longest wait for the device, each client's", "ms", waits_ms.clone(), None)?;
+    let worst = waits_ms.into_iter().fold(0.0, f64::max);
+    print(
+        "soak: longest wait for the device, the worst",
+        "ms",
+        vec![worst],
+        Some(Goal::ValueAtMost(WAIT_MAX_MS)),
+    )?;
+    print("soak: all clients are back after a restart", "ms", soak.rejoined_ms, None)
+}
+
+fn print(metric: impl Into<String>, unit: &'static str, values: Vec<f64>, goal: Option<Goal>) -> Result<()> {
+    if values.is_empty() {
+        return Ok(());
+    }
+    let row = Row::single(BENCH, metric, unit, &Samples::new(values));
+    Ok(goal.map_or(row.clone(), |goal| row.with_goal(goal)).print()?)
+}
+
+struct Soak {
+    node: Node,
+    crowd: Crowd,
+    random: Random,
+    rejoined_ms: Vec<f64>,
+}
+
+impl Soak {
+    fn happen(&mut self, accident: Accident) -> Result<()> {
+        match accident {
+            Accident::ControllerKilled => {
+                self.node.controller()?.signal(Signal::KILL)?;
+                self.pause(100);
+                let scheduling = Scheduling {
+                    policy: self.random.one_of(&POLICIES),
+                    level: 1 + self.random.below(2) as u32,
+                };
+                let began = Instant::now();
+                let mut controller = self.node.controller()?;
+                controller.restart(scheduling)?;
+                // Some may have ended meanwhile.
+                while controller.clients() < Some(self.crowd.running()) {
+                    if began.elapsed() > Duration::from_secs(20) {
+                        return Err("the clients did not come back".into());
+                    }
+                    thread::sleep(Duration::from_millis(10));
+                }
+                self.rejoined_ms.push(began.elapsed().as_secs_f64() * 1e3);
+            }
+            Accident::ControllerStopped => {
+                self.node.controller()?.signal(Signal::STOP)?;
+                self.pause(300);
+                self.node.controller()?.signal(Signal::CONT)?;
+            }
+            Accident::ClientKilled => self.crowd.kill_one(&mut self.random)?,
+            Accident::ClientStopped => self.crowd.stop_one(&mut self.random)?,
+            Accident::ShortClients => self.crowd.add_short_ones(&self.node)?,
+            Accident::Nonsense => hostile::say_nonsense(self.node.controller()?.folder(), &mut self.random)?,
+            Accident::FullSocket => hostile::fill_socket(self.node.controller()?.folder())?,
+            Accident::OtherPolicy => {
+                let policy = self.random.one_of(&POLICIES);
+                self.order(&["policy", policy])?;
+            }
+            Accident::OffAndOn => {
+                self.order(&["off"])?;
+                self.pause(50);
+                self.order(&["on"])?;
+            }
+            Accident::OtherStanding => {
+                let class = self.random.one_of(&["low", "normal", "high"]);
+                if let Some(pid) = self.crowd.any(&mut self.random) {
+                    // It may have ended meanwhile, and then it is refused.
+                    self.node.controller()?.order(&["set", "--pid", &pid.to_string(), "--class", class])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn order(&self, words: &[&str]) -> Result<()> {
+        if self.node.controller()?.order(words)? { Ok(()) } else { Err("the controller refuses".into()) }
+    }
+
+    fn pause(&mut self, most_ms: u64) {
+        thread::sleep(Duration::from_millis(self.random.below(most_ms + 1)));
+    }
+}

@@ -1,0 +1,74 @@
+//! Peers of the controller that mean ill.
+
+use std::path::Path;
+
+use rustix::{
+    io::Errno,
+    net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with},
+};
+use xsched_abi::{
+    arbiter::{PAGE_VERSION, device_key},
+    wire::{Hello, OpenQueue, PACKET_LEN_MAX, PacketKind, SHIM_SOCKET, WIRE_VERSION},
+};
+use zerocopy::IntoBytes as _;
+
+use super::random::Random;
+use crate::Result;
+
+const PACKETS: usize = 50;
+
+/// Says what nobody understands, mostly in packets of kinds and lengths that exist.
+pub(super) fn say_nonsense(folder: &Path, random: &mut Random) -> Result<()> {
+    let mut socket = hang_on(folder)?;
+    for _ in 0..PACKETS {
+        let mut packet = vec![random.below(9) as u8, 0, 0, 0];
+        let len = [24, 48, 24, 48, random.below(PACKET_LEN_MAX as u64 + 8)][random.below(5) as usize];
+        packet.resize_with(
+            (len as usize).max(4),
+            || if random.below(3) == 0 { random.next() as u8 } else { 0 },
+        );
+        if send(&socket, &packet, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).is_err() {
+            // It was thrown out.
+            socket = hang_on(folder)?;
+        }
+    }
+    Ok(())
+}
+
+/// Asks for queues and never reads an answer.
+pub(super) fn fill_socket(folder: &Path) -> Result<()> {
+    let socket = hang_on(folder)?;
+    let open = OpenQueue {
+        kind: PacketKind::OpenQueue as u32,
+        request: 0,
+        device: device_key(0, 0x77, 0, 0),
+        stream_priority: 0,
+        reserved: 0,
+    };
+    for _ in 0..10_000 {
+        match send(&socket, open.as_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            Ok(_) | Err(Errno::AGAIN) => {}
+            // It was thrown out.
+            Err(_) => break,
+        }
+    }
+    Ok(())
+}
+
+/// Greets as a shim does.
+fn hang_on(folder: &Path) -> Result<std::os::fd::OwnedFd> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    connect(&socket, &SocketAddrUnix::new(folder.join(SHIM_SOCKET))?)?;
+    let hello = Hello {
+        kind: PacketKind::Hello as u32,
+        version: WIRE_VERSION,
+        page_version: PAGE_VERSION,
+        hints: 0,
+        priority: 0,
+        utilization: 0,
+        weight: 0,
+        token: [0; 16],
+    };
+    send(&socket, hello.as_bytes(), SendFlags::NOSIGNAL)?;
+    Ok(socket)
+}

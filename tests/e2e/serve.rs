@@ -1,0 +1,382 @@
+//! `xsched-ctl serve` and the commands that speak to it, with a stand-in for the shim.
+
+#[path = "serve/fixture.rs"]
+mod fixture;
+
+use std::path::Path;
+
+use rustix::process::Signal;
+use xsched_tests::privileged::may_trace;
+use xsched_tests::tracer::{Running, run, xsched_ctl};
+
+use fixture::{Controller, Process};
+
+/// Nobody.
+const USER: u32 = 65534;
+
+#[test]
+fn the_more_urgent_process_holds_others_back_until_it_is_idle() {
+    let mut controller = Controller::start("");
+    let (mut batch, mut urgent) = (controller.joined(-10, 5), controller.joined(10, 5));
+    let (low, high) = (batch.level(), urgent.level());
+    assert!(high < low, "{high} {low}");
+    batch.report("ready");
+    batch.wait_for_ready(5, 1 << low);
+    urgent.report("ready");
+    batch.wait_for_ready(5, 1 << low | 1 << high);
+    assert_eq!(batch.ask("wait")["woken"], true);
+    let listed = controller.listed(&batch);
+    assert_eq!((&listed["queues"][0]["held"], &listed["queues"][0]["ready"]), (&true.into(), &true.into()));
+    assert_eq!(controller.listed(&urgent)["queues"][0]["device"], "0000:05:00.0");
+    urgent.report("idle");
+    batch.wait_for_ready(5, 1 << low);
+    controller.process().signal(Signal::TERM);
+    assert_eq!(controller.finish().code, 0);
+}
+
+#[test]
+fn rules_hints_and_orders_say_how_a_process_stands() {
+    let config = "[[rule]]\nexecutable = 'python3*'\npriority = 20\n";
+    let controller = Controller::start(config);
+    let (mut by_rule, by_hint) = (controller.process_of(0), controller.joined(-7, 1));
+    by_rule.ask("connect");
+    let stands = |process: &Process| {
+        let listed = controller.listed(process);
+        (listed["standing"]["priority"].as_i64().unwrap(), listed["from"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(stands(&by_rule), (20, "rule".into()));
+    assert_eq!(stands(&by_hint), (-7, "hint".into()));
+    let pid = by_hint.id().to_string();
+    let said = controller.say(&["set", "--pid", &pid, "--class", "realtime"]);
+    assert!(said.contains("priority 200 (realtime)") && said.contains("was priority -7"), "{said}");
+    assert_eq!(stands(&by_hint), (200, "set".into()));
+    controller.say(&["set", "--pid", &pid, "--reset"]);
+    assert_eq!(stands(&by_hint), (-7, "hint".into()));
+    controller.say(&["set", "--queue", &by_hint.slot().to_string(), "--priority", "-99"]);
+    assert_eq!(controller.listed(&by_hint)["queues"][0]["standing"]["priority"], -99);
+    let table = controller.say(&["list"]);
+    assert!(table.starts_with("active, policy priority, 2 processes\n"), "{table}");
+    assert!(table.contains("low -99") && table.contains("normal 20"), "{table}");
+    let (code, message) = controller.refused(&["set", "--pid", "4194305", "--priority", "1"]);
+    assert_eq!(code, 66, "{message}");
+}
+
+#[test]
+fn off_releases_everybody_until_on() {
+    let controller = Controller::start("");
+    let mut process = controller.joined(0, 5);
+    let mask = 1 << process.level();
+    process.report("ready");
+    process.wait_for_ready(5, mask);
+    assert!(controller.say(&["off"]).starts_with("off; was active; released in "));
+    process.report("ready");
+    process.wait_for_ready(5, 0);
+    assert_eq!(process.ask("look")["obey"], 0);
+    assert_eq!(controller.say(&["on"]), "active; was off\n");
+    process.report("ready");
+    process.wait_for_ready(5, mask);
+    controller.say(&["off"]);
+    assert_eq!(controller.say(&["policy", "fair"]), "fair; was priority\n");
+    assert_eq!(controller.list()["controller"]["state"], "active");
+    let (code, message) = controller.refused(&["policy", "prority"]);
+    assert_eq!(code, 66, "{message}");
+}
+
+#[test]
+fn an_observer_decides_and_holds_nobody_back() {
+    let controller = Controller::start("[scheduler]\nobserve = true\n");
+    let mut urgent = controller.process_of(0);
+    assert_eq!(urgent.ask("connect 20")["observe"], 1);
+    urgent.open(5);
+    let mut batch = controller.joined(-20, 5);
+    assert!(urgent.level() < batch.level());
+    urgent.report("ready");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while controller.listed(&urgent)["queues"][0]["ready"] != true {
+        assert!(std::time::Instant::now() < deadline);
+    }
+    assert_eq!(urgent.ask("look")["obey"], 0);
+    urgent.wait_for_ready(5, 0);
+}
+
+#[test]
+fn a_user_changes_his_own_processes_within_his_ceiling() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: only root can be two users");
+    }
+    let mut controller = Controller::start("");
+    let mut own = controller.process_of(USER);
+    assert_eq!(own.ask("connect 255")["keeper"], 2);
+    let roots = controller.joined(0, 1);
+    assert_eq!(controller.listed(&own)["standing"]["priority"], 49, "the ceiling of class normal");
+    let set = |pid: u32, priority: i32| {
+        format!(r#"order {{"verb":"set","target":{{"pid":{pid}}},"wish":{{"priority":{priority}}}}}"#)
+    };
+    assert_eq!(own.ask(&set(own.id(), -3))["answer"], "set");
+    assert_eq!(own.ask(&set(own.id(), 49))["answer"], "set");
+    for order in [
+        &set(own.id(), 50),
+        &set(roots.id(), -1),
+        r#"order {"verb":"off"}"#,
+        r#"order {"verb":"on"}"#,
+        r#"order {"verb":"policy","name":"fair"}"#,
+        r#"order {"verb":"set","target":{"cgroup":"/"},"wish":{"priority":-1}}"#,
+        r#"order {"verb":"run","wish":{"priority":50},"token":"000102030405060708090a0b0c0d0e0f"}"#,
+    ] {
+        assert_eq!(own.ask(order)["reason"], "not-permitted", "{order}");
+    }
+    let others = own.ask(r#"order {"verb":"list"}"#);
+    let commands: Vec<_> =
+        others["processes"].as_array().unwrap().iter().map(|one| &one["command"]).collect();
+    assert!(commands.contains(&&"".into()) && commands.len() == 2, "{others}");
+    drop((own, roots));
+    controller.process().signal(Signal::TERM);
+    let account = controller.finish().stderr;
+    assert_eq!(account.matches("refused: ").count(), 7, "{account}");
+    assert_eq!(account.matches("allowed: ").count(), 2, "{account}");
+    assert!(account.contains(&format!("uid={USER} ")), "{account}");
+}
+
+#[test]
+fn a_second_controller_is_refused() {
+    let mut controller = Controller::start("");
+    let (code, message) = controller.refused(&["serve", "--no-bpf"]);
+    assert_eq!(code, 69);
+    let pid = controller.process().pid();
+    assert!(message.contains(&format!("a controller is running already: process {pid}")), "{message}");
+    assert!(message.contains("hint: "), "{message}");
+}
+
+#[test]
+fn the_end_in_good_order_releases_everybody_and_removes_the_sockets() {
+    let mut controller = Controller::start("");
+    let mut process = controller.joined(0, 5);
+    process.report("ready");
+    let mask = 1 << process.level();
+    process.wait_for_ready(5, mask);
+    controller.process().signal(Signal::INT);
+    assert_eq!(controller.finish().code, 0);
+    assert_eq!(process.ask("end")["end"], true);
+    assert_eq!(process.ask("look")["obey"], 0);
+    process.wait_for_ready(5, 0);
+    assert!(!controller.folder().join("shim.sock").exists());
+    let (code, message) = controller.refused(&["list"]);
+    assert_eq!(code, 69);
+    assert!(message.contains("no controller is running"), "{message}");
+}
+
+#[test]
+fn processes_come_back_after_the_controller_was_killed() {
+    let mut controller = Controller::start("");
+    let mut processes = [controller.joined(1, 5), controller.joined(2, 5)];
+    controller.process().signal(Signal::KILL);
+    assert_eq!(controller.finish().code, 128 + 9);
+    for process in &mut processes {
+        assert_eq!(process.ask("end")["end"], true);
+    }
+    assert_eq!(run(&mut controller.command(&["off"])).code, 0, "what was wanted holds");
+    controller.restart("");
+    for (process, priority) in processes.iter_mut().zip([1, 2]) {
+        process.ask(&format!("connect {priority}"));
+        process.open(5);
+    }
+    let [low, high] = &mut processes;
+    assert!(high.level() < low.level());
+    assert_eq!(controller.list()["processes"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn programs_release_everybody_when_the_controller_is_killed() {
+    if !may_trace("programs_release_everybody_when_the_controller_is_killed") {
+        return;
+    }
+    let mut controller = Controller::start_with_programs("");
+    let mut process = controller.process_of(0);
+    let welcome = process.ask("connect");
+    assert_eq!((&welcome["keeper"], &welcome["may_write"]), (&1.into(), &false.into()), "{welcome}");
+    // No program hears this stand-in, so that the controller speaks for it.
+    process.open(5);
+    assert_eq!(controller.listed(&process)["reports"], "controller");
+    process.report("ready");
+    let mask = 1 << process.level();
+    process.wait_for_ready(5, mask);
+    controller.process().signal(Signal::KILL);
+    controller.finish();
+    process.wait_for_ready(5, 0);
+    assert_eq!(process.ask("look")["obey"], 0);
+    controller.restart("");
+    let again = process.ask("connect");
+    assert!(again["epoch"].as_u64() > welcome["epoch"].as_u64(), "{again}");
+    process.open(5);
+    process.report("ready");
+    let mask = 1 << process.level();
+    process.wait_for_ready(5, mask);
+    controller.process().signal(Signal::TERM);
+    assert_eq!(controller.finish().code, 0);
+    process.wait_for_ready(5, 0);
+    assert!(
+        !Path::new("/sys/fs/bpf/xsched/page").exists(),
+        "a controller that ends in good order leaves nothing"
+    );
+}
+
+#[test]
+fn a_process_that_is_killed_holds_nobody_back() {
+    let controller = Controller::start("");
+    let (mut batch, mut urgent) = (controller.joined(-10, 5), controller.joined(10, 5));
+    urgent.report("ready");
+    let mask = 1 << urgent.level();
+    batch.wait_for_ready(5, mask);
+    urgent.kill();
+    batch.wait_for_ready(5, 0);
+    assert_eq!(controller.list()["processes"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn the_page_cannot_be_written_by_processes() {
+    let controller = Controller::start("");
+    assert_eq!(controller.process_of(0).ask("connect")["may_write"], false);
+}
+
+#[test]
+fn packets_that_make_no_sense_end_their_connection_and_nothing_else() {
+    let controller = Controller::start("");
+    let mut process = controller.joined(0, 5);
+    let mut hostile = controller.process_of(0);
+    let malformed = [
+        "00",
+        "01000000",
+        "ffffffff",
+        // An order before the greeting.
+        "030000000700000000000000010000800000000000000000",
+        // Longer than any packet.
+        &"01".repeat(64),
+    ];
+    for packet in malformed {
+        assert_eq!(hostile.ask(&format!("raw {packet}"))["refused"], 2, "{packet}");
+        assert_eq!(hostile.ask("end")["end"], true);
+    }
+    // Another version.
+    let hello = format!("01000000{}{}", "63000000", "00".repeat(40));
+    assert_eq!(hostile.ask(&format!("raw {hello}"))["refused"], 1);
+    // A second greeting, and nonsense after a good one.
+    for packet in ["07", &format!("01000000{}", "00".repeat(44))] {
+        hostile.ask("connect");
+        assert_eq!(hostile.ask(&format!("packet {packet}"))["refused"], 2, "{packet}");
+    }
+    for line in ["{}", "x", r#"{"verb":"set"}"#, &"[".repeat(1000)] {
+        assert_eq!(hostile.ask(&format!("order {line}"))["reason"], "malformed", "{line}");
+    }
+    process.report("ready");
+    let mask = 1 << process.level();
+    process.wait_for_ready(5, mask);
+    let counts = &controller.list()["controller"]["counts"];
+    assert_eq!(counts["malformed"], 7, "{counts}");
+}
+
+#[test]
+fn random_packets_do_no_harm() {
+    let controller = Controller::start("");
+    let mut process = controller.joined(0, 5);
+    let mut hostile = controller.process_of(0);
+    let mut random = 0x2545_F491_4F6C_DD1D_u64;
+    for round in 0..300 {
+        if round % 5 == 0 {
+            hostile.ask("connect");
+        }
+        // Kinds that exist, of lengths that mostly exist, about everything and nobody.
+        let mut bytes = vec![[1, 3, 5, 6][round % 4], 0, 0, 0];
+        let len = [48, 24, 24, 48][round % 4] + usize::from(round % 7 == 0);
+        while bytes.len() < len {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            bytes.push(if random & 3 == 0 { random as u8 } else { 0 });
+        }
+        let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        // It may have been refused before: only the controller's health counts.
+        hostile.ask(&format!("throw {text}"));
+    }
+    process.report("ready");
+    let mask = 1 << process.level();
+    process.wait_for_ready(5, mask);
+    process.report("idle");
+    process.wait_for_ready(5, 0);
+}
+
+#[test]
+fn a_command_stands_as_it_was_run() {
+    let controller = Controller::start("");
+    let mut command = controller.command(&["run", "--priority", "150", "--json", "--shim"]);
+    command.arg(xsched_tests::artifacts::shim()).arg("--").args(["sh", "-c"]);
+    // The process reads its orders from here, and the shell gives the exit status.
+    let script = fixture::python(controller.folder());
+    let words: Vec<_> = std::iter::once(script.get_program()).chain(script.get_args()).collect();
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let pipeline =
+        format!("printf 'connect\\nopen 5\\norder {{\"verb\":\"list\"}}\\n' | {}; exit 7", words.join(" "));
+    let outcome = run(command.arg(pipeline));
+    assert_eq!(outcome.code, 7, "{}", outcome.stderr);
+    let list: serde_json::Value = serde_json::from_str(outcome.stdout.lines().last().unwrap()).unwrap();
+    let process = &list["processes"][0];
+    assert_eq!((&process["standing"]["priority"], &process["from"]), (&150.into(), &"run".into()));
+    let told = outcome.stderr.lines().last().unwrap();
+    assert_eq!(told, r#"{"code":7,"controller":true,"joined":1}"#);
+}
+
+#[test]
+fn a_command_gets_the_shim_after_what_it_had_preloaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let shim = xsched_tests::artifacts::shim();
+    let outcome = run(xsched_ctl(["run", "--shim"])
+        .arg(&shim)
+        .args(["sh", "-c", "echo $LD_PRELOAD; echo $XSCHED_TOKEN"])
+        .env("LD_PRELOAD", "libc.so.6")
+        .env("XSCHED_SOCKET_DIR", folder.path()));
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let mut lines = outcome.stdout.lines();
+    let shim = std::fs::canonicalize(shim).unwrap();
+    assert_eq!(lines.next().unwrap(), format!("libc.so.6:{}", shim.display()));
+    assert_eq!(lines.next().unwrap().len(), 32);
+    assert!(
+        outcome.stderr.contains("no controller is running: the command runs unscheduled"),
+        "{}",
+        outcome.stderr
+    );
+    let required = run(xsched_ctl(["run", "--require-controller", "--shim"])
+        .arg(xsched_tests::artifacts::shim())
+        .args(["echo", "ran"])
+        .env("XSCHED_SOCKET_DIR", folder.path()));
+    assert_eq!((required.code, required.stdout.as_str()), (69, ""), "{}", required.stderr);
+}
+
+#[test]
+fn run_says_when_a_process_uses_hip_without_the_shim() {
+    // `env -u` takes the preload away, as the loader does for programs that it does not trust.
+    let folder = tempfile::tempdir().unwrap();
+    let hip = xsched_tests::artifacts::hip_sim(6).join("libamdhip64.so.6");
+    let script = "import ctypes, sys, time; hip = ctypes.CDLL(sys.argv[1]); time.sleep(60)";
+    let mut command = xsched_ctl(["run", "--shim"]);
+    command
+        .arg(xsched_tests::artifacts::shim())
+        .args(["env", "-u", "LD_PRELOAD", "python3", "-c", script])
+        .arg(hip)
+        .env("XSCHED_SOCKET_DIR", folder.path());
+    let mut running = Running::start(&mut command);
+    let line = running.wait_for_stderr("uses HIP without the shim");
+    assert!(line.starts_with("xsched-ctl: process "), "{line}");
+    running.signal(Signal::TERM);
+    assert_eq!(running.finish().code, 128 + 15);
+}
+
+#[test]
+fn mistakes_in_the_configuration_are_named_with_their_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.toml");
+    std::fs::write(&file, "[scheduler]\npolicy = 'piority'\n").unwrap();
+    let outcome =
+        run(xsched_ctl(["serve", "--no-bpf", "--config"]).arg(&file).env("XSCHED_SOCKET_DIR", folder.path()));
+    assert_eq!(outcome.code, 65);
+    let wanted = "config.toml, line 2: there is no policy `piority`; did you mean `priority`?";
+    assert!(outcome.stderr.contains(wanted), "{}", outcome.stderr);
+}

@@ -1,0 +1,232 @@
+//! A controller in a folder of its own, and processes that speak to it.
+
+use std::fs::Permissions;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use xsched_abi::arbiter::PAGE_VERSION;
+use xsched_abi::wire::WIRE_VERSION;
+use xsched_tests::tracer::{Outcome, Running, run, xsched_ctl};
+
+const PROCESS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/serve/process.py");
+
+/// A folder for a controller's sockets, and the controller.
+pub(crate) struct Controller {
+    folder: TempDir,
+    running: Option<Running>,
+    has_programs: bool,
+}
+
+impl Controller {
+    /// Starts one with this configuration, which keeps its page itself. Levels change by what a test does and by nothing
+    /// else, unless the configuration says so.
+    pub(crate) fn start(config: &str) -> Self {
+        Self::start_with(config, false)
+    }
+
+    /// Starts one whose page is kept by BPF programs.
+    pub(crate) fn start_with_programs(config: &str) -> Self {
+        Self::start_with(config, true)
+    }
+
+    fn start_with(config: &str, has_programs: bool) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        // Other users have to reach the sockets.
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        let mut controller = Self { folder, running: None, has_programs };
+        controller.restart(config);
+        controller
+    }
+
+    /// Starts another in the same folder.
+    pub(crate) fn restart(&mut self, config: &str) {
+        let file = self.folder.path().join("config.toml");
+        let quiet = "[scheduler]\nlease = '10s'\nstarvation = '0s'\n";
+        std::fs::write(
+            &file,
+            config
+                .strip_prefix("[scheduler]\n")
+                .map_or_else(|| format!("{quiet}{config}"), |more| format!("{quiet}{more}")),
+        )
+        .unwrap();
+        let mut command = self.command(&["serve"]);
+        command.args((!self.has_programs).then_some("--no-bpf"));
+        let mut running = Running::start(command.arg("--config").arg(file));
+        running.wait_for_stderr("sockets in");
+        self.running = Some(running);
+    }
+
+    /// The controller's process.
+    pub(crate) fn process(&mut self) -> &mut Running {
+        self.running.as_mut().expect("it was started")
+    }
+
+    /// Waits for the controller's end.
+    pub(crate) fn finish(&mut self) -> Outcome {
+        self.running.take().expect("it was started").finish()
+    }
+
+    /// Where its sockets are.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// `xsched-ctl` with these arguments, which speaks to this controller.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = xsched_ctl(arguments);
+        command.env("XSCHED_SOCKET_DIR", self.folder.path());
+        command
+    }
+
+    /// Runs a command that must succeed, and returns what it says.
+    #[track_caller]
+    pub(crate) fn say(&self, arguments: &[&str]) -> String {
+        let outcome = run(&mut self.command(arguments));
+        assert_eq!(outcome.code, 0, "{arguments:?}: {}", outcome.stderr);
+        outcome.stdout
+    }
+
+    /// Runs a command that must fail; returns its code and what it says.
+    #[track_caller]
+    pub(crate) fn refused(&self, arguments: &[&str]) -> (i32, String) {
+        let outcome = run(&mut self.command(arguments));
+        assert_ne!(outcome.code, 0, "{arguments:?}: {}", outcome.stdout);
+        (outcome.code, outcome.stderr)
+    }
+
+    /// What `list --json` says.
+    #[track_caller]
+    pub(crate) fn list(&self) -> Value {
+        serde_json::from_str(&self.say(&["list", "--json"])).unwrap()
+    }
+
+    /// What it says of the process with this id.
+    #[track_caller]
+    pub(crate) fn listed(&self, process: &Process) -> Value {
+        let list = self.list();
+        let pid = process.id();
+        let found = list["processes"].as_array().unwrap().iter().find(|one| one["pid"] == pid);
+        found.unwrap_or_else(|| panic!("process {pid} is not listed: {list}")).clone()
+    }
+
+    /// Starts a process that has not connected yet.
+    pub(crate) fn process_of(&self, uid: u32) -> Process {
+        let mut command = python(self.folder.path());
+        // The sanitised environment of a service; and a folder that everybody may be in.
+        command.uid(uid).current_dir("/");
+        Process::start(&mut command)
+    }
+
+    /// Starts a process that connects with a priority of its own, and opens a queue on a device.
+    #[track_caller]
+    pub(crate) fn joined(&self, priority: i32, bus: u32) -> Process {
+        let mut process = self.process_of(0);
+        let welcome = process.ask(&format!("connect {priority}"));
+        assert_eq!(welcome["keeper"], 2, "{welcome}");
+        process.open(bus);
+        process
+    }
+}
+
+/// The command of a process that speaks to the controller in a folder.
+pub(crate) fn python(folder: &Path) -> Command {
+    let mut command = Command::new("python3");
+    command.arg(PROCESS).arg(folder).args([WIRE_VERSION.to_string(), PAGE_VERSION.to_string()]);
+    command
+}
+
+/// A process that does as it is told.
+pub(crate) struct Process {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    slot: u64,
+    generation: u64,
+}
+
+impl Process {
+    /// Starts it.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self { stdin: child.stdin.take(), child, stdout, slot: 0, generation: 0 }
+    }
+
+    /// Its id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Tells it something, and returns its answer.
+    #[track_caller]
+    pub(crate) fn ask(&mut self, order: &str) -> Value {
+        writeln!(self.stdin.as_mut().unwrap(), "{order}").unwrap();
+        let mut answer = String::new();
+        self.stdout.read_line(&mut answer).unwrap();
+        serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{order}: {error}: {answer:?}"))
+    }
+
+    /// Opens a queue, about which it reports from now on.
+    #[track_caller]
+    pub(crate) fn open(&mut self, bus: u32) {
+        let opened = self.ask(&format!("open {bus}"));
+        self.slot = opened["slot"].as_u64().unwrap_or_else(|| panic!("{opened}"));
+        self.generation = opened["generation"].as_u64().unwrap();
+    }
+
+    /// Its queue.
+    pub(crate) fn slot(&self) -> u64 {
+        self.slot
+    }
+
+    /// Reports about its queue.
+    pub(crate) fn report(&mut self, what: &str) {
+        let (slot, generation) = (self.slot, self.generation);
+        self.ask(&format!("report {what} {slot} {generation}"));
+    }
+
+    /// The level of its queue.
+    #[track_caller]
+    pub(crate) fn level(&mut self) -> u64 {
+        let slot = self.slot;
+        self.ask(&format!("level {slot}"))["level"].as_u64().unwrap()
+    }
+
+    /// Waits until a device's ready mask is this.
+    #[track_caller]
+    pub(crate) fn wait_for_ready(&mut self, bus: u32, mask: u64) {
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        loop {
+            let page = self.ask("look");
+            if page["devices"][bus.to_string()]["ready"] == mask {
+                return;
+            }
+            assert!(std::time::Instant::now() < deadline, "the mask is not {mask:#x} but {page}");
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+
+    /// Kills it.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        // It ends with its input; both fail only if it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,134 @@
+"""A process with a stand-in for the shim: speaks the controller's protocol as it is told on standard input.
+
+Each line is an order, and is answered by a line of JSON. It is a stand-in for the client's side of the wire only; the
+layout of packets and page is that of xsched_abi::wire and xsched_abi::arbiter.
+"""
+
+import array, json, mmap, os, select, socket, struct, sys
+
+HELLO, WELCOME, OPEN, OPENED, REPORTED, USAGE, REFUSAL = range(1, 8)
+REPORTS = {"join": 1, "ready": 2, "idle": 3, "expire": 4, "check": 5, "close": 6}
+DEVICES, DEVICE_LEN, QUEUES, QUEUE_LEN = 128, 32 + 16 * 64, 128 + 64 * (32 + 16 * 64), 32
+PAGE_LEN = QUEUES + 4096 * QUEUE_LEN
+
+
+class Process:
+    def __init__(self, folder):
+        self.path = os.path.join(folder, "shim.sock")
+        self.control_path = os.path.join(folder, "control.sock")
+
+    def connect(self, priority=None, token=None):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.settimeout(10)
+        self.socket.connect(self.path)
+        token = bytes.fromhex(token or os.environ.get("XSCHED_TOKEN", "00" * 16))
+        hints, priority = (0, 0) if priority in (None, "-") else (1, int(priority))
+        packet = struct.pack("=IIQIiII16s", HELLO, WIRE, PAGE, hints, priority, 0, 0, token)
+        self.socket.send(packet)
+        return self.receive()
+
+    def receive(self):
+        packet, ancillary, _, _ = self.socket.recvmsg(64, socket.CMSG_SPACE(8))
+        if not packet:
+            return {"end": True}
+        kind = struct.unpack_from("=I", packet)[0]
+        if kind == WELCOME:
+            fds = array.array("i")
+            for _, _, data in ancillary:
+                fds.frombytes(data)
+            self.page = mmap.mmap(fds[0], PAGE_LEN, mmap.MAP_SHARED, mmap.PROT_READ)
+            try:
+                mmap.mmap(fds[0], PAGE_LEN, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+                may_write = True
+            except OSError:
+                may_write = False
+            self.wake = select.epoll.fromfd(fds[1])
+            keeper, epoch, number, in_flight, level, observe = struct.unpack_from("=IQQQII", packet, 4)
+            return {"keeper": keeper, "epoch": epoch, "in_flight_ns": in_flight, "preemption_level": level,
+                    "observe": observe, "may_write": may_write}
+        if kind == OPENED:
+            request, slot, generation, keeper = struct.unpack_from("=IIII", packet, 4)
+            return {"slot": slot, "generation": generation, "keeper": keeper, "request": request}
+        if kind == REFUSAL:
+            return {"refused": struct.unpack_from("=I", packet, 4)[0]}
+        return {"kind": kind}
+
+    def open(self, bus, stream_priority="0"):
+        self.key = 1 << 63 | int(bus) << 16
+        self.socket.send(struct.pack("=IIQiI", OPEN, 7, self.key, int(stream_priority), 0))
+        return self.receive()
+
+    def report(self, name, slot, generation):
+        self.socket.send(struct.pack("=IIQQ", REPORTED, int(slot), REPORTS[name], int(generation)))
+        return {}
+
+    def usage(self, slot, generation, device_ns):
+        self.socket.send(struct.pack("=IIIIQQQQ", USAGE, int(slot), int(generation), 0, int(device_ns), 1, 0, 0))
+        return {}
+
+    def word(self, offset):
+        return struct.unpack_from("=Q", self.page, offset)[0]
+
+    def look(self):
+        devices = {}
+        for index in range(64):
+            at = DEVICES + index * DEVICE_LEN
+            if self.word(at):
+                devices[str(self.word(at) >> 16 & 0xFF)] = {"ready": self.word(at + 8), "exists": self.word(at + 16)}
+        return {"obey": self.word(24), "devices": devices}
+
+    def level(self, slot):
+        return {"level": self.word(QUEUES + int(slot) * QUEUE_LEN) >> 2 & 63}
+
+    def wait(self):
+        """Waits until the masks change, ten seconds at most."""
+        return {"woken": bool(self.wake.poll(10))}
+
+    def packet(self, text):
+        """Sends any bytes, and tells what comes back."""
+        self.socket.send(bytes.fromhex(text))
+        return self.receive()
+
+    def throw(self, text):
+        """Sends any bytes, and does not wait for anything."""
+        self.socket.send(bytes.fromhex(text))
+        return {}
+
+    def raw(self, text="-"):
+        """Connects, sends any bytes first, and tells what comes back."""
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.settimeout(10)
+        self.socket.connect(self.path)
+        return self.packet(text)
+
+    def end(self):
+        """Waits for the controller's end."""
+        try:
+            while self.socket.recv(64):
+                pass
+        except ConnectionResetError:
+            pass
+        return {"end": True}
+
+    def order(self, *words):
+        """Asks what commands ask, in words of JSON."""
+        control = socket.socket(socket.AF_UNIX)
+        control.settimeout(10)
+        control.connect(self.control_path)
+        control.sendall(" ".join(words).encode() + b"\n")
+        answer = control.makefile().readline()
+        return json.loads(answer) if answer else {"end": True}
+
+    def id(self):
+        return {"pid": os.getpid()}
+
+
+WIRE, PAGE = int(sys.argv[2]), int(sys.argv[3])
+process = Process(sys.argv[1])
+for line in sys.stdin:
+    verb, *arguments = line.split()
+    try:
+        answer = getattr(process, verb)(*arguments)
+    except (OSError, TimeoutError) as error:
+        answer = {"error": type(error).__name__}
+    print(json.dumps(answer), flush=True)
