@@ -101,9 +101,12 @@ fn find_out(call: &Stopped<'_>, site: Site, mut generation: u64) -> Verdict {
     }
     let kernel = NAMES_KERNELS.load(Ordering::Relaxed).then(|| kernel_names::of(call)).flatten();
     let own = GENERATION.load(Ordering::Acquire);
-    let asked = page::is_in_force()
+    let is_asked = page::is_in_force();
+    let asked = is_asked
         .then(|| ask::ask(call.frame, Subject::new(api(call), kernel.as_ref().map(|(number, _)| *number))))
         .flatten();
+    // What nobody has answered is asked again the next time.
+    let is_final = asked.is_some() || !is_asked;
     let verdict = match asked {
         Some(answer) => {
             generation = own.wrapping_add(answer.generation);
@@ -112,7 +115,7 @@ fn find_out(call: &Stopped<'_>, site: Site, mut generation: u64) -> Verdict {
         None => local::decide(call, kernel.as_ref().map(|(_, name)| name.as_str())),
     };
     // A return probe has put its own address there: every caller looks the same.
-    if verdict.is_decided_by_caller() && !is_trampoline(call.frame.return_address) {
+    if is_final && verdict.is_decided_by_caller() && !is_trampoline(call.frame.return_address) {
         CACHE.insert(site, verdict, generation);
     }
     verdict
