@@ -40,6 +40,8 @@ struct Measured {
 struct Round {
     /// Seconds from starting the command until it has printed the address.
     served_s: f64,
+    /// Of that, seconds on processors, all threads together.
+    processor_s: f64,
     measured: Measured,
 }
 
@@ -53,6 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let samples = |value: &dyn Fn(&Round) -> f64| Samples::new(rounds.iter().map(value).collect());
     Row::single(BENCH, "until served", "s", &samples(&|round| round.served_s)).print()?;
+    Row::single(BENCH, "processor time until served", "s", &samples(&|round| round.processor_s)).print()?;
     Row::single(BENCH, "until usable", "s", &samples(&|round| round.served_s + round.measured.drawn_s))
         .with_goal(Goal::ValueAtMost(USABLE_S))
         .print()?;
@@ -80,11 +83,22 @@ fn round(file: &Path) -> Result<Option<Round>, Box<dyn Error>> {
     let stdout = program.stdout.take().ok_or("stdout was asked to be a pipe")?;
     BufReader::new(stdout).read_line(&mut url)?;
     let served_s = started.elapsed().as_secs_f64();
+    let processor_s = processor_s(program.id())?;
     let output = measure.arg(url.trim_end()).stderr(Stdio::inherit()).output();
     program.kill()?;
     program.wait()?;
     let measured = serde_json::from_slice(&output?.stdout)?;
-    Ok(Some(Round { served_s, measured }))
+    Ok(Some(Round { served_s, processor_s, measured }))
+}
+
+/// What a process has used so far, in its own and in system calls: fields 14 and 15 of proc_pid_stat(5).
+fn processor_s(pid: u32) -> Result<f64, Box<dyn Error>> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The name, in parentheses, may hold anything.
+    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let ticks =
+        after_name.split_whitespace().skip(11).take(2).map(str::parse::<u64>).sum::<Result<u64, _>>()?;
+    Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
 fn percentile(values: &[f64], percent: usize) -> f64 {

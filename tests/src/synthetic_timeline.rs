@@ -121,15 +121,18 @@ impl<W: Write> Recording<W> {
         writer.thread(main_thread(URGENT), "python3")?;
         let device = writer.track(&Track { parent: Scope::Global, name: "GPU 0000:c1:00.0" })?;
         let parent = Scope::Track(device);
-        let arbiter = writer.track(&Track { parent, name: "ready level" })?;
+        let arbiter = writer.track(&Track { parent, name: "arbiter" })?;
         let streams = [
-            writer.track(&Track { parent, name: "stream 1 of train.py (4711)" })?,
-            writer.track(&Track { parent, name: "stream 1 of serve.py (4822)" })?,
+            writer.track(&Track { parent, name: "train.py 4711 stream 0x55d0c0ffee40" })?,
+            writer.track(&Track { parent, name: "serve.py 4822 stream 0x55d0c0ffee40" })?,
         ];
+        let queue = writer.track(&Track { parent, name: "train.py 4711 XQueue" })?;
         let scope = Scope::Process(BATCH);
-        let queue = writer.track(&Track { parent: scope, name: "XQueue of stream 1" })?;
-        let depth =
-            writer.counter_track(&CounterTrack { scope, name: "buffered launches", unit: Unit::Count })?;
+        let depth = writer.counter_track(&CounterTrack {
+            scope,
+            name: "held back 0000:c1:00.0",
+            unit: Unit::Count,
+        })?;
         let (next_ns, done_ns) = (BEGIN_NS, BEGIN_NS);
         Ok(Self { writer, launches: 0, streams, queue, arbiter, depth, next_ns, done_ns })
     }
@@ -158,9 +161,9 @@ impl<W: Write> Recording<W> {
                 buffered += 1;
                 self.writer.counter(self.depth, launch_ns, buffered)?;
             }
-            let delay_ns = if is_buffered { held.end - launch_ns } else { 0 };
+            let held_ns = if is_buffered { held.end - launch_ns } else { 0 };
             let end_ns = start_ns + way.device_us * 1_000 + self.launches % 11 * 500;
-            let returned_ns = self.launch(BATCH, way, launch_ns, delay_ns, start_ns..end_ns)?;
+            let returned_ns = self.launch(BATCH, way, launch_ns, held_ns, start_ns..end_ns)?;
             self.done_ns = end_ns;
             self.next_ns =
                 (returned_ns + 9_000 + self.launches % 3 * 2_000).max(end_ns.saturating_sub(AHEAD_NS));
@@ -178,23 +181,26 @@ impl<W: Write> Recording<W> {
             self.state(self.queue, "xqueue", name, time)?;
         }
         let ready = [
-            ("level 8: train.py", begin_ns..held.start),
-            ("level 2: serve.py", held.clone()),
-            ("level 8: train.py", held.end..end_ns),
+            ("level 8: train.py 4711", begin_ns..held.start),
+            ("level 2: serve.py 4822", held.clone()),
+            ("level 8: train.py 4711", held.end..end_ns),
         ];
         for (name, time) in ready {
             self.state(self.arbiter, "arbiter", name, time)?;
         }
         self.writer.instant(&Instant {
-            scope: Scope::Process(BATCH),
+            scope: Scope::Track(self.queue),
             ts_ns: held.start,
-            category: "xqueue",
+            category: "arbiter",
             name: "preempted",
             annotations: &[
+                Annotation::new("pid", BATCH.pid),
+                Annotation::new("process", "train.py 4711"),
+                Annotation::new("level", 8_u32),
+                Annotation::new("reason", "more urgent work"),
+                Annotation::new("by", "serve.py 4822"),
                 Annotation::new("by_pid", URGENT.pid),
-                Annotation::new("by", "serve.py"),
-                Annotation::new("level", 2_u32),
-                Annotation::new("reason", "level 2 became ready"),
+                Annotation::new("by_level", 2_u32),
             ],
         })
     }
@@ -213,7 +219,7 @@ impl<W: Write> Recording<W> {
             end_ns,
             category,
             name,
-            annotations: &[],
+            annotations: &[Annotation::new("pid", BATCH.pid)],
             ended_flow: None,
         })
     }
@@ -224,7 +230,7 @@ impl<W: Write> Recording<W> {
         process: ProcessId,
         way: &Way,
         begin_ns: u64,
-        delay_ns: u64,
+        held_ns: u64,
         device: Range<u64>,
     ) -> Result<u64, WriteError> {
         self.launches += 1;
@@ -240,7 +246,6 @@ impl<W: Write> Recording<W> {
             Annotation::new("block", "256 x 1 x 1"),
             Annotation::new("shared", 0_i64),
             Annotation::new("stream", "0x55d0c0ffee40"),
-            Annotation::new("queue_delay_ns", delay_ns),
             Annotation::new("return", 0_u32),
         ];
         // Now and then a call takes longer.
@@ -254,13 +259,24 @@ impl<W: Write> Recording<W> {
             annotations: &annotations,
         };
         self.writer.slice_with_flow(&slice, flow)?;
+        let wait_ns = device.start - begin_ns;
+        let host_ns = (end_ns - begin_ns).min(wait_ns);
+        let held_ns = held_ns.min(wait_ns - host_ns);
         self.writer.track_slice(&TrackSlice {
             track: self.streams[usize::from(process == URGENT)],
             begin_ns: device.start,
             end_ns: Some(device.end),
             category: "gpu",
             name: way.kernel,
-            annotations: &[Annotation::new("measured", true)],
+            annotations: &[
+                Annotation::new("pid", process.pid),
+                Annotation::new("timing", "measured"),
+                Annotation::new("queue_delay_ns", wait_ns),
+                Annotation::new("host_ns", host_ns),
+                Annotation::new("buffered_ns", held_ns),
+                Annotation::new("suspended_ns", held_ns),
+                Annotation::new("behind_ns", wait_ns - host_ns - held_ns),
+            ],
             ended_flow: Some(flow),
         })?;
         Ok(end_ns)

@@ -96,10 +96,10 @@ def a_wait_is_explained(v: Viewer):
     why = v.page.locator("#why").inner_text()
     assert "had to make way for serve.py (4822)" in why, why
     details = v.page.locator("#details").inner_text()
-    for expected in ("suspended", "level 2 became ready", "PyEval", "libtorch_hip.so", "ran as Cijk"):
+    for expected in ("suspended", "level 2: more urgent work", "PyEval", "libtorch_hip.so", "ran as Cijk"):
         assert expected in details, f"{expected!r} is not in the details: {details}"
     v.page.keyboard.press("]")
-    v.page.locator("#details .where", has_text="stream 1 of train.py").wait_for()
+    v.page.locator("#details .where", has_text="train.py 4711 stream").wait_for()
     v.page.keyboard.press("[")
     v.page.locator("#details .where", has_text=BATCH_THREAD).wait_for()
     v.page.keyboard.press(".")
@@ -112,12 +112,12 @@ def a_preemption_says_who_and_why(v: Viewer):
     v.page.keyboard.press("Escape")
     v.page.locator("#details").wait_for(state="hidden")
     v.page.keyboard.press("f")
-    mark = v.api("mark", track=track(v, "events"), index=0)
+    mark = v.api("mark", track=track(v, "train.py 4711 XQueue"), index=0)
     v.zoom_to(mark["at_ns"], 2_000_000)
-    v.page.mouse.click(v.x(mark["at_ns"]), v.y("events"))
+    v.page.mouse.click(v.x(mark["at_ns"]), v.y("train.py 4711 XQueue") - 3)
     v.page.locator("#details h2", has_text="preempted").wait_for()
     details = v.page.locator("#details").inner_text()
-    assert "serve.py" in details and "level 2 became ready" in details, details
+    assert "serve.py" in details and "more urgent work" in details, details
 
 
 def track(v: Viewer, name: str) -> int:

@@ -12,6 +12,8 @@ const CLICK_DISTANCE = 4;
 /** Screens a second while a key is held. */
 const PAN_SPEED = 1.3;
 const ZOOM_SPEED = 3.2;
+/** How far from a thing one may point, pixels. */
+const NEAR = 6;
 const FONT = '11.5px system-ui, "Liberation Sans", sans-serif';
 
 export class Timeline {
@@ -23,7 +25,6 @@ export class Timeline {
   /** Keys that are held: -1, 0 or 1 each. */
   motion = { pan: 0, zoom: 0 };
   #pointer = null;
-  #things = [];
   #labels = [];
   #scheduled = false;
   #lastFrame = 0;
@@ -158,10 +159,21 @@ export class Timeline {
     else this.onSelect({ track: thing.track, index: thing.index });
   }
 
-  /** What is drawn at a point; of several the narrowest. */
+  /** What is drawn at a point, found in the tiles: drawing keeps no account of what it draws, 60 times a second. */
   #at(x, y) {
-    const near = this.#things.filter((thing) => y >= thing.y && y < thing.y + thing.height && x >= thing.x - 1 && x <= thing.x + thing.width + 1);
-    return near.sort((one, other) => one.width - other.width)[0];
+    const line = y < AXIS ? null : this.layout.at(y - AXIS + this.scroll);
+    if (line?.track === undefined) return null;
+    const perPixel = (this.view.to - this.view.from) / this.canvas.clientWidth;
+    const [at, near] = [this.view.from + x * perPixel, NEAR * perPixel];
+    const down = y - (AXIS + line.y - this.scroll);
+    let found = null;
+    this.tiles.cover(line.track, at - near, at + near, Tiles.level(perPixel), (_begin, _end, things, base) => {
+      const thing = down < line.rowsAt
+        ? markAt(things.marks, at - base, near)
+        : sliceAt(things.rows[Math.floor((down - line.rowsAt) / ROW)], at - base, perPixel);
+      if (thing && (!found || thing.distance < found.distance)) found = { ...thing, track: line.track };
+    });
+    return found;
   }
 
   // How it is drawn.
@@ -209,7 +221,6 @@ export class Timeline {
     const perPixel = (view.to - view.from) / width;
     const level = Tiles.level(perPixel);
     const lines = this.layout.between(this.scroll, this.scroll + height);
-    this.#things = [];
     this.#grid(width, height, perPixel);
     for (const line of lines) {
       const y = AXIS + line.y - this.scroll;
@@ -269,14 +280,14 @@ export class Timeline {
       // Whole pixels, or a seam shows where two tiles share one.
       const edges = [Math.max(0, Math.round((begin - view.from) / perPixel)), Math.min(width, Math.round((end - view.from) / perPixel))];
       things.rows.forEach((row, number) => {
-        this.#row(row, line.track, track, y + line.rowsAt + number * ROW, base, edges, perPixel);
+        this.#row(row, track, y + line.rowsAt + number * ROW, base, edges, perPixel);
       });
-      this.#marks(things.marks, line.track, y, base, edges, perPixel);
+      this.#marks(things.marks, y, base, edges, perPixel);
       if (track.range) this.#levels(things.levels, track, y, line.height, base, edges, perPixel);
     });
   }
 
-  #row(row, trackNumber, track, y, base, [left, right], perPixel) {
+  #row(row, track, y, base, [left, right], perPixel) {
     const { context, colours, tiles } = this;
     const isQueue = track.kind === "queue";
     const names = row[this.colourBy] ?? row.label;
@@ -298,7 +309,6 @@ export class Timeline {
       // Neighbours are told apart by a gap, where a slice ends and not where its tile does.
       const gap = trueEnd <= right && end - x > 2 ? 0.5 : 0;
       context.fillRect(x, y, end - x - gap, height);
-      this.#things.push({ x, y, width: end - x, height, track: trackNumber, index: row.index[at], count: row.count[at], busy: row.busy[at], length, label: row.label[at] });
       // A label is written where the visible part begins, for the tile that has that place, when all tiles are drawn.
       const visible = Math.max(trueX, 0);
       const room = Math.min(trueEnd, this.canvas.clientWidth) - visible;
@@ -320,7 +330,7 @@ export class Timeline {
     this.#labels = [];
   }
 
-  #marks(marks, trackNumber, y, base, [left, right], perPixel) {
+  #marks(marks, y, base, [left, right], perPixel) {
     const { context, colours } = this;
     for (let at = 0; at < marks.at.length; at++) {
       const x = (marks.at[at] + base - this.view.from) / perPixel;
@@ -332,7 +342,6 @@ export class Timeline {
       context.lineTo(x + 5, y + 13);
       context.lineTo(x - 5, y + 13);
       context.fill();
-      this.#things.push({ x: x - 5, y: y + 1, width: 10, height: 14, track: trackNumber, index: marks.index[at], count: marks.count[at], label: marks.label[at], isMark: true });
     }
   }
 
@@ -423,4 +432,36 @@ export class Timeline {
     this.tip.style.left = `${Math.min(left, this.lanes.clientWidth - this.tip.offsetWidth - 8)}px`;
     this.tip.style.top = `${Math.min(y + 16, height - this.tip.offsetHeight - 6)}px`;
   }
+}
+
+/** The slice of a row at a moment, or so near that nobody sees the difference. */
+function sliceAt(row, at, perPixel) {
+  if (!row) return null;
+  let [low, high] = [0, row.begin.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (row.begin[middle] <= at) low = middle + 1;
+    else high = middle;
+  }
+  let best = null;
+  for (const place of [low - 1, low]) {
+    if (place < 0 || place >= row.begin.length) continue;
+    const distance = Math.max(row.begin[place] - at, at - row.end[place], 0);
+    if (distance <= 1.5 * perPixel && (!best || distance < best.distance)) {
+      best = { distance, index: row.index[place], count: row.count[place], busy: row.busy[place], length: row.end[place] - row.begin[place], label: row.label[place] };
+    }
+  }
+  return best;
+}
+
+/** The mark nearest to a moment. */
+function markAt(marks, at, near) {
+  let best = null;
+  marks.at.forEach((moment, place) => {
+    const distance = Math.abs(moment - at);
+    if (distance <= near && (!best || distance < best.distance)) {
+      best = { distance, index: marks.index[place], count: marks.count[place], label: marks.label[place], isMark: true };
+    }
+  });
+  return best;
 }

@@ -3,13 +3,15 @@
 //!
 //! The time from the call to the execution is divided, without rest, into
 //!
-//! | part | when |
-//! | --- | --- |
-//! | suspended, buffered | an XQueue of the process was in this state (category `xqueue`) |
-//! | in the call | the call had not returned, and its queue was in neither state |
-//! | in flight | the rest: handed to the device, behind other work |
+//! | part | when | annotation of the execution |
+//! | --- | --- | --- |
+//! | in the call | the call had not returned, and its queue was in neither of the next two states | `host_ns` |
+//! | buffered | an XQueue of the process was in this state (category `xqueue`) | `buffered_ns` without the next |
+//! | suspended | likewise | `suspended_ns` |
+//! | in flight | the rest: handed to the device, behind other work | |
 //!
-//! Without a recorded execution the annotation `queue_delay_ns` of the call is the whole time.
+//! The annotations are of the very command, so they are preferred. Where the call or the execution is not recorded, the
+//! annotation `queue_delay_ns` of the other is the whole time.
 
 use std::{collections::HashMap, ops::Range};
 
@@ -63,35 +65,45 @@ pub(crate) struct Neighbour {
 pub(crate) fn explain(store: &Store, id: SliceId) -> Option<Explanation> {
     let (track, index) = store.slices_with(id)?;
     let (launch, execution) = match track.kind {
-        TrackKind::Thread => (id, store.ends_of(id).first().copied()),
-        TrackKind::Execution => (store.begins_of(id).first().copied()?, Some(id)),
+        TrackKind::Thread => (Some(id), store.ends_of(id).first().copied()),
+        TrackKind::Execution => (store.begins_of(id).first().copied(), Some(id)),
         _ => return None,
     };
-    let (launch_track, launch_index) = store.slices_with(launch)?;
-    let begin_ns = launch_track.slices.begins_ns()[launch_index];
-    let returned_ns = launch_track.slices.ends_ns()[launch_index];
-    let end_ns = match execution {
-        Some(execution) => {
-            let (track, index) = store.slices_with(execution)?;
-            track.slices.begins_ns()[index]
-        }
-        None => begin_ns + store.argument_number(track.slices.arguments(index), "queue_delay_ns")?,
+    let delay_ns = || store.argument_number(track.slices.arguments(index), "queue_delay_ns");
+    let launched = launch.and_then(|launch| store.slices_with(launch));
+    let executed = execution.and_then(|execution| store.slices_with(execution));
+    let called_ns = launched.map(|(track, index)| track.slices.begins_ns()[index]);
+    let began_ns = executed.map(|(track, index)| track.slices.begins_ns()[index]);
+    let wait = match (called_ns, began_ns) {
+        (Some(called_ns), Some(began_ns)) => called_ns..began_ns.max(called_ns),
+        (Some(called_ns), None) => called_ns..called_ns.saturating_add(delay_ns()?),
+        (None, Some(began_ns)) => began_ns.saturating_sub(delay_ns()?)..began_ns,
+        (None, None) => return None,
     };
-    let wait = begin_ns..end_ns.max(begin_ns);
-    let group = launch_track.group;
+    let group = launched.map_or_else(|| owner(store, id), |(track, _)| track.group);
     let states = states(store, group, &wait);
-    let displaced_since =
-        states.iter().map(|(_, time)| time.start).min().unwrap_or(wait.start).min(wait.start);
+    let recorded =
+        executed.and_then(|(track, index)| recorded_parts(store, track.slices.arguments(index), &wait));
+    let parts = recorded.unwrap_or_else(|| {
+        let returned_ns = launched.map_or(wait.start, |(track, index)| track.slices.ends_ns()[index]);
+        observed_parts(&states, &wait, returned_ns)
+    });
+    // Who had to make way before the call had still to do so.
+    let since_ns = states.iter().map(|(_, time)| time.start).fold(wait.start, u64::min);
     Some(Explanation {
         waited_ns: wait.end - wait.start,
-        parts: parts(&states, &wait, returned_ns),
-        preemptions: preemptions(store, group, displaced_since..wait.end),
+        parts,
+        preemptions: preemptions(store, group, since_ns..wait.end),
         neighbours: neighbours(store, group, execution, &wait),
     })
 }
 
 /// When the queue that kept the process waiting longest was suspended or buffered, from the begin of the state on.
 fn states(store: &Store, group: usize, wait: &Range<u64>) -> Vec<(&'static str, Range<u64>)> {
+    let is_own = |track: &&Track| {
+        let named = || named_process(store, track.slices.arguments(0));
+        track.kind == TrackKind::Queue && (track.group == group || named() == Some(group))
+    };
     let of_track = |track: &Track| {
         let mut states = Vec::new();
         for row in track.slices.rows() {
@@ -106,32 +118,44 @@ fn states(store: &Store, group: usize, wait: &Range<u64>) -> Vec<(&'static str, 
         }
         states
     };
-    let queues = store.tracks.iter().filter(|track| track.group == group && track.kind == TrackKind::Queue);
-    queues
-        .map(of_track)
-        .max_by_key(|states| states.iter().map(|(_, time)| overlap(time, wait)).sum::<u64>())
-        .unwrap_or_default()
+    let kept =
+        |states: &Vec<(_, Range<u64>)>| states.iter().map(|(_, time)| overlap(time, wait)).sum::<u64>();
+    store.tracks.iter().filter(is_own).map(of_track).max_by_key(kept).unwrap_or_default()
 }
 
-fn parts(states: &[(&'static str, Range<u64>)], wait: &Range<u64>, returned_ns: u64) -> Vec<Part> {
+/// The parts as the recording has them for this command.
+fn recorded_parts(store: &Store, arguments: u64, wait: &Range<u64>) -> Option<Vec<Part>> {
+    let number = |name| store.argument_number(arguments, name);
+    let (in_call, held) = (number("host_ns")?, number("buffered_ns")?);
+    let suspended = number("suspended_ns").unwrap_or(0).min(held);
+    Some(divided(wait, in_call, held - suspended, suspended))
+}
+
+/// The parts by what the queue did.
+fn observed_parts(states: &[(&'static str, Range<u64>)], wait: &Range<u64>, returned_ns: u64) -> Vec<Part> {
     let call = wait.start..returned_ns.clamp(wait.start, wait.end);
     let sum = |name: &str, window: &Range<u64>| -> u64 {
         states.iter().filter(|(state, _)| *state == name).map(|(_, time)| overlap(time, window)).sum()
     };
-    let (suspended, buffered) = (sum("suspended", wait), sum("buffered", wait));
     let in_call = (call.end - call.start).saturating_sub(sum("suspended", &call) + sum("buffered", &call));
-    let in_flight = (wait.end - wait.start).saturating_sub(suspended + buffered + in_call);
-    let parts = [
-        ("in the call", in_call),
-        ("buffered", buffered),
-        ("suspended", suspended),
-        ("in flight", in_flight),
-    ];
+    divided(wait, in_call, sum("buffered", wait), sum("suspended", wait))
+}
+
+/// A wait in parts, of which the last is the rest.
+fn divided(wait: &Range<u64>, in_call: u64, buffered: u64, suspended: u64) -> Vec<Part> {
+    let mut rest = wait.end - wait.start;
+    let mut take = |ns: u64| {
+        let taken = ns.min(rest);
+        rest -= taken;
+        taken
+    };
+    let (suspended, buffered, in_call) = (take(suspended), take(buffered), take(in_call));
+    let parts =
+        [("in the call", in_call), ("buffered", buffered), ("suspended", suspended), ("in flight", rest)];
     parts.into_iter().filter(|(_, ns)| *ns > 0).map(|(name, ns)| Part { name, ns }).collect()
 }
 
 fn preemptions(store: &Store, group: usize, time: Range<u64>) -> Vec<Preemption> {
-    let pid = store.groups[group].pid.map(u64::from);
     let mut preemptions: Vec<_> = store
         .tracks
         .iter()
@@ -141,9 +165,7 @@ fn preemptions(store: &Store, group: usize, time: Range<u64>) -> Vec<Preemption>
             track.marks[first..last.max(first)].iter().map(move |mark| (track, mark))
         })
         .filter(|(_, mark)| is_preemption(store, mark))
-        .filter(|(track, mark)| {
-            track.group == group || pid.is_some() && store.argument_number(mark.arguments, "pid") == pid
-        })
+        .filter(|(track, mark)| track.group == group || named_process(store, mark.arguments) == Some(group))
         .map(|(_, mark)| preemption(store, mark))
         .collect();
     preemptions.sort_by_key(|preemption| preemption.at_ns);
@@ -157,13 +179,17 @@ pub(crate) fn is_preemption(store: &Store, mark: &Mark) -> bool {
 
 /// What such a mark says.
 pub(crate) fn preemption(store: &Store, mark: &Mark) -> Preemption {
-    let text = |name| store.argument_text(mark.arguments, name).unwrap_or_default().to_owned();
+    let text = |name| store.argument_text(mark.arguments, name).unwrap_or_default();
+    let number = |name| store.argument_number(mark.arguments, name);
+    let by_pid = number("by_pid");
+    // Recordings call processes "NAME PID" there.
+    let name_only = by_pid.and_then(|pid| text("by").strip_suffix(&format!(" {pid}")));
     Preemption {
         at_ns: mark.ts_ns - store.span_ns.start,
-        by: text("by"),
-        by_pid: store.argument_number(mark.arguments, "by_pid"),
-        level: store.argument_number(mark.arguments, "level"),
-        reason: text("reason"),
+        by: name_only.unwrap_or(text("by")).to_owned(),
+        by_pid,
+        level: number("by_level").or_else(|| number("level")),
+        reason: text("reason").to_owned(),
     }
 }
 
@@ -205,12 +231,20 @@ fn neighbours(store: &Store, group: usize, execution: Option<SliceId>, wait: &Ra
     neighbours
 }
 
-/// The group of the process for which something is executed: that of its launch, or of its track.
+/// The group of the process for which something is executed: that of its launch, of the process that it names, or of its
+/// track.
 pub(crate) fn owner(store: &Store, execution: SliceId) -> usize {
+    let track = &store.tracks[execution.track as usize];
     match store.begins_of(execution).first() {
         Some(launch) => store.tracks[launch.track as usize].group,
-        None => store.tracks[execution.track as usize].group,
+        None => named_process(store, track.slices.arguments(execution.index as usize)).unwrap_or(track.group),
     }
+}
+
+/// The group of the process that an argument `pid` names.
+pub(crate) fn named_process(store: &Store, arguments: u64) -> Option<usize> {
+    let pid = store.argument_number(arguments, "pid")?;
+    store.groups.iter().position(|group| group.pid.map(u64::from) == Some(pid))
 }
 
 fn overlap(one: &Range<u64>, other: &Range<u64>) -> u64 {
@@ -261,8 +295,24 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_execution_is_not_explained() {
+    fn what_is_no_launch_is_not_explained() {
         let store = sample::store();
-        assert_eq!(explain(&store, first(&store, TrackKind::Queue, "train.py")), None);
+        assert_eq!(explain(&store, first(&store, TrackKind::Queue, "GPU 0000:c1:00.0")), None);
+    }
+
+    #[test]
+    fn what_the_recording_says_about_a_command_is_divided_without_rest() {
+        let parts = |in_call, buffered, suspended| {
+            let parts = divided(&(1_000..1_100), in_call, buffered, suspended);
+            assert_eq!(parts.iter().map(|part| part.ns).sum::<u64>(), 100);
+            parts.iter().map(|part| (part.name, part.ns)).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            parts(10, 20, 30),
+            [("in the call", 10), ("buffered", 20), ("suspended", 30), ("in flight", 40)]
+        );
+        assert_eq!(parts(0, 0, 0), [("in flight", 100)]);
+        // Clocks are read one after the other: a part may be said to be longer than the whole.
+        assert_eq!(parts(50, 0, 90), [("in the call", 10), ("suspended", 90)]);
     }
 }

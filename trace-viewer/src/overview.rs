@@ -240,10 +240,8 @@ fn displaced(store: &Store) -> Vec<Displaced> {
                 Some(pid) => format!("{} ({pid})", preemption.by),
                 None => preemption.by,
             };
-            let pid = store.argument_number(mark.arguments, "pid");
-            let named =
-                store.groups.iter().position(|group| pid.is_some() && group.pid.map(u64::from) == pid);
-            let who = process_name(store, named.unwrap_or(track.group));
+            let who = explain::named_process(store, mark.arguments).unwrap_or(track.group);
+            let who = process_name(store, who);
             *counts.entry((who, by, preemption.reason)).or_default() += 1;
         }
     }

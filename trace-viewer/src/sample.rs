@@ -38,7 +38,7 @@ pub(crate) fn trace() -> Vec<u8> {
     };
     let (batch, urgent) = (stream(&mut writer, "stream 1"), stream(&mut writer, "stream 2"));
     let parent = Scope::Process(BATCH);
-    let queue = writer.track(&Track { parent, name: "XQueue 1" }).unwrap();
+    let queue = stream(&mut writer, "train.py 100 XQueue");
     let depth =
         writer.counter_track(&CounterTrack { scope: parent, name: "buffered", unit: Unit::Count }).unwrap();
     for round in 0..ROUNDS {
@@ -58,22 +58,25 @@ pub(crate) fn trace() -> Vec<u8> {
                 end_ns,
                 category: "xqueue",
                 name,
-                annotations: &[],
+                annotations: &[Annotation::new("pid", BATCH.pid)],
                 ended_flow: None,
             };
             writer.track_slice(&state).unwrap();
         }
+        let by = format!("{HOSTILE} {}", URGENT.pid);
         let annotations = [
+            Annotation::new("pid", BATCH.pid),
             Annotation::new("by_pid", URGENT.pid),
-            Annotation::new("by", HOSTILE),
-            Annotation::new("level", 1_u64),
+            Annotation::new("by", by.as_str()),
+            Annotation::new("by_level", 1_u64),
+            Annotation::new("level", 5_u64),
             Annotation::new("reason", "a more urgent level became ready"),
         ];
         writer
             .instant(&Instant {
-                scope: parent,
+                scope: Scope::Track(queue),
                 ts_ns: begin_ns + 150_000,
-                category: "xqueue",
+                category: "arbiter",
                 name: "preempted",
                 annotations: &annotations,
             })

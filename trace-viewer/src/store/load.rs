@@ -4,7 +4,11 @@ use std::{
     collections::{HashMap, HashSet},
     io::Read,
     path::Path,
-    sync::Arc,
+    sync::{
+        Arc,
+        mpsc::{self, SyncSender},
+    },
+    thread,
 };
 
 use foldhash::fast::RandomState;
@@ -23,31 +27,68 @@ use crate::failure::Failure;
 /// Tracks inside of tracks that are followed to the top; a file that says more goes in circles.
 const ANCESTORS_MAX: usize = 16;
 
-/// Reads a file as far as it can be read.
-pub(crate) fn load(path: &Path, file: impl Read) -> Result<Store, Failure> {
+/// Events that are handed over at once, and how many such batches may wait.
+const BATCH: usize = 4096;
+const BATCHES_MAX: usize = 8;
+
+/// Reads a file as far as it can be read. Decoding and sorting away take as long as each other, so each has a thread.
+pub(crate) fn load(path: &Path, file: impl Read + Send) -> Result<Store, Failure> {
     let unreadable = |source| Failure::Input { file: path.to_owned(), source };
     let mut input = Input::open(file).map_err(unreadable)?;
-    let mut reader = TraceReader::new(&mut input);
     let mut loading = Loading::default();
-    while let Some(event) = reader.next() {
-        match event {
-            Ok(event) => loading.event(event),
-            Err(ReadError::Io { source, .. }) if reader.bytes_read() == 0 => return Err(unreadable(source)),
-            Err(source) if reader.bytes_read() == 0 => {
-                return Err(Failure::NotATimeline { file: path.to_owned(), source });
+    let (sender, receiver) = mpsc::sync_channel(BATCHES_MAX);
+    let reading = thread::scope(|scope| {
+        let reading = scope.spawn(|| Reading::new(&mut input, sender));
+        for batch in receiver {
+            for event in batch {
+                loading.event(event);
             }
-            Err(damage) => loading.store.condition.damage = Some(damage.to_string()),
         }
-    }
-    let (tail, bytes_read, skipped) = (reader.tail(), reader.bytes_read(), reader.skipped());
-    let is_cut = tail != Tail::Whole || input.is_cut();
-    if bytes_read == 0 {
+        reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    let is_cut = reading.tail != Tail::Whole || input.is_cut();
+    if reading.bytes == 0 {
         let file = path.to_owned();
-        return Err(if is_cut { Failure::NothingWhole { file } } else { Failure::Empty { file } });
+        return Err(match reading.error {
+            Some(ReadError::Io { source, .. }) => Failure::Input { file, source },
+            Some(source) => Failure::NotATimeline { file, source },
+            None if is_cut => Failure::NothingWhole { file },
+            None => Failure::Empty { file },
+        });
     }
     let condition = &mut loading.store.condition;
-    (condition.is_cut, condition.skipped) = (is_cut, skipped);
+    (condition.is_cut, condition.skipped) = (is_cut, reading.skipped);
+    condition.damage = reading.error.map(|error| error.to_string());
     Ok(loading.finish())
+}
+
+/// How reading went.
+struct Reading {
+    tail: Tail,
+    /// Of whole packets.
+    bytes: u64,
+    skipped: u64,
+    error: Option<ReadError>,
+}
+
+impl Reading {
+    /// Reads to the end or to an error, and sends what was read.
+    fn new(input: &mut impl Read, sender: SyncSender<Vec<Event>>) -> Self {
+        let mut reader = TraceReader::new(input);
+        let (mut batch, mut error) = (Vec::with_capacity(BATCH), None);
+        for event in reader.by_ref() {
+            match event {
+                Ok(event) => batch.push(event),
+                Err(cause) => error = Some(cause),
+            }
+            if batch.len() == BATCH {
+                let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
+                sender.send(full).expect("the receiver takes batches for as long as there is a sender");
+            }
+        }
+        sender.send(batch).expect("as above");
+        Self { tail: reader.tail(), bytes: reader.bytes_read(), skipped: reader.skipped(), error }
+    }
 }
 
 /// What events have said so far.

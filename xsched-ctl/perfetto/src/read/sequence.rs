@@ -2,6 +2,8 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use foldhash::fast::RandomState;
+
 use crate::{
     read::{OwnedAnnotation, OwnedValue},
     schema::{
@@ -11,7 +13,7 @@ use crate::{
 
 #[derive(Debug, Default)]
 pub(super) struct Sequences {
-    by_id: HashMap<u32, Texts>,
+    by_id: HashMap<u32, Texts, RandomState>,
 }
 
 /// What one sequence has defined since it was cleared.
@@ -26,7 +28,7 @@ pub(super) struct Texts {
     valid: bool,
 }
 
-type Table = HashMap<u64, Arc<str>>;
+type Table = HashMap<u64, Arc<str>, RandomState>;
 
 impl Sequences {
     /// Takes note of what a packet says about its sequence.
@@ -68,7 +70,12 @@ impl Texts {
     }
 
     pub(super) fn annotations(&self, event: &TrackEvent) -> Option<Vec<OwnedAnnotation>> {
-        event.debug_annotations.iter().map(|annotation| self.annotation(annotation)).collect()
+        // Collecting options does not know how many there are, and grows in steps.
+        let mut annotations = Vec::with_capacity(event.debug_annotations.len());
+        for annotation in &event.debug_annotations {
+            annotations.push(self.annotation(annotation)?);
+        }
+        Some(annotations)
     }
 
     fn annotation(&self, annotation: &DebugAnnotation) -> Option<OwnedAnnotation> {

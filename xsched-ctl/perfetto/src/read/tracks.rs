@@ -9,6 +9,8 @@ use std::{
     sync::Arc,
 };
 
+use foldhash::fast::RandomState;
+
 use crate::{
     identity::{ProcessId, Scope, ThreadId, TrackId},
     read::{Event, OwnedSlice},
@@ -17,7 +19,7 @@ use crate::{
 
 #[derive(Debug, Default)]
 pub(super) struct Tracks {
-    described: HashMap<u64, Track>,
+    described: HashMap<u64, Track, RandomState>,
     /// Ordered, so that unfinished slices are given in the same order each time.
     open: BTreeMap<u64, Vec<OwnedSlice>>,
 }
