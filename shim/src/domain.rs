@@ -90,7 +90,8 @@ extern "C" fn set(domain: c_int, return_address: u64) -> u32 {
         Some(path) => {
             libraries().insert(path.clone(), domain);
             verdict::renew();
-            arbiter::tell_domain(&path, domain);
+            // The caller's next call is meant as well.
+            verdict::wait_for_renewal(|| arbiter::tell_domain(&path, domain));
         }
         None => drop(THREAD.try_with(|thread| thread.set(domain))),
     });

@@ -25,6 +25,8 @@ mod voice;
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use xsched_abi::PROBES;
 use xsched_abi::chain::is_trampoline;
@@ -37,7 +39,7 @@ use crate::arbiter::PageError;
 use crate::defer::Stopped;
 use crate::domain;
 use crate::status::xsched_shim_status;
-use crate::xqueue::Treatment;
+use crate::xqueue::{Treatment, now};
 use cache::{CACHE, Site};
 
 pub(crate) use kernel_names::all as kernel_names;
@@ -46,6 +48,9 @@ pub(crate) use voice::{begin as announce, is_asked as is_verbose};
 
 /// Changes whenever what is kept may be wrong, as the page's generation does.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+/// How often it is looked whether the controller has done what it was told.
+const RENEWAL_LOOK: Duration = Duration::from_micros(100);
 
 /// Whether verdicts depend on the kernel that is launched.
 static NAMES_KERNELS: AtomicBool = AtomicBool::new(false);
@@ -141,6 +146,16 @@ fn api(call: &Stopped<'_>) -> u16 {
 /// What was found out so far may be wrong now.
 pub(crate) fn renew() {
     GENERATION.fetch_add(1, Ordering::Release);
+}
+
+/// Tells the controller something that changes verdicts, and waits until it has seen to that, for a tenth of a second at most.
+pub(crate) fn wait_for_renewal(tell: impl FnOnce()) {
+    let before = page::generation();
+    tell();
+    let began = now();
+    while page::is_in_force() && page::generation() == before && now() - began < ask::PATIENCE {
+        thread::sleep(RENEWAL_LOOK);
+    }
 }
 
 /// A module was unloaded: the handles of its kernels may become others'.

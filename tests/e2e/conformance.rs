@@ -1,5 +1,6 @@
 //! The conformance suite (`tests/conformance`) on the simulated runtimes, one test per case; and the same with the shim,
-//! which suspends streams and the process at random meanwhile, or is held back at random by a controller.
+//! which suspends streams and the process at random meanwhile, also with calls that are never held back, or is held back at
+//! random by a controller.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,17 +33,21 @@ enum Shim {
     BySymbols,
     /// Named to the runtime's registration library, not preloaded.
     ByTables,
+    /// Preloaded, and calls are treated in all ways at random.
+    Treated,
     /// Preloaded, beside somebody more urgent who comes and goes.
     Beside,
 }
 
 /// Programs that are also run with the shim: what the trials are called, and how.
-const WITH_SHIM: [(&str, &str, Shim); 7] = [
+const WITH_SHIM: [(&str, &str, Shim); 9] = [
     ("6", "tables", Shim::Preloaded),
     ("6", "symbols", Shim::BySymbols),
     ("7", "registered", Shim::ByTables),
     ("5", "old", Shim::Preloaded),
     ("compressed", "tables", Shim::Preloaded),
+    ("6", "treated", Shim::Treated),
+    ("7", "treated", Shim::Treated),
     ("6", "beside", Shim::Beside),
     ("7", "beside", Shim::Beside),
 ];
@@ -120,6 +125,9 @@ fn run(program: &Path, case: &str, with: Shim) -> Result<Completion, Failed> {
     let shim_variable = if with == Shim::ByTables { "ROCPROFILER_REGISTER_LIBRARY" } else { "LD_PRELOAD" };
     if with == Shim::BySymbols {
         command.env("ROCPROFILER_REGISTER_ENABLED", "0");
+    }
+    if with == Shim::Treated {
+        command.env("XSCHED_TEST_VERDICTS", "random");
     }
     let folder = tempfile::tempdir()?;
     let mut controller = None;

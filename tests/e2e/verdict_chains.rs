@@ -127,11 +127,14 @@ fn a_search_is_known_by_the_whole_chain() {
         return;
     }
     let controller = Controller::start("");
-    let (said, log) = controller.run("find", &[]);
-    // Called by compiled stubs, of which the immediate caller says nothing.
-    assert_eq!(passes(&said, "libMIOpen.so.1", "hipLaunchKernel"), 3, "{said}{}", controller.log());
-    assert_eq!(passes(&said, "callers", "hipLaunchKernel"), 0, "{said}");
-    assert!(log.contains("by the whole call chain"), "{log}");
+    // By the runtime's dispatch tables, and by symbols.
+    for tables in ["1", "0"] {
+        let (said, log) = controller.run("find", &[("ROCPROFILER_REGISTER_ENABLED", tables)]);
+        // Called by compiled stubs, of which the immediate caller says nothing.
+        assert_eq!(passes(&said, "libMIOpen.so.1", "hipLaunchKernel"), 3, "{said}{}", controller.log());
+        assert_eq!(passes(&said, "callers", "hipLaunchKernel"), 0, "{said}");
+        assert!(log.contains("by the whole call chain"), "{log}");
+    }
 }
 
 #[test]
@@ -145,6 +148,18 @@ fn a_rule_reaches_calls_below_a_library() {
     assert_eq!(passes(&said, "librocblas.so.4", "hipLaunchKernel"), 1, "{said}{}", controller.log());
     let (said, _) = controller.run("create", &[]);
     assert_eq!(passes(&said, "librocblas.so.4", "hipLaunchKernel"), 0, "the same call site: {said}");
+}
+
+#[test]
+fn a_library_speaks_for_the_calls_below_it() {
+    if !may_trace("a_library_speaks_for_the_calls_below_it") {
+        return;
+    }
+    let controller = Controller::start("");
+    let (_, log) = controller.run("domain library 1", &[]);
+    // Its own fill, and the launch by librocblas.so.4.
+    let line = log.lines().find(|line| line.ends_with("never suspended")).unwrap_or_default();
+    assert_eq!(line.split_whitespace().next(), Some("2"), "{log}{}", controller.log());
 }
 
 #[test]

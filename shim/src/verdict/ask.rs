@@ -22,7 +22,7 @@ use crate::xqueue::now;
 const ASK_EVERY: Duration = Duration::from_micros(500);
 
 /// How long a call waits for an answer.
-const PATIENCE: Nanos = Nanos::from_millis(100);
+pub(super) const PATIENCE: Nanos = Nanos::from_millis(100);
 
 /// How long nobody waits for answers after one did not come.
 const SULK: Nanos = Nanos::from_secs(1);
