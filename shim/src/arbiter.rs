@@ -16,6 +16,7 @@ mod client;
 mod descriptors;
 mod hints;
 mod link;
+mod local;
 mod page;
 mod report;
 mod seat;

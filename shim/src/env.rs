@@ -8,6 +8,7 @@
 //! | `XSCHED_TOKEN` | set by `xsched-ctl run`, by which the controller knows its processes |
 //! | `XSCHED_AUTO_XQUEUE_PRIORITY` | -255 to 255, larger is more urgent: a hint to the controller, which has the last word |
 //! | `XSCHED_AUTO_XQUEUE_UTILIZATION` | percent of the device: a hint as well |
+//! | `XSCHED_SCHEDULER` | `LCL`: no controller, the process's own streams are scheduled among each other by their priorities, or as `XSCHED_POLICY` says; `APP`: neither; otherwise, as with `GLB`, the controller says |
 //! | `XSCHED_AUTO_XQUEUE_THRESHOLD`, `_BATCH_SIZE` | commands launched ahead beside more urgent processes, and at once, instead of what the shim finds out; the controller's `in_flight` goes before |
 //! | `XSCHED_AUTO_XQUEUE_LEVEL` | 1: nothing is gated on the device, see [`crate::xqueue`] |
 //! | `XSCHED_PASSTHROUGH_LIBS`, `XSCHED_CONFIG` | whose calls pass through, see [`crate::verdict`] |
@@ -95,6 +96,11 @@ pub(crate) fn user_folder() -> Option<OsString> {
 /// What the controller has given to this process and its children.
 pub(crate) fn token() -> Option<String> {
     read("XSCHED_TOKEN")?.into_string().ok()
+}
+
+/// A hint that is a word.
+pub(crate) fn word(variable: &str) -> Option<String> {
+    Some(read(variable)?.to_str()?.trim().to_owned())
 }
 
 /// A hint that is a number.

@@ -91,6 +91,11 @@ impl Client {
         Self { link, phase: Phase::Away { retry_at: Nanos::ZERO } }
     }
 
+    /// Never looks for a controller.
+    pub(super) fn without_controller(link: Arc<Link>) -> Self {
+        Self { link, phase: Phase::Away { retry_at: Nanos(u64::MAX) } }
+    }
+
     /// What to poll: the connection, and what tells that masks have changed.
     pub(super) fn descriptors(&self) -> (Option<&Socket>, Option<&Inherited>) {
         match &self.phase {

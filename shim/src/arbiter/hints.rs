@@ -2,7 +2,7 @@
 
 use xsched_abi::arbiter::PAGE_VERSION;
 use xsched_abi::wire::{Hello, PacketKind, WIRE_VERSION};
-use xsched_sched::Limit;
+use xsched_sched::{Limit, PolicyKind};
 
 use crate::env;
 
@@ -29,6 +29,31 @@ pub(super) fn hello() -> Hello {
 /// The level of preemption that the program wants at most: 1 to 3.
 pub(super) fn preemption_level() -> u32 {
     hint("XSCHED_AUTO_XQUEUE_LEVEL", 1, 3).map_or(u32::MAX, i32::cast_unsigned)
+}
+
+/// Who schedules this process, in XSched's terms: `GLB` (also when nothing is said), the controller; `LCL`, itself, its
+/// streams among each other; `APP`, nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scheduled {
+    ByController,
+    ByItself(PolicyKind),
+    ByNobody,
+}
+
+pub(super) fn scheduled() -> Scheduled {
+    scheduled_by(env::word("XSCHED_SCHEDULER").as_deref(), env::word("XSCHED_POLICY").as_deref())
+}
+
+/// A word that is none of these is as good as none: nobody is there to be told.
+fn scheduled_by(scheduler: Option<&str>, policy: Option<&str>) -> Scheduled {
+    match scheduler.map(str::to_ascii_lowercase).as_deref() {
+        Some("lcl" | "local") => {
+            let policy = policy.and_then(|name| name.to_ascii_lowercase().parse().ok());
+            Scheduled::ByItself(policy.unwrap_or(PolicyKind::Priority))
+        }
+        Some("app") => Scheduled::ByNobody,
+        _ => Scheduled::ByController,
+    }
 }
 
 /// How much the program wants to have launched ahead, in XSched's terms: commands, and how many of them at once. Like all of
@@ -64,6 +89,16 @@ fn parse_token(text: &str) -> Option<[u8; 16]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_schedules_is_said_in_xscheds_words() {
+        assert_eq!(scheduled_by(None, Some("fair")), Scheduled::ByController);
+        assert_eq!(scheduled_by(Some("GLB"), None), Scheduled::ByController);
+        assert_eq!(scheduled_by(Some("APP"), None), Scheduled::ByNobody);
+        assert_eq!(scheduled_by(Some("LCL"), None), Scheduled::ByItself(PolicyKind::Priority));
+        assert_eq!(scheduled_by(Some("LCL"), Some("CFS")), Scheduled::ByItself(PolicyKind::Fair));
+        assert_eq!(scheduled_by(Some("local"), Some("fair")), Scheduled::ByItself(PolicyKind::Fair));
+    }
 
     #[test]
     fn a_threshold_or_a_batch_says_what_the_other_is() {

@@ -5,6 +5,7 @@
 //! of the application's (the *alarm*).
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -15,7 +16,9 @@ use xsched_sched::Nanos;
 
 use crate::arbiter::client::Client;
 use crate::arbiter::descriptors::Inherited;
+use crate::arbiter::hints::{self, Scheduled};
 use crate::arbiter::link::{Link, page_time_ns};
+use crate::arbiter::local::LocalArbiter;
 use crate::counters::{self, Trouble};
 use crate::xqueue::{Device, XQueues, now};
 use crate::{hooks, threads};
@@ -28,31 +31,47 @@ const ALONE: Nanos = Nanos::from_secs(1);
 /// Starts the watcher of these queues.
 pub(super) fn start<D: Device>(queues: &Arc<XQueues<D>>) -> io::Result<()> {
     let alarm = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-    let ringer = alarm.try_clone()?;
-    let (alarm, ringer) = (Inherited::new(alarm), Inherited::new(ringer));
-    queues.set_alarm(Box::new(move || {
-        // Full is as good as rung.
-        let _ = rustix::io::write(&ringer, &1_u64.to_ne_bytes());
-    }));
+    queues.set_alarm(ringer(&alarm)?);
+    let ring = ringer(&alarm)?;
+    let alarm = Inherited::new(alarm);
     let queues = Arc::clone(queues);
     threads::start("xsched-watch", move || {
         // Its calls of the runtime are none of the application's.
         hooks::stay_inside();
         let link = Arc::new(Link::new());
-        let mut watcher = Watcher { queues, alarm, client: Client::new(Arc::clone(&link)), link };
+        let (client, local) = match hints::scheduled() {
+            Scheduled::ByController => (Client::new(Arc::clone(&link)), None),
+            Scheduled::ByNobody => (Client::without_controller(Arc::clone(&link)), None),
+            Scheduled::ByItself(policy) => {
+                (Client::without_controller(Arc::clone(&link)), Some(LocalArbiter::new(policy, ring)))
+            }
+        };
+        let mut watcher = Watcher { queues, alarm, client, local, link };
         if catch_unwind(AssertUnwindSafe(|| watcher.run())).is_err() {
             counters::trouble(Trouble::Panic);
         }
         // Whatever has happened, nobody waits for what a dead thread would have told.
         watcher.link.heed(false);
+        watcher.local.as_ref().inspect(|local| local.release());
         watcher.queues.tend(now());
     })
+}
+
+/// Wakes the watcher.
+fn ringer(alarm: &OwnedFd) -> io::Result<Box<dyn Fn() + Send + Sync>> {
+    let ringer = Inherited::new(alarm.try_clone()?);
+    Ok(Box::new(move || {
+        // Full is as good as rung.
+        let _ = rustix::io::write(&ringer, &1_u64.to_ne_bytes());
+    }))
 }
 
 struct Watcher<D: Device> {
     queues: Arc<XQueues<D>>,
     link: Arc<Link>,
     client: Client,
+    /// Instead of a controller.
+    local: Option<Arc<LocalArbiter>>,
     alarm: Inherited,
 }
 
@@ -61,11 +80,13 @@ impl<D: Device> Watcher<D> {
         fine_timers();
         while !self.queues.is_closed() {
             self.client.step(&self.queues, now());
+            self.local.as_ref().inspect(|local| local.step(&self.queues, now()));
             self.judge_controller();
             self.expire_others();
             self.queues.make_gates();
             let latest = now() + self.patience();
-            let latest = self.client.come_again_at().map_or(latest, |at| at.min(latest));
+            let again = self.local.as_ref().and_then(|local| local.again());
+            let latest = self.client.come_again_at().into_iter().chain(again).fold(latest, Nanos::min);
             let until = self.queues.tend(latest);
             self.sleep(until);
         }

@@ -22,6 +22,14 @@ use crate::xqueue::flight::Flight;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ClaimId(pub(super) usize);
 
+#[cfg(test)]
+impl ClaimId {
+    /// Of a claim that no queues know.
+    pub(crate) fn for_tests(number: usize) -> Self {
+        Self(number)
+    }
+}
+
 /// What a claim is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ClaimKey {

@@ -25,6 +25,7 @@ mod policy_step;
 mod preemption;
 mod shares;
 mod soak;
+mod threads;
 
 use std::{env, error::Error, process::ExitCode};
 
