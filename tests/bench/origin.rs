@@ -1,7 +1,10 @@
 //! Whose a call is: what it costs to ask the programs, a few libraries deep and many, beside `dladdr` of the return address.
 //!
-//! A process asks at each call that it cannot decide about by call site; this is what such a call takes more than the same
+//! A call site that is known costs a look-up, in the shim's own table. A process asks at each call that it cannot decide about by call site; this is what such a call takes more than the same
 //! call without a question. The chain has been asked about before, as nearly all have.
+
+#[path = "../../shim/src/verdict/cache.rs"]
+mod cache;
 
 use std::error::Error;
 use std::hint::black_box;
@@ -10,7 +13,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use xsched_abi::verdict::Verdict;
+use cache::{CACHE, Site};
+use xsched_abi::verdict::{Action, Verdict};
 use xsched_tests::artifacts;
 use xsched_tests::bench::{Goal, Row, Samples, paired, repeated};
 use xsched_tests::origin::{Asker, Level, Page, Question, Step, Told, ask_here};
@@ -20,6 +24,13 @@ const BENCH: &str = "origin";
 /// Calls of one sample, and samples.
 const CALLS: u32 = 20_000;
 const ROUNDS: usize = 15;
+
+/// Call sites that are known, and look-ups of one sample.
+const SITES: u64 = 64;
+const LOOK_UPS: u64 = 2_000_000;
+
+/// Most time that a look-up should take, in nanoseconds.
+const KNOWN_GOAL_NS: f64 = 5.0;
 
 /// Most time that asking should take, in nanoseconds.
 const GOAL_NS: f64 = 1_200.0;
@@ -49,10 +60,28 @@ fn main() -> Result<(), Box<dyn Error>> {
         steps.push(Step(ask_here));
         measure(&page, &mut steps, depth)?;
     }
+    let known = repeated(ROUNDS, || -> Result<f64, Box<dyn Error>> { Ok(time_known_site()) })?;
+    let goal = Goal::ValueAtMost(KNOWN_GOAL_NS);
+    Row::single(BENCH, "a call site that is known", "ns", &known).with_goal(goal).print()?;
     let inside = levels[0].step(false).0 as *const libc::c_void;
     let dladdr = repeated(ROUNDS, || -> Result<f64, Box<dyn Error>> { Ok(time_dladdr(inside)) })?;
     Row::single(BENCH, "dladdr of a return address", "ns", &dladdr).print()?;
     Ok(())
+}
+
+/// One look-up, as the shim makes it.
+fn time_known_site() -> f64 {
+    let site = |number: u64| Site::new(0x7f00_1234_5678 + number * 133, 1, 211, 0);
+    let sites: Vec<_> = (0..SITES).map(site).collect();
+    for &site in &sites {
+        CACHE.insert(site, Verdict::new(Action::Schedule, 0, true), 7);
+    }
+    let begin = Instant::now();
+    for number in 0..LOOK_UPS {
+        let site = sites[(number % SITES) as usize];
+        black_box(CACHE.find(black_box(site), black_box(7)));
+    }
+    begin.elapsed().as_nanos() as f64 / LOOK_UPS as f64
 }
 
 fn measure(page: &Page, steps: &mut [Step], depth: usize) -> Result<(), Box<dyn Error>> {
