@@ -76,7 +76,7 @@ export class Layout {
   }
 
   #track(track) {
-    const kind = { execution: "device", queue: "queue", arbiter: "arbiter" }[track.kind];
+    const kind = { execution: "device", queue: "queue" }[track.kind];
     return make("div", { title: track.name }, track.name, kind ? make("span", { className: "kind" }, kind) : null);
   }
 }

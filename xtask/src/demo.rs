@@ -34,7 +34,8 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     eprintln!(
         "Open it at https://ui.perfetto.dev (\"Open trace file\"; the browser reads it, nobody else), or type:"
     );
-    eprintln!("    cargo run --release --package trace-viewer -- {TIMELINE}");
+    let command = workspace.built(Profile::Release, "xsched-ctl");
+    eprintln!("    {} view {TIMELINE}", command.display());
     Ok(())
 }
 

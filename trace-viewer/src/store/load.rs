@@ -100,6 +100,7 @@ struct Loading {
     processes: HashMap<ProcessId, (String, String)>,
     threads: HashMap<ThreadId, String>,
     described: HashMap<TrackId, (Scope, Arc<str>)>,
+    followed: HashSet<ProcessId>,
     span_ns: Option<(u64, u64)>,
     /// What to add to a time to get that of the clock on the wall.
     realtime_offset_ns: Option<i64>,
@@ -124,6 +125,8 @@ struct Unfinished {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Owner {
     Root(TrackId),
+    /// One whose launches are followed to the device.
+    Followed(ProcessId),
     Process(ProcessId),
     Trace,
 }
@@ -182,6 +185,9 @@ impl Loading {
             is_open: false,
         };
         self.store.condition.unfinished += u64::from(slice.end_ns.is_none());
+        if let (Scope::Thread(thread), true) = (slice.scope, facts.flow != 0) {
+            self.followed.insert(thread.process);
+        }
         self.reach(slice.begin_ns);
         if let Some(end_ns) = slice.end_ns {
             self.reach(end_ns);
@@ -276,8 +282,10 @@ impl Loading {
         for _ in 0..ANCESTORS_MAX {
             match scope {
                 Scope::Global => break,
-                Scope::Process(process) => return Owner::Process(process),
-                Scope::Thread(thread) => return Owner::Process(thread.process),
+                Scope::Process(process) | Scope::Thread(ThreadId { process, .. }) => {
+                    let is_followed = self.followed.contains(&process);
+                    return if is_followed { Owner::Followed(process) } else { Owner::Process(process) };
+                }
                 Scope::Track(id) => match self.described.get(&id) {
                     Some((Scope::Global, _)) if parents.contains(&id) => return Owner::Root(id),
                     Some((parent, _)) => scope = *parent,
@@ -290,7 +298,7 @@ impl Loading {
 
     fn group(&self, owner: Owner) -> Group {
         match owner {
-            Owner::Process(process) => {
+            Owner::Followed(process) | Owner::Process(process) => {
                 let (name, cmdline) = self.processes.get(&process).cloned().unwrap_or_default();
                 let name = if name.is_empty() { "process".to_owned() } else { name };
                 Group { name, pid: Some(process.pid), cmdline }
