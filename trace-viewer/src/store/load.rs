@@ -38,7 +38,9 @@ pub(crate) fn load(path: &Path, file: impl Read + Send) -> Result<Store, Failure
     let mut loading = Loading::default();
     let (sender, receiver) = mpsc::sync_channel(BATCHES_MAX);
     let reading = thread::scope(|scope| {
-        let reading = scope.spawn(|| Reading::new(&mut input, sender));
+        let input = &mut input;
+        // The sender goes with the thread, and with the sender the end of the batches.
+        let reading = scope.spawn(move || Reading::new(input, &sender));
         for batch in receiver {
             for event in batch {
                 loading.event(event);
@@ -73,7 +75,7 @@ struct Reading {
 
 impl Reading {
     /// Reads to the end or to an error, and sends what was read.
-    fn new(input: &mut impl Read, sender: SyncSender<Vec<Event>>) -> Self {
+    fn new(input: &mut impl Read, sender: &SyncSender<Vec<Event>>) -> Self {
         let mut reader = TraceReader::new(input);
         let (mut batch, mut error) = (Vec::with_capacity(BATCH), None);
         for event in reader.by_ref() {
