@@ -40,7 +40,7 @@ impl Machine {
     }
 
     /// A mode of `callers` without the shim.
-    fn alone(&self, mode: &str) -> Command {
+    fn alone(mode: &str) -> Command {
         let arguments: Vec<_> = mode.split(' ').collect();
         let mut command = app_command("callers", &arguments);
         let times = "callers_slow=30ms,callers_quick=1ms,callers_medium=60ms";
@@ -51,7 +51,7 @@ impl Machine {
 
     /// The same with it.
     fn command(&self, mode: &str) -> Command {
-        let mut command = self.alone(mode);
+        let mut command = Self::alone(mode);
         command
             .env("LD_PRELOAD", shim())
             .env("XSCHED_SOCKET_DIR", self.folder.path())
@@ -245,7 +245,7 @@ fn meet(settings: Option<&str>) -> (Machine, Callers, Callers) {
         held.env("XSCHED_CONFIG", path);
     }
     let held = machine.begin_held(&mut held);
-    let other = Callers::run(&mut machine.alone(&mode(1)));
+    let other = Callers::run(&mut Machine::alone(&mode(1)));
     (machine, held, other)
 }
 
@@ -356,8 +356,7 @@ fn a_library_speaks_for_its_own_calls_and_a_program_for_its_thread() {
 
 #[test]
 fn a_program_that_knows_domains_runs_without_the_shim() {
-    let machine = Machine::new();
-    let callers = Callers::run(&mut machine.alone("domain library 1"));
+    let callers = Callers::run(&mut Machine::alone("domain library 1"));
     callers.says("without 1");
     callers.says("wrong 0");
     callers.ends();
