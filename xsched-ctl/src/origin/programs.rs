@@ -149,7 +149,7 @@ impl Programs {
         sys::freeze(page.as_fd()).map_err(failed)?;
         let map = MapData::from_fd(page.try_clone().map_err(failed)?)
             .map_err(|cause| BpfError::Map { map: "VERDICT_PAGES", cause })?;
-        self.pages.insert(tgid, &map, 0).map_err(|_| JoinError::Full("processes with verdicts"))?;
+        self.pages.insert(tgid, &map, 0).map_err(|cause| BpfError::Map { map: "VERDICT_PAGES", cause })?;
         Ok(page)
     }
 

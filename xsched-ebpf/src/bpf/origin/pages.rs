@@ -9,7 +9,9 @@ use xsched_abi::verdict::{Order, OriginConfig, VERDICT_PAGES_MAX, VerdictPage};
 use crate::atomic;
 use crate::scope::Current;
 
-type Page = btf_maps::Array<VerdictPage, 1, { BPF_F_MMAPABLE as usize }>;
+/// A [`VerdictPage`], in words: Linux 6.1 takes a map whose value its BTF calls a struct for another kind of map than the
+/// pages that user space makes, which have no BTF.
+type Page = btf_maps::Array<[u64; size_of::<VerdictPage>() / 8], 1, { BPF_F_MMAPABLE as usize }>;
 
 /// By process. User space makes them when processes join, and freezes them.
 #[btf_map]
@@ -29,7 +31,7 @@ pub(crate) fn config() -> Option<&'static OriginConfig> {
 pub(crate) fn of(tgid: u32) -> Option<*mut VerdictPage> {
     // SAFETY: a page that is taken from the map just now lives until the program has ended; what is written to it then,
     // nobody reads.
-    unsafe { VERDICT_PAGES.get_value_ptr_mut(&tgid, &0) }
+    unsafe { VERDICT_PAGES.get_value_ptr_mut(&tgid, &0) }.map(|page| page.cast())
 }
 
 /// What a process has kept may be wrong.
