@@ -227,7 +227,9 @@ pub(crate) fn stream_created(copy: &'static Instance, stream: Stream) {
         let key = StreamKey::Created { copy: copy.index(), handle: stream.0.addr() };
         // A handle of before whose end nobody has told.
         let former = deferral.books().remove_stream(key);
-        former.iter().for_each(|entry| deferral.forget(entry));
+        if let Some(entry) = former {
+            deferral.forget(&entry);
+        }
         deferral.add_stream(copy, key, device, is_blocking);
     }
 }

@@ -34,25 +34,25 @@ pub(super) fn preemption_level() -> u32 {
 /// Who schedules this process, in XSched's terms: `GLB` (also when nothing is said), the controller; `LCL`, itself, its
 /// streams among each other; `APP`, nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scheduled {
-    ByController,
-    ByItself(PolicyKind),
-    ByNobody,
+pub(super) enum SchedulerChoice {
+    Controller,
+    Itself(PolicyKind),
+    Nobody,
 }
 
-pub(super) fn scheduled() -> Scheduled {
+pub(super) fn scheduled() -> SchedulerChoice {
     scheduled_by(env::word("XSCHED_SCHEDULER").as_deref(), env::word("XSCHED_POLICY").as_deref())
 }
 
 /// A word that is none of these is as good as none: nobody is there to be told.
-fn scheduled_by(scheduler: Option<&str>, policy: Option<&str>) -> Scheduled {
+fn scheduled_by(scheduler: Option<&str>, policy: Option<&str>) -> SchedulerChoice {
     match scheduler.map(str::to_ascii_lowercase).as_deref() {
         Some("lcl" | "local") => {
             let policy = policy.and_then(|name| name.to_ascii_lowercase().parse().ok());
-            Scheduled::ByItself(policy.unwrap_or(PolicyKind::Priority))
+            SchedulerChoice::Itself(policy.unwrap_or(PolicyKind::Priority))
         }
-        Some("app") => Scheduled::ByNobody,
-        _ => Scheduled::ByController,
+        Some("app") => SchedulerChoice::Nobody,
+        _ => SchedulerChoice::Controller,
     }
 }
 
@@ -92,12 +92,12 @@ mod tests {
 
     #[test]
     fn who_schedules_is_said_in_xscheds_words() {
-        assert_eq!(scheduled_by(None, Some("fair")), Scheduled::ByController);
-        assert_eq!(scheduled_by(Some("GLB"), None), Scheduled::ByController);
-        assert_eq!(scheduled_by(Some("APP"), None), Scheduled::ByNobody);
-        assert_eq!(scheduled_by(Some("LCL"), None), Scheduled::ByItself(PolicyKind::Priority));
-        assert_eq!(scheduled_by(Some("LCL"), Some("CFS")), Scheduled::ByItself(PolicyKind::Fair));
-        assert_eq!(scheduled_by(Some("local"), Some("fair")), Scheduled::ByItself(PolicyKind::Fair));
+        assert_eq!(scheduled_by(None, Some("fair")), SchedulerChoice::Controller);
+        assert_eq!(scheduled_by(Some("GLB"), None), SchedulerChoice::Controller);
+        assert_eq!(scheduled_by(Some("APP"), None), SchedulerChoice::Nobody);
+        assert_eq!(scheduled_by(Some("LCL"), None), SchedulerChoice::Itself(PolicyKind::Priority));
+        assert_eq!(scheduled_by(Some("LCL"), Some("CFS")), SchedulerChoice::Itself(PolicyKind::Fair));
+        assert_eq!(scheduled_by(Some("local"), Some("fair")), SchedulerChoice::Itself(PolicyKind::Fair));
     }
 
     #[test]

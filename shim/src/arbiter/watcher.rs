@@ -16,7 +16,7 @@ use xsched_sched::Nanos;
 
 use crate::arbiter::client::Client;
 use crate::arbiter::descriptors::Inherited;
-use crate::arbiter::hints::{self, Scheduled};
+use crate::arbiter::hints::{self, SchedulerChoice};
 use crate::arbiter::link::{Link, page_time_ns};
 use crate::arbiter::local::LocalArbiter;
 use crate::counters::{self, Trouble};
@@ -40,13 +40,13 @@ pub(super) fn start<D: Device>(queues: &Arc<XQueues<D>>) -> io::Result<()> {
         hooks::stay_inside();
         let link = Arc::new(Link::new());
         let (client, local) = match hints::scheduled() {
-            Scheduled::ByController => (Client::new(Arc::clone(&link)), None),
-            Scheduled::ByNobody => (Client::without_controller(Arc::clone(&link)), None),
-            Scheduled::ByItself(policy) => {
+            SchedulerChoice::Controller => (Client::new(Arc::clone(&link)), None),
+            SchedulerChoice::Nobody => (Client::without_controller(Arc::clone(&link)), None),
+            SchedulerChoice::Itself(policy) => {
                 (Client::without_controller(Arc::clone(&link)), Some(LocalArbiter::new(policy, ring)))
             }
         };
-        let mut watcher = Watcher { queues, alarm, client, local, link };
+        let mut watcher = Watcher { queues, link, client, local, alarm };
         if catch_unwind(AssertUnwindSafe(|| watcher.run())).is_err() {
             counters::trouble(Trouble::Panic);
         }

@@ -100,7 +100,9 @@ impl<D: Device> State<D> {
             self.note_standing(claim);
         }
         self.standings = standings;
-        was_alone.into_iter().for_each(|claim| self.adopt(claim));
+        for claim in was_alone {
+            self.adopt(claim);
+        }
         is_new
     }
 

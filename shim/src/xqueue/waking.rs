@@ -48,12 +48,11 @@ impl<D: Device> XQueues<D> {
     }
 
     /// A worker waits until it is its queue's turn, or for so long.
-    pub(super) fn sleep<'a>(
-        &self,
-        mut state: MutexGuard<'a, State<D>>,
+    pub(super) fn sleep(
+        mut state: MutexGuard<'_, State<D>>,
         id: QueueId,
         limit: Duration,
-    ) -> MutexGuard<'a, State<D>> {
+    ) -> MutexGuard<'_, State<D>> {
         let Some(queue) = state.queues.get_mut(&id) else { return state };
         queue.worker_sleeps = true;
         let bell = Arc::clone(&queue.bell);

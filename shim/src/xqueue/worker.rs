@@ -40,14 +40,14 @@ fn run<D: Device>(queues: &Arc<XQueues<D>>, queue: QueueId) {
             return;
         } else if state.is_anything_buffered() {
             // Maybe of a queue whose own worker is busy with a launch that does not return.
-            state = queues.sleep(state, queue, WAIT_MAX);
+            state = XQueues::sleep(state, queue, WAIT_MAX);
             idle_since = Instant::now();
         } else if idle_since.elapsed() < LINGER {
-            state = queues.sleep(state, queue, LINGER);
+            state = XQueues::sleep(state, queue, LINGER);
         } else if state.dismiss(queue) {
             return;
         } else {
-            state = queues.sleep(state, queue, LINGER);
+            state = XQueues::sleep(state, queue, LINGER);
         }
     }
 }

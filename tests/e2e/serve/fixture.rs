@@ -1,5 +1,7 @@
 //! A controller in a folder of its own, and processes that speak to it.
 
+#![expect(clippy::unwrap_used, reason = "a test says by panicking what it could not do")]
+
 use std::fs::Permissions;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
