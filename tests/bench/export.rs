@@ -1,15 +1,23 @@
-//! Writing a timeline into memory: time and bytes for one slice as the tracer writes it for a launch.
+//! Writing a timeline into memory: time and bytes for a launch as the tracer writes it, alone and with what scheduling adds.
 //!
 //! Memory, so that no disk is measured; the writer, its encoder and its tables are the real ones.
 
-use std::{convert::Infallible, error::Error, hint::black_box, time::Instant};
+use std::{convert::Infallible, error::Error, fs, hint::black_box, io, time::Instant};
 
-use xsched_perfetto::{Annotation, Clocks, ProcessId, Slice, ThreadId, TraceWriter, Value};
-use xsched_tests::bench::{Row, Samples, repeated};
+use xsched_perfetto::{
+    Annotation, Clocks, ProcessId, Scope, Slice, ThreadId, TraceWriter, Track, TrackId, TrackSlice, Value,
+};
+use xsched_tests::bench::{Goal, Row, Samples, repeated};
 
 const BENCH: &str = "export";
 const ROUNDS: usize = 15;
-const SLICES_PER_ROUND: u64 = 100_000;
+const LAUNCHES_PER_ROUND: u64 = 100_000;
+
+/// Launches that one processor should write, per second.
+const RATE_MIN: f64 = 2e6;
+
+/// An hour at a thousand launches a second.
+const HOUR: u64 = 3_600_000;
 
 /// The work of a busy process: few threads, kernels and libraries, every slice different.
 const THREADS: u32 = 4;
@@ -18,50 +26,111 @@ const KERNELS: [&str; 3] =
 const LIBRARIES: [&str; 3] = ["librocblas.so.4", "libMIOpen.so.1", "app"];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut trace = Vec::new();
-    let mut bytes_per_slice = 0.0;
-    let Ok(time_ns) = repeated(ROUNDS, || {
-        trace.clear();
-        let started = Instant::now();
-        write(&mut trace);
-        let elapsed_ns = started.elapsed().as_secs_f64() * 1e9;
-        bytes_per_slice = black_box(&trace).len() as f64 / SLICES_PER_ROUND as f64;
-        Ok::<_, Infallible>(elapsed_ns / SLICES_PER_ROUND as f64)
-    });
-    Row::single(BENCH, "time per slice", "ns", &time_ns).print()?;
-    Row::single(BENCH, "slices a second", "1/s", &time_ns.map(|ns| 1e9 / ns)).print()?;
-    // The same in every round: the trace is a function of its contents.
-    Row::single(BENCH, "bytes per slice", "B", &Samples::new(vec![bytes_per_slice])).print()?;
+    for (name, has_execution) in [("launch", false), ("launch with its execution", true)] {
+        let mut trace = Vec::new();
+        let mut bytes = 0.0;
+        let Ok(time_ns) = repeated(ROUNDS, || {
+            trace.clear();
+            let mut writer = Launches::begin(&mut trace);
+            let started = Instant::now();
+            (0..LAUNCHES_PER_ROUND).for_each(|launch| writer.write(launch, has_execution));
+            let elapsed_ns = started.elapsed().as_secs_f64() * 1e9;
+            drop(writer);
+            bytes = black_box(&trace).len() as f64 / LAUNCHES_PER_ROUND as f64;
+            Ok::<_, Infallible>(elapsed_ns / LAUNCHES_PER_ROUND as f64)
+        });
+        Row::single(BENCH, format!("{name}: time"), "ns", &time_ns).print()?;
+        let rate = Row::single(BENCH, format!("{name}: rate"), "1/s", &time_ns.map(|ns| 1e9 / ns));
+        let rate = if has_execution { rate } else { rate.with_goal(Goal::ValueAtLeast(RATE_MIN)) };
+        rate.print()?;
+        // The same in every round: the trace is a function of its contents.
+        Row::single(BENCH, format!("{name}: size"), "B", &Samples::new(vec![bytes])).print()?;
+    }
+    memory_of_an_hour()
+}
+
+/// How much more memory the process has after an hour's launches than after the first of them.
+fn memory_of_an_hour() -> Result<(), Box<dyn Error>> {
+    let mut writer = Launches::begin(io::sink());
+    (0..LAUNCHES_PER_ROUND).for_each(|launch| writer.write(launch, true));
+    let before = resident_bytes()?;
+    (LAUNCHES_PER_ROUND..HOUR).for_each(|launch| writer.write(launch, true));
+    let more = resident_bytes()?.saturating_sub(before) as f64;
+    Row::single(
+        BENCH,
+        "memory after an hour of 1000 launches a second, more",
+        "B",
+        &Samples::new(vec![more]),
+    )
+    .print()?;
     Ok(())
 }
 
-/// One launch every 10 us, each 5 us long, round robin over the threads.
-fn write(out: &mut Vec<u8>) {
-    let process = ProcessId { pid: 4711, start_ns: 1_000_000_000 };
-    let clocks = Clocks { boottime_ns: 2_000_000_000, monotonic_ns: 2_000_000_000, realtime_ns: 0 };
-    let mut writer = TraceWriter::new(out, clocks).expect(MEMORY);
-    for launch in 0..SLICES_PER_ROUND {
-        let begin_ns = clocks.boottime_ns + launch * 10_000;
+fn resident_bytes() -> Result<u64, Box<dyn Error>> {
+    let statm = fs::read_to_string("/proc/self/statm")?;
+    let pages: u64 = statm.split_whitespace().nth(1).ok_or("no such field in statm")?.parse()?;
+    Ok(pages * rustix::param::page_size() as u64)
+}
+
+/// A trace of launches.
+struct Launches<W: io::Write> {
+    writer: TraceWriter<W>,
+    stream: TrackId,
+}
+
+const PROCESS: ProcessId = ProcessId { pid: 4711, start_ns: 1_000_000_000 };
+const BEGIN_NS: u64 = 2_000_000_000;
+
+impl<W: io::Write> Launches<W> {
+    fn begin(out: W) -> Self {
+        let clocks = Clocks { boottime_ns: BEGIN_NS, monotonic_ns: BEGIN_NS, realtime_ns: 0 };
+        let mut writer = TraceWriter::new(out, clocks).expect(MEMORY);
+        let stream = writer.track(&Track { parent: Scope::Global, name: "stream null" }).expect(MEMORY);
+        Self { writer, stream }
+    }
+
+    /// A launch each 10 us, which takes 5 us, round robin over the threads; its execution takes 8 us.
+    fn write(&mut self, launch: u64, has_execution: bool) {
+        let begin_ns = BEGIN_NS + launch * 10_000;
         let kernel = KERNELS[launch as usize % KERNELS.len()];
-        writer
-            .slice(&Slice {
-                thread: ThreadId { process, tid: 4711 + launch as u32 % THREADS },
-                begin_ns,
-                end_ns: Some(begin_ns + 5_000),
-                category: "hip",
-                name: "hipLaunchKernel",
+        let call = Slice {
+            thread: ThreadId { process: PROCESS, tid: 4711 + launch as u32 % THREADS },
+            begin_ns,
+            end_ns: Some(begin_ns + 5_000),
+            category: "hip.launch",
+            name: "hipLaunchKernel",
+            annotations: &[
+                Annotation::new("library", LIBRARIES[launch as usize % LIBRARIES.len()]),
+                Annotation::new("kernel", kernel),
+                Annotation::new("stream", Value::Pointer(0x7f00_dead_0000 + launch % 8 * 64)),
+                Annotation::new("grid", launch % 512),
+                Annotation::new("block", 256_u64),
+                Annotation::new("result", 0_i64),
+            ],
+        };
+        if !has_execution {
+            return self.writer.slice(&call).expect(MEMORY);
+        }
+        self.writer.slice_with_flow(&call, launch + 1).expect(MEMORY);
+        self.writer
+            .track_slice(&TrackSlice {
+                track: self.stream,
+                begin_ns: begin_ns + 1_000,
+                end_ns: Some(begin_ns + 9_000),
+                category: "gpu",
+                name: kernel,
                 annotations: &[
-                    Annotation::new("library", LIBRARIES[launch as usize % LIBRARIES.len()]),
-                    Annotation::new("kernel", kernel),
-                    Annotation::new("stream", Value::Pointer(0x7f00_dead_0000 + launch % 8 * 64)),
-                    Annotation::new("grid", launch % 512),
-                    Annotation::new("block", 256_u64),
-                    Annotation::new("result", 0_i64),
+                    Annotation::new("pid", PROCESS.pid),
+                    Annotation::new("timing", "measured"),
+                    Annotation::new("queue_delay_ns", 1_000_u64),
+                    Annotation::new("host_ns", 1_000_u64),
+                    Annotation::new("buffered_ns", 0_u64),
+                    Annotation::new("behind_ns", 0_u64),
                 ],
+                ended_flow: Some(launch + 1),
             })
             .expect(MEMORY);
     }
-    writer.flush().expect(MEMORY);
 }
 
 const MEMORY: &str = "memory takes every byte";

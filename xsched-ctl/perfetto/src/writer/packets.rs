@@ -1,7 +1,7 @@
 //! Encodes packets of one sequence into a reused buffer.
 //!
-//! One packet is kept for events and filled again and again, so that its vectors keep their capacity; the
-//! rare others are made afresh. The flags of the sequence are decided here: the first packet, and each one
+//! Events, which are most of a trace, are put together from their fields (`wire.rs`) in buffers that are kept; the rare
+//! others are made afresh, by the schema's encoder. The flags of the sequence are decided here: the first packet, and each one
 //! after the interning tables were cleared, says so and repeats the defaults.
 
 use prost::Message;
@@ -10,10 +10,27 @@ use crate::{
     annotation::{Annotation, Value},
     intern::{Interner, Table},
     schema::{
-        ClockSnapshot, DebugAnnotation, EventType, FLAGS_CLEARED, FLAGS_NEEDS_STATE, PACKET_KEY, TracePacket,
-        TracePacketDefaults, TrackDescriptor, TrackEvent, clock,
+        ClockSnapshot, EventType, FLAGS_CLEARED, FLAGS_NEEDS_STATE, PACKET_KEY, TracePacket,
+        TracePacketDefaults, TrackDescriptor, clock,
     },
+    writer::wire,
 };
+
+/// Fields of a `TracePacket`, as `schema.rs` has them.
+const TIMESTAMP: u32 = 8;
+const SEQUENCE: u32 = 10;
+const TRACK_EVENT: u32 = 11;
+const SEQUENCE_FLAGS: u32 = 13;
+
+/// Fields of a `TrackEvent`.
+const CATEGORY_IID: u32 = 3;
+const DEBUG_ANNOTATION: u32 = 4;
+const EVENT_TYPE: u32 = 9;
+const NAME_IID: u32 = 10;
+const TRACK_UUID: u32 = 11;
+const COUNTER_VALUE: u32 = 30;
+const FLOW_ID: u32 = 47;
+const TERMINATING_FLOW_ID: u32 = 48;
 
 /// The only sequence of a trace: there is one writer.
 const SEQUENCE_ID: u32 = 1;
@@ -22,7 +39,12 @@ const SEQUENCE_ID: u32 = 1;
 pub(super) struct PacketBuffer {
     encoded: Vec<u8>,
     interner: Interner,
-    event: TracePacket,
+    /// The event in the making: its track, category and name; its annotations and arrows; what else there is to it.
+    event: Vec<u8>,
+    details: Vec<u8>,
+    part: Vec<u8>,
+    /// The packet in the making.
+    packet: Vec<u8>,
     next: Next,
 }
 
@@ -41,8 +63,8 @@ enum Next {
 
 impl PacketBuffer {
     pub(super) fn new(interner: Interner) -> Self {
-        let event = TracePacket { track_event: Some(TrackEvent::default()), ..Default::default() };
-        Self { encoded: Vec::new(), interner, event, next: Next::Opens }
+        let (event, details, part, packet) = Default::default();
+        Self { encoded: Vec::new(), interner, event, details, part, packet, next: Next::Opens }
     }
 
     /// What was encoded since [`Self::clear_encoded`]: whole packets.
@@ -101,48 +123,67 @@ impl PacketBuffer {
                 self.next = Next::Clears;
             }
         }
-        let interner = &mut self.interner;
-        let event = self.event.track_event.get_or_insert_default();
-        event.track_uuid = Some(track_uuid);
-        event.category_iid = category_and_name.map(|(category, _)| interner.iid(Table::Category, category));
-        event.name_iid = category_and_name.map(|(_, name)| interner.iid(Table::EventName, name));
-        event.counter_value = None;
-        event.flow_ids.clear();
-        event.terminating_flow_ids.clear();
-        event.debug_annotations.clear();
-        event
-            .debug_annotations
-            .extend(annotations.iter().map(|annotation| encode_annotation(interner, annotation)));
+        self.event.clear();
+        self.details.clear();
+        wire::number(&mut self.event, TRACK_UUID, track_uuid);
+        if let Some((category, name)) = category_and_name {
+            wire::number(&mut self.event, CATEGORY_IID, self.interner.iid(Table::Category, category));
+            wire::number(&mut self.event, NAME_IID, self.interner.iid(Table::EventName, name));
+        }
+        for annotation in annotations {
+            self.part.clear();
+            encode_annotation(&mut self.interner, annotation, &mut self.part);
+            wire::message(&mut self.details, DEBUG_ANNOTATION, &[&self.part]);
+        }
     }
 
     /// Adds the arrows that begin and that end at the event.
     pub(super) fn set_flows(&mut self, begun: &[u64], ended: &[u64]) {
-        let event = self.event.track_event.get_or_insert_default();
-        event.flow_ids.extend(begun);
-        event.terminating_flow_ids.extend(ended);
+        for flow in begun {
+            wire::fixed64(&mut self.details, FLOW_ID, *flow);
+        }
+        for flow in ended {
+            wire::fixed64(&mut self.details, TERMINATING_FLOW_ID, *flow);
+        }
     }
 
     /// Takes annotations and arrows off the event: they belong to its begin only.
     pub(super) fn keep_name_only(&mut self) {
-        let event = self.event.track_event.get_or_insert_default();
-        event.debug_annotations.clear();
-        event.flow_ids.clear();
-        event.terminating_flow_ids.clear();
+        self.details.clear();
     }
 
     /// Writes the event as one of the given type.
     pub(super) fn push_event(&mut self, event_type: EventType, ts_ns: u64) {
-        self.event.track_event.get_or_insert_default().event_type = Some(event_type.into());
-        self.event.timestamp = Some(ts_ns);
-        self.event.interned_data = self.interner.take_pending();
-        self.next.stamp(&mut self.event);
-        encode_packet(&self.event, &mut self.encoded);
+        self.part.clear();
+        wire::number(&mut self.part, EVENT_TYPE, event_type as u64);
+        self.push_filled(ts_ns);
     }
 
     /// Writes the event as a sample of a counter.
     pub(super) fn push_counter(&mut self, ts_ns: u64, value: i64) {
-        self.event.track_event.get_or_insert_default().counter_value = Some(value);
-        self.push_event(EventType::Counter, ts_ns);
+        self.part.clear();
+        wire::number(&mut self.part, EVENT_TYPE, EventType::Counter as u64);
+        wire::number(&mut self.part, COUNTER_VALUE, value as u64);
+        self.push_filled(ts_ns);
+    }
+
+    /// Writes the event, with what is in `part`.
+    fn push_filled(&mut self, ts_ns: u64) {
+        self.packet.clear();
+        let interned_data = self.interner.take_pending();
+        if interned_data.is_none() && self.next == Next::Continues {
+            wire::number(&mut self.packet, TIMESTAMP, ts_ns);
+            wire::number(&mut self.packet, SEQUENCE, SEQUENCE_ID.into());
+            wire::number(&mut self.packet, SEQUENCE_FLAGS, FLAGS_NEEDS_STATE.into());
+        } else {
+            let mut rest = TracePacket { timestamp: Some(ts_ns), interned_data, ..Default::default() };
+            self.next.stamp(&mut rest);
+            rest.encode(&mut self.packet).expect("a Vec always has room");
+        }
+        wire::message(&mut self.packet, TRACK_EVENT, &[&self.event, &self.part, &self.details]);
+        self.encoded.push(PACKET_KEY);
+        wire::varint(&mut self.encoded, self.packet.len() as u64);
+        self.encoded.extend_from_slice(&self.packet);
     }
 
     fn push(&mut self, mut packet: TracePacket) {
@@ -170,18 +211,16 @@ fn encode_packet(packet: &TracePacket, encoded: &mut Vec<u8>) {
     packet.encode_length_delimited(encoded).expect("a Vec always has room");
 }
 
-fn encode_annotation(interner: &mut Interner, annotation: &Annotation<'_>) -> DebugAnnotation {
-    let name_iid = Some(interner.iid(Table::AnnotationName, annotation.name));
-    let unset = DebugAnnotation { name_iid, ..Default::default() };
+/// The fields of a `DebugAnnotation`.
+fn encode_annotation(interner: &mut Interner, annotation: &Annotation<'_>, out: &mut Vec<u8>) {
+    wire::number(out, 1, interner.iid(Table::AnnotationName, annotation.name));
     match annotation.value {
-        Value::Str(text) => {
-            DebugAnnotation { string_value_iid: Some(interner.iid(Table::AnnotationValue, text)), ..unset }
-        }
-        Value::Shared(text) => DebugAnnotation { string_value_iid: Some(interner.shared_iid(text)), ..unset },
-        Value::U64(number) => DebugAnnotation { uint_value: Some(number), ..unset },
-        Value::I64(number) => DebugAnnotation { int_value: Some(number), ..unset },
-        Value::F64(number) => DebugAnnotation { double_value: Some(number), ..unset },
-        Value::Pointer(address) => DebugAnnotation { pointer_value: Some(address), ..unset },
-        Value::Bool(truth) => DebugAnnotation { bool_value: Some(truth), ..unset },
+        Value::Str(text) => wire::number(out, 17, interner.iid(Table::AnnotationValue, text)),
+        Value::Shared(text) => wire::number(out, 17, interner.shared_iid(text)),
+        Value::U64(number) => wire::number(out, 3, number),
+        Value::I64(number) => wire::number(out, 4, number as u64),
+        Value::F64(number) => wire::fixed64(out, 5, number.to_bits()),
+        Value::Pointer(address) => wire::number(out, 7, address),
+        Value::Bool(truth) => wire::number(out, 2, truth.into()),
     }
 }
