@@ -12,7 +12,7 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::time::{ClockId, clock_gettime};
 use xsched_abi::events::{Event, RECORD_COUNT, RING_SIZE, Reader, Ring, RingMemory};
-use xsched_tests::bench::{Goal, Row, repeated};
+use xsched_tests::bench::{Goal, Row, Samples, repeated};
 
 const BENCH: &str = "events";
 const ROUNDS: usize = 31;
@@ -24,9 +24,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let memory = memory()?;
     let ring = Ring::prepare(memory);
     let mut reader = Reader::new(memory)?;
-    let mut drain = || reader.read(memory, |record| drop(black_box(record)));
+    let mut drain = || reader.read(memory, |record| _ = black_box(record));
 
-    let Ok(fresh) = repeated(1, || Ok::<_, Infallible>(fill(ring, |number| number)));
+    let fresh = Samples::new(vec![fill(ring, |number| number)]);
     Row::single(BENCH, "event, memory touched for the first time", "ns", &fresh).print()?;
     drain()?;
     let written = repeated(ROUNDS, || {
