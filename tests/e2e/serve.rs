@@ -291,9 +291,10 @@ fn random_packets_do_no_harm() {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            bytes.push(if random & 3 == 0 { random as u8 } else { 0 });
+            bytes.push(if random.trailing_zeros() >= 2 { (random >> 8) as u8 } else { 0 });
         }
-        let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        let text: String = digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect();
         // It may have been refused before: only the controller's health counts.
         hostile.ask(&format!("throw {text}"));
     }

@@ -6,7 +6,7 @@ layout of packets and page is that of xsched_abi::wire and xsched_abi::arbiter.
 
 import array, json, mmap, os, select, socket, struct, sys
 
-HELLO, WELCOME, OPEN, OPENED, REPORTED, USAGE, REFUSAL = range(1, 8)
+HELLO, WELCOME, OPEN, OPENED, REPORTED, USAGE, REFUSAL, VERDICTS, RULES = range(1, 10)
 REPORTS = {"join": 1, "ready": 2, "idle": 3, "expire": 4, "check": 5, "close": 6}
 DEVICES, DEVICE_LEN, QUEUES, QUEUE_LEN = 128, 32 + 16 * 64, 128 + 64 * (32 + 16 * 64), 32
 PAGE_LEN = QUEUES + 4096 * QUEUE_LEN
@@ -28,10 +28,12 @@ class Process:
         return self.receive()
 
     def receive(self):
-        packet, ancillary, _, _ = self.socket.recvmsg(64, socket.CMSG_SPACE(8))
-        if not packet:
-            return {"end": True}
-        kind = struct.unpack_from("=I", packet)[0]
+        kind = RULES
+        while kind in (VERDICTS, RULES):  # nobody has asked for them
+            packet, ancillary, _, _ = self.socket.recvmsg(64, socket.CMSG_SPACE(8))
+            if not packet:
+                return {"end": True}
+            kind = struct.unpack_from("=I", packet)[0]
         if kind == WELCOME:
             fds = array.array("i")
             for _, _, data in ancillary:
