@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use xsched_perfetto::{Annotation, Clocks, Process, ProcessId, Slice, ThreadId, TraceWriter};
 use xsched_tests::{artifacts::xsched_ctl, browser, synthetic_timeline};
 
 /// Two bursts of urgent work and a batch job that has to wait.
@@ -78,6 +79,31 @@ fn a_person_finds_out_why_a_launch_waited() {
         }
         assert_eq!(serving.wait(), Some(0), "it ends with its page");
     }
+}
+
+/// Whoever is recorded chooses names: of processes, threads, kernels, libraries.
+#[test]
+fn names_that_are_markup_stay_text() {
+    const HOSTILE: &str = "<img src=x onerror=\"document.title='executed'\">";
+    let Some(mut check) = browser::script("hostile.py", "names_that_are_markup_stay_text") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("<b>run.perfetto");
+    let mut writer = TraceWriter::new(fs::File::create(&file).unwrap(), Clocks::now()).unwrap();
+    let process = ProcessId { pid: 7, start_ns: 1 };
+    let thread = ThreadId { process, tid: 7 };
+    writer.process(&Process { id: process, name: HOSTILE, cmdline: &[HOSTILE] }).unwrap();
+    writer.thread(thread, HOSTILE).unwrap();
+    let names = ["origin", "library", "kernel", "chain", "callers", "stream", HOSTILE];
+    let annotations = names.map(|name| Annotation::new(name, HOSTILE));
+    for number in 0..10 {
+        let (begin_ns, end_ns) = (1_000 + number * 2_000, Some(2_500 + number * 2_000));
+        let (category, name) = ("hip.launch", HOSTILE);
+        writer.slice(&Slice { thread, begin_ns, end_ns, category, name, annotations: &annotations }).unwrap();
+    }
+    writer.finish().unwrap();
+    let serving = Serving::start(&file);
+    let output = check.arg(&serving.url).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //!
 //! A window is divided into bins. Slices that begin in the same bin become one thing that says how many they are, how
 //! long all of them together ran, and which is the longest. The last one of a bin stands by itself where it reaches
-//! beyond, and so does one that reaches in from outside. So there are at most two things a bin, and each slice of the window is in exactly one of them.
+//! beyond, and so does one that reaches in from outside. So there are at most two things a bin, and each slice of the
+//! window is in exactly one of them.
 
 use crate::store::{Mark, Row, Sample, Slices};
 
