@@ -1,5 +1,7 @@
 //! The viewer: `xsched-ctl view` in a browser, and the page of `xsched-ctl report --html`.
 
+#![expect(clippy::unwrap_used, reason = "tests, helpers included")]
+
 use std::{
     fs,
     io::{BufRead as _, BufReader, BufWriter},

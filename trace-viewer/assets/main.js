@@ -75,7 +75,7 @@ async function begin() {
 
   listenToKeys(timeline, {
     f: () => (current ? timeline.frame(current.place) : timeline.fit()),
-    "/": () => byId("word").select(),
+    "/": () => { byId("word").focus(); byId("word").select(); },
     "?": () => byId("keys").showModal(),
     Escape: () => select(null),
     ",": () => step(current?.previous ?? null),
