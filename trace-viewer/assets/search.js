@@ -11,6 +11,7 @@ export class Search {
   #at = -1;
   #timer = 0;
   #asked = 0;
+  #steps = Promise.resolve();
 
   /** `found` gets the matches over time, `go` the place of one of them, `from` says where to begin. */
   constructor({ found, go, from, failed }) {
@@ -60,8 +61,13 @@ export class Search {
     }
   }
 
-  /** Goes to the next match, or the one before. */
-  async step(by) {
+  /** Goes to the next match, or the one before; one step after the other, however fast they are asked for. */
+  step(by) {
+    this.#steps = this.#steps.then(() => this.#step(by));
+    return this.#steps;
+  }
+
+  async #step(by) {
     if (this.word.value.trim() !== (this.searched ?? "")) await this.#search();
     if (this.#total === 0) return;
     const q = this.searched;
