@@ -238,7 +238,7 @@ fn the_controllers_programs_say_whose_a_call_is() {
     serve.arg("serve").env("XSCHED_SOCKET_DIR", &folder).stderr(fs::File::create(&log).unwrap());
     let mut serve = serve.spawn().unwrap();
     let begin = Instant::now();
-    while !folder.join("shim.sock").exists() && begin.elapsed() < Duration::from_secs(120) {
+    while !folder.join("shim.sock").exists() && begin.elapsed() < Duration::from_mins(2) {
         std::thread::sleep(Duration::from_millis(100));
     }
     let mut peer = Peer::application(host("origin-peer").to_str().unwrap());

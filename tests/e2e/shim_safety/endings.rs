@@ -72,7 +72,7 @@ print(contents(y), 'libdemo_kernels' in mapped)";
 
 #[test]
 fn a_program_ends_while_its_kernels_are_held_back() {
-    const HELD: Duration = Duration::from_secs(120);
+    const HELD: Duration = Duration::from_mins(2);
     let script = "
 stream = new(hip.hipStreamCreate)
 x, y = new(hip.hipMalloc, size), new(hip.hipMalloc, size)

@@ -207,7 +207,7 @@ async fn take(
             verdicts::kernel(shared, id, said);
             Ok(())
         }
-        FromShim::Settings(said) => verdicts::settings(shared, id, said, descriptor)
+        FromShim::Settings(said) => verdicts::settings(shared, id, *said, descriptor)
             .map_err(|_| End::Refused(RefusalReason::Malformed)),
     }
 }

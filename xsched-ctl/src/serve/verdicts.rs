@@ -153,7 +153,7 @@ pub(super) fn domain(shared: &Shared, id: ClientId, said: &Domain) {
 pub(super) fn settings(
     shared: &Shared,
     id: ClientId,
-    said: &Settings,
+    said: Settings,
     file: Option<OwnedFd>,
 ) -> io::Result<()> {
     let text = read_sealed(file.ok_or(io::ErrorKind::InvalidInput)?, said.len as usize)?;

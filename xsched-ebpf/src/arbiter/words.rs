@@ -120,7 +120,7 @@ const _: () =
 ///
 /// All operations are sequentially consistent. In the BPF programs loads and stores are plain and the others are locked,
 /// which on x86 is the same as long as nobody stores a word and then loads one that others write without a locked
-/// operation in between: [`protocol`](super::protocol) never does.
+/// operation in between: [`protocol`] never does.
 pub trait Words {
     /// The word.
     fn load(&self, word: Word) -> u64;
