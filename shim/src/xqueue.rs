@@ -130,6 +130,8 @@ pub(crate) struct XQueues<D: Device> {
     device: D,
     /// Held while markers are recorded or looked at, and by whoever takes away what they need. True: neither is done.
     markers_paused: Mutex<bool>,
+    /// Held while a gate is made.
+    gate_in_the_making: Mutex<()>,
     /// Wakes the watcher.
     alarm: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
@@ -163,6 +165,7 @@ impl<D: Device> XQueues<D> {
             engaged: AtomicBool::new(false),
             device,
             markers_paused: Mutex::new(false),
+            gate_in_the_making: Mutex::new(()),
             alarm: OnceLock::new(),
         })
     }

@@ -1,7 +1,7 @@
 //! The watcher's part: one thread of the process looks at markers, tells the arbiter what it has to know, and wakes those that
 //! may go on.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use xsched_sched::{Limit, Nanos};
 
@@ -53,10 +53,11 @@ impl<D: Device> XQueues<D> {
         let _ = self.alarm.set(alarm);
     }
 
-    /// From now on markers are neither recorded nor looked at, and nothing is limited by what is on the device; false
-    /// takes it back.
+    /// From now on markers are neither recorded nor looked at, no gates are made, and nothing is limited by what is on the
+    /// device; false takes it back.
     pub(crate) fn pause_markers(&self, paused: bool) {
         *self.pause() = paused;
+        drop(self.gate_in_the_making.lock().unwrap_or_else(PoisonError::into_inner));
         let mut state = self.lock();
         state.unlimited = paused;
         self.publish(&mut state);
@@ -86,6 +87,11 @@ impl<D: Device> XQueues<D> {
     pub(crate) fn make_gates(&self) {
         let wanted = self.lock().wants_gate();
         if let Some((claim, stream)) = wanted {
+            // Not while a stream captures: memory that is asked for then, by whatever thread, ends the capture.
+            let _made = self.gate_in_the_making.lock().unwrap_or_else(PoisonError::into_inner);
+            if *self.pause() {
+                return;
+            }
             // A stream that was destroyed meanwhile is only looked at for its device.
             let gate = self.device.make_gate(stream);
             let mut state = self.lock();

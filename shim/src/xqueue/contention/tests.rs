@@ -474,6 +474,19 @@ fn streams_of_several_priorities_have_no_gates() {
 }
 
 #[test]
+fn no_gate_is_made_while_a_stream_captures() {
+    let process = Process::new(BELOW);
+    process.queues.pause_markers(true);
+    let process = process.has_gates();
+    process.queues.pause_markers(false);
+    assert!(process.launch());
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
+    let process = process.has_gates();
+    assert!(process.launch());
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 1);
+}
+
+#[test]
 fn who_is_not_below_anybody_puts_no_gates() {
     let process = Process::new(BELOW).has_gates();
     process.stands(Standing::Beside);
