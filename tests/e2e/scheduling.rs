@@ -21,6 +21,9 @@ use xsched_tests::tracer::{Outcome, Running, run, xsched_ctl};
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The tracer has found a process that uses HIP long before.
+const SETTLED: Duration = Duration::from_millis(700);
+
 /// Names the folder of the controller's sockets.
 const FOLDER: &str = "XSCHED_SOCKET_DIR";
 
@@ -62,16 +65,18 @@ impl Node {
         self.folder.path().join("executions")
     }
 
-    /// Waits until so many processes have opened a queue each. By then they know that somebody records.
+    /// Waits until so many processes have opened a queue each, and know that somebody records: they have mapped their ring.
     fn wait_for_queues(&self, count: usize) {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let list = run(&mut self.ctl(&["list", "--json"]));
             let answer: Value = serde_json::from_str(&list.stdout).unwrap_or_default();
             let processes = answer["processes"].as_array().cloned().unwrap_or_default();
-            let has_queue =
-                |process: &&Value| process["queues"].as_array().is_some_and(|all| !all.is_empty());
-            if processes.iter().filter(has_queue).count() >= count {
+            let is_there = |process: &&Value| {
+                let has_queue = process["queues"].as_array().is_some_and(|all| !all.is_empty());
+                has_queue && has_ring(&process["pid"])
+            };
+            if processes.iter().filter(is_there).count() >= count {
                 return;
             }
             assert!(Instant::now() < deadline, "{}{}", list.stdout, list.stderr);
@@ -87,6 +92,8 @@ impl Node {
         tracer.wait_for_stderr("recording every process");
         let mut running: Vec<_> = clients.iter_mut().map(Client::start).collect();
         self.wait_for_queues(running.len());
+        // Nothing says when the tracer's probes see a process that it finds by itself.
+        thread::sleep(SETTLED);
         running.iter_mut().for_each(Client::begin);
         let outcomes: Vec<_> = running.into_iter().map(Client::finish).collect();
         tracer.signal(Signal::TERM);
@@ -101,6 +108,11 @@ impl Drop for Node {
             drop(controller.finish());
         }
     }
+}
+
+fn has_ring(pid: &Value) -> bool {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps"));
+    maps.is_ok_and(|maps| maps.contains("/memfd:xsched-events"))
 }
 
 /// A client that uses the device, and begins when it is told to.

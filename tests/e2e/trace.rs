@@ -130,7 +130,7 @@ fn copies_streams_and_callers_are_described() {
         (names[0]["process"].as_str(), names[0]["thread"].as_str()),
         (Some("two_libraries"), Some("two_libraries"))
     );
-    assert_eq!(count(&mut sql, "dur <= 0"), 0);
+    assert_eq!(count(&mut sql, "category glob 'hip*' and dur <= 0"), 0);
 }
 
 #[test]
