@@ -94,6 +94,10 @@ async fn serve(shared: Rc<Shared>, connection: Connection, _permit: OwnedSemapho
     }
     match &end {
         End::Failed(error) => tracing::warn!("{}: {error}", peer.describe()),
+        End::Refused(RefusalReason::Version) => tracing::warn!(
+            "{}: its shim is of another version than this controller, so it is not scheduled: take both from one build",
+            peer.describe()
+        ),
         end => tracing::debug!("{}: {end:?}", peer.describe()),
     }
     shared.controller.borrow_mut().count_end(
