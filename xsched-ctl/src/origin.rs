@@ -43,6 +43,9 @@ pub(crate) enum OriginError {
     /// A thread or what it waits for cannot be made.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
+    /// This process's own code is not to be found.
+    #[error("cannot find the controller's own code: {0}")]
+    OwnCode(io::Error),
     /// The probe at this process's own function did not fire.
     #[error("the programs do not hear this process")]
     Unheard,

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 
 use xsched_abi::verdict::Order;
-use xsched_symbols::{executable_mappings, open_mapped};
+use xsched_symbols::own_code;
 
 /// Returns at once; the program at its first instruction does the work.
 ///
@@ -23,12 +23,5 @@ pub(super) fn order(order: Order, argument: u64) {
 
 /// Where that function is: the file that this process runs, and the offset there.
 pub(super) fn own_function() -> io::Result<(File, u64)> {
-    let address = xsched_origin_order as *const () as u64;
-    let pid = std::process::id();
-    let mapping = executable_mappings(pid)?
-        .into_iter()
-        .find(|mapping| (mapping.start..mapping.end).contains(&address))
-        .ok_or_else(|| io::Error::other("it is not in /proc/self/maps"))?;
-    let file = open_mapped(pid, &mapping).map_err(io::Error::other)?;
-    Ok((file, address - mapping.start + mapping.file_offset))
+    own_code(xsched_origin_order as *const () as u64)
 }

@@ -87,7 +87,7 @@ impl Programs {
             probed: HashSet::new(),
             watches_mappings: false,
         };
-        let (file, offset) = own_function().map_err(OriginError::Thread)?;
+        let (file, offset) = own_function().map_err(OriginError::OwnCode)?;
         programs.attach("order", &file, offset)?;
         order(Order::Claim, number);
         let config = config.get(&0, 0).map_err(|cause| BpfError::Map { map: "ORIGIN", cause })?;

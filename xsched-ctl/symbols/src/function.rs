@@ -26,6 +26,22 @@ pub enum MappedFunction {
     Nowhere,
 }
 
+/// Where the code at an address of this process is: the very file that it runs, and the offset there. For probes at
+/// functions of its own.
+///
+/// # Errors
+///
+/// If this process's mappings cannot be read, no file is mapped there, or it cannot be opened.
+pub fn own_code(address: u64) -> io::Result<(File, u64)> {
+    let pid = std::process::id();
+    let mapping = executable_mappings(pid)?
+        .into_iter()
+        .find(|mapping| (mapping.start..mapping.end).contains(&address))
+        .ok_or_else(|| io::Error::other("it is not in /proc/self/maps"))?;
+    let file = open_mapped(pid, &mapping).map_err(io::Error::other)?;
+    Ok((file, address - mapping.start + mapping.file_offset))
+}
+
 /// Looks for the function `symbol` in what a process has mapped to run: first in files whose names begin with
 /// `usual_name`, then in all others.
 ///

@@ -54,7 +54,7 @@ mod symbol_table;
 
 pub use demangle::{demangle, kernel_name, short_name};
 pub use elf::{ElfError, symbol_file_offsets, variable_address};
-pub use function::{MappedFunction, find_function};
+pub use function::{MappedFunction, find_function, own_code};
 pub use mapping::{Backing, FileId, Mapping};
 pub use maps::executable_mappings;
 pub use open::{OpenError, open_mapped};

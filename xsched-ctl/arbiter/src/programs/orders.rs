@@ -1,9 +1,7 @@
 //! How the controller changes a page that it cannot write: it calls a function of its own that a program probes.
 
-use std::io;
-
 use aya::programs::UProbe;
-use xsched_symbols::{executable_mappings, open_mapped};
+use xsched_symbols::own_code;
 
 use super::{ProgramsError, attach};
 
@@ -21,18 +19,8 @@ pub(super) extern "C" fn xsched_arbiter_control(_operation: u64, _slot: u64, _fi
 
 /// Probes the function in the file that this process runs. Whoever else runs that file is told apart by the program.
 pub(super) fn probe(program: &mut UProbe) -> Result<(), ProgramsError> {
-    let (file, offset) = own_code().map_err(ProgramsError::OwnCode)?;
+    let address = xsched_arbiter_control as *const () as u64;
+    let (file, offset) = own_code(address).map_err(ProgramsError::OwnCode)?;
     // The link stays with the program, and goes with this process.
     attach(program, "control", &file, offset).map(drop)
-}
-
-fn own_code() -> io::Result<(std::fs::File, u64)> {
-    let address = xsched_arbiter_control as *const () as u64;
-    let pid = std::process::id();
-    let mapping = executable_mappings(pid)?
-        .into_iter()
-        .find(|mapping| (mapping.start..mapping.end).contains(&address))
-        .ok_or_else(|| io::Error::other("it is not in /proc/self/maps"))?;
-    let file = open_mapped(pid, &mapping).map_err(io::Error::other)?;
-    Ok((file, address - mapping.start + mapping.file_offset))
 }
