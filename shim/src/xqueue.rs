@@ -23,6 +23,7 @@
 //! little ahead of what the device does; see `contention`.
 
 mod claim;
+mod clock;
 mod contention;
 mod flight;
 mod gates;
@@ -38,7 +39,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
 use xsched_sched::Nanos;
 
 use crate::planted::{Bug, is_planted};
@@ -47,6 +47,7 @@ use recording::Held;
 use state::State;
 
 pub(crate) use claim::{ClaimId, ClaimKey, Seat, Standing, Usage};
+pub(crate) use clock::now;
 pub(crate) use contention::{Begun, Load};
 pub(crate) use flight::Class;
 pub(crate) use treatment::{Demand, Treatment};
@@ -59,12 +60,6 @@ const WAIT_MAX: Duration = Duration::from_millis(10);
 
 /// The watcher that comes so soon need not be woken.
 const SOON: Nanos = Nanos::from_millis(1);
-
-/// The time by this module's clock: it never goes back.
-pub(crate) fn now() -> Nanos {
-    let now = clock_gettime(ClockId::Monotonic);
-    Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
-}
 
 /// Where commands go.
 pub(crate) trait Device: Send + Sync + 'static {

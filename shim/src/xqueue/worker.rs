@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::threads;
+#[cfg(test)]
+use crate::xqueue::clock::tests::Stopped;
 use crate::xqueue::{Device, QueueId, WAIT_MAX, XQueues};
 
 /// How long a worker stays without work: bursts come in trains.
@@ -14,7 +16,13 @@ const LINGER: Duration = Duration::from_millis(100);
 /// Starts the worker of a queue.
 pub(super) fn start<D: Device>(queues: &Arc<XQueues<D>>, queue: QueueId) -> io::Result<()> {
     let queues = Arc::clone(queues);
-    threads::start("xsched-launch", move || run(&queues, queue))
+    #[cfg(test)]
+    let clock = Stopped::of_this_thread();
+    threads::start("xsched-launch", move || {
+        #[cfg(test)]
+        clock.into_iter().for_each(Stopped::enter);
+        run(&queues, queue);
+    })
 }
 
 fn run<D: Device>(queues: &Arc<XQueues<D>>, queue: QueueId) {

@@ -1,5 +1,6 @@
-//! A process beside others, on a device and an arbiter of the test's own: nothing happens but what the test says.
+//! A process beside others, on a device, an arbiter and a clock of the test's own: nothing happens but what the test says.
 
+use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -9,6 +10,7 @@ use xsched_abi::events::{Event, Observed};
 use xsched_sched::{Limit, Nanos};
 
 use crate::journal::tests::Recorder;
+use crate::xqueue::clock::tests::Stopped;
 use crate::xqueue::{
     Admission, Begun, ClaimId, ClaimKey, Class, Demand, Device, Load, QueueId, Seat, Standing, Treatment,
     XQueues, now,
@@ -124,6 +126,7 @@ impl Seat for Stand {
 }
 
 struct Process {
+    clock: Stopped,
     bench: Arc<Bench>,
     queues: Arc<XQueues<Arc<Bench>>>,
     stand: Arc<Stand>,
@@ -137,6 +140,7 @@ const HELD: Standing = Standing::Below { held: true };
 
 impl Process {
     fn new(standing: Standing) -> Self {
+        let clock = Stopped::now();
         let bench = Arc::new(Bench::default());
         let queues = XQueues::new(Arc::clone(&bench));
         let stand = Arc::new(Stand {
@@ -149,7 +153,7 @@ impl Process {
         let claim = queues.claim(ClaimKey { device: 1, stream_priority: 0 });
         queues.seat(claim, Some(Arc::clone(&stand) as Arc<dyn Seat>));
         let queue = queues.create((), Some(claim));
-        Self { bench, queues, stand, claim, queue }
+        Self { clock, bench, queues, stand, claim, queue }
     }
 
     fn stands(&self, standing: Standing) {
@@ -161,14 +165,23 @@ impl Process {
         self.queues.tend(now());
     }
 
-    /// Tends until this is so.
+    /// Tends every 50 us until this is so. After 5 ms the clock stands still: workers are threads of their own, and get
+    /// whatever time they need.
     fn tend_until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut steps = iter::repeat_n(Nanos::from_micros(50), 100);
         while !is_so(self) {
             assert!(Instant::now() < deadline, "{what}: {:?}", self.stand);
             self.tend();
             thread::sleep(Duration::from_micros(50));
+            steps.next().into_iter().for_each(|step| self.clock.advance(step));
         }
+    }
+
+    /// Time passes, for the workers too.
+    fn pass(&self, time: Duration) {
+        thread::sleep(time);
+        self.clock.advance(time.into());
     }
 
     fn admit(&self) -> Option<Begun<Arc<Bench>>> {
@@ -230,7 +243,7 @@ fn work_is_told_once_and_its_end_after_the_linger() {
     process.tend_until("a marker follows when it is quiet", |process| {
         process.bench.recorded.load(Ordering::SeqCst) == 1
     });
-    thread::sleep(LINGER.into());
+    process.pass(LINGER.into());
     process.tend();
     assert_eq!(process.stand.told(), (1, 0), "it is not done");
     process.complete_all();
@@ -244,7 +257,7 @@ fn who_has_waited_for_a_stream_needs_no_marker() {
     let process = Process::new(Standing::Beside);
     assert!(process.launch());
     let waited = process.queues.waits_for(&[process.queue]);
-    thread::sleep(Duration::from_millis(1));
+    process.pass(Duration::from_millis(1));
     process.tend();
     process.queues.has_waited(&waited, true);
     process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
@@ -331,7 +344,7 @@ fn who_is_held_launches_nothing_and_still_has_work() {
     process.queues.submit(process.queue, Vec::new(), WORK, 7).unwrap();
     assert_eq!(process.stand.told(), (1, 0), "those below it have to wait");
     process.tend();
-    thread::sleep(A_WHILE);
+    process.pass(A_WHILE);
     process.tend();
     assert_eq!((process.launched(), process.stand.told()), (0, (1, 0)));
     process.stands(BELOW);
@@ -343,10 +356,13 @@ fn who_is_held_launches_nothing_and_still_has_work() {
 fn who_waits_in_place_is_held_as_well() {
     let process = Process::new(HELD);
     let waiter = {
-        let (queues, queue) = (Arc::clone(&process.queues), process.queue);
-        thread::spawn(move || queues.wait_turn(queue, &[], WORK).map(|begun| queues.finish(begun, true)))
+        let (clock, queues, queue) = (process.clock.clone(), Arc::clone(&process.queues), process.queue);
+        thread::spawn(move || {
+            clock.enter();
+            queues.wait_turn(queue, &[], WORK).map(|begun| queues.finish(begun, true))
+        })
     };
-    thread::sleep(A_WHILE);
+    process.pass(A_WHILE);
     process.tend();
     assert!(!waiter.is_finished());
     assert_eq!(process.stand.told(), (1, 0));
@@ -609,7 +625,7 @@ fn what_is_held_back_is_recorded_with_its_reason_and_its_end() {
     process.tend();
     process.stands(HELD);
     process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
-    thread::sleep(A_WHILE);
+    process.pass(A_WHILE);
     process.stands(BELOW);
     process.tend_until("it goes on", |process| process.launched() == 1);
     process.complete_all();
