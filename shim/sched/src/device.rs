@@ -4,9 +4,10 @@
 //! change states, and [`Device::decide`] draws the conclusions.
 
 use crate::account::Account;
-use crate::level::{Dense, Level, Move, Rank};
+use crate::level::{Level, Move};
 use crate::mask::Mask;
-use crate::policy::{Answer, Policy, PolicyKind, View};
+use crate::policy::{Policy, PolicyKind, View};
+use crate::ranks::Ranks;
 use crate::starvation::{self, Patience};
 use crate::{Attributes, DeviceId, Nanos, ProcessId, QueueId, Settings};
 
@@ -55,8 +56,7 @@ pub(crate) struct Device {
     pub(crate) id: DeviceId,
     queues: Vec<Queue>,
     processes: Vec<Process>,
-    ranks: Vec<Rank>,
-    dense: Dense,
+    ranks: Ranks,
     policy: Box<dyn Policy>,
     now: Nanos,
     /// At which levels queues are ready, and how many are at all.
@@ -77,8 +77,7 @@ impl Device {
             id,
             queues: Vec::new(),
             processes: Vec::new(),
-            ranks: Vec::new(),
-            dense: Dense::default(),
+            ranks: Ranks::default(),
             policy: policy.start(),
             now,
             mask: Mask::new(),
@@ -152,7 +151,6 @@ impl Device {
             account: Account::new(now),
             patience: Patience::default(),
         });
-        self.ranks.push(Rank::default());
         self.alter();
         self.queues.len() - 1
     }
@@ -162,7 +160,6 @@ impl Device {
         self.pass(now, settings);
         self.set_ready(now, index, false, settings);
         let queue = self.queues.swap_remove(index);
-        self.ranks.swap_remove(index);
         self.processes[queue.process].queues -= 1;
         if self.processes[queue.process].queues == 0 {
             self.leave(queue.process);
@@ -242,22 +239,21 @@ impl Device {
             altered: self.altered,
             turn: self.turns > 0,
         };
-        let Answer { changed, again } = self.policy.rank(&view, &mut self.ranks);
-        if changed || self.altered {
-            self.dense.assign(&self.ranks);
+        if self.altered {
+            self.ranks.reset(self.queues.len());
         }
-        if changed || self.altered || turns_due {
-            self.assign(moves);
-        }
+        let again = self.policy.rank(&view, &mut self.ranks);
         self.altered = false;
+        self.assign(turns_due, moves);
         self.turn_due = starvation::next(self.now, settings, &self.queues, self.mask.front());
         self.due = again.into_iter().chain(self.turn_due).min();
     }
 
-    /// Gives each queue its level.
-    fn assign(&mut self, moves: &mut Vec<Move>) {
-        for (queue, rank) in self.queues.iter_mut().zip(&self.ranks) {
-            let level = if queue.patience.has_turn() { Level::TURN } else { self.dense.level(*rank) };
+    /// Gives queues their levels: those whose ranks, or the ranks around them, have changed, or all.
+    fn assign(&mut self, all: bool, moves: &mut Vec<Move>) {
+        for (index, level) in self.ranks.moved(all) {
+            let queue = &mut self.queues[index];
+            let level = if queue.patience.has_turn() { Level::TURN } else { level };
             if queue.level == Some(level) {
                 continue;
             }

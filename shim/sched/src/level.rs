@@ -1,4 +1,4 @@
-//! Levels of urgency, and the way from a policy's ranks to them.
+//! Levels of urgency, and the order in which queues change theirs.
 //!
 //! ```text
 //!   0       a turn, see `starvation`
@@ -43,40 +43,6 @@ impl Level {
     }
 }
 
-/// A policy's word on a queue: smaller first, equal side by side.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Rank {
-    /// Whatever orders queues in this policy.
-    pub(crate) order: u64,
-    /// Others will take its place after a time, however urgent it is now.
-    pub(crate) sliced: bool,
-}
-
-/// Ranks without gaps.
-#[derive(Debug, Default)]
-pub(crate) struct Dense {
-    distinct: Vec<Rank>,
-}
-
-impl Dense {
-    /// Takes the ranks of all queues of a device.
-    pub(crate) fn assign(&mut self, ranks: &[Rank]) {
-        self.distinct.clear();
-        for rank in ranks {
-            if let Err(place) = self.distinct.binary_search(rank) {
-                self.distinct.insert(place, *rank);
-            }
-        }
-    }
-
-    /// The level of one of them.
-    pub(crate) fn level(&self, rank: Rank) -> Level {
-        let first = if self.distinct.first().is_some_and(|rank| rank.sliced) { 2 } else { 1 };
-        let place = self.distinct.partition_point(|other| *other < rank);
-        Level::new(first + place as u64)
-    }
-}
-
 /// A change on its way into effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Move {
@@ -100,37 +66,6 @@ pub(crate) fn order(moves: &mut [Move]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn rank(order: u64, sliced: bool) -> Rank {
-        Rank { order, sliced }
-    }
-
-    #[test]
-    fn ranks_become_levels_without_gaps() {
-        let mut dense = Dense::default();
-        dense.assign(&[rank(700, false), rank(3, false), rank(700, false), rank(90, false)]);
-        let levels = [3, 90, 700].map(|order| dense.level(rank(order, false)).number());
-        assert_eq!(levels, [1, 2, 3]);
-    }
-
-    #[test]
-    fn what_is_in_front_for_a_slice_has_a_limit() {
-        let mut dense = Dense::default();
-        dense.assign(&[rank(3, true), rank(4, false)]);
-        assert_eq!(dense.level(rank(3, true)), Level(2));
-        assert!(dense.level(rank(3, true)).is_limited());
-        assert!(!Level::UNLIMITED.is_limited() && Level::TURN.is_limited());
-    }
-
-    #[test]
-    fn the_least_urgent_share_the_last_level() {
-        let mut dense = Dense::default();
-        let ranks: Vec<_> = (0..100).map(|order| rank(order, false)).collect();
-        dense.assign(&ranks);
-        assert_eq!(dense.level(rank(61, false)), Level(62));
-        assert_eq!(dense.level(rank(62, false)), Level::LAST);
-        assert_eq!(dense.level(rank(99, false)), Level::LAST);
-    }
 
     /// Whoever was before another stays before it after each single change.
     #[test]

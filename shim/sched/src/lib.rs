@@ -10,7 +10,7 @@
 //!                                    |  accounts: who waited, who used what
 //!                                    |  policy: ranks            (policy/, one file each)
 //!                                    |  starvation: turns        (around every policy)
-//!                                    '- levels: ranks to numbers
+//!                                    '- ranks: ranks to levels
 //! ```
 //!
 //! Nothing here has a clock, reads or writes anything, or draws lots: the same events at the same times give the same
@@ -26,6 +26,7 @@ mod level;
 mod local;
 mod mask;
 mod policy;
+mod ranks;
 mod replay;
 mod scheduler;
 mod settings;

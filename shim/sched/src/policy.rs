@@ -12,7 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::device::{Process, Queue};
-use crate::level::Rank;
+use crate::ranks::Ranks;
 use crate::{Attributes, Nanos, Settings};
 
 /// What a policy sees of its device.
@@ -29,22 +29,6 @@ pub(crate) struct View<'a> {
     pub(crate) turn: bool,
 }
 
-/// A policy's answer.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Answer {
-    /// The ranks are others than last time.
-    pub(crate) changed: bool,
-    /// When it wants to be asked again, if nothing happens before.
-    pub(crate) again: Option<Nanos>,
-}
-
-impl Answer {
-    /// It wants to be asked again by then.
-    fn wants(&mut self, again: Option<Nanos>) {
-        self.again = self.again.into_iter().chain(again).min();
-    }
-}
-
 /// One policy on one device.
 ///
 /// Processes are known by their index. A policy that keeps something for each of them has a `Vec` beside
@@ -58,9 +42,9 @@ pub(crate) trait Policy: fmt::Debug + Send {
         let _ = index;
     }
 
-    /// Puts each queue's rank where the queue is in [`View::queues`]. What is there is its answer of the last time,
-    /// unless queues were altered.
-    fn rank(&mut self, view: &View<'_>, ranks: &mut [Rank]) -> Answer;
+    /// Sets the rank of each queue of [`View::queues`], by its index. What was set last time stays, unless queues were
+    /// altered. Returns when it wants to be asked again, if nothing happens before.
+    fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos>;
 }
 
 /// Larger priorities first.

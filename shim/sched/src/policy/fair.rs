@@ -5,8 +5,9 @@
 //! its streams while it is in front.
 
 use super::virtual_time::{Claim, VirtualTime};
-use super::{Answer, Policy, View, downwards};
-use crate::level::Rank;
+use super::{Policy, View, downwards};
+use crate::Nanos;
+use crate::ranks::Ranks;
 
 #[derive(Debug, Default)]
 pub(super) struct Fair {
@@ -23,7 +24,7 @@ impl Policy for Fair {
         self.time.left(index);
     }
 
-    fn rank(&mut self, view: &View<'_>, ranks: &mut [Rank]) -> Answer {
+    fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos> {
         if view.altered {
             self.claims.clear();
             self.claims.resize(view.processes.len(), Claim { group: u16::MAX, weight: 1 });
@@ -33,12 +34,6 @@ impl Policy for Fair {
                 claim.weight = claim.weight.max(queue.attributes.weight);
             }
         }
-        let answer = self.time.elect(view, &self.claims);
-        if answer.changed {
-            for (queue, rank) in view.queues.iter().zip(ranks) {
-                *rank = self.time.rank(queue);
-            }
-        }
-        answer
+        self.time.rank(view, &self.claims, ranks)
     }
 }

@@ -6,17 +6,17 @@
 
 use std::collections::BTreeMap;
 
-use super::{Answer, Policy, View, downwards};
-use crate::level::Rank;
-use crate::{Attributes, ProcessId};
+use super::{Policy, View, downwards};
+use crate::ranks::{Rank, Ranks};
+use crate::{Attributes, Nanos, ProcessId};
 
 #[derive(Debug, Default)]
 pub(super) struct FixedPriority;
 
 impl Policy for FixedPriority {
-    fn rank(&mut self, view: &View<'_>, ranks: &mut [Rank]) -> Answer {
+    fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos> {
         if !view.altered {
-            return Answer::default();
+            return None;
         }
         // Who is at a priority; `None`: several.
         let mut only: BTreeMap<i16, Option<ProcessId>> = BTreeMap::new();
@@ -27,13 +27,14 @@ impl Policy for FixedPriority {
                 *at = None;
             }
         }
-        for (queue, rank) in view.queues.iter().zip(ranks) {
+        for (index, queue) in view.queues.iter().enumerate() {
             let priority = effective(&queue.attributes);
             let alone = only.get(&priority).is_some_and(Option::is_some);
             let among_own = if alone { queue.stream_order() } else { 0 };
-            *rank = Rank { order: u64::from(downwards(priority)) << 32 | among_own, sliced: false };
+            let order = u64::from(downwards(priority)) << 32 | among_own;
+            ranks.set(index, Rank { order, sliced: false });
         }
-        Answer { changed: true, again: None }
+        None
     }
 }
 

@@ -8,8 +8,9 @@
 //! or all that it asked for. So time that was not used is not owed. Priorities say nothing here.
 
 use super::virtual_time::{Claim, VirtualTime};
-use super::{Answer, Policy, View};
-use crate::level::Rank;
+use super::{Policy, View};
+use crate::Nanos;
+use crate::ranks::Ranks;
 
 #[derive(Debug, Default)]
 pub(super) struct Partition {
@@ -33,7 +34,7 @@ impl Policy for Partition {
         self.time.left(index);
     }
 
-    fn rank(&mut self, view: &View<'_>, ranks: &mut [Rank]) -> Answer {
+    fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos> {
         if view.altered {
             self.promised.clear();
             self.promised.resize(view.processes.len(), None);
@@ -48,13 +49,7 @@ impl Policy for Partition {
             self.others = others;
             self.claim();
         }
-        let answer = self.time.elect(view, &self.claims);
-        if answer.changed {
-            for (queue, rank) in view.queues.iter().zip(ranks) {
-                *rank = self.time.rank(queue);
-            }
-        }
-        answer
+        self.time.rank(view, &self.claims, ranks)
     }
 }
 

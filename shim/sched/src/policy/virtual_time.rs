@@ -11,10 +11,10 @@
 //!
 //! Processes of different groups do not share: a group goes before all later ones.
 
-use super::{Answer, View};
+use super::View;
 use crate::Nanos;
 use crate::device::{Process, Queue};
-use crate::level::Rank;
+use crate::ranks::{Rank, Ranks};
 
 /// What a process may claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +57,9 @@ struct Group {
     // What follows is found anew each time.
     ready: usize,
     front: Option<usize>,
-    /// Of those that are ready, who has had the least, and how much.
-    least: Option<(i128, usize)>,
+    /// Of those that are ready, who has had the least: its virtual time and index.
+    least: Option<usize>,
+    least_time: i128,
 }
 
 /// Parts of a nanosecond that virtual time distinguishes: weights are up to thousands.
@@ -73,35 +74,44 @@ impl VirtualTime {
         self.members.swap_remove(index);
     }
 
-    /// Decides who is in front of each group. `claims` are those of the processes.
-    pub(super) fn elect(&mut self, view: &View<'_>, claims: &[Claim]) -> Answer {
+    /// Ranks all queues. `claims` are those of the processes. Returns when to be asked again.
+    pub(super) fn rank(&mut self, view: &View<'_>, claims: &[Claim], ranks: &mut Ranks) -> Option<Nanos> {
         self.catch_up(view, claims);
-        let mut answer = Answer { changed: view.altered, again: None };
+        let (changed, again) = self.elect(view);
+        if changed || view.altered {
+            for (index, queue) in view.queues.iter().enumerate() {
+                ranks.set(index, self.rank_of(queue));
+            }
+        }
+        again
+    }
+
+    /// Decides who is in front of each group. Returns whether anybody else is now, and when that may be so again.
+    fn elect(&mut self, view: &View<'_>) -> (bool, Option<Nanos>) {
+        let (mut changed, mut again) = (false, None);
+        let slice = view.settings.slice;
         // Only in the first group with work the one in front can be running.
         let first = self.groups.iter().filter(|group| group.ready > 0).map(|group| group.number).min();
         for group in &mut self.groups {
-            let Some((time, least)) = group.least else { continue };
-            let shares_now = group.ready > 1 && first == Some(group.number) && !view.turn;
-            group.floor = group.floor.max(time);
-            if let Some(front) = group.front {
-                let had = view.processes[front].allowed - self.members[front].slice_began;
-                if self.members[front].ready && had < view.settings.slice {
-                    answer.wants(shares_now.then(|| view.now + (view.settings.slice - had)));
-                    continue;
-                }
-                self.members[front].front = false;
+            let Some(least) = group.least else { continue };
+            group.floor = group.floor.max(group.least_time);
+            let allowed = |index: usize| view.processes[index].allowed;
+            let left = group.front.and_then(|front| self.members[front].slice_left(allowed(front), slice));
+            if left.is_none() {
+                group.front.inspect(|front| self.members[*front].front = false);
+                self.members[least].front = true;
+                self.members[least].slice_began = allowed(least);
+                changed |= group.front != Some(least);
             }
-            let next = &mut self.members[least];
-            next.front = true;
-            next.slice_began = view.processes[least].allowed;
-            answer.changed |= group.front != Some(least);
-            answer.wants(shares_now.then(|| view.now + view.settings.slice));
+            if group.ready > 1 && first == Some(group.number) && !view.turn {
+                again = Some(view.now + left.unwrap_or(slice));
+            }
         }
-        answer
+        (changed, again)
     }
 
     /// The rank of a queue, as was decided.
-    pub(super) fn rank(&self, queue: &Queue) -> Rank {
+    fn rank_of(&self, queue: &Queue) -> Rank {
         let member = &self.members[queue.process];
         let group = &self.groups[member.place];
         let place = if member.front { queue.stream_order() } else { 1 << 32 };
@@ -114,7 +124,7 @@ impl VirtualTime {
             self.regroup(claims);
         }
         for group in &mut self.groups {
-            (group.ready, group.front, group.least) = (0, None, None);
+            (group.ready, group.front, group.least, group.least_time) = (0, None, None, i128::MAX);
         }
         for (index, (member, (process, claim))) in
             self.members.iter_mut().zip(view.processes.iter().zip(claims)).enumerate()
@@ -167,12 +177,18 @@ impl Member {
         }
         self.ready = ready;
     }
+
+    /// What it has left of its slice in front, if it can use it. `allowed` is what its process was allowed by now.
+    fn slice_left(&self, allowed: Nanos, slice: Nanos) -> Option<Nanos> {
+        let left = slice - (allowed - self.slice_began);
+        (self.ready && !left.is_zero()).then_some(left)
+    }
 }
 
 impl Group {
     /// With its first member.
     fn new(number: u16) -> Self {
-        Self { number, floor: 0, members: 1, ready: 0, front: None, least: None }
+        Self { number, floor: 0, members: 1, ready: 0, front: None, least: None, least_time: i128::MAX }
     }
 
     fn add(&mut self, index: usize, member: &Member) {
@@ -181,8 +197,9 @@ impl Group {
         }
         if member.ready {
             self.ready += 1;
-            let candidate = (member.time, index);
-            self.least = Some(self.least.map_or(candidate, |least| least.min(candidate)));
+            if member.time < self.least_time {
+                (self.least, self.least_time) = (Some(index), member.time);
+            }
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Policies that are wrong, each in one way.
 
-use crate::level::Rank;
-use crate::policy::{Answer, Policy, View};
+use crate::Nanos;
+use crate::policy::{Policy, View};
+use crate::ranks::{Rank, Ranks};
 
 /// Ranks by priority, the wrong way round.
 #[derive(Debug)]
@@ -14,11 +15,14 @@ impl Reversed {
 }
 
 impl Policy for Reversed {
-    fn rank(&mut self, view: &View<'_>, ranks: &mut [Rank]) -> Answer {
-        for (queue, rank) in view.queues.iter().zip(ranks) {
-            *rank = Rank { order: queue.attributes.priority.abs_diff(i16::MIN).into(), sliced: false };
+    fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos> {
+        for (index, queue) in view.queues.iter().enumerate() {
+            ranks.set(
+                index,
+                Rank { order: queue.attributes.priority.abs_diff(i16::MIN).into(), sliced: false },
+            );
         }
-        Answer { changed: true, again: None }
+        None
     }
 }
 
@@ -33,11 +37,11 @@ impl Nobody {
 }
 
 impl Policy for Nobody {
-    fn rank(&mut self, view: &View<'_>, ranks: &mut [Rank]) -> Answer {
-        for (queue, rank) in view.queues.iter().zip(ranks) {
-            *rank = Rank { order: queue.id.0.into(), sliced: false };
+    fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos> {
+        for (index, queue) in view.queues.iter().enumerate() {
+            ranks.set(index, Rank { order: queue.id.0.into(), sliced: false });
         }
-        Answer { changed: true, again: None }
+        None
     }
 }
 
@@ -53,10 +57,10 @@ impl LeastUsedFirst {
 }
 
 impl Policy for LeastUsedFirst {
-    fn rank(&mut self, view: &View<'_>, ranks: &mut [Rank]) -> Answer {
-        for (queue, rank) in view.queues.iter().zip(ranks) {
-            *rank = Rank { order: view.processes[queue.process].charged.0, sliced: true };
+    fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos> {
+        for (index, queue) in view.queues.iter().enumerate() {
+            ranks.set(index, Rank { order: view.processes[queue.process].charged.0, sliced: true });
         }
-        Answer { changed: true, again: Some(view.now + view.settings.slice) }
+        Some(view.now + view.settings.slice)
     }
 }

@@ -1,0 +1,172 @@
+//! The ranks of a device's queues, and the levels that follow from them.
+//!
+//! Which levels there are depends on which different ranks there are. That seldom changes: when one process takes another's
+//! place in front, both ranks are there before and after, and only these two move. So the different ranks are counted, and a
+//! queue's level is looked for anew only if its own rank has changed or the list of them has.
+
+use crate::Level;
+
+/// A policy's word on a queue: smaller first, equal side by side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    /// Whatever orders queues in this policy.
+    pub(crate) order: u64,
+    /// Others will take its place after a time, however urgent it is now.
+    pub(crate) sliced: bool,
+}
+
+/// The ranks of all queues of a device, by their index.
+#[derive(Debug, Default)]
+pub(crate) struct Ranks {
+    of_queues: Vec<Rank>,
+    /// The different ones, the most urgent first, and how many queues have each. None has none but between two looks at
+    /// the levels.
+    distinct: Vec<(Rank, usize)>,
+    /// Queues whose rank has changed since the levels were looked at; all of them if the list has changed.
+    moved: Vec<usize>,
+    all_moved: bool,
+}
+
+impl Ranks {
+    /// There are so many queues now, which all have to be ranked.
+    pub(crate) fn reset(&mut self, queues: usize) {
+        self.of_queues.clear();
+        self.of_queues.resize(queues, Rank::default());
+        self.distinct.clear();
+        self.distinct.push((Rank::default(), queues));
+        self.all_moved = true;
+    }
+
+    /// A queue's rank from now on.
+    pub(crate) fn set(&mut self, index: usize, rank: Rank) {
+        let before = std::mem::replace(&mut self.of_queues[index], rank);
+        if before == rank {
+            return;
+        }
+        if let Ok(place) = self.find(before) {
+            self.distinct[place].1 -= 1;
+        }
+        match self.find(rank) {
+            Ok(place) => self.distinct[place].1 += 1,
+            Err(place) => {
+                self.distinct.insert(place, (rank, 1));
+                self.all_moved = true;
+            }
+        }
+        self.moved.push(index);
+    }
+
+    /// The queues that may have another level than when this was last asked, and their levels; with `all`, every queue.
+    pub(crate) fn moved(&mut self, all: bool) -> impl Iterator<Item = (usize, Level)> {
+        let before = self.distinct.len();
+        self.distinct.retain(|(_, queues)| *queues > 0);
+        let all = all || self.all_moved || self.distinct.len() != before;
+        self.all_moved = false;
+        if all {
+            self.moved.clear();
+            self.moved.extend(0..self.of_queues.len());
+        }
+        let Self { of_queues, distinct, moved, .. } = self;
+        moved.drain(..).map(|index| (index, level(distinct, of_queues[index])))
+    }
+
+    fn find(&self, rank: Rank) -> Result<usize, usize> {
+        self.distinct.binary_search_by(|(other, _)| other.cmp(&rank))
+    }
+}
+
+/// The level of a rank among others.
+fn level(distinct: &[(Rank, usize)], rank: Rank) -> Level {
+    let first = if distinct.first().is_some_and(|(rank, _)| rank.sliced) { 2 } else { 1 };
+    let place = distinct.partition_point(|(other, _)| *other < rank);
+    Level::new(first + place as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rank(order: u64, sliced: bool) -> Rank {
+        Rank { order, sliced }
+    }
+
+    /// Those of the queues that are looked at.
+    fn levels(ranks: &mut Ranks) -> Vec<(usize, u64)> {
+        ranks.moved(false).map(|(index, level)| (index, level.number())).collect()
+    }
+
+    fn of(all: &[Rank]) -> Ranks {
+        let mut ranks = Ranks::default();
+        ranks.reset(all.len());
+        for (index, rank) in all.iter().enumerate() {
+            ranks.set(index, *rank);
+        }
+        ranks
+    }
+
+    #[test]
+    fn ranks_become_levels_without_gaps() {
+        let mut ranks = of(&[rank(700, false), rank(3, false), rank(700, false), rank(90, false)]);
+        assert_eq!(levels(&mut ranks), [(0, 3), (1, 1), (2, 3), (3, 2)]);
+    }
+
+    #[test]
+    fn what_is_in_front_for_a_slice_has_a_limit() {
+        let mut ranks = of(&[rank(3, true), rank(4, false)]);
+        assert_eq!(levels(&mut ranks), [(0, 2), (1, 3)]);
+        assert!(Level::new(2).is_limited());
+        assert!(!Level::UNLIMITED.is_limited() && Level::TURN.is_limited());
+    }
+
+    #[test]
+    fn the_least_urgent_share_the_last_level() {
+        let all: Vec<_> = (0..100).map(|order| rank(order, false)).collect();
+        let levels = levels(&mut of(&all));
+        assert_eq!(levels[61].1, 62);
+        assert_eq!(levels[62].1, Level::LAST.number());
+        assert_eq!(levels[99].1, Level::LAST.number());
+    }
+
+    #[test]
+    fn only_those_that_change_places_are_looked_at() {
+        let mut ranks = of(&[rank(0, true), rank(1, true), rank(1, true), rank(1, true)]);
+        assert_eq!(levels(&mut ranks).len(), 4);
+        ranks.set(0, rank(1, true));
+        ranks.set(2, rank(0, true));
+        assert_eq!(levels(&mut ranks), [(0, 3), (2, 2)]);
+        assert_eq!(levels(&mut ranks), []);
+    }
+
+    #[test]
+    fn all_are_looked_at_when_a_rank_comes_or_goes() {
+        let mut ranks = of(&[rank(1, false), rank(1, false), rank(5, false)]);
+        levels(&mut ranks);
+        ranks.set(0, rank(0, false));
+        assert_eq!(levels(&mut ranks), [(0, 1), (1, 2), (2, 3)]);
+        ranks.set(0, rank(1, false));
+        assert_eq!(levels(&mut ranks), [(0, 1), (1, 1), (2, 2)]);
+    }
+
+    /// Whatever was set in whatever order, levels are those of the ranks that there are.
+    #[test]
+    fn what_is_remembered_is_what_would_be_found_anew() {
+        let seed = fastrand::u64(..);
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut ranks = Ranks::default();
+        ranks.reset(9);
+        let mut found = vec![0; 9];
+        for _ in 0..2_000 {
+            for _ in 0..random.usize(..4) {
+                ranks.set(random.usize(..9), rank(random.u64(..6), random.bool()));
+            }
+            for (index, level) in levels(&mut ranks) {
+                found[index] = level;
+            }
+            assert_eq!(
+                of(&ranks.of_queues).moved(true).map(|(_, level)| level.number()).collect::<Vec<_>>(),
+                found,
+                "seed {seed}"
+            );
+        }
+    }
+}
