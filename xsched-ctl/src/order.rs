@@ -38,7 +38,7 @@ pub(crate) async fn set(arguments: cli::Set) -> Result<u8, Failure> {
 
 /// `xsched-ctl policy`.
 pub(crate) async fn policy(arguments: cli::Policy) -> Result<u8, Failure> {
-    let answer = ask(&Request::Policy { name: arguments.name }).await?;
+    let answer = ask(&Request::Policy { name: arguments.name.map(|policy| policy.to_string()) }).await?;
     if print_json(arguments.json, &answer) {
         return Ok(0);
     }

@@ -61,8 +61,8 @@ pub(crate) async fn run(arguments: cli::Run) -> Result<u8, Failure> {
     let shim = environment::find_shim(arguments.shim.as_deref())?;
     let token = Token::draw().map_err(RunError::Random)?;
     let wish = arguments.standing.wish();
-    if let Some(name) = arguments.policy {
-        ask(&Request::Policy { name: Some(name) }).await?;
+    if let Some(policy) = arguments.policy {
+        ask(&Request::Policy { name: Some(policy.to_string()) }).await?;
     }
     let controller = match register(wish, &token).await {
         Ok(controller) => Some(controller),

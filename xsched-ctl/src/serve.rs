@@ -37,7 +37,6 @@ use tokio::sync::Notify;
 use tokio::task::LocalSet;
 use tokio::time::MissedTickBehavior;
 use xsched_arbiter::{Arbiter, ArbiterError, ProgramsError, Times, now_ns};
-use xsched_sched::{PolicyKind, UnknownPolicy};
 
 use crate::cli;
 use crate::control::folder::Folder;
@@ -60,9 +59,6 @@ pub(crate) enum ServeError {
     /// The configuration is not to be had.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The policy that was asked for is none.
-    #[error(transparent)]
-    Policy(#[from] UnknownPolicy),
     /// The sockets cannot be made.
     #[error(transparent)]
     Place(#[from] PlaceError),
@@ -85,7 +81,6 @@ impl ServeError {
             Self::Config(ConfigError::Wrong { .. }) => {
                 Some("README.md, section \"What you can control\", has an example".to_owned())
             }
-            Self::Policy(_) => None,
             Self::Rules(RulesFileError::Wrong { .. }) => {
                 Some("README.md, section \"Rules\", has an example".to_owned())
             }
@@ -103,7 +98,6 @@ impl ServeError {
             Self::Config(ConfigError::Wrong { .. }) | Self::Rules(RulesFileError::Wrong { .. }) => {
                 exit::BAD_DATA
             }
-            Self::Policy(_) => exit::USAGE,
             Self::Place(error) => error.exit_code(),
             Self::Arbiter(_) => exit::UNAVAILABLE,
         }
@@ -138,9 +132,7 @@ impl Shared {
 /// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
     let mut config = Config::load(arguments.config.as_deref()).map_err(ServeError::from)?;
-    if let Some(name) = &arguments.policy {
-        config.policy = name.parse::<PolicyKind>().map_err(ServeError::from)?;
-    }
+    config.policy = arguments.policy.unwrap_or(config.policy);
     config.observe |= arguments.observe;
     let rules = RulesFile::load(arguments.rules.or_else(|| config.rules.take())).map_err(ServeError::from)?;
     let manager = notify::Manager::of_environment().map_err(Failure::internal("reading NOTIFY_SOCKET"))?;

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand};
+use xsched_sched::PolicyKind;
 
 use crate::standing::{Class, PRIORITY_MAX, PRIORITY_MIN, SHARE_MAX, WEIGHT_MAX, Wish};
 
@@ -15,7 +16,7 @@ pub(crate) struct Serve {
 
     /// Who goes first, whatever the configuration says
     #[arg(long, value_name = "NAME")]
-    pub(crate) policy: Option<String>,
+    pub(crate) policy: Option<PolicyKind>,
 
     /// The rules on call chains, whatever the configuration says; read again when the file changes
     #[arg(long, value_name = "FILE")]
@@ -69,7 +70,7 @@ pub(crate) struct Run {
 
     /// First change the policy, as `xsched-ctl policy` does
     #[arg(long, value_name = "NAME")]
-    pub(crate) policy: Option<String>,
+    pub(crate) policy: Option<PolicyKind>,
 
     /// The shim [default: libxsched_shim.so beside xsched-ctl or in ../lib]
     #[arg(long, value_name = "FILE")]
@@ -122,7 +123,7 @@ pub(crate) struct Set {
 pub(crate) struct Policy {
     /// The one to change to
     #[arg(value_name = "NAME")]
-    pub(crate) name: Option<String>,
+    pub(crate) name: Option<PolicyKind>,
 
     /// Print the controller's answer as JSON
     #[arg(long)]
@@ -196,6 +197,8 @@ pub(crate) struct On {
 mod tests {
     use clap::Parser as _;
 
+    use xsched_sched::PolicyKind;
+
     use crate::cli::{Cli, Verb};
 
     #[track_caller]
@@ -215,6 +218,19 @@ mod tests {
         );
         assert!(refused(&["set", "--pid", "3", "--reset", "--weight", "3"]).contains("cannot be used"));
         assert!(refused(&["set", "--pid", "3", "--priority", "256"]).contains("-255..=255"));
+    }
+
+    #[test]
+    fn a_policy_is_known_before_anybody_is_asked() {
+        for words in
+            [&["policy", "nope"] as &[_], &["serve", "--policy", "nope"], &["run", "--policy", "nope", "app"]]
+        {
+            let error = refused(words);
+            assert!(error.contains("no policy `nope`; there are: priority, fair, partition"), "{error}");
+        }
+        let cli = Cli::try_parse_from(["xsched-ctl", "policy", "HPF"]).unwrap();
+        let Verb::Policy(policy) = cli.verb else { panic!("not policy") };
+        assert_eq!(policy.name, Some(PolicyKind::Priority));
     }
 
     #[test]
