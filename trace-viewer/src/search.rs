@@ -29,9 +29,10 @@ pub(crate) fn search(store: &Store, word: &str) -> Found {
         let slices = &track.slices;
         for index in 0..slices.len() {
             let is_match = matching[slices.name(index).0 as usize]
-                || store.arguments.at(slices.arguments(index)).any(
-                    |(_, value)| matches!(value, ArgumentValue::Text(text) if matching[text.0 as usize]),
-                );
+                || store
+                    .arguments
+                    .at(slices.arguments(index))
+                    .any(|(_, value)| matches!(value, ArgumentValue::Str(text) if matching[text.0 as usize]));
             if is_match {
                 let id = SliceId { track: number as u32, index: index as u32 };
                 times.push((slices.begins_ns()[index], id));

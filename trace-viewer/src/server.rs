@@ -53,7 +53,7 @@ pub(crate) struct Server {
     name: String,
     path: PathBuf,
     store: Store,
-    /// The page, once it has been asked for: summing up takes a moment.
+    /// The page, once it has been summed up, which takes a moment.
     index: Mutex<Option<Arc<str>>>,
     /// What was searched for last.
     found: Mutex<Option<(String, Arc<Found>)>>,
@@ -95,6 +95,11 @@ impl Server {
         let accepting = thread::spawn({
             let server = Arc::clone(&server);
             move || server.accept()
+        });
+        // Summed up while the browser starts: the page is what it asks for first.
+        thread::spawn({
+            let server = Arc::clone(&server);
+            move || server.index()
         });
         while !accepting.is_finished() {
             thread::sleep(TICK);

@@ -6,6 +6,7 @@
 
 mod arguments;
 mod load;
+mod read_ahead;
 mod slices;
 mod texts;
 
@@ -173,7 +174,7 @@ impl Store {
     /// The text of one argument, if it is one.
     pub(crate) fn argument_text(&self, at: u64, name: &str) -> Option<&str> {
         match self.argument(at, name)? {
-            ArgumentValue::Text(text) => Some(self.texts.get(text)),
+            ArgumentValue::Str(text) => Some(self.texts.get(text)),
             _ => None,
         }
     }

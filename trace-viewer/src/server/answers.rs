@@ -293,7 +293,7 @@ fn arguments(store: &Store, at: u64) -> Vec<(&str, String)> {
         .at(at)
         .map(|(name, value)| {
             let value = match value {
-                ArgumentValue::Text(text) => store.texts.get(text).to_owned(),
+                ArgumentValue::Str(text) => store.texts.get(text).to_owned(),
                 ArgumentValue::U64(number) => number.to_string(),
                 ArgumentValue::I64(number) => number.to_string(),
                 ArgumentValue::F64(number) => number.to_string(),

@@ -9,20 +9,10 @@
 
 use xsched_perfetto::{OwnedAnnotation, OwnedValue};
 
-use super::texts::{TextId, Texts};
+use super::texts::TextId;
 
 /// A value.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum ArgumentValue {
-    Text(TextId),
-    U64(u64),
-    I64(i64),
-    F64(f64),
-    Pointer(u64),
-    Bool(bool),
-    /// Of a kind that is not read.
-    Other,
-}
+pub(crate) type ArgumentValue = OwnedValue<TextId>;
 
 /// Lists of named values, one after the other.
 #[derive(Debug, Default)]
@@ -32,21 +22,20 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     /// Packs a list; returns where it is.
-    pub(crate) fn push(&mut self, texts: &mut Texts, annotations: &[OwnedAnnotation]) -> u64 {
+    pub(crate) fn push(&mut self, annotations: &[OwnedAnnotation<TextId>]) -> u64 {
         let at = self.bytes.len() as u64;
         self.number(annotations.len() as u64);
         for annotation in annotations {
-            let name = texts.add(&annotation.name);
-            let (kind, value) = match &annotation.value {
-                OwnedValue::Str(text) => (0, u64::from(texts.add(text).0)),
-                OwnedValue::U64(number) => (1, *number),
+            let (kind, value) = match annotation.value {
+                OwnedValue::Str(text) => (0, text.0.into()),
+                OwnedValue::U64(number) => (1, number),
                 OwnedValue::I64(number) => (2, ((number << 1) ^ (number >> 63)) as u64),
                 OwnedValue::F64(number) => (3, number.to_bits()),
-                OwnedValue::Pointer(address) => (4, *address),
-                OwnedValue::Bool(truth) => (5, u64::from(*truth)),
+                OwnedValue::Pointer(address) => (4, address),
+                OwnedValue::Bool(truth) => (5, truth.into()),
                 OwnedValue::Other => (6, 0),
             };
-            self.number(u64::from(name.0) << 3 | kind);
+            self.number(u64::from(annotation.name.0) << 3 | kind);
             self.number(value);
         }
         at
@@ -68,7 +57,7 @@ impl Arguments {
             let key = take(&mut rest);
             let value = take(&mut rest);
             let value = match key & 7 {
-                0 => ArgumentValue::Text(TextId(value as u32)),
+                0 => ArgumentValue::Str(TextId(value as u32)),
                 1 => ArgumentValue::U64(value),
                 2 => ArgumentValue::I64((value >> 1) as i64 ^ -((value & 1) as i64)),
                 3 => ArgumentValue::F64(f64::from_bits(value)),
@@ -100,23 +89,10 @@ mod tests {
 
     #[test]
     fn every_kind_and_size_of_value_comes_back() {
-        let (mut texts, mut arguments) = (Texts::default(), Arguments::default());
+        let mut arguments = Arguments::default();
         let values = [
-            OwnedValue::Str("gemm".into()),
-            OwnedValue::U64(0),
-            OwnedValue::U64(u64::MAX),
-            OwnedValue::I64(i64::MIN),
-            OwnedValue::I64(-1),
-            OwnedValue::F64(-0.5),
-            OwnedValue::Pointer(0x7fff_dead_beef),
-            OwnedValue::Bool(true),
-            OwnedValue::Other,
-        ];
-        let annotations = values.map(|value| OwnedAnnotation { name: "x".into(), value });
-        let places = [&annotations[..], &[], &annotations[3..]].map(|list| arguments.push(&mut texts, list));
-        let (x, gemm) = (texts.find("x").unwrap(), texts.find("gemm").unwrap());
-        let expected = [
-            ArgumentValue::Text(gemm),
+            ArgumentValue::Str(TextId(5)),
+            ArgumentValue::Str(TextId(u32::MAX)),
             ArgumentValue::U64(0),
             ArgumentValue::U64(u64::MAX),
             ArgumentValue::I64(i64::MIN),
@@ -125,8 +101,11 @@ mod tests {
             ArgumentValue::Pointer(0x7fff_dead_beef),
             ArgumentValue::Bool(true),
             ArgumentValue::Other,
-        ]
-        .map(|value| (x, value));
+        ];
+        let name = TextId(300);
+        let annotations = values.map(|value| OwnedAnnotation { name, value });
+        let places = [&annotations[..], &[], &annotations[3..]].map(|list| arguments.push(list));
+        let expected = values.map(|value| (name, value));
         assert_eq!(arguments.at(places[0]).collect::<Vec<_>>(), expected);
         assert_eq!(arguments.at(places[1]).count(), 0);
         assert_eq!(arguments.at(places[2]).collect::<Vec<_>>(), expected[3..]);

@@ -1,24 +1,20 @@
-//! From the events of a file to a store.
+//! From the moments of a file to a store.
 
 use std::{
     collections::{HashMap, HashSet},
     io::Read,
     path::Path,
-    sync::{
-        Arc,
-        mpsc::{self, SyncSender},
-    },
-    thread,
 };
 
 use foldhash::fast::RandomState;
 use xsched_perfetto::{
-    Event, Input, LOST_EVENTS, OwnedAnnotation, OwnedSlice, OwnedValue, ProcessId, ReadError, Scope, Tail,
-    ThreadId, TraceReader, TrackId,
+    Input, LOST_EVENTS, Moment, MomentReader, OwnedAnnotation, OwnedValue, ProcessId, ReadError, Scope, Tail,
+    ThreadId, TrackId, What,
 };
 
 use super::{
     Group, Mark, Sample, SliceId, Store, Track, TrackKind,
+    read_ahead::ReadAhead,
     slices::{Facts, Slices, Unsorted},
     texts::{TextId, Texts},
 };
@@ -27,27 +23,12 @@ use crate::failure::Failure;
 /// Tracks inside of tracks that are followed to the top; a file that says more goes in circles.
 const ANCESTORS_MAX: usize = 16;
 
-/// Events that are handed over at once, and how many such batches may wait.
-const BATCH: usize = 4096;
-const BATCHES_MAX: usize = 8;
-
-/// Reads a file as far as it can be read. Decoding and sorting away take as long as each other, so each has a thread.
+/// Reads a file as far as it can be read.
 pub(crate) fn load(path: &Path, file: impl Read + Send) -> Result<Store, Failure> {
     let unreadable = |source| Failure::Input { file: path.to_owned(), source };
     let mut input = Input::open(file).map_err(unreadable)?;
     let mut loading = Loading::default();
-    let (sender, receiver) = mpsc::sync_channel(BATCHES_MAX);
-    let reading = thread::scope(|scope| {
-        let input = &mut input;
-        // The sender goes with the thread, and with the sender the end of the batches.
-        let reading = scope.spawn(move || Reading::new(input, &sender));
-        for batch in receiver {
-            for event in batch {
-                loading.event(event);
-            }
-        }
-        reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    });
+    let reading = ReadAhead::while_reading(&mut input, |ahead| loading.read(ahead));
     let is_cut = reading.tail != Tail::Whole || input.is_cut();
     if reading.bytes == 0 {
         let file = path.to_owned();
@@ -59,7 +40,8 @@ pub(crate) fn load(path: &Path, file: impl Read + Send) -> Result<Store, Failure
         });
     }
     let condition = &mut loading.store.condition;
-    (condition.is_cut, condition.skipped) = (is_cut, reading.skipped);
+    condition.is_cut = is_cut;
+    condition.skipped += reading.skipped;
     condition.damage = reading.error.map(|error| error.to_string());
     Ok(loading.finish())
 }
@@ -73,35 +55,20 @@ struct Reading {
     error: Option<ReadError>,
 }
 
-impl Reading {
-    /// Reads to the end or to an error, and sends what was read.
-    fn new(input: &mut impl Read, sender: &SyncSender<Vec<Event>>) -> Self {
-        let mut reader = TraceReader::new(input);
-        let (mut batch, mut error) = (Vec::with_capacity(BATCH), None);
-        for event in reader.by_ref() {
-            match event {
-                Ok(event) => batch.push(event),
-                Err(cause) => error = Some(cause),
-            }
-            if batch.len() == BATCH {
-                let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
-                sender.send(full).expect("the receiver takes batches for as long as there is a sender");
-            }
-        }
-        sender.send(batch).expect("as above");
-        Self { tail: reader.tail(), bytes: reader.bytes_read(), skipped: reader.skipped(), error }
-    }
-}
-
-/// What events have said so far.
+/// What moments have said so far.
 #[derive(Default)]
 struct Loading {
     store: Store,
+    names: Names,
     places: HashMap<Place, usize, RandomState>,
+    /// Where the last moment belonged: the next one mostly belongs there, too.
+    last_place: Option<(Place, usize)>,
     tracks: Vec<Unfinished>,
+    /// Slices that have begun, by the uuid of their track: which track that is here, and which of its slices.
+    open: HashMap<u64, Vec<(usize, usize)>, RandomState>,
     processes: HashMap<ProcessId, (String, String)>,
     threads: HashMap<ThreadId, String>,
-    described: HashMap<TrackId, (Scope, Arc<str>)>,
+    described: HashMap<TrackId, (Scope, TextId)>,
     followed: HashSet<ProcessId>,
     span_ns: Option<(u64, u64)>,
     /// What to add to a time to get that of the clock on the wall.
@@ -109,10 +76,18 @@ struct Loading {
 }
 
 /// Where events belong that are drawn together.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Place {
     Events(Scope),
-    Counter(Scope, Arc<str>),
+    Counter(Scope, TextId),
+}
+
+/// Texts that mean something here.
+struct Names {
+    kernel: TextId,
+    origin: TextId,
+    library: TextId,
+    lost_events: TextId,
 }
 
 /// A track before its slices are sorted.
@@ -134,27 +109,51 @@ enum Owner {
 }
 
 impl Loading {
-    fn event(&mut self, event: Event) {
-        match event {
-            Event::Slice(slice) => self.slice(&slice),
-            Event::Instant { scope, ts_ns, category, name, annotations } => {
-                let arguments = self.store.arguments.push(&mut self.store.texts, &annotations);
-                let (name, category) = (self.store.texts.add(&name), self.store.texts.add(&category));
-                self.reach(ts_ns);
-                self.track(Place::Events(scope)).marks.push(Mark { ts_ns, name, category, arguments });
+    /// Reads to the end or to an error.
+    fn read(&mut self, input: impl Read) -> Reading {
+        let mut reader = MomentReader::new(input);
+        self.names = Names::new(&mut self.store.texts);
+        let error = loop {
+            match reader.next(&mut |text| self.store.texts.add(text)) {
+                Ok(Some(moment)) => self.moment(moment, reader.what()),
+                Ok(None) => break None,
+                Err(error) => break Some(error),
             }
-            Event::Counter { scope, name, ts_ns, value } => {
-                if scope == Scope::Global && &*name == LOST_EVENTS {
+        };
+        self.store.condition.unfinished = self.open.values().map(|open| open.len() as u64).sum();
+        Reading { tail: reader.tail(), bytes: reader.bytes_read(), skipped: reader.skipped(), error }
+    }
+
+    fn moment(&mut self, moment: Moment<TextId>, what: &What<TextId>) {
+        match moment {
+            Moment::Begin { track, scope, ts_ns } => self.begin(track, scope, ts_ns, what),
+            Moment::End { track, ts_ns } => match self.open.get_mut(&track).and_then(Vec::pop) {
+                Some((track, index)) => {
+                    self.reach(ts_ns);
+                    self.tracks[track].slices[index].end_ns = Some(ts_ns);
+                }
+                None => self.store.condition.skipped += 1,
+            },
+            Moment::Instant { scope, ts_ns } => {
+                let arguments = self.store.arguments.push(&what.annotations);
+                let mark = Mark { ts_ns, name: what.name, category: what.category, arguments };
+                self.reach(ts_ns);
+                let track = self.track(Place::Events(scope));
+                self.tracks[track].marks.push(mark);
+            }
+            Moment::Counter { scope, name, ts_ns, value } => {
+                if scope == Scope::Global && name == self.names.lost_events {
                     self.store.condition.lost = value.unsigned_abs();
                 }
                 self.reach(ts_ns);
-                self.track(Place::Counter(scope, name)).samples.push(Sample { ts_ns, value });
+                let track = self.track(Place::Counter(scope, name));
+                self.tracks[track].samples.push(Sample { ts_ns, value });
             }
-            Event::Clocks(clocks) => {
+            Moment::Clocks(clocks) => {
                 let offset_ns = clocks.realtime_ns.wrapping_sub(clocks.boottime_ns) as i64;
                 self.realtime_offset_ns.get_or_insert(offset_ns);
             }
-            Event::Process { id, name, cmdline } => {
+            Moment::Process { id, name, cmdline } => {
                 let known = self.processes.entry(id).or_default();
                 if let Some(name) = name.filter(|_| known.0.is_empty()) {
                     known.0 = name;
@@ -163,39 +162,38 @@ impl Loading {
                     known.1 = cmdline.join(" ");
                 }
             }
-            Event::Thread { id, name } => {
+            Moment::Thread { id, name } => {
                 if let Some(name) = name {
                     self.threads.insert(id, name);
                 }
             }
-            Event::Track { id, parent, name } => {
+            Moment::Track { id, parent, name } => {
                 self.described.insert(id, (parent, name));
             }
         }
     }
 
-    fn slice(&mut self, slice: &OwnedSlice) {
-        let texts = &mut self.store.texts;
+    fn begin(&mut self, uuid: u64, scope: Scope, begin_ns: u64, what: &What<TextId>) {
+        let text = |name| text(&what.annotations, name);
         let facts = Facts {
-            name: texts.add(&slice.name),
-            category: texts.add(&slice.category),
-            kernel: text(texts, &slice.annotations, "kernel").unwrap_or_default(),
-            origin: origin(texts, &slice.annotations),
-            arguments: self.store.arguments.push(texts, &slice.annotations),
-            flow: slice.flows.first().copied().unwrap_or(0),
-            ended_flow: slice.ended_flows.first().copied().unwrap_or(0),
+            name: what.name,
+            category: what.category,
+            kernel: text(self.names.kernel).unwrap_or_default(),
+            // The library to which it belongs; the calling one in recordings that say no more.
+            origin: text(self.names.origin).or_else(|| text(self.names.library)).unwrap_or_default(),
+            arguments: self.store.arguments.push(&what.annotations),
+            flow: what.flows.first().copied().unwrap_or(0),
+            ended_flow: what.ended_flows.first().copied().unwrap_or(0),
             is_open: false,
         };
-        self.store.condition.unfinished += u64::from(slice.end_ns.is_none());
-        if let (Scope::Thread(thread), true) = (slice.scope, facts.flow != 0) {
+        if let (Scope::Thread(thread), true) = (scope, facts.flow != 0) {
             self.followed.insert(thread.process);
         }
-        self.reach(slice.begin_ns);
-        if let Some(end_ns) = slice.end_ns {
-            self.reach(end_ns);
-        }
-        let unsorted = Unsorted { begin_ns: slice.begin_ns, end_ns: slice.end_ns, facts };
-        self.track(Place::Events(slice.scope)).slices.push(unsorted);
+        self.reach(begin_ns);
+        let track = self.track(Place::Events(scope));
+        let slices = &mut self.tracks[track].slices;
+        self.open.entry(uuid).or_default().push((track, slices.len()));
+        slices.push(Unsorted { begin_ns, end_ns: None, facts });
     }
 
     fn reach(&mut self, ts_ns: u64) {
@@ -203,13 +201,20 @@ impl Loading {
         self.span_ns = Some((first.min(ts_ns), last.max(ts_ns)));
     }
 
-    fn track(&mut self, place: Place) -> &mut Unfinished {
-        let index = *self.places.entry(place).or_insert_with_key(|place| {
+    /// Which of the tracks events with this place belong to.
+    fn track(&mut self, place: Place) -> usize {
+        if let Some((last, index)) = self.last_place
+            && last == place
+        {
+            return index;
+        }
+        let index = *self.places.entry(place).or_insert_with(|| {
             let (slices, marks, samples) = (Vec::new(), Vec::new(), Vec::new());
-            self.tracks.push(Unfinished { place: place.clone(), slices, marks, samples });
+            self.tracks.push(Unfinished { place, slices, marks, samples });
             self.tracks.len() - 1
         });
-        &mut self.tracks[index]
+        self.last_place = Some((place, index));
+        index
     }
 
     fn finish(mut self) -> Store {
@@ -266,14 +271,15 @@ impl Loading {
 
     fn track_name(&self, place: &Place) -> String {
         match place {
-            Place::Counter(_, name) => name.to_string(),
+            Place::Counter(_, name) => self.store.texts.get(*name).to_owned(),
             Place::Events(Scope::Thread(thread)) => match self.threads.get(thread) {
                 Some(name) => format!("{name} {}", thread.tid),
                 None => format!("thread {}", thread.tid),
             },
-            Place::Events(Scope::Track(id)) => {
-                self.described.get(id).map_or_else(String::new, |(_, name)| name.to_string())
-            }
+            Place::Events(Scope::Track(id)) => self
+                .described
+                .get(id)
+                .map_or_else(String::new, |(_, name)| self.store.texts.get(*name).to_owned()),
             Place::Events(Scope::Process(_) | Scope::Global) => "events".to_owned(),
         }
     }
@@ -306,7 +312,7 @@ impl Loading {
                 Group { name, pid: Some(process.pid), cmdline }
             }
             Owner::Root(id) => {
-                let name = self.described.get(&id).map(|(_, name)| name.to_string());
+                let name = self.described.get(&id).map(|(_, name)| self.store.texts.get(*name).to_owned());
                 Group { name: name.unwrap_or_default(), pid: None, cmdline: String::new() }
             }
             Owner::Trace => Group { name: "Recording".to_owned(), pid: None, cmdline: String::new() },
@@ -314,15 +320,29 @@ impl Loading {
     }
 }
 
-/// The library to which a call belongs; the calling one in recordings that say no more.
-fn origin(texts: &mut Texts, annotations: &[OwnedAnnotation]) -> TextId {
-    text(texts, annotations, "origin").or_else(|| text(texts, annotations, "library")).unwrap_or_default()
+impl Names {
+    fn new(texts: &mut Texts) -> Self {
+        Self {
+            kernel: texts.add("kernel"),
+            origin: texts.add("origin"),
+            library: texts.add("library"),
+            lost_events: texts.add(LOST_EVENTS),
+        }
+    }
+}
+
+impl Default for Names {
+    /// Names of nothing, until there are texts.
+    fn default() -> Self {
+        let nothing = TextId::default();
+        Self { kernel: nothing, origin: nothing, library: nothing, lost_events: nothing }
+    }
 }
 
 /// The text of one argument, if it is there and is one.
-fn text(texts: &mut Texts, annotations: &[OwnedAnnotation], name: &str) -> Option<TextId> {
-    match &annotations.iter().find(|annotation| &*annotation.name == name)?.value {
-        OwnedValue::Str(text) => Some(texts.add(text)),
+fn text(annotations: &[OwnedAnnotation<TextId>], name: TextId) -> Option<TextId> {
+    match annotations.iter().find(|annotation| annotation.name == name)?.value {
+        OwnedValue::Str(text) => Some(text),
         _ => None,
     }
 }

@@ -1,7 +1,8 @@
 //! Perfetto traces: a small schema, a streaming writer, a reader.
 //!
 //! [`TraceWriter`] turns processes, threads, slices, instants and counters into a trace that
-//! <https://ui.perfetto.dev> and `trace_processor` load; [`TraceReader`] gives the same things back.
+//! <https://ui.perfetto.dev> and `trace_processor` load; [`TraceReader`] gives the same things back,
+//! and [`MomentReader`] without an allocation for each.
 //! Both work packet by packet in bounded memory, whatever the length of the trace. All times are
 //! nanoseconds of `CLOCK_BOOTTIME`.
 //!
@@ -33,7 +34,10 @@ pub use annotation::{Annotation, Value};
 pub use clocks::Clocks;
 pub use identity::{CounterId, ProcessId, Scope, ThreadId, TrackId};
 pub use intern::Limits;
-pub use read::{Event, Input, OwnedAnnotation, OwnedSlice, OwnedValue, ReadError, Tail, TraceReader};
+pub use read::{
+    Event, Input, Malformed, Moment, MomentReader, OwnedAnnotation, OwnedSlice, OwnedValue, ReadError, Tail,
+    TraceReader, What,
+};
 pub use text::{TEXT_LEN_MAX, from_c_bytes};
 pub use writer::{
     CounterTrack, Instant, LOST_EVENTS, Process, Slice, TraceWriter, Track, TrackSlice, Unit, WriteError,

@@ -6,21 +6,28 @@
 //! What is kept: the interned texts of each sequence, the described tracks, and slices not yet ended.
 
 mod input;
+mod moments;
+mod packet;
 mod packets;
 mod sequence;
 mod tracks;
+mod wire;
 
-use std::{collections::VecDeque, io, sync::Arc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io,
+    sync::Arc,
+};
 
 pub use self::{
     input::Input,
+    moments::{Moment, MomentReader, What},
     packets::{ReadError, Tail},
+    wire::Malformed,
 };
-use self::{packets::Packets, sequence::Sequences, tracks::Tracks};
 use crate::{
     clocks::Clocks,
     identity::{ProcessId, Scope, ThreadId, TrackId},
-    schema::{ClockSnapshot, EventType, TracePacket, clock},
 };
 
 /// One thing that a trace says.
@@ -103,19 +110,19 @@ pub struct OwnedSlice {
 }
 
 /// [`crate::Annotation`] as read back.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OwnedAnnotation {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OwnedAnnotation<T = Arc<str>> {
     /// Its name.
-    pub name: Arc<str>,
+    pub name: T,
     /// Its value.
-    pub value: OwnedValue,
+    pub value: OwnedValue<T>,
 }
 
 /// [`crate::Value`] as read back.
-#[derive(Clone, Debug, PartialEq)]
-pub enum OwnedValue {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum OwnedValue<T = Arc<str>> {
     /// A text.
-    Str(Arc<str>),
+    Str(T),
     /// An unsigned number.
     U64(u64),
     /// A signed number.
@@ -132,147 +139,105 @@ pub enum OwnedValue {
 
 /// Iterates over the events of a trace in the order in which they were written.
 ///
+/// Slices are paired in the order of the file: an end closes the last begin on its track. Perfetto pairs in
+/// order of time; for what [`crate::TraceWriter`] writes, begin and end side by side, the results agree, and
+/// nothing needs to be sorted.
+///
 /// After the last event [`TraceReader::tail`] says whether the trace was cut. An error ends the iteration.
 #[derive(Debug)]
 pub struct TraceReader<R> {
-    packets: Packets<R>,
-    sequences: Sequences,
-    tracks: Tracks,
-    ready: VecDeque<Event>,
-    skipped: u64,
+    moments: MomentReader<R, Arc<str>>,
+    /// The slices that have begun, by the uuid of their track. Ordered, so that unfinished ones are given in the same
+    /// order each time.
+    open: BTreeMap<u64, Vec<OwnedSlice>>,
+    unfinished: VecDeque<OwnedSlice>,
+    /// Ends without a begin.
+    unmatched: u64,
     ended: bool,
 }
 
 impl<R: io::Read> TraceReader<R> {
     /// Reads from `input`, which needs no buffer of its own.
     pub fn new(input: R) -> Self {
-        Self {
-            packets: Packets::new(input),
-            sequences: Sequences::default(),
-            tracks: Tracks::default(),
-            ready: VecDeque::new(),
-            skipped: 0,
-            ended: false,
-        }
+        let (open, unfinished) = Default::default();
+        Self { moments: MomentReader::new(input), open, unfinished, unmatched: 0, ended: false }
     }
 
     /// How the trace ended, as far as it has been read.
     pub fn tail(&self) -> Tail {
-        self.packets.tail()
+        self.moments.tail()
     }
 
     /// Bytes of whole packets read so far.
     pub fn bytes_read(&self) -> u64 {
-        self.packets.offset()
+        self.moments.bytes_read()
     }
 
     /// Events left out so far: on another clock, on a sequence whose state was lost, or an end without a
     /// begin. 0 for every trace that [`crate::TraceWriter`] wrote.
     pub fn skipped(&self) -> u64 {
-        self.skipped
+        self.moments.skipped() + self.unmatched
     }
 
-    fn advance(&mut self) -> Result<(), ReadError> {
-        if let Some(packet) = self.packets.next()? {
-            self.packet(packet);
-        } else {
-            self.ended = true;
-            self.ready.extend(self.tracks.take_unfinished().map(Event::Slice));
-        }
-        Ok(())
-    }
-
-    fn packet(&mut self, packet: TracePacket) {
-        self.sequences.packet(&packet);
-        if let Some(clocks) = packet.clock_snapshot.as_ref().and_then(clocks) {
-            self.ready.push_back(Event::Clocks(clocks));
-        }
-        if let Some(descriptor) = packet.track_descriptor {
-            self.ready.extend(self.tracks.describe(descriptor));
-        } else if packet.track_event.is_some() {
-            match self.track_event(&packet) {
-                Some(Outcome::Event(event)) => self.ready.push_back(event),
-                Some(Outcome::Begun) => {}
-                None => self.skipped += 1,
+    /// `None` for the begin of a slice, which will be an event when it ends, and for an end of none.
+    fn event(&mut self, moment: Moment<Arc<str>>) -> Option<Event> {
+        Some(match moment {
+            Moment::Clocks(clocks) => Event::Clocks(clocks),
+            Moment::Process { id, name, cmdline } => Event::Process { id, name, cmdline },
+            Moment::Thread { id, name } => Event::Thread { id, name },
+            Moment::Track { id, parent, name } => Event::Track { id, parent, name },
+            Moment::Begin { track, scope, ts_ns } => {
+                let What { category, name, annotations, flows, ended_flows } = take(self.moments.what());
+                let (begin_ns, end_ns) = (ts_ns, None);
+                let slice =
+                    OwnedSlice { scope, begin_ns, end_ns, category, name, annotations, flows, ended_flows };
+                self.open.entry(track).or_default().push(slice);
+                return None;
             }
-        }
-    }
-
-    /// `None` if the event cannot be understood.
-    fn track_event(&mut self, packet: &TracePacket) -> Option<Outcome> {
-        let texts = self.sequences.texts(packet)?;
-        let event = packet.track_event.as_ref()?;
-        let ts_ns = packet.timestamp?;
-        let uuid = event.track_uuid?;
-        let scope = self.tracks.scope(uuid);
-        match event.event_type() {
-            EventType::SliceBegin => {
-                let slice = OwnedSlice {
-                    scope,
-                    begin_ns: ts_ns,
-                    end_ns: None,
-                    category: texts.category(event)?,
-                    name: texts.name(event)?,
-                    annotations: texts.annotations(event)?,
-                    flows: event.flow_ids.clone(),
-                    ended_flows: event.terminating_flow_ids.clone(),
+            Moment::End { track, ts_ns } => {
+                let Some(mut slice) = self.open.get_mut(&track).and_then(Vec::pop) else {
+                    self.unmatched += 1;
+                    return None;
                 };
-                self.tracks.begin(uuid, slice);
-                Some(Outcome::Begun)
+                slice.end_ns = Some(ts_ns);
+                Event::Slice(slice)
             }
-            EventType::SliceEnd => {
-                let slice = self.tracks.end(uuid, ts_ns)?;
-                Some(Outcome::Event(Event::Slice(slice)))
+            Moment::Instant { scope, ts_ns } => {
+                let What { category, name, annotations, .. } = take(self.moments.what());
+                Event::Instant { scope, ts_ns, category, name, annotations }
             }
-            EventType::Instant => Some(Outcome::Event(Event::Instant {
-                scope,
-                ts_ns,
-                category: texts.category(event)?,
-                name: texts.name(event)?,
-                annotations: texts.annotations(event)?,
-            })),
-            EventType::Counter => Some(Outcome::Event(Event::Counter {
-                scope,
-                name: self.tracks.name(uuid),
-                ts_ns,
-                value: event.counter_value?,
-            })),
-            EventType::Unspecified => None,
-        }
+            Moment::Counter { scope, name, ts_ns, value } => Event::Counter { scope, name, ts_ns, value },
+        })
     }
 }
 
-/// What became of a track event that was understood.
-enum Outcome {
-    Event(Event),
-    /// A slice that will be an event when it ends.
-    Begun,
+/// What is said, and room for as much the next time: lists that grow step by step cost more.
+fn take(what: &mut What<Arc<str>>) -> What<Arc<str>> {
+    let next = What { annotations: Vec::with_capacity(what.annotations.len()), ..What::default() };
+    std::mem::replace(what, next)
 }
 
 impl<R: io::Read> Iterator for TraceReader<R> {
     type Item = Result<Event, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(event) = self.ready.pop_front() {
-                return Some(Ok(event));
-            }
-            if self.ended {
-                return None;
-            }
-            if let Err(error) = self.advance() {
-                self.ended = true;
-                return Some(Err(error));
+        while !self.ended {
+            match self.moments.next(&mut |text| text.into()) {
+                Ok(Some(moment)) => {
+                    if let Some(event) = self.event(moment) {
+                        return Some(Ok(event));
+                    }
+                }
+                Ok(None) => {
+                    self.ended = true;
+                    self.unfinished = std::mem::take(&mut self.open).into_values().flatten().collect();
+                }
+                Err(error) => {
+                    self.ended = true;
+                    return Some(Err(error));
+                }
             }
         }
+        self.unfinished.pop_front().map(|slice| Ok(Event::Slice(slice)))
     }
-}
-
-fn clocks(snapshot: &ClockSnapshot) -> Option<Clocks> {
-    let reading = |id| snapshot.clocks.iter().find(|reading| reading.clock_id == Some(id))?.timestamp;
-    Some(Clocks {
-        boottime_ns: reading(clock::BOOTTIME)?,
-        monotonic_ns: reading(clock::MONOTONIC)?,
-        realtime_ns: reading(clock::REALTIME)?,
-    })
 }

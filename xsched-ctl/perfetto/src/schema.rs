@@ -30,8 +30,6 @@ pub(crate) struct TracePacket {
     pub timestamp: Option<u64>,
     #[prost(uint32, optional, tag = "10")]
     pub trusted_packet_sequence_id: Option<u32>,
-    #[prost(message, optional, tag = "11")]
-    pub track_event: Option<TrackEvent>,
     #[prost(message, optional, tag = "12")]
     pub interned_data: Option<InternedData>,
     #[prost(uint32, optional, tag = "13")]
@@ -108,52 +106,45 @@ pub(crate) enum EventType {
     Counter = 4,
 }
 
-/// `track_event.proto`. `category_iids` is repeated there; one value is encoded alike, and needs no vector.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct TrackEvent {
-    #[prost(uint64, optional, tag = "3")]
-    pub category_iid: Option<u64>,
-    #[prost(message, repeated, tag = "4")]
-    pub debug_annotations: Vec<DebugAnnotation>,
-    #[prost(enumeration = "EventType", optional, tag = "9")]
-    pub event_type: Option<i32>,
-    #[prost(uint64, optional, tag = "10")]
-    pub name_iid: Option<u64>,
-    #[prost(uint64, optional, tag = "11")]
-    pub track_uuid: Option<u64>,
-    #[prost(string, optional, tag = "22")]
-    pub category: Option<String>,
-    #[prost(string, optional, tag = "23")]
-    pub name: Option<String>,
-    #[prost(int64, optional, tag = "30")]
-    pub counter_value: Option<i64>,
-    #[prost(fixed64, repeated, packed = "false", tag = "47")]
-    pub flow_ids: Vec<u64>,
-    #[prost(fixed64, repeated, packed = "false", tag = "48")]
-    pub terminating_flow_ids: Vec<u64>,
+/// Fields of a `TracePacket` that are written and read by hand. The others are those of [`TracePacket`].
+pub(crate) mod packet_field {
+    pub(crate) const CLOCK_SNAPSHOT: u32 = 6;
+    pub(crate) const TIMESTAMP: u32 = 8;
+    pub(crate) const SEQUENCE: u32 = 10;
+    pub(crate) const TRACK_EVENT: u32 = 11;
+    pub(crate) const INTERNED_DATA: u32 = 12;
+    pub(crate) const SEQUENCE_FLAGS: u32 = 13;
+    pub(crate) const DROPPED: u32 = 42;
+    pub(crate) const CLOCK_ID: u32 = 58;
+    pub(crate) const DEFAULTS: u32 = 59;
+    pub(crate) const TRACK_DESCRIPTOR: u32 = 60;
 }
 
-/// `debug_annotation.proto`.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct DebugAnnotation {
-    #[prost(uint64, optional, tag = "1")]
-    pub name_iid: Option<u64>,
-    #[prost(bool, optional, tag = "2")]
-    pub bool_value: Option<bool>,
-    #[prost(uint64, optional, tag = "3")]
-    pub uint_value: Option<u64>,
-    #[prost(int64, optional, tag = "4")]
-    pub int_value: Option<i64>,
-    #[prost(double, optional, tag = "5")]
-    pub double_value: Option<f64>,
-    #[prost(string, optional, tag = "6")]
-    pub string_value: Option<String>,
-    #[prost(uint64, optional, tag = "7")]
-    pub pointer_value: Option<u64>,
-    #[prost(string, optional, tag = "10")]
-    pub name: Option<String>,
-    #[prost(uint64, optional, tag = "17")]
-    pub string_value_iid: Option<u64>,
+/// Fields of a `TrackEvent` (`track_event.proto`), which is written and read by hand.
+pub(crate) mod event_field {
+    pub(crate) const CATEGORY_IID: u32 = 3;
+    pub(crate) const DEBUG_ANNOTATION: u32 = 4;
+    pub(crate) const EVENT_TYPE: u32 = 9;
+    pub(crate) const NAME_IID: u32 = 10;
+    pub(crate) const TRACK_UUID: u32 = 11;
+    pub(crate) const CATEGORY: u32 = 22;
+    pub(crate) const NAME: u32 = 23;
+    pub(crate) const COUNTER_VALUE: u32 = 30;
+    pub(crate) const FLOW_ID: u32 = 47;
+    pub(crate) const TERMINATING_FLOW_ID: u32 = 48;
+}
+
+/// Fields of a `DebugAnnotation` (`debug_annotation.proto`), likewise.
+pub(crate) mod annotation_field {
+    pub(crate) const NAME_IID: u32 = 1;
+    pub(crate) const BOOL: u32 = 2;
+    pub(crate) const UINT: u32 = 3;
+    pub(crate) const INT: u32 = 4;
+    pub(crate) const DOUBLE: u32 = 5;
+    pub(crate) const STRING: u32 = 6;
+    pub(crate) const POINTER: u32 = 7;
+    pub(crate) const NAME: u32 = 10;
+    pub(crate) const STRING_IID: u32 = 17;
 }
 
 /// `track_descriptor.proto`.

@@ -1,113 +1,130 @@
 //! The interned texts of each sequence of packets, and whether they may be relied on.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{cmp::Ordering, collections::HashMap};
 
 use foldhash::fast::RandomState;
+use prost::Message as _;
 
-use crate::{
-    read::{OwnedAnnotation, OwnedValue},
-    schema::{
-        DebugAnnotation, FLAGS_CLEARED, FLAGS_NEEDS_STATE, InternedString, TracePacket, TrackEvent, clock,
-    },
+use super::{packet::Packet, wire::Malformed};
+use crate::schema::{
+    FLAGS_CLEARED, FLAGS_NEEDS_STATE, InternedData, InternedString, TracePacketDefaults, clock,
 };
 
-#[derive(Debug, Default)]
-pub(super) struct Sequences {
-    by_id: HashMap<u32, Texts, RandomState>,
+#[derive(Debug)]
+pub(super) struct Sequences<T> {
+    by_id: HashMap<u32, Interned<T>, RandomState>,
 }
 
 /// What one sequence has defined since it was cleared.
-#[derive(Debug, Default)]
-pub(super) struct Texts {
-    categories: Table,
-    event_names: Table,
-    annotation_names: Table,
-    annotation_values: Table,
+#[derive(Debug)]
+pub(super) struct Interned<T> {
+    pub(super) categories: Table<T>,
+    pub(super) event_names: Table<T>,
+    pub(super) annotation_names: Table<T>,
+    pub(super) annotation_values: Table<T>,
     default_clock: Option<u32>,
     /// Whether the sequence was cleared since the last loss.
     valid: bool,
 }
 
-type Table = HashMap<u64, Arc<str>, RandomState>;
+/// Texts by number. Writers mostly count from one, so most are found by their place.
+#[derive(Debug)]
+pub(super) struct Table<T> {
+    in_order: Vec<T>,
+    others: HashMap<u64, T, RandomState>,
+}
 
-impl Sequences {
-    /// Takes note of what a packet says about its sequence.
-    pub(super) fn packet(&mut self, packet: &TracePacket) {
-        let texts = self.by_id.entry(packet.trusted_packet_sequence_id()).or_default();
-        if packet.sequence_flags() & FLAGS_CLEARED & !FLAGS_NEEDS_STATE != 0 {
-            *texts = Texts { valid: true, ..Texts::default() };
-        } else if packet.previous_packet_dropped() != 0 {
-            texts.valid = false;
-        }
-        if let Some(defaults) = &packet.trace_packet_defaults {
-            texts.default_clock = defaults.timestamp_clock_id;
-        }
-        if let Some(interned) = &packet.interned_data {
-            extend(&mut texts.categories, &interned.event_categories);
-            extend(&mut texts.event_names, &interned.event_names);
-            extend(&mut texts.annotation_names, &interned.debug_annotation_names);
-            extend(&mut texts.annotation_values, &interned.debug_annotation_string_values);
-        }
-    }
-
-    /// The texts for a packet; `None` if it leans on state that was lost, or tells time by another clock.
-    pub(super) fn texts(&self, packet: &TracePacket) -> Option<&Texts> {
-        let texts = self.by_id.get(&packet.trusted_packet_sequence_id())?;
-        let clock_id = packet.timestamp_clock_id.or(texts.default_clock).unwrap_or(clock::BOOTTIME);
-        let needs_state = packet.sequence_flags() & FLAGS_NEEDS_STATE != 0;
-        (clock_id == clock::BOOTTIME && (texts.valid || !needs_state)).then_some(texts)
+impl<T> Default for Sequences<T> {
+    fn default() -> Self {
+        Self { by_id: HashMap::default() }
     }
 }
 
-/// Each of these gives `None` for a number that was not defined.
-impl Texts {
-    pub(super) fn category(&self, event: &TrackEvent) -> Option<Arc<str>> {
-        resolve(&self.categories, event.category_iid, event.category.as_deref())
-    }
-
-    pub(super) fn name(&self, event: &TrackEvent) -> Option<Arc<str>> {
-        resolve(&self.event_names, event.name_iid, event.name.as_deref())
-    }
-
-    pub(super) fn annotations(&self, event: &TrackEvent) -> Option<Vec<OwnedAnnotation>> {
-        // Collecting options does not know how many there are, and grows in steps.
-        let mut annotations = Vec::with_capacity(event.debug_annotations.len());
-        for annotation in &event.debug_annotations {
-            annotations.push(self.annotation(annotation)?);
+impl<T> Default for Interned<T> {
+    fn default() -> Self {
+        Self {
+            categories: Table::default(),
+            event_names: Table::default(),
+            annotation_names: Table::default(),
+            annotation_values: Table::default(),
+            default_clock: None,
+            valid: false,
         }
-        Some(annotations)
+    }
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self { in_order: Vec::new(), others: HashMap::default() }
+    }
+}
+
+impl<T> Sequences<T> {
+    /// Takes note of what a packet says about its sequence, and gives what it may lean on: `None` if that was lost, or if
+    /// it tells time by another clock.
+    pub(super) fn packet(
+        &mut self,
+        packet: &Packet<'_>,
+        intern: &mut impl FnMut(&str) -> T,
+    ) -> Result<Option<&Interned<T>>, Malformed> {
+        let interned = self.by_id.entry(packet.sequence).or_default();
+        if packet.flags & FLAGS_CLEARED & !FLAGS_NEEDS_STATE != 0 {
+            *interned = Interned { valid: true, ..Interned::default() };
+        } else if packet.is_after_loss {
+            interned.valid = false;
+        }
+        if let Some(defaults) = packet.defaults {
+            interned.default_clock = TracePacketDefaults::decode(defaults)?.timestamp_clock_id;
+        }
+        if let Some(data) = packet.interned {
+            let data = InternedData::decode(data)?;
+            interned.categories.extend(&data.event_categories, intern);
+            interned.event_names.extend(&data.event_names, intern);
+            interned.annotation_names.extend(&data.debug_annotation_names, intern);
+            interned.annotation_values.extend(&data.debug_annotation_string_values, intern);
+        }
+        let clock_id = packet.clock_id.or(interned.default_clock).unwrap_or(clock::BOOTTIME);
+        let needs_state = packet.flags & FLAGS_NEEDS_STATE != 0;
+        Ok((clock_id == clock::BOOTTIME && (interned.valid || !needs_state)).then_some(interned))
+    }
+}
+
+impl<T> Table<T> {
+    /// The text with a number; `None` for one that was not defined.
+    #[inline]
+    pub(super) fn get(&self, iid: u64) -> Option<&T> {
+        self.in_order.get((iid as usize).wrapping_sub(1)).or_else(|| self.others.get(&iid))
     }
 
-    fn annotation(&self, annotation: &DebugAnnotation) -> Option<OwnedAnnotation> {
-        let name = resolve(&self.annotation_names, annotation.name_iid, annotation.name.as_deref())?;
-        Some(OwnedAnnotation { name, value: self.value(annotation)? })
-    }
-
-    fn value(&self, annotation: &DebugAnnotation) -> Option<OwnedValue> {
-        Some(match *annotation {
-            DebugAnnotation { string_value_iid: Some(iid), .. } => {
-                OwnedValue::Str(self.annotation_values.get(&iid)?.clone())
+    fn extend(&mut self, entries: &[InternedString], intern: &mut impl FnMut(&str) -> T) {
+        for entry in entries {
+            let text = intern(&String::from_utf8_lossy(entry.text()));
+            let place = (entry.iid() as usize).wrapping_sub(1);
+            match place.cmp(&self.in_order.len()) {
+                Ordering::Less => self.in_order[place] = text,
+                Ordering::Equal => self.in_order.push(text),
+                Ordering::Greater => _ = self.others.insert(entry.iid(), text),
             }
-            DebugAnnotation { string_value: Some(ref text), .. } => OwnedValue::Str(text.as_str().into()),
-            DebugAnnotation { uint_value: Some(number), .. } => OwnedValue::U64(number),
-            DebugAnnotation { int_value: Some(number), .. } => OwnedValue::I64(number),
-            DebugAnnotation { double_value: Some(number), .. } => OwnedValue::F64(number),
-            DebugAnnotation { pointer_value: Some(address), .. } => OwnedValue::Pointer(address),
-            DebugAnnotation { bool_value: Some(truth), .. } => OwnedValue::Bool(truth),
-            _ => OwnedValue::Other,
-        })
+        }
     }
 }
 
-fn extend(table: &mut Table, entries: &[InternedString]) {
-    table.extend(
-        entries.iter().map(|entry| (entry.iid(), String::from_utf8_lossy(entry.text()).as_ref().into())),
-    );
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn resolve(table: &Table, iid: Option<u64>, inline: Option<&str>) -> Option<Arc<str>> {
-    match iid {
-        Some(iid) => table.get(&iid).cloned(),
-        None => Some(inline.unwrap_or_default().into()),
+    #[test]
+    fn numbers_in_any_order_lead_to_their_texts() {
+        let mut table = Table::default();
+        let entry = |(iid, text): (u64, &str)| InternedString { iid: Some(iid), text: Some(text.into()) };
+        let mut define = |entries: &[(u64, &str)]| {
+            let entries: Vec<_> = entries.iter().copied().map(entry).collect();
+            table.extend(&entries, &mut |text| text.to_owned());
+        };
+        define(&[(1, "a"), (2, "b"), (9, "i"), (u64::MAX, "z"), (0, "nought")]);
+        define(&[(3, "c"), (2, "B"), (9, "I")]);
+        let found = [0, 1, 2, 3, 4, 9, u64::MAX].map(|iid| table.get(iid).map(String::as_str));
+        let expected = [Some("nought"), Some("a"), Some("B"), Some("c"), None, Some("I"), Some("z")];
+        assert_eq!(found, expected);
     }
 }

@@ -1,62 +1,63 @@
-//! The described tracks, and the slices that are open on each.
-//!
-//! Slices are paired in the order of the file: an end closes the last begin on its track. Perfetto pairs in
-//! order of time; for what [`crate::TraceWriter`] writes, begin and end side by side, the results agree, and
-//! nothing needs to be sorted.
+//! The described tracks: who they belong to, and what they are called.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
+use super::Moment;
 use crate::{
     identity::{ProcessId, Scope, ThreadId, TrackId},
-    read::{Event, OwnedSlice},
     schema::{ProcessDescriptor, TrackDescriptor},
 };
 
-#[derive(Debug, Default)]
-pub(super) struct Tracks {
-    described: HashMap<u64, Track, RandomState>,
-    /// Ordered, so that unfinished slices are given in the same order each time.
-    open: BTreeMap<u64, Vec<OwnedSlice>>,
+#[derive(Debug)]
+pub(super) struct Tracks<T> {
+    described: HashMap<u64, Track<T>, RandomState>,
 }
 
 #[derive(Debug)]
-struct Track {
+struct Track<T> {
     scope: Scope,
-    name: Arc<str>,
+    name: T,
 }
 
-impl Tracks {
-    /// Takes note of a descriptor; an event comes of it unless it is of a counter or of the trace as a whole.
-    pub(super) fn describe(&mut self, descriptor: TrackDescriptor) -> Option<Event> {
+impl<T> Default for Tracks<T> {
+    fn default() -> Self {
+        Self { described: HashMap::default() }
+    }
+}
+
+impl<T: Clone + Default> Tracks<T> {
+    /// Takes note of a descriptor; something is said by it unless it is of a counter or of the trace as a whole.
+    pub(super) fn describe(
+        &mut self,
+        descriptor: TrackDescriptor,
+        intern: &mut impl FnMut(&str) -> T,
+    ) -> Option<Moment<T>> {
         let uuid = descriptor.uuid();
         let parent = self.scope(descriptor.parent_uuid());
-        let name: Arc<str> = descriptor.name().into();
-        let (scope, event) = if let Some(thread) = descriptor.thread {
+        let name = intern(descriptor.name());
+        let (scope, said) = if let Some(thread) = descriptor.thread {
             let process = match parent {
                 Scope::Process(process) => process,
                 _ => ProcessId { pid: thread.pid() as u32, start_ns: 0 },
             };
             let id = ThreadId { process, tid: thread.tid() as u32 };
-            (Scope::Thread(id), Some(Event::Thread { id, name: thread.thread_name }))
+            (Scope::Thread(id), Some(Moment::Thread { id, name: thread.thread_name }))
         } else if let Some(process) = descriptor.process {
             let id = process_id(&process);
-            let event = Event::Process { id, name: process.process_name, cmdline: process.cmdline };
-            (Scope::Process(id), Some(event))
+            let said = Moment::Process { id, name: process.process_name, cmdline: process.cmdline };
+            (Scope::Process(id), Some(said))
         } else if descriptor.counter.is_some() {
             (parent, None)
         } else if uuid == Scope::Global.uuid() {
             (Scope::Global, None)
         } else {
             let id = TrackId(uuid);
-            (Scope::Track(id), Some(Event::Track { id, parent, name: Arc::clone(&name) }))
+            (Scope::Track(id), Some(Moment::Track { id, parent, name: name.clone() }))
         };
         self.described.insert(uuid, Track { scope, name });
-        event
+        said
     }
 
     /// Where a track is shown; one that was never described, in the trace as a whole.
@@ -65,24 +66,8 @@ impl Tracks {
     }
 
     /// The name of a track; empty if it has none.
-    pub(super) fn name(&self, uuid: u64) -> Arc<str> {
+    pub(super) fn name(&self, uuid: u64) -> T {
         self.described.get(&uuid).map(|track| track.name.clone()).unwrap_or_default()
-    }
-
-    pub(super) fn begin(&mut self, uuid: u64, slice: OwnedSlice) {
-        self.open.entry(uuid).or_default().push(slice);
-    }
-
-    /// The slice that ends; `None` if none is open.
-    pub(super) fn end(&mut self, uuid: u64, end_ns: u64) -> Option<OwnedSlice> {
-        let mut slice = self.open.get_mut(&uuid)?.pop()?;
-        slice.end_ns = Some(end_ns);
-        Some(slice)
-    }
-
-    /// What never ended.
-    pub(super) fn take_unfinished(&mut self) -> impl Iterator<Item = OwnedSlice> + use<> {
-        std::mem::take(&mut self.open).into_values().flatten()
     }
 }
 

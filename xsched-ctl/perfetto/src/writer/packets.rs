@@ -11,26 +11,17 @@ use crate::{
     intern::{Interner, Table},
     schema::{
         ClockSnapshot, EventType, FLAGS_CLEARED, FLAGS_NEEDS_STATE, PACKET_KEY, TracePacket,
-        TracePacketDefaults, TrackDescriptor, clock,
+        TracePacketDefaults, TrackDescriptor,
+        annotation_field::{BOOL, DOUBLE, INT, NAME_IID as ANNOTATION_NAME_IID, POINTER, STRING_IID, UINT},
+        clock,
+        event_field::{
+            CATEGORY_IID, COUNTER_VALUE, DEBUG_ANNOTATION, EVENT_TYPE, FLOW_ID, NAME_IID,
+            TERMINATING_FLOW_ID, TRACK_UUID,
+        },
+        packet_field::{SEQUENCE, SEQUENCE_FLAGS, TIMESTAMP, TRACK_EVENT},
     },
     writer::wire,
 };
-
-/// Fields of a `TracePacket`, as `schema.rs` has them.
-const TIMESTAMP: u32 = 8;
-const SEQUENCE: u32 = 10;
-const TRACK_EVENT: u32 = 11;
-const SEQUENCE_FLAGS: u32 = 13;
-
-/// Fields of a `TrackEvent`.
-const CATEGORY_IID: u32 = 3;
-const DEBUG_ANNOTATION: u32 = 4;
-const EVENT_TYPE: u32 = 9;
-const NAME_IID: u32 = 10;
-const TRACK_UUID: u32 = 11;
-const COUNTER_VALUE: u32 = 30;
-const FLOW_ID: u32 = 47;
-const TERMINATING_FLOW_ID: u32 = 48;
 
 /// The only sequence of a trace: there is one writer.
 const SEQUENCE_ID: u32 = 1;
@@ -213,14 +204,14 @@ fn encode_packet(packet: &TracePacket, encoded: &mut Vec<u8>) {
 
 /// The fields of a `DebugAnnotation`.
 fn encode_annotation(interner: &mut Interner, annotation: &Annotation<'_>, out: &mut Vec<u8>) {
-    wire::number(out, 1, interner.iid(Table::AnnotationName, annotation.name));
+    wire::number(out, ANNOTATION_NAME_IID, interner.iid(Table::AnnotationName, annotation.name));
     match annotation.value {
-        Value::Str(text) => wire::number(out, 17, interner.iid(Table::AnnotationValue, text)),
-        Value::Shared(text) => wire::number(out, 17, interner.shared_iid(text)),
-        Value::U64(number) => wire::number(out, 3, number),
-        Value::I64(number) => wire::number(out, 4, number as u64),
-        Value::F64(number) => wire::fixed64(out, 5, number.to_bits()),
-        Value::Pointer(address) => wire::number(out, 7, address),
-        Value::Bool(truth) => wire::number(out, 2, truth.into()),
+        Value::Str(text) => wire::number(out, STRING_IID, interner.iid(Table::AnnotationValue, text)),
+        Value::Shared(text) => wire::number(out, STRING_IID, interner.shared_iid(text)),
+        Value::U64(number) => wire::number(out, UINT, number),
+        Value::I64(number) => wire::number(out, INT, number as u64),
+        Value::F64(number) => wire::fixed64(out, DOUBLE, number.to_bits()),
+        Value::Pointer(address) => wire::number(out, POINTER, address),
+        Value::Bool(truth) => wire::number(out, BOOL, truth.into()),
     }
 }

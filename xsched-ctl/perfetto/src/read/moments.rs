@@ -1,0 +1,222 @@
+//! What a trace says, in the order in which it says it, without an allocation for each event.
+//!
+//! Slices are given as their begins and ends. Texts are whatever the reader's user makes of them, once for each time that
+//! the trace defines one: a shared string, a number in a table of the user's own.
+
+use std::io::Read;
+
+use prost::Message as _;
+
+use super::{
+    OwnedAnnotation,
+    packet::{self, Packet},
+    packets::{Packets, ReadError, Tail},
+    sequence::Sequences,
+    tracks::Tracks,
+    wire::Malformed,
+};
+use crate::{
+    clocks::Clocks,
+    identity::{ProcessId, Scope, ThreadId, TrackId},
+    schema::{ClockSnapshot, EventType, TrackDescriptor, clock},
+};
+
+/// One thing that a trace says. Times are `CLOCK_BOOTTIME` nanoseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Moment<T> {
+    /// Readings of the clocks.
+    Clocks(Clocks),
+    /// A process was described, perhaps once more.
+    Process {
+        /// Which one.
+        id: ProcessId,
+        /// Its name, if given here.
+        name: Option<String>,
+        /// Its command line; empty if not given here.
+        cmdline: Vec<String>,
+    },
+    /// A thread was described, perhaps once more.
+    Thread {
+        /// Which one.
+        id: ThreadId,
+        /// Its name, if given here.
+        name: Option<String>,
+    },
+    /// A track of neither a process, a thread nor a counter was described, perhaps once more.
+    Track {
+        /// Which one.
+        id: TrackId,
+        /// Below what it is shown.
+        parent: Scope,
+        /// Its name; empty if it has none.
+        name: T,
+    },
+    /// A slice begins: [`MomentReader::what`].
+    Begin {
+        /// The uuid of its track, by which its end is found.
+        track: u64,
+        /// On whose track.
+        scope: Scope,
+        /// When.
+        ts_ns: u64,
+    },
+    /// The last slice that has begun on a track and not ended ends.
+    End {
+        /// The uuid of the track.
+        track: u64,
+        /// When.
+        ts_ns: u64,
+    },
+    /// Something happened at one moment: [`MomentReader::what`].
+    Instant {
+        /// On whose track.
+        scope: Scope,
+        /// When.
+        ts_ns: u64,
+    },
+    /// A sample of a counter.
+    Counter {
+        /// Where the counter is shown.
+        scope: Scope,
+        /// The counter's name.
+        name: T,
+        /// When.
+        ts_ns: u64,
+        /// The value.
+        value: i64,
+    },
+}
+
+/// What is said about a slice or an instant.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct What<T> {
+    /// Its category; empty if it has none.
+    pub category: T,
+    /// Its name; empty if it has none.
+    pub name: T,
+    /// What is known about it.
+    pub annotations: Vec<OwnedAnnotation<T>>,
+    /// Arrows that begin here or pass through.
+    pub flows: Vec<u64>,
+    /// Arrows that end here.
+    pub ended_flows: Vec<u64>,
+}
+
+impl<T: Default> What<T> {
+    /// Keeps the memory of the lists.
+    pub(super) fn clear(&mut self) {
+        (self.category, self.name) = Default::default();
+        self.annotations.clear();
+        self.flows.clear();
+        self.ended_flows.clear();
+    }
+}
+
+/// Reads a trace, moment by moment.
+#[derive(Debug)]
+pub struct MomentReader<R, T> {
+    packets: Packets<R>,
+    said: Said<T>,
+}
+
+/// What packets have said so far.
+#[derive(Debug)]
+struct Said<T> {
+    sequences: Sequences<T>,
+    tracks: Tracks<T>,
+    what: What<T>,
+    skipped: u64,
+}
+
+impl<R: Read, T: Clone + Default> MomentReader<R, T> {
+    /// Reads from `input`, which needs no buffer of its own.
+    pub fn new(input: R) -> Self {
+        let (sequences, tracks, what) = Default::default();
+        Self { packets: Packets::new(input), said: Said { sequences, tracks, what, skipped: 0 } }
+    }
+
+    /// The next moment, or `None` at the end of the input. `intern` makes something of a text. Not to be called again
+    /// after an error.
+    pub fn next(&mut self, intern: &mut impl FnMut(&str) -> T) -> Result<Option<Moment<T>>, ReadError> {
+        while let Some(body) = self.packets.next()? {
+            let moment = self.said.packet(body, intern);
+            let malformed = |source| ReadError::Malformed { offset: self.packets.offset(), source };
+            let moment = moment.map_err(malformed)?;
+            self.packets.accept();
+            if moment.is_some() {
+                return Ok(moment);
+            }
+        }
+        Ok(None)
+    }
+
+    /// What was said about the slice or the instant that was given last. Its lists may be taken away.
+    pub fn what(&mut self) -> &mut What<T> {
+        &mut self.said.what
+    }
+
+    /// How the trace ended, as far as it has been read.
+    pub fn tail(&self) -> Tail {
+        self.packets.tail()
+    }
+
+    /// Bytes of whole packets read so far.
+    pub fn bytes_read(&self) -> u64 {
+        self.packets.offset()
+    }
+
+    /// Events left out so far: on another clock, or on a sequence whose state was lost.
+    pub fn skipped(&self) -> u64 {
+        self.said.skipped
+    }
+}
+
+impl<T: Clone + Default> Said<T> {
+    /// `None` if nothing is said that is understood.
+    fn packet(
+        &mut self,
+        body: &[u8],
+        intern: &mut impl FnMut(&str) -> T,
+    ) -> Result<Option<Moment<T>>, Malformed> {
+        let packet = Packet::of(body)?;
+        let interned = self.sequences.packet(&packet, intern)?;
+        if let Some(snapshot) = packet.clocks {
+            return Ok(clocks(&ClockSnapshot::decode(snapshot)?).map(Moment::Clocks));
+        }
+        if let Some(descriptor) = packet.descriptor {
+            return Ok(self.tracks.describe(TrackDescriptor::decode(descriptor)?, intern));
+        }
+        let Some(body) = packet.event else { return Ok(None) };
+        let head = match interned {
+            Some(interned) => packet::event(body, interned, intern, &mut self.what)?,
+            None => None,
+        };
+        let moment = head.zip(packet.ts_ns).and_then(|(head, ts_ns)| self.moment(head, ts_ns));
+        self.skipped += u64::from(moment.is_none());
+        Ok(moment)
+    }
+
+    fn moment(&self, head: packet::Head, ts_ns: u64) -> Option<Moment<T>> {
+        let track = head.track;
+        let scope = || self.tracks.scope(track);
+        Some(match head.event_type {
+            EventType::SliceBegin => Moment::Begin { track, scope: scope(), ts_ns },
+            EventType::SliceEnd => Moment::End { track, ts_ns },
+            EventType::Instant => Moment::Instant { scope: scope(), ts_ns },
+            EventType::Counter => {
+                let value = head.counter_value?;
+                Moment::Counter { scope: scope(), name: self.tracks.name(track), ts_ns, value }
+            }
+            EventType::Unspecified => return None,
+        })
+    }
+}
+
+fn clocks(snapshot: &ClockSnapshot) -> Option<Clocks> {
+    let reading = |id| snapshot.clocks.iter().find(|reading| reading.clock_id == Some(id))?.timestamp;
+    Some(Clocks {
+        boottime_ns: reading(clock::BOOTTIME)?,
+        monotonic_ns: reading(clock::MONOTONIC)?,
+        realtime_ns: reading(clock::REALTIME)?,
+    })
+}
