@@ -168,7 +168,7 @@ impl Process {
     /// Tends every 50 us until this is so. After 5 ms the clock stands still: workers are threads of their own, and get
     /// whatever time they need.
     fn tend_until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_mins(1);
         let mut steps = iter::repeat_n(Nanos::from_micros(50), 100);
         while !is_so(self) {
             assert!(Instant::now() < deadline, "{what}: {:?}", self.stand);
