@@ -78,7 +78,8 @@ fn boot_offset_ns() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, process};
+    use std::path::PathBuf;
+    use std::{env, fs, process};
 
     use super::*;
     use crate::alone;
@@ -86,8 +87,10 @@ mod tests {
 
     #[test]
     fn every_kernel_is_a_line_with_its_place_on_the_timeline() {
-        let path = std::env::temp_dir().join("hip-sim-test-execution-log");
-        alone::run(&[("HIP_SIM_EXECUTION_LOG", path.to_str().unwrap())], || {
+        const NAME: &str = "HIP_SIM_EXECUTION_LOG";
+        let own = || env::temp_dir().join(format!("hip-sim-test-execution-log.{}", process::id()));
+        let path = env::var_os(NAME).map_or_else(own, PathBuf::from);
+        alone::run(&[(NAME, path.to_str().unwrap())], || {
             let queue = Queue::new(7, Device::private(0), 0);
             let work = Work::Kernel { units: 1, duration_ns: 3000 };
             let spans = ["first", "second"].map(|name| {

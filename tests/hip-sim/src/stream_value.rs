@@ -345,9 +345,13 @@ mod tests {
         let kernel = || Command::kernel(300_000, || ());
         let action = Action::Wait { condition: Condition::AtLeast, mask: u64::MAX };
         let open = Word::new(memory, true, 0, action).unwrap();
+        // All of it is there before the first begins.
+        let (hold, go) = Command::gate();
+        queue.submit(hold);
         let before = queue.submit(kernel());
         queue.submit(Batch(vec![open]).command(0));
         let behind = queue.submit(kernel());
+        drop(go);
         behind.wait().start_ns - before.wait().end_ns
     }
 

@@ -1,8 +1,11 @@
 //! Streams' queues on a device of their own.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::*;
+
+/// Longer than a thread of these tests is kept from running on a busy machine.
+const LONG_NS: u64 = 500_000_000;
 
 fn queue(device: &Arc<Device>) -> Queue {
     Queue::new(0, Arc::clone(device), 0)
@@ -67,20 +70,20 @@ fn a_panicking_command_is_finished_all_the_same() {
 fn kernels_that_fit_overlap_and_others_take_turns() {
     let device = Device::private(0);
     let (first, second) = (queue(&device), queue(&device));
-    let half = Work::Kernel { units: device.compute_units() / 2, duration_ns: 20_000_000 };
+    let half = Work::Kernel { units: device.compute_units() / 2, duration_ns: LONG_NS };
     let spans =
         [&first, &second].map(|queue| queue.submit(Command::on_device(half, || ()))).map(|c| c.wait());
     assert!(spans[1].start_ns < spans[0].end_ns, "{spans:?}");
     let spans =
         [&first, &second].map(|queue| queue.submit(Command::kernel(2_000_000, || ()))).map(|c| c.wait());
-    assert_eq!(spans[1].start_ns, spans[0].end_ns);
+    assert!(spans[1].start_ns >= spans[0].end_ns, "{spans:?}");
 }
 
 #[test]
 fn copies_go_beside_kernels() {
     let device = Device::private(0);
     let (first, second) = (queue(&device), queue(&device));
-    let kernel = first.submit(Command::kernel(50_000_000, || ()));
+    let kernel = first.submit(Command::kernel(LONG_NS, || ()));
     let copy = Work::Copy { is_from_device: false, duration_ns: 1_000_000 };
     let copied = second.submit(Command::on_device(copy, || ())).wait();
     assert!(copied.end_ns < kernel.wait().end_ns);
@@ -109,18 +112,20 @@ fn a_full_queue_holds_its_submitter_up_and_loses_nothing() {
     let count = Arc::new(AtomicU32::new(0));
     let (gate, open) = Command::gate();
     queue.submit(gate);
+    let is_open = Arc::new(AtomicBool::new(false));
+    let opens = Arc::clone(&is_open);
     let opener = std::thread::spawn(move || {
         std::thread::sleep(std::time::Duration::from_millis(50));
+        opens.store(true, Ordering::SeqCst);
         drop(open);
     });
-    let began = std::time::Instant::now();
     for expected in 0..PENDING_MAX as u32 + 10 {
         let count = Arc::clone(&count);
         queue.submit(Command::transfer(move || {
             assert_eq!(count.fetch_add(1, Ordering::Relaxed), expected);
         }));
     }
-    assert!(began.elapsed() >= std::time::Duration::from_millis(50));
+    assert!(is_open.load(Ordering::SeqCst), "there is no room before");
     queue.submit(Command::marker()).wait();
     assert_eq!(count.load(Ordering::Relaxed), PENDING_MAX as u32 + 10);
     opener.join().unwrap();
@@ -173,10 +178,11 @@ fn a_wait_for_another_stream_holds_up_those_that_share_its_hardware_queue() {
 #[test]
 fn a_kernel_behind_a_copy_holds_up_those_that_share_its_hardware_queue() {
     let (own, shares) = sharing(&Device::private(0));
-    let copy = Work::Copy { is_from_device: false, duration_ns: 5_000_000 };
+    let copy = Work::Copy { is_from_device: false, duration_ns: LONG_NS };
     let copied = own[0].submit(Command::on_device(copy, || ()));
-    shares.submit(small(1000)).wait();
-    assert_eq!(copied.poll(), None, "a copy alone holds nobody up");
+    let beside = shares.submit(small(1000));
+    assert!(beside.wait().start_ns < copied.wait().end_ns, "a copy alone holds nobody up");
+    let copied = own[0].submit(Command::on_device(copy, || ()));
     own[0].submit(small(1000));
     assert!(shares.submit(small(1000)).wait().start_ns >= copied.wait().end_ns);
 }
