@@ -9,6 +9,7 @@ use aya_ebpf::helpers::generated::{
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::HashMap;
 use aya_ebpf::programs::{ProbeContext, RetProbeContext};
+use core::mem::MaybeUninit;
 use xsched_abi::unwind::Registers;
 use xsched_abi::{Call, CallKey, Cookie, Counter, Pending, Pointee, RecordKind, TEXT_LEN_MAX, WORD_COUNT};
 
@@ -17,7 +18,7 @@ use crate::events::{EVENTS, now_ns, wakeup};
 use crate::filter;
 use crate::frame::{Frame, STACK_ARGUMENTS};
 use crate::scope::{self, Current};
-use crate::{shadow, walk};
+use crate::{shadow, walk, zero};
 
 /// Calls in progress.
 #[map]
@@ -49,7 +50,8 @@ pub(crate) fn enter(ctx: &ProbeContext) {
     // SAFETY: the context's register file is valid while the program runs.
     let regs = unsafe { &*ctx.regs };
     // Filled in place: together with the functions that it calls, a program has 512 bytes of stack.
-    let mut pending = Pending { begin_ns: 0, caller: 0, chain: 0, words: [0; WORD_COUNT] };
+    let mut pending = MaybeUninit::uninit();
+    let pending = cleared(&mut pending);
     let words = &mut pending.words;
     words[0] = regs.rdi;
     words[1] = regs.rsi;
@@ -90,8 +92,19 @@ pub(crate) fn enter(ctx: &ProbeContext) {
     pending.begin_ns = now_ns();
     let key =
         CallKey { return_slot, tgid: current.tgid, tid: current.tid, probe: cookie.probe(), reserved: 0 };
-    if PENDING.insert(key, pending, 0).is_err() {
+    if PENDING.insert(key, &*pending, 0).is_err() {
         count(Counter::PendingFull);
+    }
+}
+
+/// A note of nothing.
+#[inline(always)]
+fn cleared(pending: &mut MaybeUninit<Pending>) -> &mut Pending {
+    let place = pending.as_mut_ptr().cast::<[u64; size_of::<Pending>() / 8]>();
+    // SAFETY: the type is made of words without gaps, of which zeros are valid values; they are only written here.
+    unsafe {
+        zero::words(&mut *place);
+        pending.assume_init_mut()
     }
 }
 
@@ -168,7 +181,7 @@ fn submit(call: &Call) {
     match EVENTS.reserve::<Call>(0) {
         Some(mut entry) => {
             entry.write(*call);
-            entry.submit(wakeup(&EVENTS));
+            entry.submit(wakeup(&EVENTS, size_of::<Call>()));
         }
         None => count(Counter::RingFull),
     }
@@ -206,6 +219,6 @@ fn try_submit_text<const N: usize>(call: &Call, text: u64, last: bool) -> bool {
     }
     // SAFETY: as above.
     unsafe { (*record).call.text_len = if copied > 0 { copied as u32 - 1 } else { 0 } };
-    entry.submit(wakeup(&EVENTS));
+    entry.submit(wakeup(&EVENTS, size_of::<WithText<N>>()));
     true
 }

@@ -132,7 +132,7 @@ pub(crate) fn leave(ret: i64) {
                     0
                 };
             }
-            entry.submit(wakeup(&EVENTS));
+            entry.submit(wakeup(&EVENTS, size_of::<Ioctl>()));
         }
         None => count(Counter::IoctlRingFull),
     }

@@ -9,9 +9,12 @@ use aya_ebpf::maps::RingBuf;
 #[map]
 pub(crate) static EVENTS: RingBuf = RingBuf::with_byte_size(1 << 23, 0);
 
-/// User space looks into the ring buffer every few milliseconds; it is woken earlier once this many bytes wait, or a
-/// quarter of what there is room for.
+/// User space looks into the ring buffer every few milliseconds; it is woken earlier whenever so many bytes more wait, or
+/// a quarter of what there is room for. A power of two, as the size of a ring is.
 const WAKEUP_BYTES: u64 = 1 << 18;
+
+/// What the kernel puts before each record.
+const HEADER_BYTES: u64 = 8;
 
 #[inline(always)]
 pub(crate) fn now_ns() -> u64 {
@@ -19,13 +22,14 @@ pub(crate) fn now_ns() -> u64 {
     unsafe { bpf_ktime_get_boot_ns() }
 }
 
-/// Whether the record that is about to be submitted should wake user space.
+/// Whether the record of `size` bytes that is about to be submitted should wake user space. Only the one with which so much
+/// waits does: waking takes longer than all the rest of a record, and who is awake need not be woken.
 #[inline(always)]
-pub(crate) fn wakeup(ring: &RingBuf) -> u64 {
+pub(crate) fn wakeup(ring: &RingBuf, size: usize) -> u64 {
     let waiting = ring.query(u64::from(BPF_RB_AVAIL_DATA));
-    if waiting > WAKEUP_BYTES || waiting > ring.query(u64::from(BPF_RB_RING_SIZE)) / 4 {
-        u64::from(BPF_RB_FORCE_WAKEUP)
-    } else {
-        u64::from(BPF_RB_NO_WAKEUP)
-    }
+    let quarter = ring.query(u64::from(BPF_RB_RING_SIZE)) / 4;
+    let step = if quarter < WAKEUP_BYTES { quarter } else { WAKEUP_BYTES };
+    let before = waiting.wrapping_sub(size as u64 + HEADER_BYTES);
+    // Whether a multiple of the step lies between the two.
+    if (waiting ^ before) >= step { u64::from(BPF_RB_FORCE_WAKEUP) } else { u64::from(BPF_RB_NO_WAKEUP) }
 }

@@ -29,6 +29,7 @@ mod shadow;
 mod snapshot;
 mod space;
 mod walk;
+mod zero;
 
 use aya_ebpf::macros::{fentry, fexit, tracepoint, uprobe, uretprobe};
 use aya_ebpf::programs::{FEntryContext, FExitContext, ProbeContext, RetProbeContext, TracePointContext};

@@ -16,7 +16,7 @@ use crate::events::{now_ns, wakeup};
 use crate::scratch::{Scratch, WINDOW, refill};
 use crate::shadow;
 use crate::space;
-use crate::walk::{claim, disclaim};
+use crate::walk::{claim, disclaim, has_sent};
 
 /// Snapshots on their way to user space, which sets the size.
 #[map]
@@ -54,6 +54,7 @@ pub extern "C" fn take_snapshot(scratch: *mut Scratch, tgid: u32) -> u64 {
     let sent =
         if len <= SHORT as u64 { send::<SHORT>(scratch, tgid) } else { send::<SNAPSHOT_MAX>(scratch, tgid) };
     if sent {
+        has_sent(chain);
         return chain;
     }
     disclaim(chain);
@@ -164,6 +165,6 @@ fn send<const N: usize>(scratch: &mut Scratch, tgid: u32) -> bool {
             let _ = bpf_probe_read_user_buf((scratch.rsp + offset as u64) as *const u8, to);
         }
     }
-    entry.submit(wakeup(&SNAPSHOTS));
+    entry.submit(wakeup(&SNAPSHOTS, size_of::<WithStack<N>>()));
     true
 }

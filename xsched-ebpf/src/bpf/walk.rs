@@ -6,10 +6,10 @@
 use aya_ebpf::bindings::BPF_RB_NO_WAKEUP;
 use aya_ebpf::helpers::generated::bpf_ringbuf_output;
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::LruHashMap;
+use aya_ebpf::maps::{Array, LruHashMap};
 use xsched_abi::chain::{DEPTH_MAX, FRAMES_MAX, chain_seed, mix};
 use xsched_abi::unwind::{RBP_UNCHANGED, Registers, Row, Rule, Step, step};
-use xsched_abi::{ChainEnd, Code, Counter, RecordKind, Space, Stack};
+use xsched_abi::{ChainEnd, Counter, RecordKind, Space, Stack};
 
 use crate::count::count;
 use crate::events::{EVENTS, now_ns};
@@ -18,12 +18,27 @@ use crate::scope::Current;
 use crate::scratch::{self, Scratch, WORDS_MAX};
 use crate::snapshot;
 use crate::space;
+use crate::zero;
 
-/// Chains that have been shipped.
+/// Chains that have been shipped, or are being: [`CLAIMED`] or [`SENT`].
 #[map]
 static SHIPPED: LruHashMap<u64, u8> = LruHashMap::with_max_entries(1 << 16, 0);
 
-/// `BPF_NOEXIST`: fail if the key is there.
+/// Somebody is about to ship it, and may yet find no room.
+const CLAIMED: u8 = 1;
+
+/// User space has it.
+const SENT: u8 = 2;
+
+/// Chains that user space has, by their ids: fewer than in [`SHIPPED`], and nearer. An id is never used for another chain,
+/// and one that is to be shipped again gets another id, so what is here stays true.
+#[map]
+static LATELY: Array<u64> = Array::with_max_entries(LATELY_COUNT, 0);
+
+const LATELY_COUNT: u32 = 1 << 12;
+
+/// `BPF_ANY` and `BPF_NOEXIST`: whatever is there, or fail if the key is.
+const ANY: u64 = 0;
 const NOEXIST: u64 = 1;
 
 /// The kernel's number for "exists already".
@@ -75,7 +90,7 @@ fn in_scratch(scratch: &mut Scratch, current: Current, registers: Registers, dep
     }
     scratch.stack.end = end;
     scratch.stack.chain = mix(scratch.stack.chain, end.into()) | 1;
-    if !ship(scratch) {
+    if ship(scratch) == 0 {
         return 0;
     }
     if ChainEnd::is_final_number(end) {
@@ -86,23 +101,21 @@ fn in_scratch(scratch: &mut Scratch, current: Current, registers: Registers, dep
 
 #[inline(always)]
 fn begin(scratch: &mut Scratch, tgid: u32) {
-    scratch.stack = Stack {
-        kind: RecordKind::Stack as u32,
-        tgid,
-        chain: mix(chain_seed(tgid, scratch.space.generation), scratch.rip),
-        generation: scratch.space.generation,
-        // Set when it is shipped: reading the clock takes as long as three frames do.
-        time_ns: 0,
-        count: 1,
-        end: 0,
-        interrupted: [0; FRAMES_MAX / 64],
-    };
+    let stack = &mut scratch.stack;
+    stack.kind = RecordKind::Stack as u32;
+    stack.tgid = tgid;
+    stack.chain = mix(chain_seed(tgid, scratch.space.generation), scratch.rip);
+    stack.generation = scratch.space.generation;
+    // Its time is set when it is shipped: reading the clock takes as long as three frames do.
+    stack.count = 1;
+    zero::words(&mut stack.interrupted);
     scratch.addresses[0] = scratch.rip;
-    scratch.interrupted = 0;
-    scratch.rbp_slot = 0;
-    scratch.uses_first_rbp = 0;
-    scratch.word_count = 0;
-    scratch.code = Code::default();
+    zero::word(&mut scratch.interrupted);
+    zero::word(&mut scratch.rbp_slot);
+    zero::word(&mut scratch.uses_first_rbp);
+    zero::word(&mut scratch.word_count);
+    // No address lies in it.
+    zero::word(&mut scratch.code.end);
 }
 
 /// Walks to the end; returns a [`ChainEnd`] or [`space::NEEDS_TABLE`].
@@ -223,12 +236,17 @@ fn depend_on(scratch: &mut Scratch, address: u64, word: u64) {
     }
 }
 
-/// Ships the chain unless that has been done; false if there is no room.
-#[inline(always)]
-fn ship(scratch: &mut Scratch) -> bool {
+/// Ships the chain unless that has been done; 0 if there is no room.
+///
+/// A function of its own: the stacks of a program and of the functions that it is in are 512 bytes together.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn ship(scratch: *mut Scratch) -> u32 {
+    // SAFETY: callers pass an element that they own, or the verifier's null.
+    let Some(scratch) = (unsafe { scratch.as_mut() }) else { return 0 };
     let chain = scratch.stack.chain;
     if !claim(chain) {
-        return true;
+        return 1;
     }
     scratch.stack.time_ns = now_ns();
     let count = u64::from(scratch.stack.count).min(FRAMES_MAX as u64);
@@ -245,21 +263,53 @@ fn ship(scratch: &mut Scratch) -> bool {
     if sent != 0 {
         disclaim(chain);
         self::count(Counter::StackRingFull);
+        return 0;
     }
-    sent == 0
+    has_sent(chain);
+    1
 }
 
-/// Whether it is this program's part to ship a chain: it has not been shipped, nor is being.
+/// Whether it is this program's part to ship a chain: it has not been shipped, nor is being. Who is told so says
+/// [`has_sent`] or [`disclaim`].
 #[inline(always)]
 pub(crate) fn claim(chain: u64) -> bool {
-    // Looking first is quicker where it has been, which is nearly always.
-    SHIPPED.get_ptr(chain).is_none() && SHIPPED.insert(chain, 1, NOEXIST) != Err(EEXIST)
+    if LATELY.get(lately_index(chain)) == Some(&chain) {
+        return false;
+    }
+    match SHIPPED.get_ptr(chain) {
+        // SAFETY: the map may give the element to another chain at any time, whose state would then be taken for this one's:
+        // it had been shipped long before, or it would not have been there.
+        Some(state) if unsafe { *state } == SENT => remember(chain),
+        Some(_) => {}
+        None => return SHIPPED.insert(chain, CLAIMED, NOEXIST) != Err(EEXIST),
+    }
+    false
+}
+
+/// A chain has been shipped.
+#[inline(always)]
+pub(crate) fn has_sent(chain: u64) {
+    let _ = SHIPPED.insert(chain, SENT, ANY);
 }
 
 /// A chain could not be shipped after all.
 #[inline(always)]
 pub(crate) fn disclaim(chain: u64) {
     let _ = SHIPPED.remove(chain);
+}
+
+#[inline(always)]
+fn remember(chain: u64) {
+    if let Some(known) = LATELY.get_ptr_mut(lately_index(chain)) {
+        // SAFETY: the map owns the element, which is written and read whole.
+        unsafe { core::ptr::write_volatile(known, chain) };
+    }
+}
+
+/// The lowest bit of an id is always set.
+#[inline(always)]
+fn lately_index(chain: u64) -> u32 {
+    (chain >> 1) as u32 % LATELY_COUNT
 }
 
 /// Offsets in a signal's frame, as in `xsched_abi::unwind`.

@@ -33,6 +33,8 @@ mod snapshot;
 mod space;
 #[path = "../walk.rs"]
 mod walk;
+#[path = "../zero.rs"]
+mod zero;
 
 mod classify;
 mod pages;
