@@ -22,7 +22,9 @@ fn attaching_leaves_the_result_alone_and_nothing_in_the_kernel() {
     let mut tracer =
         Running::start(xsched_ctl(["attach", "--pid", &pid, "--interval", "0.5", "-o"]).arg(&trace));
     tracer.wait_for_stderr("Ctrl-C detaches");
-    std::thread::sleep(Duration::from_millis(1300));
+    for _ in 0..2 {
+        tracer.wait_for_stdout("other calls");
+    }
     let objects = BpfObjects::of_process(tracer.pid());
     assert!(
         objects.programs.len() >= 2 && objects.maps.len() >= 4 && objects.links.len() >= 2,

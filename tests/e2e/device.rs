@@ -13,7 +13,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use xsched_tests::{
     artifacts::app,
     device_load::{DeviceLoad, command, run_all},
+    execution_log::Timeline,
 };
+
+/// Longer than anything takes on a busy machine, and shorter than what would hold it up.
+const LONG: Duration = Duration::from_secs(25);
 
 /// A device of one test's own; the file that killed processes leave goes with it.
 struct Device(String);
@@ -61,12 +65,22 @@ fn send(load: &DeviceLoad, signal: Signal) {
 #[test]
 fn six_processes_take_as_long_as_their_work_divided_by_the_device() {
     let device = Device::new("six");
+    let log = tempfile::NamedTempFile::new().unwrap();
     // Six times twenty kernels of 5 ms, each on half of the device.
     let mode = "single --launches 20 --us 5000 --blocks 152";
     let mut commands: Vec<_> = (0..6).map(|_| device.command(mode)).collect();
-    let findings = run_all(&mut commands).unwrap();
-    let longest_us = findings.iter().map(|found| found["total_us"]).fold(0.0, f64::max);
-    assert!((290_000.0..600_000.0).contains(&longest_us), "{findings:?}");
+    for command in &mut commands {
+        command.env("HIP_SIM_EXECUTION_LOG", log.path());
+    }
+    run_all(&mut commands).unwrap();
+    let timeline = Timeline::read(log.path()).unwrap();
+    let kernels = timeline.kernels();
+    // Processes agree on the time to some ten nanoseconds: in the middle of a kernel there is no doubt.
+    let beside = |at_ns: u64| kernels.iter().filter(|k| (k.start_ns..k.end_ns).contains(&at_ns)).count();
+    let at_once: Vec<_> = kernels.iter().map(|k| beside(k.start_ns.midpoint(k.end_ns))).collect();
+    assert_eq!((kernels.len(), at_once.iter().max()), (120, Some(&2)));
+    // On a busy machine some processes may be over before others begin.
+    assert!(at_once.iter().filter(|&&count| count == 2).count() > 20, "{at_once:?}");
     assert!(!device.file().exists(), "the last one tidies up");
 }
 
@@ -83,7 +97,7 @@ fn a_process_killed_with_the_device_leaves_it_to_the_others_at_once() {
     let killed = Instant::now();
     send(&hog, Signal::KILL);
     let found = other.findings().unwrap();
-    assert!(killed.elapsed() < Duration::from_secs(1), "{:?} after the kill", killed.elapsed());
+    assert!(killed.elapsed() < LONG, "{:?} after the kill of a kernel of a minute", killed.elapsed());
     assert!(found["wrong"] == 0.0, "{found:?}");
 }
 
@@ -103,14 +117,14 @@ fn processes_killed_at_any_moment_lose_nobody_elses_work() {
 #[test]
 fn a_stopped_process_holds_others_up_for_its_current_kernel_only() {
     let device = Device::new("stopped");
-    let stopped = begun(&mut device.command("load --launches 100000 --us 20000 --blocks 304"));
+    let stopped = begun(&mut device.command("load --launches 1000000 --us 20000 --blocks 304"));
     thread::sleep(Duration::from_millis(200));
     send(&stopped, Signal::STOP);
     let begin = Instant::now();
     let other = begun(&mut device.command("single --launches 10 --us 1000 --blocks 304"));
     // At most one kernel of the other's before each.
     assert!(other.findings().unwrap()["wrong"] == 0.0);
-    assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < LONG, "{:?}", begin.elapsed());
 }
 
 #[test]
@@ -123,7 +137,7 @@ fn a_process_stopped_at_any_moment_hangs_nobody() {
         let begin = Instant::now();
         let other = begun(&mut device.command("single --launches 20 --us 100 --blocks 304"));
         assert!(other.findings().unwrap()["wrong"] == 0.0);
-        assert!(begin.elapsed() < Duration::from_secs(2), "round {round}: {:?}", begin.elapsed());
+        assert!(begin.elapsed() < LONG, "round {round}: {:?}", begin.elapsed());
         send(&stopped, Signal::CONT);
     }
 }
@@ -133,7 +147,7 @@ fn what_a_crashed_run_left_is_replaced() {
     let device = Device::new("crashed");
     drop(begun(&mut device.command("load --launches 100000 --us 1000 --blocks 304")));
     let findings = run_all(&mut [device.command("single --launches 1 --us 1000 --blocks 304")]).unwrap();
-    assert!(findings[0]["total_us"] < 1e6, "{findings:?}");
+    assert!(findings[0]["total_us"] < LONG.as_micros() as f64, "{findings:?}");
     assert!(!device.file().exists());
 }
 
@@ -167,10 +181,14 @@ fn users_have_devices_of_their_own_unless_they_name_a_file() {
         let hog = begun(&mut device.command(whole));
         thread::sleep(Duration::from_millis(300));
         other.begin().unwrap();
-        thread::sleep(Duration::from_millis(500));
-        assert_eq!(!other.has_ended().unwrap(), is_shared, "{}", device.0);
-        drop(hog);
+        if is_shared {
+            thread::sleep(Duration::from_millis(500));
+            assert!(!other.has_ended().unwrap(), "{}", device.0);
+            drop(hog);
+        }
+        let begin = Instant::now();
         other.findings().unwrap();
+        assert!(begin.elapsed() < LONG, "{}", device.0);
     }
 }
 

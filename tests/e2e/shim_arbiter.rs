@@ -80,7 +80,7 @@ fn hold(machine: &Machine, controller: &SmallController, load: &DeviceLoad) {
     controller.hold(true);
     let mut before = usize::MAX;
     soon("it launches nothing more", || {
-        thread::sleep(Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(200));
         let now = machine.kernels(load.id());
         std::mem::replace(&mut before, now) == now
     });
@@ -90,7 +90,7 @@ fn hold(machine: &Machine, controller: &SmallController, load: &DeviceLoad) {
 fn a_process_that_is_held_goes_on_when_it_may() {
     let machine = Machine::new("held");
     let controller = machine.controller();
-    let mut load = machine.begin("single --launches 1000 --us 500");
+    let mut load = machine.begin("single --launches 4000 --us 500");
     hold(&machine, &controller, &load);
     let before = machine.kernels(load.id());
     thread::sleep(Duration::from_millis(200));
@@ -118,7 +118,7 @@ fn streams_that_are_held_at_random_compute_what_they_compute_alone() {
 fn a_process_goes_on_when_its_controller_ends() {
     let machine = Machine::new("ends");
     let controller = machine.controller();
-    let load = machine.begin("single --launches 1000 --us 500");
+    let load = machine.begin("single --launches 4000 --us 500");
     hold(&machine, &controller, &load);
     drop(controller);
     is_right(load);
@@ -128,7 +128,7 @@ fn a_process_goes_on_when_its_controller_ends() {
 fn a_process_goes_on_when_its_controller_is_silent() {
     let machine = Machine::new("silent");
     let controller = machine.controller();
-    let load = machine.begin("single --launches 1000 --us 500");
+    let load = machine.begin("single --launches 4000 --us 500");
     hold(&machine, &controller, &load);
     controller.be_silent(true);
     is_right(load);
@@ -138,7 +138,7 @@ fn a_process_goes_on_when_its_controller_is_silent() {
 fn a_controller_that_comes_again_is_obeyed_again() {
     let machine = Machine::new("again");
     let first = machine.controller();
-    let load = machine.begin("single --launches 8000 --us 500");
+    let load = machine.begin("single --launches 12000 --us 500");
     hold(&machine, &first, &load);
     drop(first);
     let second = machine.controller();
@@ -151,7 +151,7 @@ fn a_controller_that_comes_again_is_obeyed_again() {
 #[test]
 fn a_controller_that_comes_late_is_found() {
     let machine = Machine::new("late");
-    let load = machine.begin("single --launches 6000 --us 500");
+    let load = machine.begin("single --launches 8000 --us 500");
     thread::sleep(Duration::from_millis(100));
     let controller = machine.controller();
     hold(&machine, &controller, &load);

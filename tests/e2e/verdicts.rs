@@ -71,8 +71,8 @@ impl Machine {
         callers.line();
         callers.says("warm 1");
         self.controller.hold(true);
-        // Until it has seen that.
-        thread::sleep(Duration::from_millis(50));
+        // Nobody says when it has seen that.
+        thread::sleep(Duration::from_millis(500));
         callers.line();
         callers
     }
