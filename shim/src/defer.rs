@@ -33,6 +33,7 @@ mod own;
 mod owned;
 mod real;
 mod stopped;
+mod streams;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,12 +47,15 @@ use crate::instances::{INSTANCES, Instance};
 use crate::planted::{Bug, is_planted};
 use crate::process::{self, Renewable};
 use crate::verdict;
-use crate::xqueue::{Admission, Begun, ClaimId, Demand, Position, QueueId, Treatment, Usage, XQueues};
-use books::{Books, EventUse, StreamEntry, StreamKey};
+use crate::xqueue::{
+    Admission, Begun, ClaimId, Course, Demand, Position, QueueId, Refused, Treatment, Usage, XQueues,
+};
+use books::{Books, EventUse};
 use claims::Devices;
 use device::{Hip, HipCommand};
 use load::load;
 use marker::HipStream;
+use streams::{Nulls, StreamEntry, StreamKey};
 
 pub(crate) use stopped::{Stopped, StreamName};
 
@@ -115,6 +119,10 @@ impl Followed {
 pub(crate) struct Deferral {
     queues: Arc<XQueues<Hip>>,
     books: Mutex<Books>,
+    nulls: Nulls,
+    /// Held while it is made known whether any stream captures. Whether any does, as it was made known last.
+    captures: Mutex<()>,
+    is_capturing: AtomicBool,
     devices: Devices,
     /// The process's first use of a device was noted.
     is_used: AtomicBool,
@@ -127,7 +135,15 @@ impl Default for Deferral {
         if verdict::is_verbose() {
             queues.look_at_all();
         }
-        Self { queues, books: Mutex::default(), devices: Devices::default(), is_used: AtomicBool::new(false) }
+        Self {
+            queues,
+            books: Mutex::default(),
+            nulls: Nulls::default(),
+            captures: Mutex::default(),
+            is_capturing: AtomicBool::new(false),
+            devices: Devices::default(),
+            is_used: AtomicBool::new(false),
+        }
     }
 }
 
@@ -142,6 +158,7 @@ pub(crate) fn is_engaged() -> bool {
 /// In a forked child: what is held back is its parent's.
 pub(crate) fn begin_afresh() {
     DEFERRAL.renew();
+    streams::renew();
     for set in &SET {
         set.store(0, Ordering::Relaxed);
     }
@@ -162,6 +179,13 @@ pub(crate) fn usage() -> Option<Usage> {
 /// The process's queues.
 pub(crate) fn deferral() -> &'static Deferral {
     DEFERRAL.get()
+}
+
+/// Whether a call that puts work on a stream goes at once, as far as that shows without a lock: others are suspended or held
+/// back, and none of them concerns it.
+pub(crate) fn goes_by(call: &Stopped<'_>) -> bool {
+    let known = DEFERRAL.existing().zip(call.target.instance);
+    known.is_some_and(|(deferral, copy)| deferral.goes_by(call, copy))
 }
 
 /// A call that puts work on a stream, while something is suspended or held back.
@@ -187,9 +211,10 @@ pub(crate) fn drain() {
 pub(crate) fn capture_begins(copy: &Instance, stream: Stream) -> bool {
     let deferral = deferral();
     let is_first = deferral.books().capture_begins((copy.index(), stream.0.addr()));
+    deferral.note_captures(false);
     deferral.queues.wait_all_launched();
     // A question about an event would end the capture.
-    deferral.queues.pause_markers(true);
+    deferral.note_captures(true);
     is_first
 }
 
@@ -197,7 +222,7 @@ pub(crate) fn capture_begins(copy: &Instance, stream: Stream) -> bool {
 pub(crate) fn capture_ended(copy: &Instance, stream: Stream) {
     let deferral = deferral();
     deferral.books().capture_ends((copy.index(), stream.0.addr()));
-    deferral.note_captures();
+    deferral.note_captures(true);
 }
 
 /// Devices that were set and claimed, by copy: a bit for each of the first 64 ordinals.
@@ -228,7 +253,7 @@ pub(crate) fn stream_created(copy: &'static Instance, stream: Stream) {
         // A handle of before whose end nobody has told.
         let former = deferral.books().remove_stream(key);
         if let Some(entry) = former {
-            deferral.forget(&entry);
+            deferral.forget(entry);
         }
         deferral.add_stream(copy, key, device, is_blocking);
     }
@@ -242,9 +267,9 @@ pub(crate) fn stream_destroyed(copy: &Instance, stream: Stream) {
     books.capture_ends((copy.index(), stream.0.addr()));
     let entry = books.remove_stream(key);
     drop(books);
-    deferral.note_captures();
+    deferral.note_captures(true);
     if let Some(entry) = entry {
-        deferral.forget(&entry);
+        deferral.forget(entry);
     }
 }
 
@@ -252,10 +277,13 @@ pub(crate) fn stream_destroyed(copy: &Instance, stream: Stream) {
 pub(crate) fn device_reset(copy: &Instance) {
     let Some(deferral) = DEFERRAL.existing() else { return };
     deferral.queues.forget_gates();
-    let entries = deferral.books().remove_streams(copy.index());
-    deferral.note_captures();
+    let mut books = deferral.books();
+    deferral.nulls.forget(copy.index());
+    let entries = books.remove_streams(copy.index());
+    drop(books);
+    deferral.note_captures(true);
     for entry in entries {
-        deferral.forget(&entry);
+        deferral.forget(entry);
     }
     deferral.queues.device().forget(copy);
 }
@@ -287,9 +315,11 @@ impl Deferral {
     }
 
     /// Forgets a stream's queue, and a failure that nobody will ask for.
-    fn forget(&self, entry: &StreamEntry) {
+    fn forget(&self, entry: &'static StreamEntry) {
         device::take_failure(&entry.failure);
-        self.queues.destroy(entry.queue);
+        if self.queues.destroy(entry.queue()) {
+            self.books().reuse(entry);
+        }
     }
 
     /// Never held while waiting, or while calling the runtime.
@@ -313,31 +343,69 @@ impl Deferral {
         self.devices.claim(&self.queues, copy, device, priority)
     }
 
-    /// Captures have begun or ended.
-    fn note_captures(&self) {
+    /// Captures have begun or ended: nothing is held back while any goes on. With `with_markers`, markers pause as well.
+    fn note_captures(&self, with_markers: bool) {
+        // What another thread finds out meanwhile comes after this.
+        let _turn = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
         let is_any = self.books().is_any_capturing();
-        self.queues.pause_markers(is_any);
+        if self.is_capturing.swap(is_any, Ordering::AcqRel) != is_any {
+            self.queues.hold_nothing(is_any);
+        }
+        if with_markers {
+            self.queues.pause_markers(is_any);
+        }
+    }
+
+    fn goes_by(&self, call: &Stopped<'_>, copy: &Instance) -> bool {
+        let StreamName::Created(stream) = call.stream_name() else { return false };
+        let key = StreamKey::Created { copy: copy.index(), handle: stream.0.addr() };
+        let is_open = matches!(self.queues.course(), Course::Open | Course::ByFace);
+        is_open
+            && streams::remembered(key).is_some_and(|entry| {
+                let has_failed = entry.failure.load(Ordering::Acquire) != 0;
+                entry.face.is_clear() && !has_failed && self.is_apart(key, entry)
+            })
+            && own::events(call, copy).is_empty()
+    }
+
+    /// Whether what is held back of other streams is none of a stream's business, but for events.
+    fn is_apart(&self, key: StreamKey, entry: &StreamEntry) -> bool {
+        matches!(key, StreamKey::Created { .. })
+            && (!entry.is_blocking() || self.nulls.is_clear(key.copy(), entry.device()))
     }
 
     fn submit(&self, call: &Stopped<'_>, copy: &'static Instance) -> Decision {
         self.note_first_use(copy);
         let uses = own::events(call, copy);
-        if self.books().is_any_capturing() {
+        if self.is_capturing.load(Ordering::Acquire) {
             return self.beside_a_capture(call, copy, &uses);
         }
         let Some((key, entry, device)) = self.stream_of(call, copy) else {
             return self.without_a_queue(call, copy, &uses);
         };
         let demand = demand(call);
+        if self.must_wait(entry, demand) {
+            return self.later(call, copy, (key, entry, device), demand, &uses);
+        }
         let admission = {
             let books = self.books();
-            self.queues.admit(entry.queue, &self.before(&books, key, &uses), demand)
+            self.queues.admit(entry.queue(), &self.before(&books, key, &uses), demand)
         };
         match admission {
-            Admission::Free => goes(None, &entry, reason(demand.treatment, Reason::NotScheduled)),
-            Admission::Now(begun) => goes(Some(begun), &entry, reason(demand.treatment, Reason::Scheduled)),
-            Admission::Wait => self.later(call, copy, (key, &entry, device), demand, &uses),
+            Admission::Free => goes(None, entry, reason(demand.treatment, Reason::NotScheduled)),
+            Admission::Now(begun) => goes(Some(begun), entry, reason(demand.treatment, Reason::Scheduled)),
+            Admission::Wait => self.later(call, copy, (key, entry, device), demand, &uses),
         }
+    }
+
+    /// Whether a call must wait, as far as that shows without a lock.
+    fn must_wait(&self, entry: &StreamEntry, demand: Demand) -> bool {
+        let is_kept = match self.queues.course() {
+            Course::Shut => true,
+            Course::ByFace => !entry.face.is_clear(),
+            Course::Open | Course::Asks => false,
+        };
+        is_kept && !demand.treatment.is_forced() && !is_planted(Bug::Overtaking)
     }
 
     /// A call that must wait.
@@ -345,33 +413,42 @@ impl Deferral {
         &self,
         call: &Stopped<'_>,
         copy: &'static Instance,
-        (key, entry, device): (StreamKey, &StreamEntry, i32),
+        (key, entry, device): (StreamKey, &'static StreamEntry, i32),
         demand: Demand,
         uses: &[EventUse],
     ) -> Decision {
         let Some(owned) = own::own(call, copy, device, uses) else {
             return self.in_place(key, entry, demand, uses);
         };
+        let queue = entry.queue();
         if demand.treatment.is_forced() {
             // What fills the queue may be suspended.
-            self.queues.urge(self.queues.last(entry.queue).as_slice());
+            self.queues.urge(self.queues.last(queue).as_slice());
         }
         process::let_go_first();
-        self.queues.wait_for_room(entry.queue);
-        let failure = Arc::clone(&entry.failure);
-        let command = HipCommand { call: owned, copy, device, failure };
-        let mut books = self.books();
-        if books.is_any_capturing() {
-            drop(books);
-            return self.in_place(key, entry, demand, uses);
+        let mut command = HipCommand { call: owned, copy, device, stream: entry };
+        loop {
+            let is_alone = uses.is_empty() && self.is_apart(key, entry);
+            let mut books = (!is_alone).then(|| self.books());
+            let before = books.as_ref().map(|books| self.before(books, key, uses)).unwrap_or_default();
+            match self.queues.submit(queue, before, demand, command) {
+                Ok(position) => {
+                    if let Some(books) = &mut books {
+                        books.used(uses, position, &self.queues);
+                    }
+                    break;
+                }
+                Err((Refused::Full, refused)) => {
+                    drop(books);
+                    command = refused;
+                    self.queues.wait_for_room(queue);
+                }
+                Err(_) => {
+                    drop(books);
+                    return self.in_place(key, entry, demand, uses);
+                }
+            }
         }
-        let before = self.before(&books, key, uses);
-        let Ok(position) = self.queues.submit(entry.queue, before, demand, command) else {
-            drop(books);
-            return self.in_place(key, entry, demand, uses);
-        };
-        books.used(uses, position, &self.queues);
-        drop(books);
         Decision::Answer(HipError(device::take_failure(&entry.failure).unwrap_or(0)))
     }
 
@@ -384,7 +461,7 @@ impl Deferral {
     /// Waits for the call's turn.
     fn in_place(&self, key: StreamKey, entry: &StreamEntry, demand: Demand, uses: &[EventUse]) -> Decision {
         let before = self.before(&self.books(), key, uses);
-        let begun = self.queues.wait_turn(entry.queue, &before, demand);
+        let begun = self.queues.wait_turn(entry.queue(), &before, demand);
         goes(begun, entry, Reason::WaitedInPlace)
     }
 
@@ -418,7 +495,7 @@ impl Deferral {
             return Decision::Pass(Reason::StreamCapture);
         }
         match self.stream_of(call, copy) {
-            Some((key, entry, _)) => self.in_place(key, &entry, demand(call), uses),
+            Some((key, entry, _)) => self.in_place(key, entry, demand(call), uses),
             None => Decision::Pass(Reason::StreamCapture),
         }
     }
@@ -429,11 +506,27 @@ impl Deferral {
         &self,
         call: &Stopped<'_>,
         copy: &'static Instance,
-    ) -> Option<(StreamKey, StreamEntry, i32)> {
+    ) -> Option<(StreamKey, &'static StreamEntry, i32)> {
         let device = real::current_device(copy)?;
         let key = key(copy, call.stream_name(), device)?;
+        let entry = streams::remembered(key).or_else(|| {
+            let generation = streams::generation();
+            let entry = self.find_stream(call, copy, key, device)?;
+            streams::remember(key, generation, entry);
+            Some(entry)
+        })?;
+        Some((key, entry, device))
+    }
+
+    fn find_stream(
+        &self,
+        call: &Stopped<'_>,
+        copy: &'static Instance,
+        key: StreamKey,
+        device: i32,
+    ) -> Option<&'static StreamEntry> {
         let known = self.books().stream(key);
-        let entry = known.or_else(|| {
+        known.or_else(|| {
             let (device, is_blocking) = match call.stream_name() {
                 StreamName::Created(stream) => {
                     let is_blocking = real::is_blocking(copy, stream)?;
@@ -442,8 +535,7 @@ impl Deferral {
                 StreamName::Legacy | StreamName::PerThread => (device, true),
             };
             Some(self.add_stream(copy, key, device, is_blocking))
-        })?;
-        Some((key, entry, device))
+        })
     }
 
     fn add_stream(
@@ -452,7 +544,7 @@ impl Deferral {
         key: StreamKey,
         device: i32,
         is_blocking: bool,
-    ) -> StreamEntry {
+    ) -> &'static StreamEntry {
         let handle = match key {
             StreamKey::Legacy { .. } => 0,
             StreamKey::Created { handle, .. } => handle,
@@ -460,7 +552,14 @@ impl Deferral {
         let stream = HipStream { copy, device, handle };
         let priority = if handle == 0 { 0 } else { real::priority(copy, stream.name()) };
         let claim = self.claim(copy, device, priority);
-        self.books().add_stream(key, device, is_blocking, || self.queues.create(stream, claim))
+        let mut books = self.books();
+        let entry = books.add_stream(key, device, is_blocking, |face| {
+            self.queues.create(stream, claim, face);
+        });
+        if matches!(key, StreamKey::Legacy { .. }) {
+            self.nulls.set(copy.index(), device, entry);
+        }
+        entry
     }
 
     fn order(&self, call: &Stopped<'_>, copy: &'static Instance) -> Decision {
@@ -512,7 +611,7 @@ impl Deferral {
         }
         let known = self.known_stream(call, copy);
         let tells = known.as_ref().and_then(|(_, entry)| device::take_failure(&entry.failure)).map(HipError);
-        let waits_for = self.waited_for(call, copy, known.map(|(_, entry)| entry.queue));
+        let waits_for = self.waited_for(call, copy, known.map(|(_, entry)| entry.queue()));
         let is_watched_wait = call.id() == Id::hipEventSynchronize && self.queues.is_recorded();
         Followed { reason: Reason::Drained, tells, begun: None, waits_for, is_watched_wait }.decision()
     }
@@ -536,7 +635,7 @@ impl Deferral {
             return self.beside_a_capture(call, copy, &[]);
         }
         match self.stream_of(call, copy) {
-            Some((key, entry, _)) => self.in_place(key, &entry, demand(call), &[]),
+            Some((key, entry, _)) => self.in_place(key, entry, demand(call), &[]),
             None => self.without_a_queue(call, copy, &[]),
         }
     }
@@ -544,9 +643,9 @@ impl Deferral {
     /// What is held back of what a question about a stream concerns, or a wait for it.
     fn pending_on(&self, call: &Stopped<'_>, copy: &'static Instance) -> Vec<Position> {
         let Some((key, entry)) = self.known_stream(call, copy) else { return Vec::new() };
-        let mut pending: Vec<_> = self.queues.last(entry.queue).into_iter().collect();
+        let mut pending: Vec<_> = self.queues.last(entry.queue()).into_iter().collect();
         if matches!(key, StreamKey::Legacy { .. }) {
-            pending.extend(self.books().blocking(copy.index(), entry.device, &self.queues));
+            pending.extend(self.books().blocking(copy.index(), entry.device(), &self.queues));
         }
         pending
     }
@@ -554,7 +653,11 @@ impl Deferral {
     /// The stream of a call, if anything was ever held back on it.
     ///
     /// The null stream counts as known as soon as the device has a stream.
-    fn known_stream(&self, call: &Stopped<'_>, copy: &'static Instance) -> Option<(StreamKey, StreamEntry)> {
+    fn known_stream(
+        &self,
+        call: &Stopped<'_>,
+        copy: &'static Instance,
+    ) -> Option<(StreamKey, &'static StreamEntry)> {
         let name = call.stream.map(|_| call.stream_name())?;
         let device = if name == StreamName::Legacy { real::current_device(copy)? } else { 0 };
         let key = key(copy, name, device)?;

@@ -232,8 +232,12 @@ fn submitted<S: Hooked>(work: Work, call: &Call<'_, S>) -> Outcome<S::Ret> {
     if !defer::is_engaged() {
         return Outcome::Pass(Reason::NotScheduled);
     }
+    let stopped = call.stopped();
+    if defer::goes_by(&stopped) {
+        return Outcome::Pass(Reason::NotScheduled);
+    }
     counters::held_up();
-    let outcome = call.decided(defer::submit(&call.stopped()));
+    let outcome = call.decided(defer::submit(&stopped));
     if matches!(outcome, Outcome::Pass(Reason::NotScheduled)) {
         counters::not_held_up();
     }

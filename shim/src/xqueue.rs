@@ -25,6 +25,7 @@
 mod claim;
 mod clock;
 mod contention;
+mod face;
 mod flight;
 mod gates;
 mod recording;
@@ -35,7 +36,6 @@ mod watch;
 mod worker;
 
 use std::fmt::Debug;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -43,12 +43,14 @@ use xsched_sched::Nanos;
 
 use crate::planted::{Bug, is_planted};
 use contention::Place;
+use face::Shown;
 use recording::Held;
-use state::State;
+use state::{Pushed, State};
 
 pub(crate) use claim::{ClaimId, ClaimKey, Seat, Standing, Usage};
 pub(crate) use clock::now;
 pub(crate) use contention::{Begun, Load};
+pub(crate) use face::{Course, Face};
 pub(crate) use flight::Class;
 pub(crate) use treatment::{Demand, Treatment};
 
@@ -120,8 +122,8 @@ pub(crate) struct XQueues<D: Device> {
     state: Mutex<State<D>>,
     /// For callers that wait: something was launched, or may go.
     changed: Condvar,
-    /// Whether anything is suspended or held back.
-    engaged: AtomicBool,
+    /// What shows without the lock.
+    shown: Shown,
     device: D,
     /// Held while markers are recorded or looked at, and by whoever takes away what they need. True: neither is done.
     markers_paused: Mutex<bool>,
@@ -146,6 +148,10 @@ pub(crate) enum Admission<D: Device> {
 /// Why a command was not taken.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
+    /// The queue holds as many commands as it can.
+    Full,
+    /// Nothing is held back at present.
+    HoldsNothing,
     /// There is no thread to launch it from: the system gives none.
     NoWorker,
     /// The process ends.
@@ -157,7 +163,7 @@ impl<D: Device> XQueues<D> {
         Arc::new(Self {
             state: Mutex::new(State::new()),
             changed: Condvar::new(),
-            engaged: AtomicBool::new(false),
+            shown: Shown::new(),
             device,
             markers_paused: Mutex::new(false),
             gate_in_the_making: Mutex::new(()),
@@ -166,10 +172,14 @@ impl<D: Device> XQueues<D> {
     }
 
     /// Whether any command may have to wait. One load: all that a process pays in which nothing is scheduled.
-    ///
-    /// Who reads `false` sees the effects of every launch before: pairs with the release in [`Self::publish`].
     pub(crate) fn is_engaged(&self) -> bool {
-        self.engaged.load(Ordering::Acquire)
+        self.course() != Course::Open
+    }
+
+    /// What decides about commands now. One load.
+    #[inline]
+    pub(crate) fn course(&self) -> Course {
+        self.shown.course()
     }
 
     /// Every call is looked at until this is taken back: the first use of a device must be noticed.
@@ -191,22 +201,31 @@ impl<D: Device> XQueues<D> {
         &self.device
     }
 
-    /// A new queue before a stream.
-    pub(crate) fn create(&self, stream: D::Stream, claim: Option<ClaimId>) -> QueueId {
+    /// A new queue before a stream, with a face that no other queue has.
+    pub(crate) fn create(&self, stream: D::Stream, claim: Option<ClaimId>, face: &'static Face) -> QueueId {
         let mut state = self.lock();
-        let queue = state.create(stream, claim);
+        let queue = state.create(stream, claim, face);
         state.introduce(queue, &self.device);
         queue
     }
 
-    /// Forgets a queue whose commands were all launched, before its stream goes.
-    pub(crate) fn destroy(&self, queue: QueueId) {
+    /// Forgets a queue whose commands were all launched, before its stream goes. False if some were not: then it stays.
+    pub(crate) fn destroy(&self, queue: QueueId) -> bool {
         let _no_marker = self.pause();
         let mut state = self.lock();
         let markers = state.destroy(queue);
         self.publish(&mut state);
         drop(state);
+        let Some(markers) = markers else { return false };
         self.retire(markers);
+        true
+    }
+
+    /// Nothing is held back from now on; false takes it back. What was held back before stays so.
+    pub(crate) fn hold_nothing(&self, holds_nothing: bool) {
+        let mut state = self.lock();
+        state.holds_nothing = holds_nothing;
+        self.publish(&mut state);
     }
 
     /// Holds commands of all queues back from now on; false lets them go again.
@@ -280,10 +299,10 @@ impl<D: Device> XQueues<D> {
         self.lock().are_launched(positions)
     }
 
-    /// Waits while the queue is full. Several callers may then exceed the limit together, by one command each.
+    /// Waits while the queue is full.
     pub(crate) fn wait_for_room(&self, queue: QueueId) {
         let mut state = self.lock();
-        while state.buffered(queue) >= BUFFERED_MAX && !state.closed {
+        while state.is_full(queue) && !state.closed {
             state = self.wait(state);
         }
     }
@@ -301,20 +320,20 @@ impl<D: Device> XQueues<D> {
     ) -> Result<Position, (Refused, D::Command)> {
         let demand = demand.into();
         let mut state = self.lock();
-        if state.closed {
-            return Err((Refused::Closed, command));
+        if let Some(refused) = state.refuses(queue) {
+            return Err((refused, command));
         }
         if !state.has_worker(queue) && worker::start(self, queue).is_err() {
             return Err((Refused::NoWorker, command));
         }
-        let position = state.push(queue, after, demand, command);
-        if state.buffered(queue) == 1 || demand.treatment.is_forced() {
+        let now = now();
+        let Pushed { position, is_first } = state.push(queue, after, demand, command, now);
+        let is_forced = demand.treatment.is_forced();
+        if is_first || is_forced {
             self.publish(&mut state);
-        } else {
-            // Nobody waits for a command that comes last.
-            self.publish_quietly(&state);
         }
-        let sleeps = state.claim_of(queue).is_some() && state.sleeps_beyond(now() + SOON);
+        // Nobody waits for a command that comes last, and the watcher was told of those before.
+        let sleeps = (is_first || is_forced) && state.is_watched(queue) && state.sleeps_beyond(now + SOON);
         drop(state);
         if sleeps {
             self.wake_watcher();
@@ -479,4 +498,4 @@ impl<D: Device> XQueues<D> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,5 +1,5 @@
-//! What the shim does on a call's way while nothing is suspended: no system call, no allocation. Counted in the calling
-//! thread by `tests/apps/fast_path`, on a runtime that makes neither.
+//! What the shim does on a call's way while nothing is suspended, or nothing that concerns the call: no system call, no
+//! allocation. Counted in the calling thread by `tests/apps/fast_path`, on a runtime that makes neither.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,22 @@ fn a_launch_that_is_held_back_owns_memory() {
         &[("ROCPROFILER_REGISTER_LIBRARY", shim), ("XSCHED_TEST_SUSPEND", "held:2000")],
     ] {
         let Some(held) = counted(&["held"], environment) else { return };
-        let (calls, _, allocations) = held["hipLaunchKernel"];
+        let (calls, with_system_calls, allocations) = held["hipLaunchKernel"];
         assert!(allocations >= calls, "the shim's allocations are not seen: {held:?}");
+        assert!(with_system_calls < calls / 2, "somebody is woken by each of them: {held:?}");
+    }
+}
+
+#[test]
+fn a_launch_beside_a_stream_that_is_held_back_costs_nothing_either() {
+    let shim = shim();
+    let shim = shim.to_str().expect("a path in UTF-8");
+    let suspended = ("XSCHED_TEST_SUSPEND", "held-stream:60000");
+    for environment in [
+        &[("LD_PRELOAD", shim), ("ROCPROFILER_REGISTER_ENABLED", "0"), suspended][..],
+        &[("ROCPROFILER_REGISTER_LIBRARY", shim), suspended],
+    ] {
+        let Some(beside) = counted(&["beside"], environment) else { return };
+        assert_eq!(beside["hipLaunchKernel"], (1000, 0, 0));
     }
 }

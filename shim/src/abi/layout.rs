@@ -24,12 +24,19 @@ pub(crate) struct Layout {
     pub(crate) count: usize,
     /// Words of stack that they take.
     pub(crate) stack_words: usize,
+    /// Whether any of them lies in a vector register.
+    pub(crate) has_vectors: bool,
 }
 
 impl Layout {
     /// Of a function with these arguments and this result.
     pub(crate) const fn new(args: &[Passed], result: Option<Passed>) -> Self {
-        let mut layout = Self { places: [Place::Stack(0); ARGS_MAX], count: args.len(), stack_words: 0 };
+        let mut layout = Self {
+            places: [Place::Stack(0); ARGS_MAX],
+            count: args.len(),
+            stack_words: 0,
+            has_vectors: false,
+        };
         // A result in memory takes the first register for its address.
         let mut general = if matches!(result, Some(Passed::Memory(_))) { 1 } else { 0 };
         let mut vector = 0;
@@ -45,6 +52,7 @@ impl Layout {
             };
             layout.places[index] = if registers == 0 {
                 vector += 1;
+                layout.has_vectors = true;
                 Place::Vector(vector - 1)
             } else if registers <= GENERAL_REGISTERS - general {
                 general += registers;

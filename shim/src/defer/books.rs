@@ -8,41 +8,11 @@
 //! * A wait for an event comes after the record that was the event's last when the wait was called, and before the next
 //!   one: an event that is recorded again must not be waited for in its new place.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
-
 use foldhash::{HashMap, HashSet};
 
+use crate::defer::streams::{self, StreamEntry, StreamKey};
 use crate::planted::{Bug, is_planted};
-use crate::xqueue::{Device, Position, QueueId, XQueues};
-
-/// A stream: of which runtime copy, and which. Null streams are one per device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum StreamKey {
-    /// The legacy null stream of a device.
-    Legacy { copy: usize, device: i32 },
-    /// A stream that the application created.
-    Created { copy: usize, handle: usize },
-}
-
-impl StreamKey {
-    fn copy(self) -> usize {
-        match self {
-            Self::Legacy { copy, .. } | Self::Created { copy, .. } => copy,
-        }
-    }
-}
-
-/// What is known of a stream.
-#[derive(Clone, Debug)]
-pub(super) struct StreamEntry {
-    pub(super) queue: QueueId,
-    pub(super) device: i32,
-    /// Orders itself with the device's null stream.
-    pub(super) is_blocking: bool,
-    /// What a command answered that was launched late; 0 if nothing, or if it was told.
-    pub(super) failure: Arc<AtomicU32>,
-}
+use crate::xqueue::{Device, Face, Position, QueueId, XQueues};
 
 /// An event: of which runtime copy, and which.
 pub(super) type EventKey = (usize, usize);
@@ -65,7 +35,9 @@ pub(super) enum EventUse {
 
 #[derive(Default)]
 pub(super) struct Books {
-    streams: HashMap<StreamKey, StreamEntry>,
+    streams: HashMap<StreamKey, &'static StreamEntry>,
+    /// Places that were streams'.
+    spare: Vec<&'static StreamEntry>,
     events: HashMap<EventKey, EventEntry>,
     /// Streams that captures began on: copy and handle.
     captures: HashSet<(usize, usize)>,
@@ -75,41 +47,51 @@ pub(super) struct Books {
 const EVENTS_MAX: usize = 1024;
 
 impl Books {
-    pub(super) fn stream(&self, key: StreamKey) -> Option<StreamEntry> {
-        self.streams.get(&key).cloned()
+    pub(super) fn stream(&self, key: StreamKey) -> Option<&'static StreamEntry> {
+        self.streams.get(&key).copied()
     }
 
-    /// Notes a stream; the entry that another thread has made meanwhile, if so.
+    /// Notes a stream, for which `create` makes a queue; the entry that another thread has made meanwhile, if so.
     pub(super) fn add_stream(
         &mut self,
         key: StreamKey,
         device: i32,
         is_blocking: bool,
-        create: impl FnOnce() -> QueueId,
-    ) -> StreamEntry {
-        let entry = self.streams.entry(key).or_insert_with(|| StreamEntry {
-            queue: create(),
-            device,
-            is_blocking,
-            failure: Arc::default(),
-        });
-        entry.clone()
+        create: impl FnOnce(&'static Face),
+    ) -> &'static StreamEntry {
+        let Self { streams, spare, .. } = self;
+        streams.entry(key).or_insert_with(|| {
+            let entry = spare.pop().unwrap_or_else(|| Box::leak(Box::default()));
+            entry.becomes(device, is_blocking);
+            create(&entry.face);
+            entry
+        })
     }
 
-    pub(super) fn remove_stream(&mut self, key: StreamKey) -> Option<StreamEntry> {
-        self.streams.remove(&key)
+    /// Forgets a stream, which its threads do as well. Its queue is there still.
+    pub(super) fn remove_stream(&mut self, key: StreamKey) -> Option<&'static StreamEntry> {
+        let removed = self.streams.remove(&key);
+        if removed.is_some() {
+            streams::renew();
+        }
+        removed
+    }
+
+    /// The place of a forgotten stream, whose queue is gone.
+    pub(super) fn reuse(&mut self, entry: &'static StreamEntry) {
+        self.spare.push(entry);
     }
 
     /// Any of the queues, by a number of any size.
     pub(super) fn nth_queue(&self, number: usize) -> Option<QueueId> {
-        let mut queues: Vec<_> = self.streams.values().map(|entry| entry.queue).collect();
+        let mut queues: Vec<_> = self.streams.values().map(|entry| entry.queue()).collect();
         queues.sort_unstable();
         queues.get(number % queues.len().max(1)).copied()
     }
 
     /// All queues.
     pub(super) fn queues(&self) -> Vec<QueueId> {
-        self.streams.values().map(|entry| entry.queue).collect()
+        self.streams.values().map(|entry| entry.queue()).collect()
     }
 
     /// What a command on a stream comes after by the rules of null streams.
@@ -119,8 +101,8 @@ impl Books {
             StreamKey::Legacy { .. } if is_planted(Bug::NullStreamAlone) => Vec::new(),
             StreamKey::Legacy { copy, device } => self.blocking(copy, device, queues),
             StreamKey::Created { .. } if is_planted(Bug::BlockingStreamAlone) => Vec::new(),
-            StreamKey::Created { copy, .. } if entry.is_blocking => {
-                self.last_of_null(copy, entry.device, queues).into_iter().collect()
+            StreamKey::Created { copy, .. } if entry.is_blocking() => {
+                self.last_of_null(copy, entry.device(), queues).into_iter().collect()
             }
             StreamKey::Created { .. } => Vec::new(),
         }
@@ -129,19 +111,21 @@ impl Books {
     /// The last commands of a device's blocking streams, if they are held back.
     pub(super) fn blocking<D: Device>(&self, copy: usize, device: i32, queues: &XQueues<D>) -> Vec<Position> {
         let blocking = self.streams.iter().filter(|(key, entry)| {
-            entry.is_blocking
-                && entry.device == device
+            // One that is clear has nothing that is held back.
+            !entry.face.is_clear()
+                && entry.is_blocking()
+                && entry.device() == device
                 && key.copy() == copy
                 && matches!(key, StreamKey::Created { .. })
         });
-        blocking.filter_map(|(_, entry)| queues.last(entry.queue)).collect()
+        blocking.filter_map(|(_, entry)| queues.last(entry.queue())).collect()
     }
 
     /// The queues of a device's streams.
     pub(super) fn queues_of(&self, copy: usize, device: i32) -> Vec<QueueId> {
         let on_device =
-            self.streams.iter().filter(|(key, entry)| key.copy() == copy && entry.device == device);
-        on_device.map(|(_, entry)| entry.queue).collect()
+            self.streams.iter().filter(|(key, entry)| key.copy() == copy && entry.device() == device);
+        on_device.map(|(_, entry)| entry.queue()).collect()
     }
 
     /// The last command of a device's null stream, if it is held back.
@@ -151,7 +135,7 @@ impl Books {
         device: i32,
         queues: &XQueues<D>,
     ) -> Option<Position> {
-        queues.last(self.stream(StreamKey::Legacy { copy, device })?.queue)
+        queues.last(self.stream(StreamKey::Legacy { copy, device })?.queue())
     }
 
     /// What a command comes after that uses events so.
@@ -213,8 +197,9 @@ impl Books {
     }
 
     /// Forgets all streams of a copy; returns their entries.
-    pub(super) fn remove_streams(&mut self, copy: usize) -> Vec<StreamEntry> {
+    pub(super) fn remove_streams(&mut self, copy: usize) -> Vec<&'static StreamEntry> {
         self.captures.retain(|&(of, _)| of != copy);
+        streams::renew();
         self.streams.extract_if(|key, _| key.copy() == copy).map(|(_, entry)| entry).collect()
     }
 

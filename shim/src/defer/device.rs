@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use xsched_sched::Nanos;
@@ -12,6 +11,7 @@ use crate::defer::gate::HipGate;
 use crate::defer::marker::{HipMarker, HipStream, MarkerPool};
 use crate::defer::owned::OwnedCall;
 use crate::defer::real;
+use crate::defer::streams::StreamEntry;
 use crate::hooks;
 use crate::instances::Instance;
 use crate::planted::{Bug, is_planted};
@@ -29,8 +29,8 @@ pub(crate) struct HipCommand {
     pub(super) copy: &'static Instance,
     /// The device that was its caller's.
     pub(super) device: i32,
-    /// Where its failure is kept for the stream's next call.
-    pub(super) failure: Arc<AtomicU32>,
+    /// Its stream, whose next call tells its failure.
+    pub(super) stream: &'static StreamEntry,
 }
 
 /// Streams with a failure that no call has told yet.
@@ -43,7 +43,8 @@ pub(super) fn has_untold_failures() -> bool {
 
 /// Takes a stream's failure, to tell it.
 pub(super) fn take_failure(failure: &AtomicU32) -> Option<u32> {
-    let code = failure.swap(0, Ordering::AcqRel);
+    // There hardly ever is one, and looking is cheaper.
+    let code = if failure.load(Ordering::Acquire) == 0 { 0 } else { failure.swap(0, Ordering::AcqRel) };
     (code != 0).then(|| {
         UNTOLD_FAILURES.fetch_sub(1, Ordering::AcqRel);
         code
@@ -88,7 +89,7 @@ impl Device for Hip {
             Ok(0) => return true,
             Ok(code) => {
                 counters::trouble(Trouble::LateFailure);
-                if command.failure.swap(code, Ordering::AcqRel) == 0 {
+                if command.stream.failure.swap(code, Ordering::AcqRel) == 0 {
                     UNTOLD_FAILURES.fetch_add(1, Ordering::AcqRel);
                 }
             }

@@ -1,6 +1,8 @@
 //! What a call means for its device: how much of its time, judged by earlier calls that look the same.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher as _, Hash, Hasher};
+
+use foldhash::fast::FixedState;
 
 use crate::api::{Family, Id};
 use crate::defer::stopped::Stopped;
@@ -8,7 +10,7 @@ use crate::xqueue::{Class, Load};
 
 /// The load of a call that puts something on a stream.
 pub(super) fn load(call: &Stopped<'_>) -> Load {
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = FixedState::default().build_hasher();
     (call.id() as usize).hash(&mut hasher);
     match call.function.family {
         // What others may wait for must not wait for room.
@@ -23,7 +25,7 @@ pub(super) fn load(call: &Stopped<'_>) -> Load {
 }
 
 /// Kernel and grid.
-fn launch(call: &Stopped<'_>, hasher: &mut DefaultHasher) {
+fn launch(call: &Stopped<'_>, hasher: &mut impl Hasher) {
     match call.id() {
         Id::hipLaunchKernelExC | Id::hipDrvLaunchKernelEx => call.size(1).hash(hasher),
         // Through the layout's own types: a `dim3` takes two registers.

@@ -55,7 +55,12 @@ pub(super) fn own(call: &Stopped<'_>, copy: &Instance, device: i32, uses: &[Even
 
 /// All arguments are values.
 fn plain(call: &Stopped<'_>) -> Option<OwnedCall> {
-    OwnedCall::new(call.frame, call.layout, call.target.address)
+    with_room(call, 0)
+}
+
+/// Some arguments point to what takes so many words.
+fn with_room(call: &Stopped<'_>, words: usize) -> Option<OwnedCall> {
+    OwnedCall::new(call.frame, call.layout, call.target.address, words)
 }
 
 /// Other processes look at shared events, and see only what has reached the runtime.

@@ -1,6 +1,7 @@
 //! A call that is made later: everything that the real function will read is its own.
 
 use std::ffi::c_void;
+use std::slice;
 
 use crate::abi::{Layout, Place};
 use crate::gate::Frame;
@@ -17,50 +18,60 @@ const BUFFER: usize = 1;
 const BUFFER_SIZE: usize = 2;
 const END: usize = 3;
 
-/// A stopped call, copied, with what its pointers point to.
-pub(crate) struct OwnedCall {
-    /// On the heap, so that a queue holds little for each call.
-    call: Box<Copied>,
-    /// What arguments that were pointers point to now. Words on the heap: they stay where they are when this moves.
-    memory: Vec<Box<[u64]>>,
-}
+/// Words for general registers.
+const REGISTERS: usize = 6;
 
-/// Registers, and the stack behind them, as [`replay`] wants it.
-#[repr(C)]
-struct Copied {
-    frame: Frame,
-    stack: [u64; STACK_WORDS_MAX],
+/// A stopped call, copied, with what its pointers point to.
+///
+/// ```text
+///   | registers | words of stack | what arguments that were pointers point to now ... |
+///   0           6                                                             capacity
+/// ```
+///
+/// One allocation, which never grows: what lies in it keeps its address.
+pub(crate) struct OwnedCall {
+    words: Vec<u64>,
     layout: &'static Layout,
     function: *mut c_void,
 }
 
-const _: () = assert!(std::mem::offset_of!(Copied, stack) == size_of::<Frame>());
+/// Registers, and the stack behind them, as [`replay`] wants it.
+#[repr(C)]
+struct Passed {
+    frame: Frame,
+    stack: [u64; STACK_WORDS_MAX],
+}
+
+const _: () = assert!(std::mem::offset_of!(Passed, stack) == size_of::<Frame>());
 
 // SAFETY: what the pointers in it point to is its own, or may be used by any thread, as HIP's handles and the memory of
 // asynchronous copies may.
 unsafe impl Send for OwnedCall {}
 
 impl OwnedCall {
-    /// A call with the arguments of a stopped one. None while memory is short: queue and books would grow by it.
-    pub(crate) fn new(frame: &Frame, layout: &'static Layout, function: *mut c_void) -> Option<Self> {
-        if reserve::is_in_use() {
+    /// A call with the arguments of a stopped one, and room for so many words that they point to. None while memory is short,
+    /// since queue and books would grow by it, and for a function with arguments in vector registers.
+    pub(crate) fn new(
+        frame: &Frame,
+        layout: &'static Layout,
+        function: *mut c_void,
+        room: usize,
+    ) -> Option<Self> {
+        let own = REGISTERS + layout.stack_words;
+        if reserve::is_in_use() || layout.has_vectors || layout.stack_words > STACK_WORDS_MAX {
             return None;
         }
-        let mut stack = [0; STACK_WORDS_MAX];
-        let words = stack.get_mut(..layout.stack_words)?;
-        for (index, word) in words.iter_mut().enumerate() {
-            // SAFETY: the function takes as many words of stack, so its caller has put them there.
-            *word = unsafe { frame.stack_arguments().add(index).read() };
+        let mut words = Vec::new();
+        words.try_reserve_exact(own.checked_add(room)?).ok()?;
+        // The reserve is not for this.
+        if reserve::holds(&words) {
+            return None;
         }
-        let frame = Frame {
-            vector: frame.vector,
-            base_pointer: 0,
-            padding: 0,
-            general: frame.general,
-            id: frame.id,
-            return_address: frame.return_address,
-        };
-        Some(Self { call: Box::new(Copied { frame, stack, layout, function }), memory: Vec::new() })
+        words.extend_from_slice(&frame.general);
+        // SAFETY: the function takes as many words of stack, so its caller has put them there.
+        words
+            .extend_from_slice(unsafe { slice::from_raw_parts(frame.stack_arguments(), layout.stack_words) });
+        Some(Self { words, layout, function })
     }
 
     /// Makes the call; returns what the function leaves in `rax`.
@@ -68,37 +79,61 @@ impl OwnedCall {
     /// # Safety
     /// The arguments must still be what the function asks for.
     pub(crate) unsafe fn make(&self) -> u64 {
-        let copied: *const Copied = &raw const *self.call;
+        let frame = Frame {
+            vector: [[0; 2]; 8],
+            base_pointer: 0,
+            padding: 0,
+            general: std::array::from_fn(|register| self.words[register]),
+            id: 0,
+            return_address: 0,
+        };
+        let mut passed = Passed { frame, stack: [0; STACK_WORDS_MAX] };
+        let stack_words = self.layout.stack_words;
+        passed.stack[..stack_words].copy_from_slice(&self.words[REGISTERS..][..stack_words]);
         // SAFETY: a frame of a call to this function with its stack behind it; the rest is the caller's promise.
-        unsafe { replay(copied.cast(), self.call.function, self.call.layout.stack_words) }
+        unsafe { replay((&raw const passed).cast(), self.function, stack_words) }
     }
 
-    /// Makes an argument point to memory of its own, with these contents; its address. None if there is no memory.
+    /// Makes an argument point to memory of its own, with these contents; its address. None if there is no room left.
     pub(crate) fn own_words(&mut self, argument: usize, words: &[u64]) -> Option<u64> {
         let address = self.keep(words)?;
-        match self.call.layout.place(argument) {
-            Place::General(register) => self.call.frame.general[register] = address,
-            Place::Vector(_) => unreachable!("HIP passes no pointers in vector registers"),
-            Place::Stack(word) => self.call.stack[word] = address,
-        }
+        self.set(argument, address);
         Some(address)
     }
 
-    /// Memory of its own with these contents; its address. None if there is no memory.
+    /// Memory of its own with these contents; its address. None if there is no room left.
     pub(crate) fn keep(&mut self, words: &[u64]) -> Option<u64> {
-        let mut own = room(size_of_val(words))?;
+        let own = self.take(words.len())?;
         own.copy_from_slice(words);
-        self.keep_box(own)
+        Some(own.as_ptr() as u64)
     }
 
-    fn keep_box(&mut self, own: Box<[u64]>) -> Option<u64> {
-        let address = own.as_ptr() as u64;
-        self.memory.try_reserve(1).ok()?;
-        self.memory.push(own);
-        Some(address)
+    /// Some of the room.
+    fn take(&mut self, words: usize) -> Option<&mut [u64]> {
+        let begin = self.words.len();
+        let is_there = words <= self.words.capacity() - begin;
+        debug_assert!(is_there, "who makes a call knows what it needs");
+        is_there.then(|| {
+            self.words.resize(begin + words, 0);
+            &mut self.words[begin..]
+        })
     }
 
-    /// Owns the arguments of a kernel that are given one by one, by an array of pointers. None if there is no memory.
+    fn set(&mut self, argument: usize, word: u64) {
+        let place = match self.layout.place(argument) {
+            Place::General(register) => register,
+            Place::Vector(_) => unreachable!("HIP passes no pointers in vector registers"),
+            Place::Stack(word) => REGISTERS + word,
+        };
+        self.words[place] = word;
+    }
+
+    /// Words that a kernel's arguments need which are given one by one.
+    pub(crate) fn room_for_params(kernel: &Kernel) -> usize {
+        values_len(kernel) + kernel.parameters.len()
+    }
+
+    /// Owns the arguments of a kernel that are given one by one, by an array of pointers. None if there is no room left.
     ///
     /// # Safety
     /// `params` must point to as many pointers to arguments as the kernel has.
@@ -108,54 +143,76 @@ impl OwnedCall {
         kernel: &Kernel,
         params: *const *const u8,
     ) -> Option<()> {
-        let bytes = kernel.parameters.iter().map(|p| p.offset + p.size).max().unwrap_or(0);
-        let mut values = room(bytes)?;
+        let len = values_len(kernel);
+        let (values, pointers) = self.take(Self::room_for_params(kernel))?.split_at_mut(len);
         let base = values.as_mut_ptr().cast::<u8>();
-        let mut pointers = room(kernel.parameters.len() * size_of::<u64>())?;
-        for (index, parameter) in kernel.parameters.iter().enumerate() {
-            // SAFETY: the caller's promise; the parameter's place lies within `bytes`.
+        for (index, (pointer, parameter)) in pointers.iter_mut().zip(&kernel.parameters).enumerate() {
+            // SAFETY: the caller's promise; the parameter's place lies within the values.
             unsafe {
                 let own = base.add(parameter.offset);
-                own.copy_from_nonoverlapping(*params.add(index), parameter.size);
-                let shallow = is_planted(Bug::ShallowArguments);
-                pointers[index] = if shallow { *params.add(index) as u64 } else { own as u64 };
+                let given = *params.add(index);
+                own.copy_from_nonoverlapping(given, parameter.size);
+                *pointer = if is_planted(Bug::ShallowArguments) { given } else { own.cast_const() } as u64;
             }
         }
-        self.keep_box(values)?;
-        self.own_words(argument, &pointers).map(drop)
+        let pointers = pointers.as_ptr() as u64;
+        self.set(argument, pointers);
+        Some(())
     }
 
-    /// Owns the arguments of a kernel that are given as one buffer, by `extra`. None if that is not formed as HIP
-    /// wants it, or if there is no memory.
+    /// Owns the arguments of a kernel that are given as one buffer. None if there is no room left.
     ///
     /// # Safety
-    /// `extra` must be null or an array that ends in its end mark.
-    pub(crate) unsafe fn own_extra(&mut self, argument: usize, extra: *const usize) -> Option<()> {
-        // SAFETY: the caller's promise, read as far as it is formed.
-        let (buffer, size) = unsafe {
-            let word = |index| extra.add(index).read();
-            if word(0) != BUFFER || word(2) != BUFFER_SIZE || word(4) != END || word(1) == 0 || word(3) == 0 {
-                return None;
-            }
-            (word(1) as *const u8, (word(3) as *const usize).read())
-        };
-        let mut own = room(size)?;
-        // SAFETY: the buffer is as large as its size says.
+    /// The buffer must be as large as it says.
+    pub(crate) unsafe fn own_extra(&mut self, argument: usize, extra: Extra) -> Option<()> {
+        let Extra { buffer, size } = extra;
+        let own = self.take(size.div_ceil(WORD))?;
+        // SAFETY: the caller's promise.
         unsafe { own.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(buffer, size) };
-        let (own, own_size) = (self.keep_box(own)?, self.keep(&[size as u64])?);
+        let own = own.as_ptr() as u64;
+        let own_size = self.keep(&[size as u64])?;
         let values = if is_planted(Bug::ShallowBuffer) { buffer as u64 } else { own };
         self.own_words(argument, &[BUFFER as u64, values, BUFFER_SIZE as u64, own_size, END as u64]).map(drop)
     }
 }
 
-/// Room for so many bytes, aligned as arguments want it; None if there is no memory, which the reserve is not for.
-fn room(bytes: usize) -> Option<Box<[u64]>> {
-    let len = bytes.div_ceil(size_of::<u64>());
-    let mut room = Vec::new();
-    room.try_reserve_exact(len).ok()?;
-    room.resize(len, 0);
-    let room = room.into_boxed_slice();
-    (!reserve::holds(&room)).then_some(room)
+const WORD: usize = size_of::<u64>();
+
+/// Words that the values of a kernel's arguments take, which lie as the kernel reads them.
+fn values_len(kernel: &Kernel) -> usize {
+    let ends = kernel.parameters.iter().map(|parameter| parameter.offset + parameter.size);
+    ends.max().unwrap_or(0).div_ceil(WORD)
+}
+
+/// Arguments of a kernel in one buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extra {
+    buffer: *const u8,
+    /// In bytes.
+    size: usize,
+}
+
+impl Extra {
+    /// What `extra` of a launch says; None if it is not formed as HIP wants it.
+    ///
+    /// # Safety
+    /// It must be an array that ends in its end mark.
+    pub(crate) unsafe fn read(extra: *const usize) -> Option<Self> {
+        // SAFETY: the caller's promise, read as far as it is formed.
+        unsafe {
+            let word = |index| extra.add(index).read();
+            let is_formed =
+                word(0) == BUFFER && word(1) != 0 && word(2) == BUFFER_SIZE && word(3) != 0 && word(4) == END;
+            is_formed.then(|| Self { buffer: word(1) as *const u8, size: (word(3) as *const usize).read() })
+        }
+    }
+
+    /// Words that it needs.
+    pub(crate) fn room(self) -> usize {
+        /// Its marks with what they stand for, and its size.
+        const MARKS: usize = 5 + 1;
+        self.size.div_ceil(WORD) + MARKS
+    }
 }
 
 #[cfg(test)]
@@ -219,17 +276,17 @@ mod tests {
         (Stopped { frame, stack }, Layout::of::<Sum>())
     }
 
-    fn owned(stopped: &Stopped, layout: &'static Layout) -> OwnedCall {
+    fn owned(stopped: &Stopped, layout: &'static Layout, room: usize) -> OwnedCall {
         // Through the whole value: the stack lies behind the frame.
         let frame = std::ptr::from_ref(stopped).cast::<Frame>();
         // SAFETY: the frame is its first field.
-        OwnedCall::new(unsafe { &*frame }, layout, sum as *const () as *mut c_void).unwrap()
+        OwnedCall::new(unsafe { &*frame }, layout, sum as *const () as *mut c_void, room).unwrap()
     }
 
     #[test]
     fn a_call_is_repeated_with_registers_and_stack() {
         let (stopped, layout) = call([7, 8, 0, 0]);
-        let owned = owned(&stopped, layout);
+        let owned = owned(&stopped, layout, 0);
         // SAFETY: the function reads no pointers here.
         assert_eq!(unsafe { owned.make() } as u32, 36);
     }
@@ -241,7 +298,7 @@ mod tests {
         let (first, mut second) = (1_u64, 100_u32);
         let params = [(&raw const first).cast::<u8>(), (&raw const second).cast::<u8>()];
         let (stopped, layout) = call([0, 0, params.as_ptr() as u64, 0]);
-        let mut owned = owned(&stopped, layout);
+        let mut owned = owned(&stopped, layout, OwnedCall::room_for_params(&kernel));
         // SAFETY: two arguments, as the kernel has.
         unsafe { owned.own_params(8, &kernel, params.as_ptr()).unwrap() };
         second = 9000;
@@ -255,15 +312,17 @@ mod tests {
         let (mut buffer, mut size) = ([1000_u32, 5], size_of::<[u32; 2]>());
         let extra = [BUFFER, buffer.as_mut_ptr() as usize, BUFFER_SIZE, &raw mut size as usize, END];
         let (stopped, layout) = call([0, 0, 0, extra.as_ptr() as u64]);
-        let mut owned = owned(&stopped, layout);
         // SAFETY: formed as HIP wants it.
-        unsafe { owned.own_extra(9, extra.as_ptr()).unwrap() };
+        let given = unsafe { Extra::read(extra.as_ptr()).unwrap() };
+        let mut owned = owned(&stopped, layout, given.room());
+        // SAFETY: the buffer is as large as it says.
+        unsafe { owned.own_extra(9, given).unwrap() };
         (buffer, size) = ([0; 2], 0);
         assert_eq!((buffer[0], size), (0, 0));
         // SAFETY: the buffer is its own.
         assert_eq!(unsafe { owned.make() } as u32, 21 + 1000);
         let malformed = [BUFFER, 0, BUFFER_SIZE, 0, END];
         // SAFETY: as long as a well-formed one.
-        assert!(unsafe { owned.own_extra(9, malformed.as_ptr()) }.is_none());
+        assert!(unsafe { Extra::read(malformed.as_ptr()) }.is_none());
     }
 }

@@ -142,7 +142,7 @@ impl<D: Device> State<D> {
 
     /// A command of a queue has to wait; `position` 0: its caller does.
     pub(super) fn note_wait(&mut self, queue: QueueId, position: u64, load: Load, at: Nanos) {
-        if matches!(load, Load::Work(_)) && self.claim_of(queue).is_some() {
+        if self.is_recorded() && matches!(load, Load::Work(_)) && self.claim_of(queue).is_some() {
             self.note(at, &Event::Waits { queue: queue.0, position });
         }
     }

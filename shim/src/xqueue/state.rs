@@ -11,10 +11,11 @@ use crate::journal::Journal;
 use crate::planted::{Bug, is_planted};
 use crate::xqueue::claim::{Claim, ClaimId, Standing};
 use crate::xqueue::contention::Place;
+use crate::xqueue::face::Face;
 use crate::xqueue::flight::Flight;
 use crate::xqueue::recording::Held;
 use crate::xqueue::treatment::{Demand, Treatment};
-use crate::xqueue::{Begun, Device, Position, QueueId, now};
+use crate::xqueue::{BUFFERED_MAX, Begun, Device, Position, QueueId, Refused};
 
 /// How long a launch that does not return keeps younger commands of other queues waiting: it may itself wait for what
 /// they do.
@@ -51,6 +52,8 @@ pub(super) struct Queue<D: Device> {
     pub(super) awaited: usize,
     /// The number of the last command that nothing but order keeps.
     pub(super) forced: u64,
+    /// What shows of it.
+    face: &'static Face,
 }
 
 impl<D: Device> Queue<D> {
@@ -58,6 +61,18 @@ impl<D: Device> Queue<D> {
     pub(super) fn taken(&self) -> u64 {
         self.submitted - self.buffer.len() as u64
     }
+
+    /// Shows what has changed.
+    fn show(&self) {
+        self.face.show(!self.suspended && self.submitted == self.launched);
+    }
+}
+
+/// What became of a command that was appended.
+pub(super) struct Pushed {
+    pub(super) position: Position,
+    /// Nothing was before it in its queue's buffer.
+    pub(super) is_first: bool,
 }
 
 pub(super) struct State<D: Device> {
@@ -67,6 +82,8 @@ pub(super) struct State<D: Device> {
     pub(super) awaits_first_use: bool,
     /// Every call is looked at, for somebody wants to be told.
     pub(super) looks_at_all: bool,
+    /// No command is held back, though it may have to wait.
+    pub(super) holds_nothing: bool,
     /// Nothing is known of completions at present, so that nothing can be limited by them.
     pub(super) unlimited: bool,
     /// Launches on their way that must not be stopped.
@@ -96,6 +113,7 @@ impl<D: Device> State<D> {
             closed: false,
             awaits_first_use: false,
             looks_at_all: false,
+            holds_nothing: false,
             unlimited: false,
             pinned_launches: 0,
             callers: 0,
@@ -111,7 +129,12 @@ impl<D: Device> State<D> {
         }
     }
 
-    pub(super) fn create(&mut self, stream: D::Stream, claim: Option<ClaimId>) -> QueueId {
+    pub(super) fn create(
+        &mut self,
+        stream: D::Stream,
+        claim: Option<ClaimId>,
+        face: &'static Face,
+    ) -> QueueId {
         self.created += 1;
         let id = QueueId(self.created);
         let queue = Queue {
@@ -128,23 +151,27 @@ impl<D: Device> State<D> {
             flight: Flight::new(self.limit_of(claim)),
             awaited: 0,
             forced: 0,
+            face,
         };
+        face.belongs_to(id);
         self.queues.insert(id, queue);
         id
     }
 
-    /// Forgets a queue, and what it has on the device. Returns markers that are not needed any more.
-    pub(super) fn destroy(&mut self, queue: QueueId) -> Vec<D::Marker> {
+    /// Forgets a queue, and what it has on the device. Returns markers that are not needed any more; None if not all of its
+    /// commands were launched.
+    pub(super) fn destroy(&mut self, queue: QueueId) -> Option<Vec<D::Marker>> {
         if !self.is_idle(queue) {
-            return Vec::new();
+            return None;
         }
-        self.queues.remove(&queue).map(|mut queue| queue.flight.abandon()).unwrap_or_default()
+        Some(self.queues.remove(&queue).map(|mut queue| queue.flight.abandon()).unwrap_or_default())
     }
 
     pub(super) fn suspend(&mut self, queue: QueueId, suspended: bool) {
         let suspended = suspended && !self.closed;
         if let Some(queue) = self.queues.get_mut(&queue) {
             queue.suspended = suspended;
+            queue.show();
         }
     }
 
@@ -158,8 +185,18 @@ impl<D: Device> State<D> {
         self.queues.get(&queue).is_none_or(|queue| queue.submitted == queue.launched)
     }
 
-    pub(super) fn buffered(&self, queue: QueueId) -> usize {
-        self.queues.get(&queue).map_or(0, |queue| queue.buffer.len())
+    pub(super) fn is_full(&self, queue: QueueId) -> bool {
+        self.queues.get(&queue).is_some_and(|queue| queue.buffer.len() >= BUFFERED_MAX)
+    }
+
+    /// Why a command of a queue cannot be held back now, if so.
+    pub(super) fn refuses(&self, queue: QueueId) -> Option<Refused> {
+        match () {
+            () if self.closed => Some(Refused::Closed),
+            () if self.holds_nothing => Some(Refused::HoldsNothing),
+            () if self.is_full(queue) => Some(Refused::Full),
+            () => None,
+        }
     }
 
     pub(super) fn has_worker(&self, queue: QueueId) -> bool {
@@ -173,28 +210,37 @@ impl<D: Device> State<D> {
         after: Vec<Position>,
         demand: Demand,
         command: D::Command,
-    ) -> Position {
+        now: Nanos,
+    ) -> Pushed {
         if demand.treatment.is_counted() {
             self.wants(id);
         }
         let queue = self.queues.get_mut(&id).expect("a queue is destroyed after its last command");
+        let is_first = queue.buffer.is_empty();
         queue.has_worker = true;
         queue.submitted += 1;
         self.tickets += 1;
-        let (since, number) = (now(), queue.submitted);
+        let number = queue.submitted;
         queue.buffer.push_back(Buffered {
             ticket: self.tickets,
             after,
             demand,
-            held: (since, number),
+            held: (now, number),
             command,
         });
-        self.note_wait(id, number, demand.load, since);
+        queue.show();
+        self.note_wait(id, number, demand.load, now);
         let position = Position { queue: id, number };
         if demand.treatment.is_forced() {
             self.force(&[position]);
         }
-        position
+        Pushed { position, is_first }
+    }
+
+    /// Whether the watcher has to know what waits in a queue.
+    pub(super) fn is_watched(&self, queue: QueueId) -> bool {
+        let Some(claim) = self.claim_of(queue) else { return false };
+        self.is_recorded() || self.claims[claim.0].standing() != Standing::Alone
     }
 
     pub(super) fn last(&self, id: QueueId) -> Option<Position> {
@@ -274,6 +320,7 @@ impl<D: Device> State<D> {
         if let Some(queue) = self.queues.get_mut(&id) {
             queue.launched += 1;
             queue.launching = None;
+            queue.show();
         }
     }
 
@@ -299,6 +346,7 @@ impl<D: Device> State<D> {
         self.all_suspended = false;
         for queue in self.queues.values_mut() {
             queue.suspended = false;
+            queue.show();
         }
     }
 }

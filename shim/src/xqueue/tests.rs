@@ -49,6 +49,11 @@ impl Device for Notes {
 /// Long enough for a worker to launch what it should not.
 const A_WHILE: Duration = Duration::from_millis(20);
 
+/// A place that no other queue has.
+pub(crate) fn face() -> &'static Face {
+    Box::leak(Box::default())
+}
+
 fn queues() -> (Arc<XQueues<Notes>>, Receiver<u32>) {
     let (sender, launched) = mpsc::channel();
     (XQueues::new(Notes(Mutex::new(sender))), launched)
@@ -65,7 +70,7 @@ fn goes(queues: &XQueues<Notes>, queue: QueueId, after: &[Position]) -> bool {
 #[test]
 fn nothing_waits_while_nothing_is_suspended() {
     let (queues, _launched) = queues();
-    let queue = queues.create((), None);
+    let queue = queues.create((), None, face());
     assert!(!queues.is_engaged());
     assert!(goes(&queues, queue, &[]));
 }
@@ -73,7 +78,7 @@ fn nothing_waits_while_nothing_is_suspended() {
 #[test]
 fn a_suspended_queue_keeps_its_order_when_it_goes_on() {
     let (queues, launched) = queues();
-    let queue = queues.create((), None);
+    let queue = queues.create((), None, face());
     queues.suspend_all(true);
     assert!(queues.is_engaged() && !goes(&queues, queue, &[]));
     for command in 0..100 {
@@ -87,9 +92,61 @@ fn a_suspended_queue_keeps_its_order_when_it_goes_on() {
 }
 
 #[test]
+fn what_shows_without_the_lock_is_what_the_lock_says() {
+    let (queues, launched) = queues();
+    let (held, free) = (face(), face());
+    let first = queues.create((), None, held);
+    queues.create((), None, free);
+    assert_eq!((queues.course(), held.queue(), held.is_clear()), (Course::Open, first, true));
+    queues.suspend_all(true);
+    assert_eq!(queues.course(), Course::Shut);
+    queues.suspend(first, true);
+    queues.suspend_all(false);
+    assert_eq!((queues.course(), held.is_clear(), free.is_clear()), (Course::ByFace, false, true));
+    queues.submit(first, Vec::new(), Load::Signal, 1).unwrap();
+    queues.look_at_all();
+    assert_eq!(queues.course(), Course::Asks, "somebody wants to know of each");
+    queues.suspend(first, false);
+    assert_eq!(next(&launched), 1);
+    queues.wait_all_launched();
+    assert!(held.is_clear());
+}
+
+#[test]
+fn what_is_held_back_keeps_a_queue_from_being_clear_until_it_was_launched() {
+    let (queues, launched) = queues();
+    let held = face();
+    let queue = queues.create((), None, held);
+    queues.suspend_all(true);
+    assert!(held.is_clear(), "nothing of its own keeps it");
+    queues.submit(queue, Vec::new(), Load::Signal, 1).unwrap();
+    assert!(!held.is_clear());
+    queues.suspend_all(false);
+    assert_eq!(next(&launched), 1);
+    queues.wait_all_launched();
+    assert_eq!((held.is_clear(), queues.course()), (true, Course::Open));
+}
+
+#[test]
+fn nothing_is_held_back_while_that_is_asked_for_and_what_was_stays_so() {
+    let (queues, launched) = queues();
+    let queue = queues.create((), None, face());
+    queues.suspend_all(true);
+    queues.submit(queue, Vec::new(), Load::Signal, 1).unwrap();
+    queues.hold_nothing(true);
+    assert_eq!(queues.submit(queue, Vec::new(), Load::Signal, 2), Err((Refused::HoldsNothing, 2)));
+    assert_eq!(queues.course(), Course::Asks);
+    assert!(launched.recv_timeout(A_WHILE).is_err(), "it is still suspended");
+    queues.hold_nothing(false);
+    queues.submit(queue, Vec::new(), Load::Signal, 3).unwrap();
+    queues.suspend_all(false);
+    assert_eq!([next(&launched), next(&launched)], [1, 3]);
+}
+
+#[test]
 fn a_command_waits_for_another_queue_that_is_suspended() {
     let (queues, launched) = queues();
-    let (first, second) = (queues.create((), None), queues.create((), None));
+    let (first, second) = (queues.create((), None, face()), queues.create((), None, face()));
     queues.suspend(first, true);
     assert!(goes(&queues, second, &[]), "the other goes on");
     let recorded = queues.submit(first, Vec::new(), Load::Signal, 1).unwrap();
@@ -105,7 +162,7 @@ fn a_command_waits_for_another_queue_that_is_suspended() {
 #[test]
 fn queues_that_wait_for_each_other_in_turn_all_go_on() {
     let (queues, launched) = queues();
-    let (ping, pong) = (queues.create((), None), queues.create((), None));
+    let (ping, pong) = (queues.create((), None, face()), queues.create((), None, face()));
     queues.suspend(ping, true);
     queues.suspend(pong, true);
     let mut before = Vec::new();
@@ -122,7 +179,7 @@ fn queues_that_wait_for_each_other_in_turn_all_go_on() {
 #[test]
 fn unrelated_queues_go_on_in_the_order_in_which_they_were_given_work() {
     let (queues, launched) = queues();
-    let all = [(); 5].map(|()| queues.create((), None));
+    let all = [(); 5].map(|()| queues.create((), None, face()));
     queues.suspend_all(true);
     for command in 0..500 {
         // A multiplier that is coprime to 5: each queue in turn, in an order of its own.
@@ -135,7 +192,7 @@ fn unrelated_queues_go_on_in_the_order_in_which_they_were_given_work() {
 #[test]
 fn a_suspended_queue_does_not_keep_younger_work_of_others_waiting() {
     let (queues, launched) = queues();
-    let (old, young) = (queues.create((), None), queues.create((), None));
+    let (old, young) = (queues.create((), None, face()), queues.create((), None, face()));
     queues.suspend_all(true);
     queues.submit(old, Vec::new(), Load::Signal, 1).unwrap();
     queues.submit(young, Vec::new(), Load::Signal, 2).unwrap();
@@ -195,7 +252,7 @@ fn a_launch_that_waits_for_younger_work_gets_it() {
     }
     let (sender, receiver) = mpsc::channel();
     let queues = XQueues::new(Waits(Mutex::new(sender), Mutex::new(receiver)));
-    let (first, second) = (queues.create((), None), queues.create((), None));
+    let (first, second) = (queues.create((), None, face()), queues.create((), None, face()));
     queues.suspend_all(true);
     queues.submit(first, Vec::new(), Load::Signal, true).unwrap();
     queues.submit(second, Vec::new(), Load::Signal, false).unwrap();
@@ -205,9 +262,20 @@ fn a_launch_that_waits_for_younger_work_gets_it() {
 }
 
 #[test]
+fn a_full_queue_gives_the_command_back() {
+    let (queues, _launched) = queues();
+    let queue = queues.create((), None, face());
+    queues.suspend_all(true);
+    for command in 0..BUFFERED_MAX as u32 {
+        queues.submit(queue, Vec::new(), Load::Signal, command).unwrap();
+    }
+    assert_eq!(queues.submit(queue, Vec::new(), Load::Signal, 7), Err((Refused::Full, 7)));
+}
+
+#[test]
 fn who_submits_to_a_full_queue_waits() {
     let (queues, launched) = queues();
-    let queue = queues.create((), None);
+    let queue = queues.create((), None, face());
     queues.suspend_all(true);
     let last = BUFFERED_MAX as u32;
     let submitter = {
@@ -229,7 +297,7 @@ fn who_submits_to_a_full_queue_waits() {
 #[test]
 fn waiting_in_place_is_waiting_for_ones_turn() {
     let (queues, launched) = queues();
-    let queue = queues.create((), None);
+    let queue = queues.create((), None, face());
     queues.suspend_all(true);
     queues.submit(queue, Vec::new(), Load::Signal, 7).unwrap();
     let waiter = {
@@ -246,7 +314,7 @@ fn waiting_in_place_is_waiting_for_ones_turn() {
 #[test]
 fn a_process_that_ends_lets_everything_go_and_takes_nothing_more() {
     let (queues, launched) = queues();
-    let queue = queues.create((), None);
+    let queue = queues.create((), None, face());
     queues.suspend_all(true);
     queues.suspend(queue, true);
     queues.submit(queue, Vec::new(), Load::Signal, 1).unwrap();
@@ -260,7 +328,7 @@ fn a_process_that_ends_lets_everything_go_and_takes_nothing_more() {
 #[test]
 fn a_destroyed_queue_is_done() {
     let (queues, launched) = queues();
-    let queue = queues.create((), None);
+    let queue = queues.create((), None, face());
     queues.suspend_all(true);
     let position = queues.submit(queue, Vec::new(), Load::Signal, 1).unwrap();
     queues.suspend_all(false);
@@ -277,7 +345,7 @@ fn treated(treatment: Treatment) -> Demand {
 #[test]
 fn what_is_never_suspended_goes_while_all_else_waits() {
     let (queues, launched) = queues();
-    let (queue, other) = (queues.create((), None), queues.create((), None));
+    let (queue, other) = (queues.create((), None, face()), queues.create((), None, face()));
     queues.suspend_all(true);
     for treatment in [Treatment::NeverSuspend, Treatment::PassThrough] {
         assert!(matches!(queues.admit(queue, &[], treated(treatment)), Admission::Free), "{treatment:?}");
@@ -300,7 +368,7 @@ fn what_is_never_suspended_goes_while_all_else_waits() {
 #[test]
 fn what_it_comes_after_goes_too_and_no_more() {
     let (queues, launched) = queues();
-    let [first, second, third] = [(); 3].map(|()| queues.create((), None));
+    let [first, second, third] = [(); 3].map(|()| queues.create((), None, face()));
     queues.suspend_all(true);
     let a = queues.submit(first, Vec::new(), Load::Signal, 1).unwrap();
     queues.submit(first, Vec::new(), Load::Signal, 10).unwrap();
@@ -319,7 +387,7 @@ fn what_it_comes_after_goes_too_and_no_more() {
 #[test]
 fn who_waits_in_place_and_must_not_be_kept_is_not() {
     let (queues, launched) = queues();
-    let queue = queues.create((), None);
+    let queue = queues.create((), None, face());
     queues.suspend_all(true);
     queues.submit(queue, Vec::new(), Load::Signal, 1).unwrap();
     assert!(queues.wait_turn(queue, &[], treated(Treatment::PassThrough)).is_none());

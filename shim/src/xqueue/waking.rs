@@ -4,7 +4,6 @@
 //! of all of them, to find that it is not their turn. So one worker is woken, that of the queue whose command may go next;
 //! one that is awake launches for all queues. Callers that wait for something are woken all, if there are any.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -36,7 +35,7 @@ impl<D: Device> XQueues<D> {
 
     /// Makes a change known to the fast path: nobody waits for it.
     pub(super) fn publish_quietly(&self, state: &State<D>) {
-        self.engaged.store(state.is_engaged(), Ordering::Release);
+        self.shown.show(state.course());
     }
 
     /// A caller waits for the next change, or for as long as nobody waits without looking again.

@@ -3,6 +3,7 @@
 //
 //     fast_path         every function, and `control`, which makes one system call and one allocation itself
 //     fast_path held    launches only, from when on they are held back
+//     fast_path beside  the same of a stream beside one whose launches are held back
 //
 // A runtime in null mode (`HIP_SIM_NULL`) does neither, so whatever is counted is due to what lies above it.
 
@@ -127,6 +128,14 @@ int main(int argc, char **argv) {
         while (launch(stream) == hipSuccess && hipStreamQuery(stream) == hipSuccess) usleep(1000);
         count("hipLaunchKernel", [&] { return launch(stream); });
         return 0;
+    }
+    if (argc > 1 && !std::strcmp(argv[1], "beside")) {
+        // All streams are held back at first, and then the first one only.
+        while (launch(stream) == hipSuccess && hipStreamQuery(stream) == hipSuccess) usleep(1000);
+        while (launch(other) == hipSuccess && hipStreamQuery(other) == hipErrorNotReady) usleep(1000);
+        count("hipLaunchKernel", [&] { return launch(other); });
+        // The stream beside it still is.
+        return hipStreamQuery(stream) == hipErrorNotReady ? 0 : 1;
     }
 
     count("control", [] {

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use xsched_sched::Nanos;
 
 use super::*;
@@ -67,12 +69,14 @@ impl Bench {
     }
 
     fn add(&mut self, key: StreamKey, device: i32, is_blocking: bool) {
-        self.books.add_stream(key, device, is_blocking, || self.queues.create((), None));
+        self.books.add_stream(key, device, is_blocking, |face| {
+            self.queues.create((), None, face);
+        });
     }
 
     /// Holds a command back on a stream.
     fn submit(&mut self, key: StreamKey, uses: &[EventUse]) -> Position {
-        let queue = self.books.stream(key).unwrap().queue;
+        let queue = self.books.stream(key).unwrap().queue();
         let position = self.queues.submit(queue, Vec::new(), Load::Signal, ()).unwrap();
         self.books.used(uses, position, &self.queues);
         position

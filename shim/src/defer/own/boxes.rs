@@ -7,7 +7,7 @@ use std::slice;
 use crate::abi::boxes::{Box3d, BoxEnd, DriverBox, DriverBoxEnd, DriverRows, PeerBox, Position, Size};
 use crate::api::Id;
 use crate::defer::own::copies::{DEFAULT, DEVICE_TO_DEVICE, End, check_copy, is_on_device};
-use crate::defer::own::plain;
+use crate::defer::own::{plain, with_room};
 use crate::defer::owned::OwnedCall;
 use crate::defer::real::{self, MemoryType};
 use crate::defer::stopped::Stopped;
@@ -50,7 +50,7 @@ unsafe fn owned<T: Copy>(call: &Stopped<'_>, check: impl FnOnce(&T) -> Option<()
     let words = size_of::<T>() / size_of::<u64>();
     // SAFETY: the caller's promise. Checked is what is copied, should another thread change it meanwhile.
     unsafe {
-        let mut owned = plain(call)?;
+        let mut owned = with_room(call, words)?;
         let own = owned.own_words(0, slice::from_raw_parts(given.cast(), words))?;
         check(&*(own as *const T))?;
         if is_planted(Bug::ShallowStructure) {

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use crate::api::Id;
-use crate::defer::own::plain;
-use crate::defer::owned::OwnedCall;
+use crate::defer::own::with_room;
+use crate::defer::owned::{Extra, OwnedCall};
 use crate::defer::real;
 use crate::defer::stopped::{Stopped, StreamName};
 use crate::instances::Instance;
@@ -125,25 +125,44 @@ fn is_resident(call: &Stopped<'_>, copy: &Instance, device: i32, named: Named, s
     (fits || is_planted(Bug::UncheckedLaunch)).then_some(())
 }
 
+/// The call with its kernel's arguments, and room for so many words more.
+fn own_arguments_with(
+    call: &Stopped<'_>,
+    kernel: &Kernel,
+    params: usize,
+    extra: Option<usize>,
+    room: usize,
+) -> Option<OwnedCall> {
+    let given = call.size(params) as *const *const u8;
+    let buffer = extra.map_or(0, |extra| call.size(extra)) as *const usize;
+    match (given.is_null(), buffer.is_null(), extra) {
+        (false, true, _) => {
+            let mut owned = with_room(call, OwnedCall::room_for_params(kernel) + room)?;
+            // SAFETY: the application gives what HIP asks of it: as many arguments as the kernel has.
+            unsafe { owned.own_params(params, kernel, given)? };
+            Some(owned)
+        }
+        (true, false, Some(argument)) => {
+            // SAFETY: or a buffer between its marks.
+            let extra = unsafe { Extra::read(buffer)? };
+            let mut owned = with_room(call, extra.room().checked_add(room)?)?;
+            // SAFETY: as above.
+            unsafe { owned.own_extra(argument, extra)? };
+            Some(owned)
+        }
+        (true, true, _) if kernel.parameters.is_empty() => with_room(call, room),
+        // Both or neither: the runtime refuses that.
+        _ => None,
+    }
+}
+
 fn own_arguments(
     call: &Stopped<'_>,
     kernel: &Kernel,
     params: usize,
     extra: Option<usize>,
 ) -> Option<OwnedCall> {
-    let mut owned = plain(call)?;
-    let given = call.size(params) as *const *const u8;
-    let buffer = extra.map_or(0, |extra| call.size(extra)) as *const usize;
-    match (given.is_null(), buffer.is_null(), extra) {
-        // SAFETY: the application gives what HIP asks of it: as many arguments as the kernel has.
-        (false, true, _) => unsafe { owned.own_params(params, kernel, given)? },
-        // SAFETY: or a buffer between its marks.
-        (true, false, Some(extra)) => unsafe { owned.own_extra(extra, buffer)? },
-        (true, true, _) if kernel.parameters.is_empty() => {}
-        // Both or neither: the runtime refuses that.
-        _ => return None,
-    }
-    Some(owned)
+    own_arguments_with(call, kernel, params, extra, 0)
 }
 
 /// Words of `hipLaunchConfig_t` and `HIP_LAUNCH_CONFIG`: grid and block (three), shared memory, stream, attributes and
@@ -192,7 +211,8 @@ fn own_configured(call: &Stopped<'_>, copy: &Instance, device: i32) -> Option<Ow
             _ => return None,
         }
     }
-    let mut owned = own_arguments(call, &kernel, 2, extra)?;
+    let room = CONFIG_WORDS + attribute.map_or(0, |attribute| attribute.len());
+    let mut owned = own_arguments_with(call, &kernel, 2, extra, room)?;
     if let Some(attribute) = attribute {
         words[CONFIG_ATTRIBUTES] = owned.keep(&attribute)?;
     }

@@ -11,6 +11,7 @@ use xsched_sched::{Limit, Nanos};
 
 use crate::journal::tests::Recorder;
 use crate::xqueue::clock::tests::Stopped;
+use crate::xqueue::tests::face;
 use crate::xqueue::{
     Admission, Begun, ClaimId, ClaimKey, Class, Demand, Device, Load, QueueId, Seat, Standing, Treatment,
     XQueues, now,
@@ -152,7 +153,7 @@ impl Process {
         });
         let claim = queues.claim(ClaimKey { device: 1, stream_priority: 0 });
         queues.seat(claim, Some(Arc::clone(&stand) as Arc<dyn Seat>));
-        let queue = queues.create((), Some(claim));
+        let queue = queues.create((), Some(claim), face());
         Self { clock, bench, queues, stand, claim, queue }
     }
 

@@ -1,0 +1,191 @@
+//! What is kept of each stream, and how a thread finds it without a lock.
+//!
+//! An entry's place is kept for as long as the process lives, and used again for other streams: so threads may hold on to it
+//! without counting who does. Each thread remembers the streams that it has used last. What it remembers is worth nothing
+//! as soon as any stream was forgotten, since a handle may come back as another stream's.
+
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use crate::instances::INSTANCES;
+use crate::xqueue::{Face, QueueId};
+
+/// A stream: of which runtime copy, and which. Null streams are one per device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum StreamKey {
+    /// The legacy null stream of a device.
+    Legacy { copy: usize, device: i32 },
+    /// A stream that the application created.
+    Created { copy: usize, handle: usize },
+}
+
+impl StreamKey {
+    pub(super) fn copy(self) -> usize {
+        match self {
+            Self::Legacy { copy, .. } | Self::Created { copy, .. } => copy,
+        }
+    }
+}
+
+/// What is known of a stream.
+#[derive(Debug, Default)]
+pub(super) struct StreamEntry {
+    pub(super) face: Face,
+    device: AtomicI32,
+    is_blocking: AtomicBool,
+    /// What a command answered that was launched late; 0 if nothing, or if it was told.
+    pub(super) failure: AtomicU32,
+}
+
+impl StreamEntry {
+    /// Of a stream that is new. The place is nobody's.
+    pub(super) fn becomes(&self, device: i32, is_blocking: bool) {
+        self.device.store(device, Ordering::Release);
+        self.is_blocking.store(is_blocking, Ordering::Release);
+    }
+
+    pub(super) fn queue(&self) -> QueueId {
+        self.face.queue()
+    }
+
+    pub(super) fn device(&self) -> i32 {
+        self.device.load(Ordering::Acquire)
+    }
+
+    /// Whether it orders itself with the device's null stream.
+    pub(super) fn is_blocking(&self) -> bool {
+        self.is_blocking.load(Ordering::Acquire)
+    }
+}
+
+/// Changes whenever a stream is forgotten.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+/// What threads remember is as of now.
+pub(super) fn generation() -> u64 {
+    GENERATION.load(Ordering::Acquire)
+}
+
+/// A stream was forgotten.
+pub(super) fn renew() {
+    GENERATION.fetch_add(1, Ordering::AcqRel);
+}
+
+#[derive(Clone, Copy)]
+struct Remembered {
+    generation: u64,
+    key: StreamKey,
+    entry: &'static StreamEntry,
+}
+
+/// log2 of how many streams a thread remembers.
+const REMEMBERED_BITS: u32 = 3;
+
+thread_local! {
+    /// By key; a later stream takes an earlier one's place.
+    static REMEMBERED: [Cell<Option<Remembered>>; 1 << REMEMBERED_BITS] =
+        const { [const { Cell::new(None) }; 1 << REMEMBERED_BITS] };
+}
+
+/// 2^64 / golden ratio
+const HASH_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+
+fn place(key: StreamKey) -> usize {
+    let StreamKey::Created { handle: number, .. } = key else { return 0 };
+    ((number as u64).wrapping_mul(HASH_MULTIPLIER) >> (u64::BITS - REMEMBERED_BITS)) as usize
+}
+
+/// A stream that this thread remembers.
+#[inline]
+pub(super) fn remembered(key: StreamKey) -> Option<&'static StreamEntry> {
+    let remembered = REMEMBERED.try_with(|places| places[place(key)].get()).ok()??;
+    (remembered.key == key && remembered.generation == generation()).then_some(remembered.entry)
+}
+
+/// Remembers a stream that was known when this was the [generation].
+pub(super) fn remember(key: StreamKey, generation: u64, entry: &'static StreamEntry) {
+    let remembered = Some(Remembered { generation, key, entry });
+    let _ = REMEMBERED.try_with(|places| places[place(key)].set(remembered));
+}
+
+/// Devices whose null streams are found without a lock. Those of others are asked for like created streams.
+const DEVICES: usize = 64;
+
+/// The null streams that are known.
+#[derive(Debug)]
+pub(super) struct Nulls([[AtomicPtr<StreamEntry>; DEVICES]; INSTANCES]);
+
+impl Default for Nulls {
+    fn default() -> Self {
+        Self([const { [const { AtomicPtr::new(ptr::null_mut()) }; DEVICES] }; INSTANCES])
+    }
+}
+
+impl Nulls {
+    fn place(&self, copy: usize, device: i32) -> Option<&AtomicPtr<StreamEntry>> {
+        self.0.get(copy)?.get(usize::try_from(device).ok()?)
+    }
+
+    pub(super) fn set(&self, copy: usize, device: i32, entry: &'static StreamEntry) {
+        if let Some(place) = self.place(copy, device) {
+            place.store(ptr::from_ref(entry).cast_mut(), Ordering::Release);
+        }
+    }
+
+    /// The null stream of a device, if it is known and found here.
+    pub(super) fn get(&self, copy: usize, device: i32) -> Option<&'static StreamEntry> {
+        let entry = self.place(copy, device)?.load(Ordering::Acquire);
+        // SAFETY: null, or made of a reference for as long as the process lives.
+        unsafe { entry.as_ref() }
+    }
+
+    /// Whether a device's null stream keeps nothing of the device's blocking streams.
+    pub(super) fn is_clear(&self, copy: usize, device: i32) -> bool {
+        let is_found_here = self.place(copy, device).is_some();
+        is_found_here && self.get(copy, device).is_none_or(|null| null.face.is_clear())
+    }
+
+    /// Forgets all of a copy.
+    pub(super) fn forget(&self, copy: usize) {
+        for place in self.0.get(copy).into_iter().flatten() {
+            place.store(ptr::null_mut(), Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry() -> &'static StreamEntry {
+        Box::leak(Box::default())
+    }
+
+    #[test]
+    fn a_thread_remembers_streams_until_any_is_forgotten() {
+        let key = StreamKey::Created { copy: 0, handle: 0x7000 };
+        let before = generation();
+        remember(key, before, entry());
+        // Tests of other threads forget streams as well.
+        assert!(remembered(key).is_some() || generation() != before);
+        assert!(remembered(StreamKey::Created { copy: 1, handle: 0x7000 }).is_none(), "another copy's");
+        renew();
+        assert!(remembered(key).is_none());
+        remember(key, before, entry());
+        assert!(remembered(key).is_none(), "found before one was forgotten");
+    }
+
+    #[test]
+    fn a_null_stream_that_nobody_has_used_keeps_nothing() {
+        let nulls = Nulls::default();
+        assert!(nulls.is_clear(0, 3) && nulls.get(0, 3).is_none());
+        let unknown = DEVICES as i32;
+        assert!(!nulls.is_clear(0, unknown) && !nulls.is_clear(0, -1), "nothing is known of these here");
+        nulls.set(0, 3, entry());
+        assert!(!nulls.is_clear(0, 3) && nulls.get(0, 3).is_some());
+        assert!(nulls.is_clear(1, 3), "of another copy");
+        nulls.forget(0);
+        assert!(nulls.is_clear(0, 3));
+    }
+}
