@@ -132,10 +132,10 @@ int main(int argc, char **argv) {
     if (argc > 1 && !std::strcmp(argv[1], "beside")) {
         // All streams are held back at first, and then the first one only.
         while (launch(stream) == hipSuccess && hipStreamQuery(stream) == hipSuccess) usleep(1000);
-        while (launch(other) == hipSuccess && hipStreamQuery(other) == hipErrorNotReady) usleep(1000);
+        while (launch(other) == hipSuccess && hipStreamQuery(other) != hipSuccess) usleep(1000);
         count("hipLaunchKernel", [&] { return launch(other); });
         // The stream beside it still is.
-        return hipStreamQuery(stream) == hipErrorNotReady ? 0 : 1;
+        return hipStreamQuery(stream) != hipSuccess ? 0 : 1;
     }
 
     count("control", [] {
