@@ -569,7 +569,7 @@ impl Deferral {
         if !self.queues.has_reason() && !device::has_untold_failures() {
             return Decision::Pass(Reason::NothingHeldBack);
         }
-        let treatment = verdict::treatment(call);
+        let treatment = Treatment::from(verdict::judge(call));
         let wait = |positions: &[Position]| {
             if treatment.is_forced() {
                 self.queues.urge(positions);
@@ -681,7 +681,7 @@ fn reason(treatment: Treatment, scheduled: Reason) -> Reason {
 
 /// What a call asks for: what it means for its device, and how whoever makes it is to be treated.
 fn demand(call: &Stopped<'_>) -> Demand {
-    Demand { load: load(call), treatment: verdict::treatment(call) }
+    Demand::judged(load(call), verdict::judge(call))
 }
 
 fn key(copy: &Instance, name: StreamName, device: i32) -> Option<StreamKey> {

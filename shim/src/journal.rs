@@ -124,6 +124,7 @@ pub(crate) mod tests {
 
     use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
     use xsched_abi::events::{Reader, Record};
+    use xsched_abi::verdict::Judgement;
 
     use super::*;
 
@@ -182,7 +183,7 @@ pub(crate) mod tests {
     fn events_are_read_as_they_were_written() {
         let mut recorder = Recorder::new();
         let mut journal = recorder.journal();
-        let event = Event::Waits { queue: 3, position: 4 };
+        let event = Event::Waits { queue: 3, position: 4, judgement: Judgement::NONE };
         journal.write(Nanos(1_000), &event);
         let records = recorder.records();
         assert_eq!(Event::of(&records[0]), Some(event));

@@ -31,7 +31,7 @@ use std::time::Duration;
 use xsched_abi::PROBES;
 use xsched_abi::chain::is_trampoline;
 use xsched_abi::shim_status::ShimVerdicts;
-use xsched_abi::verdict::{Action, Subject, Verdict};
+use xsched_abi::verdict::{Action, Judgement, RuleId, Subject};
 use xsched_abi::wire::{SchedulingDomain, Verdicts};
 
 use crate::api::COUNT;
@@ -39,7 +39,7 @@ use crate::arbiter::PageError;
 use crate::defer::Stopped;
 use crate::domain;
 use crate::status::xsched_shim_status;
-use crate::xqueue::{Treatment, now};
+use crate::xqueue::now;
 use cache::{CACHE, Site};
 
 pub(crate) use kernel_names::all as kernel_names;
@@ -55,36 +55,32 @@ const RENEWAL_LOOK: Duration = Duration::from_micros(100);
 /// Whether verdicts depend on the kernel that is launched.
 static NAMES_KERNELS: AtomicBool = AtomicBool::new(false);
 
-/// How a call that puts work on a stream, or waits for some, is to be treated.
-pub(crate) fn treatment(call: &Stopped<'_>) -> Treatment {
-    if let Some(treatment) = random::treatment() {
-        return treatment;
+/// How a call that puts work on a stream, or waits for some, is to be treated, and why.
+pub(crate) fn judge(call: &Stopped<'_>) -> Judgement {
+    if let Some(judgement) = random::judgement() {
+        return judgement;
     }
-    let treatment = match domain::of_thread() {
-        SchedulingDomain::System => Treatment::NeverSuspend,
-        SchedulingDomain::Auto => of_verdict(verdict(call)),
-        SchedulingDomain::Application => match of_verdict(verdict(call)) {
+    let by_thread = |action| Judgement::new(action, 0, RuleId::DOMAIN);
+    let judgement = match domain::of_thread() {
+        SchedulingDomain::System => by_thread(Action::NeverSuspend),
+        SchedulingDomain::Auto => judge_caller(call),
+        SchedulingDomain::Application => match judge_caller(call) {
             // A library has said so of itself: others may wait for it.
-            Treatment::NeverSuspend if domain::has_any_library_spoken() => Treatment::NeverSuspend,
-            _ => Treatment::Schedule,
+            judgement
+                if judgement.action() == Some(Action::NeverSuspend) && domain::has_any_library_spoken() =>
+            {
+                judgement
+            }
+            _ => by_thread(Action::Schedule),
         },
     };
-    if treatment == Treatment::PassThrough {
+    if judgement.action() == Some(Action::Passthrough) {
         voice::passes_through(call.frame.return_address, call.function.name);
     }
-    treatment
+    judgement
 }
 
-fn of_verdict(verdict: Verdict) -> Treatment {
-    match verdict.action() {
-        Some(Action::Passthrough) => Treatment::PassThrough,
-        Some(Action::NeverSuspend) => Treatment::NeverSuspend,
-        Some(Action::Schedule) if verdict.level() == 1 => Treatment::Pinned,
-        Some(Action::Schedule) | None => Treatment::Schedule,
-    }
-}
-
-fn verdict(call: &Stopped<'_>) -> Verdict {
+fn judge_caller(call: &Stopped<'_>) -> Judgement {
     let generation = generation();
     let kernel = if NAMES_KERNELS.load(Ordering::Relaxed) { call.kernel_handle().unwrap_or(0) } else { 0 };
     let copy = call.target.instance.map_or(0, |copy| copy.index() + 1);
@@ -100,7 +96,7 @@ fn generation() -> u64 {
 
 #[cold]
 #[inline(never)]
-fn find_out(call: &Stopped<'_>, site: Site, mut generation: u64) -> Verdict {
+fn find_out(call: &Stopped<'_>, site: Site, mut generation: u64) -> Judgement {
     if !page::is_in_force() {
         local::prepare();
     }
@@ -121,9 +117,9 @@ fn find_out(call: &Stopped<'_>, site: Site, mut generation: u64) -> Verdict {
     };
     // A return probe has put its own address there: every caller looks the same.
     if is_final && verdict.is_decided_by_caller() && !is_trampoline(call.frame.return_address) {
-        CACHE.insert(site, verdict, generation);
+        CACHE.insert(site, verdict.into(), generation);
     }
-    verdict
+    verdict.into()
 }
 
 /// A function's number in the table of probed functions.

@@ -379,7 +379,7 @@ impl<D: Device> XQueues<D> {
         let demand = demand.into();
         let since = now();
         let mut state = self.lock();
-        state.note_wait(queue, 0, demand.load, since);
+        state.note_wait(queue, 0, demand, since);
         let after: Vec<_> = after.iter().copied().chain(state.last(queue)).collect();
         self.force_if_asked(&mut state, demand, &after);
         let claim = state.claim_of(queue).filter(|_| demand.treatment.is_counted());
@@ -420,7 +420,8 @@ impl<D: Device> XQueues<D> {
     pub(crate) fn wait_turn_of_all(&self, treatment: Treatment) {
         let mut state = self.lock();
         let after = state.all_last();
-        self.force_if_asked(&mut state, Demand { load: Load::Signal, treatment }, &after);
+        let demand = Demand { treatment, ..Load::Signal.into() };
+        self.force_if_asked(&mut state, demand, &after);
         drop(self.wait_until(state, None, |state| {
             state.are_launched(&after) && (treatment.is_forced() || !state.is_any_suspended())
         }));

@@ -12,6 +12,7 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::time::{ClockId, clock_gettime};
 use xsched_abi::events::{Event, RECORD_COUNT, RING_SIZE, Reader, Ring, RingMemory};
+use xsched_abi::verdict::Judgement;
 use xsched_tests::bench::{Goal, Row, Samples, repeated};
 
 const BENCH: &str = "events";
@@ -67,6 +68,7 @@ fn fill(ring: Ring<'_>, time_ns: impl Fn(u64) -> u64) -> f64 {
             position: 0,
             waited_since_ns: 0,
             ahead_ns: number,
+            judgement: Judgement::NONE,
         };
         ring.write(&black_box(event).record(time_ns(number), 1));
     }

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cache::{CACHE, Site};
-use xsched_abi::verdict::{Action, Verdict};
+use xsched_abi::verdict::{Action, Judgement, RuleId, Verdict};
 use xsched_tests::artifacts;
 use xsched_tests::bench::{Goal, Row, Samples, paired, repeated};
 use xsched_tests::origin::{Asker, Level, Page, Question, Step, Told, ask_here};
@@ -74,7 +74,7 @@ fn time_known_site() -> f64 {
     let site = |number: u64| Site::new(0x7f00_1234_5678 + number * 133, 1, 211, 0);
     let sites: Vec<_> = (0..SITES).map(site).collect();
     for &site in &sites {
-        CACHE.insert(site, Verdict::new(Action::Schedule, 0, true), 7);
+        CACHE.insert(site, Judgement::new(Action::Schedule, 0, RuleId::NOBODY), 7);
     }
     let begin = Instant::now();
     for number in 0..LOOK_UPS {

@@ -2,17 +2,21 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what it could not do")]
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde::Deserialize;
 use tempfile::TempDir;
 use xsched_tests::artifacts::{app_command, shim};
 use xsched_tests::privileged::may_trace;
-use xsched_tests::tracer::xsched_ctl;
+use xsched_tests::sql::Sql;
+use xsched_tests::tracer::{run, xsched_ctl};
 
 /// Longer than anything takes that happens at all.
 const LONG: Duration = Duration::from_secs(20);
@@ -89,6 +93,64 @@ impl Controller {
         (errors, fs::read_to_string(log).unwrap())
     }
 
+    /// The same under the tracer; what the timeline says of it. A process that learns too late that somebody records says
+    /// nothing of its first launches: then it is run again.
+    fn record(&self, mode: &str, tables: &str) -> Sql {
+        let begin = Instant::now();
+        loop {
+            let (trace, log) = self.record_once(mode, tables);
+            let mut sql = Sql::open(&trace).unwrap();
+            sql.assert_clean();
+            let is_in_time = !log.contains("answers that came too late");
+            if is_in_time && launches(&mut sql).iter().all(|launch| launch.verdict.is_some()) {
+                return sql;
+            }
+            assert!(begin.elapsed() < 3 * LONG, "it is always too late: {log}{}", self.log());
+        }
+    }
+
+    /// Begins when its callers are told apart by chains, and it knows that somebody records.
+    fn record_once(&self, mode: &str, tables: &str) -> (PathBuf, String) {
+        let [trace, log] = ["trace", "shim.log"].map(|name| self.folder.path().join(name));
+        let _ = fs::remove_file(&log); // an earlier run's
+        let arguments: Vec<_> = mode.split(' ').collect();
+        let program = app_command("callers", &arguments);
+        let mut tracer = xsched_ctl(["trace", "-o"]);
+        tracer.arg(&trace).arg("--").arg("env");
+        let mut preload = OsString::from("LD_PRELOAD=");
+        preload.push(shim());
+        tracer.arg(preload).arg(program.get_program()).args(program.get_args());
+        for (name, value) in program.get_envs() {
+            tracer.env(name, value.unwrap_or_default());
+        }
+        tracer
+            .env("XSCHED_SOCKET_DIR", self.folder.path())
+            .env("XSCHED_LOG", &log)
+            .env("HIP_SIM_SHARED", "off")
+            .env("ROCPROFILER_REGISTER_ENABLED", tables)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(File::create(self.folder.path().join("tracer")).unwrap());
+        let mut tracer = tracer.spawn().unwrap();
+        let mut lines = BufReader::new(tracer.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let ready = lines.next().unwrap_or_default();
+        let pid: u32 = ready.strip_prefix("ready ").and_then(|pid| pid.parse().ok()).unwrap_or_else(|| {
+            panic!("{ready}{}", fs::read_to_string(self.folder.path().join("tracer")).unwrap())
+        });
+        self.wait_for_chains(pid);
+        // Each has mapped the process's events; the tracer has the arbiter's besides.
+        let begin = Instant::now();
+        while rings(pid) < 1 || rings(tracer.id()) < 2 {
+            assert!(begin.elapsed() < LONG, "it is not recorded: {}", self.log());
+            thread::sleep(Duration::from_millis(10));
+        }
+        tracer.stdin.take().unwrap().write_all(b"\n\n").unwrap();
+        let said: Vec<_> = lines.collect();
+        assert!(tracer.wait().unwrap().success(), "{said:?}");
+        assert_eq!(said.iter().rfind(|line| line.starts_with("wrong")).map(String::as_str), Some("wrong 0"));
+        (trace, fs::read_to_string(log).unwrap())
+    }
+
     fn wait_for_chains(&self, pid: u32) {
         let begin = Instant::now();
         loop {
@@ -114,6 +176,11 @@ impl Drop for Controller {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Memory for events that a process has mapped.
+fn rings(pid: u32) -> usize {
+    fs::read_to_string(format!("/proc/{pid}/maps")).unwrap().matches("/memfd:xsched-events").count()
 }
 
 /// How often a call of this function by this library was said to pass through.
@@ -184,4 +251,67 @@ fn a_known_call_site_asks_nobody() {
     let asked = log.lines().find(|line| line.ends_with("by the whole call chain")).unwrap_or_default();
     let asked: u32 = asked.split_whitespace().next().unwrap_or("0").parse().unwrap();
     assert!((1..200).contains(&asked), "of 2000 launches {asked} asked:\n{log}\n{}", controller.log());
+}
+
+/// A launch in the timeline, or its execution.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+struct Shown {
+    origin: String,
+    verdict: Option<String>,
+    rule: Option<String>,
+    level_max: Option<u8>,
+}
+
+fn shown(origin: &str, verdict: &str, rule: &str, level_max: Option<u8>) -> Shown {
+    Shown { origin: origin.into(), verdict: Some(verdict.into()), rule: Some(rule.into()), level_max }
+}
+
+const SHOWN: &str = "extract_arg(arg_set_id, 'debug.origin') as origin,
+    extract_arg(arg_set_id, 'debug.verdict') as verdict, extract_arg(arg_set_id, 'debug.rule') as rule,
+    extract_arg(arg_set_id, 'debug.level_max') as level_max from slice";
+
+fn launches(sql: &mut Sql) -> Vec<Shown> {
+    sql.query_as(&format!("select {SHOWN} where name = 'hipLaunchKernel' order by ts")).unwrap()
+}
+
+const OWN_RULE: &str =
+    "[[rule]]\nname = 'the program itself'\nlibrary = 'callers'\naction = 'schedule'\nlevel = 1\n";
+
+#[test]
+fn each_launch_says_whose_it_is_and_which_rule_treats_it_how() {
+    if !may_trace("each_launch_says_whose_it_is_and_which_rule_treats_it_how") {
+        return;
+    }
+    let controller = Controller::start(OWN_RULE);
+    let own = || shown("callers", "schedule", "the program itself", Some(1));
+    let search = || shown("libMIOpen.so.1", "passthrough", "searches of MIOpen", None);
+    // By the runtime's dispatch tables, and by symbols.
+    for tables in ["1", "0"] {
+        let mut sql = controller.record("find", tables);
+        assert_eq!(launches(&mut sql), [own(), search(), search(), search(), own()], "tables {tables}");
+        // What passes through is not followed to its execution.
+        let executed = format!("select {SHOWN} where category = 'gpu' and name = 'callers_own' order by ts");
+        assert_eq!(sql.query_as::<Shown>(&executed).unwrap(), [own(), own()], "tables {tables}");
+        let delays = "select count(*) as n from slice where category = 'gpu' and name = 'callers_own' \
+                      and extract_arg(arg_set_id, 'debug.queue_delay_ns') >= 0";
+        assert_eq!(sql.query(delays).unwrap()[0]["n"], 2);
+    }
+    let trace = controller.folder.path().join("trace");
+    let report = run(xsched_ctl(["report", "--by", "rule"]).arg(&trace));
+    for line in ["schedule: the program itself", "passthrough: searches of MIOpen", "schedule: none fits"] {
+        assert!(report.stdout.contains(line), "{}{}", report.stdout, report.stderr);
+    }
+}
+
+#[test]
+fn a_domain_is_named_as_the_reason() {
+    if !may_trace("a_domain_is_named_as_the_reason") {
+        return;
+    }
+    let controller = Controller::start("");
+    let mut sql = controller.record("domain library 1", "1");
+    assert_eq!(launches(&mut sql), [shown("librocblas.so.4", "never-suspend", "domain", None)]);
+    // Of a thread, which the programs know nothing of.
+    let mut sql = controller.record("domain thread 1", "1");
+    assert_eq!(launches(&mut sql), [shown("librocblas.so.4", "never-suspend", "domain", None)]);
 }

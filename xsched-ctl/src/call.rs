@@ -7,7 +7,7 @@ use std::sync::Arc;
 use xsched_abi::{ParamKind, Probe, Words};
 
 use crate::chain::Chain;
-use crate::scheduling::Followed;
+use crate::scheduling::{Followed, Judged};
 use crate::session::Nodes;
 
 /// One HIP call of one thread. Times are nanoseconds of `CLOCK_BOOTTIME`.
@@ -47,6 +47,8 @@ pub(crate) struct HipCall {
     pub(crate) queue: Option<u32>,
     /// It is followed to what it starts.
     pub(crate) followed: Option<Rc<Followed>>,
+    /// How its process treats it, if that was seen.
+    pub(crate) judged: Option<Judged>,
 }
 
 /// Where a call came from.
@@ -180,6 +182,7 @@ pub(crate) mod tests {
             origin: "libx.so".into(),
             queue: None,
             followed: None,
+            judged: None,
         }
     }
 

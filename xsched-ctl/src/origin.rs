@@ -14,6 +14,7 @@ mod answers;
 mod client;
 mod ordering;
 mod programs;
+mod rule_names;
 mod worker;
 
 use std::io;
@@ -23,12 +24,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use rustix::event::{EventfdFlags, eventfd};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use xsched_abi::wire::SchedulingDomain;
 use xsched_rules::{Caller, Rules};
 
 use crate::bpf::BpfError;
 use crate::control::answer::Explained;
+pub(crate) use rule_names::Names as RuleNames;
 use worker::Worker;
 
 /// Why no programs decide.
@@ -121,6 +123,7 @@ pub(crate) struct Origin {
     orders: Sender<Order>,
     bell: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
+    rule_names: RuleNames,
 }
 
 impl Origin {
@@ -132,13 +135,19 @@ impl Origin {
         let (orders, inbox) = channel();
         let (started, outcome) = channel();
         let worker_bell = Arc::clone(&bell);
+        let (names, rule_names) = watch::channel(Vec::new());
         let thread = std::thread::Builder::new()
             .name("xsched-origin".to_owned())
-            .spawn(move || work(rules, inbox, worker_bell, &started))
+            .spawn(move || work(rules, inbox, worker_bell, names, &started))
             .map_err(OriginError::Thread)?;
         // A thread that ends without having said anything has panicked.
         outcome.recv().unwrap_or_else(|_| Err(OriginError::Thread(io::Error::other("it has ended"))))?;
-        Ok(Self { orders, bell, thread: Some(thread) })
+        Ok(Self { orders, bell, thread: Some(thread), rule_names })
+    }
+
+    /// What the rules are called that have decided so far.
+    pub(crate) fn rule_names(&self) -> RuleNames {
+        self.rule_names.clone()
     }
 
     /// Tells the thread something.
@@ -154,9 +163,10 @@ fn work(
     rules: Arc<Rules>,
     orders: Receiver<Order>,
     bell: Arc<OwnedFd>,
+    names: watch::Sender<Vec<Arc<str>>>,
     started: &Sender<Result<(), OriginError>>,
 ) {
-    match Worker::new(rules, orders, bell) {
+    match Worker::new(rules, orders, bell, names) {
         Ok(worker) => {
             let _ = started.send(Ok(()));
             worker.run();

@@ -63,7 +63,7 @@ mod tests {
         let (made, file) = SharedRing::make().unwrap();
         let mapped = SharedRing::map(&file).unwrap();
         let mut reader = Reader::new(mapped.memory()).unwrap();
-        let event = Event::Waits { queue: 1, position: 2 };
+        let event = Event::Waits { queue: 1, position: 2, judgement: xsched_abi::verdict::Judgement::NONE };
         Ring::of(made.memory()).unwrap().write(&event.record(3, 4));
         // The writer is gone.
         drop(made);

@@ -10,6 +10,7 @@
 //! | --- | --- |
 //! | `source` | the controller that is asked, and the rings that it hands out |
 //! | `calls` | which call an event belongs to |
+//! | `judged` | how a call is treated, and by which rule |
 //! | `process` | what is on the device, and since when |
 //! | `device_clock` | the device's intervals on the host's clock |
 //! | `xqueue` | running, suspended, buffered |
@@ -23,6 +24,7 @@ mod arbiter;
 mod calls;
 mod device_clock;
 mod entry;
+mod judged;
 mod process;
 mod source;
 mod xqueue;
@@ -38,6 +40,8 @@ use arbiter::Arbiter;
 use calls::Calls;
 pub(crate) use calls::Followed;
 pub(crate) use entry::{Entry, Execution, Holder, Phase, Preemption, XQueueId};
+pub(crate) use judged::Judged;
+use judged::Judgements;
 use process::Process;
 use source::{Origin, Source};
 
@@ -49,11 +53,14 @@ const SKEW_NS: u64 = 500_000;
 pub(crate) struct Scheduling {
     source: Source,
     calls: Calls,
+    judgements: Judgements,
     processes: HashMap<u32, Process>,
     arbiter: Arbiter,
     /// Read, and younger than some that are not.
     early: Vec<(u64, Origin, Record)>,
     entries: Vec<Entry>,
+    /// Everything was taken in that was written until then.
+    taken_until_ns: u64,
     /// Records that made no sense.
     senseless: u64,
     /// Commands whose end nobody saw.
@@ -68,10 +75,12 @@ impl Scheduling {
         Self {
             source: Source::new(),
             calls: Calls::default(),
+            judgements: Judgements::default(),
             processes: HashMap::new(),
             arbiter: Arbiter::default(),
             early: Vec::new(),
             entries: Vec::new(),
+            taken_until_ns: 0,
             senseless: 0,
             unseen: 0,
             ended: Vec::new(),
@@ -85,12 +94,28 @@ impl Scheduling {
         }
     }
 
+    /// A call is about to be recorded. Given back unless it has to wait until it is known how its process treats it.
+    pub(crate) fn hold(&mut self, call: HipCall) -> Option<HipCall> {
+        if call.followed.is_some() { self.judgements.hold(call) } else { Some(call) }
+    }
+
+    /// The calls that wait no longer, after [`Self::poll`].
+    pub(crate) fn release(&mut self) -> Vec<HipCall> {
+        self.judgements.release(self.taken_until_ns)
+    }
+
+    /// All calls that wait, and what was written about them: nothing more will come.
+    pub(crate) fn release_all(&mut self) -> Vec<HipCall> {
+        self.read();
+        self.take_until(u64::MAX);
+        self.release()
+    }
+
     /// Takes in what was written until now; `is_behind`: calls may be known much later than that. Entries come in
     /// order of time for each track.
     pub(crate) fn poll(&mut self, is_behind: bool) -> Vec<Entry> {
         let looked_ns = now_ns();
-        let early = &mut self.early;
-        let ended = self.source.read(&mut |time_ns, origin, record| early.push((time_ns, origin, record)));
+        let ended = self.read();
         let until_ns = looked_ns.saturating_sub(SKEW_NS);
         self.take_until(until_ns);
         self.ended.extend(ended.into_iter().map(|pid| (looked_ns, pid)));
@@ -99,12 +124,9 @@ impl Scheduling {
         std::mem::take(&mut self.entries)
     }
 
-    /// Takes in the rest: nothing more will come.
+    /// What comes of the rest, after [`Self::release_all`].
     pub(crate) fn finish(&mut self) -> Vec<Entry> {
         let now_ns = now_ns();
-        let early = &mut self.early;
-        self.source.read(&mut |time_ns, origin, record| early.push((time_ns, origin, record)));
-        self.take_until(u64::MAX);
         self.emit(u64::MAX, false);
         for process in self.processes.values_mut() {
             process.close(now_ns, &mut self.entries);
@@ -129,7 +151,18 @@ impl Scheduling {
         self.source.take_notices()
     }
 
+    /// Reads what was written; returns the processes that have ended.
+    fn read(&mut self) -> Vec<u32> {
+        let early = &mut self.early;
+        let ended = self.source.read(&mut |time_ns, origin, record| early.push((time_ns, origin, record)));
+        for (number, name) in self.source.take_rule_names() {
+            self.judgements.name(number, name);
+        }
+        ended
+    }
+
     fn take_until(&mut self, until_ns: u64) {
+        self.taken_until_ns = until_ns;
         // Stable: what one process writes stays in its order.
         self.early.sort_by_key(|(time_ns, ..)| *time_ns);
         let count = self.early.partition_point(|(time_ns, ..)| *time_ns <= until_ns);
@@ -141,6 +174,7 @@ impl Scheduling {
             match origin {
                 Origin::Arbiter => self.arbiter.take(time_ns, &event, &mut self.entries),
                 Origin::Process(pid) => {
+                    self.judgements.take(pid, &record, &event);
                     let process = self.processes.entry(pid).or_insert_with(|| Process::new(pid));
                     process.take(time_ns, &record, &event, &self.arbiter, &mut self.entries);
                 }
@@ -160,7 +194,7 @@ impl Scheduling {
 
     fn emit(&mut self, looked_ns: u64, is_behind: bool) {
         for process in self.processes.values_mut() {
-            process.emit(looked_ns, is_behind, &mut self.calls, &mut self.entries);
+            process.emit(looked_ns, is_behind, (&self.calls, &self.judgements), &mut self.entries);
         }
         let unseen = &mut self.unseen;
         self.processes.retain(|_, process| {
@@ -169,5 +203,6 @@ impl Scheduling {
             !is_done
         });
         self.calls.forget_old(looked_ns);
+        self.judgements.forget_old(looked_ns);
     }
 }

@@ -277,6 +277,9 @@ impl Session {
     pub(crate) async fn pump(&mut self) -> Result<(), Failure> {
         self.has_more = self.pump_batch().await? == BATCH_MAX;
         let entries = self.scheduling.poll(self.has_more);
+        for call in self.scheduling.release() {
+            self.write(&call)?;
+        }
         self.recorder.scheduling(&self.processes, &entries)?;
         let now_ns = now_ns();
         self.report_losses(now_ns)?;
@@ -406,7 +409,7 @@ impl Session {
         let source =
             Source { chains: &mut self.chains, processes: &mut self.processes, resolver: &mut self.resolver };
         match self.held.take(source, call, chain) {
-            Some(call) => self.pass_on(&call),
+            Some(call) => self.pass_on(call),
             None => Ok(()),
         }
     }
@@ -419,13 +422,21 @@ impl Session {
         let source =
             Source { chains: &mut self.chains, processes: &mut self.processes, resolver: &mut self.resolver };
         for call in self.held.release(source, all) {
-            self.pass_on(&call)?;
+            self.pass_on(call)?;
         }
         Ok(())
     }
 
+    /// Hands a call on, at once or when it is known how its process treats it.
+    fn pass_on(&mut self, call: HipCall) -> Result<(), Failure> {
+        match self.scheduling.hold(call) {
+            Some(call) => self.write(&call),
+            None => Ok(()),
+        }
+    }
+
     /// Records a call that the filters let through.
-    fn pass_on(&mut self, call: &HipCall) -> Result<(), Failure> {
+    fn write(&mut self, call: &HipCall) -> Result<(), Failure> {
         let mut is_written = false;
         match self.filters.decide(call) {
             Decision::Record => {
@@ -439,7 +450,7 @@ impl Session {
             Decision::LeaveOut(reason) => self.left_out.add(reason, 1),
         }
         if let Some(followed) = &call.followed {
-            followed.settle(is_written);
+            followed.settle(&call.origin, is_written);
         }
         Ok(())
     }
@@ -649,6 +660,9 @@ impl Session {
         let settled = self.queues.give_up(|_| false);
         self.record_driver_calls(settled)?;
         self.release(true)?;
+        for call in self.scheduling.release_all() {
+            self.write(&call)?;
+        }
         let entries = self.scheduling.finish();
         self.recorder.scheduling(&self.processes, &entries)?;
         self.report_losses(now_ns())?;

@@ -8,6 +8,8 @@
 //! | the calling library and function | `debug.library`, `debug.caller` |
 //! | the libraries of its call chain, innermost first | `debug.chain` |
 //! | the functions of its call chain, innermost first | `debug.callers` |
+//! | how it is treated by the rules | `debug.verdict`: `schedule`, `passthrough` or `never-suspend`; `debug.level_max`: the highest level of preemption, if there is one |
+//! | which rule says so | `debug.rule`: its name, or where it is written; `none fits`, `domain`; `its own rule N` of a process that decides itself |
 //! | the driver's queue of its stream | `debug.queue` |
 //! | what it returned | `debug.return`: a number, or an address |
 //! | a call to the driver | see `timeline/driver.rs` |
@@ -123,6 +125,7 @@ impl Timeline {
             annotations.push(Annotation::new("chain", &chain.libraries));
             annotations.push(Annotation::new("callers", &chain.functions));
         }
+        annotations.extend(scheduling::judged(call.judged.as_ref()));
         if let Some(kernel) = &call.kernel {
             let name = self.folded.as_mut().map_or(kernel, |folded| folded.of(kernel));
             annotations.push(Annotation::new("kernel", &**name));

@@ -13,7 +13,11 @@
 //!
 //! Each process has a page of slots for itself, which it maps and can only read.
 
+mod judgement;
+
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+pub use judgement::{DecidedBy, Judgement, RuleId};
 
 /// The symbol of the shim's function that the programs probe:
 /// `fn(slot, ticket, subject, rip, rsp, rbp)`, all of 64 bits and in registers. It begins with a one-byte no-operation and
@@ -61,8 +65,8 @@ pub struct VerdictSlot {
 /// What becomes of a call, as one word.
 ///
 /// ```text
-///   63      18 17      16                15    8 7      0
-///       0      pending decided by caller  level   action
+///   63  48 47  32 31      18 17      16                15    8 7      0
+///     0     rule       0     pending decided by caller  level   action
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Verdict(pub u64);
@@ -77,6 +81,17 @@ pub enum Action {
     Passthrough = 2,
     /// As [`Action::Schedule`], but once it is called nothing holds it back.
     NeverSuspend = 3,
+}
+
+impl Action {
+    const fn from_number(number: u8) -> Option<Self> {
+        match number {
+            1 => Some(Self::Schedule),
+            2 => Some(Self::Passthrough),
+            3 => Some(Self::NeverSuspend),
+            _ => None,
+        }
+    }
 }
 
 impl Verdict {
@@ -96,15 +111,23 @@ impl Verdict {
         Self(action as u64 | (level as u64) << 8 | decided)
     }
 
+    /// The same, with what has decided.
+    #[inline]
+    #[must_use]
+    pub const fn by(self, rule: RuleId) -> Self {
+        Self(self.0 & !(0xffff << 32) | rule.bits() << 32)
+    }
+
+    /// What has decided.
+    #[inline]
+    pub const fn rule(self) -> RuleId {
+        RuleId::from_bits(self.0 >> 32)
+    }
+
     /// None: nothing is known (yet).
     #[inline]
     pub const fn action(self) -> Option<Action> {
-        match self.0 as u8 {
-            1 => Some(Action::Schedule),
-            2 => Some(Action::Passthrough),
-            3 => Some(Action::NeverSuspend),
-            _ => None,
-        }
+        Action::from_number(self.0 as u8)
     }
 
     /// The highest level of preemption; 0: no limit.

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   key    0 empty --> 1 being written --> the site's --> 1 being written --> another's ...
-//!   word   verdict (16 bits), generation (32), kernel (16)
+//!   word   judgement (16 bits), generation (32), kernel (16)
 //! ```
 //!
 //! A word that was written under another generation is as good as none. Code that is mapped changes the generation, so a
@@ -12,7 +12,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use xsched_abi::verdict::Verdict;
+use xsched_abi::verdict::Judgement;
 
 /// 2^64 / golden ratio, as for sites. This file has no other from its crate: a benchmark has it whole.
 const HASH_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -25,9 +25,6 @@ const PLACES: usize = 4;
 
 const EMPTY: u64 = 0;
 const BEING_WRITTEN: u64 = 1;
-
-/// The part of a verdict that is kept: all but that it may be.
-const VERDICT_MASK: u64 = 0xffff;
 
 /// A call site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +50,8 @@ impl Site {
         self.kernel.wrapping_mul(HASH_MULTIPLIER) >> 48
     }
 
-    fn word(self, verdict: Verdict, generation: u64) -> u64 {
-        verdict.0 & VERDICT_MASK | generation << 32 >> 16 | self.kernel_tag() << 48
+    fn word(self, judgement: Judgement, generation: u64) -> u64 {
+        judgement.bits() | generation << 32 >> 16 | self.kernel_tag() << 48
     }
 }
 
@@ -80,9 +77,9 @@ impl Cache {
         (first..first + PLACES).map(|place| &self.0[place % self.0.len()])
     }
 
-    /// The verdict on calls from a site, if it is known under this generation.
+    /// What was said of calls from a site, if it is known under this generation.
     #[inline]
-    pub(super) fn find(&self, site: Site, generation: u64) -> Option<Verdict> {
+    pub(super) fn find(&self, site: Site, generation: u64) -> Option<Judgement> {
         self.places(site).find_map(|entry| {
             // Acquire pairs with the release in `insert`.
             if entry.key.load(Ordering::Acquire) != site.key {
@@ -92,16 +89,16 @@ impl Cache {
             let kernel = entry.kernel.load(Ordering::Relaxed);
             // Somebody may have begun to write another site meanwhile: then the key has changed, and is seen to have.
             fence(Ordering::Acquire);
-            let verdict = Verdict(word & VERDICT_MASK);
+            let judgement = Judgement::from_bits(word);
             let is_it = entry.key.load(Ordering::Relaxed) == site.key
                 && kernel == site.kernel
-                && word == site.word(verdict, generation);
-            is_it.then_some(verdict)
+                && word == site.word(judgement, generation);
+            is_it.then_some(judgement)
         })
     }
 
-    /// Keeps a verdict, in the place of one that is out of date or of any other.
-    pub(super) fn insert(&self, site: Site, verdict: Verdict, generation: u64) {
+    /// Keeps a judgement, in the place of one that is out of date or of any other.
+    pub(super) fn insert(&self, site: Site, judgement: Judgement, generation: u64) {
         let is_stale = |entry: &&Entry| {
             let word = entry.word.load(Ordering::Relaxed);
             word << 16 >> 32 != generation << 32 >> 32
@@ -125,7 +122,7 @@ impl Cache {
         if before != BEING_WRITTEN && reserved {
             // Whoever sees anything of the following sees that the key is gone.
             fence(Ordering::Release);
-            entry.word.store(site.word(verdict, generation), Ordering::Relaxed);
+            entry.word.store(site.word(judgement, generation), Ordering::Relaxed);
             entry.kernel.store(site.kernel, Ordering::Relaxed);
             entry.key.store(site.key, Ordering::Release);
         }
@@ -136,7 +133,7 @@ impl Cache {
 mod tests {
     use std::thread;
 
-    use xsched_abi::verdict::Action;
+    use xsched_abi::verdict::{Action, RuleId};
 
     use super::*;
 
@@ -149,8 +146,8 @@ mod tests {
         Site::new(0x7f00_0000_0000 + number * 5, 0, number as usize % 500, 0)
     }
 
-    const PASS: Verdict = Verdict::new(Action::Passthrough, 0, false);
-    const NEVER: Verdict = Verdict::new(Action::NeverSuspend, 2, false);
+    const PASS: Judgement = Judgement::new(Action::Passthrough, 0, RuleId::NOBODY);
+    const NEVER: Judgement = Judgement::new(Action::NeverSuspend, 2, RuleId::DOMAIN);
 
     #[test]
     fn a_verdict_holds_for_its_site_kernel_and_generation() {
@@ -198,8 +195,8 @@ mod tests {
                 scope.spawn(move || {
                     for round in 0..20_000 {
                         let index = (round * 7 + thread) % sites.len();
-                        // Each has a level of its own, as far as these go.
-                        let own = Verdict::new(Action::Schedule, index as u8, false);
+                        // Each has a rule of its own.
+                        let own = Judgement::new(Action::Schedule, 0, RuleId::numbered(index));
                         match cache.find(sites[index], 3) {
                             Some(found) => assert_eq!(found, own),
                             None => cache.insert(sites[index], own, 3),

@@ -6,9 +6,9 @@ use std::fs;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use xsched_abi::shim_status::ShimVerdicts;
-use xsched_abi::verdict::{Action, Verdict};
+use xsched_abi::verdict::{Action, RuleId, Verdict};
 use xsched_abi::wire::SchedulingDomain;
-use xsched_rules::{Call, Caller, Frame, Rulebook, Rules};
+use xsched_rules::{Call, Caller, Decider, Frame, Rulebook, Rules};
 
 use crate::counters::{self, Ruling, Trouble};
 use crate::defer::Stopped;
@@ -75,7 +75,7 @@ pub(super) fn decide(call: &Stopped<'_>, kernel: Option<&str>) -> Verdict {
     let path = caller::library(return_address);
     counters::ruled(if path.is_some() { Ruling::Caller } else { Ruling::Unknown });
     let said = path.as_deref().map_or(SchedulingDomain::Auto, domain::of_library);
-    let by_domain = |action| Verdict::new(action, 0, true);
+    let by_domain = |action| Verdict::new(action, 0, true).by(RuleId::DOMAIN);
     match said {
         SchedulingDomain::System => return by_domain(Action::NeverSuspend),
         SchedulingDomain::Application => return by_domain(Action::Schedule),
@@ -87,8 +87,13 @@ pub(super) fn decide(call: &Stopped<'_>, kernel: Option<&str>) -> Verdict {
     let api = call.function.name.to_str().ok();
     let call = Call { chain: frame.as_slice(), is_whole: false, api, kernel };
     let decision = book().decide(call);
+    let rule = match decision.by {
+        Decider::Nobody => RuleId::NOBODY,
+        Decider::Rule(number) => RuleId::own(number),
+        Decider::Domain => RuleId::DOMAIN,
+    };
     // There is never more to go by than the caller.
-    Verdict::new(decision.action, decision.level, true)
+    Verdict::new(decision.action, decision.level, true).by(rule)
 }
 
 fn book() -> Arc<Rulebook> {

@@ -4,8 +4,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use xsched_abi::verdict::{Action, Judgement, RuleId};
+
 use crate::env;
-use crate::xqueue::Treatment;
 
 const UNKNOWN: u64 = 0;
 const OFF: u64 = 1;
@@ -13,8 +14,8 @@ const OFF: u64 = 1;
 /// Marsaglia's xorshift, or one of the numbers above, which it hardly ever reaches.
 static STATE: AtomicU64 = AtomicU64::new(UNKNOWN);
 
-/// A random treatment, if a test asks for that.
-pub(super) fn treatment() -> Option<Treatment> {
+/// A random judgement, if a test asks for that.
+pub(super) fn judgement() -> Option<Judgement> {
     if STATE.load(Ordering::Relaxed) == UNKNOWN {
         STATE.store(env::test_verdicts().and_then(|asked| seed(&asked)).unwrap_or(OFF), Ordering::Relaxed);
     }
@@ -25,12 +26,13 @@ pub(super) fn treatment() -> Option<Treatment> {
     }
     let next = step(state);
     STATE.store(next, Ordering::Relaxed);
-    Some(match next >> 32 & 7 {
-        0 | 1 => Treatment::NeverSuspend,
-        2 | 3 => Treatment::PassThrough,
-        4 => Treatment::Pinned,
-        _ => Treatment::Schedule,
-    })
+    let (action, level) = match next >> 32 & 7 {
+        0 | 1 => (Action::NeverSuspend, 0),
+        2 | 3 => (Action::Passthrough, 0),
+        4 => (Action::Schedule, 1),
+        _ => (Action::Schedule, 0),
+    };
+    Some(Judgement::new(action, level, RuleId::UNNUMBERED))
 }
 
 fn seed(asked: &str) -> Option<u64> {

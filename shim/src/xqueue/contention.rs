@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use xsched_abi::events::Observed;
+use xsched_abi::verdict::Judgement;
 use xsched_sched::{Limit, Nanos};
 
 use crate::xqueue::claim::{Claim, ClaimId, ClaimKey, Seat, Standing, Usage};
@@ -36,6 +37,8 @@ pub(crate) struct Begun<D: Device> {
     pub(super) stream: D::Stream,
     class: Class,
     is_limited: bool,
+    /// Why it is treated as it is.
+    pub(super) judgement: Judgement,
     /// Whether it is not to be stopped.
     pub(super) is_pinned: bool,
     /// To be put before it.
@@ -182,18 +185,18 @@ impl<D: Device> State<D> {
         place: Place,
         claim: ClaimId,
         stream: D::Stream,
-        Demand { load, treatment }: Demand,
+        Demand { load, treatment, judgement }: Demand,
         held: Held,
     ) -> Option<Begun<D>> {
         let Load::Work(class) = load else { return None };
         let standing = self.claims[claim.0].standing();
         let is_alone = standing == Standing::Alone;
         if self.unlimited || is_alone && !self.is_recorded() {
-            self.note_unfollowed(place, held, now());
+            self.note_unfollowed(place, held, judgement, now());
             return None;
         }
         if !treatment.is_counted() {
-            self.note_unfollowed(place, held, now());
+            self.note_unfollowed(place, held, judgement, now());
             // The times of its neighbours say less now.
             self.flight_mut(place)?.disturbed(now());
             return None;
@@ -209,7 +212,19 @@ impl<D: Device> State<D> {
         let is_pinned = treatment.is_pinned();
         self.pinned_launches += usize::from(is_pinned);
         let gate = if is_limited && !is_pinned { self.gate_before(place, claim, class) } else { None };
-        Some(Begun { place, claim, at, held, stream, class, is_limited, is_pinned, gate, is_first })
+        Some(Begun {
+            place,
+            claim,
+            at,
+            held,
+            stream,
+            class,
+            is_limited,
+            judgement,
+            is_pinned,
+            gate,
+            is_first,
+        })
     }
 
     /// A launch has returned; with `on_device` it is there. Whether a marker is to be recorded behind it.

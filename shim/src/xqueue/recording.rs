@@ -4,12 +4,14 @@
 //! are followed, though nothing is limited, and the arbiter is told nothing.
 
 use xsched_abi::events::{Event, Observed};
+use xsched_abi::verdict::Judgement;
 use xsched_sched::Nanos;
 
 use crate::journal::Journal;
 use crate::xqueue::claim::ClaimId;
 use crate::xqueue::contention::Place;
 use crate::xqueue::state::State;
+use crate::xqueue::treatment::Demand;
 use crate::xqueue::{Begun, Device, Load, QueueId, XQueues, now};
 
 /// How a command came to wait before it was launched.
@@ -141,16 +143,16 @@ impl<D: Device> State<D> {
     }
 
     /// A command of a queue has to wait; `position` 0: its caller does.
-    pub(super) fn note_wait(&mut self, queue: QueueId, position: u64, load: Load, at: Nanos) {
-        if self.is_recorded() && matches!(load, Load::Work(_)) && self.claim_of(queue).is_some() {
-            self.note(at, &Event::Waits { queue: queue.0, position });
+    pub(super) fn note_wait(&mut self, queue: QueueId, position: u64, demand: Demand, at: Nanos) {
+        if self.is_recorded() && matches!(demand.load, Load::Work(_)) && self.claim_of(queue).is_some() {
+            self.note(at, &Event::Waits { queue: queue.0, position, judgement: demand.judgement });
         }
     }
 
-    /// A command that had to wait goes now, and nobody follows it further.
-    pub(super) fn note_unfollowed(&mut self, place: Place, held: Held, at: Nanos) {
-        let Some(journal) = self.journal.as_mut().filter(|_| held != Held::Never) else { return };
-        let event = launched(journal, place, 0, held, at, Nanos::ZERO);
+    /// A command goes now, and nobody follows it further.
+    pub(super) fn note_unfollowed(&mut self, place: Place, held: Held, judgement: Judgement, at: Nanos) {
+        let Some(journal) = &mut self.journal else { return };
+        let event = launched(journal, place, 0, held, judgement, at, Nanos::ZERO);
         journal.write(at, &event);
     }
 
@@ -159,7 +161,7 @@ impl<D: Device> State<D> {
         // It is the place's latest.
         let number = if on_device { self.launched_so_far(begun.place) } else { 0 };
         let Some(journal) = &mut self.journal else { return };
-        let event = launched(journal, begun.place, number, begun.held, returned, ahead);
+        let event = launched(journal, begun.place, number, begun.held, begun.judgement, returned, ahead);
         journal.write(begun.at, &event);
     }
 
@@ -212,6 +214,7 @@ fn launched(
     place: Place,
     number: u64,
     held: Held,
+    judgement: Judgement,
     returned: Nanos,
     ahead: Nanos,
 ) -> Event {
@@ -227,5 +230,6 @@ fn launched(
         position,
         waited_since_ns: since.map_or(0, |since| journal.time_ns(since)),
         ahead_ns: ahead.0,
+        judgement,
     }
 }

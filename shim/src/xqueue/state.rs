@@ -229,7 +229,7 @@ impl<D: Device> State<D> {
             command,
         });
         queue.show();
-        self.note_wait(id, number, demand.load, now);
+        self.note_wait(id, number, demand, now);
         let position = Position { queue: id, number };
         if demand.treatment.is_forced() {
             self.force(&[position]);

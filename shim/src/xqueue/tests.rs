@@ -339,7 +339,7 @@ fn a_destroyed_queue_is_done() {
 }
 
 fn treated(treatment: Treatment) -> Demand {
-    Demand { load: Load::Signal, treatment }
+    Demand { treatment, ..Load::Signal.into() }
 }
 
 #[test]

@@ -7,6 +7,8 @@
 //! A command that is *pinned* is not stopped once it was launched: while it is on the device, the process's gates stay open,
 //! since it may wait behind one, or for work that does.
 
+use xsched_abi::verdict::{Action, Judgement};
+
 use crate::xqueue::contention::Load;
 use crate::xqueue::state::State;
 use crate::xqueue::{Device, Position, QueueId};
@@ -42,16 +44,36 @@ impl Treatment {
     }
 }
 
+impl From<Judgement> for Treatment {
+    fn from(judgement: Judgement) -> Self {
+        match judgement.action() {
+            Some(Action::Passthrough) => Self::PassThrough,
+            Some(Action::NeverSuspend) => Self::NeverSuspend,
+            Some(Action::Schedule) if judgement.level() == 1 => Self::Pinned,
+            Some(Action::Schedule) | None => Self::Schedule,
+        }
+    }
+}
+
 /// What a command asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
     pub(crate) load: Load,
     pub(crate) treatment: Treatment,
+    /// Where the treatment comes from: for whoever records.
+    pub(crate) judgement: Judgement,
+}
+
+impl Demand {
+    /// What a command with this load asks for by what was said of it.
+    pub(crate) fn judged(load: Load, judgement: Judgement) -> Self {
+        Self { load, treatment: judgement.into(), judgement }
+    }
 }
 
 impl From<Load> for Demand {
     fn from(load: Load) -> Self {
-        Self { load, treatment: Treatment::default() }
+        Self::judged(load, Judgement::NONE)
     }
 }
 

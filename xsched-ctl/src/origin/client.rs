@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use xsched_abi::verdict::{Decided, RULE_DOMAIN, Subject, VerdictKey};
+use xsched_abi::verdict::{Decided, RULE_DOMAIN, RuleId, Subject, VerdictKey};
 use xsched_abi::wire::SchedulingDomain;
 use xsched_abi::{ChainEnd, PROBES};
 use xsched_rules::{Call, Caller, Decider, Decision, Frame, Rulebook, Rules};
@@ -156,11 +156,11 @@ pub(super) fn api(subject: Subject) -> Option<&'static str> {
 }
 
 /// As the programs are told.
-pub(super) fn decided(decision: Decision, origin: u32) -> Decided {
+pub(super) fn decided(decision: Decision, origin: u32, name: RuleId) -> Decided {
     let rule = match decision.by {
         Decider::Nobody => 0,
         Decider::Rule(number) => number + 1,
         Decider::Domain => RULE_DOMAIN,
     };
-    Decided { verdict: decision.verdict().0, origin, rule }
+    Decided { verdict: decision.verdict().by(name).0, origin, rule }
 }

@@ -7,13 +7,15 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::sync::watch;
 use xsched_abi::ChainEnd;
-use xsched_abi::verdict::{Subject, VerdictKey};
+use xsched_abi::verdict::{Decided, Subject, VerdictKey};
 use xsched_rules::Rules;
 use xsched_symbols::{Change, EventKind, Processes, Sideband, now_ns};
 
-use super::client::{Client, decided};
+use super::client::{Answer, Client, decided};
 use super::programs::{Ends, Programs, renew};
+use super::rule_names::RuleNames;
 use super::{JoinError, Newcomer, Order, OriginError, Page, answers};
 use crate::bpf::{Record, Ring};
 use crate::chain::Label;
@@ -63,8 +65,7 @@ pub(super) struct Worker {
     questions: Vec<Question>,
     /// Chains of stacks that were cut, and since when they are asked about.
     cut: HashMap<u64, Instant>,
-    /// Numbers of libraries that calls belong to, from 1 on.
-    origins: HashMap<String, u32>,
+    numbered: Numbered,
     records: Vec<Record>,
     tidied: Instant,
 }
@@ -80,6 +81,7 @@ impl Worker {
         rules: Arc<Rules>,
         orders: Receiver<Order>,
         bell: Arc<OwnedFd>,
+        names: watch::Sender<Vec<Arc<str>>>,
     ) -> Result<Self, OriginError> {
         // Listen first, then look at what runs already: nothing falls between the two.
         let sideband = Sideband::open()?;
@@ -99,7 +101,7 @@ impl Worker {
             tgids: HashMap::new(),
             questions: Vec::new(),
             cut: HashMap::new(),
-            origins: HashMap::new(),
+            numbered: Numbered { origins: HashMap::new(), rules: RuleNames::new(names) },
             records: Vec::new(),
             tidied: Instant::now(),
         })
@@ -229,8 +231,8 @@ impl Worker {
         change(client);
         for key in client.reconsider() {
             let answer = client.answers[&key].clone();
-            let origin = number_of(&mut self.origins, answers::origin(client.book.rules(), &answer));
-            self.programs.decide(key, decided(answer.decision, origin));
+            let decided = self.numbered.decided(client.book.rules(), &answer);
+            self.programs.decide(key, decided);
         }
         // Also if nothing that was asked has another answer: what is asked next may not be kept as it would have been.
         renew(tgid);
@@ -314,8 +316,7 @@ impl Worker {
             }
         }
         let answer = client.answer(key, chain).clone();
-        let origin = number_of(&mut self.origins, answers::origin(client.book.rules(), &answer));
-        self.programs.decide(key, decided(answer.decision, origin));
+        self.programs.decide(key, self.numbered.decided(client.book.rules(), &answer));
         true
     }
 
@@ -372,12 +373,27 @@ impl Worker {
     }
 }
 
-/// The number of a library; 0 if there are too many.
-fn number_of(origins: &mut HashMap<String, u32>, library: String) -> u32 {
-    let next = origins.len() as u32 + 1;
-    match origins.get(&library) {
-        Some(number) => *number,
-        None if origins.len() >= ORIGINS_MAX => 0,
-        None => *origins.entry(library).or_insert(next),
+/// What programs know by numbers.
+struct Numbered {
+    /// Libraries that calls belong to, from 1 on.
+    origins: HashMap<String, u32>,
+    rules: RuleNames,
+}
+
+impl Numbered {
+    /// An answer as the programs are told.
+    fn decided(&mut self, rules: &Rules, answer: &Answer) -> Decided {
+        let origin = self.origin(answers::origin(rules, answer));
+        decided(answer.decision, origin, self.rules.number(rules, answer.decision.by))
+    }
+
+    /// The number of a library; 0 if there are too many.
+    fn origin(&mut self, library: String) -> u32 {
+        let next = self.origins.len() as u32 + 1;
+        match self.origins.get(&library) {
+            Some(number) => *number,
+            None if self.origins.len() >= ORIGINS_MAX => 0,
+            None => *self.origins.entry(library).or_insert(next),
+        }
     }
 }

@@ -83,6 +83,7 @@ impl Collected {
             (Dimension::Thread, thread.map(Key::Thread)),
             (Dimension::Process, process.map(Key::Process)),
             (Dimension::Api, Some(Key::Text(slice.name.clone()))),
+            (Dimension::Rule, judged(&slice.annotations).map(Key::Text)),
         ];
         for (dimension, key) in keys {
             if let Some(key) = key {
@@ -162,6 +163,12 @@ impl Collected {
 
 fn duration_ns(slice: &OwnedSlice) -> Option<u64> {
     Some(slice.end_ns?.saturating_sub(slice.begin_ns))
+}
+
+/// How a call was treated, and by which rule: `never-suspend: collectives`. None: nobody has said so.
+fn judged(annotations: &[OwnedAnnotation]) -> Option<Arc<str>> {
+    let (verdict, rule) = (text(annotations, "verdict")?, text(annotations, "rule")?);
+    Some(format!("{verdict}: {rule}").into())
 }
 
 pub(super) fn text(annotations: &[OwnedAnnotation], name: &str) -> Option<Arc<str>> {

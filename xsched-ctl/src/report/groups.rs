@@ -27,12 +27,14 @@ pub(crate) enum Dimension {
     Process,
     /// The function
     Api,
+    /// How a call is treated, and the rule that says so
+    Rule,
 }
 
 impl Dimension {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Library, Self::Kernel, Self::Stream, Self::Thread, Self::Process, Self::Api];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Library, Self::Kernel, Self::Stream, Self::Thread, Self::Process, Self::Api, Self::Rule];
 
     /// Name on the command line, in tables and in JSON.
     pub(crate) const fn name(self) -> &'static str {
@@ -43,6 +45,7 @@ impl Dimension {
             Self::Thread => "thread",
             Self::Process => "process",
             Self::Api => "api",
+            Self::Rule => "rule",
         }
     }
 }

@@ -4,7 +4,7 @@
 //! With a dispatch table the shim's hook runs within the call that the tracer sees, otherwise around it: then the two
 //! overlap. A thread is in one such call at a time.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -40,13 +40,21 @@ pub(crate) struct Followed {
     pub(super) end_ns: u64,
     pub(super) api: &'static str,
     pub(super) kernel: Option<Arc<str>>,
+    /// The library to which it belongs, once that is known.
+    origin: OnceCell<Arc<str>>,
     settled: Cell<Settled>,
 }
 
 impl Followed {
-    /// It is in the timeline, or will not be.
-    pub(crate) fn settle(&self, is_written: bool) {
+    /// It is in the timeline, or will not be; it belongs to this library.
+    pub(crate) fn settle(&self, origin: &Arc<str>, is_written: bool) {
+        // Whoever settles it twice says the same.
+        let _ = self.origin.set(Arc::clone(origin));
         self.settled.set(if is_written { Settled::Written } else { Settled::LeftOut });
+    }
+
+    pub(super) fn origin(&self) -> Option<Arc<str>> {
+        self.origin.get().cloned()
     }
 
     pub(super) fn settled(&self) -> Settled {
@@ -76,6 +84,7 @@ impl Calls {
             end_ns,
             api: call.probe.name,
             kernel: call.kernel.clone(),
+            origin: OnceCell::new(),
             settled: Cell::default(),
         });
         call.followed = Some(Rc::clone(&followed));

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::judged::Judged;
+
 /// One thing to be shown.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Entry {
@@ -105,6 +107,10 @@ pub(crate) struct Execution {
     pub(crate) name: Option<Arc<str>>,
     /// The function.
     pub(crate) api: Option<&'static str>,
+    /// The library to which the call belongs, if the call was seen.
+    pub(crate) origin: Option<Arc<str>>,
+    /// How it was treated, if its process has said so.
+    pub(crate) judged: Option<Judged>,
     /// Links it to its call, if that is in the timeline.
     pub(crate) flow: Option<u64>,
     /// When the call was entered, or the earliest that is known of it.

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
 use xsched_abi::events::{Event, Observed, Record};
+use xsched_abi::verdict::Judgement;
 
 use super::arbiter::Arbiter;
 use super::calls::{Calls, Followed, Settled};
 use super::device_clock::{DeviceClock, Seen};
 use super::entry::{Entry, Execution, Timing, XQueueId};
+use super::judged::Judgements;
 use super::xqueue::{Suspensions, XQueue};
 
 /// Streams of a process, and commands of a stream, that are followed at once.
@@ -29,6 +31,7 @@ struct Launch {
     waited_since_ns: u64,
     begun_ns: u64,
     returned_ns: u64,
+    judgement: Judgement,
     call: Option<Rc<Followed>>,
 }
 
@@ -101,7 +104,7 @@ impl Process {
                     state.launch(time_ns, 0, in_flight.into(), entries);
                 }
             }
-            Event::Waits { queue, position } => {
+            Event::Waits { queue, position, .. } => {
                 let Some(stream) = self.streams.get_mut(&queue) else { return };
                 if position != 0 && stream.waiting.len() < COMMANDS_MAX {
                     stream.waiting.insert(position, (record.thread, record.time_ns));
@@ -109,7 +112,15 @@ impl Process {
                 let xqueue = stream.xqueue;
                 self.xqueue(xqueue).0.hold_back(time_ns, 1, 0, entries);
             }
-            Event::Launched { queue, number, returned_ns, position, waited_since_ns, ahead_ns } => {
+            Event::Launched {
+                queue,
+                number,
+                returned_ns,
+                position,
+                waited_since_ns,
+                ahead_ns,
+                judgement,
+            } => {
                 let Some(stream) = self.streams.get_mut(&queue) else { return };
                 let caller = stream.waiting.remove(&position);
                 let begun_ns = record.time_ns;
@@ -122,6 +133,7 @@ impl Process {
                         waited_since_ns,
                         begun_ns,
                         returned_ns,
+                        judgement,
                         call: None,
                     });
                 }
@@ -163,7 +175,7 @@ impl Process {
         &mut self,
         looked_ns: u64,
         is_behind: bool,
-        calls: &mut Calls,
+        (calls, judgements): (&Calls, &Judgements),
         entries: &mut Vec<Entry>,
     ) {
         for stream in self.streams.values_mut() {
@@ -181,7 +193,7 @@ impl Process {
                 }
                 let Some(finished) = stream.finished.pop_front() else { break };
                 let xqueue = self.xqueues.get(&stream.xqueue);
-                stream.end_ns = finished.execute(stream, xqueue, entries);
+                stream.end_ns = finished.execute(stream, xqueue, judgements, entries);
             }
         }
         if self.has_ended && self.streams.values().all(|stream| stream.finished.is_empty()) {
@@ -279,6 +291,7 @@ impl Finished {
         self,
         stream: &Stream,
         xqueue: Option<&(XQueue, Suspensions)>,
+        judgements: &Judgements,
         entries: &mut Vec<Entry>,
     ) -> u64 {
         let seen_ns = self.seen.time_ns();
@@ -304,6 +317,8 @@ impl Finished {
                 stream: stream.handle,
                 name: call.map(|call| call.kernel.clone().unwrap_or_else(|| call.api.into())),
                 api: call.map(|call| call.api),
+                origin: call.and_then(|call| call.origin()),
+                judged: judgements.judged(launch.judgement),
                 flow: call.filter(|call| call.settled() == Settled::Written).map(|call| call.flow),
                 called_ns,
                 begin_ns,

@@ -5,6 +5,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -13,7 +14,8 @@ use rustix::net::{
 };
 use xsched_abi::events::{Event, Reader, Record};
 use xsched_abi::wire::{
-    Record as RecordPacket, RecordPacketKind, RecordRefusal, RecordedRing, ToRecorder, WIRE_VERSION,
+    PACKET_LEN_MAX, Record as RecordPacket, RecordPacketKind, RecordRefusal, RecordedRing, RecordedRule,
+    ToRecorder, WIRE_VERSION,
 };
 use xsched_symbols::now_ns;
 use zerocopy::IntoBytes as _;
@@ -24,9 +26,6 @@ use crate::serve::peer::Peer;
 
 /// How often a controller is looked for that is not there.
 const RETRY_NS: u64 = 1_000_000_000;
-
-/// More than any packet has.
-const PACKET_LEN_MAX: usize = 64;
 
 /// Whose event it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +58,8 @@ enum State {
 pub(super) struct Source {
     state: State,
     rings: HashMap<u32, Ring>,
+    /// What rules are called, as it was told since it was last asked.
+    rule_names: Vec<(u16, Arc<str>)>,
     notices: Vec<String>,
     lost: u64,
     /// Somebody has been told that another one records.
@@ -70,6 +71,7 @@ impl Source {
         Self {
             state: State::Away { retry_ns: 0 },
             rings: HashMap::new(),
+            rule_names: Vec::new(),
             notices: Vec::new(),
             lost: 0,
             has_told: false,
@@ -83,6 +85,10 @@ impl Source {
 
     pub(super) fn lost(&self) -> u64 {
         self.lost
+    }
+
+    pub(super) fn take_rule_names(&mut self) -> Vec<(u16, Arc<str>)> {
+        std::mem::take(&mut self.rule_names)
     }
 
     pub(super) fn take_notices(&mut self) -> Vec<String> {
@@ -139,6 +145,7 @@ impl Source {
         while let State::Connected(socket) = &self.state {
             match receive(socket) {
                 Ok(Some((ToRecorder::Ring(packet), memory))) => self.ring(packet, memory),
+                Ok(Some((ToRecorder::Rule(rule), _))) => self.rule(&rule),
                 Ok(Some((ToRecorder::Refused(reason), _))) => self.refused(reason),
                 Ok(None) => return,
                 Err(error) => {
@@ -167,6 +174,13 @@ impl Source {
                 self.rings.insert(packet.ring, ring);
             }
             Err(error) => tracing::warn!("events of {origin:?} cannot be read: {error}"),
+        }
+    }
+
+    fn rule(&mut self, rule: &RecordedRule) {
+        // A controller counts to less.
+        if let Ok(number) = u16::try_from(rule.number) {
+            self.rule_names.push((number, String::from_utf8_lossy(rule.text()).into()));
         }
     }
 

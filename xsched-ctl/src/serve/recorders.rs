@@ -1,18 +1,20 @@
 //! One task for each recorder: hands out the rings of those that it may see, for as long as the connection lasts.
 
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
-use xsched_abi::wire::{Record, RecordPacketKind, RecordRefusal, RecordRefused, WIRE_VERSION};
+use xsched_abi::wire::{Record, RecordPacketKind, RecordRefusal, RecordRefused, RecordedRule, WIRE_VERSION};
 use zerocopy::IntoBytes as _;
 
 use super::Shared;
 use super::controller::{Actor, Announcement, Recorded};
 use super::peer::{PATIENCE, Peer};
 use super::socket::{Connection, Listener, Packet};
+use crate::origin::RuleNames;
 
 /// How long to wait before a packet is sent again that has found no room.
 const NO_ROOM: Duration = Duration::from_millis(5);
@@ -48,7 +50,8 @@ async fn serve(shared: Rc<Shared>, connection: Connection) {
         Ok(recorded) => {
             let id = recorded.id;
             shared.recording.notify_waiters();
-            let end = attend(&connection, recorded).await;
+            let names = shared.origin.as_ref().map(crate::origin::Origin::rule_names);
+            let end = attend(&connection, recorded, names).await;
             shared.with(|controller| controller.stop_recording(id));
             shared.recording.notify_waiters();
             tracing::debug!("recording for {} ends: {end:?}", peer.describe());
@@ -92,15 +95,24 @@ enum End {
     Failed(#[expect(dead_code, reason = "for the log")] io::Error),
 }
 
-/// Hands out rings as they come.
-async fn attend(connection: &Connection, mut recorded: Recorded) -> End {
+/// Hands out rings as they come, and says what rules are called.
+async fn attend(connection: &Connection, mut recorded: Recorded, names: Option<RuleNames>) -> End {
     let mut packet = Packet::new();
+    let mut names = names.map(Untold::new);
     loop {
         tokio::select! {
             _ = connection.receive(&mut packet) => return End::Gone,
+            (number, name) = next_name(&mut names) => {
+                let rule = RecordedRule::new(number, &name);
+                if let Err(error) = send(connection, rule.as_bytes(), &[]).await {
+                    return End::Failed(error);
+                }
+            }
             announced = recorded.announcements.recv() => match announced {
                 Some(announcement) => {
-                    if let Err(error) = send(connection, &announcement).await {
+                    let Announcement { packet, memory } = &announcement;
+                    let descriptors: Vec<_> = memory.iter().map(|memory| memory.as_fd()).collect();
+                    if let Err(error) = send(connection, packet.as_bytes(), &descriptors).await {
                         return End::Failed(error);
                     }
                 }
@@ -110,11 +122,42 @@ async fn attend(connection: &Connection, mut recorded: Recorded) -> End {
     }
 }
 
-async fn send(connection: &Connection, announcement: &Announcement) -> io::Result<()> {
+/// What rules are called, as far as the recorder does not know it.
+struct Untold {
+    names: RuleNames,
+    told: u16,
+}
+
+impl Untold {
+    fn new(names: RuleNames) -> Self {
+        Self { names, told: 0 }
+    }
+
+    fn next(&mut self) -> Option<(u16, Arc<str>)> {
+        let name = self.names.borrow_and_update().get(usize::from(self.told)).cloned()?;
+        self.told += 1;
+        Some((self.told, name))
+    }
+}
+
+/// The next name, once there is one, with its number.
+async fn next_name(untold: &mut Option<Untold>) -> (u16, Arc<str>) {
+    let Some(untold) = untold else { return std::future::pending().await };
+    loop {
+        if let Some(name) = untold.next() {
+            return name;
+        }
+        if untold.names.changed().await.is_err() {
+            // The thread that names them has ended.
+            return std::future::pending().await;
+        }
+    }
+}
+
+async fn send(connection: &Connection, packet: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let descriptors: Vec<_> = announcement.memory.iter().map(|memory| memory.as_fd()).collect();
-        match connection.send(announcement.packet.as_bytes(), &descriptors) {
+        match connection.send(packet, descriptors) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline => {
                 sleep(NO_ROOM).await;
             }

@@ -203,6 +203,7 @@ impl Resolver {
             chain: None,
             queue: None,
             followed: None,
+            judged: None,
         }
     }
 

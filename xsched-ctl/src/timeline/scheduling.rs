@@ -7,6 +7,7 @@
 //! | what was executed | a slice named after the kernel, or the function, on the track `NAME PID stream STREAM`, category `gpu` |
 //! | how its times are known | `debug.timing`: `measured` or `estimated` |
 //! | the call that it comes from | an arrow from the call's slice; `debug.api` |
+//! | whose it is, how it was treated and why | `debug.origin`, `debug.verdict`, `debug.rule`, as of the call |
 //! | the way there | `debug.queue_delay_ns`: from the call to the beginning; `debug.host_ns`, `debug.buffered_ns`, `debug.behind_ns` are its parts, and `debug.suspended_ns` is the part of the second in which others were more urgent |
 //! | who was | `debug.by`, `debug.by_pid`, `debug.by_level`: to whom it gave way for the longest time |
 //! | what an XQueue did | slices `running`, `suspended`, `buffered` on the track `NAME PID XQueue`, category `xqueue`; `debug.by`, … |
@@ -29,7 +30,7 @@ use xsched_perfetto::{
 use super::Timeline;
 use crate::call::Argument;
 use crate::device_address::device_name;
-use crate::scheduling::{Entry, Execution, Holder, Phase, Preemption, XQueueId};
+use crate::scheduling::{Entry, Execution, Holder, Judged, Phase, Preemption, XQueueId};
 
 /// Processes that have something to do with scheduling.
 pub(crate) type Programs = HashMap<u32, Program>;
@@ -123,6 +124,8 @@ impl Timeline {
             Annotation::new("behind_ns", execution.behind_ns),
         ];
         annotations.extend(execution.api.map(|api| Annotation::new("api", api)));
+        annotations.extend(execution.origin.as_ref().map(|origin| Annotation::new("origin", &**origin)));
+        annotations.extend(judged(execution.judged.as_ref()));
         let holder = execution.holder.map(|holder| (label(programs, holder.pid), holder));
         annotations.extend(by(holder.as_ref()).into_iter().flatten());
         let name = execution
@@ -255,6 +258,16 @@ fn by(holder: Option<&(Arc<str>, Holder)>) -> Option<[Annotation<'_>; 3]> {
         Annotation::new("by_pid", holder.pid),
         Annotation::new("by_level", holder.level),
     ])
+}
+
+/// How something was treated.
+pub(super) fn judged(judged: Option<&Judged>) -> impl Iterator<Item = Annotation<'_>> {
+    judged.into_iter().flat_map(|Judged { verdict, level, rule }| {
+        let level = (*level != 0).then(|| Annotation::new("level_max", u64::from(*level)));
+        [Some(Annotation::new("verdict", *verdict)), Some(Annotation::new("rule", &**rule)), level]
+            .into_iter()
+            .flatten()
+    })
 }
 
 fn join(numbers: &[u32]) -> String {

@@ -3,6 +3,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute};
 
 use crate::arbiter::ArbiterEvent;
+use crate::verdict::Judgement;
 
 /// Words of a record.
 pub(super) const RECORD_WORDS: usize = 8;
@@ -73,12 +74,14 @@ pub enum Event {
         queue: u64,
         /// The how-many-th that is buffered; 0 if its caller waits.
         position: u64,
+        /// How it is treated, and why.
+        judgement: Judgement,
     },
-    /// A command has been given to the runtime.
+    /// A command has been given to the runtime, or is about to be and is not followed.
     Launched {
         /// Its queue.
         queue: u64,
-        /// The how-many-th that went to the device; 0 if the runtime has refused it.
+        /// The how-many-th that went to the device; 0 if the runtime has refused it, or nobody follows it.
         number: u64,
         /// When the runtime had taken it. The record's own time is when it was handed over.
         returned_ns: u64,
@@ -88,6 +91,8 @@ pub enum Event {
         waited_since_ns: u64,
         /// Device time that is expected of what was launched before and has not completed.
         ahead_ns: u64,
+        /// How it is treated, and why.
+        judgement: Judgement,
     },
     /// Commands have completed.
     Completed {
@@ -142,6 +147,10 @@ const STANDS: u32 = 5;
 const SEAT: u32 = 6;
 const ARBITER: u32 = 7;
 
+/// A launch's number takes so many bits of its word, enough for nine years at a million a second; its judgement has the rest.
+const NUMBER_BITS: u32 = 48;
+const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
+
 impl Event {
     /// As a record of this time and thread.
     #[inline]
@@ -151,8 +160,11 @@ impl Event {
                 let counts = u64::from(held_back) << 32 | u64::from(in_flight);
                 (QUEUE_OPENED, queue, [stream, device, word(stream_priority), counts, launched])
             }
-            Self::Waits { queue, position } => (WAITS, queue, [position, 0, 0, 0, 0]),
-            Self::Launched { queue, number, returned_ns, position, waited_since_ns, ahead_ns } => {
+            Self::Waits { queue, position, judgement } => {
+                (WAITS, queue, [position, judgement.bits(), 0, 0, 0])
+            }
+            Self::Launched { queue, number, returned_ns, position, waited_since_ns, ahead_ns, judgement } => {
+                let number = number & NUMBER_MASK | judgement.bits() << NUMBER_BITS;
                 (LAUNCHED, queue, [number, returned_ns, position, waited_since_ns, ahead_ns])
             }
             Self::Completed { queue, through, device_ns, observed } => {
@@ -186,14 +198,18 @@ impl Event {
                 in_flight: values[3] as u32,
                 launched: values[4],
             },
-            WAITS => Self::Waits { queue, position: values[0] },
+            WAITS => {
+                let judgement = Judgement::from_bits(values[1]);
+                Self::Waits { queue, position: values[0], judgement }
+            }
             LAUNCHED => Self::Launched {
                 queue,
-                number: values[0],
+                number: values[0] & NUMBER_MASK,
                 returned_ns: values[1],
                 position: values[2],
                 waited_since_ns: values[3],
                 ahead_ns: values[4],
+                judgement: Judgement::from_bits(values[0] >> NUMBER_BITS),
             },
             COMPLETED => {
                 let all = [Observed::Marker, Observed::Wait, Observed::Lost];
@@ -236,10 +252,12 @@ fn word(number: i32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verdict::{Action, RuleId};
 
     #[test]
     fn every_event_comes_back_as_it_was() {
         let arbiter = ArbiterEvent { time_ns: 1, change: 2, slot: 3, word: 4, ready: 5, owner: 6 };
+        let judgement = Judgement::new(Action::NeverSuspend, 3, RuleId::DOMAIN);
         let events = [
             Event::QueueOpened {
                 queue: 1 << 63,
@@ -250,7 +268,7 @@ mod tests {
                 in_flight: 6,
                 launched: 7,
             },
-            Event::Waits { queue: 1, position: 2 },
+            Event::Waits { queue: 1, position: 2, judgement },
             Event::Launched {
                 queue: 1,
                 number: 2,
@@ -258,6 +276,7 @@ mod tests {
                 position: 4,
                 waited_since_ns: 5,
                 ahead_ns: 6,
+                judgement,
             },
             Event::Completed { queue: 1, through: 2, device_ns: 3, observed: Observed::Wait },
             Event::Stands { device: 1, stream_priority: -2, held: true, level: 63, ready: 4 },

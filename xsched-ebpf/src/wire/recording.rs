@@ -4,6 +4,7 @@
 //!   recorder                          controller
 //!   Record                ------->
 //!                         <-------    RecordedRing, with its memory: one for the arbiter, then one for each process
+//!                         <-------    RecordedRule, for each that has decided about calls
 //!                         <-------    RecordRefused, and the end
 //! ```
 //!
@@ -11,6 +12,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use super::NAME_LEN_MAX;
 use super::decode::{Malformed, kind, whole};
 
 /// File name of the socket that recorders connect to, in the controller's folder.
@@ -26,6 +28,8 @@ pub enum RecordPacketKind {
     Ring = 33,
     /// A [`RecordRefused`].
     Refused = 34,
+    /// A [`RecordedRule`].
+    Rule = 35,
 }
 
 /// Somebody wants to record.
@@ -52,6 +56,38 @@ pub struct RecordedRing {
     pub is_over: u32,
 }
 
+/// What a rule is called by which calls are treated.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct RecordedRule {
+    /// [`RecordPacketKind::Rule`]
+    pub kind: u32,
+    /// Its number, see [`crate::verdict::RuleId`].
+    pub number: u32,
+    /// Bytes of `name`.
+    pub name_len: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Its name, or where it is written.
+    pub name: [u8; NAME_LEN_MAX],
+}
+
+impl RecordedRule {
+    /// A packet; what is too long of the name is cut.
+    pub fn new(number: u16, name: &str) -> Self {
+        let name_len = name.floor_char_boundary(NAME_LEN_MAX);
+        let mut cut = [0; NAME_LEN_MAX];
+        cut[..name_len].copy_from_slice(&name.as_bytes()[..name_len]);
+        let kind = RecordPacketKind::Rule as u32;
+        Self { kind, number: number.into(), name_len: name_len as u32, reserved: 0, name: cut }
+    }
+
+    /// The name.
+    pub fn text(&self) -> &[u8] {
+        &self.name[..(self.name_len as usize).min(NAME_LEN_MAX)]
+    }
+}
+
 /// Nothing is recorded, or not any more.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -76,9 +112,12 @@ pub enum RecordRefusal {
 
 /// What the controller says to a recorder.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is read, looked at and forgotten; there is no heap here")]
 pub enum ToRecorder {
     /// A ring, or its end.
     Ring(RecordedRing),
+    /// What a rule is called.
+    Rule(RecordedRule),
     /// The end; a [`RecordRefusal`] if the reason is known here.
     Refused(Option<RecordRefusal>),
 }
@@ -104,6 +143,7 @@ impl ToRecorder {
     pub fn parse(packet: &[u8]) -> Result<Self, Malformed> {
         match kind(packet)? {
             kind if kind == RecordPacketKind::Ring as u32 => Ok(Self::Ring(whole(kind, packet)?)),
+            kind if kind == RecordPacketKind::Rule as u32 => Ok(Self::Rule(whole(kind, packet)?)),
             kind if kind == RecordPacketKind::Refused as u32 => {
                 let RecordRefused { reason, .. } = whole(kind, packet)?;
                 let known = [RecordRefusal::Version, RecordRefusal::Busy, RecordRefusal::Full];
@@ -111,5 +151,23 @@ impl ToRecorder {
             }
             kind => Err(Malformed::Kind(kind)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zerocopy::IntoBytes as _;
+
+    use super::*;
+
+    #[test]
+    fn a_rule_is_told_with_its_name_as_far_as_there_is_room() {
+        let long = "\u{fc}".repeat(NAME_LEN_MAX);
+        for (name, len) in [("", 0), ("collectives", 11), (&long, NAME_LEN_MAX)] {
+            let packet = RecordedRule::new(7, name);
+            let Ok(ToRecorder::Rule(read)) = ToRecorder::parse(packet.as_bytes()) else { panic!("refused") };
+            assert_eq!((read.number, read.text()), (7, &name.as_bytes()[..len]));
+        }
+        assert!(ToRecorder::parse(&RecordedRule::new(1, "x").as_bytes()[1..]).is_err());
     }
 }

@@ -512,7 +512,7 @@ fn who_is_not_below_anybody_puts_no_gates() {
 }
 
 fn launch_treated(process: &Process, treatment: Treatment) -> bool {
-    match process.queues.admit(process.queue, &[], Demand { load: WORK, treatment }) {
+    match process.queues.admit(process.queue, &[], Demand { treatment, ..WORK.into() }) {
         Admission::Now(begun) => {
             process.queues.prepare(&begun);
             process.queues.finish(begun, true);
@@ -564,7 +564,7 @@ fn what_is_launched_late_because_others_must_not_wait_is_not_stopped_either() {
     let process = Process::new(BELOW).has_gates();
     process.stands(HELD);
     process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
-    let forced = Demand { load: WORK, treatment: Treatment::NeverSuspend };
+    let forced = Demand { treatment: Treatment::NeverSuspend, ..WORK.into() };
     let last = process.queues.submit(process.queue, Vec::new(), forced, 2).unwrap();
     process.queues.wait_launched(&[last]);
     assert_eq!(*process.bench.launched.lock().unwrap(), [1, 2]);

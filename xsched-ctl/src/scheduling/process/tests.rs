@@ -1,4 +1,5 @@
 use xsched_abi::events::Record;
+use xsched_abi::verdict::{Action, RuleId};
 
 use super::*;
 use crate::call::HipCall;
@@ -13,13 +14,15 @@ struct Bench {
     process: Process,
     arbiter: Arbiter,
     calls: Calls,
+    judgements: Judgements,
     entries: Vec<Entry>,
 }
 
 impl Bench {
     fn new() -> Self {
         let (process, arbiter) = (Process::new(PID), Arbiter::default());
-        let mut bench = Self { process, arbiter, calls: Calls::default(), entries: Vec::new() };
+        let (calls, judgements) = (Calls::default(), Judgements::default());
+        let mut bench = Self { process, arbiter, calls, judgements, entries: Vec::new() };
         bench.take(
             1,
             Event::QueueOpened {
@@ -55,7 +58,16 @@ impl Bench {
 
     fn launched(&mut self, begun_ns: u64, number: u64, waited_since_ns: u64, position: u64) {
         let returned_ns = begun_ns + 5;
-        let event = Event::Launched { queue: 1, number, returned_ns, position, waited_since_ns, ahead_ns: 0 };
+        let judgement = Judgement::new(Action::Passthrough, 0, RuleId::NOBODY);
+        let event = Event::Launched {
+            queue: 1,
+            number,
+            returned_ns,
+            position,
+            waited_since_ns,
+            ahead_ns: 0,
+            judgement,
+        };
         self.take(begun_ns, event);
     }
 
@@ -64,7 +76,8 @@ impl Bench {
     }
 
     fn executions(&mut self, looked_ns: u64) -> Vec<Execution> {
-        self.process.emit(looked_ns, false, &mut self.calls, &mut self.entries);
+        let known = (&self.calls, &self.judgements);
+        self.process.emit(looked_ns, false, known, &mut self.entries);
         let executions = self.entries.iter().filter_map(|entry| match entry {
             Entry::Execution(execution) => Some(execution.clone()),
             _ => None,
@@ -85,7 +98,7 @@ fn an_execution_lasts_from_the_launch_to_its_marker() {
     bench.launched(105, 1, 0, 0);
     bench.completed(200, 1, Observed::Marker);
     assert!(bench.executions(300).is_empty(), "its call is not in the timeline yet");
-    call.settle(true);
+    call.settle(&"liba.so".into(), true);
     let executions = bench.executions(300);
     let [one] = &executions[..] else { panic!("{executions:?}") };
     assert_eq!((one.begin_ns, one.end_ns, one.timing), (110, 200, Timing::Measured));
@@ -94,6 +107,8 @@ fn an_execution_lasts_from_the_launch_to_its_marker() {
         (Some("k"), Some("hipLaunchKernel"), Some(call.flow))
     );
     assert_eq!((one.called_ns, one.host_ns, one.buffered_ns, one.behind_ns), (100, 10, 0, 0));
+    let judged = one.judged.as_ref().map(|judged| (judged.verdict, &*judged.rule));
+    assert_eq!((one.origin.as_deref(), judged), (Some("liba.so"), Some(("passthrough", "none fits"))));
     assert_eq!(parts(one), 100);
 }
 
@@ -101,7 +116,7 @@ fn an_execution_lasts_from_the_launch_to_its_marker() {
 fn commands_of_one_marker_share_its_time_and_wait_for_each_other() {
     let mut bench = Bench::new();
     for (begun_ns, number) in [(100, 1), (110, 2), (120, 3)] {
-        bench.called(begun_ns - 1, begun_ns + 6).settle(false);
+        bench.called(begun_ns - 1, begun_ns + 6).settle(&"liba.so".into(), false);
         bench.launched(begun_ns, number, 0, 0);
     }
     bench.completed(405, 3, Observed::Wait);
@@ -130,8 +145,8 @@ fn what_was_held_back_says_for_how_long_and_because_of_whom() {
     };
     bench.arbiter.take(1, &seat, &mut bench.entries);
     let stands = |held| Event::Stands { device: DEVICE, stream_priority: 0, held, level: 3, ready: 2 };
-    bench.called(1_000, 1_020).settle(true);
-    bench.take(1_010, Event::Waits { queue: 1, position: 1 });
+    bench.called(1_000, 1_020).settle(&"liba.so".into(), true);
+    bench.take(1_010, Event::Waits { queue: 1, position: 1, judgement: Judgement::NONE });
     bench.take(1_100, stands(true));
     bench.take(1_900, stands(false));
     // By another thread.
@@ -142,6 +157,7 @@ fn what_was_held_back_says_for_how_long_and_because_of_whom() {
         position: 1,
         waited_since_ns: 1_010,
         ahead_ns: 0,
+        judgement: Judgement::NONE,
     };
     let record = launched.record(2_000, TID + 1);
     bench.process.take(2_000, &record, &launched, &bench.arbiter, &mut bench.entries);
@@ -192,7 +208,15 @@ fn losses_leave_no_trace_behind() {
     bench.completed(650, 2, Observed::Marker);
     bench.take(
         800,
-        Event::Launched { queue: 9, number: 1, returned_ns: 0, position: 0, waited_since_ns: 0, ahead_ns: 0 },
+        Event::Launched {
+            queue: 9,
+            number: 1,
+            returned_ns: 0,
+            position: 0,
+            waited_since_ns: 0,
+            ahead_ns: 0,
+            judgement: Judgement::NONE,
+        },
     );
     let executions = bench.executions(u64::MAX);
     let times: Vec<_> = executions.iter().map(|one| (one.begin_ns, one.end_ns)).collect();
