@@ -1,6 +1,7 @@
 //! Threads of the simulator: named, precise, and deaf to signals, which belong to the application's threads.
 
 use core::cell::Cell;
+use core::ffi::{CStr, c_void};
 use std::thread;
 
 thread_local! {
@@ -19,7 +20,40 @@ pub(super) fn spawn(name: String, body: impl FnOnce() + Send + 'static) {
     drop(spawned.expect("a process that can start no thread cannot be simulated on"));
 }
 
-/// Whether the calling thread is one of these.
+/// Starts a thread that nobody joins, for a body that somebody may wait for while he holds the dynamic loader's lock.
+///
+/// A thread of the standard library registers destructors of thread-local variables before its body begins, and the C
+/// library takes that lock to do so. Whoever opens a library whose constructor makes the first HIP call holds it, and would
+/// wait for ever. So this thread is made by hand. Its body must not need the lock before nobody waits for it any more.
+pub(super) fn spawn_bare(name: &'static CStr, body: impl FnOnce() + Send + 'static) {
+    type Body = Box<dyn FnOnce() + Send>;
+    extern "C" fn begin(body: *mut c_void) -> *mut c_void {
+        // SAFETY: `spawn_bare` has made it of a box, for this thread alone.
+        let body = unsafe { Box::from_raw(body.cast::<(&CStr, Body)>()) };
+        let (name, body) = *body;
+        let _ = rustix::thread::set_name(name);
+        let _ = rustix::thread::set_current_timer_slack(core::num::NonZeroU64::new(1));
+        body();
+        core::ptr::null_mut()
+    }
+    let body: Box<(&CStr, Body)> = Box::new((name, Box::new(body)));
+    let previous = block_signals();
+    // SAFETY: the attributes are initialised before they are used; the body is the new thread's own.
+    let error = unsafe {
+        let mut attributes: libc::pthread_attr_t = core::mem::zeroed();
+        libc::pthread_attr_init(&raw mut attributes);
+        libc::pthread_attr_setdetachstate(&raw mut attributes, libc::PTHREAD_CREATE_DETACHED);
+        let mut thread = 0;
+        let error =
+            libc::pthread_create(&raw mut thread, &raw const attributes, begin, Box::into_raw(body).cast());
+        libc::pthread_attr_destroy(&raw mut attributes);
+        error
+    };
+    restore_signals(&previous);
+    assert_eq!(error, 0, "a process that can start no thread cannot be simulated on");
+}
+
+/// Whether the calling thread is one of those that [`spawn`] starts.
 pub(super) fn is_current() -> bool {
     IS_WORKER.try_with(Cell::get).unwrap_or(false)
 }

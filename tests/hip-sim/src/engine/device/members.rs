@@ -12,7 +12,7 @@
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -37,9 +37,11 @@ struct RobustList {
 
 /// Starts the guard thread and waits until the process is a member; its number, none if the device is full.
 pub(super) fn join(device: &Arc<Device>) -> Option<usize> {
-    let (joined, number) = mpsc::channel();
+    let joined: Arc<OnceLock<Option<usize>>> = Arc::default();
+    let number = Arc::clone(&joined);
     let device = Arc::clone(device);
-    worker::spawn(format!("hip-sim-dev{}", device.index), move || {
+    // A library's constructor may make the first HIP call, under the dynamic loader's lock.
+    worker::spawn_bare(c"hip-sim-device", move || {
         // Of this thread, which never returns: the kernel follows it when the thread dies.
         let mut list = RobustList { first: core::ptr::null(), life_offset: 0, pending: core::ptr::null() };
         let member = claim(device.region(), &raw mut list);
@@ -48,12 +50,12 @@ pub(super) fn join(device: &Arc<Device>) -> Option<usize> {
             // Left there if the guard that freed the place was overtaken by another death in it.
             device.remove_member(member);
         }
-        let _ = joined.send(member);
+        let _ = joined.set(member);
         if let Some(member) = member {
             guard(&device, member);
         }
     });
-    number.recv().ok().flatten()
+    *number.wait()
 }
 
 /// Takes a free place, put on this thread's robust list before it is taken.
