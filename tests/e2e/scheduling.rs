@@ -52,11 +52,16 @@ impl Node {
 
     /// A client of the device: requests of kernels of this length, in microseconds.
     fn client(&self, class: &str, arguments: &[&str]) -> Command {
+        let mut command = self.program("sched_client", class, arguments);
+        command.env("HIP_SIM_DURATIONS", "device_step=arg1us");
+        command
+    }
+
+    fn program(&self, name: &str, class: &str, arguments: &[&str]) -> Command {
         let mut command = self.ctl(&["run", "--require-controller", "--class", class, "--shim"]);
-        command.arg(shim()).arg("--").arg(app("sched_client")).args(arguments);
+        command.arg(shim()).arg("--").arg(app(name)).args(arguments);
         command
             .env("HIP_SIM_SHARED", format!("scheduling-{}", std::process::id()))
-            .env("HIP_SIM_DURATIONS", "device_step=arg1us")
             .env("HIP_SIM_EXECUTION_LOG", self.log());
         command
     }
@@ -126,7 +131,8 @@ impl Client {
 
     fn begin(&mut self) {
         let mut stdin = self.0.stdin.take().expect("it is a pipe");
-        writeln!(stdin).expect("it waits for this");
+        // Some want one line, some a second one.
+        stdin.write_all(b"\n\n").expect("it waits for this");
     }
 
     fn finish(self) -> Outcome {
@@ -306,6 +312,69 @@ fn the_report_says_where_the_time_went() {
     assert_eq!(delays[&low]["gave_way"][0]["to"].as_str(), Some(&*high));
     let text = run(recorded.node.ctl(&["report"]).arg(&recorded.trace));
     assert!(text.stdout.contains(&format!("{low} gave way to {high} for ")), "{}", text.stdout);
+}
+
+/// Executions of a kernel, all of one origin.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+struct ByOrigin {
+    name: String,
+    origin: Option<String>,
+    commands: u64,
+    device_ns: u64,
+}
+
+const BY_ORIGIN: &str = "
+    select name, extract_arg(arg_set_id, 'debug.origin') as origin, count(*) as commands, sum(dur) as device_ns
+    from slice where category = 'gpu' and name in ('callers_own', 'callers_step') group by 1, 2 order by 1, 2";
+
+/// Steps by the program itself, and as many by a library that it calls.
+const STEPS: u64 = 40;
+
+#[test]
+fn device_time_belongs_to_the_library_that_launched() {
+    if !may_trace("device_time_belongs_to_the_library_that_launched") {
+        return;
+    }
+    let node = Node::new();
+    let trace = node.folder.path().join("run.perfetto");
+    let mut program = node.program("callers", "normal", &["steps", &(2 * STEPS).to_string()]);
+    program.env("HIP_SIM_DURATIONS", "callers_own=100us,callers_step=300us");
+    let (outcomes, tracer) = node.record(&trace, &mut [program]);
+    assert_eq!((outcomes[0].code, tracer.code), (0, 0), "{}{}", outcomes[0].stderr, tracer.stderr);
+    let mut sql = Sql::open(&trace).unwrap();
+    sql.assert_clean();
+    let rows: Vec<ByOrigin> = sql.query_as(BY_ORIGIN).unwrap();
+    let [own, library] = &rows[..] else { panic!("{rows:?}") };
+    for (row, name, origin) in [(own, "callers_own", "callers"), (library, "callers_step", "librocblas.so.4")]
+    {
+        assert_eq!(
+            (&*row.name, row.origin.as_deref(), row.commands),
+            (name, Some(origin), STEPS),
+            "{rows:?}"
+        );
+    }
+
+    let report = run(node.ctl(&["report", "--json"]).arg(&trace));
+    assert_eq!(report.code, 0, "{}", report.stderr);
+    let json: Value = serde_json::from_str(&report.stdout).unwrap();
+    let lines = json["device_time"].as_array().unwrap();
+    let of = |origin: &str, what: &str| -> u64 {
+        let own = lines.iter().filter(|line| line["origin"] == origin);
+        own.map(|line| line[what].as_u64().unwrap()).sum()
+    };
+    let of_library = (of("librocblas.so.4", "commands"), of("librocblas.so.4", "device_ns"));
+    assert_eq!(of_library, (library.commands, library.device_ns), "{lines:?}");
+    // The program fills and copies, too.
+    assert!(
+        of("callers", "commands") > own.commands && of("callers", "device_ns") > own.device_ns,
+        "{lines:?}"
+    );
+    let executing_ns = json["delays"][0]["executing_ns"].as_u64().unwrap();
+    let device_ns: u64 = lines.iter().map(|line| line["device_ns"].as_u64().unwrap()).sum();
+    assert_eq!(device_ns, executing_ns, "each command belongs to somebody, once: {lines:?}");
+    let text = run(node.ctl(&["report"]).arg(&trace));
+    let is_named = |line: &str| line.starts_with("callers ") && line.contains("librocblas.so.4");
+    assert!(text.stdout.lines().any(is_named), "{}", text.stdout);
 }
 
 #[test]

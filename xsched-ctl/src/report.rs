@@ -5,6 +5,7 @@
 
 mod collect;
 mod delays;
+mod device_time;
 mod groups;
 mod json;
 mod text;

@@ -8,6 +8,7 @@ use xsched_perfetto::{
 };
 
 use super::delays::{Delays, EXECUTION};
+use super::device_time::DeviceTime;
 use super::groups::{Dimension, Groups, Key};
 
 /// Category of the slices of launches.
@@ -33,6 +34,8 @@ pub(super) struct Collected {
     pub(super) counters: BTreeMap<Arc<str>, i64>,
     /// Where the time of commands went, if that was recorded.
     pub(super) delays: Delays,
+    /// Whose work the device did, if that was recorded.
+    pub(super) device_time: DeviceTime,
     /// Losses by cause and processor.
     pub(super) by_processor: BTreeMap<(Arc<str>, u64), u64>,
 }
@@ -43,7 +46,10 @@ impl Collected {
         match event {
             Event::Slice(slice) if slice.category.starts_with("hip.") => self.call(&slice),
             Event::Slice(slice) if slice.category.starts_with("driver.") => self.driver_call(slice),
-            Event::Slice(slice) if &*slice.category == EXECUTION => self.delays.add(&slice),
+            Event::Slice(slice) if &*slice.category == EXECUTION => {
+                self.delays.add(&slice);
+                self.device_time.add(&slice);
+            }
             Event::Process { id, name: Some(name), .. } => {
                 self.processes.entry(id).or_insert(name);
             }

@@ -41,6 +41,7 @@ pub(super) fn render(
         "losses_by_cpu": by_processor,
         "by": groups,
         "delays": collected.delays.json(),
+        "device_time": collected.device_time.json(),
     })
     .to_string();
     report.push('\n');

@@ -60,6 +60,9 @@ fn write(
     if !collected.delays.is_empty() {
         write!(text, "\n{}", collected.delays)?;
     }
+    if !collected.device_time.is_empty() {
+        write!(text, "\n{}", collected.device_time)?;
+    }
     for &dimension in if by.is_empty() { &USUAL } else { by } {
         let groups = match (dimension, names) {
             (Dimension::Kernel, KernelNames::Folded) => &collected.groups(dimension).merged(folded),
