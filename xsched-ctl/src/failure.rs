@@ -171,7 +171,7 @@ impl Failure {
             Self::DriverFunctions(_) => "`--driver tracepoint` works without".to_owned(),
             Self::Bpf(_) | Self::Sideband(_) => "`xsched-ctl doctor` says what this kernel lacks".to_owned(),
             Self::Ask(error) => return error.hint(),
-            Self::Serve(error) => return error.hint(),
+            Self::Serve(error) => error.hint(),
             Self::Run(error) => return error.hint(),
             Self::Internal { .. } => return None,
         })

@@ -72,20 +72,20 @@ pub(crate) enum ServeError {
 
 impl ServeError {
     /// What to do about it.
-    pub(crate) fn hint(&self) -> Option<String> {
+    pub(crate) fn hint(&self) -> String {
         match self {
             Self::Config(ConfigError::Unreadable { path, .. })
             | Self::Rules(RulesFileError::Unreadable { path, .. }) => {
-                Some(format!("`ls -l {}` shows it", path.display()))
+                format!("`ls -l {}` shows it", path.display())
             }
             Self::Config(ConfigError::Wrong { .. }) => {
-                Some("README.md, section \"What you can control\", has an example".to_owned())
+                "README.md, section \"What you can control\", has an example".to_owned()
             }
             Self::Rules(RulesFileError::Wrong { .. }) => {
-                Some("README.md, section \"Rules\", has an example".to_owned())
+                "README.md, section \"Rules\", has an example".to_owned()
             }
-            Self::Place(error) => Some(error.hint()),
-            Self::Arbiter(_) => Some("`--no-bpf` does without the kernel's help".to_owned()),
+            Self::Place(error) => error.hint(),
+            Self::Arbiter(_) => "`--no-bpf` does without the kernel's help".to_owned(),
         }
     }
 

@@ -34,12 +34,17 @@ pub(super) fn start<D: Device>(queues: &Arc<XQueues<D>>) -> io::Result<()> {
     queues.set_alarm(ringer(&alarm)?);
     let ring = ringer(&alarm)?;
     let alarm = Inherited::new(alarm);
+    let scheduled = hints::scheduled();
+    if let SchedulerChoice::Itself(_) = scheduled {
+        // The first command of a stream may be what others of the process have to give way to.
+        queues.look_at_all();
+    }
     let queues = Arc::clone(queues);
     threads::start("xsched-watch", move || {
         // Its calls of the runtime are none of the application's.
         hooks::stay_inside();
         let link = Arc::new(Link::new());
-        let (client, local) = match hints::scheduled() {
+        let (client, local) = match scheduled {
             SchedulerChoice::Controller => (Client::new(Arc::clone(&link)), None),
             SchedulerChoice::Nobody => (Client::without_controller(Arc::clone(&link)), None),
             SchedulerChoice::Itself(policy) => {

@@ -12,7 +12,16 @@ use crate::xqueue::{Device, QueueId, XQueues, now};
 impl<D: Device> XQueues<D> {
     /// The claim with this key, a new one if need be.
     pub(crate) fn claim(&self, key: ClaimKey) -> ClaimId {
-        self.lock().claim(key)
+        let mut state = self.lock();
+        let known = state.claims.len();
+        let claim = state.claim(key);
+        let is_new = state.claims.len() > known;
+        drop(state);
+        if is_new {
+            // It has no seat until the watcher sees to that.
+            self.wake_watcher();
+        }
+        claim
     }
 
     /// All claims, in the order in which they were made.

@@ -12,6 +12,7 @@
 //                  [--device D]     the first that it uses (default 0)
 //                  [--devices N]    that it uses, each by a thread that does all of the above (default 1)
 //                  [--cold]         leaves the device alone until it begins
+//                  [--and ...]      and at the same time, on a stream and a thread of its own, whatever options follow
 //
 // Prints `ready PID`, begins when a line comes on standard input, and ends with one line of JSON: for each request when it
 // was wanted, when its first kernel was launched and when it was known to be done, in nanoseconds of CLOCK_BOOTTIME;
@@ -34,15 +35,17 @@ struct Plan {
     int priority = 0, device = 0, devices = 1;
     bool has_priority = false, is_cold = false;
 
-    Plan(int argc, char **argv) {
-        for (int i = 1; i < argc; i++) {
-            std::string name = argv[i];
+    // Up to the end, or the next `--and`. `argument` is left behind that.
+    explicit Plan(char **&argument) {
+        while (*argument) {
+            std::string name = *argument++;
+            if (name == "--and") break;
             if (name == "--cold") {
                 is_cold = true;
                 continue;
             }
-            if (++i == argc || !set(name, argv[i])) {
-                std::fprintf(stderr, "%s: no such option, or without a value: %s\n", argv[0], name.c_str());
+            if (!*argument || !set(name, *argument++)) {
+                std::fprintf(stderr, "no such option, or without a value: %s\n", name.c_str());
                 std::exit(2);
             }
         }
@@ -179,11 +182,15 @@ static void print(const std::vector<std::unique_ptr<Client>> &clients, double us
     std::printf("]}\n");
 }
 
-int main(int argc, char **argv) {
-    Plan plan(argc, argv);
+int main(int, char **argv) {
+    std::deque<Plan> plans;
+    char **argument = argv + 1;
+    do plans.emplace_back(argument);
+    while (*argument);
     std::vector<std::unique_ptr<Client>> clients;
-    for (int device = plan.device; device < plan.device + plan.devices; device++)
-        clients.push_back(std::make_unique<Client>(plan, device));
+    for (const Plan &plan : plans)
+        for (int device = plan.device; device < plan.device + plan.devices; device++)
+            clients.push_back(std::make_unique<Client>(plan, device));
     std::printf("ready %d\n", static_cast<int>(getpid()));
     std::fflush(stdout);
     std::getchar();

@@ -1,0 +1,86 @@
+//! `XSCHED_SCHEDULER=LCL`: the streams of one process are scheduled among each other, and no controller is there.
+
+use std::io::{Seek as _, Write as _};
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use xsched_tests::artifacts::{app, shim};
+use xsched_tests::execution_log::{Execution, Timeline};
+use xsched_tests::tracer::run;
+
+/// Of the urgent stream.
+const REQUESTS: usize = 24;
+const KERNELS: usize = 8;
+
+/// What the other stream may have on the device when the urgent one comes.
+const IN_FLIGHT: usize = 2;
+
+/// A stream with a long backlog, and one that is more urgent for HIP and makes a request now and then.
+const STREAMS: &str = "--us 400 --kernels 8 --requests 300 --ahead 16 \
+                       --and --us 400 --kernels 8 --requests 24 --rate 40 --priority -1";
+
+/// What the device did, after the program has found that everything came once and in order.
+fn executions(folder: &Path, variables: &[(&str, &str)]) -> Timeline {
+    let log = folder.join("executions");
+    let mut line = tempfile::tempfile().unwrap();
+    line.write_all(b"\n").unwrap();
+    line.rewind().unwrap();
+    let mut command = Command::new(app("sched_client"));
+    command
+        .args(STREAMS.split_whitespace())
+        .stdin(line)
+        .env("LD_PRELOAD", shim())
+        // Where there is none.
+        .env("XSCHED_SOCKET_DIR", folder)
+        .env("HIP_SIM_SHARED", "off")
+        .env("HIP_SIM_DURATIONS", "device_step=arg1us")
+        .env("HIP_SIM_EXECUTION_LOG", &log)
+        .envs(variables.iter().copied());
+    let outcome = run(&mut command);
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+    let said: Value = serde_json::from_str(outcome.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!(said["wrong"], 0, "{said}");
+    let timeline = Timeline::read(&log).unwrap();
+    std::fs::remove_file(&log).unwrap();
+    timeline
+}
+
+/// For each request of the urgent stream, how many kernels of the other started from when it was launched until it was done.
+fn overtaken_by(timeline: &Timeline) -> Vec<usize> {
+    // Streams are numbered as they are created.
+    let urgent = timeline.kernels().iter().map(|kernel| kernel.stream).max().unwrap();
+    let (urgent, other): (Vec<&Execution>, Vec<_>) =
+        timeline.kernels().iter().partition(|kernel| kernel.stream == urgent);
+    assert_eq!((urgent.len(), other.len()), (REQUESTS * KERNELS, 300 * KERNELS));
+    let requests = urgent.chunks(KERNELS).map(|request| {
+        let (from_ns, to_ns) = (request[0].submitted_ns, request[KERNELS - 1].end_ns);
+        other.iter().filter(|kernel| (from_ns..to_ns).contains(&kernel.start_ns)).count()
+    });
+    let mut counts: Vec<_> = requests.collect();
+    counts.sort_unstable();
+    counts
+}
+
+/// Of half of the requests: a thread that the machine keeps from launching the rest of a request has no work meanwhile.
+fn usual(counts: &[usize]) -> usize {
+    counts[counts.len() / 2]
+}
+
+#[test]
+fn an_urgent_stream_goes_before_the_others_of_its_process() {
+    let folder = TempDir::new().unwrap();
+    let counts = overtaken_by(&executions(folder.path(), &[("XSCHED_SCHEDULER", "LCL")]));
+    assert!(usual(&counts) <= IN_FLIGHT, "kernels that started during each request: {counts:?}");
+    let counts = overtaken_by(&executions(folder.path(), &[("XSCHED_SCHEDULER", "APP")]));
+    assert!(usual(&counts) > IN_FLIGHT, "without a scheduler: {counts:?}");
+}
+
+#[test]
+fn streams_share_the_device_by_another_policy() {
+    let folder = TempDir::new().unwrap();
+    let fair = [("XSCHED_SCHEDULER", "LCL"), ("XSCHED_POLICY", "CFS")];
+    // Nothing lost, and all in order.
+    overtaken_by(&executions(folder.path(), &fair));
+}
