@@ -321,7 +321,7 @@ macro_rules! for_each_function {
                 dst: Array, w_offset_dst: usize, h_offset_dst: usize, src: Array, w_offset_src: usize,
                 h_offset_src: usize, width: usize, height: usize, kind: MemcpyKind
             ) -> HipError;
-            drains runtime 487 fn hipMemcpyBatchAsync(
+            deferrable runtime 487 fn hipMemcpyBatchAsync(
                 dsts: *mut *mut c_void, srcs: *mut *mut c_void, sizes: *mut usize, count: usize,
                 attrs: *mut c_void, attrs_idxs: *mut usize, num_attrs: usize, fail_idx: *mut usize,
                 stream: Stream

@@ -10,7 +10,7 @@ pub(crate) enum Bug {
     ShallowArguments,
     /// `shallow-buffer`: the same for arguments in one buffer.
     ShallowBuffer,
-    /// `shallow-structure`: the same for what describes a copy of a box.
+    /// `shallow-structure`: the same for what describes a copy of a box, or a batch.
     ShallowStructure,
     /// `missed-drain`: `hipStreamSynchronize` does not wait for what is held back.
     MissedDrain,

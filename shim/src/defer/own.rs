@@ -4,6 +4,7 @@
 //! arguments nobody knows, a block that is too large, memory that HIP does not know) waits in place and gets its
 //! answer from the runtime. So does what the list calls deferrable and this module does not know yet.
 
+mod batch;
 mod boxes;
 mod copies;
 mod launch;
@@ -47,8 +48,10 @@ pub(super) fn own(call: &Stopped<'_>, copy: &Instance, device: i32, uses: &[Even
     }
     match call.function.family {
         Family::launch => launch::own(call, copy, device),
+        Family::copy if call.id() == Id::hipMemcpyBatchAsync => batch::own(call, copy),
         Family::copy => boxes::own(call, copy).or_else(|| copies::own(call, copy)),
         Family::set | Family::memory => copies::own(call, copy),
+        _ if call.id() == Id::hipStreamBatchMemOp => batch::own(call, copy),
         _ => signal::own(call, copy),
     }
 }

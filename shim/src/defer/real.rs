@@ -229,6 +229,17 @@ pub(super) fn memory(copy: &Instance, address: usize) -> Option<Range> {
     (start <= address && range.bytes_left > 0).then_some(range)
 }
 
+/// The size of the variable that a symbol stands for on the calling thread's device; None if there is none.
+pub(super) fn variable_bytes(copy: &Instance, symbol: usize) -> Option<usize> {
+    let (mut address, mut bytes) = (0_usize, 0_usize);
+    let ask_address = real!(copy, hipGetSymbolAddress: fn(*mut usize, usize))?;
+    let ask_size = real!(copy, hipGetSymbolSize: fn(*mut usize, usize))?;
+    // SAFETY: places for the answers; what is no symbol is looked up and not found.
+    let is_known =
+        unsafe { ask_address(&raw mut address, symbol) == 0 && ask_size(&raw mut bytes, symbol) == 0 };
+    (is_known && address != 0).then_some(bytes)
+}
+
 /// Blocks of a registered kernel that one compute unit takes at once.
 pub(super) fn blocks_of_unit(
     copy: &Instance,

@@ -189,6 +189,10 @@ pub enum Copy {
     Peer,
     /// `hipMemcpy3DPeerAsync`, from HIP 7.1 on; before, `hipMemcpyPeerAsync`.
     PeerBox,
+    /// `hipMemcpyToSymbolAsync` and `hipMemcpyFromSymbolAsync`, through a part of a variable that is the stream's.
+    Symbol,
+    /// `hipMemcpyBatchAsync` of both halves, from HIP 7.1 on; before, and on the null stream, `hipMemcpyAsync`.
+    Batch,
     /// `hipMemcpyWithStream`: the host waits.
     WithStream,
     /// `hipMemcpy`, on the null stream.
@@ -208,6 +212,16 @@ pub enum Fill {
     Box,
     /// `hipMemset`, on the null stream.
     Sync,
+}
+
+/// How a stream writes a word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Write {
+    /// `hipStreamWriteValue32`
+    #[default]
+    Value,
+    /// `hipStreamBatchMemOp`, from HIP 6.4 on; before, `hipStreamWriteValue32`.
+    Batch,
 }
 
 /// How a stream calls the host.
@@ -264,8 +278,11 @@ pub enum Work {
         /// As of a kernel.
         key: u32,
     },
-    /// `hipStreamWriteValue32` to a cell's first word.
+    /// A write to a cell's first word.
     WriteValue {
+        /// By which function.
+        #[serde(default)]
+        by: Write,
         /// Written.
         to: Cell,
         /// The word.

@@ -103,7 +103,7 @@ fn simpler(work: Work) -> Work {
         Work::Copy { to, from, .. } => Work::Copy { by: Copy::Async, to, from },
         Work::Fill { to, .. } => Work::Fill { by: Fill::Async, to, value: 1 },
         Work::Host { to, from, .. } => Work::Host { by: HostCall::Function, to, from, key: 1 },
-        Work::WriteValue { to, .. } => Work::WriteValue { to, value: 1 },
+        Work::WriteValue { by, to, .. } => Work::WriteValue { by, to, value: 1 },
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) enum End {
     Memory { address: usize, bytes: usize },
     /// An array that has room for what is copied.
     Array,
+    /// A part of a variable of the calling thread's device.
+    Variable,
 }
 
 pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
@@ -38,6 +40,14 @@ pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
         Id::hipMemcpyHtoDAsync => range(size(2), HOST_TO_DEVICE),
         Id::hipMemcpyDtoHAsync => range(size(2), DEVICE_TO_HOST),
         Id::hipMemcpyDtoDAsync => range(size(2), DEVICE_TO_DEVICE),
+        Id::hipMemcpyToSymbolAsync | Id::hipMemcpyToSymbolAsync_spt => {
+            let to = in_variable(copy, size(0), size(3), size(2))?;
+            check_copy(copy, to, memory(1, size(2)), call.int(4))
+        }
+        Id::hipMemcpyFromSymbolAsync | Id::hipMemcpyFromSymbolAsync_spt => {
+            let from = in_variable(copy, size(1), size(3), size(2))?;
+            check_copy(copy, memory(0, size(2)), from, call.int(4))
+        }
         Id::hipMemcpyPeerAsync => {
             let are_devices =
                 [1, 3].iter().all(|&argument| real::is_device(copy, call.int(argument).cast_signed()));
@@ -92,6 +102,13 @@ pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
     plain(call)
 }
 
+/// A part of the variable that a symbol stands for, if it lies within.
+fn in_variable(copy: &Instance, symbol: usize, offset: usize, bytes: usize) -> Option<End> {
+    let available = real::variable_bytes(copy, symbol)?;
+    let is_within = bytes > 0 && offset.checked_add(bytes).is_some_and(|end| end <= available);
+    is_within.then_some(End::Variable)
+}
+
 /// Bytes from the first to the last of rows.
 fn rows(pitch: usize, width: usize, height: usize) -> Option<usize> {
     (width <= pitch && width > 0 && height > 0).then_some(())?;
@@ -121,7 +138,7 @@ pub(super) fn is_on_device(copy: &Instance, end: End) -> Option<bool> {
             let range = real::memory(copy, address)?;
             (bytes > 0 && range.bytes_left >= bytes).then_some(range.is_device)
         }
-        End::Array => Some(true),
+        End::Array | End::Variable => Some(true),
     }
 }
 

@@ -33,11 +33,16 @@ fn is_complete(call: &Stopped<'_>) -> bool {
 
 /// A write to a word of this size, or a wait for it, without flags that change what they are.
 fn value(call: &Stopped<'_>, copy: &Instance, bytes: usize) -> Option<()> {
-    let address = call.size(1);
-    real::memory(copy, address).filter(|range| range.bytes_left >= bytes && address.is_multiple_of(bytes))?;
+    is_word(copy, call.size(1), bytes)?;
     let is_wait = matches!(call.id(), Id::hipStreamWaitValue32 | Id::hipStreamWaitValue64);
     let flags_max = if is_wait { 3 } else { 0 };
     (call.int(3) <= flags_max).then_some(())
+}
+
+/// Whether there is a word of this size in memory that the runtime knows.
+pub(super) fn is_word(copy: &Instance, address: usize, bytes: usize) -> Option<()> {
+    let fits = |range: &real::Range| range.bytes_left >= bytes && address.is_multiple_of(bytes);
+    real::memory(copy, address).filter(fits).map(drop)
 }
 
 /// A graph that records events or waits for them concerns more streams than its own.

@@ -257,11 +257,40 @@ pub(crate) fn submit(world: &World<'_>, stream: Handle, by: Copy, to: Cell, from
                 let given = PeerBox { from, from_device: 0, to, to_device: 1, extent: rows.extent(size) };
                 gone_after(given, |given| newer::copy_peer_box(given, stream))
             }
+            Copy::Symbol => match world.row_of(stream) {
+                Some(row) => through_symbol(stream, to, from, row * CELL_BYTES),
+                None => hip::hipMemcpyAsync(to.address, from.address, size, kind, stream),
+            },
+            // It refuses the null stream.
+            Copy::Batch if stream.is_null() => {
+                hip::hipMemcpyAsync(to.address, from.address, size, kind, stream)
+            }
+            Copy::Batch => newer::copy_halves(to.address, from.address, size, stream),
             Copy::WithStream => {
                 hip::hipMemcpyWithStream(to.address, from.address, size, hip::COPY_DEFAULT, stream)
             }
             Copy::Sync => hip::hipMemcpy(to.address, from.address, size, hip::COPY_DEFAULT),
         }
+    }
+}
+
+/// By way of a part of the variable that only this stream uses.
+///
+/// # Safety
+///
+/// The ends must be of buffers that are there.
+unsafe fn through_symbol(stream: Handle, to: End, from: End, offset: usize) -> Code {
+    let kind_of_first = direction(Memory::Device, from.memory);
+    let kind_of_second = direction(to.memory, Memory::Device);
+    // SAFETY: the caller's promise; a row is as long as a cell.
+    unsafe {
+        let variable = hip::diff_variable();
+        let code =
+            hip::hipMemcpyToSymbolAsync(variable, from.address, from.size, offset, kind_of_first, stream);
+        if code != hip::SUCCESS {
+            return code;
+        }
+        hip::hipMemcpyFromSymbolAsync(to.address, variable, to.size, offset, kind_of_second, stream)
     }
 }
 

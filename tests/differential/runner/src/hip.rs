@@ -135,6 +135,12 @@ functions! {
     fn hipMemcpy(to: Handle, from: Handle, size: usize, kind: c_uint);
     fn hipMemcpyAsync(to: Handle, from: Handle, size: usize, kind: c_uint, stream: Handle);
     fn hipMemcpyAsync_spt(to: Handle, from: Handle, size: usize, kind: c_uint, stream: Handle);
+    fn hipMemcpyToSymbolAsync(
+        to: *const c_void, from: Handle, size: usize, offset: usize, kind: c_uint, stream: Handle,
+    );
+    fn hipMemcpyFromSymbolAsync(
+        to: Handle, from: *const c_void, size: usize, offset: usize, kind: c_uint, stream: Handle,
+    );
     fn hipMemcpyWithStream(to: Handle, from: Handle, size: usize, kind: c_uint, stream: Handle);
     fn hipMemcpyHtoDAsync(to: Handle, from: Handle, size: usize, stream: Handle);
     fn hipMemcpyDtoHAsync(to: Handle, from: Handle, size: usize, stream: Handle);
@@ -220,6 +226,8 @@ functions! {
 unsafe extern "C" {
     /// `kernels.hip`
     pub(crate) fn diff_kernel(kernel: c_uint) -> *const c_void;
+    /// `kernels.hip`
+    pub(crate) fn diff_variable() -> *const c_void;
     /// `kernels.hip`
     pub(crate) fn diff_chevrons(kernel: c_uint, arguments: *mut Handle, stream: Handle);
 }

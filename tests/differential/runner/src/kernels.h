@@ -9,6 +9,7 @@
 #endif
 
 constexpr unsigned WORDS = 64;
+constexpr unsigned ROWS = 16;
 constexpr unsigned WIDE_WORDS = 38;
 
 // A structure by value, larger than what any register or small buffer holds.

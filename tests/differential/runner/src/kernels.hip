@@ -22,6 +22,9 @@ __global__ void diff_many(unsigned char a, unsigned *to, unsigned short b, const
 }
 
 __global__ void diff_nothing() {}
+
+// A row for each stream that copies through it.
+__device__ unsigned diff_rows[ROWS][WORDS];
 }
 
 namespace {
@@ -41,6 +44,9 @@ extern "C" {
 
 // The address by which the host knows a kernel.
 const void *diff_kernel(unsigned kernel) { return KERNELS[kernel]; }
+
+// The address by which the host knows the variable.
+const void *diff_variable() { return diff_rows; }
 
 // `<<<..>>>` with arguments as `hipLaunchKernel` takes them.
 void diff_chevrons(unsigned kernel, void **a, hipStream_t stream) {

@@ -110,9 +110,62 @@ hipError_t newer_function_of_library(const char *path, const char *name, hipFunc
 
 hipError_t newer_copy_peer_box(const void *copy, hipStream_t stream) { return hipMemcpy3DPeerAsync(copy, stream); }
 
+// `hipMemcpyAttributes`
+struct CopyAttributes {
+    unsigned order;
+    int from[2], to[2];
+    unsigned flags;
+};
+enum { ORDER_OF_STREAM = 1 };
+
+hipError_t hipMemcpyBatchAsync(void **to, void **from, size_t *sizes, size_t count, CopyAttributes *attributes,
+                               size_t *begins, size_t attribute_count, size_t *failed, hipStream_t stream);
+
+hipError_t newer_copy_halves(void *to, void *from, size_t size, hipStream_t stream) {
+    void *ends[2][2] = {{to, static_cast<char *>(to) + size / 2}, {from, static_cast<char *>(from) + size / 2}};
+    size_t sizes[2] = {size / 2, size - size / 2}, begins[1] = {0}, failed = 0;
+    CopyAttributes attributes = {ORDER_OF_STREAM, {}, {}, 0};
+    hipError_t error = hipMemcpyBatchAsync(ends[0], ends[1], sizes, 2, &attributes, begins, 1, &failed, stream);
+    scribble(ends);
+    scribble(sizes);
+    scribble(begins);
+    scribble(attributes);
+    return error;
+}
+
+// `hipStreamBatchMemOpParams`
+struct WordOperation {
+    unsigned operation;
+    void *address;
+    unsigned long long value;
+    unsigned flags;
+    unsigned long long unused[2];
+};
+enum { WRITE_32 = 2 };
+
+hipError_t hipStreamBatchMemOp(hipStream_t stream, unsigned count, WordOperation *operations, unsigned flags);
+
+hipError_t newer_write_words(hipStream_t stream, void *word, unsigned value) {
+    WordOperation once = {WRITE_32, word, value, 0, {}};
+    WordOperation twice[2] = {once, once};
+    hipError_t error = hipStreamBatchMemOp(stream, 2, twice, 0);
+    scribble(twice);
+    return error;
+}
+
 #else
 
 hipError_t hipMemcpy3DAsync(const void *copy, hipStream_t stream);
+hipError_t hipStreamWriteValue32(hipStream_t stream, void *word, unsigned value, unsigned flags);
+
+hipError_t newer_copy_halves(void *to, void *from, size_t size, hipStream_t stream) {
+    enum { BY_ADDRESS = 4 };
+    return hipMemcpyAsync(to, from, size, static_cast<hipMemcpyKind>(BY_ADDRESS), stream);
+}
+
+hipError_t newer_write_words(hipStream_t stream, void *word, unsigned value) {
+    return hipStreamWriteValue32(stream, word, value, 0);
+}
 
 hipError_t newer_function_of_library(const char *, const char *, hipFunction_t *) { return hipSuccess; }
 

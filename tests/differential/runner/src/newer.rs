@@ -32,6 +32,8 @@ unsafe extern "C" {
     fn newer_function_of_symbol(kernel: *const c_void, function: *mut Handle) -> Code;
     fn newer_function_of_library(path: *const c_char, name: *const c_char, function: *mut Handle) -> Code;
     fn newer_copy_peer_box(copy: *const PeerBox, stream: Handle) -> Code;
+    fn newer_copy_halves(to: Handle, from: Handle, size: usize, stream: Handle) -> Code;
+    fn newer_write_words(stream: Handle, word: Handle, value: c_uint) -> Code;
     fn newer_memory_type(is_host: c_int, is_array: c_int) -> c_uint;
 }
 
@@ -89,6 +91,24 @@ pub(crate) unsafe fn launch_with_events(
 pub(crate) unsafe fn copy_peer_box(copy: *const PeerBox, stream: Handle) -> Code {
     // SAFETY: the caller's promise, passed on.
     unsafe { newer_copy_peer_box(copy, stream) }
+}
+
+/// Both halves of a range, in one call.
+///
+/// # Safety
+///
+/// As of `hipMemcpyBatchAsync`.
+pub(crate) unsafe fn copy_halves(to: Handle, from: Handle, size: usize, stream: Handle) -> Code {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { newer_copy_halves(to, from, size, stream) }
+}
+
+/// # Safety
+///
+/// As of `hipStreamBatchMemOp`.
+pub(crate) unsafe fn write_words(stream: Handle, word: Handle, value: c_uint) -> Code {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { newer_write_words(stream, word, value) }
 }
 
 /// `hipMemoryType`, whose numbers differ between releases.

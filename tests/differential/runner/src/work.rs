@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_uint};
 use core::ptr;
 
-use xsched_differential::program::{CELL_WORDS, Cell, Fill, HostCall, Kernel, Launch, Work};
+use xsched_differential::program::{CELL_WORDS, Cell, Fill, HostCall, Kernel, Launch, Work, Write};
 
 use crate::arguments::Arguments;
 use crate::hip::{self, Code, Dim3, Handle};
@@ -36,8 +36,11 @@ pub(crate) fn submit(world: &World<'_>, stream: Handle, work: &Work) -> Code {
             }
         }
         // SAFETY: a word of a buffer that is there.
-        Work::WriteValue { to, value } => unsafe {
-            hip::hipStreamWriteValue32(stream, world.cell(to).0, value, 0)
+        Work::WriteValue { by, to, value } => unsafe {
+            match by {
+                Write::Value => hip::hipStreamWriteValue32(stream, world.cell(to).0, value, 0),
+                Write::Batch => newer::write_words(stream, world.cell(to).0, value),
+            }
         },
     }
 }

@@ -7,7 +7,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
 
-use xsched_differential::program::{Buffer, CELL_BYTES, Cell, LARGE_BYTES, Memory, Stream};
+use xsched_differential::program::{Buffer, CELL_BYTES, Cell, LARGE_BYTES, Memory, STREAMS_MAX, Stream};
 
 use crate::hip::Handle;
 use crate::process::{GATES, Process};
@@ -118,6 +118,12 @@ impl<'a> World<'a> {
             Stream::PerThread => ptr::without_provenance_mut(2),
             Stream::Made(number) => self.streams.get(number),
         }
+    }
+
+    /// The row of the kernels' variable that is this stream's; none for streams that a program has not made.
+    pub(crate) fn row_of(&self, stream: Handle) -> Option<usize> {
+        let is_made = stream.addr() > 2;
+        (0..STREAMS_MAX).find(|&number| is_made && self.streams.get(number as u8) == stream)
     }
 
     pub(crate) fn set_shape(&self, buffer: Buffer, shape: Shape) {

@@ -3,7 +3,7 @@
 use super::Generator;
 use crate::program::{
     CELLS_MAX, CaptureMode, Cell, Copy, Device, Event, EventKind, Fill, Gate, GateKind, Graph, HostCall,
-    Kernel, Launch, MISTAKES, Memory, Node, Op, STREAMS_MAX, Stream, StreamKind, Work,
+    Kernel, Launch, MISTAKES, Memory, Node, Op, STREAMS_MAX, Stream, StreamKind, Work, Write,
 };
 
 impl Generator {
@@ -228,7 +228,7 @@ impl Generator {
                 Work::Kernel { kernel, by: self.launch(), to, from, key }
             }
             50..76 => {
-                let by = match self.rng.u32(..16) {
+                let by = match self.rng.u32(..19) {
                     0..3 => Copy::Async,
                     3 => Copy::Spt,
                     4 | 5 => Copy::Driver,
@@ -239,6 +239,8 @@ impl Generator {
                     12 => Copy::DriverRows,
                     13 => Copy::Peer,
                     14 => Copy::PeerBox,
+                    15 | 16 => Copy::Symbol,
+                    17 => Copy::Batch,
                     _ => Copy::Sync,
                 };
                 let may_be_far = matches!(by, Copy::Async | Copy::Peer | Copy::PeerBox);
@@ -275,7 +277,10 @@ impl Generator {
                 let by = if self.chance(70) { HostCall::Function } else { HostCall::Callback };
                 Work::Host { by, to: self.cell(Memory::is_host)?, from: self.cell(Memory::is_host)?, key }
             }
-            _ => Work::WriteValue { to: self.cell(Memory::is_device)?, value: key },
+            _ => {
+                let by = if self.rng.bool() { Write::Batch } else { Write::Value };
+                Work::WriteValue { by, to: self.cell(Memory::is_device)?, value: key }
+            }
         })
     }
 

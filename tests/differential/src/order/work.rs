@@ -170,6 +170,7 @@ impl Order {
                     && to_state.is_large == from_state.is_large
                     && (!is_far || matches!(by, Copy::Async | Copy::Peer | Copy::PeerBox))
                     && (!both_pageable || by == Copy::Async)
+                    && (!to_state.is_large || by != Copy::Symbol)
                     && takes_them;
                 if !is_possible {
                     return Err(Flaw::Unknown);

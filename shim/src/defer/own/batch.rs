@@ -1,0 +1,136 @@
+//! Batches: arrays of copies, or of operations on words, which become the call's own.
+
+use std::slice;
+
+use crate::api::Id;
+use crate::defer::own::copies::{DEFAULT, End, check_copy};
+use crate::defer::own::signal::is_word;
+use crate::defer::own::with_room;
+use crate::defer::owned::OwnedCall;
+use crate::defer::stopped::{Stopped, StreamName};
+use crate::instances::Instance;
+use crate::planted::{Bug, is_planted};
+
+/// A longer one waits in place: all of it is checked before the call is back.
+const COUNT_MAX: usize = 256;
+
+pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
+    match call.id() {
+        Id::hipMemcpyBatchAsync => copies(call, copy),
+        Id::hipStreamBatchMemOp => operations(call, copy),
+        _ => None,
+    }
+}
+
+/// Words of `hipMemcpyAttributes`, whose first four bytes are a `hipMemcpySrcAccessOrder`.
+const ATTRIBUTE_WORDS: usize = 3;
+/// `hipMemcpySrcAccessOrderStream`, `hipMemcpySrcAccessOrderAny`: the source need not have been read when the call is back.
+const ORDERS_OF_LATER: [u32; 2] = [1, 3];
+
+/// `hipMemcpyBatchAsync`: targets, sources, sizes and their number; attributes, where each begins to hold, and their number;
+/// where the first that fails is told; the stream.
+fn copies(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
+    let (count, attributes) = (call.size(3), call.size(6));
+    let is_formed = (1..=COUNT_MAX).contains(&count) && (1..=count).contains(&attributes);
+    if !is_formed || !matches!(call.stream_name(), StreamName::Created(_)) {
+        return None;
+    }
+    let mut owned = with_room(call, 3 * count + (ATTRIBUTE_WORDS + 1) * attributes + 1)?;
+    // SAFETY: the application gives arrays of so many elements. What is owned is not written again, and does not move as
+    // long as the call is there. Checked is what is copied, should another thread change it meanwhile.
+    unsafe {
+        let [to, from, sizes] = [0, 1, 2].map(|argument| own_array(&mut owned, call, argument, count));
+        let (to, from, sizes) = (to?, from?, sizes?);
+        let given = own_array(&mut owned, call, 4, ATTRIBUTE_WORDS * attributes)?;
+        own_array(&mut owned, call, 5, attributes)?;
+        if call.size(7) != 0 {
+            // The caller's place is gone when the call is made, and its failure is told by the stream's next call.
+            owned.own_words(7, &[0])?;
+        }
+        let orders = given.get().iter().step_by(ATTRIBUTE_WORDS).map(|word| *word as u32);
+        if !orders.into_iter().all(|order| ORDERS_OF_LATER.contains(&order)) {
+            return None;
+        }
+        for ((&to, &from), &bytes) in to.get().iter().zip(from.get()).zip(sizes.get()) {
+            let memory = |address: u64| End::Memory { address: address as usize, bytes: bytes as usize };
+            check_copy(copy, memory(to), memory(from), DEFAULT)?;
+        }
+    }
+    shallow_if_planted(call, owned)
+}
+
+/// Words of `hipStreamBatchMemOpParams`: what is done, address, value, flags, and two that are not read.
+const OPERATION_WORDS: usize = 6;
+/// `hipStreamMemOpWaitValue32`, `.. WriteValue32`, `.. WaitValue64`, `.. WriteValue64`
+const WAIT_32: u32 = 1;
+const WRITE_32: u32 = 2;
+const WAIT_64: u32 = 4;
+const WRITE_64: u32 = 5;
+
+/// `hipStreamBatchMemOp`: the stream, number of operations, these, flags.
+fn operations(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
+    let count = call.int(1) as usize;
+    if !(1..=COUNT_MAX).contains(&count) || call.int(3) != 0 {
+        return None;
+    }
+    let mut owned = with_room(call, OPERATION_WORDS * count)?;
+    // SAFETY: as above.
+    let words = unsafe { own_array(&mut owned, call, 2, OPERATION_WORDS * count)?.get() };
+    for operation in words.as_chunks::<OPERATION_WORDS>().0 {
+        let [operation, address, _, flags, ..] = *operation;
+        let (bytes, flags_max) = shape(operation as u32)?;
+        is_word(copy, address as usize, bytes).filter(|()| flags as u32 <= flags_max)?;
+    }
+    shallow_if_planted(call, owned)
+}
+
+/// Bytes of the word, and the largest flag that does not change what the operation is. None for others.
+fn shape(operation: u32) -> Option<(usize, u32)> {
+    match operation {
+        WAIT_32 => Some((4, 3)),
+        WRITE_32 => Some((4, 0)),
+        WAIT_64 => Some((8, 3)),
+        WRITE_64 => Some((8, 0)),
+        _ => None,
+    }
+}
+
+/// An array that a call owns.
+#[derive(Clone, Copy)]
+struct OwnArray {
+    address: u64,
+    words: usize,
+}
+
+impl OwnArray {
+    /// # Safety
+    /// The call must be there for as long, and nothing more be made its own.
+    unsafe fn get<'a>(self) -> &'a [u64] {
+        // SAFETY: so many words, by the caller's promise.
+        unsafe { slice::from_raw_parts(self.address as *const u64, self.words) }
+    }
+}
+
+/// Makes an argument that is an array of words the call's own; None if it is null.
+///
+/// # Safety
+/// Null, or so many words.
+unsafe fn own_array(
+    owned: &mut OwnedCall,
+    call: &Stopped<'_>,
+    argument: usize,
+    words: usize,
+) -> Option<OwnArray> {
+    let given = call.size(argument) as *const u64;
+    if given.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    let address = owned.own_words(argument, unsafe { slice::from_raw_parts(given, words) })?;
+    Some(OwnArray { address, words })
+}
+
+/// The call, or one with the caller's arrays.
+fn shallow_if_planted(call: &Stopped<'_>, owned: OwnedCall) -> Option<OwnedCall> {
+    if is_planted(Bug::ShallowStructure) { with_room(call, 0) } else { Some(owned) }
+}
