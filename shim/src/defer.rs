@@ -486,6 +486,8 @@ impl Deferral {
     }
 
     fn beside_a_capture(&self, call: &Stopped<'_>, copy: &'static Instance, uses: &[EventUse]) -> Decision {
+        // Who begins a capture waits for what is held back. Until that is over this call would overtake it.
+        self.queues.wait_all_launched();
         let StreamName::Created(stream) = call.stream_name() else {
             return Decision::Pass(Reason::StreamCapture);
         };

@@ -69,7 +69,8 @@ struct Generator {
     gates: Vec<(Gate, usize)>,
     gates_made: u8,
     tokens_made: u8,
-    capture: Option<Capturing>,
+    /// Captures under way, by thread.
+    captures: Vec<Option<Capturing>>,
 }
 
 impl Generator {
@@ -91,7 +92,7 @@ impl Generator {
             gates: Vec::new(),
             gates_made: 0,
             tokens_made: 0,
-            capture: None,
+            captures: (0..threads).map(|_| None).collect(),
         }
     }
 
@@ -128,7 +129,7 @@ impl Generator {
         if self.devices.len() > 1 && self.chance(25) {
             self.thread = self.rng.usize(..self.devices.len());
         }
-        if let Some(capture) = &mut self.capture {
+        if let Some(capture) = &mut self.captures[self.thread] {
             capture.left = capture.left.saturating_sub(1);
             if capture.left == 0 {
                 self.end_capture();
@@ -150,8 +151,8 @@ impl Generator {
             self.thread = thread;
             self.take(&Op::Release(gate));
         }
-        if self.capture.is_some() {
-            self.thread = 0;
+        for thread in 0..self.captures.len() {
+            self.thread = thread;
             self.end_capture();
         }
     }
@@ -215,10 +216,10 @@ impl Generator {
             }
             Op::Release(name) => self.gates.retain(|(gate, _)| gate != name),
             Op::BeginCapture(origin, _) => {
-                self.capture = Some(Capturing { origin: *origin, left: self.rng.u32(2..12) });
+                self.captures[self.thread] = Some(Capturing { origin: *origin, left: self.rng.u32(2..12) });
             }
             Op::EndCapture(_, name) | Op::BuildGraph(name, _) => {
-                self.capture = None;
+                self.captures[self.thread] = None;
                 self.graphs_made += 1;
                 self.graphs.push(Known { name: *name, device });
             }
@@ -228,13 +229,16 @@ impl Generator {
     }
 
     fn end_capture(&mut self) {
-        let Some(Capturing { origin, .. }) = self.capture else { return };
+        let Some(Capturing { origin, .. }) = self.captures[self.thread] else { return };
         // Each attempt joins one more branch.
         for _ in 0..8 {
             if self.take(&Op::EndCapture(origin, Graph(self.graphs_made))) {
                 return;
             }
         }
+        // All events that it could be joined by are other threads': it is broken, and ends without a graph.
+        self.take(&Op::SyncStream(Stream::Made(origin)));
+        self.take(&Op::EndCapture(origin, Graph(self.graphs_made)));
     }
 
     fn token(&self) -> Token {
@@ -276,6 +280,22 @@ mod tests {
     fn the_same_seed_gives_the_same_program() {
         assert_eq!(generate(7), generate(7));
         assert_ne!(generate(7), generate(8));
+    }
+
+    #[test]
+    fn several_threads_capture_at_once() {
+        let overlaps = |program: Program| {
+            let mut capturing = BTreeSet::new();
+            program.steps.iter().any(|Step(thread, op)| {
+                match op {
+                    Op::BeginCapture(..) => capturing.insert(*thread),
+                    Op::EndCapture(..) => capturing.remove(thread),
+                    _ => false,
+                };
+                capturing.len() > 1
+            })
+        };
+        assert!((0..400).map(generate).any(overlaps));
     }
 
     /// Kinds of steps, by the first word of their text.

@@ -17,7 +17,8 @@ use self::graph::{Capture, GraphState};
 use self::memory::{Access, BufferState};
 use self::objects::{Calls, EventState, StreamState, ThreadState, insert};
 use crate::program::{
-    Cell, DEVICES, Event, Gate, GateKind, Memory, Op, Program, STREAMS_MAX, Step, Stream, THREADS,
+    Cell, Copy, DEVICES, Event, Fill, Gate, GateKind, Memory, Op, Program, STREAMS_MAX, Step, Stream,
+    THREADS, Work,
 };
 
 /// Why a step cannot be the next one.
@@ -95,9 +96,15 @@ pub struct Order {
     graphs: Vec<Option<GraphState>>,
     /// Who has to open it, while it is closed.
     gates: Vec<Option<usize>>,
-    captures: u32,
+    /// Captures that ever began.
+    captures_begun: u32,
     tokens: Vec<Option<(usize, Clock)>>,
-    capture: Option<Capture>,
+    /// Under way, by the thread that has begun them.
+    captures: [Option<Capture>; THREADS],
+    /// Ends of captures, and calls that break all captures there are, by whatever thread. With several threads these must be
+    /// in a known order.
+    captures_ended: Calls,
+    breaking: Calls,
 }
 
 /// What is known about a program before it runs.
@@ -126,6 +133,18 @@ pub fn check(program: &Program) -> Result<Checked, (usize, Flaw)> {
     Ok(Checked { answers, cells })
 }
 
+/// Whether a call breaks captures of all threads and in all modes: it waits for the device, or for a copy or fill.
+fn breaks_captures(op: &Op) -> bool {
+    match op {
+        Op::SyncDevice => true,
+        Op::Submit(_, work) => matches!(
+            work,
+            Work::Copy { by: Copy::Sync | Copy::WithStream, .. } | Work::Fill { by: Fill::Sync, .. }
+        ),
+        _ => false,
+    }
+}
+
 impl Order {
     /// Of an empty program with so many threads.
     #[must_use]
@@ -142,9 +161,11 @@ impl Order {
             buffers: Vec::new(),
             graphs: Vec::new(),
             gates: Vec::new(),
-            captures: 0,
+            captures_begun: 0,
             tokens: Vec::new(),
-            capture: None,
+            captures: Default::default(),
+            captures_ended: Calls::default(),
+            breaking: Calls::default(),
         }
     }
 
@@ -159,8 +180,9 @@ impl Order {
             return Err(Flaw::Unknown);
         }
         self.threads[thread].clock.tick(Line::thread(thread));
-        if self.capture.is_some() {
-            self.check_during_capture(thread, op)?;
+        self.check_during_capture(thread, op)?;
+        if breaks_captures(op) {
+            self.break_captures(thread)?;
         }
         match op {
             Op::SetDevice(device) => {
@@ -209,7 +231,7 @@ impl Order {
             Op::HostRead(cell) => self.host_access(thread, Access::read(*cell))?,
             Op::Hold(gate, stream, kind) => self.hold(thread, *gate, *stream, *kind)?,
             Op::Release(gate) => self.release(thread, *gate)?,
-            Op::BeginCapture(stream, _) => self.begin_capture(thread, *stream)?,
+            Op::BeginCapture(stream, mode) => self.begin_capture(thread, *stream, *mode)?,
             Op::EndCapture(stream, graph) => self.end_capture(thread, *stream, *graph)?,
             Op::BuildGraph(graph, nodes) => self.build_graph(thread, *graph, nodes)?,
             Op::LaunchGraph(graph, stream) => {
@@ -226,19 +248,37 @@ impl Order {
         Ok(Answer::Code)
     }
 
+    /// A call that would break captures comes before or after each of them.
+    fn break_captures(&mut self, thread: usize) -> Result<(), Flaw> {
+        if self.captures.iter().any(Option::is_some) {
+            return Err(Flaw::Capture);
+        }
+        let clock = self.threads[thread].clock;
+        self.captures_ended.check(&clock)?;
+        self.breaking.note(Line::thread(thread), &clock);
+        Ok(())
+    }
+
     /// Whether a program may end here.
     ///
     /// # Errors
     ///
     /// If something is left open.
     pub fn finish(&self) -> Result<(), Flaw> {
-        let is_open = self.capture.is_some() || self.gates.iter().any(Option::is_some);
+        let is_open = self.captures.iter().any(Option::is_some) || self.gates.iter().any(Option::is_some);
         if is_open { Err(Flaw::Open) } else { Ok(()) }
     }
 
-    /// What may be asked for while a stream is captured.
+    /// The thread that captures a stream.
+    fn capturing_thread(&self, line: Line) -> Option<usize> {
+        let has_it = |capture: &Option<Capture>| capture.as_ref().is_some_and(|c| c.clock(line).is_some());
+        self.captures.iter().position(has_it)
+    }
+
+    /// What a thread may ask for that captures. Others may ask for everything that does not concern what it captures, since
+    /// it forbids them nothing.
     fn check_during_capture(&self, thread: usize, op: &Op) -> Result<(), Flaw> {
-        let Some(capture) = &self.capture else { return Ok(()) };
+        let Some(capture) = &self.captures[thread] else { return Ok(()) };
         let is_captured =
             |stream: Stream| self.line(thread, stream).is_ok_and(|line| capture.clock(line).is_some());
         let is_free = |stream: Stream| {
@@ -262,7 +302,12 @@ impl Order {
                     || is_free(*stream) && !is_captured(*stream)
             }
             Op::SyncStream(stream) => is_captured(*stream),
-            Op::Release(_) | Op::EndCapture(..) | Op::HostRead(_) | Op::HostWrite(..) => true,
+            Op::Release(_)
+            | Op::EndCapture(..)
+            | Op::HostRead(_)
+            | Op::HostWrite(..)
+            | Op::Signal(_)
+            | Op::Await(_) => true,
             _ => false,
         };
         if is_permitted { Ok(()) } else { Err(Flaw::Capture) }

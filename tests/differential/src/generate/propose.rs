@@ -9,8 +9,11 @@ use crate::program::{
 impl Generator {
     /// Any step; whether it can be taken is another matter.
     pub(super) fn propose(&mut self) -> Op {
-        if self.capture.is_some() {
+        if self.captures[self.thread].is_some() {
             return self.propose_in_capture();
+        }
+        if self.captures.iter().any(Option::is_some) && self.chance(10) {
+            return self.begin_capture();
         }
         match self.rng.u32(..1000) {
             0..40 => self.host_step(),
@@ -56,7 +59,7 @@ impl Generator {
 
     /// A capture takes kernels, copies, fills and host functions, and branches by events.
     fn propose_in_capture(&mut self) -> Op {
-        let origin = self.capture.as_ref().map_or(0, |capture| capture.origin);
+        let origin = self.captures[self.thread].as_ref().map_or(0, |capture| capture.origin);
         let stream = if self.chance(60) { Stream::Made(origin) } else { self.stream() };
         match self.rng.u32(..100) {
             0..60 => Op::Submit(stream, self.work()),
@@ -294,12 +297,13 @@ impl Generator {
 
     fn begin_capture(&mut self) -> Op {
         let mode = match self.rng.u32(..3) {
-            0 => CaptureMode::Global,
+            // It would forbid other threads what they do.
+            0 if self.devices.len() == 1 => CaptureMode::Global,
             1 => CaptureMode::ThreadLocal,
             _ => CaptureMode::Relaxed,
         };
         match self.stream() {
-            Stream::Made(name) if self.devices.len() == 1 => Op::BeginCapture(name, mode),
+            Stream::Made(name) => Op::BeginCapture(name, mode),
             _ => self.build_graph(),
         }
     }

@@ -38,7 +38,9 @@ impl Generator {
             Owner::Null(_) => return false,
         };
         match stream {
-            Some(stream) if self.capture.is_some() || self.chance(60) => self.wait_by_event(from, stream),
+            Some(stream) if self.captures[self.thread].is_some() || self.chance(60) => {
+                self.wait_by_event(from, stream)
+            }
             _ if self.chance(80) => self.order(&Op::SyncStream(from)),
             _ => self.order(&Op::SyncDevice),
         }

@@ -3,7 +3,7 @@
 use super::clock::{Clock, Line};
 use super::memory::{Access, History};
 use super::{Calls, Flaw, Order, Pending};
-use crate::program::{Buffer, Cell, Copy, Fill, Graph, HostCall, Launch, Memory, Node, Work};
+use crate::program::{Buffer, CaptureMode, Cell, Copy, Fill, Graph, HostCall, Launch, Memory, Node, Work};
 
 /// An executable graph.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub(super) struct GraphState {
     calls: Calls,
 }
 
-/// A capture under way; there is one at a time.
+/// A capture under way; a thread has one at a time.
 #[derive(Clone, Debug)]
 pub(super) struct Capture {
     number: u32,
@@ -82,14 +82,18 @@ fn note(accesses: &mut Vec<Access>, access: Access) {
 }
 
 impl Order {
-    pub(super) fn begin_capture(&mut self, thread: usize, stream: u8) -> Result<(), Flaw> {
+    /// With several threads, others may be at anything meanwhile: so only captures that forbid them nothing, of streams that
+    /// have nothing to do with the null stream.
+    pub(super) fn begin_capture(&mut self, thread: usize, stream: u8, mode: CaptureMode) -> Result<(), Flaw> {
         let line = self.made(thread, stream)?;
-        if self.capture.is_some() || self.thread_count > 1 {
+        let is_private = mode != CaptureMode::Global && !self.stream_of(line).is_implicit;
+        if self.captures[thread].is_some() || self.thread_count > 1 && !is_private {
             return Err(Flaw::Capture);
         }
-        self.captures += 1;
-        self.capture = Some(Capture {
-            number: self.captures,
+        self.breaking.check(&self.threads[thread].clock)?;
+        self.captures_begun += 1;
+        self.captures[thread] = Some(Capture {
+            number: self.captures_begun,
             origin: line,
             members: vec![(line, Clock::default())],
             touched: Vec::new(),
@@ -101,12 +105,13 @@ impl Order {
 
     pub(super) fn end_capture(&mut self, thread: usize, stream: u8, graph: Graph) -> Result<(), Flaw> {
         let line = self.made(thread, stream)?;
-        let capture = self.capture.as_ref().filter(|c| c.origin == line).ok_or(Flaw::Capture)?;
+        let capture = self.captures[thread].as_ref().filter(|c| c.origin == line).ok_or(Flaw::Capture)?;
         if let Some(line) = capture.unjoined().filter(|_| !capture.is_spoilt) {
             return Err(Flaw::Unjoined(line));
         }
         let (accesses, is_spoilt) = (capture.accesses.clone(), capture.is_spoilt);
-        self.capture = None;
+        self.captures[thread] = None;
+        self.captures_ended.note(Line::thread(thread), &self.threads[thread].clock);
         let state = self.new_graph(thread, accesses);
         super::insert(&mut self.graphs, graph.index(), state)?;
         if is_spoilt {
@@ -116,8 +121,8 @@ impl Order {
     }
 
     /// The one thing that breaks a capture here: waiting for a captured stream.
-    pub(super) fn spoil(&mut self) {
-        if let Some(capture) = &mut self.capture {
+    pub(super) fn spoil(&mut self, thread: usize) {
+        if let Some(capture) = &mut self.captures[thread] {
             capture.is_spoilt = true;
         }
     }
@@ -138,7 +143,10 @@ impl Order {
             return Err(Flaw::Capture);
         }
         let accesses = self.node_accesses(thread, work)?;
-        self.capture.as_mut().ok_or(Flaw::Capture)?.add(line, &accesses)
+        for access in &accesses {
+            self.name(thread, access.cell.0);
+        }
+        self.captures[thread].as_mut().ok_or(Flaw::Capture)?.add(line, &accesses)
     }
 
     pub(super) fn build_graph(&mut self, thread: usize, graph: Graph, nodes: &[Node]) -> Result<(), Flaw> {

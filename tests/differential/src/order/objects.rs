@@ -49,6 +49,11 @@ impl Calls {
         Ok(())
     }
 
+    /// One more, in whatever order.
+    pub(super) fn note(&mut self, caller: Line, at: &Clock) {
+        self.0.note(caller, at);
+    }
+
     /// Whether all of them are known by then; if not, whose is missing.
     pub(super) fn check(&self, at: &Clock) -> Result<(), Flaw> {
         at.behind(&self.0).map_or(Ok(()), |line| Err(Flaw::Unordered(line)))
@@ -166,7 +171,8 @@ impl Order {
             return Err(Flaw::OtherDevice);
         }
         state.calls.next(Line::thread(thread), &clock)?;
-        Ok(line)
+        // Who captures a stream has it to himself.
+        if self.capturing_thread(line).is_some_and(|by| by != thread) { Err(Flaw::Capture) } else { Ok(line) }
     }
 
     pub(super) fn made(&mut self, thread: usize, number: u8) -> Result<Line, Flaw> {
@@ -211,7 +217,7 @@ impl Order {
     /// known order. Gates spread further: the null stream may also have to do with threads' own streams.
     fn placed(&mut self, thread: usize, stream: Stream, is_command: bool) -> Result<Pending, Flaw> {
         let line = self.stream(thread, stream)?;
-        if self.capture.as_ref().is_some_and(|capture| capture.clock(line).is_some()) {
+        if self.capturing_thread(line).is_some() {
             return Err(Flaw::Capture);
         }
         let ThreadState { clock: now, device, .. } = self.threads[thread];
@@ -245,8 +251,8 @@ impl Order {
 
     pub(super) fn sync_stream(&mut self, thread: usize, stream: Stream) -> Result<(), Flaw> {
         let line = self.stream(thread, stream)?;
-        if self.capture.as_ref().is_some_and(|capture| capture.clock(line).is_some()) {
-            self.spoil();
+        if self.capturing_thread(line).is_some() {
+            self.spoil(thread);
             return Ok(());
         }
         if matches!(stream, Stream::Made(_)) {
@@ -276,8 +282,13 @@ impl Order {
     /// An event on which this call is the next.
     pub(super) fn event(&mut self, thread: usize, event: Event) -> Result<&mut EventState, Flaw> {
         let clock = self.threads[thread].clock;
+        let others = self.captures.iter().enumerate().filter(|(by, _)| *by != thread);
+        let others: Vec<_> = others.filter_map(|(_, capture)| Some(capture.as_ref()?.number())).collect();
         let state = self.events.get_mut(event.index()).and_then(Option::as_mut).ok_or(Flaw::Unknown)?;
         state.calls.next(Line::thread(thread), &clock)?;
+        if state.captured.is_some_and(|(number, _)| others.contains(&number)) {
+            return Err(Flaw::Capture);
+        }
         Ok(state)
     }
 
@@ -290,7 +301,7 @@ impl Order {
     pub(super) fn record(&mut self, thread: usize, event: Event, stream: Stream) -> Result<(), Flaw> {
         let line = self.line(thread, stream)?;
         let captured =
-            self.capture.as_ref().and_then(|capture| Some((capture.number(), capture.clock(line)?)));
+            self.captures.iter().flatten().find_map(|capture| Some((capture.number(), capture.clock(line)?)));
         if captured.is_some() {
             self.stream(thread, stream)?;
             let device = self.threads[thread].device;
@@ -315,7 +326,11 @@ impl Order {
             let device = state.device;
             let line = self.stream(thread, stream)?;
             let is_same_device = device == self.threads[thread].device;
-            let capture = self.capture.as_mut().filter(|c| is_same_device && c.number() == number);
+            if self.thread_count > 1 && self.stream_of(line).is_implicit {
+                // Others' work on the null stream would be against the rules.
+                return Err(Flaw::Capture);
+            }
+            let capture = self.captures[thread].as_mut().filter(|c| is_same_device && c.number() == number);
             capture.ok_or(Flaw::Capture)?.join(line, &clock);
             return Ok(());
         }

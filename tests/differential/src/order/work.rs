@@ -20,7 +20,7 @@ impl Order {
     /// Work on a stream, captured or not.
     pub(super) fn submit(&mut self, thread: usize, stream: Stream, work: &Work) -> Result<(), Flaw> {
         let line = self.line(thread, stream)?;
-        if self.capture.as_ref().is_some_and(|capture| capture.clock(line).is_some()) {
+        if self.capturing_thread(line).is_some() {
             self.stream(thread, stream)?;
             return self.captured_work(thread, line, work);
         }
