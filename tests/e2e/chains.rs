@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
+use rustix::process::Signal;
 use serde::Deserialize;
 use xsched_tests::artifacts::{app, clients, conformance, hip_sim};
 use xsched_tests::privileged::may_trace;
@@ -288,6 +289,94 @@ fn chains_through_python_reach_its_main_function() {
         .sum();
     let all: u64 = rows.iter().map(|row| row.calls).sum();
     assert!(all == 20_000 && whole >= 19_980, "{whole} of {all}\n{}", outcome.stderr);
+}
+
+/// The chains of `generated_code`'s calls.
+#[derive(Debug, Deserialize, PartialEq)]
+struct Generated {
+    libraries: String,
+    functions: String,
+    /// Whether frames were found behind generated code.
+    passes: Option<i64>,
+    calls: u64,
+}
+
+/// Traces `generated_code`, which lives on until all has been recorded; its chains, and what the tracer says at the end.
+fn trace_generated_code(kind: &str, named: &[&str]) -> (Vec<Generated>, Outcome) {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    let record = || {
+        let mut command = Command::new(app("generated_code"));
+        let mut program = Running::start(command.args([kind, "300"]).args(named).env("HIP_SIM_NULL", "1"));
+        program.wait_for_stdout("ready");
+        let mut tracer = xsched_ctl(["trace", "--pid", &program.pid().to_string(), "-o"]);
+        tracer.arg(&trace).env("XSCHED_CTL_CACHE", dir.path().join("tables"));
+        let mut tracer = Running::start(&mut tracer);
+        tracer.wait_for_stderr("recording process");
+        program.signal(Signal::USR1);
+        program.wait_for_stdout("done");
+        let outcome = tracer.interrupt();
+        program.signal(Signal::TERM);
+        assert_eq!(program.finish().code, 0);
+        outcome
+    };
+    // The first run builds the tables, which on a busy machine takes longer than calls wait.
+    record();
+    let outcome = record();
+    let mut sql = Sql::open(&trace).unwrap();
+    let chains = sql
+        .query_as(
+            "select extract_arg(arg_set_id, 'debug.chain') as libraries,
+                extract_arg(arg_set_id, 'debug.callers') as functions,
+                extract_arg(arg_set_id, 'debug.chain_through_generated_code') as passes,
+                count(*) as calls
+             from slice where name = 'hipStreamSynchronize' group by 1, 2, 3",
+        )
+        .unwrap();
+    (chains, outcome)
+}
+
+#[test]
+fn chains_go_on_behind_generated_code_with_a_frame_pointer_or_whose_end_is_in_sight() {
+    if !may_trace("chains_go_on_behind_generated_code_with_a_frame_pointer_or_whose_end_is_in_sight") {
+        return;
+    }
+    for (kind, named, inner, libraries) in [
+        ("frame-pointer", &[][..], "leaf < [[generated]] < ", "generated_code < "),
+        ("frame-pointer", &["named"], "leaf < step of:generated code < ", "generated_code < "),
+        ("direct", &["named"], "step of:generated code < ", ""),
+        ("epilogue", &["named"], "leaf < step of:generated code < ", "generated_code < "),
+        ("no-frame-pointer-epilogue", &["named"], "leaf < step of:generated code < ", "generated_code < "),
+    ] {
+        let (chains, outcome) = trace_generated_code(kind, named);
+        let [chain] = &chains[..] else { panic!("{kind}: {chains:?}\n{}", outcome.stderr) };
+        assert_eq!(
+            chain.libraries,
+            format!("{libraries}[generated] < generated_code < libc.so.6 < generated_code"),
+            "{kind}\n{}",
+            outcome.stderr
+        );
+        assert!(chain.functions.starts_with(&format!("{inner}through < main < ")), "{kind}: {chain:?}");
+        assert!(chain.functions.ends_with(" < _start"), "{kind}: {chain:?}");
+        assert_eq!((chain.passes, chain.calls), (Some(1), 300), "{kind}\n{}", outcome.stderr);
+        assert!(!outcome.stderr.contains("incomplete"), "{kind}\n{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn a_chain_ends_at_generated_code_that_has_left_its_callers_frame_pointer_in_place() {
+    if !may_trace("a_chain_ends_at_generated_code_that_has_left_its_callers_frame_pointer_in_place") {
+        return;
+    }
+    let (chains, outcome) = trace_generated_code("no-frame-pointer", &["named"]);
+    let ended = Generated {
+        libraries: "generated_code < [generated] < …".to_owned(),
+        functions: "leaf < step of:generated code < …".to_owned(),
+        passes: None,
+        calls: 300,
+    };
+    assert_eq!(chains, [ended], "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("300 chains end in generated code"), "{}", outcome.stderr);
 }
 
 #[test]

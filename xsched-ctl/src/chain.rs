@@ -22,7 +22,12 @@ pub(crate) struct Chain {
     pub(crate) functions: Arc<str>,
     /// File name of the library to which its calls belong by the rules; the caller's if they name none.
     pub(crate) origin: Arc<str>,
+    /// Whether frames were found behind generated code, which has no tables: by its frame pointers or its instructions.
+    pub(crate) passes_generated: bool,
 }
+
+/// Library of frames in code that is in no file.
+pub(crate) const GENERATED: &str = "[generated]";
 
 /// What frames are shown as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -59,7 +64,8 @@ impl Chain {
         let (libraries, functions) = (libraries.join(" < ").into(), functions.join(" < ").into());
         let origin =
             origin.unwrap_or_else(|| frames.first().map_or("".into(), |frame| frame.library.clone()));
-        Self { frames, end, libraries, functions, origin }
+        let passes_generated = frames.iter().rev().skip(1).any(|frame| &*frame.library == GENERATED);
+        Self { frames, end, libraries, functions, origin, passes_generated }
     }
 
     /// What is left of a chain that was lost: the immediate caller.
@@ -98,5 +104,12 @@ mod tests {
     #[test]
     fn a_chain_that_was_cut_says_so() {
         assert_eq!(&*chain(&["a.so"], ChainEnd::NoTable).libraries, "a.so < …");
+    }
+
+    #[test]
+    fn a_chain_passes_through_generated_code_if_it_goes_on_behind_it() {
+        let passes = |libraries: &[&str]| chain(libraries, ChainEnd::Complete).passes_generated;
+        assert!(passes(&["a.so", GENERATED, "app"]));
+        assert!(!passes(&["a.so", GENERATED]) && !passes(&["a.so", "app"]));
     }
 }

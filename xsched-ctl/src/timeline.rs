@@ -8,6 +8,7 @@
 //! | the calling library and function | `debug.library`, `debug.caller` |
 //! | the libraries of its call chain, innermost first | `debug.chain` |
 //! | the functions of its call chain, innermost first | `debug.callers` |
+//! | that frames were found by the frame pointers of generated code | `debug.chain_through_generated_code` |
 //! | how it is treated by the rules | `debug.verdict`: `schedule`, `passthrough` or `never-suspend`; `debug.level_max`: the highest level of preemption, if there is one |
 //! | which rule says so | `debug.rule`: its name, or where it is written; `none fits`, `domain`; `its own rule N` of a process that decides itself |
 //! | the driver's queue of its stream | `debug.queue` |
@@ -124,6 +125,9 @@ impl Timeline {
         if let Some(chain) = &call.chain {
             annotations.push(Annotation::new("chain", &chain.libraries));
             annotations.push(Annotation::new("callers", &chain.functions));
+            if chain.passes_generated {
+                annotations.push(Annotation::new("chain_through_generated_code", true));
+            }
         }
         annotations.extend(scheduling::judged(call.judged.as_ref()));
         if let Some(kernel) = &call.kernel {

@@ -13,6 +13,7 @@ pub mod counter;
 pub mod driver;
 #[cfg(not(target_arch = "bpf"))]
 pub mod events;
+pub mod generated;
 pub mod loader;
 pub mod probe;
 pub mod shim_status;

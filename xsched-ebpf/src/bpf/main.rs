@@ -19,6 +19,7 @@ mod driver;
 mod events;
 mod filter;
 mod frame;
+mod generated;
 mod hold;
 mod memo;
 mod row_cache;

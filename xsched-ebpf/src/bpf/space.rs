@@ -121,7 +121,7 @@ pub(crate) fn map_leave() -> Option<u32> {
 }
 
 /// Value of [`find_row`] where there is none: above every rule, with a [`ChainEnd`] or [`NEEDS_TABLE`].
-const NO_ROW: u64 = 1 << 63;
+pub(crate) const NO_ROW: u64 = 1 << 63;
 
 /// In the place of a [`ChainEnd`]: user space has not made the table yet.
 pub(crate) const NEEDS_TABLE: u32 = 0x100;

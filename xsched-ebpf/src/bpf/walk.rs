@@ -13,6 +13,7 @@ use xsched_abi::{ChainEnd, Counter, RecordKind, Space, Stack};
 
 use crate::count::count;
 use crate::events::{EVENTS, now_ns};
+use crate::generated::generated_frame;
 use crate::memo;
 use crate::scope::Current;
 use crate::scratch::{self, Scratch, WORDS_MAX};
@@ -45,7 +46,7 @@ const NOEXIST: u64 = 1;
 const EEXIST: i32 = -17;
 
 /// A frame was found, and the walk goes on.
-const ON: u32 = u32::MAX;
+pub(crate) const ON: u32 = u32::MAX;
 
 /// The chain of calls to which a probed function at its entry returns: its id, or 0 if it could not be shipped.
 ///
@@ -125,7 +126,10 @@ fn walk(scratch: &mut Scratch, depth: u32) -> u32 {
         if scratch.stack.count >= depth {
             break;
         }
-        let end = frame(scratch);
+        let mut end = frame(scratch);
+        if end == ChainEnd::Generated as u32 {
+            end = generated_frame(scratch);
+        }
         if end != ON {
             return end;
         }
@@ -154,6 +158,12 @@ pub extern "C" fn frame(scratch: *mut Scratch) -> u32 {
         Step::End => return ChainEnd::Complete as u32,
         Step::Stop(stop) => return ChainEnd::from(stop) as u32,
     };
+    advance(scratch, &registers, interrupted)
+}
+
+/// Takes note of a caller. Returns [`ON`], or that there is no room for more.
+#[inline(always)]
+pub(crate) fn advance(scratch: &mut Scratch, registers: &Registers, interrupted: u32) -> u32 {
     let index = scratch.stack.count as usize;
     if index >= FRAMES_MAX {
         return ChainEnd::Depth as u32;
@@ -221,7 +231,7 @@ fn depend_on_end(scratch: &mut Scratch, rule: &Rule, at: &Registers, offset: u64
 }
 
 /// More words than are remembered.
-const NOT_REMEMBERED: u32 = WORDS_MAX as u32 + 1;
+pub(crate) const NOT_REMEMBERED: u32 = WORDS_MAX as u32 + 1;
 
 #[inline(always)]
 fn depend_on(scratch: &mut Scratch, address: u64, word: u64) {

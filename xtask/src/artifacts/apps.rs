@@ -68,6 +68,8 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     apps.program("table_client", &client, &[])?;
     apps.origin_chain()?;
     apps.callers(&twins)?;
+    let generated_code = [apps.compile("generated_code/generated_code.cpp")?];
+    apps.program("generated_code", &generated_code, &[&apps.runtime])?;
     apps.deep_chain()
 }
 

@@ -1,6 +1,11 @@
 //! Walks stacks that programs could not walk.
 
+use std::cell::OnceCell;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+
 use xsched_abi::chain::Replaced;
+use xsched_abi::generated::{self, Place, Surroundings};
 use xsched_abi::unwind::{Registers, Step, step};
 use xsched_abi::{ChainEnd, Snapshot};
 use xsched_symbols::Process;
@@ -39,6 +44,7 @@ impl Copied {
         let Snapshot { tgid, time_ns, rip, rsp, rbp, .. } = *self.snapshot;
         let (mut at, mut interrupted) = (Registers { rip, rsp, rbp }, false);
         let mut frames = vec![(rip, false)];
+        let memory = Memory::of(tgid);
         let end = loop {
             if frames.len() >= depth {
                 break ChainEnd::Depth;
@@ -48,10 +54,16 @@ impl Copied {
             let mapping = process.and_then(|process| process.code_at(address, time_ns));
             let Some(mapping) = mapping else { break ChainEnd::UnknownCode };
             let table = match tables.want(tgid, mapping) {
+                Known::Generated => {
+                    let around = &mut Around { copied: self, process, tables, memory: &memory };
+                    let Some(caller) = generated::step(&at, around) else { break ChainEnd::Generated };
+                    (at, interrupted) = (caller, false);
+                    frames.push((at.rip, interrupted));
+                    continue;
+                }
                 Known::Table(table, _) => table,
                 Known::Building if patience == Patience::Wait => return None,
                 Known::Building | Known::Tableless => break ChainEnd::NoTable,
-                Known::Generated => break ChainEnd::Generated,
             };
             let bias = table.bias(mapping.start, mapping.file_offset);
             let row = bias.and_then(|bias| table.row_at(address.wrapping_sub(bias)));
@@ -75,5 +87,53 @@ impl Copied {
             return Some(*address);
         }
         xsched_unwind::Snapshot { address: self.snapshot.rsp, bytes: &self.bytes }.word(address)
+    }
+}
+
+/// A process's memory, opened when it is first read; what has ended cannot be.
+struct Memory {
+    pid: u32,
+    file: OnceCell<Option<File>>,
+}
+
+impl Memory {
+    fn of(pid: u32) -> Self {
+        Self { pid, file: OnceCell::new() }
+    }
+
+    fn word(&self, address: u64) -> Option<u64> {
+        let file = self.file.get_or_init(|| File::open(format!("/proc/{}/mem", self.pid)).ok());
+        let mut word = [0; 8];
+        file.as_ref()?.read_exact_at(&mut word, address).ok()?;
+        Some(u64::from_le_bytes(word))
+    }
+}
+
+/// Where a walk steps out of generated code: the stack as it was copied, and code as it is now.
+struct Around<'a> {
+    copied: &'a Copied,
+    process: Option<&'a Process>,
+    tables: &'a mut Tables,
+    memory: &'a Memory,
+}
+
+impl Surroundings for Around<'_> {
+    fn code(&mut self, address: u64) -> Option<u64> {
+        self.memory.word(address)
+    }
+
+    fn stack(&mut self, address: u64) -> Option<u64> {
+        self.copied.word(address)
+    }
+
+    fn place(&mut self, address: u64) -> Place {
+        let Snapshot { tgid, time_ns, .. } = *self.copied.snapshot;
+        match self.process.and_then(|process| process.code_at(address, time_ns)) {
+            None => Place::Nowhere,
+            Some(mapping) => match self.tables.look(tgid, mapping) {
+                Known::Generated => Place::Generated,
+                Known::Table(..) | Known::Building | Known::Tableless => Place::Code,
+            },
+        }
     }
 }

@@ -20,6 +20,8 @@ mod atomic;
 mod count;
 #[path = "../events.rs"]
 mod events;
+#[path = "../generated.rs"]
+mod generated;
 #[path = "../memo.rs"]
 mod memo;
 #[path = "../row_cache.rs"]

@@ -1,0 +1,121 @@
+// Calls HIP through a function that it makes itself, as a just-in-time compiler would.
+//
+//     generated_code KIND CALLS [named]
+//
+// Prints `ready`, makes the calls when it gets SIGUSR1, prints `done` and stays until it is killed. KIND says how the function
+// keeps its frame; `named` leaves its name where profilers look for it.
+
+#include <alloca.h>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "hip_subset.h"
+
+namespace {
+
+using Callee = hipError_t (*)(hipStream_t);
+
+// Calls the function with a null pointer.
+using Generated = int (*)(Callee, long zero);
+
+struct Kind {
+    const char *name;
+    // What it calls: HIP itself, or a function of this program that does.
+    bool direct;
+    const char *code;
+    size_t size;
+};
+
+// mov rax, rdi; xor edi, edi; call rax
+#define CALL "\x48\x89\xf8\x31\xff\xff\xd0"
+#define KIND(name, direct, code) {name, direct, code, sizeof(code) - 1}
+
+const Kind KINDS[] = {
+    // push rbp; mov rbp, rsp; push rsi; push rsi; CALL; nop; leave; ret
+    KIND("frame-pointer", false, "\x55\x48\x89\xe5\x56\x56" CALL "\x90\xc9\xc3"),
+    KIND("direct", true, "\x55\x48\x89\xe5\x56\x56" CALL "\x90\xc9\xc3"),
+    // push rbp; mov rbp, rsp; CALL; pop rbp; ret
+    KIND("epilogue", false, "\x55\x48\x89\xe5" CALL "\x5d\xc3"),
+    // sub rsp, 8; CALL; add rsp, 8; ret
+    KIND("no-frame-pointer-epilogue", false, "\x48\x83\xec\x08" CALL "\x48\x83\xc4\x08\xc3"),
+    // push rsi; CALL; nop; pop rsi; ret
+    KIND("no-frame-pointer", false, "\x56" CALL "\x90\x5e\xc3"),
+};
+
+const Kind *find(const char *name) {
+    for (const Kind &kind : KINDS) {
+        if (strcmp(kind.name, name) == 0) {
+            return &kind;
+        }
+    }
+    return nullptr;
+}
+
+Generated generate(const Kind &kind) {
+    void *page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) {
+        return nullptr;
+    }
+    memcpy(page, kind.code, kind.size);
+    return mprotect(page, 4096, PROT_READ | PROT_EXEC) == 0 ? reinterpret_cast<Generated>(page) : nullptr;
+}
+
+} // namespace
+
+__attribute__((noinline)) static hipError_t leaf(hipStream_t stream) {
+    volatile hipError_t status = hipStreamSynchronize(stream);
+    return status;
+}
+
+// Keeps a frame pointer, since the size of its frame is not known: what the generated function finds in rbp if it does not
+// keep its own.
+__attribute__((noinline)) static int through(Generated generated, Callee callee, unsigned size) {
+    volatile char *room = static_cast<volatile char *>(alloca(size));
+    room[0] = 0;
+    return generated(callee, 0) + room[0];
+}
+
+int main(int count, char **arguments) {
+    const Kind *kind = count > 2 ? find(arguments[1]) : nullptr;
+    Generated generated = kind ? generate(*kind) : nullptr;
+    if (!generated) {
+        fprintf(stderr, "usage: generated_code KIND CALLS [named]\n");
+        return 2;
+    }
+    std::string names = "/tmp/perf-" + std::to_string(getpid()) + ".map";
+    if (count > 3) {
+        FILE *file = fopen(names.c_str(), "w");
+        fprintf(file, "%lx %zx step of:generated code\n", reinterpret_cast<unsigned long>(generated), kind->size);
+        fclose(file);
+    }
+    // The runtime is there, and known to a tracer, before the calls that count.
+    hipDeviceSynchronize();
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGUSR1);
+    sigaddset(&signals, SIGTERM);
+    sigprocmask(SIG_BLOCK, &signals, nullptr);
+    puts("ready");
+    fflush(stdout);
+    int received = 0;
+    sigwait(&signals, &received);
+    int (*volatile outer)(Generated, Callee, unsigned) = through;
+    for (long call = 0; received == SIGUSR1 && call < atol(arguments[2]); call++) {
+        if (outer(generated, kind->direct ? hipStreamSynchronize : leaf, 64) != 0) {
+            return 1;
+        }
+        // A tracer walks the first stacks another way than those that come when it knows the process.
+        usleep(1000);
+    }
+    puts("done");
+    fflush(stdout);
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigwait(&signals, &received);
+    unlink(names.c_str());
+}
