@@ -1,5 +1,6 @@
 //! `xsched-ctl attach`: a running process is watched, and afterwards nothing has happened to it.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -49,6 +50,50 @@ fn attaching_leaves_the_result_alone_and_nothing_in_the_kernel() {
     let app = app.finish();
     assert_eq!(app.code, 0, "{}", app.stderr);
     assert!(app.stdout.trim_end().ends_with("ok"), "{}", app.stdout);
+}
+
+/// Takes everything out of a file that it does not need to run.
+fn strip(path: &Path) {
+    let status = Command::new("strip").arg("-s").arg(path).status().unwrap();
+    assert!(status.success(), "{}: {status}", path.display());
+}
+
+#[test]
+fn kernels_of_stripped_files_that_ran_before_have_their_names() {
+    if !may_trace("kernels_of_stripped_files_that_ran_before_have_their_names") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    // Its kernels lie in the program and in a library, which is found in front of the one that is not stripped.
+    let library = dir.path().join("libdemo_kernels.so");
+    std::fs::copy(app("libdemo_kernels.so"), &library).unwrap();
+    strip(&library);
+    for (name, kernels) in [
+        ("vector_add", &["vector_add"][..]),
+        ("vector_add_unoptimised", &["vector_add"]),
+        ("vector_add_compressed", &["vector_add"]),
+        ("two_libraries", &["direct_step", "scale_add", "mix"]),
+    ] {
+        // Its own name would be taken for its kernel's.
+        let mut program = app_copy(name, dir.path(), "stripped");
+        strip(&dir.path().join("stripped"));
+        let found_first = dir.path().display().to_string();
+        let others = program.get_envs().find(|(key, _)| *key == "LD_LIBRARY_PATH").unwrap().1.unwrap();
+        let path = format!("{found_first}:{}", others.display());
+        program.env("LD_LIBRARY_PATH", path).args(["--seconds", "120", "--interval-us", "1000"]);
+        let mut program = Running::start(&mut program);
+        program.wait_for_stdout("ready ");
+        let pid = program.pid().to_string();
+        let mut tracer = Running::start(&mut xsched_ctl(["attach", "--pid", &pid, "--interval", "0.5"]));
+        for kernel in kernels {
+            tracer.wait_for_stdout(kernel);
+        }
+        let outcome = tracer.interrupt();
+        // One of the kernels of `two_libraries` comes from a module that was loaded before.
+        assert_eq!(outcome.stdout.contains("0x"), name == "two_libraries", "{name}: {}", outcome.stdout);
+        program.signal(Signal::KILL);
+        program.finish();
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::graphs::Graphs;
 use super::kernels::{Kernel, Kernels};
 use super::perf_map::PerfMaps;
 use crate::call::{Caller, HipCall};
-use crate::chain::{Chain, Frame, Label};
+use crate::chain::{Chain, Frame, GENERATED, Label};
 
 /// Names for everything in a record.
 pub(crate) struct Resolver {
@@ -272,13 +272,15 @@ impl Resolver {
         if let Some(name) = known.kernels.get(&handle) {
             return Kernel { name: name.clone(), source: 0 };
         }
-        let name: Arc<str> = processes
-            .locate(pid, handle, time_ns)
-            .and_then(|location| processes.name(&location).ok())
+        let location = processes.locate(pid, handle, time_ns);
+        let mangled = location.and_then(|location| {
+            let symbol = processes.name(&location).ok();
             // A handle is the address of something, not one inside of it.
-            .filter(|symbol| symbol.offset == 0)
-            .map_or_else(|| format!("{handle:#x}"), |symbol| kernel_name(&symbol.mangled))
-            .into();
+            let symbol = symbol.filter(|symbol| symbol.offset == 0).map(|symbol| symbol.mangled);
+            symbol.or_else(|| processes.registered_kernel(&location))
+        });
+        let name: Arc<str> =
+            mangled.map_or_else(|| format!("{handle:#x}"), |mangled| kernel_name(&mangled)).into();
         known.kernels.insert(handle, name.clone());
         Kernel { name, source: 0 }
     }
@@ -290,9 +292,6 @@ fn is_address(name: &str) -> bool {
 }
 /// Addresses of a process that are remembered.
 const FUNCTIONS_MAX: usize = 1 << 16;
-
-/// Library of calls from code that is in no file.
-const GENERATED: &str = "[generated]";
 
 /// Library of calls from code that is in no known mapping.
 const UNKNOWN: &str = "[unknown]";

@@ -3,10 +3,13 @@
 //! Files are read, not mapped: a mapped file that its owner truncates ends the reader by SIGBUS. Nothing in a
 //! file is believed; a size that is not in the file, or beyond what any real library has, is an error.
 
+mod registration;
+
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use object::elf::{self, FileHeader32, FileHeader64};
 use object::endian::Endianness;
@@ -55,6 +58,8 @@ pub(crate) struct Elf {
     /// Open until the symbols are read, so that they are found even after the file is deleted.
     file: Mutex<Option<File>>,
     symbols: OnceLock<Result<SymbolTable, ElfError>>,
+    /// Of a file whose symbol table was stripped: names of kernels by the addresses of their handles.
+    kernels: OnceLock<HashMap<u64, Arc<str>>>,
 }
 
 #[derive(Debug)]
@@ -63,6 +68,8 @@ struct Headers {
     endian: Endianness,
     segments: Vec<Segment>,
     tables: Vec<Table>,
+    /// Address and size of what the dynamic linker is told.
+    dynamic: Option<(u64, u64)>,
 }
 
 /// A `PT_LOAD` header.
@@ -73,6 +80,7 @@ struct Segment {
     file_offset: u64,
     file_bytes: u64,
     executable: bool,
+    writable: bool,
 }
 
 /// A symbol table and its strings, as ranges of the file.
@@ -113,7 +121,8 @@ pub(crate) struct RawSymbol {
 impl Elf {
     pub(crate) fn open(file: File) -> Result<Self, ElfError> {
         let headers = Headers::read(&file)?;
-        Ok(Self { headers, file: Mutex::new(Some(file)), symbols: OnceLock::new() })
+        let (symbols, kernels) = (OnceLock::new(), OnceLock::new());
+        Ok(Self { headers, file: Mutex::new(Some(file)), symbols, kernels })
     }
 
     /// What must be added to the file's addresses to get those of the process, for an executable mapping of
@@ -138,9 +147,20 @@ impl Elf {
         let read = || {
             // A panic while the lock was held leaves the file as it was.
             let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).take();
-            self.headers.read_symbols(&file.ok_or(ElfError::NoSymbols)?)
+            let file = file.ok_or(ElfError::NoSymbols)?;
+            if self.headers.tables.iter().all(|table| table.dynamic) {
+                self.kernels.get_or_init(|| registration::read(&self.headers, &file));
+            }
+            self.headers.read_symbols(&file)
         };
         self.symbols.get_or_init(read).as_ref().map_err(ElfError::clone)
+    }
+
+    /// The mangled name of the kernel that a stripped file registers by a handle at the file's address.
+    pub(crate) fn registered_kernel(&self, address: u64) -> Option<Arc<str>> {
+        // They are read together with the symbols, of which there may be none.
+        let _ = self.symbols();
+        self.kernels.get()?.get(&address).cloned()
     }
 }
 
@@ -239,8 +259,12 @@ impl Headers {
                     file_offset: segment.p_offset(endian).into(),
                     file_bytes: segment.p_filesz(endian).into(),
                     executable: segment.p_flags(endian).contains(elf::PF_X),
+                    writable: segment.p_flags(endian).contains(elf::PF_W),
                 })
                 .collect();
+        let dynamic = (header.program_headers(endian, data).unwrap_or_default().iter())
+            .find(|segment| segment.p_type(endian) == elf::PT_DYNAMIC)
+            .map(|segment| (segment.p_vaddr(endian).into(), segment.p_filesz(endian).into()));
         // A file that was cut off behind its segments still answers where an address lies.
         let sections = header.section_headers(endian, data).unwrap_or_default();
         let mut tables = Vec::new();
@@ -262,7 +286,7 @@ impl Headers {
                 strings: range(strings),
             });
         }
-        Ok(Self { is_64: header.is_type_64(), endian, segments, tables })
+        Ok(Self { is_64: header.is_type_64(), endian, segments, tables, dynamic })
     }
 
     fn executable_segment(&self, file_offset: u64) -> Option<&Segment> {

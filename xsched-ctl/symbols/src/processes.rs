@@ -313,6 +313,13 @@ impl Processes {
         location.file_address.and_then(|address| symbols.at(address)).ok_or(NameError::NoSymbol)
     }
 
+    /// The mangled name of the kernel whose handle lies at a location, in a file without a symbol table: read out of the
+    /// constructors that register it.
+    pub fn registered_kernel(&mut self, location: &Location) -> Option<Arc<str>> {
+        let binary = self.binaries.of(location.pid, &location.mapping).ok()?;
+        binary.registered_kernel(location.file_address?)
+    }
+
     /// The program that a pid runs, or ran last.
     pub fn process(&self, pid: u32) -> Option<&Process> {
         self.by_pid.get(&pid)?.last()

@@ -53,8 +53,8 @@ impl Surroundings for Memory {
     }
 }
 
-fn caller(rip: u64, rsp_word: u64, rbp: u64) -> Option<Registers> {
-    Some(Registers { rip, rsp: STACK + 8 * rsp_word, rbp })
+fn caller(rip: u64, rsp_word: u64, rbp: u64) -> Registers {
+    Registers { rip, rsp: STACK + 8 * rsp_word, rbp }
 }
 
 /// `call rax`
@@ -64,7 +64,7 @@ const CALL_RAX: [u8; 2] = [0xff, 0xd0];
 fn a_frame_pointer_leads_to_the_caller() {
     let mut memory = Memory::new();
     memory.stack[9] = memory.ending_at(FILE + 40, &CALL_RAX);
-    assert_eq!(memory.step(4, 8), caller(FILE + 40, 10, 7));
+    assert_eq!(memory.step(4, 8), Some(caller(FILE + 40, 10, 7)));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_direct_call_must_lead_into_generated_code() {
         [0xe8, a, b, c, d]
     };
     memory.stack[9] = memory.ending_at(GENERATED + 60, &call(GENERATED + 16, GENERATED + 60));
-    assert_eq!(memory.step(4, 8), caller(GENERATED + 60, 10, 7));
+    assert_eq!(memory.step(4, 8), Some(caller(GENERATED + 60, 10, 7)));
     memory.stack[9] = memory.ending_at(FILE + 40, &call(FILE, FILE + 40));
     assert_eq!(memory.step(4, 8), None);
 }
@@ -120,7 +120,7 @@ fn the_end_of_a_function_says_where_its_caller_is() {
         memory.stack[slot as usize - 1] = 1000;
         memory.stack[slot as usize] = memory.ending_at(FILE + 40, &CALL_RAX);
         let rbp = if pops_rbp { 1000 } else { STACK };
-        assert_eq!(memory.step(4, 0), caller(FILE + 40, slot + 1, rbp), "{code:x?}");
+        assert_eq!(memory.step(4, 0), Some(caller(FILE + 40, slot + 1, rbp)), "{code:x?}");
     }
     // Neither takes down what is there.
     for code in [&[0x48, 0x83, 0xc4, 0xf8, 0xc3][..], &[0x48, 0x81, 0xc4, 0, 0, 0, 0x80, 0xc3]] {

@@ -85,12 +85,14 @@ const ORIGIN_CHAIN: [(&str, u32); 7] = [
 ];
 
 /// `vector_add` once more, with device code in every form that programs bring it in.
-const CODE_OBJECTS: [(&str, &[&str]); 6] = [
+const CODE_OBJECTS: [(&str, &[&str]); 7] = [
     ("vector_add_v4", &["-mcode-object-version=4"]),
     ("vector_add_v5", &["-mcode-object-version=5"]),
     // Clang 19 calls version 6 unfinished, in a warning without a name; the others show the program's own warnings.
     ("vector_add_v6", &["-mcode-object-version=6", "-w"]),
     ("vector_add_compressed", &["--offload-compress"]),
+    // Its constructors are other code.
+    ("vector_add_unoptimised", &["-O0"]),
     ("vector_add_compressed_v4", &["--offload-compress", "-mcode-object-version=4"]),
     (
         "vector_add_targets",
