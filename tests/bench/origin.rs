@@ -35,6 +35,12 @@ const KNOWN_GOAL_NS: f64 = 5.0;
 /// Most time that asking should take, in nanoseconds.
 const GOAL_NS: f64 = 1_200.0;
 
+/// How deep the libraries are that are asked through.
+const DEPTHS: [usize; 3] = [1, 3, 7];
+
+/// How long anything may take that happens at all.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// The chain's libraries, outermost first.
 const LIBRARIES: [&str; 7] = [
     "libtorch_hip.so",
@@ -54,11 +60,30 @@ fn main() -> Result<(), Box<dyn Error>> {
     let levels: Result<Vec<_>, _> =
         LIBRARIES.iter().map(|name| Level::open(&artifacts::app("origin_chain").join(name))).collect();
     let levels = levels?;
-    for depth in [1, 3, 7] {
+    let steps = |depth: usize| {
         let chain = levels[levels.len() - depth..].iter().map(|level| level.step(false));
-        let mut steps: Vec<_> = chain.collect();
-        steps.push(Step(ask_here));
-        measure(&page, &mut steps, depth)?;
+        chain.chain([Step(ask_here)]).collect::<Vec<_>>()
+    };
+    for depth in DEPTHS {
+        measure(&page, &steps(depth), depth)?;
+    }
+    // The probe stays where it is; the program at it finds no page, and does nothing.
+    drop(asker);
+    let begin = Instant::now();
+    while page.ask_once(&steps(1), &mut Question::default()).is_some() {
+        if begin.elapsed() > PATIENCE {
+            return Err("the controller does not see that a process has left".into());
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    for depth in DEPTHS {
+        let pair = paired(
+            ROUNDS,
+            || Ok(time_calls(&page, &silent(&steps(depth)))),
+            || Ok::<_, Box<dyn Error>>(time_calls(&page, &steps(depth))),
+        )?;
+        Row::added(BENCH, format!("a trap without a question, {depth} libraries deep"), "ns", &pair)
+            .print()?;
     }
     let known = repeated(ROUNDS, || -> Result<f64, Box<dyn Error>> { Ok(time_known_site()) })?;
     let goal = Goal::ValueAtMost(KNOWN_GOAL_NS);
@@ -84,7 +109,7 @@ fn time_known_site() -> f64 {
     begin.elapsed().as_nanos() as f64 / LOOK_UPS as f64
 }
 
-fn measure(page: &Page, steps: &mut [Step], depth: usize) -> Result<(), Box<dyn Error>> {
+fn measure(page: &Page, steps: &[Step], depth: usize) -> Result<(), Box<dyn Error>> {
     let mut question = Question::default();
     let first = page.ask(steps, &mut question).ok_or("no answer")?;
     let name = format!("asked, {depth} libraries deep");
@@ -95,11 +120,7 @@ fn measure(page: &Page, steps: &mut [Step], depth: usize) -> Result<(), Box<dyn 
         &Samples::new(vec![first.took.as_micros() as f64]),
     )
     .print()?;
-    let silent = {
-        let mut silent = steps.to_vec();
-        silent[depth] = Step(nothing);
-        silent
-    };
+    let silent = silent(steps);
     let asked = || -> Result<f64, Box<dyn Error>> {
         let mut question = Question::default();
         let (mut begin, mut done) = (Instant::now(), 0);
@@ -114,17 +135,26 @@ fn measure(page: &Page, steps: &mut [Step], depth: usize) -> Result<(), Box<dyn 
         }
         Ok(begin.elapsed().as_nanos() as f64 / f64::from(CALLS))
     };
-    let unasked = || -> Result<f64, Box<dyn Error>> {
-        let mut question = Question::default();
-        let begin = Instant::now();
-        for _ in 0..CALLS {
-            let _ = black_box(page.ask_once(&silent, black_box(&mut question)));
-        }
-        Ok(begin.elapsed().as_nanos() as f64 / f64::from(CALLS))
-    };
+    let unasked = || Ok(time_calls(page, &silent));
     let pair = paired(ROUNDS, unasked, asked)?;
     Row::added(BENCH, name, "ns", &pair).with_goal(Goal::ValueAtMost(GOAL_NS)).print()?;
     Ok(())
+}
+
+/// The same chain without a question at its end.
+fn silent(steps: &[Step]) -> Vec<Step> {
+    let through = steps.split_last().map_or(&[][..], |(_, through)| through);
+    through.iter().copied().chain([Step(nothing)]).collect()
+}
+
+/// What one call through these steps takes, whoever answers at its end.
+fn time_calls(page: &Page, steps: &[Step]) -> f64 {
+    let mut question = Question::default();
+    let begin = Instant::now();
+    for _ in 0..CALLS {
+        let _ = black_box(page.ask_once(steps, black_box(&mut question)));
+    }
+    begin.elapsed().as_nanos() as f64 / f64::from(CALLS)
 }
 
 extern "C" fn nothing(_next: *const Step, _question: *mut Question) -> u64 {
@@ -155,7 +185,7 @@ impl Controller {
             if let Some(status) = controller.0.try_wait()? {
                 return Err(format!("the controller ended with {status}").into());
             }
-            if begin.elapsed() > Duration::from_secs(20) {
+            if begin.elapsed() > PATIENCE {
                 return Err("the controller does not come up".into());
             }
             thread::sleep(Duration::from_millis(20));

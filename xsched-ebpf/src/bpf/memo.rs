@@ -20,7 +20,7 @@ use core::sync::atomic::{Ordering, compiler_fence};
 use xsched_abi::chain::{chain_seed, mix};
 
 use crate::atomic;
-use crate::scratch::{Scratch, WINDOW, WORDS_MAX};
+use crate::scratch::{Scratch, WINDOW, WORDS_MAX, fetch};
 
 #[map]
 static MEMO: Array<Walk> = Array::with_max_entries(SET_COUNT * WAYS, 0);
@@ -160,11 +160,46 @@ extern "C" fn words_agree(walk: *mut Walk, scratch: *mut Scratch) -> u32 {
             break;
         }
         let address = rsp.wrapping_add(walk.offsets[index].into());
+        if !scratch.has(address) {
+            let near = words_near(walk, index as u32);
+            fetch(scratch, rsp.wrapping_add(near >> 32), near as u32);
+        }
         if scratch.word(address) != Some(walk.values[index]) {
             return 0;
         }
     }
     1
+}
+
+/// Words of a walk that are read together: at most so many, each at most so far from the others.
+const NEAR_COUNT: u32 = 16;
+const NEAR_DISTANCE: u32 = 512;
+
+/// Where to read for the word with this index and those after it that are near: distance from the stack pointer in the upper
+/// half, bytes in the lower.
+///
+/// Frames may be large, and then there is nothing between their words that anybody would want to read.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn words_near(walk: *mut Walk, index: u32) -> u64 {
+    // SAFETY: callers pass an element of the map, or the verifier's null.
+    let Some(walk) = (unsafe { walk.as_mut() }) else { return 0 };
+    let first = walk.offsets[index as usize % WORDS_MAX];
+    let (mut low, mut high) = (first, first);
+    for n in 1..NEAR_COUNT {
+        let next = index.wrapping_add(n);
+        if next >= walk.word_count {
+            break;
+        }
+        let offset = walk.offsets[next as usize % WORDS_MAX];
+        let (new_low, new_high) = (low.min(offset), high.max(offset));
+        let is_near = low - new_low <= NEAR_DISTANCE && new_high - high <= NEAR_DISTANCE;
+        if !is_near || new_high - new_low > WINDOW as u32 - 8 {
+            break;
+        }
+        (low, high) = (new_low, new_high);
+    }
+    u64::from(low) << 32 | u64::from(high - low + 8)
 }
 
 /// Remembers the walk in `scratch`, under the key that [`find_walk`] has left there.

@@ -118,6 +118,13 @@ impl Scratch {
         if is_there { Some(word) } else { None }
     }
 
+    /// Whether the word at `address` is in the window.
+    #[inline(always)]
+    pub(crate) fn has(&self, address: u64) -> bool {
+        let offset = address.wrapping_sub(self.window_at);
+        offset < self.window_len && offset & 7 == 0
+    }
+
     /// How many bytes the window has.
     #[inline(always)]
     pub(crate) fn window_len(&self) -> u64 {
@@ -144,6 +151,29 @@ extern "C" fn read_word(scratch: *mut Scratch, address: u64) -> u32 {
         match shadow::find(scratch.tid, address) {
             Some(replaced) => scratch.word = replaced,
             None => return 0,
+        }
+    }
+    1
+}
+
+/// Reads at least `len` bytes of the stack from `address` on into the window, if they are there: what is not is read word by word
+/// later.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn fetch(scratch: *mut Scratch, address: u64, len: u32) -> u32 {
+    // SAFETY: callers pass an element that they own, or the verifier's null.
+    let Some(scratch) = (unsafe { scratch.as_mut() }) else { return 0 };
+    let window = (&raw mut scratch.window).cast::<u8>();
+    scratch.window_at = address;
+    scratch.window_len = 0;
+    for size in [8, 64, 256, 512, 1024, WINDOW] {
+        if len as usize <= size {
+            // SAFETY: the window has at least `size` bytes; the helper checks the user address.
+            let read = unsafe {
+                bpf_probe_read_user_buf(address as *const u8, core::slice::from_raw_parts_mut(window, size))
+            };
+            scratch.window_len = if read.is_ok() { size as u64 } else { 0 };
+            break;
         }
     }
     1
