@@ -70,6 +70,10 @@ fn text(list: &List) -> String {
         (counts.slow, "connections ended because nobody answered"),
         (counts.full, "connections or queues refused for want of room"),
         (counts.failed, "changes of the page failed"),
+        (
+            counts.answered_again,
+            "answers about calls had to be given again: there is room for 65,536 of all processes",
+        ),
     ] {
         if count > 0 {
             writeln!(text, "{count} {what}").expect("writing to a string does not fail");
@@ -123,7 +127,7 @@ mod tests {
             keeper: PageKeeper::Programs,
             sight: crate::control::answer::Sight::Chains,
             uptime_ns: 5,
-            counts: Counts { slow: 2, ..Counts::default() },
+            counts: Counts { slow: 2, answered_again: 7, ..Counts::default() },
         };
         List { controller, processes }
     }
@@ -163,6 +167,7 @@ mod tests {
             "python3 root 0000:c1:00.0 high 120, x200 rule held 4711 3 1 25 % 1.50 ms"
         );
         assert_eq!(lines[3], "2 connections ended because nobody answered");
+        assert!(lines[4].starts_with("7 answers about calls had to be given again"), "{shown}");
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod worker;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -118,12 +119,19 @@ pub(crate) enum Order {
     End,
 }
 
+/// What the thread tells.
+struct Told {
+    names: watch::Sender<Vec<Arc<str>>>,
+    answered_again: Arc<AtomicU64>,
+}
+
 /// The thread.
 pub(crate) struct Origin {
     orders: Sender<Order>,
     bell: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
     rule_names: RuleNames,
+    answered_again: Arc<AtomicU64>,
 }
 
 impl Origin {
@@ -136,18 +144,25 @@ impl Origin {
         let (started, outcome) = channel();
         let worker_bell = Arc::clone(&bell);
         let (names, rule_names) = watch::channel(Vec::new());
+        let answered_again = Arc::new(AtomicU64::new(0));
+        let told = Told { names, answered_again: Arc::clone(&answered_again) };
         let thread = std::thread::Builder::new()
             .name("xsched-origin".to_owned())
-            .spawn(move || work(rules, inbox, worker_bell, names, &started))
+            .spawn(move || work(rules, inbox, worker_bell, told, &started))
             .map_err(OriginError::Thread)?;
         // A thread that ends without having said anything has panicked.
         outcome.recv().unwrap_or_else(|_| Err(OriginError::Thread(io::Error::other("it has ended"))))?;
-        Ok(Self { orders, bell, thread: Some(thread), rule_names })
+        Ok(Self { orders, bell, thread: Some(thread), rule_names, answered_again })
     }
 
     /// What the rules are called that have decided so far.
     pub(crate) fn rule_names(&self) -> RuleNames {
         self.rule_names.clone()
+    }
+
+    /// Answers that the map has forgotten to make room, and that were given again.
+    pub(crate) fn answered_again(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.answered_again)
     }
 
     /// Tells the thread something.
@@ -163,10 +178,10 @@ fn work(
     rules: Arc<Rules>,
     orders: Receiver<Order>,
     bell: Arc<OwnedFd>,
-    names: watch::Sender<Vec<Arc<str>>>,
+    told: Told,
     started: &Sender<Result<(), OriginError>>,
 ) {
-    match Worker::new(rules, orders, bell, names) {
+    match Worker::new(rules, orders, bell, told) {
         Ok(worker) => {
             let _ = started.send(Ok(()));
             worker.run();

@@ -151,8 +151,8 @@ pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
         origin,
         recording: Notify::new(),
     });
-    if shared.origin.is_some() {
-        shared.controller.borrow_mut().see_chains();
+    if let Some(origin) = &shared.origin {
+        shared.controller.borrow_mut().see_chains(origin.answered_again());
     }
     let (greeting, watchdog) = (shared.controller.borrow().describe(), notify::watchdog());
     let tasks = LocalSet::new();

@@ -181,6 +181,8 @@ pub(crate) struct Counts {
     pub(crate) failed: u64,
     /// Mask repairs given up, as the page counts them.
     pub(crate) exhausted: u64,
+    /// Answers about calls that were forgotten to make room, and had to be given again.
+    pub(crate) answered_again: u64,
 }
 
 /// Which processes there are.

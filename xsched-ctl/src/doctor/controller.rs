@@ -55,8 +55,12 @@ fn describe(answer: Result<Answer, AskError>) -> Finding {
 
 fn describe_status(status: &Status) -> String {
     let Status { pid, state, policy, keeper, sight, counts, .. } = status;
+    let again = match counts.answered_again {
+        0 => String::new(),
+        count => format!(", {count} answers about calls given again for want of room"),
+    };
     format!(
-        "process {pid}, {state}, policy {policy}, page kept by {keeper}, rules see {sight}, {} processes have joined",
+        "process {pid}, {state}, policy {policy}, page kept by {keeper}, rules see {sight}, {} processes have joined{again}",
         counts.joined
     )
 }

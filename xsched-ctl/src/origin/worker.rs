@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tokio::sync::watch;
 use xsched_abi::ChainEnd;
 use xsched_abi::verdict::{Decided, Subject, VerdictKey};
 use xsched_rules::Rules;
@@ -16,7 +16,7 @@ use xsched_symbols::{Change, EventKind, Processes, Sideband, now_ns};
 use super::client::{Answer, Client, decided};
 use super::programs::{Ends, Programs, renew};
 use super::rule_names::RuleNames;
-use super::{JoinError, Newcomer, Order, OriginError, Page, answers};
+use super::{JoinError, Newcomer, Order, OriginError, Page, Told, answers};
 use crate::bpf::{Record, Ring};
 use crate::chain::Label;
 use crate::session::chains::{Chains, Lookup};
@@ -66,6 +66,8 @@ pub(super) struct Worker {
     /// Chains of stacks that were cut, and since when they are asked about.
     cut: HashMap<u64, Instant>,
     numbered: Numbered,
+    /// Answers that the programs had forgotten.
+    answered_again: Arc<AtomicU64>,
     records: Vec<Record>,
     tidied: Instant,
 }
@@ -81,7 +83,7 @@ impl Worker {
         rules: Arc<Rules>,
         orders: Receiver<Order>,
         bell: Arc<OwnedFd>,
-        names: watch::Sender<Vec<Arc<str>>>,
+        told: Told,
     ) -> Result<Self, OriginError> {
         // Listen first, then look at what runs already: nothing falls between the two.
         let sideband = Sideband::open()?;
@@ -101,7 +103,8 @@ impl Worker {
             tgids: HashMap::new(),
             questions: Vec::new(),
             cut: HashMap::new(),
-            numbered: Numbered { origins: HashMap::new(), rules: RuleNames::new(names) },
+            numbered: Numbered { origins: HashMap::new(), rules: RuleNames::new(told.names) },
+            answered_again: told.answered_again,
             records: Vec::new(),
             tidied: Instant::now(),
         })
@@ -314,7 +317,13 @@ impl Worker {
             for old in std::mem::take(&mut client.answers).into_keys() {
                 self.programs.forget(old);
             }
+            tracing::info!(
+                "process {}: what was decided about its calls is forgotten, and decided anew",
+                client.pid
+            );
         }
+        let is_again = client.answers.contains_key(&key);
+        self.answered_again.fetch_add(u64::from(is_again), Ordering::Relaxed);
         let answer = client.answer(key, chain).clone();
         self.programs.decide(key, self.numbered.decided(client.book.rules(), &answer));
         true

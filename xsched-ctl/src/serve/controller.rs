@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use tokio::sync::Notify;
 use xsched_abi::arbiter::{ArbiterChange, ArbiterEvent, QueueWord, Word};
@@ -68,6 +70,8 @@ pub(crate) struct Controller {
     users: Users,
     state: State,
     sight: Sight,
+    /// See [`Counts::answered_again`].
+    answered_again: Arc<AtomicU64>,
     clients: BTreeMap<ClientId, Client>,
     /// By slot.
     queues: BTreeMap<u32, Queue>,
@@ -104,6 +108,7 @@ impl Controller {
             users: Users::read(),
             state,
             sight: Sight::Callers,
+            answered_again: Arc::default(),
             clients: BTreeMap::new(),
             queues: BTreeMap::new(),
             tokens: Tokens::default(),
@@ -119,9 +124,10 @@ impl Controller {
         }
     }
 
-    /// Programs walk the call chains of processes from now on.
-    pub(crate) fn see_chains(&mut self) {
+    /// Programs walk the call chains of processes from now on, and count there what they had to be told again.
+    pub(crate) fn see_chains(&mut self, answered_again: Arc<AtomicU64>) {
         self.sight = Sight::Chains;
+        self.answered_again = answered_again;
     }
 
     /// What it is about to do, for the log.

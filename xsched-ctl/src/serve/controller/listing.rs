@@ -1,6 +1,7 @@
 //! What commands are shown.
 
 use std::process;
+use std::sync::atomic::Ordering;
 
 use xsched_abi::arbiter::{Word, more_urgent};
 use xsched_arbiter::now_ns;
@@ -29,6 +30,7 @@ impl Controller {
             counts: Counts {
                 exhausted: page.load(Word::EXHAUSTED),
                 refused: self.counts.refused + page.load(Word::REFUSED),
+                answered_again: self.answered_again.load(Ordering::Relaxed),
                 ..self.counts
             },
         }
