@@ -305,3 +305,33 @@ CASE(a_copy_between_peers_on_one_device_is_a_copy) {
     OK(hipMemcpyPeer(to, 0, from, 0, from.bytes()));
     REQUIRE(to.holds(3));
 }
+
+// `hipMemcpyAttributes`, which headers of older releases do not have.
+struct BatchAttributes {
+    unsigned order;
+    int from[2], to[2];
+    unsigned flags;
+};
+
+CASE(the_copies_of_a_batch_come_in_their_streams_turn) {
+    constexpr unsigned ORDER_OF_STREAM = 1;
+    auto copy = suite::find<hipError_t(void **, void **, size_t *, size_t, BatchAttributes *, size_t *, size_t,
+                                       size_t *, hipStream_t)>("hipMemcpyBatchAsync");
+    Device<unsigned> data(64, 0);
+    Pinned<unsigned> source(64, 7), found(64, 0);
+    Stream stream;
+    Gate gate(stream);
+    void *to[2] = {data, data + 32}, *from[2] = {source, source + 32};
+    size_t sizes[2] = {128, 128}, begins[1] = {0}, failed = 0;
+    BatchAttributes attributes = {ORDER_OF_STREAM, {}, {}, 0};
+    OK(copy(to, from, sizes, 2, &attributes, begins, 1, &failed, stream));
+    // They are the caller's again as soon as the call is back.
+    std::memset(to, 0x5a, sizeof to);
+    std::memset(from, 0x5a, sizeof from);
+    std::memset(sizes, 0x5a, sizeof sizes);
+    OK(hipMemcpyAsync(found, data, 256, hipMemcpyDeviceToHost, stream));
+    EQUAL(found[63], 0u);
+    gate.open();
+    OK(hipStreamSynchronize(stream));
+    REQUIRE(found.holds(7));
+}

@@ -4,6 +4,7 @@
 
 #include "arguments.h"
 #include "device.hpp"
+#include "gate.hpp"
 #include "kernels.hpp"
 #include "memory.hpp"
 
@@ -144,6 +145,18 @@ CASE(a_variable_is_written_in_part) {
     EQUAL(found[1], 2u);
     EQUAL(found[2], 30u);
     EQUAL(found[3], 4u);
+}
+
+CASE(a_variable_is_copied_in_the_streams_turn) {
+    Pinned<unsigned> source(4, 9), found(4, 0);
+    Stream stream;
+    Gate gate(stream);
+    OK(hipMemcpyToSymbolAsync(HIP_SYMBOL(conf_variable), source, source.bytes(), 0, hipMemcpyHostToDevice, stream));
+    OK(hipMemcpyFromSymbolAsync(found, HIP_SYMBOL(conf_variable), found.bytes(), 0, hipMemcpyDeviceToHost, stream));
+    EQUAL(found[3], 0u);
+    gate.open();
+    OK(hipStreamSynchronize(stream));
+    REQUIRE(found.holds(9));
 }
 
 CASE(a_variable_ends_where_it_ends) {

@@ -2,6 +2,8 @@
 
 #define AREA "streams"
 
+#include <cstring>
+
 #include "gate.hpp"
 #include "kernels.hpp"
 #include "memory.hpp"
@@ -204,6 +206,33 @@ CASE(a_written_value_comes_after_the_work_before_it) {
     gate.open();
     OK(hipStreamSynchronize(stream));
     EQUAL(flag[0], 77u);
+}
+
+// `hipStreamBatchMemOpParams`, which headers of older releases do not have.
+struct WordOperation {
+    unsigned operation;
+    void *address;
+    unsigned long long value;
+    unsigned flags;
+    unsigned long long unused[2];
+};
+
+CASE(a_batch_of_written_values_comes_after_the_work_before_it) {
+    constexpr unsigned WRITE_32 = 2;
+    auto submit = suite::find<hipError_t(hipStream_t, unsigned, WordOperation *, unsigned)>("hipStreamBatchMemOp");
+    Pinned<unsigned> flags(2, 0);
+    Stream stream;
+    Gate gate(stream);
+    WordOperation operations[2] = {{WRITE_32, flags, 77, 0, {}}, {WRITE_32, flags + 1, 78, 0, {}}};
+    OK(submit(stream, 2, operations, 0));
+    // They are the caller's again as soon as the call is back.
+    std::memset(operations, 0x5a, sizeof operations);
+    EQUAL(flags[0], 0u);
+    EQUAL(flags[1], 0u);
+    gate.open();
+    OK(hipStreamSynchronize(stream));
+    EQUAL(flags[0], 77u);
+    EQUAL(flags[1], 78u);
 }
 
 CASE(a_wait_for_a_value_holds_up_the_streams_that_share_its_hardware_queue) {
