@@ -1,6 +1,5 @@
 //! `XSCHED_SCHEDULER=LCL`: the streams of one process are scheduled among each other, and no controller is there.
 
-use std::io::{Seek as _, Write as _};
 use std::path::Path;
 use std::process::Command;
 
@@ -24,13 +23,9 @@ const STREAMS: &str = "--us 400 --kernels 8 --requests 300 --ahead 16 \
 /// What the device did, after the program has found that everything came once and in order.
 fn executions(folder: &Path, variables: &[(&str, &str)]) -> Timeline {
     let log = folder.join("executions");
-    let mut line = tempfile::tempfile().unwrap();
-    line.write_all(b"\n").unwrap();
-    line.rewind().unwrap();
     let mut command = Command::new(app("sched_client"));
     command
         .args(STREAMS.split_whitespace())
-        .stdin(line)
         .env("LD_PRELOAD", shim())
         // Where there is none.
         .env("XSCHED_SOCKET_DIR", folder)
@@ -40,17 +35,18 @@ fn executions(folder: &Path, variables: &[(&str, &str)]) -> Timeline {
         .envs(variables.iter().copied());
     let outcome = run(&mut command);
     assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
-    let said: Value = serde_json::from_str(outcome.stdout.lines().last().unwrap()).unwrap();
+    let said: Value =
+        serde_json::from_str(outcome.stdout.lines().last().unwrap_or_default()).expect("it ends with JSON");
     assert_eq!(said["wrong"], 0, "{said}");
-    let timeline = Timeline::read(&log).unwrap();
-    std::fs::remove_file(&log).unwrap();
+    let timeline = Timeline::read(&log).expect("the device has written its log");
+    std::fs::remove_file(&log).expect("it is there");
     timeline
 }
 
 /// For each request of the urgent stream, how many kernels of the other started from when it was launched until it was done.
 fn overtaken_by(timeline: &Timeline) -> Vec<usize> {
     // Streams are numbered as they are created.
-    let urgent = timeline.kernels().iter().map(|kernel| kernel.stream).max().unwrap();
+    let urgent = timeline.kernels().iter().map(|kernel| kernel.stream).max().expect("something ran");
     let (urgent, other): (Vec<&Execution>, Vec<_>) =
         timeline.kernels().iter().partition(|kernel| kernel.stream == urgent);
     assert_eq!((urgent.len(), other.len()), (REQUESTS * KERNELS, 300 * KERNELS));

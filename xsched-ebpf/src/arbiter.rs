@@ -167,6 +167,11 @@ pub const fn device_key(domain: u32, bus: u32, device: u32, partition: u32) -> u
         | partition as u64 & 0xff
 }
 
+/// Whether [`device_key`] makes such numbers.
+pub const fn is_device_key(key: u64) -> bool {
+    key >> 40 == 1 << 23
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,5 +199,7 @@ mod tests {
     fn a_device_has_a_key_whatever_its_address() {
         assert_ne!(device_key(0, 0, 0, 0), 0);
         assert_ne!(device_key(0, 0xc1, 0, 1), device_key(0, 0xc1, 1, 0));
+        assert!(is_device_key(device_key(0, 0, 0, 0)) && is_device_key(device_key(0xffff, 0xff, 0x1f, 7)));
+        assert!(![0, 7, 1 << 62, u64::MAX].into_iter().any(is_device_key));
     }
 }

@@ -42,23 +42,37 @@ pub(crate) struct Args {
     /// Have `differential` look for bugs that are put into the shim on purpose
     #[arg(long)]
     planted: bool,
+    /// How much `fuzz` says to the controller
+    #[arg(long)]
+    messages: Option<String>,
+    /// Have `fuzz` talk to a controller whose page is kept by BPF programs
+    #[arg(long)]
+    bpf: bool,
 }
 
 impl Args {
     /// What the benchmark is told.
     fn words(&self) -> Vec<String> {
-        let options = [("--time", &self.time), ("--seed", &self.seed)];
+        let options = [("--time", &self.time), ("--seed", &self.seed), ("--messages", &self.messages)];
         let options =
             options.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value.as_ref()?)));
-        options.chain(self.planted.then(|| "--planted".to_owned())).chain(self.scenarios.clone()).collect()
+        let switches = [("--planted", self.planted), ("--bpf", self.bpf)];
+        let switches = switches.into_iter().filter_map(|(name, is_on)| is_on.then(|| name.to_owned()));
+        options.chain(switches).chain(self.scenarios.clone()).collect()
     }
 
-    /// Only one benchmark knows each of them.
+    /// Not every benchmark knows each of them.
     fn check(&self, name: &str) -> Result<()> {
-        let is_of_differential = self.time.is_some() || self.seed.is_some() || self.planted;
+        let is_of_differential = self.time.is_some() || self.planted;
         ensure!(
             !is_of_differential || name == DIFFERENTIAL,
-            "only `{DIFFERENTIAL}` takes `--time`, `--seed` and `--planted`"
+            "only `{DIFFERENTIAL}` takes `--time` and `--planted`"
+        );
+        let is_of_fuzz = self.messages.is_some() || self.bpf;
+        ensure!(!is_of_fuzz || name == FUZZ, "only `{FUZZ}` takes `--messages` and `--bpf`");
+        ensure!(
+            self.seed.is_none() || [DIFFERENTIAL, FUZZ].contains(&name),
+            "only `{DIFFERENTIAL}` and `{FUZZ}` take `--seed`"
         );
         ensure!(self.scenarios.is_empty() || name == SCHED, "only `{SCHED}` has scenarios");
         Ok(())
@@ -69,6 +83,8 @@ impl Args {
 const DIFFERENTIAL: &str = "differential";
 /// The one that needs a browser.
 const VIEWER: &str = "viewer";
+/// The one that talks to the controller only.
+const FUZZ: &str = "fuzz";
 /// The one that has scenarios.
 const SCHED: &str = "sched";
 

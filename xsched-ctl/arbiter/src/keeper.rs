@@ -309,9 +309,18 @@ impl Arbiter {
         if let Some(index) = self.page().device(key) {
             return Ok(index);
         }
-        let index = self.page().device(0).ok_or(ArbiterError::DevicesFull)?;
+        let index =
+            self.page().device(0).or_else(|| self.unused_device()).ok_or(ArbiterError::DevicesFull)?;
         self.control(Control::AddDevice, index, key, 0);
         Ok(index)
+    }
+
+    /// The place of a device that nobody uses any more: anybody may name devices that there are not, and whoever comes
+    /// next must find room.
+    fn unused_device(&self) -> Option<u64> {
+        let used = self.page().queues().fold(0_u64, |used, queue| used | 1 << queue.word.device());
+        (0..DEVICE_MAX as u64)
+            .find(|&index| used >> index & 1 == 0 && self.page().load(Word::exists(index)) == 0)
     }
 
     fn check(&self, queue: Queue) -> Result<(), ArbiterError> {

@@ -178,11 +178,14 @@ fn the_end_of_a_process_closes_its_queues_and_no_others() {
 fn a_full_page_says_so() {
     with_each_obeyed(|mut arbiter| {
         let owner = arbiter.speak_for(100);
-        for device in 0..64 {
-            arbiter.open(owner, device_key(0, device, 0, 0), 1).unwrap();
-        }
+        let mut open = |device| arbiter.open(owner, device_key(0, device, 0, 0), 1).unwrap();
+        let queues: Vec<_> = (0..64).map(&mut open).collect();
         let one_more = arbiter.open(owner, device_key(0, 64, 0, 0), 1);
         assert!(matches!(one_more, Err(ArbiterError::DevicesFull)), "{one_more:?}");
+        // A device that nobody uses any more makes room for another.
+        arbiter.close(queues[7]);
+        arbiter.open(owner, device_key(0, 64, 0, 0), 1).unwrap();
+        assert_eq!(arbiter.page().device(device_key(0, 64, 0, 0)), Some(7));
         let opened = std::iter::repeat_with(|| arbiter.open(owner, device_key(0, 0, 0, 0), 1));
         assert_eq!(opened.take_while(Result::is_ok).count(), QUEUE_MAX - 64);
         let one_more = arbiter.open(owner, device_key(0, 0, 0, 0), 1);

@@ -93,11 +93,8 @@ pub fn control<H: Host>(host: &H, owner: u64, control: Control, slot: u64, first
                 released(host, owner);
             }
         }
-        Control::AddDevice => {
-            if host.load(Word::key(slot)) == 0 {
-                host.store(Word::key(slot), first);
-            }
-        }
+        // Nobody but the controller gives places away, and no queue is opened meanwhile.
+        Control::AddDevice => host.store(Word::key(slot), first),
         Control::Open => {
             let outcome = protocol::open(host, slot, QueueWord(first), second, || host.lives(second));
             tell(host, ArbiterChange::Opened, slot, second, outcome);

@@ -28,7 +28,7 @@ pub enum Control {
     Heartbeat = 1,
     /// Nobody is to be obeyed.
     Release = 2,
-    /// A device's place is taken. Slot: its index; first: its key, see [`device_key`](super::device_key).
+    /// A device's place is taken, which nobody uses. Slot: its index; first: its key, see [`device_key`](super::device_key).
     AddDevice = 3,
     /// A queue is opened in a free slot. First: its [`QueueWord`](super::QueueWord); second: its owner.
     Open = 4,

@@ -11,6 +11,7 @@ use super::{
     Domain, Events, Hello, KernelName, NAME_LEN_MAX, OpenQueue, Opened, PacketKind, Refusal, Reported, Rules,
     SETTINGS_LEN_MAX, SchedulingDomain, Settings, Usage, Verdicts, Welcome,
 };
+use crate::arbiter::is_device_key;
 
 /// No packet is longer. A receiver with this much room and one byte more sees whether one was.
 pub const PACKET_LEN_MAX: usize = 16 + NAME_LEN_MAX;
@@ -96,7 +97,8 @@ impl FromShim {
             }
             Self::KernelName(packet) => packet.name_len as usize <= NAME_LEN_MAX,
             Self::Settings(packet) => packet.len <= SETTINGS_LEN_MAX,
-            Self::Hello(_) | Self::OpenQueue(_) | Self::Reported(_) | Self::Usage(_) => true,
+            Self::OpenQueue(packet) => is_device_key(packet.device),
+            Self::Hello(_) | Self::Reported(_) | Self::Usage(_) => true,
         };
         match (reserved, makes_sense) {
             (0, true) => Ok(parsed),
@@ -202,6 +204,12 @@ mod tests {
     fn reserved_words_are_zero() {
         let packet = OpenQueue { kind: PacketKind::OpenQueue as u32, reserved: 1, ..OpenQueue::new_zeroed() };
         assert_eq!(FromShim::parse(packet.as_bytes()).unwrap_err(), Malformed::Reserved(3));
+    }
+
+    #[test]
+    fn a_queue_is_of_a_device() {
+        let packet = OpenQueue { kind: PacketKind::OpenQueue as u32, device: 7, ..OpenQueue::new_zeroed() };
+        assert_eq!(FromShim::parse(packet.as_bytes()).unwrap_err(), Malformed::Value(3));
     }
 
     #[test]

@@ -1,0 +1,89 @@
+//! A process that joins as a shim does, opens a queue, and listens.
+
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send,
+    socket_with,
+};
+use xsched_abi::arbiter::{PAGE_VERSION, device_key};
+use xsched_abi::wire::{Hello, OpenQueue, PACKET_LEN_MAX, PacketKind, SHIM_SOCKET, WIRE_VERSION};
+use zerocopy::IntoBytes as _;
+
+use crate::{Killed, Result};
+
+/// The device that everybody uses.
+pub(crate) const DEVICE: u64 = device_key(0, 0x77, 0, 0);
+
+/// One that is used when all is over.
+pub(crate) const OTHER_DEVICE: u64 = device_key(0xfffe, 0x78, 0x1e, 0);
+
+/// Such a process. It ends with this.
+pub(crate) struct Honest(Killed);
+
+impl Honest {
+    pub(crate) fn start(folder: &Path) -> Result<Self> {
+        Self::start_on(folder, DEVICE)
+    }
+
+    pub(crate) fn start_on(folder: &Path, device: u64) -> Result<Self> {
+        let mut command = Command::new("/proc/self/exe");
+        command.arg("honest").arg(folder).arg(device.to_string()).stdin(Stdio::piped());
+        Ok(Self(Killed(command.spawn()?)))
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.0.id()
+    }
+}
+
+pub(crate) fn main(folder: &Path, device: &str) -> Result<()> {
+    let socket = join(folder)?;
+    let open = OpenQueue {
+        kind: PacketKind::OpenQueue as u32,
+        request: 1,
+        device: device.parse()?,
+        stream_priority: 0,
+        reserved: 0,
+    };
+    send(&socket, open.as_bytes(), SendFlags::NOSIGNAL)?;
+    thread::spawn(move || {
+        let mut packet = [0; PACKET_LEN_MAX];
+        // An empty one is the end.
+        while recv(&socket, &mut packet, RecvFlags::empty()).is_ok_and(|(len, _)| len > 0) {}
+    });
+    // Until whoever has started it has ended.
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+
+/// Connects.
+pub(crate) fn connected(path: &Path, kind: SocketType) -> Result<OwnedFd, rustix::io::Errno> {
+    let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
+/// Says what a shim says first.
+pub(crate) fn hello() -> Hello {
+    Hello {
+        kind: PacketKind::Hello as u32,
+        version: WIRE_VERSION,
+        page_version: PAGE_VERSION,
+        hints: 0,
+        priority: 0,
+        utilization: 0,
+        weight: 0,
+        token: [0; 16],
+    }
+}
+
+fn join(folder: &Path) -> Result<OwnedFd> {
+    let socket = connected(&folder.join(SHIM_SOCKET), SocketType::SEQPACKET)?;
+    send(&socket, hello().as_bytes(), SendFlags::NOSIGNAL)?;
+    Ok(socket)
+}
