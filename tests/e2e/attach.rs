@@ -58,42 +58,60 @@ fn strip(path: &Path) {
     assert!(status.success(), "{}: {status}", path.display());
 }
 
-#[test]
-fn kernels_of_stripped_files_that_ran_before_have_their_names() {
-    if !may_trace("kernels_of_stripped_files_that_ran_before_have_their_names") {
+/// A tracer that comes to a stripped program while it runs shows these kernels by name; and others by their addresses, which
+/// nobody can name, or none.
+fn names_kernels_of_stripped(test: &str, name: &str, kernels: &[&str], has_others: bool) {
+    if !may_trace(test) {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    // Its kernels lie in the program and in a library, which is found in front of the one that is not stripped.
+    // Found in front of the one that is not stripped.
     let library = dir.path().join("libdemo_kernels.so");
     std::fs::copy(app("libdemo_kernels.so"), &library).unwrap();
     strip(&library);
-    for (name, kernels) in [
-        ("vector_add", &["vector_add"][..]),
-        ("vector_add_unoptimised", &["vector_add"]),
-        ("vector_add_compressed", &["vector_add"]),
-        ("two_libraries", &["direct_step", "scale_add", "mix"]),
-    ] {
-        // Its own name would be taken for its kernel's.
-        let mut program = app_copy(name, dir.path(), "stripped");
-        strip(&dir.path().join("stripped"));
-        let found_first = dir.path().display().to_string();
-        let others = program.get_envs().find(|(key, _)| *key == "LD_LIBRARY_PATH").unwrap().1.unwrap();
-        let path = format!("{found_first}:{}", others.display());
-        program.env("LD_LIBRARY_PATH", path).args(["--seconds", "120", "--interval-us", "1000"]);
-        let mut program = Running::start(&mut program);
-        program.wait_for_stdout("ready ");
-        let pid = program.pid().to_string();
-        let mut tracer = Running::start(&mut xsched_ctl(["attach", "--pid", &pid, "--interval", "0.5"]));
-        for kernel in kernels {
-            tracer.wait_for_stdout(kernel);
-        }
-        let outcome = tracer.interrupt();
-        // One of the kernels of `two_libraries` comes from a module that was loaded before.
-        assert_eq!(outcome.stdout.contains("0x"), name == "two_libraries", "{name}: {}", outcome.stdout);
-        program.signal(Signal::KILL);
-        program.finish();
+    // Its own name would be taken for its kernel's.
+    let mut program = app_copy(name, dir.path(), "stripped");
+    strip(&dir.path().join("stripped"));
+    let others = program.get_envs().find(|(key, _)| *key == "LD_LIBRARY_PATH").unwrap().1.unwrap();
+    let path = format!("{}:{}", dir.path().display(), others.display());
+    program.env("LD_LIBRARY_PATH", path).args(["--seconds", "120", "--interval-us", "1000"]);
+    let mut program = Running::start(&mut program);
+    program.wait_for_stdout("ready ");
+    let pid = program.pid().to_string();
+    let mut tracer = Running::start(&mut xsched_ctl(["attach", "--pid", &pid, "--interval", "0.5"]));
+    for kernel in kernels {
+        tracer.wait_for_stdout(kernel);
     }
+    let outcome = tracer.interrupt();
+    assert_eq!(outcome.stdout.contains("0x"), has_others, "{}", outcome.stdout);
+    program.signal(Signal::KILL);
+    program.finish();
+}
+
+#[test]
+fn a_stripped_program_that_ran_before_has_names_of_kernels() {
+    let test = "a_stripped_program_that_ran_before_has_names_of_kernels";
+    names_kernels_of_stripped(test, "vector_add", &["vector_add"], false);
+}
+
+#[test]
+fn a_stripped_program_that_was_not_optimised_has_names_of_kernels() {
+    let test = "a_stripped_program_that_was_not_optimised_has_names_of_kernels";
+    names_kernels_of_stripped(test, "vector_add_unoptimised", &["vector_add"], false);
+}
+
+#[test]
+fn a_stripped_program_with_compressed_device_code_has_names_of_kernels() {
+    let test = "a_stripped_program_with_compressed_device_code_has_names_of_kernels";
+    names_kernels_of_stripped(test, "vector_add_compressed", &["vector_add"], false);
+}
+
+#[test]
+fn a_stripped_program_and_its_stripped_library_have_names_of_kernels() {
+    let test = "a_stripped_program_and_its_stripped_library_have_names_of_kernels";
+    // The third way that it launches is a kernel of a module that was loaded before.
+    let kernels = ["direct_step", "scale_add", "mix"];
+    names_kernels_of_stripped(test, "two_libraries", &kernels, true);
 }
 
 #[test]
