@@ -1,5 +1,7 @@
 //! `xsched-ctl attach`: a running process is watched, and afterwards nothing has happened to it.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
+
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
