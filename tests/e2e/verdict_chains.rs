@@ -1,19 +1,21 @@
-//! The same program with the real controller, whose BPF programs walk its stack: rules see whole chains of calls.
+//! The same program, and libraries of other people, with the real controller, whose BPF programs walk their stacks: rules see
+//! whole chains of calls.
 
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what it could not do")]
 
+use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use tempfile::TempDir;
-use xsched_tests::artifacts::{app_command, shim};
+use xsched_tests::artifacts::{app_command, clients, conformance, hip_sim, shim};
 use xsched_tests::privileged::may_trace;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{run, xsched_ctl};
@@ -56,9 +58,13 @@ impl Controller {
     /// in its log. Unwind tables are made when a stack first leads into a library: until then answers may come too late, and
     /// it is run again.
     fn run(&self, mode: &str, variables: &[(&str, &str)]) -> (String, String) {
+        self.until_in_time(|| self.run_once(mode, variables))
+    }
+
+    fn until_in_time(&self, run_once: impl Fn() -> (String, String)) -> (String, String) {
         let begin = Instant::now();
         loop {
-            let (said, log) = self.run_once(mode, variables);
+            let (said, log) = run_once();
             if !log.contains("answers that came too late") {
                 return (said, log);
             }
@@ -66,19 +72,22 @@ impl Controller {
         }
     }
 
-    /// Begins when its callers are told apart by chains.
     fn run_once(&self, mode: &str, variables: &[(&str, &str)]) -> (String, String) {
         let arguments: Vec<_> = mode.split(' ').collect();
+        let mut command = app_command("callers", &arguments);
+        self.run_command(command.envs(variables.iter().copied()))
+    }
+
+    /// Begins when its callers are told apart by chains.
+    fn run_command(&self, command: &mut Command) -> (String, String) {
         let log = self.folder.path().join("shim.log");
         let _ = fs::remove_file(&log); // an earlier run's
-        let mut command = app_command("callers", &arguments);
         command
             .env("LD_PRELOAD", shim())
             .env("XSCHED_SOCKET_DIR", self.folder.path())
             .env("XSCHED_LOG", &log)
             .env("XSCHED_VERBOSE", "2")
-            .env("HIP_SIM_SHARED", "off")
-            .envs(variables.iter().copied());
+            .env("HIP_SIM_SHARED", "off");
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut input = child.stdin.take().unwrap();
@@ -251,6 +260,74 @@ fn a_known_call_site_asks_nobody() {
     let asked = log.lines().find(|line| line.ends_with("by the whole call chain")).unwrap_or_default();
     let asked: u32 = asked.split_whitespace().next().unwrap_or("0").parse().unwrap();
     assert!((1..200).contains(&asked), "of 2000 launches {asked} asked:\n{log}\n{}", controller.log());
+}
+
+/// Debian's packages, unpacked.
+const HIPRAND: &str = "debian/libhiprand1_5.3.3-4/usr/lib/x86_64-linux-gnu/libhiprand.so.1";
+const ROCRAND: &str = "debian/librocrand1_5.3.3-4/usr/lib/x86_64-linux-gnu/librocrand.so.1";
+
+/// What a client needs; none, and said so, if any of it is missing.
+fn client(check: &str, needed: &[&Path]) -> Option<Command> {
+    let python = clients().join("python/bin/python");
+    if let Some(missing) = needed.iter().copied().chain([&*python]).find(|path| !path.exists()) {
+        eprintln!("skipped: {check}: no {} (`cargo xtask setup` gets what is needed)", missing.display());
+        return None;
+    }
+    let mut command = Command::new(python);
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/conformance/clients/verdicts.py"));
+    Some(command)
+}
+
+#[test]
+fn what_rocrand_launches_for_hiprand_is_known_by_both() {
+    let name = "what_rocrand_launches_for_hiprand_is_known_by_both";
+    let [hiprand, rocrand] = [HIPRAND, ROCRAND].map(|file| clients().join(file));
+    let executor = conformance().join("librocrand_executor.so");
+    if !may_trace(name) || client(name, &[&hiprand, &rocrand, &executor]).is_none() {
+        return;
+    }
+    let rule = "[[rule]]\nlibrary = 'librocrand.so*'\nunder = 'libhiprand.so*'\naction = 'passthrough'\n";
+    let controller = Controller::start(rule);
+    let folders = [hip_sim(5), rocrand.parent().unwrap().to_owned()];
+    let launches = |which: &str| {
+        let run_once = || {
+            let mut command = client(name, &[]).unwrap();
+            command.arg("rocrand").args([&hiprand, &rocrand]).arg(which);
+            command.env("LD_LIBRARY_PATH", env::join_paths(&folders).unwrap());
+            command.env("HIP_SIM_ARCH", "gfx90a").env("HIP_SIM_EXECUTOR", &executor);
+            controller.run_command(&mut command)
+        };
+        let (said, _) = controller.until_in_time(run_once);
+        passes(&said, "librocrand.so.1", "hipLaunchKernel")
+    };
+    // It returns to rocRAND either way: only the chain tells them apart.
+    assert!(launches("hiprand") >= 3, "{}", controller.log());
+    assert_eq!(launches("rocrand"), 0);
+}
+
+#[test]
+fn launches_of_hip_python_are_known_by_the_program_that_they_begin_in() {
+    let name = "launches_of_hip_python_are_known_by_the_program_that_they_begin_in";
+    let module = conformance().join("modules/module.co");
+    let twins = conformance().join("libconformance_twins.so");
+    if !may_trace(name) || client(name, &[&module, &twins]).is_none() {
+        return;
+    }
+    for (outermost, expected) in [("python3*", 100), ("perl*", 0)] {
+        let rule = format!(
+            "[[rule]]\noutermost = '{outermost}'\napi = 'hipModuleLaunchKernel'\naction = 'passthrough'\n"
+        );
+        let controller = Controller::start(&rule);
+        let run_once = || {
+            let mut command = client(name, &[]).unwrap();
+            command.arg("hip-python").arg(&module).arg("100");
+            command.env("LD_LIBRARY_PATH", hip_sim(6)).env("HIP_SIM_TWINS", &twins);
+            controller.run_command(&mut command)
+        };
+        let (said, _) = controller.until_in_time(run_once);
+        let passed = said.lines().filter(|line| line.ends_with("(hipModuleLaunchKernel)")).count();
+        assert_eq!(passed, expected, "outermost {outermost}: {said}{}", controller.log());
+    }
 }
 
 /// A launch in the timeline, or its execution.

@@ -23,7 +23,9 @@ const HIP_HEADERS: &str = "libamdhip64-dev_5.2.3-8";
 const DRM_HEADERS: &str = "libdrm-dev_2.4.114-1+b1";
 /// A library with 80 kernels on `libamdhip64.so.5`, 8 MB.
 const ROCRAND: &str = "librocrand1_5.3.3-4";
-/// Its public headers, with the device functions that its kernels are made of, 5 MB.
+/// A library that has it launch, 19 kB.
+const HIPRAND: &str = "libhiprand1_5.3.3-4";
+/// rocRAND's public headers, with the device functions that its kernels are made of, 5 MB.
 const ROCRAND_HEADERS: &str = "librocrand-dev_5.3.3-4";
 
 /// Gets what is not there yet; says all that could not be got.
@@ -36,6 +38,7 @@ pub(crate) fn fetch(workspace: &Workspace) -> Result<()> {
         unpack(&debian, DRM_HEADERS),
         unpack(&debian, ROCRAND),
         unpack(&debian, ROCRAND_HEADERS),
+        unpack(&debian, HIPRAND),
         hiprtc::make(&clients.join("hiprtc"), &debian, |package| unpack(&debian, package)),
         venv::setup(&clients.join("python"), &requirements).map(drop),
     ];

@@ -1,0 +1,110 @@
+"""Launches by other people's libraries, for tests of who is said to make them.
+
+    verdicts.py rocrand HIPRAND ROCRAND [hiprand|rocrand]    numbers by that library; hipRAND has rocRAND launch
+    verdicts.py hip-python MODULE COUNT                      so many launches through hip-python
+
+As `tests/apps/callers` does, it prints `ready` and its id, fills memory until it is given a line, prints `warm 1`, waits for
+another line, and says last whether anything was `wrong`.
+"""
+
+import ctypes
+import os
+import select
+import sys
+from ctypes import byref, c_int, c_size_t, c_uint, c_void_p
+
+COUNT = 1024
+TIMES = 3
+DEVICE_TO_HOST = 2
+
+
+def say(name, value):
+    print(name, value, flush=True)
+
+
+def begin(fill):
+    say("ready", os.getpid())
+    while not select.select([0], [], [], 0.002)[0]:
+        fill()
+    # Byte by byte, so that the next line is left.
+    take_a_line()
+    say("warm", 1)
+    take_a_line()
+
+
+def take_a_line():
+    while os.read(0, 1) not in (b"\n", b""):
+        pass
+
+
+def ok(code):
+    assert int(code) == 0, f"status {code}"
+
+
+def rocrand(hiprand_file, rocrand_file, which):
+    hip = ctypes.CDLL("libamdhip64.so.5")
+    libraries = {"rocrand": ctypes.CDLL(rocrand_file), "hiprand": ctypes.CDLL(hiprand_file)}
+    # Each has a number of its own for Philox.
+    create, generate, kind = {
+        "rocrand": ("rocrand_create_generator", "rocrand_generate", 404),
+        "hiprand": ("hiprandCreateGenerator", "hiprandGenerate", 405),
+    }[which]
+    library = libraries[which]
+    memory, stream = c_void_p(), c_void_p()
+    numbers = (c_uint * COUNT)()
+    size = c_size_t(ctypes.sizeof(numbers))
+    ok(hip.hipMalloc(byref(memory), size))
+
+    def fill():
+        ok(hip.hipMemsetAsync(memory, c_int(0), size, stream))
+        ok(hip.hipStreamSynchronize(stream))
+
+    begin(fill)
+    generator = c_void_p()
+    ok(library[create](byref(generator), c_int(kind)))
+    for _ in range(TIMES):
+        ok(library[generate](generator, memory, c_size_t(COUNT)))
+    ok(hip.hipMemcpy(numbers, memory, size, c_int(DEVICE_TO_HOST)))
+    say("wrong", int(sum(number == 0 for number in numbers) > 1))
+
+
+def hip_python(module_file, count):
+    from hip import hip
+
+    def get(answer):
+        code, *values = answer
+        ok(code)
+        return values[0] if len(values) == 1 else values
+
+    with open(module_file, "rb") as file:
+        module = get(hip.hipModuleLoadData(file.read()))
+    function = get(hip.hipModuleGetFunction(module, b"module_affine"))
+    data = get(hip.hipMalloc(4))
+
+    def fill():
+        get(hip.hipMemsetAsync(data, 0, 4, None))
+        get(hip.hipStreamSynchronize(None))
+
+    begin(fill)
+    fill()
+    one = (1, 1, 1)
+    for _ in range(int(count)):
+        launched = hip.hipModuleLaunchKernel(
+            function,
+            *one,
+            *one,
+            sharedMemBytes=0,
+            stream=None,
+            kernelParams=None,
+            extra=(data, c_uint(1), c_uint(3), c_uint(1)),
+        )
+        get(launched)
+    found = (c_uint * 1)()
+    get(hip.hipMemcpy(found, data, 4, hip.hipMemcpyKind.hipMemcpyDeviceToHost))
+    expected = 0
+    for _ in range(int(count)):
+        expected = (expected * 3 + 1) % 2**32
+    say("wrong", int(found[0] != expected))
+
+
+{"rocrand": rocrand, "hip-python": hip_python}[sys.argv[1]](*sys.argv[2:])
