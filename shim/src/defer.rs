@@ -622,7 +622,9 @@ impl Deferral {
     fn waited_for(&self, call: &Stopped<'_>, copy: &Instance, queue: Option<QueueId>) -> Vec<(QueueId, u64)> {
         let queues = match call.id() {
             Id::hipStreamSynchronize | Id::hipStreamSynchronize_spt => queue.into_iter().collect(),
-            Id::hipDeviceSynchronize | Id::hipCtxSynchronize => {
+            // It frees what the device may still use, so it waits for all of that first.
+            Id::hipFree if call.size(0) == 0 => Vec::new(),
+            Id::hipDeviceSynchronize | Id::hipCtxSynchronize | Id::hipFree => {
                 let device = real::current_device(copy);
                 device.map(|device| self.books().queues_of(copy.index(), device)).unwrap_or_default()
             }

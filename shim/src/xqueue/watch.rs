@@ -137,6 +137,12 @@ impl<D: Device> XQueues<D> {
     /// What the host waits for from now on: a queue's work that is on the device now, or a device's. For
     /// [`Self::has_waited`].
     pub(crate) fn waits_for(&self, queues: &[QueueId]) -> Vec<(QueueId, u64)> {
+        if queues.is_empty() {
+            return Vec::new();
+        }
+        // A marker that is being recorded comes before the wait: what the wait does not see would still be on the stream behind
+        // it, and the program could ask.
+        let _no_marker = self.pause();
         self.lock().waits_for(queues)
     }
 
