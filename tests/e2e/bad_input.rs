@@ -44,6 +44,22 @@ fn a_process_without_hip() {
 }
 
 #[test]
+fn a_runtime_that_is_none() {
+    if !may_trace("a_runtime_that_is_none") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for (file, message) in [
+        ("/there/is/no/such.so", "`--runtime`: cannot open /there/is/no/such.so: "),
+        ("/bin/true", "`--runtime`: /bin/true exports none of HIP's functions"),
+        ("/etc/passwd", "`--runtime`: cannot read the symbols of /etc/passwd: "),
+    ] {
+        let outcome = run(xsched_ctl(["trace", "--runtime", file, "-o"]).arg(dir.path().join("x.perfetto")));
+        assert_fails(&outcome, 66, message);
+    }
+}
+
+#[test]
 fn not_root() {
     if !may_trace("not_root") {
         return;

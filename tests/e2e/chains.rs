@@ -9,6 +9,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde::Deserialize;
 use xsched_tests::artifacts::{app, clients, conformance, hip_sim};
+use xsched_tests::call_stacks::call_stacks;
 use xsched_tests::privileged::may_trace;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{Outcome, Running, run, xsched_ctl};
@@ -18,7 +19,7 @@ type Chains = BTreeMap<Vec<u64>, u64>;
 
 #[derive(Deserialize)]
 struct Row {
-    callers: String,
+    chain: String,
     calls: u64,
 }
 
@@ -43,21 +44,13 @@ fn traced_chains(trace: &Path) -> (Chains, u64) {
 /// The chains of all calls of a function in a trace that was recorded with `--chain-frames address`; and the number of
 /// calls whose chains are not whole.
 fn chains_of(trace: &Path, function: &str) -> (Chains, u64) {
-    let mut sql = Sql::open(trace).unwrap();
-    let rows: Vec<Row> = sql
-        .query_as(&format!(
-            "select extract_arg(arg_set_id, 'debug.callers') as callers, count(*) as calls
-             from slice where name = '{function}' group by 1"
-        ))
-        .unwrap();
     let (mut chains, mut incomplete) = (Chains::new(), 0);
-    for Row { callers, calls } in rows {
-        let frames: Vec<&str> = callers.split(" < ").collect();
-        if frames.last() == Some(&"…") {
+    for (frames, calls) in call_stacks(trace, function).unwrap() {
+        if frames.last().is_none_or(|last| last == "…") {
             incomplete += calls;
             continue;
         }
-        let address = |text: &&str| u64::from_str_radix(text.strip_prefix("0x").unwrap(), 16).unwrap();
+        let address = |text: &String| u64::from_str_radix(text.strip_prefix("0x").unwrap(), 16).unwrap();
         *chains.entry(frames.iter().map(address).collect()).or_default() += calls;
     }
     (chains, incomplete)
@@ -238,15 +231,8 @@ fn a_depth_cuts_chains_and_counts_nothing_as_missing() {
     command.arg(&trace).arg("--").arg(app("deep_chain")).arg("100");
     let outcome = run(command.env("HIP_SIM_NULL", "1"));
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    let mut sql = Sql::open(&trace).unwrap();
-    let rows: Vec<Row> = sql
-        .query_as(
-            "select extract_arg(arg_set_id, 'debug.callers') as callers, count(*) as calls
-             from slice where name = 'hipStreamSynchronize' group by 1",
-        )
-        .unwrap();
-    let found: Vec<_> = rows.iter().map(|row| (row.callers.as_str(), row.calls)).collect();
-    assert_eq!(found, [("deep_7 < deep_6 < compare < …", 100)]);
+    let expected = ["deep_7", "deep_6", "compare", "…"].map(str::to_owned).to_vec();
+    assert_eq!(call_stacks(&trace, "hipStreamSynchronize").unwrap(), [(expected, 100)].into());
     assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
 }
 
@@ -278,13 +264,13 @@ fn chains_through_python_reach_its_main_function() {
     let mut sql = Sql::open(&trace).unwrap();
     let rows: Vec<Row> = sql
         .query_as(
-            "select extract_arg(arg_set_id, 'debug.chain') as callers, count(*) as calls
+            "select extract_arg(arg_set_id, 'debug.chain') as chain, count(*) as calls
              from slice where name = 'hipStreamSynchronize' group by 1",
         )
         .unwrap();
     let whole: u64 = rows
         .iter()
-        .filter(|row| row.callers.contains("_ctypes") && !row.callers.ends_with('…'))
+        .filter(|row| row.chain.contains("_ctypes") && !row.chain.ends_with('…'))
         .map(|row| row.calls)
         .sum();
     let all: u64 = rows.iter().map(|row| row.calls).sum();
@@ -295,6 +281,7 @@ fn chains_through_python_reach_its_main_function() {
 #[derive(Debug, Deserialize, PartialEq)]
 struct Generated {
     libraries: String,
+    #[serde(skip)]
     functions: String,
     /// Whether frames were found behind generated code.
     passes: Option<i64>,
@@ -324,15 +311,19 @@ fn trace_generated_code(kind: &str, named: &[&str]) -> (Vec<Generated>, Outcome)
     record();
     let outcome = record();
     let mut sql = Sql::open(&trace).unwrap();
-    let chains = sql
+    let mut chains: Vec<Generated> = sql
         .query_as(
             "select extract_arg(arg_set_id, 'debug.chain') as libraries,
-                extract_arg(arg_set_id, 'debug.callers') as functions,
                 extract_arg(arg_set_id, 'debug.chain_through_generated_code') as passes,
                 count(*) as calls
-             from slice where name = 'hipStreamSynchronize' group by 1, 2, 3",
+             from slice where name = 'hipStreamSynchronize' group by 1, 2",
         )
         .unwrap();
+    let stacks = call_stacks(&trace, "hipStreamSynchronize").unwrap();
+    assert_eq!(stacks.len(), chains.len(), "{stacks:?} {chains:?}");
+    for (chain, functions) in chains.iter_mut().zip(stacks.into_keys()) {
+        chain.functions = functions.join(" < ");
+    }
     (chains, outcome)
 }
 

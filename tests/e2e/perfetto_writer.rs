@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::json;
 use tempfile::TempDir;
 use xsched_perfetto::{
-    Annotation, Clocks, CounterTrack, Instant, Limits, Process, ProcessId, Scope, Slice, ThreadId,
-    TraceWriter, Unit, Value,
+    Annotation, Clocks, CounterTrack, GpuStage, Instant, Limits, Process, ProcessId, Scope, Slice, Stack,
+    StackFrame, ThreadId, TraceWriter, Unit, Value,
 };
 use xsched_tests::sql::{Sql, SqlError};
 
@@ -355,4 +355,204 @@ fn bad_traces_and_bad_queries_are_errors() {
     let error = sql.query("select bogus").unwrap_err();
     assert!(error.to_string().contains("no such column: bogus"), "{error}");
     assert_eq!(sql.query("select 1 as one").unwrap(), [json!({"one": 1})], "it goes on after an error");
+}
+
+/// The value of a field that is a number or a message; the others are passed over.
+enum Field<'a> {
+    Number(u64),
+    Message(&'a [u8]),
+}
+
+fn number(bytes: &mut &[u8]) -> u64 {
+    let mut number = 0;
+    for place in 0.. {
+        let (byte, rest) = bytes.split_first().unwrap();
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f) << (7 * place);
+        if byte & 0x80 == 0 {
+            break;
+        }
+    }
+    number
+}
+
+fn fields(mut message: &[u8]) -> Vec<(u64, Field<'_>)> {
+    let mut fields = Vec::new();
+    while !message.is_empty() {
+        let key = number(&mut message);
+        match key & 7 {
+            0 => fields.push((key >> 3, Field::Number(number(&mut message)))),
+            1 => message = &message[8..],
+            2 => {
+                let len = number(&mut message) as usize;
+                let (inside, rest) = message.split_at(len);
+                message = rest;
+                fields.push((key >> 3, Field::Message(inside)));
+            }
+            layout => panic!("a field of layout {layout}"),
+        }
+    }
+    fields
+}
+
+fn push_varint(message: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        message.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    message.push(number as u8);
+}
+
+fn push_number(message: &mut Vec<u8>, field: u64, value: u64) {
+    push_varint(message, field << 3);
+    push_varint(message, value);
+}
+
+fn push_message(message: &mut Vec<u8>, field: u64, inside: &[u8]) {
+    push_varint(message, field << 3 | 2);
+    push_varint(message, inside.len() as u64);
+    message.extend(inside);
+}
+
+/// The trace with a `PerfSample` (field 66) behind each event that names a call stack (field 56 of field 11), which names
+/// the same one.
+///
+/// The engine of the tests is older than call stacks of slices, but the tables of mappings, frames and call stacks are
+/// those of sampling profilers, which it has always known.
+fn with_samples(trace: &[u8], thread: ThreadId) -> Vec<u8> {
+    let mut sampled = Vec::new();
+    for (_, packet) in fields(trace) {
+        let Field::Message(packet) = packet else { panic!("a trace consists of messages") };
+        push_message(&mut sampled, 1, packet);
+        let (mut time, mut stack) = (0, None);
+        for (field, value) in fields(packet) {
+            match (field, value) {
+                (8, Field::Number(ns)) => time = ns,
+                (11, Field::Message(event)) => {
+                    stack = fields(event).into_iter().find_map(|field| match field {
+                        (56, Field::Number(iid)) => Some(iid),
+                        _ => None,
+                    });
+                }
+                _ => {}
+            }
+        }
+        if let Some(iid) = stack {
+            let (mut sample, mut packet) = (Vec::new(), Vec::new());
+            for (field, value) in [(2, thread.process.pid.into()), (3, thread.tid.into()), (4, iid)] {
+                push_number(&mut sample, field, value);
+            }
+            for (field, value) in [(8, time), (10, 1), (13, 2)] {
+                push_number(&mut packet, field, value);
+            }
+            push_message(&mut packet, 66, &sample);
+            push_message(&mut sampled, 1, &packet);
+        }
+    }
+    sampled
+}
+
+/// One frame of a call stack as SQL shows it.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+struct FrameRow {
+    ts: u64,
+    function: String,
+    library: String,
+}
+
+const FRAMES: &str = "
+    with recursive caller(ts, id, place) as (
+        select ts, callsite_id, 0 from perf_sample
+        union all
+        select ts, parent_id, place + 1 from caller join stack_profile_callsite using (id)
+        where parent_id is not null)
+    select ts, frame.name as function, mapping.name as library
+    from caller join stack_profile_callsite site using (id)
+    join stack_profile_frame frame on site.frame_id = frame.id
+    join stack_profile_mapping mapping on frame.mapping = mapping.id
+    order by ts, place";
+
+/// Also where the tables are full and everything is defined once more.
+#[test]
+fn call_stacks_are_what_a_profiler_would_have_written() {
+    let frame =
+        |function: &str, library: &str| StackFrame { function: function.into(), library: library.into() };
+    let stacks: [Stack; 3] = [
+        [
+            frame("rocblas_sgemm", "librocblas.so.4"),
+            frame("at::mm", "libtorch_hip.so"),
+            frame("main", "python3"),
+        ]
+        .into(),
+        [frame("at::mm", "libtorch_hip.so"), frame("main", "python3")].into(),
+        [frame("main", "python3"), frame("…", "")].into(),
+    ];
+    for limits in [Limits::default(), Limits { interned_bytes: 100, interned_count: 8, track_count: 2 }] {
+        let mut recording = Recording::new(limits);
+        let mut expected = Vec::new();
+        for number in 0..30 {
+            let stack = &stacks[number % stacks.len()];
+            let ts = 2_000_000 + number as u64 * 100;
+            let slice = Slice {
+                thread: MAIN,
+                begin_ns: ts,
+                end_ns: Some(ts + 50),
+                category: "hip",
+                name: "hipLaunchKernel",
+                annotations: &[],
+            };
+            recording.writer.slice_with_stack(&slice, stack, None).unwrap();
+            expected.extend(stack.iter().map(|frame| FrameRow {
+                ts,
+                function: frame.function.to_string(),
+                // Perfetto joins the parts of a path, of which there is one.
+                library: format!("/{}", frame.library),
+            }));
+        }
+        recording.writer.flush().unwrap();
+        let path = recording.folder.path().join("sampled.perfetto");
+        std::fs::write(&path, with_samples(&std::fs::read(&recording.path).unwrap(), MAIN)).unwrap();
+        let mut sql = Sql::open(&path).unwrap();
+        sql.assert_clean();
+        assert_eq!(sql.query_as::<FrameRow>(FRAMES).unwrap(), expected);
+        assert_eq!(sql.query("select * from slice").unwrap().len(), 30);
+    }
+}
+
+/// What ran on a GPU as its own kind of event: a table, a track of its own, no slice beside it.
+#[test]
+fn stages_of_gpus_are_where_tools_look_for_them() {
+    let mut recording = Recording::new(Limits::default());
+    let annotations = [Annotation::new("timing", "measured"), Annotation::new("host_ns", 700_u64)];
+    for number in 0..4_u32 {
+        let begin_ns = 2_000_000 + u64::from(number) * 1_000;
+        let stage = GpuStage {
+            gpu: number % 2,
+            gpu_name: ["GPU 0000:c1:00.0", "GPU 0000:c6:00.0"][number as usize % 2],
+            queue: "train.py 4100 stream 0x0",
+            pid: PROCESS.pid,
+            begin_ns,
+            end_ns: begin_ns + 600,
+            name: ["gemm", "softmax"][number as usize / 2],
+            annotations: &annotations,
+            ended_flow: Some(number.into()),
+        };
+        recording.writer.gpu_stage(&stage).unwrap();
+    }
+    let (mut sql, _folder) = recording.open();
+    sql.assert_clean();
+    let rows = sql
+        .query(
+            "select s.ts, s.dur, s.name, t.name as queue, s.hw_queue_id is not null as has_queue,
+                extract_arg(s.arg_set_id, 'timing') as timing, extract_arg(s.arg_set_id, 'host_ns') as host
+             from gpu_slice s join gpu_track t on s.track_id = t.id order by s.ts",
+        )
+        .unwrap();
+    let row = |number: u64, name: &str| {
+        json!({"ts": 2_000_000 + number * 1_000, "dur": 600, "name": name, "queue": "train.py 4100 stream 0x0",
+               "has_queue": 1, "timing": "measured", "host": "700"})
+    };
+    assert_eq!(rows, [row(0, "gemm"), row(1, "gemm"), row(2, "softmax"), row(3, "softmax")]);
+    let all = sql.query("select count(*) as slices, count(distinct track_id) as tracks from slice").unwrap();
+    assert_eq!(all, [json!({"slices": 4, "tracks": 2})]);
 }

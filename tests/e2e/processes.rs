@@ -71,6 +71,30 @@ for i in range(5): hip.hipDeviceSynchronize()",
     assert!(library.starts_with("libffi.so"), "{library}");
 }
 
+/// Nobody has loaded it before, no loader's path leads to it, and the processes are nobody's children.
+#[test]
+fn users_of_a_runtime_that_was_named_are_recorded_from_their_first_call() {
+    if !may_trace("users_of_a_runtime_that_was_named_are_recorded_from_their_first_call") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (runtime, trace) = (fresh_runtime(dir.path()), dir.path().join("run.perfetto"));
+    let mut tracer = Running::start(xsched_ctl(["trace", "--runtime"]).arg(&runtime).arg("-o").arg(&trace));
+    tracer.wait_for_stderr("recording every process");
+    let script = "import ctypes, sys\nctypes.CDLL(sys.argv[1]).hipDeviceSynchronize()";
+    for _ in 0..5 {
+        let status = Command::new("python3").args(["-c", script]).arg(&runtime).status().unwrap();
+        assert!(status.success());
+    }
+    let outcome = tracer.interrupt();
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let calls = calls(&trace).unwrap();
+    let by_ffi =
+        |call: &&TracedCall| call.library.as_deref().is_some_and(|name| name.starts_with("libffi.so"));
+    let made = calls.iter().filter(|call| call.name == "hipDeviceSynchronize").filter(by_ffi).count();
+    assert_eq!(made, 5, "{}", outcome.stderr);
+}
+
 #[test]
 fn two_runtimes_in_one_process_are_both_recorded() {
     let dir = tempfile::tempdir().unwrap();

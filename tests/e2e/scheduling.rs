@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use serde::Deserialize;
 use serde_json::Value;
 use tempfile::TempDir;
-use xsched_tests::artifacts::{app, shim};
+use xsched_tests::artifacts::{app, hip_sim, shim};
 use xsched_tests::execution_log::Timeline;
 use xsched_tests::privileged::may_trace;
 use xsched_tests::sql::Sql;
@@ -21,7 +21,7 @@ use xsched_tests::tracer::{Outcome, Running, run, xsched_ctl};
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The tracer has found a process that uses HIP long before.
+/// The tracer has been handed the rings long before.
 const SETTLED: Duration = Duration::from_millis(700);
 
 /// Names the folder of the controller's sockets.
@@ -90,14 +90,15 @@ impl Node {
     }
 
     /// Records everybody while these run, to their ends; returns what the clients and the tracer said.
-    fn record(&self, trace: &Path, clients: &mut [Command]) -> (Vec<Outcome>, Outcome) {
-        let mut record = self.ctl(&["trace", "-o"]);
-        record.arg(trace);
+    fn record(&self, trace: &Path, options: &[&str], clients: &mut [Command]) -> (Vec<Outcome>, Outcome) {
+        // Probed before the clients load it, so that their first calls are there.
+        let mut record = self.ctl(&["trace", "--runtime"]);
+        record.arg(hip_sim(6).join("libamdhip64.so.6")).args(options).arg("-o").arg(trace);
         let mut tracer = Running::start(&mut record);
         tracer.wait_for_stderr("recording every process");
         let mut running: Vec<_> = clients.iter_mut().map(Client::start).collect();
         self.wait_for_queues(running.len());
-        // Nothing says when the tracer's probes see a process that it finds by itself.
+        // Nothing says when the tracer has been handed a process's ring: calls before that are not put together with it.
         thread::sleep(SETTLED);
         running.iter_mut().for_each(Client::begin);
         let outcomes: Vec<_> = running.into_iter().map(Client::finish).collect();
@@ -196,6 +197,11 @@ struct Recorded {
 
 /// Long kernels without a pause, and short ones of an urgent process between them.
 fn two_under_priority() -> Recorded {
+    two_under_priority_with(&[])
+}
+
+/// The same, recorded with these options.
+fn two_under_priority_with(options: &[&str]) -> Recorded {
     let node = Node::new();
     let trace = node.folder.path().join("run.perfetto");
     let number = |number: usize| number.to_string();
@@ -204,7 +210,7 @@ fn two_under_priority() -> Recorded {
     let high = [&*number(HIGH.0), &*number(HIGH.1)];
     let high = ["--us", "200", "--rate", "80", "--requests", high[0], "--kernels", high[1]];
     let mut clients = [node.client("low", &low), node.client("high", &high)];
-    let (outcomes, tracer) = node.record(&trace, &mut clients);
+    let (outcomes, tracer) = node.record(&trace, options, &mut clients);
     assert_eq!(tracer.code, 0, "{}", tracer.stderr);
     assert!(!tracer.stderr.contains("events of scheduling"), "{}", tracer.stderr);
     Recorded { trace, low: pid(&outcomes[0]), high: pid(&outcomes[1]), node }
@@ -339,7 +345,7 @@ fn device_time_belongs_to_the_library_that_launched() {
     let trace = node.folder.path().join("run.perfetto");
     let mut program = node.program("callers", "normal", &["steps", &(2 * STEPS).to_string()]);
     program.env("HIP_SIM_DURATIONS", "callers_own=100us,callers_step=300us");
-    let (outcomes, tracer) = node.record(&trace, &mut [program]);
+    let (outcomes, tracer) = node.record(&trace, &[], &mut [program]);
     assert_eq!((outcomes[0].code, tracer.code), (0, 0), "{}{}", outcomes[0].stderr, tracer.stderr);
     let mut sql = Sql::open(&trace).unwrap();
     sql.assert_clean();
@@ -375,6 +381,55 @@ fn device_time_belongs_to_the_library_that_launched() {
     let text = run(node.ctl(&["report"]).arg(&trace));
     let is_named = |line: &str| line.starts_with("callers ") && line.contains("librocblas.so.4");
     assert!(text.stdout.lines().any(is_named), "{}", text.stdout);
+}
+
+/// Executions as typed events of GPUs: each once, with what is known of it, and the report reads them like the others.
+#[test]
+fn executions_are_stages_of_the_gpu_where_these_are_asked_for() {
+    if !may_trace("executions_are_stages_of_the_gpu_where_these_are_asked_for") {
+        return;
+    }
+    let recorded = two_under_priority_with(&["--gpu-render-stages"]);
+    let mut sql = Sql::open(&recorded.trace).unwrap();
+    sql.assert_clean();
+    let stages = sql
+        .query(
+            "select extract_arg(s.arg_set_id, 'pid') as pid, count(*) as n,
+                sum(t.name glob 'sched_client ' || extract_arg(s.arg_set_id, 'pid') || ' stream 0x*') as on_own_queue,
+                sum(extract_arg(s.arg_set_id, 'queue_delay_ns') is not null) as explained
+             from gpu_slice s join gpu_track t on s.track_id = t.id where s.name = 'device_step' group by 1",
+        )
+        .unwrap();
+    let kernels = |pid: u32| {
+        let (requests, kernels) = if pid == recorded.high { HIGH } else { LOW };
+        requests * kernels
+    };
+    assert_eq!(stages.len(), 2, "{stages:?}");
+    for pid in [recorded.high, recorded.low] {
+        // Extra data is text.
+        let text = pid.to_string();
+        let own = stages.iter().find(|own| own["pid"].as_str() == Some(&text)).unwrap();
+        for column in ["n", "on_own_queue", "explained"] {
+            assert_eq!(own[column], kernels(pid), "{column}: {own}");
+        }
+    }
+    assert_eq!(sql.query("select * from slice where category = 'gpu'").unwrap(), Vec::<Value>::new());
+
+    let report = run(recorded.node.ctl(&["report", "--json"]).arg(&recorded.trace));
+    let json: Value = serde_json::from_str(&report.stdout).unwrap();
+    for pid in [recorded.high, recorded.low] {
+        let process = format!("sched_client {pid}");
+        let delay =
+            json["delays"].as_array().unwrap().iter().find(|delay| delay["process"] == process).unwrap();
+        assert!(delay["commands"].as_u64().unwrap() >= kernels(pid) as u64, "{delay}");
+    }
+    let page = recorded.node.folder.path().join("page.html");
+    let html = run(recorded.node.ctl(&["report", "--html"]).arg(&page).arg(&recorded.trace));
+    assert_eq!(html.code, 0, "{}", html.stderr);
+    let page = fs::read_to_string(page).unwrap();
+    for table in ["Device time by kernel", "Time from launch to execution, by process"] {
+        assert!(page.contains(table), "no table {table:?}");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ pub mod arbiter;
 pub mod artifacts;
 pub mod bench;
 pub mod browser;
+pub mod call_stacks;
 pub mod device_load;
 pub mod execution_log;
 pub mod origin;

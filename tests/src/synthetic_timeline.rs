@@ -3,11 +3,11 @@
 //! `serve.py` has bursts of urgent work; `train.py` launches all the time and has to make way for it. A device runs one
 //! kernel after the other. The names of tracks, slices and annotations are those that `xsched-ctl trace` writes.
 
-use std::{io::Write, ops::Range};
+use std::{collections::HashMap, io::Write, ops::Range};
 
 use xsched_perfetto::{
-    Annotation, Clocks, CounterId, CounterTrack, Instant, Process, ProcessId, Scope, Slice, ThreadId,
-    TraceWriter, Track, TrackId, TrackSlice, Unit, Value, WriteError,
+    Annotation, Clocks, CounterId, CounterTrack, Instant, Process, ProcessId, Scope, Slice, Stack,
+    StackFrame, ThreadId, TraceWriter, Track, TrackId, TrackSlice, Unit, Value, WriteError,
 };
 
 const BEGIN_NS: u64 = 3_600_000_000_000;
@@ -100,6 +100,8 @@ struct Recording<W: Write> {
     queue: TrackId,
     arbiter: TrackId,
     depth: CounterId,
+    /// By the functions of a way.
+    stacks: HashMap<&'static str, Stack>,
     /// When the batch job launches next, and when what it has launched is done.
     next_ns: u64,
     done_ns: u64,
@@ -134,7 +136,8 @@ impl<W: Write> Recording<W> {
             unit: Unit::Count,
         })?;
         let (next_ns, done_ns) = (BEGIN_NS, BEGIN_NS);
-        Ok(Self { writer, launches: 0, streams, queue, arbiter, depth, next_ns, done_ns })
+        let stacks = HashMap::new();
+        Ok(Self { writer, launches: 0, streams, queue, arbiter, depth, stacks, next_ns, done_ns })
     }
 
     /// A burst of urgent work, what the batch job launches until the next one, and how it is held back.
@@ -228,7 +231,7 @@ impl<W: Write> Recording<W> {
     fn launch(
         &mut self,
         process: ProcessId,
-        way: &Way,
+        way: &'static Way,
         begin_ns: u64,
         held_ns: u64,
         device: Range<u64>,
@@ -239,7 +242,6 @@ impl<W: Write> Recording<W> {
             Annotation::new("origin", way.origin),
             Annotation::new("library", way.origin),
             Annotation::new("chain", way.chain),
-            Annotation::new("callers", way.callers),
             Annotation::new("kernel", way.kernel),
             Annotation { name: "function", value: Value::Pointer(0x5581_2000_0000 + way.device_us * 64) },
             Annotation::new("grid", "1024 x 1 x 1"),
@@ -258,7 +260,8 @@ impl<W: Write> Recording<W> {
             name: "hipLaunchKernel",
             annotations: &annotations,
         };
-        self.writer.slice_with_flow(&slice, flow)?;
+        let stack = self.stacks.entry(way.callers).or_insert_with(|| stack(way));
+        self.writer.slice_with_stack(&slice, stack, Some(flow))?;
         let wait_ns = device.start - begin_ns;
         let host_ns = (end_ns - begin_ns).min(wait_ns);
         let held_ns = held_ns.min(wait_ns - host_ns);
@@ -281,6 +284,16 @@ impl<W: Write> Recording<W> {
         })?;
         Ok(end_ns)
     }
+}
+
+/// The functions of a way; each is given the library that it is as far into the chain, or else the last.
+fn stack(way: &Way) -> Stack {
+    let libraries: Vec<&str> = way.chain.split(" < ").collect();
+    let frames = way.callers.split(" < ").enumerate().map(|(place, function)| StackFrame {
+        function: function.into(),
+        library: libraries[place.min(libraries.len() - 1)].into(),
+    });
+    frames.collect()
 }
 
 fn main_thread(process: ProcessId) -> ThreadId {

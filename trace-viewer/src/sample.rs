@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use xsched_perfetto::{
-    Annotation, Clocks, CounterTrack, Instant, Process, ProcessId, Scope, Slice, ThreadId, TraceWriter,
-    Track, TrackId, TrackSlice, Unit, Value,
+    Annotation, Clocks, CounterTrack, Instant, Process, ProcessId, Scope, Slice, StackFrame, ThreadId,
+    TraceWriter, Track, TrackId, TrackSlice, Unit, Value,
 };
 
 use crate::store::{self, Store};
@@ -92,7 +92,6 @@ fn launch(writer: &mut TraceWriter<Vec<u8>>, process: ProcessId, begin_ns: u64, 
         Annotation::new("origin", "librocblas.so.4"),
         Annotation::new("library", "librocblas.so.4"),
         Annotation::new("chain", "librocblas.so.4 < libtorch_hip.so < python3.11"),
-        Annotation::new("callers", "rocblas_sgemm < at::mm < main"),
         Annotation::new("kernel", kernel),
         Annotation::new("stream", "1"),
         Annotation { name: "function", value: Value::Pointer(0x7fff_1234_5678) },
@@ -107,7 +106,11 @@ fn launch(writer: &mut TraceWriter<Vec<u8>>, process: ProcessId, begin_ns: u64, 
         name: "hipLaunchKernel",
         annotations: &annotations,
     };
-    writer.slice_with_flow(&slice, flow).unwrap();
+    let frames =
+        [("rocblas_sgemm", "librocblas.so.4"), ("at::mm", "libtorch_hip.so"), ("main", "python3.11")];
+    let frame =
+        |(function, library): (&str, &str)| StackFrame { function: function.into(), library: library.into() };
+    writer.slice_with_stack(&slice, &frames.map(frame).into(), Some(flow)).unwrap();
 }
 
 fn execution(

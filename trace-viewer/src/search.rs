@@ -24,11 +24,13 @@ pub(crate) fn search(store: &Store, word: &str) -> Found {
     if !matching.contains(&true) {
         return found;
     }
+    let callers = store.stacks.matching(|text| matching[text.0 as usize]);
     let mut times: Vec<(u64, SliceId)> = Vec::new();
     for (number, track) in store.tracks.iter().enumerate() {
         let slices = &track.slices;
         for index in 0..slices.len() {
             let is_match = matching[slices.name(index).0 as usize]
+                || callers[slices.stack(index).place()]
                 || store
                     .arguments
                     .at(slices.arguments(index))
@@ -66,7 +68,7 @@ mod tests {
         let store = sample::store();
         let count = |word| search(&store, word).slices.len();
         assert_eq!(count("HIPLAUNCH"), sample::LAUNCHES);
-        assert!(count("gemm") > 0 && count("librocblas") > 0);
+        assert!(count("gemm") > 0 && count("librocblas") > 0 && count("rocblas_sgemm") > 0);
         assert_eq!((count(""), count("there is no such thing")), (0, 0));
     }
 

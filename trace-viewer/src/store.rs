@@ -8,6 +8,7 @@ mod arguments;
 mod load;
 mod read_ahead;
 mod slices;
+mod stacks;
 mod texts;
 
 use std::ops::Range;
@@ -18,6 +19,7 @@ pub(crate) use self::{
     arguments::{ArgumentValue, Arguments},
     load::load,
     slices::{Row, Slices},
+    stacks::Stacks,
     texts::{TextId, Texts},
 };
 
@@ -31,6 +33,8 @@ pub(crate) struct Store {
     pub(crate) texts: Texts,
     /// What is known about slices and marks beyond their names.
     pub(crate) arguments: Arguments,
+    /// Who called.
+    pub(crate) stacks: Stacks,
     /// In the order in which they are shown: those of a group side by side.
     pub(crate) tracks: Vec<Track>,
     /// What tracks belong to, in the order in which they are shown.

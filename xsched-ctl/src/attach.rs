@@ -25,7 +25,7 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
     let mut display = Display::new(!matches!(output, Some((Destination::Stdout, _))));
     let mut signals = Signals::catch()?;
     let sink = output.map(|(destination, format)| Sink::open(destination, format)).transpose()?;
-    let mut recorder = Recorder::new(sink, arguments.recording.kernel_names())?;
+    let mut recorder = Recorder::new(sink, arguments.recording.style())?;
     if target.is_none() {
         recorder = recorder.per_process();
     }

@@ -1,10 +1,10 @@
 //! A call chain with names: who called whom down to a HIP function.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use clap::ValueEnum;
 use xsched_abi::ChainEnd;
+use xsched_perfetto::{Stack, StackFrame};
 
 use crate::call::Caller;
 
@@ -19,7 +19,7 @@ pub(crate) struct Chain {
     /// `librocblas.so < libhipblaslt.so < python3.11`. It ends in `…` if there may be more.
     pub(crate) libraries: Arc<str>,
     /// Its functions, innermost first, in the same way; the library in brackets for those without a name.
-    pub(crate) functions: Arc<str>,
+    pub(crate) stack: Stack,
     /// File name of the library to which its calls belong by the rules; the caller's if they name none.
     pub(crate) origin: Arc<str>,
     /// Whether frames were found behind generated code, which has no tables: by its frame pointers or its instructions.
@@ -55,17 +55,16 @@ impl Chain {
     pub(crate) fn new(frames: Vec<Frame>, end: ChainEnd, origin: Option<Arc<str>>, label: Label) -> Self {
         let mut libraries: Vec<&str> = frames.iter().map(|frame| &*frame.library).collect();
         libraries.dedup();
-        let functions: Vec<_> = frames.iter().map(|frame| frame.label(label)).collect();
-        let mut functions: Vec<&str> = functions.iter().map(|function| &**function).collect();
+        let mut stack: Vec<_> = frames.iter().map(|frame| frame.shown(label)).collect();
         if end != ChainEnd::Complete {
             libraries.push("…");
-            functions.push("…");
+            stack.push(StackFrame { function: "…".into(), library: "".into() });
         }
-        let (libraries, functions) = (libraries.join(" < ").into(), functions.join(" < ").into());
+        let (libraries, stack) = (libraries.join(" < ").into(), stack.into());
         let origin =
             origin.unwrap_or_else(|| frames.first().map_or("".into(), |frame| frame.library.clone()));
         let passes_generated = frames.iter().rev().skip(1).any(|frame| &*frame.library == GENERATED);
-        Self { frames, end, libraries, functions, origin, passes_generated }
+        Self { frames, end, libraries, stack, origin, passes_generated }
     }
 
     /// What is left of a chain that was lost: the immediate caller.
@@ -76,12 +75,13 @@ impl Chain {
 }
 
 impl Frame {
-    fn label(&self, label: Label) -> Cow<'_, str> {
-        match (label, &self.name) {
+    fn shown(&self, label: Label) -> StackFrame {
+        let function = match (label, &self.name) {
             (Label::Address, _) => format!("{:#x}", self.address).into(),
-            (Label::Name, Some(name)) => (&**name).into(),
+            (Label::Name, Some(name)) => Arc::clone(name),
             (Label::Name, None) => format!("[{}]", self.library).into(),
-        }
+        };
+        StackFrame { function, library: Arc::clone(&self.library) }
     }
 }
 

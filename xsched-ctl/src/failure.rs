@@ -13,6 +13,7 @@ use crate::filter::FilterError;
 use crate::report::ReportError;
 use crate::run::RunError;
 use crate::serve::ServeError;
+use crate::session::RuntimeError;
 
 /// Why the program ends without having done what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -106,6 +107,9 @@ pub(crate) enum Failure {
     /// The kernel's side could not be set up.
     #[error(transparent)]
     Bpf(#[from] BpfError),
+    /// A copy of the runtime that was named could not be probed.
+    #[error("`--runtime`: {0}")]
+    Runtime(#[from] RuntimeError),
     /// Calls to the driver were to be seen at its own functions, which is not possible.
     #[error("cannot attach to the driver's functions: {0}")]
     DriverFunctions(FunctionsError),
@@ -168,6 +172,10 @@ impl Failure {
             Self::Bpf(error) if error.is_permission() => {
                 "`xsched-ctl doctor` lists what is missing".to_owned()
             }
+            Self::Runtime(_) => {
+                "name the file libamdhip64.so.N itself, as this machine sees it: `find / -name 'libamdhip64.so*'`"
+                    .to_owned()
+            }
             Self::DriverFunctions(_) => "`--driver tracepoint` works without".to_owned(),
             Self::Bpf(_) | Self::Sideband(_) => "`xsched-ctl doctor` says what this kernel lacks".to_owned(),
             Self::Ask(error) => return error.hint(),
@@ -188,6 +196,7 @@ impl Failure {
             | Self::NoRuntime { .. }
             | Self::Shim { .. }
             | Self::InputUnreadable { .. }
+            | Self::Runtime(_)
             | Self::Ask(AskError::Refused { reason: Reason::NotFound, .. }) => exit::NO_TARGET,
             Self::CommandNotFound(_) => exit::NOT_FOUND,
             Self::CommandNotExecutable { .. } => exit::NOT_EXECUTABLE,

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use xsched_symbols::fold_templates;
 
 /// How kernels are called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum KernelNames {
     /// As they are.
+    #[default]
     Full,
     /// With `<…>` for template arguments, and without return types and parameters.
     Folded,

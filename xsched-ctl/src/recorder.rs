@@ -12,12 +12,11 @@ use crate::call::HipCall;
 use crate::driver::{DriverCall, DriverSummary};
 use crate::failure::Failure;
 use crate::filter::LeftOut;
-use crate::kernel_names::KernelNames;
 use crate::machine::{Machine, Program};
 use crate::output::Destination;
 use crate::scheduling::Entry;
 use crate::summary::Summary;
-use crate::timeline::{Program as Scheduled, Programs, Timeline};
+use crate::timeline::{Program as Scheduled, Programs, Style, Timeline};
 use sink::AfterCall;
 pub(crate) use sink::Sink;
 
@@ -64,12 +63,12 @@ pub(crate) struct Recorded {
 }
 
 impl Recorder {
-    /// Writes a timeline to `sink`, if there is one, in which kernels have these names.
-    pub(crate) fn new(sink: Option<Sink>, names: KernelNames) -> Result<Self, Failure> {
+    /// Writes a timeline to `sink`, if there is one.
+    pub(crate) fn new(sink: Option<Sink>, style: Style) -> Result<Self, Failure> {
         let recording = sink
             .map(|sink| {
                 Ok::<_, Failure>(Recording {
-                    timeline: Timeline::new(names).map_err(memory_write)?,
+                    timeline: Timeline::new(style).map_err(memory_write)?,
                     sink,
                     processes: HashSet::new(),
                     threads: HashSet::new(),

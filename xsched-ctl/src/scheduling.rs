@@ -87,6 +87,11 @@ impl Scheduling {
         }
     }
 
+    /// Learns of the processes that have begun to write, before the calls are looked at that they have made since.
+    pub(crate) fn hear(&mut self) {
+        self.source.listen();
+    }
+
     /// A call was seen. If its process tells of its commands, they are put together.
     pub(crate) fn called(&mut self, call: &mut HipCall) {
         if self.source.knows(call.pid) {

@@ -19,7 +19,7 @@ mod runtimes;
 use std::collections::{HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -46,6 +46,7 @@ pub(crate) use graphs::Nodes;
 use guardian::{Guardian, go_on};
 use held::{Held, Source};
 use resolve::Resolver;
+pub(crate) use runtimes::RuntimeError;
 use runtimes::Runtimes;
 
 /// How often the ring buffer is looked into when no program asks for it.
@@ -73,6 +74,8 @@ pub(crate) struct Settings {
     pub(crate) rules: Rules,
     /// What frames of chains are shown as.
     pub(crate) label: Label,
+    /// Copies of the runtime that somebody is going to load.
+    pub(crate) runtimes: Vec<PathBuf>,
 }
 
 /// A recording in progress.
@@ -123,7 +126,7 @@ impl Session {
         settings: Settings,
         recorder: Recorder,
     ) -> Result<Box<Self>, Failure> {
-        let Settings { options, filters, rules, label } = settings;
+        let Settings { options, filters, rules, label, runtimes } = settings;
         let sees_all = filters.take_every_call();
         let filters = Rc::new(filters);
         // Listen first, then look at what runs already: nothing falls between the two.
@@ -172,6 +175,9 @@ impl Session {
             ended: VecDeque::new(),
             guardian: None,
         });
+        for path in &runtimes {
+            session.runtimes.probe_named(path)?;
+        }
         session.choose(options.depth)?;
         Ok(session)
     }
@@ -331,6 +337,7 @@ impl Session {
         let drained_ns = now_ns();
         self.unreadable += self.ring.get_mut().drain(&mut records, BATCH_MAX);
         self.unreadable += self.snapshots.get_mut().drain(&mut records, BATCH_MAX);
+        self.scheduling.hear();
         for record in &records {
             match record {
                 Record::Opened(opened) => self.opening(opened),

@@ -7,7 +7,7 @@
 //! | to which library it belongs | `debug.origin` |
 //! | the calling library and function | `debug.library`, `debug.caller` |
 //! | the libraries of its call chain, innermost first | `debug.chain` |
-//! | the functions of its call chain, innermost first | `debug.callers` |
+//! | the functions of its call chain | its call stack, which Perfetto shows from v53 on |
 //! | that frames were found by the frame pointers of generated code | `debug.chain_through_generated_code` |
 //! | how it is treated by the rules | `debug.verdict`: `schedule`, `passthrough` or `never-suspend`; `debug.level_max`: the highest level of preemption, if there is one |
 //! | which rule says so | `debug.rule`: its name, or where it is written; `none fits`, `domain`; `its own rule N` of a process that decides itself |
@@ -40,6 +40,25 @@ use crate::kernel_names::{FoldedNames, KernelNames};
 use scheduling::Tracks;
 pub(crate) use scheduling::{Program, Programs};
 
+/// What may be written in more than one way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Style {
+    /// Whole names of kernels, or without their templates' arguments.
+    pub(crate) names: KernelNames,
+    /// What was executed.
+    pub(crate) executions: Executions,
+}
+
+/// How it is written what was executed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Executions {
+    /// As slices, with arrows from their calls.
+    #[default]
+    Slices,
+    /// As Perfetto's typed events of GPUs.
+    RenderStages,
+}
+
 /// Writes calls into a buffer, as whole packets.
 pub(crate) struct Timeline {
     writer: TraceWriter<Vec<u8>>,
@@ -50,19 +69,21 @@ pub(crate) struct Timeline {
     folded: Option<FoldedNames>,
     /// Reused for each call: the texts of its arguments, and the annotations that refer to them.
     texts: Vec<String>,
+    executions: Executions,
     tracks: Tracks,
     config: Vec<(&'static str, String)>,
 }
 
 impl Timeline {
-    /// Begins a trace, with whole names of kernels or without their templates' arguments.
-    pub(crate) fn new(names: KernelNames) -> Result<Self, WriteError> {
+    /// Begins a trace.
+    pub(crate) fn new(style: Style) -> Result<Self, WriteError> {
         Ok(Self {
             writer: TraceWriter::new(Vec::new(), Clocks::now())?,
             losses: Losses::default(),
             left_out: LeftOut::default(),
             counters: HashMap::new(),
-            folded: (names == KernelNames::Folded).then(FoldedNames::default),
+            folded: (style.names == KernelNames::Folded).then(FoldedNames::default),
+            executions: style.executions,
             texts: Vec::new(),
             tracks: Tracks::default(),
             config: Vec::new(),
@@ -124,7 +145,6 @@ impl Timeline {
         }
         if let Some(chain) = &call.chain {
             annotations.push(Annotation::new("chain", &chain.libraries));
-            annotations.push(Annotation::new("callers", &chain.functions));
             if chain.passes_generated {
                 annotations.push(Annotation::new("chain_through_generated_code", true));
             }
@@ -182,12 +202,14 @@ impl Timeline {
             name: call.probe.name,
             annotations: &annotations,
         };
-        match &call.followed {
-            Some(followed) => {
-                self.tracks.begins(followed.flow);
-                self.writer.slice_with_flow(&slice, followed.flow)
-            }
-            None => self.writer.slice(&slice),
+        let flow = call.followed.as_ref().map(|followed| followed.flow);
+        if let Some(flow) = flow {
+            self.tracks.begins(flow);
+        }
+        match (&call.chain, flow) {
+            (Some(chain), flow) => self.writer.slice_with_stack(&slice, &chain.stack, flow),
+            (None, Some(flow)) => self.writer.slice_with_flow(&slice, flow),
+            (None, None) => self.writer.slice(&slice),
         }
     }
 

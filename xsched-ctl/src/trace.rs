@@ -34,7 +34,7 @@ pub(crate) async fn run(arguments: cli::Trace) -> Result<u8, Failure> {
     };
     let mut signals = Signals::catch()?;
     let sink = Sink::open(destination, format)?;
-    let mut recorder = Recorder::new(Some(sink), arguments.recording.kernel_names())?;
+    let mut recorder = Recorder::new(Some(sink), arguments.recording.style())?;
     recorder.configure(trace_config::gather().await)?;
     let session = Session::start(targets, settings, recorder)?;
     let limits = Limits::begin(arguments.recording.duration);

@@ -245,13 +245,13 @@ pub(super) fn slice(store: &Store, id: SliceId) -> Option<Slice<'_>> {
     let here = place(store, id)?;
     let row = &track.slices.rows()[here.row];
     let at = track.slices.arguments(index);
-    let links = |name| store.argument_text(at, name).map_or(Vec::new(), |text| text.split(" < ").collect());
+    let (chain, callers) = callers(store, track, index);
     Some(Slice {
         name: store.texts.get(track.slices.name(index)),
         category: store.texts.get(track.slices.category(index)),
         arguments: arguments(store, at),
-        chain: links("chain"),
-        callers: links("callers"),
+        chain,
+        callers,
         comes_from: store.begins_of(id).into_iter().filter_map(place_of).collect(),
         leads_to: store.ends_of(id).into_iter().filter_map(place_of).collect(),
         wait: explain::explain(store, id),
@@ -259,6 +259,26 @@ pub(super) fn slice(store: &Store, id: SliceId) -> Option<Slice<'_>> {
         next: (index + 1 < row.range.end).then_some(index + 1),
         place: here,
     })
+}
+
+/// Libraries and functions that called a slice, innermost first: as the recording says them in texts, else by the call
+/// stack.
+fn callers<'a>(store: &'a Store, track: &Track, index: usize) -> (Vec<&'a str>, Vec<&'a str>) {
+    let texts = |name| {
+        let text = store.argument_text(track.slices.arguments(index), name);
+        text.map_or(Vec::new(), |text| text.split(" < ").collect::<Vec<_>>())
+    };
+    let stack = store.stacks.get(track.slices.stack(index));
+    let (mut chain, mut callers) = (texts("chain"), texts("callers"));
+    if callers.is_empty() {
+        callers.extend(stack.iter().map(|frame| store.texts.get(frame.function)));
+    }
+    if chain.is_empty() {
+        let libraries = stack.iter().map(|frame| store.texts.get(frame.library));
+        chain.extend(libraries.filter(|library| !library.is_empty()));
+        chain.dedup();
+    }
+    (chain, callers)
 }
 
 /// Everything about a mark.
@@ -324,4 +344,19 @@ pub(super) struct Hit<'a> {
 /// The slice that was found at a place.
 pub(super) fn hit(store: &Store, n: usize, id: SliceId) -> Option<Hit<'_>> {
     Some(Hit { n, place: place(store, id)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn who_called_is_said_by_texts_and_by_the_stack() {
+        let store = sample::store();
+        let track = store.tracks.iter().position(|track| track.kind == TrackKind::Thread).unwrap();
+        let slice = slice(&store, SliceId { track: track as u32, index: 0 }).unwrap();
+        assert_eq!(slice.chain, ["librocblas.so.4", "libtorch_hip.so", "python3.11"]);
+        assert_eq!(slice.callers, ["rocblas_sgemm", "at::mm", "main"]);
+    }
 }

@@ -120,13 +120,21 @@ impl Loading {
                 Err(error) => break Some(error),
             }
         };
+        self.store.stacks.forget_addresses();
         self.store.condition.unfinished = self.open.values().map(|open| open.len() as u64).sum();
         Reading { tail: reader.tail(), bytes: reader.bytes_read(), skipped: reader.skipped(), error }
     }
 
     fn moment(&mut self, moment: Moment<TextId>, what: &What<TextId>) {
         match moment {
-            Moment::Begin { track, scope, ts_ns } => self.begin(track, scope, ts_ns, what),
+            Moment::Begin { track, scope, ts_ns } => {
+                let begun = self.slice(scope, ts_ns, None, what);
+                self.open.entry(track).or_default().push(begun);
+            }
+            Moment::Whole { scope, begin_ns, end_ns } => {
+                self.reach(end_ns);
+                self.slice(scope, begin_ns, Some(end_ns), what);
+            }
             Moment::End { track, ts_ns } => match self.open.get_mut(&track).and_then(Vec::pop) {
                 Some((track, index)) => {
                     self.reach(ts_ns);
@@ -173,7 +181,14 @@ impl Loading {
         }
     }
 
-    fn begin(&mut self, uuid: u64, scope: Scope, begin_ns: u64, what: &What<TextId>) {
+    /// Takes in a slice; returns its track here, and which of its slices it is.
+    fn slice(
+        &mut self,
+        scope: Scope,
+        begin_ns: u64,
+        end_ns: Option<u64>,
+        what: &What<TextId>,
+    ) -> (usize, usize) {
         let text = |name| text(&what.annotations, name);
         let facts = Facts {
             name: what.name,
@@ -181,6 +196,7 @@ impl Loading {
             kernel: text(self.names.kernel).unwrap_or_default(),
             // The library to which it belongs; the calling one in recordings that say no more.
             origin: text(self.names.origin).or_else(|| text(self.names.library)).unwrap_or_default(),
+            stack: what.stack.as_ref().map(|stack| self.store.stacks.add(stack)).unwrap_or_default(),
             arguments: self.store.arguments.push(&what.annotations),
             flow: what.flows.first().copied().unwrap_or(0),
             ended_flow: what.ended_flows.first().copied().unwrap_or(0),
@@ -192,8 +208,8 @@ impl Loading {
         self.reach(begin_ns);
         let track = self.track(Place::Events(scope));
         let slices = &mut self.tracks[track].slices;
-        self.open.entry(uuid).or_default().push((track, slices.len()));
-        slices.push(Unsorted { begin_ns, end_ns: None, facts });
+        slices.push(Unsorted { begin_ns, end_ns, facts });
+        (track, slices.len() - 1)
     }
 
     fn reach(&mut self, ts_ns: u64) {

@@ -5,7 +5,7 @@
 
 use std::{cmp::Reverse, ops::Range};
 
-use super::{ROWS_MAX, texts::TextId};
+use super::{ROWS_MAX, stacks::StackId, texts::TextId};
 
 /// Children of a node in [`Longest`].
 const FANOUT: usize = 16;
@@ -26,6 +26,7 @@ pub(super) struct Facts {
     pub(super) category: TextId,
     pub(super) kernel: TextId,
     pub(super) origin: TextId,
+    pub(super) stack: StackId,
     pub(super) arguments: u64,
     /// The arrow that begins here; 0 if none does.
     pub(super) flow: u64,
@@ -154,6 +155,11 @@ impl Slices {
     /// To which library it belongs; the empty text if that is not known.
     pub(crate) fn origin(&self, index: usize) -> TextId {
         self.facts[index].origin
+    }
+
+    /// Who called it.
+    pub(crate) fn stack(&self, index: usize) -> StackId {
+        self.facts[index].stack
     }
 
     pub(crate) fn arguments(&self, index: usize) -> u64 {

@@ -1,6 +1,6 @@
 //! Named values attached to a slice or an instant: Perfetto's debug annotations.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 /// One named value. In SQL it is the argument `debug.<name>` of the slice.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,6 +35,21 @@ pub enum Value<'a> {
     Pointer(u64),
     /// A truth value.
     Bool(bool),
+}
+
+/// As text, for places that hold nothing else.
+impl fmt::Display for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Str(text) => f.write_str(text),
+            Self::Shared(text) => f.write_str(text),
+            Self::U64(number) => number.fmt(f),
+            Self::I64(number) => number.fmt(f),
+            Self::F64(number) => number.fmt(f),
+            Self::Pointer(address) => write!(f, "{address:#x}"),
+            Self::Bool(truth) => truth.fmt(f),
+        }
+    }
 }
 
 impl<'a> From<&'a str> for Value<'a> {

@@ -1,10 +1,13 @@
 //! Interned texts: each is written once and referred to by number (iid) until the state is cleared.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+mod gpu;
+mod stacks;
+
+use std::{collections::HashMap, sync::Arc};
 
 use foldhash::fast::RandomState;
 
+use self::{gpu::Specifications, stacks::Stacks};
 use crate::{
     schema::{InternedData, InternedString},
     text,
@@ -36,14 +39,18 @@ pub(crate) enum Table {
     EventName,
     AnnotationName,
     AnnotationValue,
+    Function,
+    Library,
 }
 
 /// The writer's side of the interning tables of one sequence.
 #[derive(Debug)]
 pub(crate) struct Interner {
-    tables: [HashMap<Box<str>, u64, RandomState>; 4],
+    tables: [HashMap<Box<str>, u64, RandomState>; 6],
     /// Values that were looked up by their address, which is theirs for as long as they are kept here.
     shared: HashMap<usize, (Arc<str>, u64), RandomState>,
+    stacks: Stacks,
+    gpu: Specifications,
     limits: Limits,
     bytes: usize,
     count: usize,
@@ -56,6 +63,8 @@ impl Interner {
         Self {
             tables: Default::default(),
             shared: HashMap::default(),
+            stacks: Stacks::default(),
+            gpu: Specifications::default(),
             limits,
             bytes: 0,
             count: 0,
@@ -73,6 +82,8 @@ impl Interner {
     pub(crate) fn clear(&mut self) {
         self.tables.iter_mut().for_each(HashMap::clear);
         self.shared.clear();
+        self.stacks.clear();
+        self.gpu.clear();
         self.bytes = 0;
         self.count = 0;
         self.pending = InternedData::default();
@@ -98,6 +109,8 @@ impl Interner {
             Table::EventName => self.pending.event_names.push(entry),
             Table::AnnotationName => self.pending.debug_annotation_names.push(entry),
             Table::AnnotationValue => self.pending.debug_annotation_string_values.push(entry),
+            Table::Function => self.pending.function_names.push(entry),
+            Table::Library => self.pending.mapping_paths.push(entry),
         }
         iid
     }

@@ -15,6 +15,8 @@
 //! | [`Slice`] | `TrackEvent` `SLICE_BEGIN` and `SLICE_END` on the thread's track |
 //! | [`Track`], [`TrackId`] | `TrackDescriptor` with a name, below another track; its siblings are not merged with it |
 //! | [`TrackSlice`] | as [`Slice`], on such a track |
+//! | [`Stack`] | interned frames and callstacks, `TrackEvent.callstack_iid` |
+//! | [`GpuStage`] | `GpuRenderStageEvent` |
 //! | arrows from slice to slice | `TrackEvent.flow_ids`, `terminating_flow_ids` |
 //! | [`Instant`] | `TrackEvent` `INSTANT` on any of these, or on the trace's own track |
 //! | [`CounterTrack`] | `TrackDescriptor.counter`; samples are `TrackEvent` `COUNTER` |
@@ -27,6 +29,7 @@ mod identity;
 mod intern;
 mod read;
 mod schema;
+mod stack;
 mod text;
 mod writer;
 
@@ -38,7 +41,9 @@ pub use read::{
     Event, Input, Malformed, Moment, MomentReader, OwnedAnnotation, OwnedSlice, OwnedValue, ReadError, Tail,
     TraceReader, What,
 };
+pub use stack::{Stack, StackFrame};
 pub use text::{TEXT_LEN_MAX, from_c_bytes};
 pub use writer::{
-    CounterTrack, Instant, LOST_EVENTS, Process, Slice, TraceWriter, Track, TrackSlice, Unit, WriteError,
+    CounterTrack, GpuStage, Instant, LOST_EVENTS, Process, Slice, TraceWriter, Track, TrackSlice, Unit,
+    WriteError,
 };

@@ -10,6 +10,7 @@ mod moments;
 mod packet;
 mod packets;
 mod sequence;
+mod stacks;
 mod tracks;
 mod wire;
 
@@ -28,6 +29,7 @@ pub use self::{
 use crate::{
     clocks::Clocks,
     identity::{ProcessId, Scope, ThreadId, TrackId},
+    stack::Stack,
 };
 
 /// One thing that a trace says.
@@ -107,6 +109,8 @@ pub struct OwnedSlice {
     pub flows: Vec<u64>,
     /// Arrows that end here.
     pub ended_flows: Vec<u64>,
+    /// Who called it, if that is said.
+    pub stack: Option<Stack>,
 }
 
 /// [`crate::Annotation`] as read back.
@@ -187,12 +191,12 @@ impl<R: io::Read> TraceReader<R> {
             Moment::Thread { id, name } => Event::Thread { id, name },
             Moment::Track { id, parent, name } => Event::Track { id, parent, name },
             Moment::Begin { track, scope, ts_ns } => {
-                let What { category, name, annotations, flows, ended_flows } = take(self.moments.what());
-                let (begin_ns, end_ns) = (ts_ns, None);
-                let slice =
-                    OwnedSlice { scope, begin_ns, end_ns, category, name, annotations, flows, ended_flows };
+                let slice = self.slice(scope, ts_ns, None);
                 self.open.entry(track).or_default().push(slice);
                 return None;
+            }
+            Moment::Whole { scope, begin_ns, end_ns } => {
+                Event::Slice(self.slice(scope, begin_ns, Some(end_ns)))
             }
             Moment::End { track, ts_ns } => {
                 let Some(mut slice) = self.open.get_mut(&track).and_then(Vec::pop) else {
@@ -208,6 +212,12 @@ impl<R: io::Read> TraceReader<R> {
             }
             Moment::Counter { scope, name, ts_ns, value } => Event::Counter { scope, name, ts_ns, value },
         })
+    }
+
+    /// The slice that was given last.
+    fn slice(&mut self, scope: Scope, begin_ns: u64, end_ns: Option<u64>) -> OwnedSlice {
+        let What { category, name, annotations, flows, ended_flows, stack } = take(self.moments.what());
+        OwnedSlice { scope, begin_ns, end_ns, category, name, annotations, flows, ended_flows, stack }
     }
 }
 

@@ -37,6 +37,8 @@ pub(crate) struct TracePacket {
     /// A `bool` in old schemas, a bit set in new ones; 1 is "lost, no specific cause" in both.
     #[prost(uint32, optional, tag = "42")]
     pub previous_packet_dropped: Option<u32>,
+    #[prost(message, optional, tag = "53")]
+    pub gpu_render_stage_event: Option<GpuRenderStageEvent>,
     #[prost(uint32, optional, tag = "58")]
     pub timestamp_clock_id: Option<u32>,
     #[prost(message, optional, tag = "59")]
@@ -81,8 +83,112 @@ pub(crate) struct InternedData {
     pub event_names: Vec<InternedString>,
     #[prost(message, repeated, tag = "3")]
     pub debug_annotation_names: Vec<InternedString>,
+    #[prost(message, repeated, tag = "5")]
+    pub function_names: Vec<InternedString>,
+    #[prost(message, repeated, tag = "6")]
+    pub frames: Vec<Frame>,
+    #[prost(message, repeated, tag = "7")]
+    pub callstacks: Vec<Callstack>,
+    #[prost(message, repeated, tag = "17")]
+    pub mapping_paths: Vec<InternedString>,
+    #[prost(message, repeated, tag = "19")]
+    pub mappings: Vec<Mapping>,
+    #[prost(message, repeated, tag = "23")]
+    pub graphics_contexts: Vec<GraphicsContext>,
+    #[prost(message, repeated, tag = "24")]
+    pub gpu_specifications: Vec<RenderStage>,
     #[prost(message, repeated, tag = "29")]
     pub debug_annotation_string_values: Vec<InternedString>,
+}
+
+/// `Mapping` of `profile_common.proto`: a library, as far as that is known here.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Mapping {
+    #[prost(uint64, optional, tag = "1")]
+    pub iid: Option<u64>,
+    /// Numbers of the parts of its path.
+    #[prost(uint64, repeated, packed = "false", tag = "7")]
+    pub path: Vec<u64>,
+}
+
+/// `Frame` of `profile_common.proto`.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub(crate) struct Frame {
+    #[prost(uint64, optional, tag = "1")]
+    pub iid: Option<u64>,
+    #[prost(uint64, optional, tag = "2")]
+    pub function: Option<u64>,
+    #[prost(uint64, optional, tag = "3")]
+    pub mapping: Option<u64>,
+}
+
+/// `Callstack` of `profile_common.proto`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Callstack {
+    #[prost(uint64, optional, tag = "1")]
+    pub iid: Option<u64>,
+    /// The outermost first.
+    #[prost(uint64, repeated, packed = "false", tag = "2")]
+    pub frame_ids: Vec<u64>,
+}
+
+/// `InternedGraphicsContext` of `gpu_render_stage_event.proto`. Its API is not set: there is none for HIP.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub(crate) struct GraphicsContext {
+    #[prost(uint64, optional, tag = "1")]
+    pub iid: Option<u64>,
+    #[prost(int32, optional, tag = "2")]
+    pub pid: Option<i32>,
+}
+
+/// `InternedGpuRenderStageSpecification` of the same: a queue or a stage.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct RenderStage {
+    #[prost(uint64, optional, tag = "1")]
+    pub iid: Option<u64>,
+    #[prost(string, optional, tag = "2")]
+    pub name: Option<String>,
+    #[prost(string, optional, tag = "3")]
+    pub description: Option<String>,
+    #[prost(enumeration = "StageCategory", optional, tag = "4")]
+    pub category: Option<i32>,
+}
+
+/// `InternedGpuRenderStageSpecification.RenderStageCategory`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
+#[repr(i32)]
+pub(crate) enum StageCategory {
+    Other = 0,
+    Graphics = 1,
+    Compute = 2,
+}
+
+/// `GpuRenderStageEvent` of the same: something that ran on a queue of a GPU.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct GpuRenderStageEvent {
+    #[prost(uint64, optional, tag = "1")]
+    pub event_id: Option<u64>,
+    #[prost(uint64, optional, tag = "2")]
+    pub duration: Option<u64>,
+    #[prost(uint64, optional, tag = "5")]
+    pub context: Option<u64>,
+    #[prost(message, repeated, tag = "6")]
+    pub extra_data: Vec<ExtraData>,
+    #[prost(int32, optional, tag = "11")]
+    pub gpu_id: Option<i32>,
+    #[prost(uint64, optional, tag = "13")]
+    pub hw_queue_iid: Option<u64>,
+    #[prost(uint64, optional, tag = "14")]
+    pub stage_iid: Option<u64>,
+}
+
+/// `GpuRenderStageEvent.ExtraData`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ExtraData {
+    #[prost(string, optional, tag = "1")]
+    pub name: Option<String>,
+    #[prost(string, optional, tag = "2")]
+    pub value: Option<String>,
 }
 
 /// `EventCategory`, `EventName`, `DebugAnnotationName` and `InternedString` share one layout.
@@ -115,6 +221,7 @@ pub(crate) mod packet_field {
     pub(crate) const INTERNED_DATA: u32 = 12;
     pub(crate) const SEQUENCE_FLAGS: u32 = 13;
     pub(crate) const DROPPED: u32 = 42;
+    pub(crate) const GPU_RENDER_STAGE: u32 = 53;
     pub(crate) const CLOCK_ID: u32 = 58;
     pub(crate) const DEFAULTS: u32 = 59;
     pub(crate) const TRACK_DESCRIPTOR: u32 = 60;
@@ -132,6 +239,8 @@ pub(crate) mod event_field {
     pub(crate) const COUNTER_VALUE: u32 = 30;
     pub(crate) const FLOW_ID: u32 = 47;
     pub(crate) const TERMINATING_FLOW_ID: u32 = 48;
+    /// Engines before v53 pass it over.
+    pub(crate) const CALLSTACK_IID: u32 = 56;
 }
 
 /// Fields of a `DebugAnnotation` (`debug_annotation.proto`), likewise.

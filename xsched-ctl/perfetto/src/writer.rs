@@ -43,6 +43,7 @@ use crate::{
         CounterDescriptor, CounterUnit, EventType, ProcessDescriptor, SiblingMerge, ThreadDescriptor,
         TrackDescriptor,
     },
+    stack::Stack,
     text,
 };
 
@@ -122,6 +123,31 @@ pub struct TrackSlice<'a> {
     /// What is known about it.
     pub annotations: &'a [Annotation<'a>],
     /// The arrow that ends here, begun by [`TraceWriter::slice_with_flow`].
+    pub ended_flow: Option<u64>,
+}
+
+/// What ran on a queue of a GPU, as Perfetto's typed event instead of a [`TrackSlice`]: other tools know it for what it
+/// is, and draw it below the GPU. Readers of this crate give it back as a slice of the track that has the queue's name,
+/// below the one that has the GPU's.
+#[derive(Clone, Copy, Debug)]
+pub struct GpuStage<'a> {
+    /// The GPU's number.
+    pub gpu: u32,
+    /// What the GPU is called.
+    pub gpu_name: &'a str,
+    /// What the queue is called.
+    pub queue: &'a str,
+    /// Whose work it was.
+    pub pid: u32,
+    /// When it began, `CLOCK_BOOTTIME` nanoseconds.
+    pub begin_ns: u64,
+    /// When it ended, on the same clock.
+    pub end_ns: u64,
+    /// What is shown on it. Interned.
+    pub name: &'a str,
+    /// What is known about it; written as text.
+    pub annotations: &'a [Annotation<'a>],
+    /// The arrow that ends here: the event's number. Perfetto draws none.
     pub ended_flow: Option<u64>,
 }
 
@@ -244,20 +270,39 @@ impl<W: io::Write> TraceWriter<W> {
 
     /// Writes a slice. Slices may come in any order of time; those of one thread nest or follow each other.
     pub fn slice(&mut self, slice: &Slice<'_>) -> Result<(), WriteError> {
-        self.write_slice(slice, &[])
+        self.write_slice(slice, &[], None)
     }
 
     /// Writes a slice at which the arrow with this number begins; the slice at which it ends may come later or earlier.
     /// A number is never used again.
     pub fn slice_with_flow(&mut self, slice: &Slice<'_>, flow: u64) -> Result<(), WriteError> {
-        self.write_slice(slice, &[flow])
+        self.write_slice(slice, &[flow], None)
     }
 
-    fn write_slice(&mut self, slice: &Slice<'_>, flows: &[u64]) -> Result<(), WriteError> {
+    /// Writes a slice with who called it, and with the arrow that begins at it if there is one. Each call stack is written
+    /// once. Perfetto shows them from v53 on.
+    pub fn slice_with_stack(
+        &mut self,
+        slice: &Slice<'_>,
+        stack: &Stack,
+        flow: Option<u64>,
+    ) -> Result<(), WriteError> {
+        self.write_slice(slice, flow.as_slice(), Some(stack))
+    }
+
+    fn write_slice(
+        &mut self,
+        slice: &Slice<'_>,
+        flows: &[u64],
+        stack: Option<&Stack>,
+    ) -> Result<(), WriteError> {
         self.ensure_thread(slice.thread);
         let uuid = slice.thread.uuid();
         self.packets.begin_event(uuid, Some((slice.category, slice.name)), slice.annotations);
         self.packets.set_flows(flows, &[]);
+        if let Some(stack) = stack {
+            self.packets.set_stack(stack);
+        }
         self.push_slice(uuid, slice.begin_ns, slice.end_ns)
     }
 
@@ -283,6 +328,12 @@ impl<W: io::Write> TraceWriter<W> {
         self.packets.begin_event(uuid, Some((slice.category, slice.name)), slice.annotations);
         self.packets.set_flows(&[], slice.ended_flow.as_slice());
         self.push_slice(uuid, slice.begin_ns, slice.end_ns)
+    }
+
+    /// Writes what ran on a queue of a GPU.
+    pub fn gpu_stage(&mut self, stage: &GpuStage<'_>) -> Result<(), WriteError> {
+        self.packets.push_gpu_stage(stage);
+        self.commit()
     }
 
     /// Writes begin and end of the slice that has been filled in.

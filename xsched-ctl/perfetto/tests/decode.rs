@@ -15,8 +15,9 @@ use perfetto_protos::{
 };
 use protobuf::Message;
 use xsched_perfetto::{
-    Annotation, Clocks, CounterTrack, Event, Instant, Limits, OwnedSlice, OwnedValue, Process, ProcessId,
-    Scope, Slice, ThreadId, TraceReader, TraceWriter, Track, TrackSlice, Unit, Value,
+    Annotation, Clocks, CounterTrack, Event, GpuStage, Instant, Limits, OwnedSlice, OwnedValue, Process,
+    ProcessId, Scope, Slice, Stack, StackFrame, ThreadId, TraceReader, TraceWriter, Track, TrackSlice, Unit,
+    Value,
 };
 
 const CLOCKS: Clocks =
@@ -64,12 +65,28 @@ fn write_everything<W: io::Write>(out: W) -> W {
         .instant(&Instant { scope, ts_ns: 4_500, category: "hip", name: "mark", annotations: &[] })
         .unwrap();
     writer.gap(5_000, 17, "ring buffer full", &[]).unwrap();
+    let frame =
+        |function: &str, library: &str| StackFrame { function: function.into(), library: library.into() };
+    let stack: Stack = [frame("gemm", "librocblas.so"), frame("main", "python3")].into();
+    writer.slice_with_stack(&Slice { begin_ns: 6_000, end_ns: Some(6_050), ..slice }, &stack, None).unwrap();
+    let stage = GpuStage {
+        gpu: 1,
+        gpu_name: "GPU 1",
+        queue: "stream",
+        pid: 41,
+        begin_ns: 6_100,
+        end_ns: 6_300,
+        name: "saxpy",
+        annotations: &annotations[..2],
+        ended_flow: Some(8),
+    };
+    writer.gpu_stage(&stage).unwrap();
     writer.finish().unwrap()
 }
 
 /// Field numbers, types, flags and order, all at once: Perfetto's own text form of a whole trace. A field that its
 /// schema does not know would be shown as a number, like 14 and 15, which are younger than this schema:
-/// `TrackDescriptor.description` and `.sibling_merge_behavior`.
+/// `TrackDescriptor.description` and `.sibling_merge_behavior`, and 56, `TrackEvent.callstack_iid`.
 #[test]
 fn a_trace_in_perfettos_words() {
     let trace = Trace::parse_from_bytes(&write_everything(Vec::new())).unwrap();
@@ -222,6 +239,7 @@ fn traces_of_others_are_read() {
         }],
         flows: vec![],
         ended_flows: vec![],
+        stack: None,
     };
     assert_eq!(events, [Event::Thread { id, name: None }, Event::Slice(slice)]);
     assert_eq!(reader.skipped(), 3, "the unmatched end, the other clock, the lost state");

@@ -6,9 +6,9 @@ use std::{io, sync::Arc};
 
 use fastrand::Rng;
 use xsched_perfetto::{
-    Annotation, Clocks, CounterTrack, Event, Instant, Limits, OwnedAnnotation, OwnedSlice, OwnedValue,
-    Process, ProcessId, ReadError, Scope, Slice, Tail, ThreadId, TraceReader, TraceWriter, Track, TrackSlice,
-    Unit, Value, WriteError,
+    Annotation, Clocks, CounterTrack, Event, GpuStage, Instant, Limits, OwnedAnnotation, OwnedSlice,
+    OwnedValue, Process, ProcessId, ReadError, Scope, Slice, Stack, StackFrame, Tail, ThreadId, TraceReader,
+    TraceWriter, Track, TrackSlice, Unit, Value, WriteError,
 };
 
 const CLOCKS: Clocks =
@@ -71,6 +71,7 @@ fn random_slices(rng: &mut Rng) -> Vec<OwnedSlice> {
                 annotations,
                 flows: vec![],
                 ended_flows: vec![],
+                stack: None,
             }
         })
         .collect();
@@ -194,6 +195,7 @@ fn one_of_everything_is_read_back() {
             annotations: vec![annotation("kernel", text("saxpy")), annotation("grid_x", OwnedValue::U64(64))],
             flows: vec![],
             ended_flows: vec![],
+            stack: None,
         }),
         Event::Counter { scope: Scope::Process(PROCESS), name: "depth".into(), ts_ns: 4_000, value: -7 },
         Event::Instant {
@@ -224,6 +226,7 @@ fn one_of_everything_is_read_back() {
             annotations: vec![],
             flows: vec![],
             ended_flows: vec![],
+            stack: None,
         }),
     ];
     assert_eq!(read(&small_trace()), (expected.to_vec(), Tail::Whole));
@@ -377,6 +380,7 @@ fn what_follows_a_restart_is_a_trace_by_itself() {
         annotations: vec![OwnedAnnotation { name: "kind".into(), value: OwnedValue::Str("peer".into()) }],
         flows: vec![],
         ended_flows: vec![],
+        stack: None,
     };
     write_slice(&mut writer, &slice(2_000)).unwrap();
     writer.gap(2_500, 17, "ring buffer full", &[]).unwrap();
@@ -428,4 +432,76 @@ fn tracks_and_arrows_are_read_back() {
     assert_eq!((slices[0].flows.as_slice(), slices[0].ended_flows.as_slice()), (&[77][..], &[][..]));
     assert_eq!((slices[1].flows.as_slice(), slices[1].ended_flows.as_slice()), (&[][..], &[77][..]));
     assert_eq!((slices[1].scope, slices[1].end_ns), (Scope::Track(track), Some(3_000)));
+}
+
+/// Few stacks, in so little room that each is forgotten and written again many times.
+#[test]
+fn call_stacks_are_read_back() {
+    let frame =
+        |function: &str, library: &str| StackFrame { function: function.into(), library: library.into() };
+    let stacks: Vec<Stack> = (0..7)
+        .map(|number| {
+            let inner = (0..number).map(|depth| frame(&format!("f{depth}"), "libinner.so"));
+            inner.chain([frame("main", "app"), frame("…", "")]).collect()
+        })
+        .collect();
+    for limits in [Limits::default(), TINY] {
+        let mut writer = TraceWriter::with_limits(Vec::new(), CLOCKS, limits).unwrap();
+        for number in 0..200_u64 {
+            let slice = Slice {
+                thread: THREAD,
+                begin_ns: 2_000 + number * 10,
+                end_ns: Some(2_005 + number * 10),
+                category: "hip",
+                name: "hipLaunchKernel",
+                annotations: &[],
+            };
+            let flow = number.is_multiple_of(2).then_some(number + 1);
+            writer.slice_with_stack(&slice, &stacks[number as usize % 7], flow).unwrap();
+        }
+        let (events, _) = read(&writer.finish().unwrap());
+        let slices = slices(&events);
+        assert_eq!(slices.len(), 200);
+        for (number, slice) in slices.iter().enumerate() {
+            assert_eq!(slice.stack.as_ref(), Some(&stacks[number % 7]), "{number}");
+            assert_eq!(slice.flows.len(), usize::from(number % 2 == 0));
+        }
+    }
+}
+
+/// A typed event of a GPU is a slice of the track that has its queue's name.
+#[test]
+fn stages_of_gpus_are_read_back_as_slices() {
+    let mut writer = TraceWriter::new(Vec::new(), CLOCKS).unwrap();
+    let gpu = writer.track(&Track { parent: Scope::Global, name: "GPU 0" }).unwrap();
+    let queue = writer.track(&Track { parent: Scope::Track(gpu), name: "stream 1" }).unwrap();
+    let annotations = [Annotation::new("pid", 41_u32), Annotation::new("timing", "measured")];
+    let stage = GpuStage {
+        gpu: 0,
+        gpu_name: "GPU 0",
+        queue: "stream 1",
+        pid: 41,
+        begin_ns: 2_000,
+        end_ns: 2_700,
+        name: "saxpy",
+        annotations: &annotations,
+        ended_flow: Some(9),
+    };
+    writer.gpu_stage(&stage).unwrap();
+    let (events, _) = read(&writer.finish().unwrap());
+    let expected = OwnedSlice {
+        scope: Scope::Track(queue),
+        begin_ns: 2_000,
+        end_ns: Some(2_700),
+        category: "gpu".into(),
+        name: "saxpy".into(),
+        annotations: vec![
+            OwnedAnnotation { name: "pid".into(), value: OwnedValue::U64(41) },
+            OwnedAnnotation { name: "timing".into(), value: OwnedValue::Str("measured".into()) },
+        ],
+        flows: vec![],
+        ended_flows: vec![9],
+        stack: None,
+    };
+    assert_eq!(slices(&events), [&expected]);
 }

@@ -17,6 +17,7 @@ use crate::flight_recorder;
 use crate::kernel_names::KernelNames;
 use crate::output::{Compression, Destination, Format};
 use crate::session::Settings;
+use crate::timeline::{Executions, Style};
 
 #[derive(Args, Debug)]
 pub(crate) struct Recording {
@@ -52,6 +53,10 @@ pub(crate) struct Recording {
     #[arg(long, hide_short_help = true)]
     fold_templates: bool,
 
+    /// Write what was executed as Perfetto's typed GPU events, without arrows from the calls, for tools that want these
+    #[arg(long, hide_short_help = true)]
+    gpu_render_stages: bool,
+
     /// Follow call chains up to this many frames; 0 records immediate callers only
     #[arg(long, value_name = "FRAMES", default_value_t = DEPTH_MAX as u32, hide_short_help = true,
           value_parser = clap::value_parser!(u32).range(0..=DEPTH_MAX as i64))]
@@ -64,6 +69,10 @@ pub(crate) struct Recording {
     /// Take the libraries that count as part of the runtime from this file (TOML)
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     rules: Option<PathBuf>,
+
+    /// Probe this copy of libamdhip64 before anybody loads it, so that first calls are not missing; may be repeated
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    runtime: Vec<PathBuf>,
 
     /// How to attach probes
     #[arg(long, value_enum, value_name = "KIND", default_value_t = Uprobes::Auto, hide_short_help = true)]
@@ -121,15 +130,18 @@ impl Recording {
             },
             filters: self.filter.filters()?,
             label: self.chain_frames,
+            runtimes: self.runtime.clone(),
             rules: self.rules.as_deref().map_or_else(|| Ok(Rules::default()), crate::rules::read)?,
         })
     }
 }
 
 impl Recording {
-    /// What kernels are called in the timeline.
-    pub(crate) fn kernel_names(&self) -> KernelNames {
-        if self.fold_templates { KernelNames::Folded } else { KernelNames::Full }
+    /// What the timeline looks like.
+    pub(crate) fn style(&self) -> Style {
+        let names = if self.fold_templates { KernelNames::Folded } else { KernelNames::Full };
+        let executions = if self.gpu_render_stages { Executions::RenderStages } else { Executions::Slices };
+        Style { names, executions }
     }
 
     /// Where the timeline goes and how it is written.

@@ -171,6 +171,7 @@ mod tests {
             annotations: texts.iter().map(text).chain(numbers.iter().map(number)).collect(),
             flows: Vec::new(),
             ended_flows: Vec::new(),
+            stack: None,
         }
     }
 

@@ -139,6 +139,7 @@ mod tests {
             annotations: texts.iter().map(text).collect(),
             flows: Vec::new(),
             ended_flows: Vec::new(),
+            stack: None,
         }
     }
 

@@ -128,7 +128,7 @@ impl Source {
     }
 
     /// Hears what the controller says; looks for one if there is none.
-    fn listen(&mut self) {
+    pub(super) fn listen(&mut self) {
         if let State::Away { retry_ns } = self.state
             && retry_ns <= now_ns()
         {

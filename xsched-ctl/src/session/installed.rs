@@ -1,4 +1,5 @@
-//! Copies of the HIP runtime that are installed where loaders and ROCm look for them.
+//! Copies of the HIP runtime that are installed where loaders and ROCm look for them, and those that the dynamic loader's
+//! cache knows.
 //!
 //! Probing them before any process has loaded them means that programs which start later are recorded from their
 //! first call. Copies elsewhere (in a Python package, say) are found when they are opened.
@@ -6,6 +7,7 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use xsched_symbols::is_hip_runtime;
@@ -13,13 +15,29 @@ use xsched_symbols::is_hip_runtime;
 /// Folders of distributions.
 const FOLDERS: [&str; 4] = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib"];
 
+/// What ldconfig has found in the folders that this machine's `/etc/ld.so.conf` names.
+const LOADER_CACHE: &str = "/etc/ld.so.cache";
+
 /// Where AMD's packages go, one folder a release: `/opt/rocm-6.4.1/lib`.
 const ROCM_PARENT: &str = "/opt";
 
 /// Their paths. Several may name one file.
 pub(super) fn installed() -> Vec<PathBuf> {
     let search = env::var_os("LD_LIBRARY_PATH");
-    folders(search.as_deref(), Path::new(ROCM_PARENT)).iter().flat_map(|folder| runtimes_in(folder)).collect()
+    let folders = folders(search.as_deref(), Path::new(ROCM_PARENT));
+    let mut found: Vec<_> = folders.iter().flat_map(|folder| runtimes_in(folder)).collect();
+    found.extend(runtimes_in_cache(&fs::read(LOADER_CACHE).unwrap_or_default()));
+    found
+}
+
+/// The paths of runtimes among those in a cache of the dynamic loader. Whatever else is in it, each path ends in a NUL and
+/// begins behind one.
+fn runtimes_in_cache(cache: &[u8]) -> impl Iterator<Item = PathBuf> {
+    cache
+        .split(|byte| *byte == 0)
+        .filter(|text| text.first() == Some(&b'/'))
+        .map(|path| PathBuf::from(OsStr::from_bytes(path)))
+        .filter(|path| is_hip_runtime(path))
 }
 
 fn folders(search: Option<&OsStr>, rocm_parent: &Path) -> Vec<PathBuf> {
@@ -43,6 +61,14 @@ fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_loaders_cache_is_looked_through() {
+        let cache = b"glibc-ld.so.cache1.1\x02\0\0\0\x30\0libamdhip64.so.6\0/usr/x/libamdhip64.so.6\0/usr/x/libm.so\0\xff\0";
+        let found: Vec<_> = runtimes_in_cache(cache).collect();
+        assert_eq!(found, [Path::new("/usr/x/libamdhip64.so.6")]);
+        assert_eq!(runtimes_in_cache(b"").count(), 0);
+    }
 
     #[test]
     fn releases_and_search_paths_are_looked_through() {

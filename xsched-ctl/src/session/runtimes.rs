@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::io;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -29,6 +30,14 @@ pub(crate) enum RuntimeError {
         path: PathBuf,
         /// What happened.
         cause: xsched_symbols::OpenError,
+    },
+    /// Somebody has named it, and there is no such file, or it is out of reach.
+    #[error("cannot open {path}: {cause}")]
+    Named {
+        /// Its path, as it was given.
+        path: PathBuf,
+        /// The system's error.
+        cause: io::Error,
     },
     /// Its file cannot be read.
     #[error("cannot read the symbols of {path}: {cause}")]
@@ -119,6 +128,14 @@ impl Runtimes {
                 tracing::debug!("{error}");
             }
         }
+    }
+
+    /// Probes a copy that somebody has named.
+    pub(crate) fn probe_named(&mut self, path: &Path) -> Result<(), RuntimeError> {
+        let unreadable = |cause| RuntimeError::Named { path: path.to_owned(), cause };
+        let opened = File::open(path).map_err(unreadable)?;
+        let file = file_id(&opened).ok_or_else(|| unreadable(io::ErrorKind::Unsupported.into()))?;
+        if self.is_known(file) { Ok(()) } else { self.probe(file, path, &opened) }
     }
 
     /// A process opens what may be a runtime: probes it if it is one. True if there are probes behind the path now.

@@ -17,6 +17,9 @@
 //! | device time that is expected of what is on the device | the counter `in-flight time ADDRESS` of the process |
 //! | device time of what was executed | the counter `device time ADDRESS` of the process |
 //!
+//! With `--gpu-render-stages` what was executed is Perfetto's typed event of a GPU instead: the stage is the kernel, the queue
+//! is named like the track, the annotations are its extra data, and its number is that of the arrow.
+//!
 //! All slices have `debug.pid` and `debug.process`. An XQueue of streams with a priority of their own is called
 //! `NAME PID XQueue +1`.
 
@@ -24,10 +27,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use xsched_perfetto::{
-    Annotation, CounterId, CounterTrack, ProcessId, Scope, Track, TrackId, TrackSlice, Unit, WriteError,
+    Annotation, CounterId, CounterTrack, GpuStage, ProcessId, Scope, Track, TrackId, TrackSlice, Unit,
+    WriteError,
 };
 
-use super::Timeline;
+use super::{Executions, Timeline};
 use crate::call::Argument;
 use crate::device_address::device_name;
 use crate::scheduling::{Entry, Execution, Holder, Judged, Phase, Preemption, XQueueId};
@@ -51,6 +55,7 @@ const DEVICE_TIME_EVERY_NS: u64 = 1_000_000;
 #[derive(Default)]
 pub(super) struct Tracks {
     named: HashMap<(u64, String), TrackId>,
+    gpus: Vec<u64>,
     counters: HashMap<(ProcessId, u64, &'static str), CounterId>,
     /// Device time by process and device, and when it was last shown.
     device_ns: HashMap<(ProcessId, u64), (u64, u64)>,
@@ -65,6 +70,15 @@ impl Tracks {
         self.named.clear();
         self.counters.clear();
         self.flow_floor = self.flow_last;
+    }
+
+    /// A device's number, in the order in which they were met.
+    fn gpu(&mut self, device: u64) -> u32 {
+        let known = self.gpus.iter().position(|known| *known == device);
+        known.unwrap_or_else(|| {
+            self.gpus.push(device);
+            self.gpus.len() - 1
+        }) as u32
     }
 
     /// An arrow begins.
@@ -111,7 +125,8 @@ impl Timeline {
         let Execution { xqueue, begin_ns, end_ns, .. } = *execution;
         let own = label(programs, xqueue.pid);
         let stream = Argument::Stream(execution.stream).to_string();
-        let track = self.device_track(xqueue.device, &format!("{own} stream {stream}"))?;
+        let queue = format!("{own} stream {stream}");
+        let track = self.device_track(xqueue.device, &queue)?;
         let mut annotations = vec![
             Annotation::new("pid", xqueue.pid),
             Annotation::new("process", &own),
@@ -132,15 +147,30 @@ impl Timeline {
             .name
             .as_ref()
             .map(|name| self.folded.as_mut().map_or(name, |folded| folded.of(name)).clone());
-        self.writer.track_slice(&TrackSlice {
-            track,
-            begin_ns,
-            end_ns: Some(end_ns),
-            category: "gpu",
-            name: name.as_deref().unwrap_or("command"),
-            annotations: &annotations,
-            ended_flow: execution.flow.filter(|flow| *flow > self.tracks.flow_floor),
-        })?;
+        let name = name.as_deref().unwrap_or("command");
+        let ended_flow = execution.flow.filter(|flow| *flow > self.tracks.flow_floor);
+        match self.executions {
+            Executions::Slices => self.writer.track_slice(&TrackSlice {
+                track,
+                begin_ns,
+                end_ns: Some(end_ns),
+                category: "gpu",
+                name,
+                annotations: &annotations,
+                ended_flow,
+            })?,
+            Executions::RenderStages => self.writer.gpu_stage(&GpuStage {
+                gpu: self.tracks.gpu(xqueue.device),
+                gpu_name: &gpu_name(xqueue.device),
+                queue: &queue,
+                pid: xqueue.pid,
+                begin_ns,
+                end_ns,
+                name,
+                annotations: &annotations,
+                ended_flow,
+            })?,
+        }
         self.add_device_time(programs, xqueue, end_ns, end_ns.saturating_sub(begin_ns))
     }
 
@@ -238,12 +268,16 @@ impl Timeline {
         if let Some(track) = self.tracks.named.get(&(device, name.to_owned())) {
             return Ok(*track);
         }
-        let group = format!("GPU {}", device_name(device));
-        let parent = self.writer.track(&Track { parent: Scope::Global, name: &group })?;
+        let parent = self.writer.track(&Track { parent: Scope::Global, name: &gpu_name(device) })?;
         let track = self.writer.track(&Track { parent: Scope::Track(parent), name })?;
         self.tracks.named.insert((device, name.to_owned()), track);
         Ok(track)
     }
+}
+
+/// What a device is called, and the group of its tracks.
+fn gpu_name(device: u64) -> String {
+    format!("GPU {}", device_name(device))
 }
 
 fn label(programs: &Programs, pid: u32) -> Arc<str> {

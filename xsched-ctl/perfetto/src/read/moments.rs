@@ -19,6 +19,7 @@ use crate::{
     clocks::Clocks,
     identity::{ProcessId, Scope, ThreadId, TrackId},
     schema::{ClockSnapshot, EventType, TrackDescriptor, clock},
+    stack::Stack,
 };
 
 /// One thing that a trace says. Times are `CLOCK_BOOTTIME` nanoseconds.
@@ -67,6 +68,15 @@ pub enum Moment<T> {
         /// When.
         ts_ns: u64,
     },
+    /// A slice as a whole, of a queue of a GPU: [`MomentReader::what`].
+    Whole {
+        /// On whose track.
+        scope: Scope,
+        /// When it began.
+        begin_ns: u64,
+        /// When it ended.
+        end_ns: u64,
+    },
     /// Something happened at one moment: [`MomentReader::what`].
     Instant {
         /// On whose track.
@@ -100,6 +110,8 @@ pub struct What<T> {
     pub flows: Vec<u64>,
     /// Arrows that end here.
     pub ended_flows: Vec<u64>,
+    /// Who called it, if that is said.
+    pub stack: Option<Stack<T>>,
 }
 
 impl<T: Default> What<T> {
@@ -109,6 +121,7 @@ impl<T: Default> What<T> {
         self.annotations.clear();
         self.flows.clear();
         self.ended_flows.clear();
+        self.stack = None;
     }
 }
 
@@ -186,12 +199,22 @@ impl<T: Clone + Default> Said<T> {
         if let Some(descriptor) = packet.descriptor {
             return Ok(self.tracks.describe(TrackDescriptor::decode(descriptor)?, intern));
         }
-        let Some(body) = packet.event else { return Ok(None) };
-        let head = match interned {
-            Some(interned) => packet::event(body, interned, intern, &mut self.what)?,
-            None => None,
+        let what = &mut self.what;
+        let moment = match (packet.event, packet.gpu_stage, interned.zip(packet.ts_ns)) {
+            (None, None, _) => return Ok(None),
+            (_, _, None) => None,
+            (Some(body), _, Some((interned, ts_ns))) => {
+                let head = packet::event(body, interned, intern, what)?;
+                head.and_then(|head| self.moment(head, ts_ns))
+            }
+            (None, Some(body), Some((interned, begin_ns))) => {
+                packet::gpu_stage(body, interned, intern, what)?.map(|(track, duration_ns)| Moment::Whole {
+                    scope: Scope::Track(track),
+                    begin_ns,
+                    end_ns: begin_ns.saturating_add(duration_ns),
+                })
+            }
         };
-        let moment = head.zip(packet.ts_ns).and_then(|(head, ts_ns)| self.moment(head, ts_ns));
         self.skipped += u64::from(moment.is_none());
         Ok(moment)
     }

@@ -1,11 +1,19 @@
 //! One packet, walked once: where its parts are, and what an event says.
 
+use prost::Message as _;
+
 use super::{
     OwnedAnnotation, OwnedValue, What,
     sequence::{Interned, Table},
     wire::{Field, Fields, Malformed},
 };
-use crate::schema::{EventType, annotation_field, event_field, packet_field};
+use crate::{
+    identity::TrackId,
+    schema::{EventType, GpuRenderStageEvent, annotation_field, event_field, packet_field},
+};
+
+/// The category of slices that were typed events of a GPU.
+const GPU_CATEGORY: &str = "gpu";
 
 /// What a packet has, its parts still encoded.
 #[derive(Debug, Default)]
@@ -21,6 +29,7 @@ pub(super) struct Packet<'a> {
     pub(super) clocks: Option<&'a [u8]>,
     pub(super) descriptor: Option<&'a [u8]>,
     pub(super) event: Option<&'a [u8]>,
+    pub(super) gpu_stage: Option<&'a [u8]>,
 }
 
 impl<'a> Packet<'a> {
@@ -39,6 +48,7 @@ impl<'a> Packet<'a> {
                 (packet_field::CLOCK_SNAPSHOT, Field::Bytes(part)) => packet.clocks = Some(part),
                 (packet_field::TRACK_DESCRIPTOR, Field::Bytes(part)) => packet.descriptor = Some(part),
                 (packet_field::TRACK_EVENT, Field::Bytes(part)) => packet.event = Some(part),
+                (packet_field::GPU_RENDER_STAGE, Field::Bytes(part)) => packet.gpu_stage = Some(part),
                 _ => {}
             }
         }
@@ -89,6 +99,10 @@ pub(super) fn event<T: Clone + Default>(
             }
             (event_field::TRACK_UUID, Field::Number(number)) => track = Some(number),
             (event_field::COUNTER_VALUE, Field::Number(number)) => counter_value = Some(number as i64),
+            (event_field::CALLSTACK_IID, Field::Number(iid)) => {
+                what.stack = interned.stacks.get(iid).cloned();
+                is_known &= what.stack.is_some();
+            }
             (event_field::FLOW_ID, field) => flows(&mut what.flows, field),
             (event_field::TERMINATING_FLOW_ID, field) => flows(&mut what.ended_flows, field),
             _ => {}
@@ -96,6 +110,29 @@ pub(super) fn event<T: Clone + Default>(
     }
     let (Some(event_type), Some(track), true) = (event_type, track, is_known) else { return Ok(None) };
     Ok(Some(Head { event_type, track, counter_value }))
+}
+
+/// Reads a typed event of a GPU: its track, and how long it ran. `None` if it names no queue that was defined.
+pub(super) fn gpu_stage<T: Clone + Default>(
+    body: &[u8],
+    interned: &Interned<T>,
+    intern: &mut impl FnMut(&str) -> T,
+    what: &mut What<T>,
+) -> Result<Option<(TrackId, u64)>, Malformed> {
+    what.clear();
+    let event = GpuRenderStageEvent::decode(body)?;
+    let Some(queue) = interned.gpu.get(event.hw_queue_iid()) else { return Ok(None) };
+    what.category = intern(GPU_CATEGORY);
+    what.name = interned.gpu.get(event.stage_iid()).map(|stage| stage.name.clone()).unwrap_or_default();
+    for extra in &event.extra_data {
+        let value = match extra.value().parse() {
+            Ok(number) => OwnedValue::U64(number),
+            Err(_) => OwnedValue::Str(intern(extra.value())),
+        };
+        what.annotations.push(OwnedAnnotation { name: intern(extra.name()), value });
+    }
+    what.ended_flows.extend(event.event_id);
+    Ok(Some((queue.track, event.duration())))
 }
 
 /// Whether there is a text to set.

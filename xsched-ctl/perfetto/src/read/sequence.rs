@@ -5,9 +5,10 @@ use std::{cmp::Ordering, collections::HashMap};
 use foldhash::fast::RandomState;
 use prost::Message as _;
 
-use super::{packet::Packet, wire::Malformed};
-use crate::schema::{
-    FLAGS_CLEARED, FLAGS_NEEDS_STATE, InternedData, InternedString, TracePacketDefaults, clock,
+use super::{packet::Packet, stacks::Stacks, wire::Malformed};
+use crate::{
+    identity::{Scope, TrackId},
+    schema::{FLAGS_CLEARED, FLAGS_NEEDS_STATE, InternedData, InternedString, TracePacketDefaults, clock},
 };
 
 #[derive(Debug)]
@@ -22,12 +23,22 @@ pub(super) struct Interned<T> {
     pub(super) event_names: Table<T>,
     pub(super) annotation_names: Table<T>,
     pub(super) annotation_values: Table<T>,
+    pub(super) stacks: Stacks<T>,
+    pub(super) gpu: Table<GpuName<T>>,
     default_clock: Option<u32>,
     /// Whether the sequence was cleared since the last loss.
     valid: bool,
 }
 
-/// Texts by number. Writers mostly count from one, so most are found by their place.
+/// The name of a queue or stage of GPUs.
+#[derive(Clone, Debug)]
+pub(super) struct GpuName<T> {
+    pub(super) name: T,
+    /// The track that has this name, below the one that has the name of the GPU, if it is a queue.
+    pub(super) track: TrackId,
+}
+
+/// Texts, or what has been made of them, by number. Writers mostly count from one, so most are found by their place.
 #[derive(Debug)]
 pub(super) struct Table<T> {
     in_order: Vec<T>,
@@ -47,6 +58,8 @@ impl<T> Default for Interned<T> {
             event_names: Table::default(),
             annotation_names: Table::default(),
             annotation_values: Table::default(),
+            stacks: Stacks::default(),
+            gpu: Table::default(),
             default_clock: None,
             valid: false,
         }
@@ -59,7 +72,7 @@ impl<T> Default for Table<T> {
     }
 }
 
-impl<T> Sequences<T> {
+impl<T: Clone + Default> Sequences<T> {
     /// Takes note of what a packet says about its sequence, and gives what it may lean on: `None` if that was lost, or if
     /// it tells time by another clock.
     pub(super) fn packet(
@@ -82,6 +95,12 @@ impl<T> Sequences<T> {
             interned.event_names.extend(&data.event_names, intern);
             interned.annotation_names.extend(&data.debug_annotation_names, intern);
             interned.annotation_values.extend(&data.debug_annotation_string_values, intern);
+            interned.stacks.extend(&data, intern);
+            for stage in &data.gpu_specifications {
+                let gpu = Scope::Track(TrackId::new(Scope::Global, stage.description()));
+                let (name, track) = (intern(stage.name()), TrackId::new(gpu, stage.name()));
+                interned.gpu.insert(stage.iid(), GpuName { name, track });
+            }
         }
         let clock_id = packet.clock_id.or(interned.default_clock).unwrap_or(clock::BOOTTIME);
         let needs_state = packet.flags & FLAGS_NEEDS_STATE != 0;
@@ -96,15 +115,18 @@ impl<T> Table<T> {
         self.in_order.get((iid as usize).wrapping_sub(1)).or_else(|| self.others.get(&iid))
     }
 
-    fn extend(&mut self, entries: &[InternedString], intern: &mut impl FnMut(&str) -> T) {
+    pub(super) fn extend(&mut self, entries: &[InternedString], intern: &mut impl FnMut(&str) -> T) {
         for entry in entries {
-            let text = intern(&String::from_utf8_lossy(entry.text()));
-            let place = (entry.iid() as usize).wrapping_sub(1);
-            match place.cmp(&self.in_order.len()) {
-                Ordering::Less => self.in_order[place] = text,
-                Ordering::Equal => self.in_order.push(text),
-                Ordering::Greater => _ = self.others.insert(entry.iid(), text),
-            }
+            self.insert(entry.iid(), intern(&String::from_utf8_lossy(entry.text())));
+        }
+    }
+
+    pub(super) fn insert(&mut self, iid: u64, value: T) {
+        let place = (iid as usize).wrapping_sub(1);
+        match place.cmp(&self.in_order.len()) {
+            Ordering::Less => self.in_order[place] = value,
+            Ordering::Equal => self.in_order.push(value),
+            Ordering::Greater => _ = self.others.insert(iid, value),
         }
     }
 }

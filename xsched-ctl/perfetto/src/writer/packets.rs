@@ -10,17 +10,19 @@ use crate::{
     annotation::{Annotation, Value},
     intern::{Interner, Table},
     schema::{
-        ClockSnapshot, EventType, FLAGS_CLEARED, FLAGS_NEEDS_STATE, PACKET_KEY, TracePacket,
-        TracePacketDefaults, TrackDescriptor,
+        ClockSnapshot, EventType, ExtraData, FLAGS_CLEARED, FLAGS_NEEDS_STATE, GpuRenderStageEvent,
+        PACKET_KEY, TracePacket, TracePacketDefaults, TrackDescriptor,
         annotation_field::{BOOL, DOUBLE, INT, NAME_IID as ANNOTATION_NAME_IID, POINTER, STRING_IID, UINT},
         clock,
         event_field::{
-            CATEGORY_IID, COUNTER_VALUE, DEBUG_ANNOTATION, EVENT_TYPE, FLOW_ID, NAME_IID,
+            CALLSTACK_IID, CATEGORY_IID, COUNTER_VALUE, DEBUG_ANNOTATION, EVENT_TYPE, FLOW_ID, NAME_IID,
             TERMINATING_FLOW_ID, TRACK_UUID,
         },
         packet_field::{SEQUENCE, SEQUENCE_FLAGS, TIMESTAMP, TRACK_EVENT},
     },
-    writer::wire,
+    stack::Stack,
+    text,
+    writer::{GpuStage, wire},
 };
 
 /// The only sequence of a trace: there is one writer.
@@ -101,6 +103,12 @@ impl PacketBuffer {
         });
     }
 
+    fn clear_if_full(&mut self) {
+        if self.interner.is_full() {
+            self.restart();
+        }
+    }
+
     /// Fills the event that [`Self::push_event`] writes.
     pub(super) fn begin_event(
         &mut self,
@@ -108,12 +116,7 @@ impl PacketBuffer {
         category_and_name: Option<(&str, &str)>,
         annotations: &[Annotation<'_>],
     ) {
-        if self.interner.is_full() {
-            self.interner.clear();
-            if self.next == Next::Continues {
-                self.next = Next::Clears;
-            }
-        }
+        self.clear_if_full();
         self.event.clear();
         self.details.clear();
         wire::number(&mut self.event, TRACK_UUID, track_uuid);
@@ -138,7 +141,12 @@ impl PacketBuffer {
         }
     }
 
-    /// Takes annotations and arrows off the event: they belong to its begin only.
+    /// Adds who called.
+    pub(super) fn set_stack(&mut self, stack: &Stack) {
+        wire::number(&mut self.details, CALLSTACK_IID, self.interner.stack_iid(stack));
+    }
+
+    /// Takes annotations, arrows and callers off the event: they belong to its begin only.
     pub(super) fn keep_name_only(&mut self) {
         self.details.clear();
     }
@@ -175,6 +183,31 @@ impl PacketBuffer {
         self.encoded.push(PACKET_KEY);
         wire::varint(&mut self.encoded, self.packet.len() as u64);
         self.encoded.extend_from_slice(&self.packet);
+    }
+
+    /// Writes a typed event of a GPU. Of these there are none in most traces, so they are made afresh.
+    pub(super) fn push_gpu_stage(&mut self, stage: &GpuStage<'_>) {
+        self.clear_if_full();
+        let extra = |annotation: &Annotation<'_>| ExtraData {
+            name: Some(text::clean(annotation.name)),
+            value: Some(text::clean(&annotation.value.to_string())),
+        };
+        let event = GpuRenderStageEvent {
+            event_id: stage.ended_flow,
+            duration: Some(stage.end_ns.saturating_sub(stage.begin_ns)),
+            context: Some(self.interner.gpu_context_iid(stage.pid)),
+            extra_data: stage.annotations.iter().map(extra).collect(),
+            gpu_id: Some(stage.gpu as i32),
+            hw_queue_iid: Some(self.interner.gpu_queue_iid(stage.gpu_name, stage.queue)),
+            stage_iid: Some(self.interner.gpu_stage_iid(stage.name)),
+        };
+        let interned_data = self.interner.take_pending();
+        self.push(TracePacket {
+            timestamp: Some(stage.begin_ns),
+            interned_data,
+            gpu_render_stage_event: Some(event),
+            ..Default::default()
+        });
     }
 
     fn push(&mut self, mut packet: TracePacket) {

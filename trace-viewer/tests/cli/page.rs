@@ -1,22 +1,11 @@
-//! The page's server as a browser and others meet it: over the command line and over TCP.
+//! The page's server.
 
-#![expect(clippy::unwrap_used, reason = "tests, helpers included")]
+use std::{fs, io::Write as _};
 
-use std::{
-    fs,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::TcpStream,
-    path::PathBuf,
-    process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
-};
-
-use tempfile::TempDir;
 use xsched_perfetto::{Annotation, Clocks, Process, ProcessId, Slice, ThreadId, TraceWriter};
 
-/// Generous: nothing here should take a second.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::serving::{Serving, program};
+
 const HOSTILE: &str = "<script>alert(1)</script>";
 
 fn trace() -> Vec<u8> {
@@ -34,89 +23,25 @@ fn trace() -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// The program while it serves.
-struct Serving {
-    program: Child,
-    address: String,
-    /// `/TOKEN/`.
-    root: String,
-    file: PathBuf,
-    _folder: TempDir,
+/// Serves a recording's page.
+fn serve() -> Serving {
+    serve_page_of(&trace())
 }
 
-impl Serving {
-    fn start(arguments: &[&str]) -> Self {
-        Self::of(&trace(), arguments)
-    }
-
-    fn of(trace: &[u8], arguments: &[&str]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("my <run>.perfetto");
-        fs::write(&file, trace).unwrap();
-        let mut program = Command::new(env!("CARGO_BIN_EXE_trace-viewer"))
-            .arg(&file)
-            .args(arguments)
-            .env_remove("DISPLAY")
-            .env_remove("WAYLAND_DISPLAY")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut url = String::new();
-        BufReader::new(program.stdout.take().unwrap()).read_line(&mut url).unwrap();
-        let (address, root) = url.trim_end().strip_prefix("http://").unwrap().split_once('/').unwrap();
-        let (address, root) = (address.to_owned(), format!("/{root}"));
-        Self { program, address, root, file, _folder: folder }
-    }
-
-    /// Sends a request; returns the status, the head of the answer, in lower case, and its body.
-    fn request(&self, method: &str, path: &str, headers: &str) -> (u16, String, Vec<u8>) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let host =
-            if headers.contains("Host:") { String::new() } else { format!("Host: {}\r\n", self.address) };
-        write!(stream, "{method} {path} HTTP/1.1\r\n{host}{headers}Connection: close\r\n\r\n").unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        let head_len = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4;
-        let body = answer.split_off(head_len);
-        let head = String::from_utf8(answer).unwrap().to_lowercase();
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), head, body)
-    }
-
-    /// What is at a path below the token.
-    fn get(&self, path: &str) -> (u16, String) {
-        let (status, _, body) = self.request("GET", &format!("{}{path}", self.root), "");
-        (status, String::from_utf8(body).unwrap())
-    }
-
-    fn is_running(&mut self) -> bool {
-        self.program.try_wait().unwrap().is_none()
-    }
-
-    fn wait(&mut self) -> Option<i32> {
-        let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline {
-            if let Some(status) = self.program.try_wait().unwrap() {
-                return status.code();
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
-        panic!("it still serves");
-    }
+fn serve_page_of(trace: &[u8]) -> Serving {
+    Serving::start(trace, "my <run>.perfetto", &[])
 }
 
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.program.kill();
-        let _ = self.program.wait();
-    }
+/// What is at a path below the token.
+fn get(serving: &Serving, path: &str) -> (u16, String) {
+    let (status, _, body) = serving.request("GET", &format!("{}{path}", serving.path), "");
+    (status, String::from_utf8(body).unwrap())
 }
 
 #[test]
 fn the_page_is_there_and_trusts_nobody() {
-    let serving = Serving::start(&[]);
-    let (status, head, body) = serving.request("GET", &serving.root, "");
+    let serving = serve();
+    let (status, head, body) = serving.request("GET", &serving.path, "");
     assert_eq!(status, 200);
     for header in [
         "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self';",
@@ -131,17 +56,17 @@ fn the_page_is_there_and_trusts_nobody() {
     assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;") && !page.contains("<script>"), "{page}");
     assert!(page.contains("my &lt;run&gt;.perfetto"));
     for asset in ["style.css", "main.js", "timeline.js", "icon.svg"] {
-        assert_eq!(serving.get(asset).0, 200, "{asset}");
+        assert_eq!(get(&serving, asset).0, 200, "{asset}");
     }
-    let (status, _, file) = serving.request("GET", &format!("{}trace", serving.root), "");
+    let (status, _, file) = serving.request("GET", &format!("{}trace", serving.path), "");
     assert_eq!((status, file == fs::read(&serving.file).unwrap()), (200, true));
 }
 
 #[test]
 fn what_is_asked_for_is_answered() {
-    let serving = Serving::start(&[]);
+    let serving = serve();
     let json = |path: &str| -> serde_json::Value {
-        let (status, body) = serving.get(path);
+        let (status, body) = get(&serving, path);
         assert_eq!(status, 200, "{path}");
         serde_json::from_str(&body).unwrap()
     };
@@ -162,9 +87,9 @@ fn what_is_asked_for_is_answered() {
 
 #[test]
 fn nothing_else_is_served() {
-    let mut serving = Serving::start(&[]);
-    let root = serving.root.clone();
-    let other = Serving::start(&[]);
+    let mut serving = serve();
+    let root = serving.path.clone();
+    let other = serve();
     let refused = [
         ("GET", "/".to_owned(), ""),
         ("GET", "/style.css".to_owned(), ""),
@@ -183,8 +108,8 @@ fn nothing_else_is_served() {
         ("POST", root.clone(), ""),
         ("PUT", format!("{root}trace"), ""),
         // Another user's token, or one's own for another recording.
-        ("GET", other.root.clone(), ""),
-        ("GET", format!("{}api/tracks", other.root), ""),
+        ("GET", other.path.clone(), ""),
+        ("GET", format!("{}api/tracks", other.path), ""),
         // Other pages, and names that were made to point here.
         ("GET", root.clone(), "Host: example.org\r\n"),
         ("GET", root.clone(), "Origin: https://example.org\r\n"),
@@ -195,17 +120,17 @@ fn nothing_else_is_served() {
         assert!(matches!(status, 403 | 404), "{method} {path} {headers}: {head}");
         assert!(body.is_empty(), "{method} {path} {headers}");
     }
-    let mut stream = TcpStream::connect(&serving.address).unwrap();
+    let mut stream = serving.connect();
     stream.write_all(b"\x16\x03\x01 this is not HTTP\r\n\r\n").unwrap();
     assert!(serving.is_running());
-    assert_eq!(serving.get("").0, 200);
+    assert_eq!(get(&serving, "").0, 200);
 }
 
 #[test]
 fn it_ends_when_the_last_page_is_closed() {
-    let mut serving = Serving::start(&[]);
+    let mut serving = serve();
     let tell = |serving: &Serving, what: &str| {
-        serving.request("POST", &format!("{}api/{what}", serving.root), "Content-Length: 0\r\n").0
+        serving.request("POST", &format!("{}api/{what}", serving.path), "Content-Length: 0\r\n").0
     };
     assert_eq!([tell(&serving, "here?page=a"), tell(&serving, "here?page=b")], [200, 200]);
     assert_eq!(tell(&serving, "gone?page=a"), 200);
@@ -217,7 +142,7 @@ fn it_ends_when_the_last_page_is_closed() {
 #[test]
 fn what_is_there_of_a_damaged_recording_is_shown() {
     let whole = trace();
-    let text = |trace: &[u8]| Serving::of(trace, &[]).get("").1;
+    let text = |trace: &[u8]| get(&serve_page_of(trace), "").1;
     assert!(!text(&whole).contains("class=\"warning\""));
     assert!(text(&whole[..whole.len() - 1]).contains("The file was cut off"));
     assert!(text(&[&whole[..], b"xxx"].concat()).contains("The file is damaged: failed to find a packet"));
@@ -242,7 +167,7 @@ fn what_is_no_recording_is_refused_with_a_hint() {
     for (name, content, exit_code, said) in refused {
         let file = folder.path().join(name);
         fs::write(&file, content).unwrap();
-        let output = Command::new(env!("CARGO_BIN_EXE_trace-viewer")).arg(&file).output().unwrap();
+        let output = program().arg(&file).output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(exit_code), "{stderr}");
         assert!(stderr.contains(said) && output.stdout.is_empty(), "{stderr}");

@@ -1,13 +1,11 @@
-//! The program as its users and the browser meet it: over its command line and over TCP.
-
-#![expect(clippy::unwrap_used, reason = "tests, helpers included")]
+//! What is handed over to the Perfetto UI, and the command line.
 
 use std::{
     fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::{Shutdown, TcpListener, TcpStream},
-    path::{Path, PathBuf},
-    process::{Child, ChildStderr, Command, Output, Stdio},
+    net::{Shutdown, TcpListener},
+    path::Path,
+    process::{Child, Output, Stdio},
     sync::OnceLock,
     thread,
     time::{Duration, Instant},
@@ -16,8 +14,7 @@ use std::{
 use tempfile::TempDir;
 use xsched_perfetto::{Clocks, ProcessId, Slice, ThreadId, TraceWriter};
 
-/// Generous: nothing here should take a second.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::serving::{PATIENCE, Serving, program};
 
 /// A trace of a few megabytes, more than sockets buffer.
 fn trace() -> Vec<u8> {
@@ -36,13 +33,6 @@ fn record() -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_trace-viewer"));
-    // No test opens a browser on the desktop of whoever runs it.
-    command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
-    command
-}
-
 /// Runs the program to its end.
 fn run(arguments: &[&str]) -> Output {
     program().args(arguments).output().unwrap()
@@ -52,95 +42,28 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// The program while it serves.
-struct Serving {
-    program: Child,
-    address: String,
-    path: String,
-    stderr: BufReader<ChildStderr>,
-    trace: Vec<u8>,
-    file: PathBuf,
-    _folder: TempDir,
+fn serve(arguments: &[&str]) -> Serving {
+    let arguments = [&["--perfetto", "--port", "0"], arguments].concat();
+    let serving = Serving::start(&trace(), "my run.perfetto", &arguments);
+    assert_eq!(serving.before, "https://ui.perfetto.dev/#!/?url=");
+    serving
 }
 
-impl Serving {
-    fn start(arguments: &[&str]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("my run.perfetto");
-        let trace = trace();
-        fs::write(&file, &trace).unwrap();
-        let mut program = program()
-            .arg(&file)
-            .args(["--perfetto", "--port", "0"])
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut url = String::new();
-        BufReader::new(program.stdout.take().unwrap()).read_line(&mut url).unwrap();
-        let rest = url.trim_end().strip_prefix("https://ui.perfetto.dev/#!/?url=http://").unwrap();
-        let (address, path) = rest.split_once('/').unwrap();
-        let stderr = BufReader::new(program.stderr.take().unwrap());
-        let (address, path) = (address.to_owned(), format!("/{path}"));
-        Self { program, address, path, stderr, trace, file, _folder: folder }
-    }
-
-    fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream
-    }
-
-    /// Sends a request as the page would; returns the head of the answer, in lower case, and its body.
-    fn request(&self, method: &str, path: &str) -> (String, Vec<u8>) {
-        let mut stream = self.connect();
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\nHost: {}\r\nOrigin: https://ui.perfetto.dev\r\nConnection: close\r\n\r\n",
-            self.address
-        )
-        .unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        let head_len = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4;
-        let body = answer.split_off(head_len);
-        (String::from_utf8(answer).unwrap().to_lowercase(), body)
-    }
-
-    fn is_running(&mut self) -> bool {
-        self.program.try_wait().unwrap().is_none()
-    }
-
-    /// Waits for the program to end by itself.
-    fn wait(&mut self) -> Option<i32> {
-        let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline {
-            if let Some(status) = self.program.try_wait().unwrap() {
-                return status.code();
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
-        panic!("it still serves");
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.program.kill();
-        let _ = self.program.wait();
-    }
+/// Sends a request as the page would; returns the head of the answer, in lower case, and its body.
+fn request(serving: &Serving, method: &str, path: &str) -> (String, Vec<u8>) {
+    let (_, head, body) = serving.request(method, path, "Origin: https://ui.perfetto.dev\r\n");
+    (head, body)
 }
 
 #[test]
 fn the_page_gets_the_file_and_the_program_ends() {
-    let mut serving = Serving::start(&[]);
+    let mut serving = serve(&[]);
     assert!(serving.path.ends_with("/my_run.perfetto"), "{}", serving.path);
-    let (head, body) = serving.request("GET", &serving.path);
+    let (head, body) = request(&serving, "GET", &serving.path);
     assert!(head.starts_with("http/1.1 200 "), "{head}");
     assert!(head.contains("\r\naccess-control-allow-origin: https://ui.perfetto.dev\r\n"), "{head}");
-    assert!(head.contains(&format!("\r\ncontent-length: {}\r\n", serving.trace.len())), "{head}");
-    assert!(body == serving.trace, "{} bytes instead of {}", body.len(), serving.trace.len());
+    assert!(head.contains(&format!("\r\ncontent-length: {}\r\n", trace().len())), "{head}");
+    assert!(body == trace(), "{} bytes instead of {}", body.len(), trace().len());
     assert_eq!(serving.wait(), Some(0));
 
     let mut said = String::new();
@@ -151,7 +74,7 @@ fn the_page_gets_the_file_and_the_program_ends() {
 
 #[test]
 fn nothing_else_is_served_and_none_of_it_ends_the_program() {
-    let mut serving = Serving::start(&[]);
+    let mut serving = serve(&[]);
     let token_only = serving.path.rsplit_once('/').unwrap().0.to_owned();
     let refused = [
         ("GET", "/".to_owned()),
@@ -166,50 +89,50 @@ fn nothing_else_is_served_and_none_of_it_ends_the_program() {
         ("HEAD", serving.path.clone()),
     ];
     for (method, path) in refused {
-        let (head, body) = serving.request(method, &path);
+        let (head, body) = request(&serving, method, &path);
         assert!(head.starts_with("http/1.1 404 "), "{method} {path}: {head}");
         assert!(!head.contains("access-control-allow-origin"), "{head}");
         assert!(body.is_empty(), "{method} {path}");
     }
     serving.connect().write_all(b"\x16\x03\x01 this is not HTTP\r\n\r\n").unwrap();
     assert!(serving.is_running());
-    assert!(serving.request("GET", &serving.path).1 == serving.trace);
+    assert!(request(&serving, "GET", &serving.path).1 == trace());
     assert_eq!(serving.wait(), Some(0));
 }
 
 /// Chromium asks before it lets a public page reach into the local network.
 #[test]
 fn a_preflight_is_answered_and_does_not_end_the_program() {
-    let mut serving = Serving::start(&[]);
-    let (head, _) = serving.request("OPTIONS", &serving.path);
+    let mut serving = serve(&[]);
+    let (head, _) = request(&serving, "OPTIONS", &serving.path);
     assert!(head.starts_with("http/1.1 204 "), "{head}");
     assert!(head.contains("\r\naccess-control-allow-origin: https://ui.perfetto.dev\r\n"), "{head}");
     assert!(head.contains("\r\naccess-control-allow-private-network: true\r\n"), "{head}");
     assert!(serving.is_running());
-    assert!(serving.request("GET", &serving.path).1 == serving.trace);
+    assert!(request(&serving, "GET", &serving.path).1 == trace());
     assert_eq!(serving.wait(), Some(0));
 }
 
 #[test]
 fn a_client_that_goes_away_can_come_back() {
-    let mut serving = Serving::start(&[]);
+    let mut serving = serve(&[]);
     let mut stream = serving.connect();
     write!(stream, "GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", serving.path, serving.address).unwrap();
     stream.read_exact(&mut [0; 1_000]).unwrap();
     stream.shutdown(Shutdown::Both).unwrap();
     drop(stream);
-    assert!(serving.request("GET", &serving.path).1 == serving.trace);
+    assert!(request(&serving, "GET", &serving.path).1 == trace());
     assert_eq!(serving.wait(), Some(0));
 }
 
 /// A recording may go on while it is looked at: a reload shows more.
 #[test]
 fn keep_serves_again_and_what_was_added_too() {
-    let mut serving = Serving::start(&["--keep"]);
-    assert!(serving.request("GET", &serving.path).1 == serving.trace);
-    let more = [&serving.trace[..], &serving.trace[..]].concat();
-    fs::OpenOptions::new().append(true).open(&serving.file).unwrap().write_all(&serving.trace).unwrap();
-    assert!(serving.request("GET", &serving.path).1 == more);
+    let mut serving = serve(&["--keep"]);
+    assert!(request(&serving, "GET", &serving.path).1 == trace());
+    let more = [&trace()[..], &trace()[..]].concat();
+    fs::OpenOptions::new().append(true).open(&serving.file).unwrap().write_all(&trace()).unwrap();
+    assert!(request(&serving, "GET", &serving.path).1 == more);
     assert!(serving.is_running());
 }
 

@@ -1,0 +1,92 @@
+//! Every call stack of a timeline once, by number.
+
+use std::{collections::HashMap, sync::Arc};
+
+use foldhash::fast::RandomState;
+use xsched_perfetto::{Stack, StackFrame};
+
+use super::texts::TextId;
+
+/// Which call stack; 0 is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct StackId(u32);
+
+/// The call stacks.
+#[derive(Debug)]
+#[expect(clippy::struct_field_names, reason = "ways to find the same thing")]
+pub(crate) struct Stacks {
+    by_id: Vec<Stack<TextId>>,
+    by_frames: HashMap<Stack<TextId>, StackId, RandomState>,
+    /// Stacks that were seen at an address. The reader gives one at the same address each time, until the file defines it
+    /// anew; they are kept, so that nothing else comes to lie there.
+    by_address: HashMap<usize, (Stack<TextId>, StackId), RandomState>,
+}
+
+impl Default for Stacks {
+    fn default() -> Self {
+        let by_id = vec![Arc::from([])];
+        Self { by_id, by_frames: HashMap::default(), by_address: HashMap::default() }
+    }
+}
+
+impl Stacks {
+    /// The number of a call stack, a new one if it is new.
+    pub(super) fn add(&mut self, stack: &Stack<TextId>) -> StackId {
+        let address = Arc::as_ptr(stack).cast::<u8>() as usize;
+        if let Some((_, id)) = self.by_address.get(&address) {
+            return *id;
+        }
+        let id = *self.by_frames.entry(Arc::clone(stack)).or_insert_with(|| {
+            self.by_id.push(Arc::clone(stack));
+            StackId(self.by_id.len() as u32 - 1)
+        });
+        self.by_address.insert(address, (Arc::clone(stack), id));
+        id
+    }
+
+    /// What is needed only while stacks are added.
+    pub(super) fn forget_addresses(&mut self) {
+        self.by_address = HashMap::default();
+    }
+
+    /// The frames of a call stack, innermost first.
+    pub(crate) fn get(&self, id: StackId) -> &[StackFrame<TextId>] {
+        &self.by_id[id.0 as usize]
+    }
+
+    /// For each number, whether something holds for one of the stack's texts.
+    pub(crate) fn matching(&self, matches: impl Fn(TextId) -> bool) -> Vec<bool> {
+        let is_match = |frame: &StackFrame<TextId>| matches(frame.function) || matches(frame.library);
+        self.by_id.iter().map(|stack| stack.iter().any(is_match)).collect()
+    }
+}
+
+impl StackId {
+    /// As a place in [`Stacks::matching`].
+    pub(crate) fn place(self) -> usize {
+        self.0 as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stack(functions: &[u32]) -> Stack<TextId> {
+        functions.iter().map(|id| StackFrame { function: TextId(*id), library: TextId(100) }).collect()
+    }
+
+    #[test]
+    fn equal_stacks_have_one_number_wherever_they_lie() {
+        let mut stacks = Stacks::default();
+        let (first, same, other) = (stack(&[1, 2]), stack(&[1, 2]), stack(&[2]));
+        let ids = [&first, &first, &same, &other].map(|stack| stacks.add(stack));
+        assert_eq!(ids, [1, 1, 1, 2].map(StackId));
+        stacks.forget_addresses();
+        assert_eq!(stacks.add(&same), StackId(1));
+        assert_eq!(stacks.get(StackId(2)), &*other);
+        assert!(stacks.get(StackId::default()).is_empty());
+        assert_eq!(stacks.matching(|text| text == TextId(1)), [false, true, false]);
+        assert_eq!(stacks.matching(|text| text == TextId(100)), [false, true, true]);
+    }
+}

@@ -1,0 +1,7 @@
+//! The program as its users, browsers and others meet it: over its command line and over TCP.
+
+#![expect(clippy::unwrap_used, reason = "tests, helpers included")]
+
+mod hand_over;
+mod page;
+mod serving;
