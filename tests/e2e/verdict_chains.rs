@@ -120,11 +120,17 @@ impl Controller {
 
     /// Begins when its callers are told apart by chains, and it knows that somebody records.
     fn record_once(&self, mode: &str, tables: &str) -> (PathBuf, String) {
+        let (trace, log, _) = self.record_and_hear(mode, tables);
+        (trace, log)
+    }
+
+    /// Returns what the program said as well.
+    fn record_and_hear(&self, mode: &str, tables: &str) -> (PathBuf, String, Vec<String>) {
         let [trace, log] = ["trace", "shim.log"].map(|name| self.folder.path().join(name));
         let _ = fs::remove_file(&log); // an earlier run's
         let arguments: Vec<_> = mode.split(' ').collect();
         let program = app_command("callers", &arguments);
-        let mut tracer = xsched_ctl(["trace", "-o"]);
+        let mut tracer = xsched_ctl(["trace", "--ring-size", "64M", "-o"]);
         tracer.arg(&trace).arg("--").arg("env");
         let mut preload = OsString::from("LD_PRELOAD=");
         preload.push(shim());
@@ -157,7 +163,7 @@ impl Controller {
         let said: Vec<_> = lines.collect();
         assert!(tracer.wait().unwrap().success(), "{said:?}");
         assert_eq!(said.iter().rfind(|line| line.starts_with("wrong")).map(String::as_str), Some("wrong 0"));
-        (trace, fs::read_to_string(log).unwrap())
+        (trace, fs::read_to_string(log).unwrap(), said)
     }
 
     fn wait_for_chains(&self, pid: u32) {
@@ -391,4 +397,62 @@ fn a_domain_is_named_as_the_reason() {
     // Of a thread, which the programs know nothing of.
     let mut sql = controller.record("domain thread 1", "1");
     assert_eq!(launches(&mut sql), [shown("librocblas.so.4", "never-suspend", "domain", None)]);
+}
+
+/// How many launches are made of [`every_launch_through_seven_libraries_is_treated_as_its_chain_says`]; a million by
+/// `XSCHED_TEST_LAUNCHES=1000000 cargo xtask test seven_libraries`.
+fn launches_to_make() -> u64 {
+    env::var("XSCHED_TEST_LAUNCHES").map_or(20_000, |count| count.parse().unwrap())
+}
+
+/// Launches of a kernel, treated so; the library that made the call.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+struct Treated {
+    kernel: String,
+    verdict: Option<String>,
+    library: String,
+    count: u64,
+}
+
+const TREATED: &str = "select extract_arg(arg_set_id, 'debug.kernel') as kernel,
+    extract_arg(arg_set_id, 'debug.verdict') as verdict, extract_arg(arg_set_id, 'debug.library') as library,
+    count(*) as count from slice where name = 'hipLaunchKernel' group by 1, 2, 3";
+
+#[test]
+fn every_launch_through_seven_libraries_is_treated_as_its_chain_says() {
+    const RULES: &str = "[[rule]]\nchain = 'librccl.so*'\naction = 'never-suspend'\n
+        [[rule]]\nchain = 'libMIOpen.so*:miopenFind*'\naction = 'passthrough'\n";
+    if !may_trace("every_launch_through_seven_libraries_is_treated_as_its_chain_says") {
+        return;
+    }
+    let controller = Controller::start(RULES);
+    let mode = format!("chains {} 77", launches_to_make());
+    let begin = Instant::now();
+    // As everywhere here: a process may learn too late that it is recorded, and tables may be made too late.
+    let (treated, said) = loop {
+        let (trace, log, said) = controller.record_and_hear(&mode, "1");
+        let mut sql = Sql::open(&trace).unwrap();
+        sql.assert_clean();
+        let mut treated: Vec<Treated> = sql.query_as(TREATED).unwrap();
+        treated.sort();
+        let is_all_told = treated.iter().all(|treated| treated.verdict.is_some());
+        if is_all_told && !log.contains("answers that came too late") {
+            break (treated, said);
+        }
+        assert!(begin.elapsed() < 6 * LONG, "it is always too late: {treated:?} {log}{}", controller.log());
+    };
+    let made = |name: &str| -> u64 {
+        said.iter().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()).unwrap()
+    };
+    let expected = [("keep", "never-suspend"), ("pass", "passthrough"), ("schedule", "schedule")];
+    let expected = expected.map(|(kind, verdict)| Treated {
+        kernel: format!("callers_to_{kind}"),
+        verdict: Some(verdict.to_owned()),
+        // By the address that the call returns to, all of them are alike.
+        library: "libcallers_bottom.so".to_owned(),
+        count: made(&format!("to_{kind} ")),
+    });
+    assert_eq!(treated, expected, "{}", controller.log());
+    assert_eq!(treated.iter().map(|treated| treated.count).sum::<u64>(), launches_to_make());
+    println!("{} launches, all right: {treated:?}", launches_to_make());
 }

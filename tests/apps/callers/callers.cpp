@@ -7,11 +7,13 @@
 //     callers meet FILE RANK RANKS   calls librccl.so.1 once; FILE is mapped by all ranks
 //     callers domain WHO DOMAIN      launches after WHO (`library`, `thread`) has said which domain it is of
 //     callers steps N          launches by turns by itself and by librocblas.so.4, N in all
+//     callers chains N SEED    N launches by libcallers_bottom.so, each through seven libraries of `tests/apps/origin_chain`
 //
 // Before it begins it prints `ready`, fills memory every other millisecond until it is given a line, prints `warm` and waits for
 // another one.
 
 #include <cstring>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <string>
@@ -142,6 +144,78 @@ void steps(unsigned long count) {
     }
 }
 
+void *opened(const std::string &name) {
+    char path[4096] = {};
+    if (readlink("/proc/self/exe", path, sizeof path - 1) < 0) std::exit(1);
+    std::string file = path;
+    void *library = dlopen((file.substr(0, file.rfind('/') + 1) + name).c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        std::fprintf(stderr, "%s\n", dlerror());
+        std::exit(1);
+    }
+    return library;
+}
+
+template <typename Function> Function *found(void *library, const char *name) {
+    return reinterpret_cast<Function *>(dlsym(library, name));
+}
+
+struct Step {
+    unsigned long (*call)(const Step *next, unsigned long way);
+};
+using Call = unsigned long(const Step *next, unsigned long way);
+
+// What ought to become of launches, by tests/e2e/verdict_chains.rs: those below RCCL are kept, those of a search passed on.
+enum Way { SCHEDULE, PASS, KEEP };
+
+void chains(unsigned long count, unsigned long random) {
+    constexpr const char *NAMES[] = {"libtorch_hip.so", "libhipblas.so",  "libhipblaslt.so", "librocblas.so",
+                                     "libffi.so.8",     "libMIOpen.so.1", "librccl.so.1"};
+    constexpr unsigned LEVELS = 7, LIBRARIES = 7, SEARCH = 5, COLLECTIVE = 6;
+    void *bottom = opened("libcallers_bottom.so");
+    found<void(unsigned *, hipStream_t)>(bottom, "callers_bottom_init")(y, stream);
+    Call *runs[LIBRARIES], *searches = nullptr;
+    for (unsigned library = 0; library < LIBRARIES; library++) {
+        void *handle = opened(std::string("origin_chain/") + NAMES[library]);
+        runs[library] = found<Call>(handle, "origin_run");
+        if (library == SEARCH) searches = found<Call>(handle, "miopenFindConvolutionForwardAlgorithm");
+    }
+    auto next = [&random](unsigned bound) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        return unsigned(random >> 33) % bound;
+    };
+    // As many different ones as a large model has, in any order.
+    struct Chain {
+        Step steps[LEVELS + 1];
+        Way way;
+    };
+    std::vector<Chain> all(1000);
+    for (Chain &chain : all) {
+        chain.way = SCHEDULE;
+        for (unsigned level = 0; level < LEVELS; level++) {
+            unsigned library = next(LIBRARIES);
+            bool is_search = library == SEARCH && next(2);
+            if (library == COLLECTIVE) chain.way = KEEP;
+            else if (is_search && chain.way == SCHEDULE) chain.way = PASS;
+            chain.steps[level].call = is_search ? searches : runs[library];
+        }
+        chain.steps[LEVELS].call = found<Call>(bottom, "callers_bottom");
+    }
+    long made[3] = {};
+    for (unsigned long number = 0; number < count; number++) {
+        const auto &[steps, way] = all[next(unsigned(all.size()))];
+        steps[0].call(&steps[1], way);
+        made[way] += 1;
+        if (number % 512 == 511) CHECK(hipStreamSynchronize(stream));
+    }
+    say("to_schedule", made[SCHEDULE]);
+    say("to_pass", made[PASS]);
+    say("to_keep", made[KEEP]);
+    CHECK(hipMemcpyAsync(pinned, y, BYTES, hipMemcpyDeviceToHost, stream));
+    CHECK(hipStreamSynchronize(stream));
+    say("wrong", pinned[0] != unsigned(count));
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -157,7 +231,10 @@ int main(int argc, char **argv) {
     else if (mode == "meet" && argc == 5) meet(argv[2], std::atoi(argv[3]), std::atoi(argv[4]));
     else if (mode == "domain" && argc == 4) domain(argv[2], std::atoi(argv[3]));
     else if (mode == "steps" && argc == 3) steps(std::strtoul(argv[2], nullptr, 10));
-    else return 2;
+    else if (mode == "chains" && argc == 4) {
+        chains(std::strtoul(argv[2], nullptr, 10), std::strtoul(argv[3], nullptr, 10));
+        return 0;
+    } else return 2;
     say("wrong", is_wrong());
     return 0;
 }

@@ -145,6 +145,9 @@ HIP_SIM_TWIN(module_step) {
 
 HIP_SIM_TWIN(callers_step) { callers_step(launch); }
 HIP_SIM_TWIN(callers_own) { callers_step(launch); }
+HIP_SIM_TWIN(callers_to_schedule) { arguments<unsigned *>(launch)[0] += 1; }
+HIP_SIM_TWIN(callers_to_pass) { arguments<unsigned *>(launch)[0] += 1; }
+HIP_SIM_TWIN(callers_to_keep) { arguments<unsigned *>(launch)[0] += 1; }
 HIP_SIM_TWIN(callers_slow) { arguments<unsigned *>(launch)[0] += 1; }
 HIP_SIM_TWIN(callers_quick) { arguments<unsigned *>(launch)[1] += 1; }
 HIP_SIM_TWIN(callers_medium) { arguments<unsigned *>(launch)[2] += 1; }

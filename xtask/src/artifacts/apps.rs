@@ -231,6 +231,8 @@ impl Apps {
         let speaker = [self.compile("callers/speaker.cpp")?];
         // The functions of the shim are not there when it is linked.
         libraries.push(self.library("libspeaker.so", &speaker, &[&libraries[0], &self.runtime])?);
+        // Opened by the program.
+        self.library("libcallers_bottom.so", &[self.compile("callers/bottom.hip")?], &[&self.runtime])?;
         let program = [self.compile("callers/callers.cpp")?, self.compile("callers/own.hip")?];
         let linked: Vec<_> = libraries.iter().chain([&self.runtime, twins]).collect();
         self.program("callers", &program, &linked)?;
