@@ -57,7 +57,7 @@ impl Args {
         let options =
             options.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value.as_ref()?)));
         let switches = [("--planted", self.planted), ("--bpf", self.bpf)];
-        let switches = switches.into_iter().filter_map(|(name, is_on)| is_on.then(|| name.to_owned()));
+        let switches = switches.into_iter().filter(|&(_, is_on)| is_on).map(|(name, _)| name.to_owned());
         options.chain(switches).chain(self.scenarios.clone()).collect()
     }
 
