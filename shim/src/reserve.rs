@@ -43,7 +43,7 @@ pub(crate) fn holds<T>(memory: &[T]) -> bool {
     ALLOCATOR.holds(memory.as_ptr().cast())
 }
 
-#[repr(align(64))]
+#[repr(align(128))]
 struct Bytes(UnsafeCell<[u8; SIZE]>);
 
 // SAFETY: what is handed out of it is handed out once.
@@ -72,7 +72,7 @@ impl Reserved {
     fn take(&self, layout: Layout) -> *mut u8 {
         let begin = |state: u64| {
             let end = (state & END) as usize;
-            // The reserve itself is aligned to 64; nothing of the shim's asks for more.
+            // The reserve itself is aligned to 128, like what processors share; nothing of the shim's asks for more.
             end.checked_next_multiple_of(layout.align()).filter(|_| layout.align() <= align_of::<Bytes>())
         };
         let taken = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {

@@ -79,7 +79,7 @@ fn off_releases_everybody_until_on() {
     assert_eq!(controller.say(&["policy", "fair"]), "fair; was priority\n");
     assert_eq!(controller.list()["controller"]["state"], "active");
     let (code, message) = controller.refused(&["policy", "prority"]);
-    assert_eq!(code, 66, "{message}");
+    assert_eq!(code, 64, "{message}");
 }
 
 #[test]

@@ -192,7 +192,7 @@ impl Scheduling {
         for (ended_ns, pid) in self.ended.extract_if(.., |(ended_ns, _)| *ended_ns <= until_ns) {
             self.arbiter.ended(ended_ns, pid, &mut self.entries);
             if let Some(process) = self.processes.get_mut(&pid) {
-                process.ended();
+                process.ended(ended_ns);
             }
         }
     }

@@ -63,7 +63,8 @@ pub(super) struct Process {
     pid: u32,
     streams: HashMap<u64, Stream>,
     xqueues: BTreeMap<XQueueId, (XQueue, Suspensions)>,
-    has_ended: bool,
+    /// When it was seen to have ended.
+    ended_ns: Option<u64>,
     is_closed: bool,
     /// Commands that nobody followed to their end.
     lost: u64,
@@ -75,7 +76,7 @@ impl Process {
             pid,
             streams: HashMap::new(),
             xqueues: BTreeMap::new(),
-            has_ended: false,
+            ended_ns: None,
             is_closed: false,
             lost: 0,
         }
@@ -196,16 +197,18 @@ impl Process {
                 stream.end_ns = finished.execute(stream, xqueue, judgements, entries);
             }
         }
-        if self.has_ended && self.streams.values().all(|stream| stream.finished.is_empty()) {
-            self.close(looked_ns, entries);
+        if let Some(ended_ns) = self.ended_ns
+            && self.streams.values().all(|stream| stream.finished.is_empty())
+        {
+            self.close(ended_ns, entries);
         }
     }
 
-    /// Nothing more comes from it.
+    /// It was seen to have ended: nothing more comes from it.
     ///
     /// What was on the device then is not known to have been executed.
-    pub(super) fn ended(&mut self) {
-        self.has_ended = true;
+    pub(super) fn ended(&mut self, ended_ns: u64) {
+        self.ended_ns = Some(ended_ns);
     }
 
     /// Ends what lasts.
@@ -224,7 +227,7 @@ impl Process {
 
     /// Whether there is nothing left to do with it.
     pub(super) fn is_done(&self) -> bool {
-        self.has_ended && self.is_closed
+        self.ended_ns.is_some() && self.is_closed
     }
 }
 

@@ -248,3 +248,21 @@ fn fastrand_like() -> impl Iterator<Item = (u32, [u64; 5])> {
     };
     (0..20_000).map(move |_| (next() as u32, [next(), next(), next(), next(), next()]))
 }
+
+#[test]
+fn what_lasts_ends_with_its_process_however_late_that_is_looked_at() {
+    let mut bench = Bench::new();
+    bench.launched(100, 1, 0, 0);
+    bench.process.ended(5_000);
+    bench.executions(u64::MAX);
+    assert!(bench.process.is_done());
+    let ends: Vec<_> = bench
+        .entries
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::Phase(phase) => Some(phase.end_ns),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ends.last(), Some(&5_000), "{:?}", bench.entries);
+}
