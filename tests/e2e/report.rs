@@ -151,8 +151,12 @@ fn cut_and_damaged_files_are_reported_as_far_as_they_go() {
     let (trace, broken) = (dir.path().join("f"), dir.path().join("broken"));
     record(&trace);
     let bytes = fs::read(&trace).unwrap();
-    fs::write(&broken, &bytes[..bytes.len() / 2]).unwrap();
-    let cut = report(&broken, &["--json"]);
+    // Where a packet ends nothing shows that more came.
+    let cuts = [0, 1].map(|fewer| {
+        fs::write(&broken, &bytes[..bytes.len() / 2 - fewer]).unwrap();
+        report(&broken, &["--json"])
+    });
+    let cut = cuts.iter().find(|cut| !cut.stderr.is_empty()).unwrap_or(&cuts[0]);
     assert!(
         cut.code == 0 && cut.stderr.contains("was cut off: the report is of its first"),
         "{}",

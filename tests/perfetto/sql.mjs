@@ -125,6 +125,16 @@ function* fields(bytes) {
   }
 }
 
+/** Where the first field ends, which has a length; undefined if that is not all there. */
+function endOfField(bytes) {
+  // Key and length are varints, of which the last byte is below 128.
+  const lengthAt = bytes.findIndex((byte) => byte < 128) + 1;
+  const isThere = lengthAt > 0 && bytes.subarray(lengthAt).some((byte) => byte < 128);
+  if (!isThere) return undefined;
+  const [length, at] = readVarint(bytes, lengthAt);
+  return at + Number(length) <= bytes.length ? at + Number(length) : undefined;
+}
+
 /** The last value of each field. */
 const message = (bytes) => Object.fromEntries(fields(bytes));
 
@@ -179,6 +189,7 @@ class Engine {
   static #STATUS = {method: 10, answer: 210};
 
   #answers = [];
+  #received = new Uint8Array(0);
   #port = {postMessage: (bytes) => this.#receive(bytes), onmessage: null};
   #sequence = 0;
   complaints = [];
@@ -261,8 +272,14 @@ class Engine {
     });
   }
 
-  #receive(bytes) {
-    for (const [field, rpc] of fields(bytes)) if (field === 1) this.#answers.push(message(rpc));
+  /** Large answers come in pieces that have nothing to do with where messages end. */
+  #receive(piece) {
+    this.#received = concat(this.#received, piece);
+    for (let end; (end = endOfField(this.#received)) !== undefined;) {
+      const [[field, rpc]] = fields(this.#received.slice(0, end));
+      if (field === 1) this.#answers.push(message(rpc));
+      this.#received = this.#received.subarray(end);
+    }
   }
 }
 

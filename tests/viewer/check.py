@@ -9,8 +9,11 @@ FOLDER. Exit status: 0 everything was as it should be; 1 it was not, and what wa
 
 import pathlib
 import re
+import socket
 import sys
+import time
 import traceback
+import urllib.parse
 
 from browser import HEIGHT, WIDTH, Viewer, viewer
 
@@ -169,6 +172,19 @@ def the_perfetto_ui_gets_the_file(v: Viewer):
     ui.close()
 
 
+def the_program_ends_with_its_page(v: Viewer):
+    """The browser stays, so that what the page says when it is left is not lost with it."""
+    server = urllib.parse.urlsplit(v.page.url)
+    v.page.goto("about:blank")
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        with socket.socket() as asks:
+            if asks.connect_ex((server.hostname, server.port)) != 0:
+                return
+        time.sleep(0.2)
+    raise AssertionError("it still serves")
+
+
 def show(v: Viewer, folder: pathlib.Path, scheme: str):
     """Pictures of what a person sees first, and of an explanation."""
     v.page.locator("#show-overview").click()
@@ -222,6 +238,7 @@ def main(words: list[str]) -> int:
             failed = True
             print(f"check.py: {trouble}", file=sys.stderr)
         the_perfetto_ui_gets_the_file(v)
+        the_program_ends_with_its_page(v)
     return 1 if failed else 0
 
 
