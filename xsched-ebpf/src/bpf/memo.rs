@@ -171,8 +171,9 @@ extern "C" fn words_agree(walk: *mut Walk, scratch: *mut Scratch) -> u32 {
     1
 }
 
-/// Words of a walk that are read together: at most so many, each at most so far from the others.
-const NEAR_COUNT: u32 = 16;
+/// Words of a walk that are looked at to see how many are read together, and how far they may be from each other. Where all of
+/// them are near, those that follow most often are as well, and a whole window is read.
+const NEAR_COUNT: u32 = 8;
 const NEAR_DISTANCE: u32 = 512;
 
 /// Where to read for the word with this index and those after it that are near: distance from the stack pointer in the upper
@@ -186,20 +187,24 @@ extern "C" fn words_near(walk: *mut Walk, index: u32) -> u64 {
     let Some(walk) = (unsafe { walk.as_mut() }) else { return 0 };
     let first = walk.offsets[index as usize % WORDS_MAX];
     let (mut low, mut high) = (first, first);
+    let mut is_dense = true;
     for n in 1..NEAR_COUNT {
         let next = index.wrapping_add(n);
         if next >= walk.word_count {
+            is_dense = false;
             break;
         }
         let offset = walk.offsets[next as usize % WORDS_MAX];
         let (new_low, new_high) = (low.min(offset), high.max(offset));
         let is_near = low - new_low <= NEAR_DISTANCE && new_high - high <= NEAR_DISTANCE;
         if !is_near || new_high - new_low > WINDOW as u32 - 8 {
+            is_dense = false;
             break;
         }
         (low, high) = (new_low, new_high);
     }
-    u64::from(low) << 32 | u64::from(high - low + 8)
+    let len = if is_dense { WINDOW as u32 } else { high - low + 8 };
+    u64::from(low) << 32 | u64::from(len)
 }
 
 /// Remembers the walk in `scratch`, under the key that [`find_walk`] has left there.
