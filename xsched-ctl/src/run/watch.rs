@@ -84,7 +84,8 @@ mod tests {
     #[test]
     fn children_of_children_belong_to_the_family() {
         let mut shell = std::process::Command::new("sh")
-            .args(["-c", "sh -c 'echo; read _; :' & wait"])
+            // In the foreground: a shell gives its background commands an input that has ended.
+            .args(["-c", "sh -c 'echo; read _; :'; :"])
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .spawn()
