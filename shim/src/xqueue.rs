@@ -25,17 +25,18 @@
 mod claim;
 mod clock;
 mod contention;
+mod device;
 mod face;
 mod flight;
 mod gates;
 mod recording;
 mod state;
 mod treatment;
+mod turn;
 mod waking;
 mod watch;
 mod worker;
 
-use std::fmt::Debug;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -50,6 +51,7 @@ use state::{Pushed, State};
 pub(crate) use claim::{ClaimId, ClaimKey, Seat, Standing, Usage};
 pub(crate) use clock::now;
 pub(crate) use contention::{Begun, Load};
+pub(crate) use device::Device;
 pub(crate) use face::{Course, Face};
 pub(crate) use flight::Class;
 pub(crate) use treatment::{Demand, Treatment};
@@ -62,49 +64,6 @@ const WAIT_MAX: Duration = Duration::from_millis(10);
 
 /// The watcher that comes so soon need not be woken.
 const SOON: Nanos = Nanos::from_millis(1);
-
-/// Where commands go.
-pub(crate) trait Device: Send + Sync + 'static {
-    /// A command with everything that it needs.
-    type Command: Send + 'static;
-
-    /// A hardware's queue, as far as markers need it.
-    type Stream: Copy + Debug + Send + 'static;
-
-    /// A point in the order of a stream.
-    type Marker: Copy + Debug + Eq + Send + 'static;
-
-    /// What holds up a hardware's queue while it is shut.
-    type Gate: Copy + Debug + Send + 'static;
-
-    /// What names a stream in events.
-    fn stream_number(&self, stream: Self::Stream) -> u64;
-
-    /// Gives a command to the hardware's queue. Called on the queue's LaunchWorker, in the queue's order. False if
-    /// it was refused.
-    fn launch(&self, command: Self::Command) -> bool;
-
-    /// Records a marker behind everything that was given to a stream.
-    fn mark(&self, stream: Self::Stream) -> Option<Self::Marker>;
-
-    /// Whether everything before a marker has completed. Never waits.
-    fn is_complete(&self, marker: Self::Marker) -> bool;
-
-    /// The device's time from one complete marker to another of the same stream, if it knows.
-    fn between(&self, earlier: Self::Marker, later: Self::Marker) -> Option<Nanos>;
-
-    /// Takes a marker back.
-    fn retire(&self, marker: Self::Marker);
-
-    /// A new gate for a stream's device, open; None where there are none. May take a while.
-    fn make_gate(&self, stream: Self::Stream) -> Option<Self::Gate>;
-
-    /// Puts a gate before what is given to a stream next. False if that cannot be done.
-    fn put_gate(&self, gate: Self::Gate, stream: Self::Stream) -> bool;
-
-    /// Opens a gate, or shuts it. Never waits.
-    fn set_gate(&self, gate: Self::Gate, is_open: bool);
-}
 
 /// Names a queue. Never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -299,14 +258,6 @@ impl<D: Device> XQueues<D> {
         self.lock().are_launched(positions)
     }
 
-    /// Waits while the queue is full.
-    pub(crate) fn wait_for_room(&self, queue: QueueId) {
-        let mut state = self.lock();
-        while state.is_full(queue) && !state.closed {
-            state = self.wait(state);
-        }
-    }
-
     /// Holds a command back until it may go. Never waits.
     ///
     /// # Errors
@@ -350,89 +301,9 @@ impl<D: Device> XQueues<D> {
         }
     }
 
-    /// Waits until all of these were launched.
-    pub(crate) fn wait_launched(&self, positions: &[Position]) {
-        let mut state = self.lock();
-        while !state.are_launched(positions) {
-            state = self.wait(state);
-        }
-    }
-
     /// The last commands of all queues, of what is held back now.
     pub(crate) fn all_last(&self) -> Vec<Position> {
         self.lock().all_last()
-    }
-
-    /// Waits until everything that is held back now was launched.
-    pub(crate) fn wait_all_launched(&self) {
-        self.wait_launched(&self.all_last());
-    }
-
-    /// Waits as a command would that comes after these: until the queue is not suspended, they were launched, and there is
-    /// room. Then it goes.
-    pub(crate) fn wait_turn(
-        &self,
-        queue: QueueId,
-        after: &[Position],
-        demand: impl Into<Demand>,
-    ) -> Option<Begun<D>> {
-        let demand = demand.into();
-        let since = now();
-        let mut state = self.lock();
-        state.note_wait(queue, 0, demand, since);
-        let after: Vec<_> = after.iter().copied().chain(state.last(queue)).collect();
-        self.force_if_asked(&mut state, demand, &after);
-        let claim = state.claim_of(queue).filter(|_| demand.treatment.is_counted());
-        let mut state = self.wait_until(state, claim, |state| {
-            let may_go = || !state.is_suspended(queue) && state.has_room(Place::Queue(queue), demand.load);
-            state.are_launched(&after) && (demand.treatment.is_forced() || may_go())
-        });
-        let begun = state.begin(queue, demand, Held::InPlace(since));
-        self.open_for(&mut state, begun.as_ref());
-        begun
-    }
-
-    /// The same for a stream that has no queue.
-    pub(crate) fn wait_loose_turn(
-        &self,
-        claim: Option<ClaimId>,
-        stream: D::Stream,
-        after: &[Position],
-        demand: impl Into<Demand>,
-    ) -> Option<Begun<D>> {
-        let demand = demand.into();
-        let since = now();
-        let mut state = self.lock();
-        self.force_if_asked(&mut state, demand, after);
-        let waiting = claim.filter(|_| demand.treatment.is_counted());
-        let mut state = self.wait_until(state, waiting, |state| {
-            let has_room = |claim| state.has_room(Place::Loose(claim), demand.load);
-            let may_go = || claim.is_none_or(|claim| !state.is_held(claim) && has_room(claim));
-            let has_turn = demand.treatment.is_forced() || !state.all_suspended && may_go();
-            state.are_launched(after) && has_turn
-        });
-        let begun = state.begin_at(Place::Loose(claim?), claim?, stream, demand, Held::InPlace(since));
-        self.open_for(&mut state, begun.as_ref());
-        begun
-    }
-
-    /// Waits as a command would that comes after everything.
-    pub(crate) fn wait_turn_of_all(&self, treatment: Treatment) {
-        let mut state = self.lock();
-        let after = state.all_last();
-        let demand = Demand { treatment, ..Load::Signal.into() };
-        self.force_if_asked(&mut state, demand, &after);
-        drop(self.wait_until(state, None, |state| {
-            state.are_launched(&after) && (treatment.is_forced() || !state.is_any_suspended())
-        }));
-    }
-
-    /// What a command comes after that must not wait goes at once, too.
-    fn force_if_asked(&self, state: &mut State<D>, demand: Demand, after: &[Position]) {
-        if demand.treatment.is_forced() && !state.are_launched(after) {
-            state.force(after);
-            self.publish(state);
-        }
     }
 
     /// Opens gates for a launch that must not be stopped, before it happens.
@@ -440,29 +311,6 @@ impl<D: Device> XQueues<D> {
         if begun.is_some_and(|begun| begun.is_pinned) {
             state.set_gates(&self.device);
         }
-    }
-
-    /// Waits for what a claim's next command needs.
-    fn wait_until<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, State<D>>,
-        claim: Option<ClaimId>,
-        is_so: impl Fn(&State<D>) -> bool,
-    ) -> MutexGuard<'a, State<D>> {
-        if is_so(&state) {
-            return state;
-        }
-        if let Some(claim) = claim {
-            state.waits(claim, true);
-            self.wake_watcher();
-        }
-        while !is_so(&state) {
-            state = self.wait(state);
-        }
-        if let Some(claim) = claim {
-            state.waits(claim, false);
-        }
-        state
     }
 
     /// Lets everything go and takes nothing more, for a process that ends. Gives up at `deadline`.

@@ -1,0 +1,73 @@
+//! While a stream captures: nothing is held back then.
+//!
+//! What is before a capture is launched first, captured calls reach no device, and all other calls wait in place.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use crate::abi::Stream;
+use crate::defer::books::EventUse;
+use crate::defer::decision::Decision;
+use crate::defer::stopped::{Stopped, StreamName};
+use crate::defer::submission::demand;
+use crate::defer::{Deferral, deferral, real};
+use crate::hooks::Reason;
+use crate::instances::Instance;
+
+/// A capture is about to begin on a stream. What is held back was submitted before, so it goes first.
+///
+/// False if the stream captures already.
+pub(crate) fn capture_begins(copy: &Instance, stream: Stream) -> bool {
+    let deferral = deferral();
+    let is_first = deferral.books().capture_begins((copy.index(), stream.0.addr()));
+    deferral.note_captures(false);
+    deferral.queues.wait_all_launched();
+    // A question about an event would end the capture.
+    deferral.note_captures(true);
+    is_first
+}
+
+/// A capture has ended on a stream, or did not begin.
+pub(crate) fn capture_ended(copy: &Instance, stream: Stream) {
+    let deferral = deferral();
+    deferral.books().capture_ends((copy.index(), stream.0.addr()));
+    deferral.note_captures(true);
+}
+
+impl Deferral {
+    /// Captures have begun or ended: nothing is held back while any goes on. With `with_markers`, markers pause as well.
+    pub(super) fn note_captures(&self, with_markers: bool) {
+        // What another thread finds out meanwhile comes after this.
+        let _turn = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_any = self.books().is_any_capturing();
+        if self.is_capturing.swap(is_any, Ordering::AcqRel) != is_any {
+            self.queues.hold_nothing(is_any);
+        }
+        if with_markers {
+            self.queues.pause_markers(is_any);
+        }
+    }
+
+    /// A call that puts work on a stream while any stream captures.
+    pub(super) fn beside_a_capture(
+        &self,
+        call: &Stopped<'_>,
+        copy: &'static Instance,
+        uses: &[EventUse],
+    ) -> Decision {
+        // Who begins a capture waits for what is held back. Until that is over this call would overtake it.
+        self.queues.wait_all_launched();
+        let StreamName::Created(stream) = call.stream_name() else {
+            return Decision::Pass(Reason::StreamCapture);
+        };
+        // A wait for an event may make a stream join the capture.
+        let joins = uses.iter().any(|used| matches!(used, EventUse::Wait(_)));
+        if joins || real::is_capturing(copy, stream) {
+            return Decision::Pass(Reason::StreamCapture);
+        }
+        match self.stream_of(call, copy) {
+            Some((key, entry, _)) => self.in_place(key, entry, demand(call), uses),
+            None => Decision::Pass(Reason::StreamCapture),
+        }
+    }
+}

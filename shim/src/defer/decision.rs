@@ -1,0 +1,78 @@
+//! What becomes of a call, and what is done once it has returned.
+
+use crate::abi::HipError;
+use crate::defer::deferral;
+use crate::defer::device::{self, Hip};
+use crate::defer::streams::StreamEntry;
+use crate::hooks::Reason;
+use crate::xqueue::{Begun, QueueId};
+
+/// What becomes of a call.
+#[derive(Debug)]
+pub(crate) enum Decision {
+    /// It is held back; this is its answer.
+    Answer(HipError),
+    /// The real function gets it now.
+    Pass(Reason),
+    /// The real function gets it now, and what it returns is wanted.
+    Make(Followed),
+}
+
+/// A call whose end is wanted.
+#[derive(Debug)]
+pub(crate) struct Followed {
+    pub(crate) reason: Reason,
+    /// Its success is told as this failure of an earlier call.
+    pub(super) tells: Option<HipError>,
+    /// It puts something on the device, beside others.
+    pub(super) begun: Option<Begun<Hip>>,
+    /// It waits for what these queues had on the device.
+    pub(super) waits_for: Vec<(QueueId, u64)>,
+    /// It waits for something on a device, which somebody records.
+    pub(super) is_watched_wait: bool,
+}
+
+impl Followed {
+    /// The call is about to be made.
+    pub(crate) fn prepare(&self) {
+        if let Some(begun) = &self.begun {
+            deferral().queues.prepare(begun);
+        }
+    }
+
+    /// The call has returned; what its caller gets.
+    pub(crate) fn finish(self, result: HipError) -> HipError {
+        let is_success = result == HipError::SUCCESS;
+        let queues = &deferral().queues;
+        if let Some(begun) = self.begun {
+            queues.finish(begun, is_success);
+        }
+        if !self.waits_for.is_empty() {
+            queues.has_waited(&self.waits_for, is_success);
+        }
+        if self.is_watched_wait {
+            queues.look_around();
+        }
+        self.tells.filter(|_| is_success).unwrap_or(result)
+    }
+
+    pub(super) fn of(begun: Begun<Hip>, reason: Reason) -> Self {
+        Self { reason, tells: None, begun: Some(begun), waits_for: Vec::new(), is_watched_wait: false }
+    }
+
+    /// A call that nobody needs to follow just passes.
+    pub(super) fn decision(self) -> Decision {
+        if self.tells.is_none() && self.begun.is_none() && self.waits_for.is_empty() && !self.is_watched_wait
+        {
+            Decision::Pass(self.reason)
+        } else {
+            Decision::Make(self)
+        }
+    }
+}
+
+/// A call that may go now, or what tells of its end.
+pub(super) fn goes(begun: Option<Begun<Hip>>, entry: &StreamEntry, reason: Reason) -> Decision {
+    let tells = device::take_failure(&entry.failure).map(HipError);
+    Followed { reason, tells, begun, waits_for: Vec::new(), is_watched_wait: false }.decision()
+}

@@ -1,0 +1,154 @@
+//! The streams of calls: how they become known, are found, and are forgotten.
+
+use crate::abi::Stream;
+use crate::defer::marker::HipStream;
+use crate::defer::stopped::{Stopped, StreamName};
+use crate::defer::streams::{self, StreamEntry, StreamKey};
+use crate::defer::{DEFERRAL, Deferral, deferral, device, real};
+use crate::instances::Instance;
+
+/// A stream was created. It is known from now on, since what it has on the device matters as soon as others come.
+pub(crate) fn stream_created(copy: &'static Instance, stream: Stream) {
+    let deferral = deferral();
+    deferral.note_first_use(copy);
+    let device = real::device_of(copy, stream).or_else(|| real::current_device(copy));
+    if let (Some(device), Some(is_blocking)) = (device, real::is_blocking(copy, stream)) {
+        let key = StreamKey::Created { copy: copy.index(), handle: stream.0.addr() };
+        // A handle of before whose end nobody has told.
+        let former = deferral.books().remove_stream(key);
+        if let Some(entry) = former {
+            deferral.forget(entry);
+        }
+        deferral.add_stream(copy, key, device, is_blocking);
+    }
+}
+
+/// A stream is about to go.
+pub(crate) fn stream_destroyed(copy: &Instance, stream: Stream) {
+    let Some(deferral) = DEFERRAL.existing() else { return };
+    let key = StreamKey::Created { copy: copy.index(), handle: stream.0.addr() };
+    let mut books = deferral.books();
+    books.capture_ends((copy.index(), stream.0.addr()));
+    let entry = books.remove_stream(key);
+    drop(books);
+    deferral.note_captures(true);
+    if let Some(entry) = entry {
+        deferral.forget(entry);
+    }
+}
+
+/// All streams of a copy may be about to go.
+pub(crate) fn device_reset(copy: &Instance) {
+    let Some(deferral) = DEFERRAL.existing() else { return };
+    deferral.queues.forget_gates();
+    let mut books = deferral.books();
+    deferral.nulls.forget(copy.index());
+    let entries = books.remove_streams(copy.index());
+    drop(books);
+    deferral.note_captures(true);
+    for entry in entries {
+        deferral.forget(entry);
+    }
+    deferral.queues.device().forget(copy);
+}
+
+impl Deferral {
+    /// The stream of a call, and the calling thread's device. None for the per-thread stream, and for what is no
+    /// stream.
+    pub(super) fn stream_of(
+        &self,
+        call: &Stopped<'_>,
+        copy: &'static Instance,
+    ) -> Option<(StreamKey, &'static StreamEntry, i32)> {
+        let device = real::current_device(copy)?;
+        let key = key(copy, call.stream_name(), device)?;
+        let entry = streams::remembered(key).or_else(|| {
+            let generation = streams::generation();
+            let entry = self.find_stream(call, copy, key, device)?;
+            streams::remember(key, generation, entry);
+            Some(entry)
+        })?;
+        Some((key, entry, device))
+    }
+
+    fn find_stream(
+        &self,
+        call: &Stopped<'_>,
+        copy: &'static Instance,
+        key: StreamKey,
+        device: i32,
+    ) -> Option<&'static StreamEntry> {
+        let known = self.books().stream(key);
+        known.or_else(|| {
+            let (device, is_blocking) = match call.stream_name() {
+                StreamName::Created(stream) => {
+                    let is_blocking = real::is_blocking(copy, stream)?;
+                    (real::device_of(copy, stream).unwrap_or(device), is_blocking)
+                }
+                StreamName::Legacy | StreamName::PerThread => (device, true),
+            };
+            Some(self.add_stream(copy, key, device, is_blocking))
+        })
+    }
+
+    fn add_stream(
+        &self,
+        copy: &'static Instance,
+        key: StreamKey,
+        device: i32,
+        is_blocking: bool,
+    ) -> &'static StreamEntry {
+        let handle = match key {
+            StreamKey::Legacy { .. } => 0,
+            StreamKey::Created { handle, .. } => handle,
+        };
+        let stream = HipStream { copy, device, handle };
+        let priority = if handle == 0 { 0 } else { real::priority(copy, stream.name()) };
+        let claim = self.claim(copy, device, priority);
+        let mut books = self.books();
+        let entry = books.add_stream(key, device, is_blocking, |face| {
+            self.queues.create(stream, claim, face);
+        });
+        if matches!(key, StreamKey::Legacy { .. }) {
+            self.nulls.set(copy.index(), device, entry);
+        }
+        entry
+    }
+
+    /// The stream of a call, if anything was ever held back on it.
+    ///
+    /// The null stream counts as known as soon as the device has a stream.
+    pub(super) fn known_stream(
+        &self,
+        call: &Stopped<'_>,
+        copy: &'static Instance,
+    ) -> Option<(StreamKey, &'static StreamEntry)> {
+        let name = call.stream.map(|_| call.stream_name())?;
+        let device = if name == StreamName::Legacy { real::current_device(copy)? } else { 0 };
+        let key = key(copy, name, device)?;
+        let known = self.books().stream(key);
+        let entry = match name {
+            StreamName::Legacy => Some(known.unwrap_or_else(|| self.add_stream(copy, key, device, true))),
+            _ => known,
+        };
+        Some((key, entry?))
+    }
+
+    /// Forgets a stream's queue, and a failure that nobody will ask for.
+    fn forget(&self, entry: &'static StreamEntry) {
+        device::take_failure(&entry.failure);
+        if self.queues.destroy(entry.queue()) {
+            self.books().reuse(entry);
+        }
+    }
+}
+
+fn key(copy: &Instance, name: StreamName, device: i32) -> Option<StreamKey> {
+    match name {
+        StreamName::Legacy => Some(StreamKey::Legacy { copy: copy.index(), device }),
+        StreamName::PerThread => None,
+        StreamName::Created(stream) => {
+            Some(StreamKey::Created { copy: copy.index(), handle: stream.0.addr() })
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Calls that need earlier work to have been launched: they observe it, wait for it, or take away what it uses.
+//!
+//! They wait until what they concern was launched, and no longer: the real function waits for the device. Questions about
+//! what is held back are answered here: not ready.
+
+use crate::abi::HipError;
+use crate::api::{Family, Id};
+use crate::defer::books::EventUse;
+use crate::defer::decision::{Decision, Followed};
+use crate::defer::stopped::Stopped;
+use crate::defer::streams::StreamKey;
+use crate::defer::submission::demand;
+use crate::defer::{Deferral, deferral, device, real};
+use crate::hooks::Reason;
+use crate::instances::Instance;
+use crate::planted::{Bug, is_planted};
+use crate::verdict;
+use crate::xqueue::{Position, QueueId, Treatment};
+
+/// A call that needs earlier work to have been launched, while something is suspended or held back.
+pub(crate) fn order(call: &Stopped<'_>) -> Decision {
+    let Some(copy) = call.target.instance else { return Decision::Pass(Reason::NothingHeldBack) };
+    deferral().order(call, copy)
+}
+impl Deferral {
+    fn order(&self, call: &Stopped<'_>, copy: &'static Instance) -> Decision {
+        if puts_work(call) || is_on_many_streams(call) {
+            self.note_first_use(copy);
+        }
+        if !self.queues.has_reason() && !device::has_untold_failures() {
+            return Decision::Pass(Reason::NothingHeldBack);
+        }
+        let treatment = Treatment::from(verdict::judge(call));
+        let wait = |positions: &[Position]| {
+            if treatment.is_forced() {
+                self.queues.urge(positions);
+            }
+            self.queues.wait_launched(positions);
+        };
+        let event = |argument: usize| (copy.index(), call.size(argument));
+        let pending = |argument| {
+            let record = self.books().record_of(event(argument));
+            record.filter(|&record| !self.queues.are_launched(&[record]))
+        };
+        match call.id() {
+            Id::hipEventQuery if pending(0).is_some() => return Decision::Answer(HipError::NOT_READY),
+            Id::hipEventElapsedTime
+                if call.size(0) != 0 && (pending(1).is_some() || pending(2).is_some()) =>
+            {
+                return Decision::Answer(HipError::NOT_READY);
+            }
+            Id::hipEventSynchronize => wait(pending(0).as_slice()),
+            Id::hipEventDestroy => {
+                let before = self.books().before_uses(&[EventUse::Record(event(0))]);
+                wait(&before);
+                self.books().remove_event(event(0));
+            }
+            Id::hipStreamQuery | Id::hipStreamQuery_spt
+                if !self.pending_on(call, copy).is_empty() && !is_planted(Bug::EarlyAnswer) =>
+            {
+                return Decision::Answer(HipError::NOT_READY);
+            }
+            Id::hipEventQuery | Id::hipEventElapsedTime | Id::hipStreamQuery | Id::hipStreamQuery_spt => {}
+            Id::hipStreamSynchronize if is_planted(Bug::MissedDrain) => {}
+            Id::hipFree if is_planted(Bug::FreeWithoutDrain) => {}
+            Id::hipStreamSynchronize | Id::hipStreamSynchronize_spt | Id::hipStreamDestroy => {
+                wait(&self.pending_on(call, copy));
+            }
+            _ if is_on_many_streams(call) => self.queues.wait_turn_of_all(treatment),
+            _ if puts_work(call) => return self.submit_in_place(call, copy),
+            _ => wait(&self.queues.all_last()),
+        }
+        let known = self.known_stream(call, copy);
+        let tells = known.as_ref().and_then(|(_, entry)| device::take_failure(&entry.failure)).map(HipError);
+        let waits_for = self.waited_for(call, copy, known.map(|(_, entry)| entry.queue()));
+        let is_watched_wait = call.id() == Id::hipEventSynchronize && self.queues.is_recorded();
+        Followed { reason: Reason::Drained, tells, begun: None, waits_for, is_watched_wait }.decision()
+    }
+
+    /// What a call that waits for the device will have seen complete.
+    fn waited_for(&self, call: &Stopped<'_>, copy: &Instance, queue: Option<QueueId>) -> Vec<(QueueId, u64)> {
+        let queues = match call.id() {
+            Id::hipStreamSynchronize | Id::hipStreamSynchronize_spt => queue.into_iter().collect(),
+            // It frees what the device may still use, so it waits for all of that first.
+            Id::hipFree if call.size(0) == 0 => Vec::new(),
+            Id::hipDeviceSynchronize | Id::hipCtxSynchronize | Id::hipFree => {
+                let device = real::current_device(copy);
+                device.map(|device| self.books().queues_of(copy.index(), device)).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        };
+        self.queues.waits_for(&queues)
+    }
+
+    /// A call that both puts work on a stream and waits for it, or returns what cannot wait.
+    fn submit_in_place(&self, call: &Stopped<'_>, copy: &'static Instance) -> Decision {
+        if self.books().is_any_capturing() {
+            return self.beside_a_capture(call, copy, &[]);
+        }
+        match self.stream_of(call, copy) {
+            Some((key, entry, _)) => self.in_place(key, entry, demand(call), &[]),
+            None => self.without_a_queue(call, copy, &[]),
+        }
+    }
+
+    /// What is held back of what a question about a stream concerns, or a wait for it.
+    fn pending_on(&self, call: &Stopped<'_>, copy: &'static Instance) -> Vec<Position> {
+        let Some((key, entry)) = self.known_stream(call, copy) else { return Vec::new() };
+        let mut pending: Vec<_> = self.queues.last(entry.queue()).into_iter().collect();
+        if matches!(key, StreamKey::Legacy { .. }) {
+            pending.extend(self.books().blocking(copy.index(), entry.device(), &self.queues));
+        }
+        pending
+    }
+}
+
+/// Whether a call puts work on several streams, or on one that it does not name.
+fn is_on_many_streams(call: &Stopped<'_>) -> bool {
+    call.function.family == Family::launch
+}
+
+/// Whether a call that must not be made later puts work on a device.
+fn puts_work(call: &Stopped<'_>) -> bool {
+    matches!(call.function.family, Family::copy | Family::set)
+        || matches!(call.id(), Id::hipMallocAsync | Id::hipMallocFromPoolAsync)
+}

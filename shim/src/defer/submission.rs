@@ -1,0 +1,192 @@
+//! Calls that put work on a stream: at once, held back, or in place.
+//!
+//! Work on the per-thread stream waits in place, always: the stream has no name in the thread that would launch it.
+
+use std::sync::atomic::Ordering;
+
+use crate::abi::HipError;
+use crate::defer::books::{Books, EventUse};
+use crate::defer::decision::{Decision, Followed, goes};
+use crate::defer::device::HipCommand;
+use crate::defer::load::load;
+use crate::defer::marker::HipStream;
+use crate::defer::stopped::{Stopped, StreamName};
+use crate::defer::streams::{self, StreamEntry, StreamKey};
+use crate::defer::{DEFERRAL, Deferral, deferral, device, own, real};
+use crate::hooks::Reason;
+use crate::instances::Instance;
+use crate::planted::{Bug, is_planted};
+use crate::process;
+use crate::verdict;
+use crate::xqueue::{Admission, Course, Demand, Position, Refused, Treatment};
+
+/// `hipStreamPerThread`
+const PER_THREAD: usize = 2;
+/// Whether a call that puts work on a stream goes at once, as far as that shows without a lock: others are suspended or held
+/// back, and none of them concerns it.
+pub(crate) fn goes_by(call: &Stopped<'_>) -> bool {
+    let known = DEFERRAL.existing().zip(call.target.instance);
+    known.is_some_and(|(deferral, copy)| deferral.goes_by(call, copy))
+}
+
+/// A call that puts work on a stream, while something is suspended or held back.
+pub(crate) fn submit(call: &Stopped<'_>) -> Decision {
+    let Some(copy) = call.target.instance else { return Decision::Pass(Reason::NotScheduled) };
+    deferral().submit(call, copy)
+}
+impl Deferral {
+    fn goes_by(&self, call: &Stopped<'_>, copy: &Instance) -> bool {
+        let StreamName::Created(stream) = call.stream_name() else { return false };
+        let key = StreamKey::Created { copy: copy.index(), handle: stream.0.addr() };
+        let is_open = matches!(self.queues.course(), Course::Open | Course::ByFace);
+        is_open
+            && streams::remembered(key).is_some_and(|entry| {
+                let has_failed = entry.failure.load(Ordering::Acquire) != 0;
+                entry.face.is_clear() && !has_failed && self.is_apart(key, entry)
+            })
+            && own::events(call, copy).is_empty()
+    }
+
+    /// Whether what is held back of other streams is none of a stream's business, but for events.
+    fn is_apart(&self, key: StreamKey, entry: &StreamEntry) -> bool {
+        matches!(key, StreamKey::Created { .. })
+            && (!entry.is_blocking() || self.nulls.is_clear(key.copy(), entry.device()))
+    }
+
+    fn submit(&self, call: &Stopped<'_>, copy: &'static Instance) -> Decision {
+        self.note_first_use(copy);
+        let uses = own::events(call, copy);
+        if self.is_capturing.load(Ordering::Acquire) {
+            return self.beside_a_capture(call, copy, &uses);
+        }
+        let Some((key, entry, device)) = self.stream_of(call, copy) else {
+            return self.without_a_queue(call, copy, &uses);
+        };
+        let demand = demand(call);
+        if self.must_wait(entry, demand) {
+            return self.later(call, copy, (key, entry, device), demand, &uses);
+        }
+        let admission = {
+            let books = self.books();
+            self.queues.admit(entry.queue(), &self.before(&books, key, &uses), demand)
+        };
+        match admission {
+            Admission::Free => goes(None, entry, reason(demand.treatment, Reason::NotScheduled)),
+            Admission::Now(begun) => goes(Some(begun), entry, reason(demand.treatment, Reason::Scheduled)),
+            Admission::Wait => self.later(call, copy, (key, entry, device), demand, &uses),
+        }
+    }
+
+    /// Whether a call must wait, as far as that shows without a lock.
+    fn must_wait(&self, entry: &StreamEntry, demand: Demand) -> bool {
+        let is_kept = match self.queues.course() {
+            Course::Shut => true,
+            Course::ByFace => !entry.face.is_clear(),
+            Course::Open | Course::Asks => false,
+        };
+        is_kept && !demand.treatment.is_forced() && !is_planted(Bug::Overtaking)
+    }
+
+    /// A call that must wait.
+    fn later(
+        &self,
+        call: &Stopped<'_>,
+        copy: &'static Instance,
+        (key, entry, device): (StreamKey, &'static StreamEntry, i32),
+        demand: Demand,
+        uses: &[EventUse],
+    ) -> Decision {
+        let Some(owned) = own::own(call, copy, device, uses) else {
+            return self.in_place(key, entry, demand, uses);
+        };
+        let queue = entry.queue();
+        if demand.treatment.is_forced() {
+            // What fills the queue may be suspended.
+            self.queues.urge(self.queues.last(queue).as_slice());
+        }
+        process::let_go_first();
+        let mut command = HipCommand { call: owned, copy, device, stream: entry };
+        loop {
+            let is_alone = uses.is_empty() && self.is_apart(key, entry);
+            let mut books = (!is_alone).then(|| self.books());
+            let before = books.as_ref().map(|books| self.before(books, key, uses)).unwrap_or_default();
+            match self.queues.submit(queue, before, demand, command) {
+                Ok(position) => {
+                    if let Some(books) = &mut books {
+                        books.used(uses, position, &self.queues);
+                    }
+                    break;
+                }
+                Err((Refused::Full, refused)) => {
+                    drop(books);
+                    command = refused;
+                    self.queues.wait_for_room(queue);
+                }
+                Err(_) => {
+                    drop(books);
+                    return self.in_place(key, entry, demand, uses);
+                }
+            }
+        }
+        Decision::Answer(HipError(device::take_failure(&entry.failure).unwrap_or(0)))
+    }
+
+    /// What a call on a stream comes after, of what is held back.
+    fn before(&self, books: &Books, key: StreamKey, uses: &[EventUse]) -> Vec<Position> {
+        let mut before = books.before_on(key, &self.queues);
+        before.extend(books.before_uses(uses));
+        before
+    }
+
+    /// Waits for the call's turn.
+    pub(super) fn in_place(
+        &self,
+        key: StreamKey,
+        entry: &StreamEntry,
+        demand: Demand,
+        uses: &[EventUse],
+    ) -> Decision {
+        let before = self.before(&self.books(), key, uses);
+        let begun = self.queues.wait_turn(entry.queue(), &before, demand);
+        goes(begun, entry, Reason::WaitedInPlace)
+    }
+
+    /// A call on a stream that has no queue: the per-thread stream, or what is no stream.
+    pub(super) fn without_a_queue(
+        &self,
+        call: &Stopped<'_>,
+        copy: &'static Instance,
+        uses: &[EventUse],
+    ) -> Decision {
+        if call.stream_name() == StreamName::PerThread
+            && let Some(device) = real::current_device(copy)
+        {
+            let claim = self.claim(copy, device, 0);
+            let before = {
+                let books = self.books();
+                let mut before = books.before_uses(uses);
+                before.extend(books.last_of_null(copy.index(), device, &self.queues));
+                before
+            };
+            let stream = HipStream { copy, device, handle: PER_THREAD };
+            if let Some(begun) = self.queues.wait_loose_turn(claim, stream, &before, demand(call)) {
+                return Decision::Make(Followed::of(begun, Reason::WaitedInPlace));
+            }
+        }
+        Decision::Pass(Reason::WaitedInPlace)
+    }
+}
+
+/// Why a call goes at once that is treated so.
+fn reason(treatment: Treatment, scheduled: Reason) -> Reason {
+    match treatment {
+        Treatment::NeverSuspend => Reason::NeverSuspended,
+        Treatment::PassThrough => Reason::PassedThrough,
+        Treatment::Schedule | Treatment::Pinned => scheduled,
+    }
+}
+
+/// What a call asks for: what it means for its device, and how whoever makes it is to be treated.
+pub(super) fn demand(call: &Stopped<'_>) -> Demand {
+    Demand::judged(load(call), verdict::judge(call))
+}

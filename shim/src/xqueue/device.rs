@@ -1,0 +1,48 @@
+//! What queues ask of a device: launch this, mark that, hold this up. HIP is the one implementation.
+
+use std::fmt::Debug;
+
+use xsched_sched::Nanos;
+
+/// Where commands go.
+pub(crate) trait Device: Send + Sync + 'static {
+    /// A command with everything that it needs.
+    type Command: Send + 'static;
+
+    /// A hardware's queue, as far as markers need it.
+    type Stream: Copy + Debug + Send + 'static;
+
+    /// A point in the order of a stream.
+    type Marker: Copy + Debug + Eq + Send + 'static;
+
+    /// What holds up a hardware's queue while it is shut.
+    type Gate: Copy + Debug + Send + 'static;
+
+    /// What names a stream in events.
+    fn stream_number(&self, stream: Self::Stream) -> u64;
+
+    /// Gives a command to the hardware's queue. Called on the queue's LaunchWorker, in the queue's order. False if
+    /// it was refused.
+    fn launch(&self, command: Self::Command) -> bool;
+
+    /// Records a marker behind everything that was given to a stream.
+    fn mark(&self, stream: Self::Stream) -> Option<Self::Marker>;
+
+    /// Whether everything before a marker has completed. Never waits.
+    fn is_complete(&self, marker: Self::Marker) -> bool;
+
+    /// The device's time from one complete marker to another of the same stream, if it knows.
+    fn between(&self, earlier: Self::Marker, later: Self::Marker) -> Option<Nanos>;
+
+    /// Takes a marker back.
+    fn retire(&self, marker: Self::Marker);
+
+    /// A new gate for a stream's device, open; None where there are none. May take a while.
+    fn make_gate(&self, stream: Self::Stream) -> Option<Self::Gate>;
+
+    /// Puts a gate before what is given to a stream next. False if that cannot be done.
+    fn put_gate(&self, gate: Self::Gate, stream: Self::Stream) -> bool;
+
+    /// Opens a gate, or shuts it. Never waits.
+    fn set_gate(&self, gate: Self::Gate, is_open: bool);
+}

@@ -1,0 +1,122 @@
+//! Waiting in place: callers whose command is not held back, until it is their turn, and those that wait for launches.
+
+use std::sync::MutexGuard;
+
+use crate::xqueue::contention::Place;
+use crate::xqueue::recording::Held;
+use crate::xqueue::state::State;
+use crate::xqueue::treatment::{Demand, Treatment};
+use crate::xqueue::{Begun, ClaimId, Device, Load, Position, QueueId, XQueues, now};
+
+impl<D: Device> XQueues<D> {
+    /// Waits while the queue is full.
+    pub(crate) fn wait_for_room(&self, queue: QueueId) {
+        let mut state = self.lock();
+        while state.is_full(queue) && !state.closed {
+            state = self.wait(state);
+        }
+    }
+
+    /// Waits until all of these were launched.
+    pub(crate) fn wait_launched(&self, positions: &[Position]) {
+        let mut state = self.lock();
+        while !state.are_launched(positions) {
+            state = self.wait(state);
+        }
+    }
+
+    /// Waits until everything that is held back now was launched.
+    pub(crate) fn wait_all_launched(&self) {
+        self.wait_launched(&self.all_last());
+    }
+
+    /// Waits as a command would that comes after these: until the queue is not suspended, they were launched, and there is
+    /// room. Then it goes.
+    pub(crate) fn wait_turn(
+        &self,
+        queue: QueueId,
+        after: &[Position],
+        demand: impl Into<Demand>,
+    ) -> Option<Begun<D>> {
+        let demand = demand.into();
+        let since = now();
+        let mut state = self.lock();
+        state.note_wait(queue, 0, demand, since);
+        let after: Vec<_> = after.iter().copied().chain(state.last(queue)).collect();
+        self.force_if_asked(&mut state, demand, &after);
+        let claim = state.claim_of(queue).filter(|_| demand.treatment.is_counted());
+        let mut state = self.wait_until(state, claim, |state| {
+            let may_go = || !state.is_suspended(queue) && state.has_room(Place::Queue(queue), demand.load);
+            state.are_launched(&after) && (demand.treatment.is_forced() || may_go())
+        });
+        let begun = state.begin(queue, demand, Held::InPlace(since));
+        self.open_for(&mut state, begun.as_ref());
+        begun
+    }
+
+    /// The same for a stream that has no queue.
+    pub(crate) fn wait_loose_turn(
+        &self,
+        claim: Option<ClaimId>,
+        stream: D::Stream,
+        after: &[Position],
+        demand: impl Into<Demand>,
+    ) -> Option<Begun<D>> {
+        let demand = demand.into();
+        let since = now();
+        let mut state = self.lock();
+        self.force_if_asked(&mut state, demand, after);
+        let waiting = claim.filter(|_| demand.treatment.is_counted());
+        let mut state = self.wait_until(state, waiting, |state| {
+            let has_room = |claim| state.has_room(Place::Loose(claim), demand.load);
+            let may_go = || claim.is_none_or(|claim| !state.is_held(claim) && has_room(claim));
+            let has_turn = demand.treatment.is_forced() || !state.all_suspended && may_go();
+            state.are_launched(after) && has_turn
+        });
+        let begun = state.begin_at(Place::Loose(claim?), claim?, stream, demand, Held::InPlace(since));
+        self.open_for(&mut state, begun.as_ref());
+        begun
+    }
+
+    /// Waits as a command would that comes after everything.
+    pub(crate) fn wait_turn_of_all(&self, treatment: Treatment) {
+        let mut state = self.lock();
+        let after = state.all_last();
+        let demand = Demand { treatment, ..Load::Signal.into() };
+        self.force_if_asked(&mut state, demand, &after);
+        drop(self.wait_until(state, None, |state| {
+            state.are_launched(&after) && (treatment.is_forced() || !state.is_any_suspended())
+        }));
+    }
+
+    /// What a command comes after that must not wait goes at once, too.
+    fn force_if_asked(&self, state: &mut State<D>, demand: Demand, after: &[Position]) {
+        if demand.treatment.is_forced() && !state.are_launched(after) {
+            state.force(after);
+            self.publish(state);
+        }
+    }
+
+    /// Waits for what a claim's next command needs.
+    fn wait_until<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<D>>,
+        claim: Option<ClaimId>,
+        is_so: impl Fn(&State<D>) -> bool,
+    ) -> MutexGuard<'a, State<D>> {
+        if is_so(&state) {
+            return state;
+        }
+        if let Some(claim) = claim {
+            state.waits(claim, true);
+            self.wake_watcher();
+        }
+        while !is_so(&state) {
+            state = self.wait(state);
+        }
+        if let Some(claim) = claim {
+            state.waits(claim, false);
+        }
+        state
+    }
+}
