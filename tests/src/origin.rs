@@ -13,18 +13,14 @@ use std::time::{Duration, Instant};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW, Symbol};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType, connect, recvmsg, send, socket_with,
-};
-use xsched_abi::arbiter::{PAGE_VERSION, Report};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
+use xsched_abi::arbiter::Report;
 use xsched_abi::verdict::{VERDICT_SLOTS, Verdict, VerdictPage, VerdictSlot};
-use xsched_abi::wire::{
-    Domain, FromController, Hello, KernelName, PACKET_LEN_MAX, PacketKind, SHIM_SOCKET, WIRE_VERSION,
-};
-use zerocopy::{FromZeros as _, Immutable, IntoBytes};
+use xsched_abi::wire::{Domain, FromController, KernelName, PACKET_LEN_MAX};
+use zerocopy::{Immutable, IntoBytes};
 
 use crate::arbiter::xsched_arbiter_report;
+use crate::peer::greeted;
 
 /// How long an answer may take before the asker gives up.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -149,15 +145,7 @@ impl Asker {
     ///
     /// The system's errors, and what the controller should not have said.
     pub fn join(folder: &Path, shows_number: bool) -> io::Result<Self> {
-        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        connect(&socket, &SocketAddrUnix::new(folder.join(SHIM_SOCKET))?)?;
-        let mut asker = Self { socket, kept: Vec::new() };
-        asker.say(&Hello {
-            kind: PacketKind::Hello as u32,
-            version: WIRE_VERSION,
-            page_version: PAGE_VERSION,
-            ..Hello::new_zeroed()
-        })?;
+        let mut asker = Self { socket: greeted(folder)?, kept: Vec::new() };
         let (FromController::Welcome(welcome), descriptors) = asker.hear()? else {
             return Err(io::Error::other("no welcome"));
         };

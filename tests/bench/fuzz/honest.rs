@@ -1,17 +1,14 @@
 //! A process that joins as a shim does, opens a queue, and listens.
 
 use std::io::Read as _;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send,
-    socket_with,
-};
-use xsched_abi::arbiter::{PAGE_VERSION, device_key};
-use xsched_abi::wire::{Hello, OpenQueue, PACKET_LEN_MAX, PacketKind, SHIM_SOCKET, WIRE_VERSION};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use xsched_abi::arbiter::device_key;
+use xsched_abi::wire::{OpenQueue, PACKET_LEN_MAX, PacketKind};
+use xsched_tests::peer::greeted;
 use zerocopy::IntoBytes as _;
 
 use crate::{Killed, Result};
@@ -42,7 +39,7 @@ impl Honest {
 }
 
 pub(crate) fn main(folder: &Path, device: &str) -> Result<()> {
-    let socket = join(folder)?;
+    let socket = greeted(folder)?;
     let open = OpenQueue {
         kind: PacketKind::OpenQueue as u32,
         request: 1,
@@ -59,31 +56,4 @@ pub(crate) fn main(folder: &Path, device: &str) -> Result<()> {
     // Until whoever has started it has ended.
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
-}
-
-/// Connects.
-pub(crate) fn connected(path: &Path, kind: SocketType) -> Result<OwnedFd, rustix::io::Errno> {
-    let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
-    connect(&socket, &SocketAddrUnix::new(path)?)?;
-    Ok(socket)
-}
-
-/// Says what a shim says first.
-pub(crate) fn hello() -> Hello {
-    Hello {
-        kind: PacketKind::Hello as u32,
-        version: WIRE_VERSION,
-        page_version: PAGE_VERSION,
-        hints: 0,
-        priority: 0,
-        utilization: 0,
-        weight: 0,
-        token: [0; 16],
-    }
-}
-
-fn join(folder: &Path) -> Result<OwnedFd> {
-    let socket = connected(&folder.join(SHIM_SOCKET), SocketType::SEQPACKET)?;
-    send(&socket, hello().as_bytes(), SendFlags::NOSIGNAL)?;
-    Ok(socket)
 }

@@ -16,8 +16,8 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 use xsched_abi::wire::{FromController, PACKET_LEN_MAX, SHIM_SOCKET};
+use xsched_tests::peer::connected;
 
-use crate::honest::connected;
 use crate::mutation::Mouth;
 use crate::{Killed, Result};
 

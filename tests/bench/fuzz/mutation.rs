@@ -7,6 +7,7 @@ use xsched_abi::arbiter::device_key;
 use xsched_abi::wire::{
     Domain, Hello, KernelName, OpenQueue, Opened, PACKET_LEN_MAX, PacketKind, Reported, Settings, Usage,
 };
+use xsched_tests::peer::hello;
 use zerocopy::IntoBytes as _;
 
 use crate::honest;
@@ -77,7 +78,7 @@ impl Mouth {
             priority: self.random.i32(-300..300),
             utilization: self.number() as u32,
             weight: self.number() as u32,
-            ..honest::hello()
+            ..hello()
         };
         hello.as_bytes().to_vec()
     }

@@ -4,12 +4,13 @@ use std::path::Path;
 
 use rustix::{
     io::Errno,
-    net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with},
+    net::{SendFlags, send},
 };
 use xsched_abi::{
-    arbiter::{PAGE_VERSION, device_key},
-    wire::{Hello, OpenQueue, PACKET_LEN_MAX, PacketKind, SHIM_SOCKET, WIRE_VERSION},
+    arbiter::device_key,
+    wire::{OpenQueue, PACKET_LEN_MAX, PacketKind},
 };
+use xsched_tests::peer::greeted;
 use zerocopy::IntoBytes as _;
 
 use super::random::Random;
@@ -19,7 +20,7 @@ const PACKETS: usize = 50;
 
 /// Says what nobody understands, mostly in packets of kinds and lengths that exist.
 pub(super) fn say_nonsense(folder: &Path, random: &mut Random) -> Result<()> {
-    let mut socket = hang_on(folder)?;
+    let mut socket = greeted(folder)?;
     for _ in 0..PACKETS {
         let mut packet = vec![random.below(9) as u8, 0, 0, 0];
         let len = [24, 48, 24, 48, random.below(PACKET_LEN_MAX as u64 + 8)][random.below(5) as usize];
@@ -29,7 +30,7 @@ pub(super) fn say_nonsense(folder: &Path, random: &mut Random) -> Result<()> {
         );
         if send(&socket, &packet, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).is_err() {
             // It was thrown out.
-            socket = hang_on(folder)?;
+            socket = greeted(folder)?;
         }
     }
     Ok(())
@@ -37,7 +38,7 @@ pub(super) fn say_nonsense(folder: &Path, random: &mut Random) -> Result<()> {
 
 /// Asks for queues and never reads an answer.
 pub(super) fn fill_socket(folder: &Path) -> Result<()> {
-    let socket = hang_on(folder)?;
+    let socket = greeted(folder)?;
     let open = OpenQueue {
         kind: PacketKind::OpenQueue as u32,
         request: 0,
@@ -53,22 +54,4 @@ pub(super) fn fill_socket(folder: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Greets as a shim does.
-fn hang_on(folder: &Path) -> Result<std::os::fd::OwnedFd> {
-    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    connect(&socket, &SocketAddrUnix::new(folder.join(SHIM_SOCKET))?)?;
-    let hello = Hello {
-        kind: PacketKind::Hello as u32,
-        version: WIRE_VERSION,
-        page_version: PAGE_VERSION,
-        hints: 0,
-        priority: 0,
-        utilization: 0,
-        weight: 0,
-        token: [0; 16],
-    };
-    send(&socket, hello.as_bytes(), SendFlags::NOSIGNAL)?;
-    Ok(socket)
 }

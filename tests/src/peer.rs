@@ -1,0 +1,45 @@
+//! A peer of the controller that speaks as a shim does, and is none.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with,
+};
+use xsched_abi::arbiter::PAGE_VERSION;
+use xsched_abi::wire::{Hello, PacketKind, SHIM_SOCKET, WIRE_VERSION};
+use zerocopy::{FromZeros as _, IntoBytes as _};
+
+/// Connects to any socket of the controller.
+///
+/// # Errors
+///
+/// The system's.
+pub fn connected(path: &Path, kind: SocketType) -> Result<OwnedFd, Errno> {
+    let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
+/// What a shim says first when it has no hints.
+#[must_use]
+pub fn hello() -> Hello {
+    Hello {
+        kind: PacketKind::Hello as u32,
+        version: WIRE_VERSION,
+        page_version: PAGE_VERSION,
+        ..Hello::new_zeroed()
+    }
+}
+
+/// Connects to the controller whose sockets are in this folder, and says so.
+///
+/// # Errors
+///
+/// The system's.
+pub fn greeted(folder: &Path) -> Result<OwnedFd, Errno> {
+    let socket = connected(&folder.join(SHIM_SOCKET), SocketType::SEQPACKET)?;
+    send(&socket, hello().as_bytes(), SendFlags::NOSIGNAL)?;
+    Ok(socket)
+}
