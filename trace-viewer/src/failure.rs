@@ -12,7 +12,7 @@ const EXIT_UNAVAILABLE: u8 = 69;
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The file cannot be read.
-    #[error("read {}: {source}", .file.display())]
+    #[error("cannot read {}: {source}", .file.display())]
     Input {
         /// Which one.
         file: PathBuf,
@@ -56,7 +56,7 @@ pub enum Failure {
         source: ReadError,
     },
     /// The port cannot be had.
-    #[error("listen on 127.0.0.1:{port}: {source}")]
+    #[error("cannot listen on 127.0.0.1:{port}: {source}")]
     Listen {
         /// Which one.
         port: u16,
@@ -64,7 +64,7 @@ pub enum Failure {
         source: io::Error,
     },
     /// Serving failed later.
-    #[error("serve the timeline: {source}")]
+    #[error("cannot serve the timeline: {source}")]
     Serve {
         /// The system's error.
         source: io::Error,

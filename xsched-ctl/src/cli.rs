@@ -8,7 +8,7 @@ mod units;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 
 use crate::exit;
 use crate::report::Dimension;
@@ -99,13 +99,14 @@ pub(crate) struct Trace {
 }
 
 #[derive(Args, Debug)]
+#[command(group(ArgGroup::new("whom").args(["pid", "all"]).required(true)))]
 pub(crate) struct Attach {
     /// The process
-    #[arg(short, long, value_name = "PID", required_unless_present = "all")]
+    #[arg(short, long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
 
     /// Every process that uses HIP, also those that start later, with a line for each
-    #[arg(short, long, conflicts_with = "pid")]
+    #[arg(short, long)]
     pub(crate) all: bool,
 
     /// Seconds between summaries
