@@ -160,7 +160,10 @@ fn gzip(trace: &[u8]) -> Vec<u8> {
 fn bad_input_is_refused_with_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     let missing = refused("/nonexistent/run.perfetto", 66);
-    assert!(missing.starts_with("trace-viewer: read /nonexistent/run.perfetto: No such file"), "{missing}");
+    assert!(
+        missing.starts_with("trace-viewer: cannot read /nonexistent/run.perfetto: No such file"),
+        "{missing}"
+    );
     assert!(missing.contains("\nhint: "), "{missing}");
 
     let directory = refused(folder.path().to_str().unwrap(), 66);
