@@ -12,13 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tokio::sync::{mpsc, oneshot};
+use xsched_perfetto::whole_packets;
 
 use crate::failure::Failure;
 use crate::flight_recorder;
 pub(crate) use compression::Compression;
 use compression::encoded_len_max;
 
-/// Bytes that are collected before they are handed over.
+/// Bytes that are collected before they are handed over, and that are written at once: more may have been collected.
 const CHUNK_SIZE: usize = 1 << 18;
 
 /// Chunks under way to the writing thread.
@@ -207,23 +208,28 @@ impl Writer {
     fn run(mut self, mut incoming: mpsc::Receiver<Vec<u8>>) -> io::Result<()> {
         while let Some(chunk) = incoming.blocking_recv() {
             self.write(&chunk)?;
-            self.progress.taken.fetch_add(chunk.len() as u64, Relaxed);
         }
         Ok(())
     }
 
+    /// Writes a chunk in parts, so that almost all that fits is in the file when not everything does.
     fn write(&mut self, chunk: &[u8]) -> io::Result<()> {
-        let encoded = self.compression.map(|compression| compression.encode(chunk));
-        let bytes = encoded.as_deref().unwrap_or(chunk);
+        whole_packets(chunk, CHUNK_SIZE).try_for_each(|part| self.write_part(part))
+    }
+
+    fn write_part(&mut self, part: &[u8]) -> io::Result<()> {
+        let encoded = self.compression.map(|compression| compression.encode(part));
+        let bytes = encoded.as_deref().unwrap_or(part);
         if let Err(error) = self.file.write_all(bytes) {
             if self.can_be_cut {
-                // What has been written of this chunk would make a compressed file unreadable. If it cannot be taken
+                // What has been written of this part would make a compressed file unreadable. If it cannot be taken
                 // off either, readers find a cut tail.
                 let _ = self.file.set_len(self.progress.written.load(Relaxed));
             }
             return Err(error);
         }
         self.progress.written.fetch_add(bytes.len() as u64, Relaxed);
+        self.progress.taken.fetch_add(part.len() as u64, Relaxed);
         Ok(())
     }
 }

@@ -27,6 +27,7 @@ mod annotation;
 mod clocks;
 mod identity;
 mod intern;
+mod parts;
 mod read;
 mod schema;
 mod stack;
@@ -37,6 +38,7 @@ pub use annotation::{Annotation, Value};
 pub use clocks::Clocks;
 pub use identity::{CounterId, ProcessId, Scope, ThreadId, TrackId};
 pub use intern::Limits;
+pub use parts::whole_packets;
 pub use read::{
     Event, Input, Malformed, Moment, MomentReader, OwnedAnnotation, OwnedSlice, OwnedValue, ReadError, Tail,
     TraceReader, What,
