@@ -12,11 +12,14 @@
 //                  [--device D]     the first that it uses (default 0)
 //                  [--devices N]    that it uses, each by a thread that does all of the above (default 1)
 //                  [--cold]         leaves the device alone until it begins
+//                  [--forks MS]     makes children meanwhile, one every so often, that do nothing or become other programs
+//                  [--exec MS]      becomes the same program anew after so long, and then does all of the above
+//                  [--begun]        neither says that it is ready nor waits: it has become this program
 //                  [--and ...]      and at the same time, on a stream and a thread of its own, whatever options follow
 //
 // Prints `ready PID`, begins when a line comes on standard input, and ends with one line of JSON: for each request when it
 // was wanted, when its first kernel was launched and when it was known to be done, in nanoseconds of CLOCK_BOOTTIME;
-// kernels that did not come once and in order; processor time of all threads meanwhile.
+// kernels that did not come once and in order; processor time of all threads meanwhile; children, and those that did not end well.
 
 #include <deque>
 #include <memory>
@@ -25,23 +28,24 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "children.hpp"
 #include "device_step.hpp"
 
 struct Plan {
     std::vector<unsigned> us = {100};
     unsigned long kernels = 0, requests = ~0ul, ahead = 1, seed = 1;
-    unsigned blocks = 304;
+    unsigned blocks = 304, forks_ms = 0, exec_ms = 0;
     double seconds = 1e9, rate = 0;
     int priority = 0, device = 0, devices = 1;
-    bool has_priority = false, is_cold = false;
+    bool has_priority = false, is_cold = false, has_begun = false;
 
     // Up to the end, or the next `--and`. `argument` is left behind that.
     explicit Plan(char **&argument) {
         while (*argument) {
             std::string name = *argument++;
             if (name == "--and") break;
-            if (name == "--cold") {
-                is_cold = true;
+            if (name == "--cold" || name == "--begun") {
+                (name == "--cold" ? is_cold : has_begun) = true;
                 continue;
             }
             if (!*argument || !set(name, *argument++)) {
@@ -64,6 +68,8 @@ struct Plan {
         else if (name == "--seed") seed = std::strtoul(value, nullptr, 10);
         else if (name == "--priority") has_priority = true, priority = std::atoi(value);
         else if (name == "--device") device = std::atoi(value);
+        else if (name == "--forks") forks_ms = static_cast<unsigned>(std::strtoul(value, nullptr, 10));
+        else if (name == "--exec") exec_ms = static_cast<unsigned>(std::strtoul(value, nullptr, 10));
         else if (name == "--devices") devices = std::atoi(value);
         else return false;
         return !us.empty() && ahead > 0 && devices > 0;
@@ -169,7 +175,7 @@ class Client {
     std::deque<unsigned long> in_flight;
 };
 
-static void print(const std::vector<std::unique_ptr<Client>> &clients, double used_us) {
+static void print(const std::vector<std::unique_ptr<Client>> &clients, const Children &children, double used_us) {
     unsigned long long wrong = 0;
     for (const auto &client : clients) wrong += client->wrong();
     std::printf("{\"wrong\":%llu,\"cpu_us\":%.1f,\"requests\":[", wrong, used_us);
@@ -179,7 +185,7 @@ static void print(const std::vector<std::unique_ptr<Client>> &clients, double us
             std::printf("%s[%ld,%ld,%ld]", separator, request.wanted_ns, request.launched_ns, request.done_ns);
             separator = ",";
         }
-    std::printf("]}\n");
+    std::printf("],\"children\":[%lu,%lu]}\n", children.made, children.failed);
 }
 
 int main(int, char **argv) {
@@ -191,13 +197,22 @@ int main(int, char **argv) {
     for (const Plan &plan : plans)
         for (int device = plan.device; device < plan.device + plan.devices; device++)
             clients.push_back(std::make_unique<Client>(plan, device));
-    std::printf("ready %d\n", static_cast<int>(getpid()));
-    std::fflush(stdout);
-    std::getchar();
+    const Plan &first = plans.front();
+    if (!plans.back().has_begun) {
+        std::printf("ready %d\n", static_cast<int>(getpid()));
+        std::fflush(stdout);
+        std::getchar();
+    }
+    Children children(first.forks_ms, first.seed);
+    // Whatever is in flight by then is gone, and so is this thread.
+    if (first.exec_ms) std::thread(become_anew_after, first.exec_ms, argv).detach();
     double before_us = cpu_us();
     std::vector<std::thread> threads;
     for (auto &client : clients) threads.emplace_back([&client] { client->run(); });
     for (std::thread &thread : threads) thread.join();
-    print(clients, cpu_us() - before_us);
+    children.end();
+    // Nor is it too late for that now.
+    if (first.exec_ms) pause();
+    print(clients, children, cpu_us() - before_us);
     return 0;
 }

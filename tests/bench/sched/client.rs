@@ -28,6 +28,10 @@ pub(crate) struct Plan {
     /// It leaves the device alone until it begins.
     pub(crate) is_cold: bool,
     pub(crate) seed: u32,
+    /// It forks meanwhile, every so many milliseconds.
+    pub(crate) forks_ms: Option<u32>,
+    /// It becomes the same program anew after so many milliseconds, whatever is in flight or held back, and begins again.
+    pub(crate) exec_ms: Option<u32>,
 }
 
 /// How a client stands with the scheduler.
@@ -83,6 +87,8 @@ impl Plan {
             visible: None,
             is_cold: false,
             seed: 1,
+            forks_ms: None,
+            exec_ms: None,
         }
     }
 
@@ -112,6 +118,9 @@ impl Plan {
             Until::Requests(count) => ["--requests".to_owned(), count.to_string()],
             Until::Seconds(seconds) => ["--seconds".to_owned(), seconds.to_string()],
         });
+        for (option, ms) in [("--forks", self.forks_ms), ("--exec", self.exec_ms)] {
+            arguments.extend(ms.iter().flat_map(|ms| [option.to_owned(), ms.to_string()]));
+        }
         arguments.extend(self.is_cold.then(|| "--cold".to_owned()));
         arguments
     }
@@ -159,6 +168,8 @@ pub(crate) struct Outcome {
     /// Processor time of all its threads, those of the simulated device included.
     pub(crate) cpu_us: f64,
     pub(crate) requests: Vec<Request>,
+    /// How many children it has made, and how many of them did not end well.
+    pub(crate) children: [u64; 2],
 }
 
 impl Outcome {
@@ -218,6 +229,10 @@ impl Client {
             return Err(
                 format!("{} kernels of a client were lost, repeated or reordered", outcome.wrong).into()
             );
+        }
+        let [_, failed] = outcome.children;
+        if failed > 0 {
+            return Err(format!("{failed} children of a client did not end well").into());
         }
         Ok(outcome)
     }

@@ -40,6 +40,8 @@ enum Accident {
     ClientKilled,
     ClientStopped,
     ShortClients,
+    ForkingClient,
+    ExecutingClient,
     Nonsense,
     FullSocket,
     OtherPolicy,
@@ -47,12 +49,14 @@ enum Accident {
     OtherStanding,
 }
 
-const ALL: [Accident; 10] = [
+const ALL: [Accident; 12] = [
     Accident::ControllerKilled,
     Accident::ControllerStopped,
     Accident::ClientKilled,
     Accident::ClientStopped,
     Accident::ShortClients,
+    Accident::ForkingClient,
+    Accident::ExecutingClient,
     Accident::Nonsense,
     Accident::FullSocket,
     Accident::OtherPolicy,
@@ -89,6 +93,7 @@ pub(crate) fn run() -> Result<()> {
     let timeline = soak.node.timeline()?;
     let waits_ms = soak.crowd.longest_waits_ms(&timeline);
     print("soak: clients that ended well", "", vec![soak.crowd.ended() as f64], None)?;
+    print("soak: children of clients that ended well", "", vec![soak.crowd.children() as f64], None)?;
     print("soak: longest wait for the device, each client's", "ms", waits_ms.clone(), None)?;
     let worst = waits_ms.into_iter().fold(0.0, f64::max);
     print(
@@ -145,6 +150,8 @@ impl Soak {
             Accident::ClientKilled => self.crowd.kill_one(&mut self.random)?,
             Accident::ClientStopped => self.crowd.stop_one(&mut self.random)?,
             Accident::ShortClients => self.crowd.add_short_ones(&self.node)?,
+            Accident::ForkingClient => self.crowd.add_forking_one(&self.node, &mut self.random)?,
+            Accident::ExecutingClient => self.crowd.add_executing_one(&self.node, &mut self.random)?,
             Accident::Nonsense => hostile::say_nonsense(self.node.controller()?.folder(), &mut self.random)?,
             Accident::FullSocket => hostile::fill_socket(self.node.controller()?.folder())?,
             Accident::OtherPolicy => {

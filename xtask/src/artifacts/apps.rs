@@ -129,6 +129,7 @@ impl Apps {
             "two_runtimes",
             "deep_chain",
             "callers",
+            "sched_client",
             "../hip-sim/include",
             "../../shim/include",
         ]

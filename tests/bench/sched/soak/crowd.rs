@@ -23,6 +23,8 @@ const PLACES: [Standing; 5] =
     [Standing::High, Standing::Normal, Standing::Low, Standing::Low, Standing::Normal];
 const SERVICES: usize = 2;
 const SHORT: usize = 6;
+/// How long those work that fork or become other programs.
+const RESTLESS_SECONDS: f64 = 0.5;
 /// How much longer than it wanted a client may take before it counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(30);
 const STOPPED_MS: u64 = 100;
@@ -77,6 +79,24 @@ impl Crowd {
             self.add(node, &plan, PLACES[number % PLACES.len()], None, 0.0)?;
         }
         Ok(())
+    }
+
+    /// One that has children while its work is in flight or held back.
+    pub(super) fn add_forking_one(&mut self, node: &Node, random: &mut Random) -> Result<()> {
+        let seed = random.next() as u32;
+        let plan = Plan { forks_ms: Some(5), seed, ..Plan::saturating(vec![50, 500], RESTLESS_SECONDS) };
+        self.add(node, &plan, Self::any_standing(random), None, RESTLESS_SECONDS)
+    }
+
+    /// One that becomes another program while its work is in flight or held back.
+    pub(super) fn add_executing_one(&mut self, node: &Node, random: &mut Random) -> Result<()> {
+        let exec_ms = Some(1 + random.below(300) as u32);
+        let plan = Plan { exec_ms, ..Plan::saturating(vec![50, 500], RESTLESS_SECONDS) };
+        self.add(node, &plan, Self::any_standing(random), None, 2.0 * RESTLESS_SECONDS)
+    }
+
+    fn any_standing(random: &mut Random) -> Standing {
+        PLACES[random.below(PLACES.len() as u64) as usize]
     }
 
     fn add(
@@ -137,6 +157,11 @@ impl Crowd {
 
     pub(super) fn ended(&self) -> usize {
         self.gone.len()
+    }
+
+    /// Processes that clients have made and that have ended as they should.
+    pub(super) fn children(&self) -> u64 {
+        self.gone.iter().map(|gone| gone.outcome.children[0] - gone.outcome.children[1]).sum()
     }
 
     pub(super) fn any(&self, random: &mut Random) -> Option<u32> {

@@ -1,0 +1,109 @@
+// What programs do with processes at bad moments: children that are forked while kernels are in flight or held back, and a
+// program that becomes another one. No child calls `exit`: a runtime that unregisters kernels waits there for work whose threads
+// the child does not have, with and without a shim.
+#pragma once
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <spawn.h>
+#include <string>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+extern "C" char **environ;
+
+// Makes a child every so often, until it is dropped, and counts those that do not end as they should.
+class Children {
+  public:
+    explicit Children(unsigned every_ms, unsigned long seed) : random(seed) {
+        if (every_ms) thread = std::thread([this, every_ms] { run(every_ms); });
+    }
+
+    ~Children() { end(); }
+
+    // How many there were, and how many of them did not end well.
+    unsigned long made = 0, failed = 0;
+
+    void end() {
+        is_over = true;
+        if (thread.joinable()) thread.join();
+    }
+
+  private:
+    void run(unsigned every_ms) {
+        while (!is_over) {
+            usleep(1000 * static_cast<unsigned>(random() % (2 * every_ms)));
+            int status = -1;
+            pid_t child = make(random() % 6);
+            while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+            made++;
+            if (status != 0) {
+                failed++;
+                std::fprintf(stderr, "a child ended with status %d\n", status);
+            }
+        }
+    }
+
+    static pid_t make(unsigned long kind) {
+        static char program[] = "/bin/true";
+        char *arguments[] = {program, nullptr};
+        pid_t child = -1;
+        switch (kind) {
+        case 0: // As most that fork without another program do, and Python's workers.
+            if (!(child = fork())) _exit(0);
+            return child;
+        case 1: // As who leaves a process behind; nobody waits for that one.
+            if (!(child = fork())) {
+                fork();
+                _exit(0);
+            }
+            return child;
+        case 2: // It lives for longer than what is in flight.
+            if (!(child = fork())) {
+                usleep(20000);
+                _exit(0);
+            }
+            return child;
+        case 3:
+            if (!(child = fork())) {
+                execv(program, arguments);
+                _exit(127);
+            }
+            return child;
+        case 4:
+            // A child that shares its parent's memory until it is another program.
+            if (!(child = vfork())) {
+                execv(program, arguments);
+                _exit(127);
+            }
+            return child;
+        default:
+            return posix_spawn(&child, program, nullptr, nullptr, arguments, environ) == 0 ? child : -1;
+        }
+    }
+
+    std::minstd_rand random;
+    std::atomic<bool> is_over{false};
+    std::thread thread;
+};
+
+// Becomes the same program anew after so long, whatever its other threads do: it has begun then, and does not do so again.
+inline void become_anew_after(unsigned ms, char **argv) {
+    std::vector<char *> arguments = {argv[0]};
+    for (char **argument = argv + 1; *argument; argument++) {
+        if (std::string(*argument) == "--exec") argument++;
+        else arguments.push_back(*argument);
+    }
+    static char begun[] = "--begun";
+    arguments.push_back(begun);
+    arguments.push_back(nullptr);
+    usleep(1000 * ms);
+    execv("/proc/self/exe", arguments.data());
+    std::perror("cannot become the same program");
+    _exit(1);
+}
