@@ -12,6 +12,7 @@
 //! Nothing here is needed for a program to run: without a controller, or with one that ends, is stopped or lies, everything
 //! is launched as if the shim were not there. The application's threads never wait for the controller.
 
+mod account;
 mod client;
 mod descriptors;
 mod hints;

@@ -17,6 +17,7 @@ mod cache;
 mod caller;
 mod kernel_names;
 mod local;
+mod origins;
 mod page;
 mod random;
 mod settings;
@@ -39,11 +40,12 @@ use crate::arbiter::PageError;
 use crate::defer::Stopped;
 use crate::domain;
 use crate::status::xsched_shim_status;
-use crate::xqueue::now;
-use cache::{CACHE, Site};
+use crate::xqueue::{Judged, Origin, now};
+use cache::{CACHE, Known, Site};
 
 pub(crate) use kernel_names::all as kernel_names;
 pub(crate) use local::{own_rules, set_rules};
+pub(crate) use origins::{Library, OTHERS as OTHER_ORIGINS, all as origins};
 pub(crate) use voice::{begin as announce, is_asked as is_verbose};
 
 /// Changes whenever what is kept may be wrong, as the page's generation does.
@@ -55,37 +57,40 @@ const RENEWAL_LOOK: Duration = Duration::from_micros(100);
 /// Whether verdicts depend on the kernel that is launched.
 static NAMES_KERNELS: AtomicBool = AtomicBool::new(false);
 
-/// How a call that puts work on a stream, or waits for some, is to be treated, and why.
-pub(crate) fn judge(call: &Stopped<'_>) -> Judgement {
+/// How a call that puts work on a stream, or waits for some, is to be treated, and why; and to whom it belongs, unless the
+/// thread says what it is, whoever calls.
+pub(crate) fn judge(call: &Stopped<'_>) -> Judged {
     if let Some(judgement) = random::judgement() {
-        return judgement;
+        return judgement.into();
     }
     let by_thread = |action| Judgement::new(action, 0, RuleId::DOMAIN);
-    let judgement = match domain::of_thread() {
-        SchedulingDomain::System => by_thread(Action::NeverSuspend),
+    let judged = match domain::of_thread() {
+        SchedulingDomain::System => by_thread(Action::NeverSuspend).into(),
         SchedulingDomain::Auto => judge_caller(call),
         SchedulingDomain::Application => match judge_caller(call) {
             // A library has said so of itself: others may wait for it.
-            judgement
-                if judgement.action() == Some(Action::NeverSuspend) && domain::has_any_library_spoken() =>
+            judged
+                if judged.judgement.action() == Some(Action::NeverSuspend)
+                    && domain::has_any_library_spoken() =>
             {
-                judgement
+                judged
             }
-            _ => by_thread(Action::Schedule),
+            judged => Judged { judgement: by_thread(Action::Schedule), ..judged },
         },
     };
-    if judgement.action() == Some(Action::Passthrough) {
+    if judged.judgement.action() == Some(Action::Passthrough) {
         voice::passes_through(call.frame.return_address, call.function.name);
     }
-    judgement
+    judged
 }
 
-fn judge_caller(call: &Stopped<'_>) -> Judgement {
+fn judge_caller(call: &Stopped<'_>) -> Judged {
     let generation = generation();
     let kernel = if NAMES_KERNELS.load(Ordering::Relaxed) { call.kernel_handle().unwrap_or(0) } else { 0 };
     let copy = call.target.instance.map_or(0, |copy| copy.index() + 1);
     let site = Site::new(call.frame.return_address, copy, call.id() as usize, kernel as u64);
-    CACHE.find(site, generation).unwrap_or_else(|| find_out(call, site, generation))
+    let known = CACHE.find(site, generation).unwrap_or_else(|| find_out(call, site, generation));
+    Judged { judgement: known.judgement, origin: Origin(known.origin) }
 }
 
 /// What calls from a site are kept under.
@@ -96,7 +101,7 @@ fn generation() -> u64 {
 
 #[cold]
 #[inline(never)]
-fn find_out(call: &Stopped<'_>, site: Site, mut generation: u64) -> Judgement {
+fn find_out(call: &Stopped<'_>, site: Site, mut generation: u64) -> Known {
     if !page::is_in_force() {
         local::prepare();
     }
@@ -108,18 +113,20 @@ fn find_out(call: &Stopped<'_>, site: Site, mut generation: u64) -> Judgement {
         .flatten();
     // What nobody has answered is asked again the next time.
     let is_final = asked.is_some() || !is_asked;
-    let verdict = match asked {
+    let (verdict, library) = match asked {
         Some(answer) => {
             generation = own.wrapping_add(answer.generation);
-            answer.verdict
+            (answer.verdict, (answer.origin != 0).then_some(Library::Controllers(answer.origin)))
         }
         None => local::decide(call, kernel.as_ref().map(|(_, name)| name.as_str())),
     };
+    let Origin(origin) = library.map_or(Origin::UNKNOWN, origins::number);
+    let known = Known { judgement: verdict.into(), origin };
     // A return probe has put its own address there: every caller looks the same.
     if is_final && verdict.is_decided_by_caller() && !is_trampoline(call.frame.return_address) {
-        CACHE.insert(site, verdict.into(), generation);
+        CACHE.insert(site, known, generation);
     }
-    verdict.into()
+    known
 }
 
 /// A function's number in the table of probed functions.
@@ -142,6 +149,14 @@ fn api(call: &Stopped<'_>) -> u16 {
 /// What was found out so far may be wrong now.
 pub(crate) fn renew() {
     GENERATION.fetch_add(1, Ordering::Release);
+}
+
+/// Another controller is there: what numbers of libraries stand for is forgotten.
+pub(crate) fn forget_origins() {
+    // Nothing that is found out meanwhile is kept with a number of before.
+    renew();
+    origins::forget();
+    renew();
 }
 
 /// Tells the controller something that changes verdicts, and waits until it has seen to that, for a tenth of a second at most.
@@ -201,6 +216,7 @@ pub(crate) fn begin_afresh() {
     slot::begin_afresh();
     local::begin_afresh();
     kernel_names::begin_afresh();
+    origins::begin_afresh();
     voice::begin_afresh();
     show(ShimVerdicts::None);
     renew();

@@ -29,6 +29,7 @@ mod device;
 mod face;
 mod flight;
 mod gates;
+mod origins;
 mod recording;
 mod state;
 mod treatment;
@@ -54,6 +55,7 @@ pub(crate) use contention::{Begun, Load};
 pub(crate) use device::Device;
 pub(crate) use face::{Course, Face};
 pub(crate) use flight::Class;
+pub(crate) use origins::{Judged, Origin, OriginTimes};
 pub(crate) use treatment::{Demand, Treatment};
 
 /// Commands that a queue holds before whoever submits to it has to wait.

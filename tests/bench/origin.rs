@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cache::{CACHE, Site};
+use cache::{CACHE, Known, Site};
 use xsched_abi::verdict::{Action, Judgement, RuleId, Verdict};
 use xsched_tests::artifacts;
 use xsched_tests::bench::{Goal, Row, Samples, paired, repeated};
@@ -99,7 +99,8 @@ fn time_known_site() -> f64 {
     let site = |number: u64| Site::new(0x7f00_1234_5678 + number * 133, 1, 211, 0);
     let sites: Vec<_> = (0..SITES).map(site).collect();
     for &site in &sites {
-        CACHE.insert(site, Judgement::new(Action::Schedule, 0, RuleId::NOBODY), 7);
+        let judgement = Judgement::new(Action::Schedule, 0, RuleId::NOBODY);
+        CACHE.insert(site, Known { judgement, origin: 1 }, 7);
     }
     let begin = Instant::now();
     for number in 0..LOOK_UPS {

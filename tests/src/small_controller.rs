@@ -294,6 +294,8 @@ impl Controller {
             }
             // It has no rules.
             FromShim::Domain(_) | FromShim::KernelName(_) | FromShim::Settings(_) => Ok(()),
+            // Nor does it show anybody whose work it was.
+            FromShim::OriginName(_) | FromShim::OriginUsage(_) => Ok(()),
         }
     }
 

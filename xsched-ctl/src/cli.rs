@@ -15,7 +15,7 @@ use crate::report::Dimension;
 pub(crate) use driver::{Driver, ExtraDevice};
 pub(crate) use recording::{Recording, Uprobes};
 pub(crate) use scheduling::{
-    List, Off, On, Policy, Rules, RulesCheck, RulesExplain, RulesVerb, Run, Serve, Set,
+    Lines, List, Off, On, Policy, Rules, RulesCheck, RulesExplain, RulesVerb, Run, Serve, Set,
 };
 
 /// See every HIP launch with the library that made it, and say who goes first, on programs nobody prepared.

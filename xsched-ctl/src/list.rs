@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
-use crate::cli;
+use crate::cli::{self, Lines};
 use crate::control::answer::{Answer, List, Process, Queue};
 use crate::control::client::Controller;
 use crate::control::request::Request;
@@ -24,7 +24,7 @@ pub(crate) async fn run(arguments: cli::List) -> Result<u8, Failure> {
                 // Home, and clear what is below.
                 print!("\x1b[H\x1b[J");
             }
-            print!("{}", text(&list));
+            print!("{}", text(&list, arguments.by));
         }
         let Some(seconds) = arguments.watch else { return Ok(0) };
         tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
@@ -48,21 +48,18 @@ const HEADINGS: [&str; 11] = [
 /// How many of them are names.
 const NAMES: usize = 6;
 
-fn text(list: &List) -> String {
+fn text(list: &List, by: Lines) -> String {
     let controller = &list.controller;
     let mut text =
         format!("{}, policy {}, {} processes\n", controller.state, controller.policy, list.processes.len());
     if list.processes.is_empty() {
         return text;
     }
-    let mut rows = vec![HEADINGS.map(str::to_owned)];
-    for process in &list.processes {
-        if process.queues.is_empty() {
-            rows.push(row(process, None));
-        }
-        rows.extend(process.queues.iter().map(|queue| row(process, Some(queue))));
-    }
-    write_table(&mut text, &rows, NAMES).expect("writing to a string does not fail");
+    let written = match by {
+        Lines::Queue => write_table(&mut text, &queue_rows(list), NAMES),
+        Lines::Origin => write_table(&mut text, &origin_rows(list), ORIGIN_NAMES),
+    };
+    written.expect("writing to a string does not fail");
     let counts = &controller.counts;
     for (count, what) in [
         (counts.by_socket, "processes report over the socket, which is slower: no program hears their calls"),
@@ -80,6 +77,48 @@ fn text(list: &List) -> String {
         }
     }
     text
+}
+
+fn queue_rows(list: &List) -> Vec<[String; HEADINGS.len()]> {
+    let mut rows = vec![HEADINGS.map(str::to_owned)];
+    for process in &list.processes {
+        if process.queues.is_empty() {
+            rows.push(row(process, None));
+        }
+        rows.extend(process.queues.iter().map(|queue| row(process, Some(queue))));
+    }
+    rows
+}
+
+const ORIGIN_HEADINGS: [&str; 8] =
+    ["library", "command", "user", "device", "pid", "queue", "device time", "so far"];
+
+/// How many of them are names.
+const ORIGIN_NAMES: usize = 4;
+
+fn origin_rows(list: &List) -> Vec<[String; ORIGIN_HEADINGS.len()]> {
+    let mut rows = vec![ORIGIN_HEADINGS.map(str::to_owned)];
+    for process in &list.processes {
+        for queue in &process.queues {
+            rows.extend(queue.origins.iter().map(|origin| {
+                [
+                    short_name(&origin.library),
+                    short_name(&process.command),
+                    process.user.clone(),
+                    queue.device.clone(),
+                    process.pid.to_string(),
+                    queue.slot.to_string(),
+                    percent(origin.device_share),
+                    duration(Some(origin.device_ns)),
+                ]
+            }));
+        }
+    }
+    rows
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.0} %", part * 100.0)
 }
 
 fn row(process: &Process, queue: Option<&Queue>) -> [String; HEADINGS.len()] {
@@ -106,7 +145,7 @@ fn row(process: &Process, queue: Option<&Queue>) -> [String; HEADINGS.len()] {
         process.pid.to_string(),
         or_dash(queue.map(|queue| queue.slot.to_string())),
         or_dash(queue.map(|queue| queue.level.to_string())),
-        or_dash(queue.map(|queue| format!("{:.0} %", queue.device_share * 100.0))),
+        or_dash(queue.map(|queue| percent(queue.device_share))),
         duration(queue.filter(|queue| queue.suspended_ns > 0).map(|queue| queue.suspended_ns)),
     ]
 }
@@ -114,7 +153,7 @@ fn row(process: &Process, queue: Option<&Queue>) -> [String; HEADINGS.len()] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::answer::{Counts, From, PageKeeper, State, Status};
+    use crate::control::answer::{Counts, From, Origin, PageKeeper, State, Status};
     use crate::standing::Standing;
 
     fn list(processes: Vec<Process>) -> List {
@@ -144,6 +183,10 @@ mod tests {
             held: true,
             device_share: 0.254,
             device_ns: 9,
+            origins: vec![
+                Origin { library: "librocblas.so.4".to_owned(), device_share: 0.2, device_ns: 1_230_000 },
+                Origin { library: "[unknown]".to_owned(), device_share: 0.054, device_ns: 7 },
+            ],
             launched: 2,
             held_back: 1,
             suspended_ns: 1_500_000,
@@ -159,7 +202,8 @@ mod tests {
             reports: PageKeeper::Programs,
             queues: vec![queue],
         };
-        let shown = text(&list(vec![process]));
+        let list = list(vec![process]);
+        let shown = text(&list, Lines::Queue);
         let lines: Vec<_> = shown.lines().collect();
         assert_eq!(lines[0], "active, policy priority, 1 processes");
         assert_eq!(
@@ -168,10 +212,19 @@ mod tests {
         );
         assert_eq!(lines[3], "2 connections ended because nobody answered");
         assert!(lines[4].starts_with("7 answers about calls had to be given again"), "{shown}");
+        let shown = text(&list, Lines::Origin);
+        let lines = shown.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        let lines: Vec<_> = lines.skip(1).take(3).collect();
+        let wanted = [
+            "library command user device pid queue device time so far",
+            "librocblas.so.4 python3 root 0000:c1:00.0 4711 3 20 % 1.23 ms",
+            "[unknown] python3 root 0000:c1:00.0 4711 3 5 % 7 ns",
+        ];
+        assert_eq!(lines, wanted);
     }
 
     #[test]
     fn an_empty_list_says_so() {
-        assert_eq!(text(&list(Vec::new())), "active, policy priority, 0 processes\n");
+        assert_eq!(text(&list(Vec::new()), Lines::Queue), "active, policy priority, 0 processes\n");
     }
 }

@@ -121,9 +121,13 @@ pub(crate) enum Order {
 
 /// What the thread tells.
 struct Told {
-    names: watch::Sender<Vec<Arc<str>>>,
+    rule_names: watch::Sender<Vec<Arc<str>>>,
+    libraries: watch::Sender<Vec<Arc<str>>>,
     answered_again: Arc<AtomicU64>,
 }
+
+/// What libraries are called that calls belong to, in the order of their numbers, which begin with 1.
+pub(crate) type OriginNames = watch::Receiver<Vec<Arc<str>>>;
 
 /// The thread.
 pub(crate) struct Origin {
@@ -131,6 +135,7 @@ pub(crate) struct Origin {
     bell: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
     rule_names: RuleNames,
+    libraries: OriginNames,
     answered_again: Arc<AtomicU64>,
 }
 
@@ -143,21 +148,31 @@ impl Origin {
         let (orders, inbox) = channel();
         let (started, outcome) = channel();
         let worker_bell = Arc::clone(&bell);
-        let (names, rule_names) = watch::channel(Vec::new());
+        let (told_rule_names, rule_names) = watch::channel(Vec::new());
+        let (told_libraries, libraries) = watch::channel(Vec::new());
         let answered_again = Arc::new(AtomicU64::new(0));
-        let told = Told { names, answered_again: Arc::clone(&answered_again) };
+        let told = Told {
+            rule_names: told_rule_names,
+            libraries: told_libraries,
+            answered_again: Arc::clone(&answered_again),
+        };
         let thread = std::thread::Builder::new()
             .name("xsched-origin".to_owned())
             .spawn(move || work(rules, inbox, worker_bell, told, &started))
             .map_err(OriginError::Thread)?;
         // A thread that ends without having said anything has panicked.
         outcome.recv().unwrap_or_else(|_| Err(OriginError::Thread(io::Error::other("it has ended"))))?;
-        Ok(Self { orders, bell, thread: Some(thread), rule_names, answered_again })
+        Ok(Self { orders, bell, thread: Some(thread), rule_names, libraries, answered_again })
     }
 
     /// What the rules are called that have decided so far.
     pub(crate) fn rule_names(&self) -> RuleNames {
         self.rule_names.clone()
+    }
+
+    /// What libraries are called that calls belong to.
+    pub(crate) fn origin_names(&self) -> OriginNames {
+        self.libraries.clone()
     }
 
     /// Answers that the map has forgotten to make room, and that were given again.

@@ -152,7 +152,7 @@ pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
         recording: Notify::new(),
     });
     if let Some(origin) = &shared.origin {
-        shared.controller.borrow_mut().see_chains(origin.answered_again());
+        shared.controller.borrow_mut().see_chains(origin);
     }
     let (greeting, watchdog) = (shared.controller.borrow().describe(), notify::watchdog());
     let tasks = LocalSet::new();

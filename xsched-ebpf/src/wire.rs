@@ -11,7 +11,8 @@
 //!   (joins by a report, where programs keep the page)
 //!   OpenQueue             ------->
 //!                         <-------    Opened, which says how to report about this queue
-//!   Usage                 ------->
+//!   Usage, OriginName,
+//!   OriginUsage           ------->
 //!   Reported              ------->    where no program hears the reports
 //!                         <-------    Verdicts, with a page of verdicts, once it was heard; or
 //!                         <-------    Rules, with their text, where no program hears it, and when they change
@@ -35,7 +36,7 @@ pub use recording::{
 };
 
 /// Changes whenever a packet changes its layout or meaning.
-pub const WIRE_VERSION: u32 = 3;
+pub const WIRE_VERSION: u32 = 4;
 
 /// File name of the socket that shims connect to, in the controller's folder.
 pub const SHIM_SOCKET: &str = "shim.sock";
@@ -74,6 +75,10 @@ pub enum PacketKind {
     KernelName = 11,
     /// A [`Settings`].
     Settings = 12,
+    /// An [`OriginName`].
+    OriginName = 13,
+    /// An [`OriginUsage`].
+    OriginUsage = 14,
     /// An [`Events`].
     Events = 16,
 }
@@ -211,6 +216,83 @@ pub struct Usage {
     pub held_back: u64,
     /// Time for which something was held back because others were more urgent, in nanoseconds.
     pub suspended_ns: u64,
+}
+
+/// The name of a library that calls belong to, where the process finds that out itself. Sent before its number is used.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct OriginName {
+    /// [`PacketKind::OriginName`]
+    pub kind: u32,
+    /// Its number in this process, below [`ORIGINS_MAX`].
+    pub id: u32,
+    /// Bytes of `name`.
+    pub name_len: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Its file's name.
+    pub name: [u8; NAME_LEN_MAX],
+}
+
+/// Libraries that a process tells apart, those that are unknown and all others included.
+pub const ORIGINS_MAX: u32 = 64;
+
+/// How the device time of a queue divides among the libraries that the calls belong to; together it is
+/// [`Usage::device_ns`]. Sent behind that, with those parts that have changed.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct OriginUsage {
+    /// [`PacketKind::OriginUsage`]
+    pub kind: u32,
+    /// The queue.
+    pub slot: u32,
+    /// Its generation.
+    pub generation: u32,
+    /// How many of `times` there are. The others are zero.
+    pub count: u32,
+    /// The parts.
+    pub times: [OriginTime; ORIGIN_TIMES_MAX],
+}
+
+/// Parts in one packet.
+pub const ORIGIN_TIMES_MAX: usize = 25;
+
+/// One library's part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct OriginTime {
+    /// Which library: the controller's number for it
+    /// ([`VerdictSlot::origin`](crate::verdict::VerdictSlot::origin)), the process's own with [`Self::OWN`] added, or one of
+    /// [`Self::UNKNOWN`] and [`Self::OTHERS`].
+    pub origin: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Device time so far, in nanoseconds.
+    pub device_ns: u64,
+}
+
+impl OriginTime {
+    /// It is not known to whom the calls belong.
+    pub const UNKNOWN: u32 = 0;
+    /// Libraries for which the process had no number left.
+    pub const OTHERS: u32 = u32::MAX;
+    /// The process's own number, see [`OriginName::id`].
+    pub const OWN: u32 = 1 << 31;
+}
+
+impl OriginUsage {
+    /// Parts of one queue, as many as there is room for.
+    pub fn new(slot: u32, generation: u32, parts: &[OriginTime]) -> Self {
+        let count = parts.len().min(ORIGIN_TIMES_MAX);
+        let mut times = [OriginTime::default(); ORIGIN_TIMES_MAX];
+        times[..count].copy_from_slice(&parts[..count]);
+        Self { kind: PacketKind::OriginUsage as u32, slot, generation, count: count as u32, times }
+    }
+
+    /// The parts.
+    pub fn parts(&self) -> &[OriginTime] {
+        &self.times[..(self.count as usize).min(ORIGIN_TIMES_MAX)]
+    }
 }
 
 /// Somebody records, or nobody does any more. With the former comes one descriptor: the memory of a
@@ -373,8 +455,10 @@ macro_rules! text {
 
 text!(Domain path path_len domain);
 text!(KernelName name name_len id);
+text!(OriginName name name_len id);
 
 const _: () = assert!(size_of::<Hello>() == 48 && size_of::<Welcome>() == 40 && size_of::<OpenQueue>() == 24);
 const _: () = assert!(size_of::<Verdicts>() == 16 && size_of::<Rules>() == 8 && size_of::<Settings>() == 8);
 const _: () = assert!(size_of::<Domain>() == 416 && size_of::<KernelName>() == 416);
+const _: () = assert!(size_of::<OriginName>() == 416 && size_of::<OriginUsage>() == 416);
 const _: () = assert!(size_of::<Opened>() == 24 && size_of::<Reported>() == 24 && size_of::<Usage>() == 48);

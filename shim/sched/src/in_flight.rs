@@ -65,12 +65,18 @@ pub struct InFlight {
     disturbed: usize,
     /// Those that complete by then are beside others', too.
     disturbed_until: Nanos,
+    /// What was charged to whom since somebody last asked. A few, in no order.
+    charges: Vec<(Payer, Nanos)>,
     estimates: Estimates,
 }
+
+/// For whom a command was launched, as far as the caller tells its callers apart.
+pub type Payer = u8;
 
 #[derive(Clone, Copy, Debug)]
 struct Command {
     class: u64,
+    payer: Payer,
     launched: Nanos,
     /// What was known of its class.
     estimate: Option<Estimate>,
@@ -139,7 +145,12 @@ impl InFlight {
 
     /// A command was launched.
     pub fn launched(&mut self, now: Nanos, class: u64) {
-        let command = Command { class, launched: now, estimate: self.estimates.of(class) };
+        self.launched_for(now, class, 0);
+    }
+
+    /// The same, on behalf of somebody: [`Self::take_charges`] says what it took.
+    pub fn launched_for(&mut self, now: Nanos, class: u64, payer: Payer) {
+        let command = Command { class, payer, launched: now, estimate: self.estimates.of(class) };
         self.at_least += command.at_least();
         self.at_most += command.at_most();
         self.launched.push_back(command);
@@ -202,13 +213,33 @@ impl InFlight {
             let part = Nanos(part as u64);
             let disturbed = self.disturbed > 0 || end < self.disturbed_until;
             self.disturbed = self.disturbed.saturating_sub(1);
-            own += command.estimate.map_or(part, |estimate| estimate.own_part(part, disturbed));
+            let charge = command.estimate.map_or(part, |estimate| estimate.own_part(part, disturbed));
+            own += charge;
+            self.charge(command.payer, charge);
             self.at_least = self.at_least - command.at_least();
             self.at_most = self.at_most - command.at_most();
             self.estimates.learn(command.class, part, disturbed);
         }
         self.completed = end;
         own
+    }
+
+    fn charge(&mut self, payer: Payer, charge: Nanos) {
+        match self.charges.iter_mut().find(|(known, _)| *known == payer) {
+            Some((_, sum)) => *sum += charge,
+            None => self.charges.push((payer, charge)),
+        }
+    }
+
+    /// Who took what of the device time that was returned since this was last called; together it is all of it.
+    pub fn take_charges(&mut self) -> impl Iterator<Item = (Payer, Nanos)> {
+        self.charges.drain(..)
+    }
+
+    /// From now on it is not known for whom anything was launched: payers' numbers have lost their meaning.
+    pub fn forget_payers(&mut self) {
+        self.launched.iter_mut().for_each(|command| command.payer = 0);
+        self.charges.clear();
     }
 
     /// Nothing is in flight any more: what was will not be known to complete. What is known of kernels stays.

@@ -14,10 +14,11 @@ use std::sync::Arc;
 use thiserror::Error;
 use xsched_abi::arbiter::Report;
 use xsched_abi::wire::{
-    FromController, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Rules, Usage, Welcome,
+    FromController, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Rules, Welcome,
 };
 use xsched_sched::{Limit, Nanos};
 
+use crate::arbiter::account::{Account, Names};
 use crate::arbiter::descriptors::Inherited;
 use crate::arbiter::hints;
 use crate::arbiter::link::{Link, Slot};
@@ -71,13 +72,24 @@ impl ClientError {
 struct Seated {
     claim: ClaimId,
     slot: Option<Slot>,
-    told: crate::xqueue::Usage,
+    account: Account,
 }
 
 enum Phase {
-    Away { retry_at: Nanos },
-    Greeted { socket: Arc<Socket> },
-    Joined { socket: Arc<Socket>, wake: Inherited, keeper: Keeper, claims: Vec<Seated>, usage_at: Nanos },
+    Away {
+        retry_at: Nanos,
+    },
+    Greeted {
+        socket: Arc<Socket>,
+    },
+    Joined {
+        socket: Arc<Socket>,
+        wake: Inherited,
+        keeper: Keeper,
+        claims: Vec<Seated>,
+        origins: Names,
+        usage_at: Nanos,
+    },
 }
 
 /// This process's side of the conversation.
@@ -167,11 +179,11 @@ impl Client {
         if self.slots().any(is_gone) {
             return Err(ClientError::QueueGone);
         }
-        if let Phase::Joined { socket, claims, usage_at, .. } = &mut self.phase {
+        if let Phase::Joined { socket, claims, origins, usage_at, .. } = &mut self.phase {
             open_new(socket, claims, queues)?;
             if *usage_at <= now {
                 *usage_at = now + USAGE_EVERY;
-                tell_usage(socket, claims, queues);
+                tell_usage(socket, claims, origins, queues);
             }
         }
         Ok(())
@@ -245,9 +257,12 @@ impl Client {
         });
         let level = welcome.preemption_level.min(hints::preemption_level());
         queues.use_gates(level >= GATES);
+        // This controller numbers libraries in its own way.
+        verdict::forget_origins();
+        queues.forget_origins();
         self.link.heed(true);
-        let wake = Inherited::new(wake);
-        self.phase = Phase::Joined { socket, wake, keeper, claims: Vec::new(), usage_at: now };
+        let (wake, claims, origins) = (Inherited::new(wake), Vec::new(), Names::default());
+        self.phase = Phase::Joined { socket, wake, keeper, claims, origins, usage_at: now };
         Ok(())
     }
 }
@@ -287,7 +302,7 @@ fn open_new<D: Device>(
             reserved: 0,
         };
         socket.send(&packet).map_err(SocketError::from)?;
-        claims.push(Seated { claim, slot: None, told: crate::xqueue::Usage::default() });
+        claims.push(Seated { claim, slot: None, account: Account::default() });
     }
     Ok(())
 }
@@ -307,23 +322,10 @@ fn seat<D: Device>(
 }
 
 /// Tells what claims have used since they last told.
-fn tell_usage<D: Device>(socket: &Socket, claims: &mut [Seated], queues: &XQueues<D>) {
+fn tell_usage<D: Device>(socket: &Socket, claims: &mut [Seated], origins: &mut Names, queues: &XQueues<D>) {
     for seated in claims {
-        let Some(slot) = seated.slot else { continue };
-        let used = queues.usage(seated.claim);
-        let packet = Usage {
-            kind: PacketKind::Usage as u32,
-            slot: slot.index,
-            generation: slot.generation,
-            reserved: 0,
-            device_ns: used.device_time.0,
-            launched: used.launched,
-            held_back: used.held_back,
-            suspended_ns: used.suspended.0,
-        };
-        // What a controller that is far behind does not take, the next packet says again.
-        if used != seated.told && socket.send(&packet).is_ok() {
-            seated.told = used;
+        if let Some(slot) = seated.slot {
+            seated.account.tell(socket, origins, queues, seated.claim, slot);
         }
     }
 }

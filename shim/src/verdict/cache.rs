@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   key    0 empty --> 1 being written --> the site's --> 1 being written --> another's ...
-//!   word   judgement (16 bits), generation (32), kernel (16)
+//!   word   judgement (16 bits), generation (32), kernel (10), origin (6)
 //! ```
 //!
 //! A word that was written under another generation is as good as none. Code that is mapped changes the generation, so a
@@ -47,11 +47,25 @@ impl Site {
     }
 
     fn kernel_tag(self) -> u64 {
-        self.kernel.wrapping_mul(HASH_MULTIPLIER) >> 48
+        self.kernel.wrapping_mul(HASH_MULTIPLIER) >> 54
     }
 
-    fn word(self, judgement: Judgement, generation: u64) -> u64 {
-        judgement.bits() | generation << 32 >> 16 | self.kernel_tag() << 48
+    fn word(self, Known { judgement, origin }: Known, generation: u64) -> u64 {
+        judgement.bits() | generation << 32 >> 16 | self.kernel_tag() << 48 | u64::from(origin) << 58
+    }
+}
+
+/// What is known of a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) judgement: Judgement,
+    /// To whom its calls belong; below 64.
+    pub(super) origin: u8,
+}
+
+impl Known {
+    fn from_word(word: u64) -> Self {
+        Self { judgement: Judgement::from_bits(word), origin: (word >> 58) as u8 }
     }
 }
 
@@ -79,7 +93,7 @@ impl Cache {
 
     /// What was said of calls from a site, if it is known under this generation.
     #[inline]
-    pub(super) fn find(&self, site: Site, generation: u64) -> Option<Judgement> {
+    pub(super) fn find(&self, site: Site, generation: u64) -> Option<Known> {
         self.places(site).find_map(|entry| {
             // Acquire pairs with the release in `insert`.
             if entry.key.load(Ordering::Acquire) != site.key {
@@ -89,16 +103,16 @@ impl Cache {
             let kernel = entry.kernel.load(Ordering::Relaxed);
             // Somebody may have begun to write another site meanwhile: then the key has changed, and is seen to have.
             fence(Ordering::Acquire);
-            let judgement = Judgement::from_bits(word);
+            let known = Known::from_word(word);
             let is_it = entry.key.load(Ordering::Relaxed) == site.key
                 && kernel == site.kernel
-                && word == site.word(judgement, generation);
-            is_it.then_some(judgement)
+                && word == site.word(known, generation);
+            is_it.then_some(known)
         })
     }
 
-    /// Keeps a judgement, in the place of one that is out of date or of any other.
-    pub(super) fn insert(&self, site: Site, judgement: Judgement, generation: u64) {
+    /// Keeps what is known, in the place of what is out of date or of any other.
+    pub(super) fn insert(&self, site: Site, known: Known, generation: u64) {
         let is_stale = |entry: &&Entry| {
             let word = entry.word.load(Ordering::Relaxed);
             word << 16 >> 32 != generation << 32 >> 32
@@ -122,7 +136,7 @@ impl Cache {
         if before != BEING_WRITTEN && reserved {
             // Whoever sees anything of the following sees that the key is gone.
             fence(Ordering::Release);
-            entry.word.store(site.word(judgement, generation), Ordering::Relaxed);
+            entry.word.store(site.word(known, generation), Ordering::Relaxed);
             entry.kernel.store(site.kernel, Ordering::Relaxed);
             entry.key.store(site.key, Ordering::Release);
         }
@@ -146,8 +160,10 @@ mod tests {
         Site::new(0x7f00_0000_0000 + number * 5, 0, number as usize % 500, 0)
     }
 
-    const PASS: Judgement = Judgement::new(Action::Passthrough, 0, RuleId::NOBODY);
-    const NEVER: Judgement = Judgement::new(Action::NeverSuspend, 2, RuleId::DOMAIN);
+    const PASS: Known =
+        Known { judgement: Judgement::new(Action::Passthrough, 0, RuleId::NOBODY), origin: 0 };
+    const NEVER: Known =
+        Known { judgement: Judgement::new(Action::NeverSuspend, 2, RuleId::DOMAIN), origin: 63 };
 
     #[test]
     fn a_verdict_holds_for_its_site_kernel_and_generation() {
@@ -196,7 +212,8 @@ mod tests {
                     for round in 0..20_000 {
                         let index = (round * 7 + thread) % sites.len();
                         // Each has a rule of its own.
-                        let own = Judgement::new(Action::Schedule, 0, RuleId::numbered(index));
+                        let judgement = Judgement::new(Action::Schedule, 0, RuleId::numbered(index));
+                        let own = Known { judgement, origin: index as u8 };
                         match cache.find(sites[index], 3) {
                             Some(found) => assert_eq!(found, own),
                             None => cache.insert(sites[index], own, 3),

@@ -14,6 +14,7 @@ use crate::counters::{self, Ruling, Trouble};
 use crate::defer::Stopped;
 use crate::domain;
 use crate::process::Renewable;
+use crate::verdict::origins::Library;
 use crate::verdict::{NAMES_KERNELS, caller, page, renew, settings, show, voice};
 
 /// The rules in force.
@@ -66,24 +67,26 @@ pub(super) fn is_transparent(library: &str) -> bool {
     book().rules().is_transparent(library)
 }
 
-/// The verdict on a call, by whoever it returns to.
-pub(super) fn decide(call: &Stopped<'_>, kernel: Option<&str>) -> Verdict {
+/// The verdict on a call, by whoever it returns to, and the library that it belongs to.
+pub(super) fn decide(call: &Stopped<'_>, kernel: Option<&str>) -> (Verdict, Option<Library>) {
     if !page::is_in_force() {
         show(ShimVerdicts::Caller);
     }
     let return_address = call.frame.return_address;
     let path = caller::library(return_address);
     counters::ruled(if path.is_some() { Ruling::Caller } else { Ruling::Unknown });
+    let name = path.as_deref().map(caller::file_name);
+    let origin =
+        name.and_then(|name| book().rules().origin([name]).map(|name| Library::Own(name.to_owned())));
     let said = path.as_deref().map_or(SchedulingDomain::Auto, domain::of_library);
     let by_domain = |action| Verdict::new(action, 0, true).by(RuleId::DOMAIN);
     match said {
-        SchedulingDomain::System => return by_domain(Action::NeverSuspend),
-        SchedulingDomain::Application => return by_domain(Action::Schedule),
+        SchedulingDomain::System => return (by_domain(Action::NeverSuspend), origin),
+        SchedulingDomain::Application => return (by_domain(Action::Schedule), origin),
         SchedulingDomain::Auto => {}
     }
     let function = path.as_ref().and_then(|_| caller::function(return_address));
-    let frame =
-        path.as_deref().map(|path| Frame { library: caller::file_name(path), function: function.as_deref() });
+    let frame = name.map(|library| Frame { library, function: function.as_deref() });
     let api = call.function.name.to_str().ok();
     let call = Call { chain: frame.as_slice(), is_whole: false, api, kernel };
     let decision = book().decide(call);
@@ -93,7 +96,7 @@ pub(super) fn decide(call: &Stopped<'_>, kernel: Option<&str>) -> Verdict {
         Decider::Domain => RuleId::DOMAIN,
     };
     // There is never more to go by than the caller.
-    Verdict::new(decision.action, decision.level, true).by(rule)
+    (Verdict::new(decision.action, decision.level, true).by(rule), origin)
 }
 
 fn book() -> Arc<Rulebook> {

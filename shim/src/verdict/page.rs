@@ -5,7 +5,7 @@
 
 use std::os::fd::AsFd;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use xsched_abi::verdict::{VERDICT_SLOTS, Verdict, VerdictPage};
@@ -22,6 +22,8 @@ static IS_IN_FORCE: AtomicBool = AtomicBool::new(false);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) verdict: Verdict,
+    /// The controller's number of the library that the call belongs to; 0: unknown.
+    pub(super) origin: u32,
     /// What it may be kept under.
     pub(super) generation: u64,
 }
@@ -73,6 +75,8 @@ pub(super) fn answer(slot: usize, ticket: u64) -> Option<Answer> {
     }
     // SAFETY: as above, and the slot lies in it.
     let slot = unsafe { &raw mut (*page).slots[slot] };
+    // SAFETY: a field of the slot, which nobody writes between the program's end and this thread's next question.
+    let origin = unsafe { AtomicU32::from_ptr(&raw mut (*slot).origin) }.load(Ordering::Acquire);
     let word = |field: *mut u64| {
         // SAFETY: a word of the slot.
         unsafe { AtomicU64::from_ptr(field) }.load(Ordering::Acquire)
@@ -81,7 +85,11 @@ pub(super) fn answer(slot: usize, ticket: u64) -> Option<Answer> {
     let (its, verdict, generation) =
         unsafe { (&raw mut (*slot).ticket, &raw mut (*slot).verdict, &raw mut (*slot).generation) };
     // The program has run on this thread, before the function returned that it is attached to.
-    (word(its) == ticket).then(|| Answer { verdict: Verdict(word(verdict)), generation: word(generation) })
+    (word(its) == ticket).then(|| Answer {
+        verdict: Verdict(word(verdict)),
+        origin,
+        generation: word(generation),
+    })
 }
 
 #[cfg(test)]
@@ -119,8 +127,9 @@ mod tests {
         let verdict = Verdict::new(Action::NeverSuspend, 0, true);
         write(&first, slot + offset_of!(VerdictSlot, verdict), verdict.0);
         write(&first, slot + offset_of!(VerdictSlot, generation), 3);
+        write(&first, slot + offset_of!(VerdictSlot, origin), 8);
         write(&first, slot + offset_of!(VerdictSlot, ticket), 77);
-        assert_eq!(answer(5, 77), Some(Answer { verdict, generation: 3 }));
+        assert_eq!(answer(5, 77), Some(Answer { verdict, origin: 8, generation: 3 }));
         assert_eq!((answer(5, 78), answer(4, 77), answer(VERDICT_SLOTS, 77)), (None, None, None));
         let second = page(9);
         fcntl_add_seals(&second, SealFlags::SHRINK).unwrap();

@@ -17,6 +17,7 @@ use xsched_sched::{Limit, Nanos};
 
 use crate::xqueue::Device;
 use crate::xqueue::flight::Flight;
+use crate::xqueue::origins::OriginTimes;
 
 /// Names a claim. Never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,6 +124,8 @@ pub(super) struct Claim<D: Device> {
     pub(super) key: ClaimKey,
     pub(super) seat: Option<Arc<dyn Seat>>,
     pub(super) usage: Usage,
+    /// The parts of its device time.
+    pub(super) by_origin: OriginTimes,
     /// On the device, from streams that have no queue.
     pub(super) loose: Flight<D::Marker>,
     pub(super) gate: Gate<D::Gate>,
@@ -146,6 +149,7 @@ impl<D: Device> Claim<D> {
             key,
             seat: None,
             usage: Usage::default(),
+            by_origin: OriginTimes::default(),
             loose: Flight::new(limit),
             gate: Gate::Untried,
             waiting: 0,
@@ -195,6 +199,10 @@ impl<D: Device> Claim<D> {
         self.has_progressed = true;
         self.busy = Some(now);
         self.usage.device_time += took;
+    }
+
+    pub(super) fn is_alone(&self) -> bool {
+        self.standing() == Standing::Alone
     }
 
     pub(super) fn is_below(&self) -> bool {

@@ -8,6 +8,7 @@ use xsched_sched::{Limit, Nanos};
 
 use crate::xqueue::claim::{Claim, ClaimId, ClaimKey, Seat, Standing, Usage};
 use crate::xqueue::flight::{Class, Flight, Landed};
+use crate::xqueue::origins::Origin;
 use crate::xqueue::recording::Held;
 use crate::xqueue::state::State;
 use crate::xqueue::treatment::Demand;
@@ -39,6 +40,8 @@ pub(crate) struct Begun<D: Device> {
     is_limited: bool,
     /// Why it is treated as it is.
     pub(super) judgement: Judgement,
+    /// To whom it belongs.
+    origin: Origin,
     /// Whether it is not to be stopped.
     pub(super) is_pinned: bool,
     /// To be put before it.
@@ -128,7 +131,7 @@ impl<D: Device> State<D> {
         flight.is_none_or(|flight| flight.has_room(now(), class))
     }
 
-    fn claim_at(&self, place: Place) -> Option<ClaimId> {
+    pub(super) fn claim_at(&self, place: Place) -> Option<ClaimId> {
         match place {
             Place::Queue(queue) => self.claim_of(queue),
             Place::Loose(claim) => Some(claim),
@@ -185,7 +188,7 @@ impl<D: Device> State<D> {
         place: Place,
         claim: ClaimId,
         stream: D::Stream,
-        Demand { load, treatment, judgement }: Demand,
+        Demand { load, treatment, judgement, origin }: Demand,
         held: Held,
     ) -> Option<Begun<D>> {
         let Load::Work(class) = load else { return None };
@@ -221,6 +224,7 @@ impl<D: Device> State<D> {
             class,
             is_limited,
             judgement,
+            origin,
             is_pinned,
             gate,
             is_first,
@@ -238,7 +242,7 @@ impl<D: Device> State<D> {
             return false;
         };
         let ahead = if is_recorded { flight.ahead(now) } else { Nanos::ZERO };
-        flight.launched(now, begun.class);
+        flight.launched_by(now, begun.class, begun.origin);
         if begun.is_pinned {
             flight.pin();
         }
@@ -346,7 +350,6 @@ impl<D: Device> State<D> {
         device_time: Option<Nanos>,
     ) -> Option<D::Marker> {
         let now = now();
-        let claim = self.claim_at(place)?;
         let flight = self.flight_mut(place)?;
         // Who has waited for the stream may have seen the same meanwhile.
         flight.first_marker().filter(|first| *first == marker)?;
@@ -355,7 +358,7 @@ impl<D: Device> State<D> {
             return None;
         }
         let Landed { took, retired } = flight.landed(now, device_time)?;
-        self.charge(claim, now, took);
+        self.charge(place, now, took);
         self.note_completion(place, now, device_time, Observed::Marker);
         retired
     }
@@ -381,7 +384,9 @@ impl<D: Device> State<D> {
         for &(id, launched) in waited {
             let Some(queue) = self.queues.get_mut(&id) else { continue };
             queue.awaited -= 1;
-            let Some(claim) = queue.claim.filter(|_| is_complete) else { continue };
+            if queue.claim.is_none() || !is_complete {
+                continue;
+            }
             let (mut took, mut has_landed) = (Nanos::ZERO, false);
             while let Some(landed) = queue.flight.landed_before(launched, now) {
                 retired.extend(landed.retired);
@@ -389,19 +394,11 @@ impl<D: Device> State<D> {
                 has_landed = true;
             }
             if has_landed {
-                self.charge(claim, now, took);
+                self.charge(Place::Queue(id), now, took);
                 self.note_completion(Place::Queue(id), now, None, Observed::Wait);
             }
         }
         retired
-    }
-
-    /// Something of a claim has completed. Nobody is charged for a device that he has for himself.
-    fn charge(&mut self, claim: ClaimId, now: Nanos, took: Nanos) {
-        let claim = &mut self.claims[claim.0];
-        if claim.standing() != Standing::Alone || self.journal.is_none() {
-            claim.completed(now, took);
-        }
     }
 
     /// When the first of those claims whose work is all done may be told to have none.

@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 
 use xsched_sched::{InFlight, Limit, Nanos};
 
+use crate::xqueue::origins::Origin;
+
 /// Names commands that take about as long as each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Class(pub(crate) u64);
@@ -163,8 +165,13 @@ impl<M: Copy> Flight<M> {
         wants
     }
 
-    /// A command was launched.
+    /// A command was launched of which it is not known to whom it belongs.
     pub(super) fn launched(&mut self, now: Nanos, class: Class) {
+        self.launched_by(now, class, Origin::UNKNOWN);
+    }
+
+    /// A command was launched.
+    pub(super) fn launched_by(&mut self, now: Nanos, class: Class, Origin(origin): Origin) {
         if self.is_empty() {
             self.stalled = (now, 0);
         } else if !self.commands.may_launch(now, class.0) {
@@ -177,7 +184,7 @@ impl<M: Copy> Flight<M> {
         self.unmarked_work += self.commands.expected(class.0).unwrap_or_else(|| self.mark_every());
         self.last = now;
         self.launched += 1;
-        self.commands.launched(now, class.0);
+        self.commands.launched_for(now, class.0, origin);
     }
 
     /// The command that was launched last must not be stopped.
@@ -290,6 +297,16 @@ impl<M: Copy> Flight<M> {
         let took = self.commands.waited(now, commands);
         self.note_completion(now);
         Some(Landed { took, retired: self.before.take() })
+    }
+
+    /// Whose commands took what of the time of everything that has landed since this was last called.
+    pub(super) fn take_charges(&mut self) -> impl Iterator<Item = (Origin, Nanos)> {
+        self.commands.take_charges().map(|(origin, took)| (Origin(origin), took))
+    }
+
+    /// Origins' numbers have lost their meaning.
+    pub(super) fn forget_origins(&mut self) {
+        self.commands.forget_payers();
     }
 
     /// Nothing is known of the queue any more. Returns markers that are not needed.

@@ -27,7 +27,7 @@ pub(super) struct Buffered<C> {
     ticket: u64,
     /// What must be launched before it, besides its predecessors in the queue.
     pub(super) after: Vec<Position>,
-    demand: Demand,
+    pub(super) demand: Demand,
     /// Since when, and the how-many-th of its queue.
     held: (Nanos, u64),
     command: C,

@@ -10,6 +10,7 @@
 use xsched_abi::verdict::{Action, Judgement};
 
 use crate::xqueue::contention::Load;
+use crate::xqueue::origins::{Judged, Origin};
 use crate::xqueue::state::State;
 use crate::xqueue::{Device, Position, QueueId};
 
@@ -55,6 +56,12 @@ impl From<Judgement> for Treatment {
     }
 }
 
+impl From<Judged> for Treatment {
+    fn from(judged: Judged) -> Self {
+        judged.judgement.into()
+    }
+}
+
 /// What a command asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
@@ -62,12 +69,15 @@ pub(crate) struct Demand {
     pub(crate) treatment: Treatment,
     /// Where the treatment comes from: for whoever records.
     pub(crate) judgement: Judgement,
+    /// To whom it belongs: for the accounts.
+    pub(crate) origin: Origin,
 }
 
 impl Demand {
     /// What a command with this load asks for by what was said of it.
-    pub(crate) fn judged(load: Load, judgement: Judgement) -> Self {
-        Self { load, treatment: judgement.into(), judgement }
+    pub(crate) fn judged(load: Load, judged: impl Into<Judged>) -> Self {
+        let Judged { judgement, origin } = judged.into();
+        Self { load, treatment: judgement.into(), judgement, origin }
     }
 }
 

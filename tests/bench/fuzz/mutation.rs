@@ -5,7 +5,8 @@ use std::mem::offset_of;
 use fastrand::Rng;
 use xsched_abi::arbiter::device_key;
 use xsched_abi::wire::{
-    Domain, Hello, KernelName, OpenQueue, Opened, PACKET_LEN_MAX, PacketKind, Reported, Settings, Usage,
+    Domain, Hello, KernelName, ORIGIN_TIMES_MAX, OpenQueue, Opened, OriginName, OriginTime, OriginUsage,
+    PACKET_LEN_MAX, PacketKind, Reported, Settings, Usage,
 };
 use xsched_tests::peer::hello;
 use zerocopy::IntoBytes as _;
@@ -191,7 +192,7 @@ impl Mouth {
 
     fn valid(&mut self) -> Vec<u8> {
         let (slot, generation) = self.queue();
-        match self.random.u32(..32) {
+        match self.random.u32(..34) {
             0..6 => {
                 let open = OpenQueue {
                     kind: PacketKind::OpenQueue as u32,
@@ -224,7 +225,18 @@ impl Mouth {
                 };
                 usage.as_bytes().to_vec()
             }
-            29 => Domain::new(self.random.u32(..3), b"/usr/lib/librccl.so.1").as_bytes().to_vec(),
+            29 => OriginName::new(self.random.u32(..70), b"librocblas.so.4").as_bytes().to_vec(),
+            30..32 => {
+                let part = |random: &mut Rng| OriginTime {
+                    origin: random.u32(..) >> random.u32(..32),
+                    reserved: 0,
+                    device_ns: random.u64(..),
+                };
+                let count = self.random.usize(..=ORIGIN_TIMES_MAX);
+                let parts: Vec<_> = (0..count).map(|_| part(&mut self.random)).collect();
+                OriginUsage::new(slot, generation, &parts).as_bytes().to_vec()
+            }
+            32 => Domain::new(self.random.u32(..3), b"/usr/lib/librccl.so.1").as_bytes().to_vec(),
             _ => KernelName::new(self.random.u32(..), b"_Z6kernelPf").as_bytes().to_vec(),
         }
     }

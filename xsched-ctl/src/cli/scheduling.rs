@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use xsched_sched::PolicyKind;
 
 use crate::standing::{Class, PRIORITY_MAX, PRIORITY_MIN, SHARE_MAX, WEIGHT_MAX, Wish};
@@ -137,9 +137,22 @@ pub(crate) struct List {
           value_parser = super::seconds)]
     pub(crate) watch: Option<f64>,
 
-    /// Print the controller's answer as JSON
+    /// What a line is about
+    #[arg(long, value_enum, default_value_t = Lines::Queue)]
+    pub(crate) by: Lines,
+
+    /// Print the controller's answer as JSON, which has both
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What a line of a list is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Lines {
+    /// What a process does on a device
+    Queue,
+    /// What it does there for one library
+    Origin,
 }
 
 #[derive(Args, Debug)]

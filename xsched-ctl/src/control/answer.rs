@@ -267,12 +267,26 @@ pub(crate) struct Queue {
     pub(crate) device_share: f64,
     /// Device time of its work so far, as its process reports it.
     pub(crate) device_ns: u64,
+    /// The same by the library that the calls belong to, the most first; empty if whoever asks may not know it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) origins: Vec<Origin>,
     /// Commands launched.
     pub(crate) launched: u64,
     /// Commands held back before they were launched.
     pub(crate) held_back: u64,
     /// For how long something was held back.
     pub(crate) suspended_ns: u64,
+}
+
+/// What a queue does for one library.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Origin {
+    /// The library's file name; `[unknown]`, or `[others]` for all those that the process could not tell apart any more.
+    pub(crate) library: String,
+    /// Part of the device's time that its work took in the last second or so.
+    pub(crate) device_share: f64,
+    /// Device time of its work so far.
+    pub(crate) device_ns: u64,
 }
 
 /// A process that stands otherwise than before.

@@ -8,6 +8,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::sync::watch;
 use xsched_abi::ChainEnd;
 use xsched_abi::verdict::{Decided, Subject, VerdictKey};
 use xsched_rules::Rules;
@@ -103,7 +104,11 @@ impl Worker {
             tgids: HashMap::new(),
             questions: Vec::new(),
             cut: HashMap::new(),
-            numbered: Numbered { origins: HashMap::new(), rules: RuleNames::new(told.names) },
+            numbered: Numbered {
+                origins: HashMap::new(),
+                names: told.libraries,
+                rules: RuleNames::new(told.rule_names),
+            },
             answered_again: told.answered_again,
             records: Vec::new(),
             tidied: Instant::now(),
@@ -386,6 +391,8 @@ impl Worker {
 struct Numbered {
     /// Libraries that calls belong to, from 1 on.
     origins: HashMap<String, u32>,
+    /// The same for others, who are told of a library before any process is.
+    names: watch::Sender<Vec<Arc<str>>>,
     rules: RuleNames,
 }
 
@@ -402,7 +409,10 @@ impl Numbered {
         match self.origins.get(&library) {
             Some(number) => *number,
             None if self.origins.len() >= ORIGINS_MAX => 0,
-            None => *self.origins.entry(library).or_insert(next),
+            None => {
+                self.names.send_modify(|names| names.push(library.as_str().into()));
+                *self.origins.entry(library).or_insert(next)
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ mod client;
 mod clients;
 mod listing;
 mod orders;
+mod origins;
 mod queue;
 mod recording;
 mod tokens;
@@ -19,7 +20,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use xsched_abi::arbiter::{ArbiterChange, ArbiterEvent, QueueWord, Word};
 use xsched_abi::wire::{Keeper, RefusalReason, Welcome};
 use xsched_arbiter::{Arbiter, now_ns};
@@ -28,6 +29,7 @@ use xsched_sched::{Event, Nanos, QueueId, Scheduler};
 use super::config::Config;
 use super::users::Users;
 use crate::control::answer::{Counts, PageKeeper, Sight, State};
+use crate::origin::{Origin, OriginNames};
 use crate::standing::Wish;
 use client::Client;
 use queue::Queue;
@@ -72,6 +74,8 @@ pub(crate) struct Controller {
     sight: Sight,
     /// See [`Counts::answered_again`].
     answered_again: Arc<AtomicU64>,
+    /// What programs call libraries, by their numbers.
+    origin_names: OriginNames,
     clients: BTreeMap<ClientId, Client>,
     /// By slot.
     queues: BTreeMap<u32, Queue>,
@@ -109,6 +113,7 @@ impl Controller {
             state,
             sight: Sight::Callers,
             answered_again: Arc::default(),
+            origin_names: watch::channel(Vec::new()).1,
             clients: BTreeMap::new(),
             queues: BTreeMap::new(),
             tokens: Tokens::default(),
@@ -124,10 +129,11 @@ impl Controller {
         }
     }
 
-    /// Programs walk the call chains of processes from now on, and count there what they had to be told again.
-    pub(crate) fn see_chains(&mut self, answered_again: Arc<AtomicU64>) {
+    /// Programs walk the call chains of processes from now on.
+    pub(crate) fn see_chains(&mut self, origin: &Origin) {
         self.sight = Sight::Chains;
-        self.answered_again = answered_again;
+        self.answered_again = origin.answered_again();
+        self.origin_names = origin.origin_names();
     }
 
     /// What it is about to do, for the log.

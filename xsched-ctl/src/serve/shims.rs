@@ -203,6 +203,14 @@ async fn take(
             shared.with(|controller| controller.usage(id, usage));
             Ok(())
         }
+        FromShim::OriginName(said) => {
+            shared.controller.borrow_mut().name_origin(id, said);
+            Ok(())
+        }
+        FromShim::OriginUsage(said) => {
+            shared.controller.borrow_mut().divide(id, said);
+            Ok(())
+        }
         FromShim::Domain(said) => {
             verdicts::domain(shared, id, said);
             Ok(())

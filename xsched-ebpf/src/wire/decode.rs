@@ -8,8 +8,9 @@ use core::fmt;
 use zerocopy::FromBytes;
 
 use super::{
-    Domain, Events, Hello, KernelName, NAME_LEN_MAX, OpenQueue, Opened, PacketKind, Refusal, Reported, Rules,
-    SETTINGS_LEN_MAX, SchedulingDomain, Settings, Usage, Verdicts, Welcome,
+    Domain, Events, Hello, KernelName, NAME_LEN_MAX, ORIGINS_MAX, OpenQueue, Opened, OriginName, OriginTime,
+    OriginUsage, PacketKind, Refusal, Reported, Rules, SETTINGS_LEN_MAX, SchedulingDomain, Settings, Usage,
+    Verdicts, Welcome,
 };
 use crate::arbiter::is_device_key;
 
@@ -67,6 +68,10 @@ pub enum FromShim {
     KernelName(KernelName),
     /// The process has rules of its own.
     Settings(Settings),
+    /// The name of a library that calls belong to.
+    OriginName(OriginName),
+    /// How a queue's device time divides among such.
+    OriginUsage(OriginUsage),
 }
 
 impl FromShim {
@@ -81,6 +86,8 @@ impl FromShim {
             kind if kind == PacketKind::Domain as u32 => Self::Domain(whole(kind, packet)?),
             kind if kind == PacketKind::KernelName as u32 => Self::KernelName(whole(kind, packet)?),
             kind if kind == PacketKind::Settings as u32 => Self::Settings(whole(kind, packet)?),
+            kind if kind == PacketKind::OriginName as u32 => Self::OriginName(whole(kind, packet)?),
+            kind if kind == PacketKind::OriginUsage as u32 => Self::OriginUsage(whole(kind, packet)?),
             kind => return Err(Malformed::Kind(kind)),
         };
         let reserved = match parsed {
@@ -88,6 +95,8 @@ impl FromShim {
             Self::Usage(packet) => packet.reserved,
             Self::Domain(packet) => packet.reserved,
             Self::KernelName(packet) => packet.reserved,
+            Self::OriginName(packet) => packet.reserved,
+            Self::OriginUsage(packet) => packet.times.iter().fold(0, |all, time| all | time.reserved),
             Self::Hello(_) | Self::Reported(_) | Self::Settings(_) => 0,
         };
         let makes_sense = match &parsed {
@@ -96,6 +105,11 @@ impl FromShim {
                     && packet.path_len as usize <= NAME_LEN_MAX
             }
             Self::KernelName(packet) => packet.name_len as usize <= NAME_LEN_MAX,
+            Self::OriginName(packet) => packet.id < ORIGINS_MAX && packet.name_len as usize <= NAME_LEN_MAX,
+            Self::OriginUsage(packet) => {
+                let unused = packet.times.get(packet.count as usize..);
+                unused.is_some_and(|unused| unused.iter().all(|time| *time == OriginTime::default()))
+            }
             Self::Settings(packet) => packet.len <= SETTINGS_LEN_MAX,
             Self::OpenQueue(packet) => is_device_key(packet.device),
             Self::Hello(_) | Self::Reported(_) | Self::Usage(_) => true,
@@ -152,6 +166,8 @@ pub(super) fn whole<T: FromBytes>(kind: u32, packet: &[u8]) -> Result<T, Malform
 const _: () = assert!(size_of::<Hello>() <= PACKET_LEN_MAX && size_of::<Usage>() <= PACKET_LEN_MAX);
 const _: () = assert!(size_of::<Welcome>() <= PACKET_LEN_MAX && size_of::<OpenQueue>() <= PACKET_LEN_MAX);
 const _: () = assert!(size_of::<Domain>() <= PACKET_LEN_MAX && size_of::<KernelName>() <= PACKET_LEN_MAX);
+const _: () =
+    assert!(size_of::<OriginName>() <= PACKET_LEN_MAX && size_of::<OriginUsage>() <= PACKET_LEN_MAX);
 
 #[cfg(test)]
 mod tests {
@@ -159,6 +175,7 @@ mod tests {
 
     use zerocopy::{FromZeros as _, IntoBytes as _};
 
+    use super::super::ORIGIN_TIMES_MAX;
     use super::*;
 
     fn hello() -> Hello {
@@ -225,6 +242,28 @@ mod tests {
         assert_eq!(FromShim::parse(Domain::new(3, b"x").as_bytes()).unwrap_err(), Malformed::Value(10));
     }
 
+    #[test]
+    fn a_queues_time_has_as_many_parts_as_it_says() {
+        let part = |origin| OriginTime { origin, reserved: 0, device_ns: 7 };
+        let parts: std::vec::Vec<_> = (1..40).map(part).collect();
+        for count in [0, 1, ORIGIN_TIMES_MAX, 39] {
+            let packet = OriginUsage::new(3, 4, &parts[..count]);
+            let Ok(FromShim::OriginUsage(read)) = FromShim::parse(packet.as_bytes()) else {
+                panic!("refused")
+            };
+            assert_eq!((read.slot, read.parts()), (3, &parts[..count.min(ORIGIN_TIMES_MAX)]));
+        }
+        let two = OriginUsage::new(3, 4, &parts[..2]);
+        for count in [0, 1, 26, u32::MAX] {
+            let packet = OriginUsage { count, ..two };
+            assert_eq!(FromShim::parse(packet.as_bytes()).unwrap_err(), Malformed::Value(14), "{count}");
+        }
+        let reserved = OriginUsage::new(3, 4, &[OriginTime { reserved: 1, ..part(1) }]);
+        assert_eq!(FromShim::parse(reserved.as_bytes()).unwrap_err(), Malformed::Reserved(14));
+        let unnumbered = OriginName::new(ORIGINS_MAX, b"libx.so");
+        assert_eq!(FromShim::parse(unnumbered.as_bytes()).unwrap_err(), Malformed::Value(13));
+    }
+
     /// Random bytes, and true packets with random damage, are read or refused, and what is read is what was sent.
     #[test]
     fn random_packets_are_read_whole_or_refused() {
@@ -246,7 +285,7 @@ mod tests {
             let mut packet: std::vec::Vec<u8> = (0..len).map(|_| next() as u8).collect();
             // Otherwise nearly none would have a kind.
             if let Some(first) = packet.first_chunk_mut::<4>() {
-                *first = (next() as u32 % 13).to_le_bytes();
+                *first = (next() as u32 % 15).to_le_bytes();
             }
             // Nor would any of these make sense.
             if len == PACKET_LEN_MAX {
@@ -264,6 +303,8 @@ mod tests {
                         FromShim::Domain(packet) => packet.as_bytes(),
                         FromShim::KernelName(packet) => packet.as_bytes(),
                         FromShim::Settings(packet) => packet.as_bytes(),
+                        FromShim::OriginName(packet) => packet.as_bytes(),
+                        FromShim::OriginUsage(packet) => packet.as_bytes(),
                     };
                     assert_eq!(back, packet);
                     read += 1;

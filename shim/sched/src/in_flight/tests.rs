@@ -46,6 +46,25 @@ fn of_short_commands_there_are_as_many_as_fill_the_time() {
 }
 
 #[test]
+fn each_payer_is_charged_for_its_own_commands_and_together_they_pay_for_all() {
+    let (mut flight, now) = experienced(Limit::default(), &[SHORT, LONG]);
+    for (payer, class) in [(7, LONG), (9, SHORT), (7, LONG)] {
+        flight.launched_for(now, class, payer);
+    }
+    let took = flight.completed_in(now + micros(2_010), 3, micros(2_010));
+    let mut charges: Vec<_> = flight.take_charges().filter(|(_, charge)| !charge.is_zero()).collect();
+    charges.sort_unstable();
+    let [(0, _), (7, long), (9, short)] = charges[..] else { panic!("{charges:?}") };
+    assert!(long > short.times(100), "{long:?} {short:?}");
+    assert_eq!(flight.take_charges().count(), 0, "it was told");
+    assert!(long + short <= took && took - (long + short) < Nanos(3), "{took:?}");
+    flight.launched_for(now, LONG, 7);
+    flight.forget_payers();
+    flight.waited(now + micros(5_000), 1);
+    assert_eq!(flight.take_charges().map(|(payer, _)| payer).collect::<Vec<_>>(), [0]);
+}
+
+#[test]
 fn a_short_command_behind_a_long_one_has_no_room() {
     let (mut flight, now) = experienced(Limit::default(), &[SHORT, LONG]);
     flight.launched(now, LONG);

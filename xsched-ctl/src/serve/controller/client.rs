@@ -1,6 +1,6 @@
 //! A process with the shim, and how it stands.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use tokio::sync::Notify;
@@ -38,6 +38,8 @@ pub(super) struct Client {
     pub(super) set: Wish,
     /// Slots of its queues.
     pub(super) queues: BTreeSet<u32>,
+    /// Names of the libraries that it has numbered itself.
+    pub(super) origins: BTreeMap<u32, String>,
     /// Into whose recording it writes.
     pub(super) recording: Option<RecordingId>,
     /// To be told when the process connects anew.
@@ -97,6 +99,7 @@ mod tests {
             token: None,
             set: Wish::default(),
             queues: BTreeSet::new(),
+            origins: BTreeMap::new(),
             recording: None,
             replaced: Rc::default(),
         }

@@ -1,9 +1,9 @@
 //! What processes with the shim say, and what becomes of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use xsched_abi::arbiter::Report;
+use xsched_abi::arbiter::{DEVICE_MAX, Report};
 use xsched_abi::wire::{
     Hello, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Reported, Usage, Welcome,
 };
@@ -24,6 +24,10 @@ const CLIENTS_PER_USER_MAX: usize = 1024;
 
 /// Queues of one process at once: eight devices at eight stream priorities.
 const QUEUES_PER_CLIENT_MAX: usize = 64;
+
+/// Devices that the processes of one user can name, unless that is root: the page has room for few, and anybody may name
+/// devices that there are not.
+const DEVICES_PER_USER_MAX: usize = DEVICE_MAX / 4 * 3;
 
 /// How far a program's own stream priorities can go; HIP's go from -1 to 1.
 const STREAM_PRIORITY_MAX: i32 = 255;
@@ -59,6 +63,7 @@ impl Controller {
             token,
             set: Wish::default(),
             queues: BTreeSet::new(),
+            origins: BTreeMap::new(),
             recording: None,
             replaced: Rc::clone(&replaced),
         };
@@ -139,6 +144,15 @@ impl Controller {
         if client.queues.len() >= QUEUES_PER_CLIENT_MAX {
             return Err(RefusalReason::Full);
         }
+        if !self.may_name(client.subject.uid, wanted.device) {
+            tracing::warn!(
+                "process {} is refused: processes of user {} use {DEVICES_PER_USER_MAX} devices, and there is room for \
+                 {DEVICE_MAX} of all users",
+                client.subject.pid,
+                client.subject.uid
+            );
+            return Err(RefusalReason::Full);
+        }
         let key = match self.arbiter.open(owner, wanted.device, Level::LAST.number() as u8) {
             Ok(key) => key,
             Err(ArbiterError::NoDevice(_)) => return Err(RefusalReason::Malformed),
@@ -156,6 +170,7 @@ impl Controller {
             stream_priority: wanted.stream_priority.clamp(-STREAM_PRIORITY_MAX, STREAM_PRIORITY_MAX),
             set: Wish::default(),
             usage: Used::new(now_ns),
+            origins: BTreeMap::new(),
         };
         self.queues.insert(key.slot, queue);
         if let Some(client) = self.clients.get_mut(&id) {
@@ -175,6 +190,19 @@ impl Controller {
             keeper: keeper as u32,
             reserved: 0,
         })
+    }
+
+    /// Whether a user may have another queue on this device.
+    fn may_name(&self, uid: u32, device_key: u64) -> bool {
+        // One that has its place takes none from anybody.
+        if uid == 0 || self.queues.values().any(|queue| queue.device_key == device_key) {
+            return true;
+        }
+        let is_users =
+            |queue: &&Queue| self.clients.get(&queue.client).is_some_and(|client| client.subject.uid == uid);
+        let devices: BTreeSet<_> =
+            self.queues.values().filter(is_users).map(|queue| queue.device_key).collect();
+        devices.len() < DEVICES_PER_USER_MAX
     }
 
     /// A process reports over the socket.

@@ -58,11 +58,11 @@ impl Controller {
             class: Class::of(standing.priority).to_string(),
             from,
             reports: Self::reports(client),
-            queues: queues.map(|queue| self.queue(queue, client, said)).collect(),
+            queues: queues.map(|queue| self.queue(queue, client, said, may_know)).collect(),
         }
     }
 
-    fn queue(&self, queue: &Queue, client: &Client, said: Said) -> answer::Queue {
+    fn queue(&self, queue: &Queue, client: &Client, said: Said, may_know: bool) -> answer::Queue {
         let page = self.arbiter.page();
         let word = page.queue(queue.key.slot).word;
         let set = queue.set.or(said.set);
@@ -74,8 +74,9 @@ impl Controller {
             level: word.level(),
             ready: word.is_ready(),
             held: page.load(Word::ready(word.device())) & more_urgent(word.level()) != 0,
-            device_share: queue.usage.share(now_ns()),
-            device_ns: queue.usage.device_ns,
+            device_share: queue.usage.device.share(now_ns()),
+            device_ns: queue.usage.device.ns,
+            origins: if may_know { self.origins(queue, client) } else { Vec::new() },
             launched: queue.usage.launched,
             held_back: queue.usage.held_back,
             suspended_ns: queue.usage.suspended_ns,

@@ -1,6 +1,8 @@
 //! What is known of a queue beside the page.
 
-use xsched_abi::wire::Usage;
+use std::collections::BTreeMap;
+
+use xsched_abi::wire::{ORIGINS_MAX, OriginTime, Usage};
 use xsched_sched::{Attributes, DeviceId, ProcessId};
 
 use super::ClientId;
@@ -23,6 +25,8 @@ pub(super) struct Queue {
     pub(super) set: Wish,
     /// What it has used, as its process says.
     pub(super) usage: Used,
+    /// Its device time by the libraries that its calls belong to, by the numbers of [`OriginTime::origin`].
+    pub(super) origins: BTreeMap<u32, DeviceTime>,
 }
 
 impl Queue {
@@ -38,15 +42,32 @@ impl Queue {
             ..Attributes::new(DeviceId(self.device), ProcessId(self.client.0))
         }
     }
+
+    /// Takes in the parts of its device time that have changed.
+    pub(super) fn divide(&mut self, now_ns: u64, parts: &[OriginTime]) {
+        for part in parts {
+            // A process that tells of more does not follow the protocol.
+            if self.origins.len() < ORIGINS_MAX as usize || self.origins.contains_key(&part.origin) {
+                let time = self.origins.entry(part.origin).or_insert_with(|| DeviceTime::new(now_ns));
+                time.update(now_ns, part.device_ns);
+            }
+        }
+    }
 }
 
-/// Counts of a queue, and the device time of the last second or so.
+/// Counts of a queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Used {
-    pub(super) device_ns: u64,
+    pub(super) device: DeviceTime,
     pub(super) launched: u64,
     pub(super) held_back: u64,
     pub(super) suspended_ns: u64,
+}
+
+/// Device time so far, and that of the last second or so.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct DeviceTime {
+    pub(super) ns: u64,
     /// Time and device time, at the beginning of this second and of the one before.
     marks: [(u64, u64); 2],
 }
@@ -57,17 +78,28 @@ const WINDOW_NS: u64 = 1_000_000_000;
 impl Used {
     /// Of a queue that was opened just now.
     pub(super) fn new(now_ns: u64) -> Self {
-        Self { marks: [(now_ns, 0); 2], ..Self::default() }
+        Self { device: DeviceTime::new(now_ns), ..Self::default() }
     }
 
     /// Takes in what the process says; returns the device time since the last time it did. Counts do not go backwards.
     pub(super) fn update(&mut self, now_ns: u64, usage: &Usage) -> u64 {
-        self.roll(now_ns);
-        let more = usage.device_ns.saturating_sub(self.device_ns);
-        self.device_ns += more;
         self.launched = self.launched.max(usage.launched);
         self.held_back = self.held_back.max(usage.held_back);
         self.suspended_ns = self.suspended_ns.max(usage.suspended_ns);
+        self.device.update(now_ns, usage.device_ns)
+    }
+}
+
+impl DeviceTime {
+    fn new(now_ns: u64) -> Self {
+        Self { marks: [(now_ns, 0); 2], ns: 0 }
+    }
+
+    /// It is so much by now; returns what has been added. It does not become less.
+    fn update(&mut self, now_ns: u64, device_ns: u64) -> u64 {
+        self.roll(now_ns);
+        let more = device_ns.saturating_sub(self.ns);
+        self.ns += more;
         more
     }
 
@@ -76,13 +108,13 @@ impl Used {
         self.roll(now_ns);
         let (since_ns, device_ns) = self.marks[0];
         let elapsed_ns = now_ns.saturating_sub(since_ns);
-        if elapsed_ns == 0 { 0.0 } else { (self.device_ns - device_ns) as f64 / elapsed_ns as f64 }
+        if elapsed_ns == 0 { 0.0 } else { (self.ns - device_ns) as f64 / elapsed_ns as f64 }
     }
 
     fn roll(&mut self, now_ns: u64) {
         let elapsed_ns = now_ns.saturating_sub(self.marks[1].0);
         if elapsed_ns >= WINDOW_NS {
-            let now = (now_ns, self.device_ns);
+            let now = (now_ns, self.ns);
             // After a long silence nothing of before counts.
             self.marks = if elapsed_ns < 2 * WINDOW_NS {
                 [self.marks[1], now]
@@ -111,8 +143,8 @@ mod tests {
             assert_eq!(say(tick * 10, tick * 5).0, 5);
         }
         let (_, half) = say(1010, 505);
-        assert!((half.share(1010 * MS) - 0.5).abs() < 0.01, "{}", half.share(1010 * MS));
-        assert!(half.share(10_000 * MS) < 0.01);
+        assert!((half.device.share(1010 * MS) - 0.5).abs() < 0.01, "{}", half.device.share(1010 * MS));
+        assert!(half.device.share(10_000 * MS) < 0.01);
         // A lie: less than before.
         assert_eq!(say(1020, 100).0, 0);
         assert_eq!(say(1030, 515).0, 10);

@@ -1,7 +1,9 @@
 use std::collections::BTreeSet;
 
 use xsched_abi::arbiter::{Report, device_key};
-use xsched_abi::wire::{Hello, OpenQueue, Opened, PacketKind, Reported, Usage};
+use xsched_abi::wire::{
+    Hello, OpenQueue, Opened, OriginName, OriginTime, OriginUsage, PacketKind, Reported, Usage,
+};
 use xsched_arbiter::Times;
 use zerocopy::FromZeros as _;
 
@@ -90,6 +92,63 @@ fn set(pid: u32, priority: i16) -> Request {
 #[track_caller]
 fn assert_refused(answer: &Answer, wanted: Reason) {
     assert!(matches!(answer, Answer::Refused { reason, .. } if *reason == wanted), "{answer:?}");
+}
+
+#[test]
+fn device_time_is_told_by_the_libraries_that_used_it() {
+    let mut bench = Bench::new("");
+    let (id, queue) = bench.joined(11, 0);
+    bench.0.origin_names = watch::channel(vec!["libtorch_hip.so".into(), "librocblas.so.4".into()]).1;
+    bench.0.name_origin(id, &OriginName::new(5, b"librocblas.so.4"));
+    let part = |origin, device_ns| OriginTime { origin, reserved: 0, device_ns };
+    let mut divide = |slot, generation, parts: &[OriginTime]| {
+        bench.0.divide(id, &OriginUsage::new(slot, generation, parts));
+        let origins = bench.list().processes[0].queues[0].origins.clone();
+        origins.into_iter().map(|origin| (origin.library, origin.device_ns)).collect::<Vec<_>>()
+    };
+    let own = OriginTime::OWN;
+    let parts = [part(1, 70), part(2, 40), part(own | 5, 50), part(own | 6, 3), part(9, 2), part(0, 1)];
+    let told = [("librocblas.so.4", 90), ("libtorch_hip.so", 70), ("[unknown]", 6)];
+    let told = told.map(|(name, ns)| (name.to_owned(), ns));
+    assert_eq!(divide(queue.slot, queue.generation, &parts), told);
+    assert_eq!(divide(queue.slot, queue.generation + 1, &[part(1, 700)]), told, "of a queue before");
+    assert_eq!(divide(queue.slot, queue.generation, &[part(1, 60)]), told, "nothing becomes less");
+    let many: Vec<_> = (100..1_000).map(|origin| part(origin, 1_000)).collect();
+    for parts in many.chunks(20) {
+        divide(queue.slot, queue.generation, parts);
+    }
+    assert!(bench.0.queues[&queue.slot].origins.len() <= 64);
+    let stranger = Actor { pid: 1, uid: USER + 1 };
+    let Answer::List(list) = bench.order(stranger, Request::List {}) else { panic!("no list") };
+    assert!(list.processes[0].queues[0].origins.is_empty(), "it is nobody else's business");
+}
+
+#[test]
+fn a_user_with_many_processes_leaves_room_for_others_devices() {
+    let mut bench = Bench::new("");
+    let wanted = |device: usize| OpenQueue {
+        kind: PacketKind::OpenQueue as u32,
+        device: device_key(0, device as u32, 0, 0),
+        ..OpenQueue::new_zeroed()
+    };
+    // Each names two.
+    for index in 0..24 {
+        let id = bench.admit(index as u32 + 1, hello(0));
+        for device in [2 * index, 2 * index + 1] {
+            bench.0.open(id, &wanted(device)).unwrap();
+        }
+    }
+    let late = bench.admit(100, hello(0));
+    assert_eq!(bench.0.open(late, &wanted(48)).unwrap_err(), RefusalReason::Full);
+    bench.0.open(late, &wanted(47)).unwrap();
+    for (uid, devices) in [(USER + 1, 48..56), (0, 56..64)] {
+        let id = bench.0.admit(&Peer::unknown(200 + uid, uid), &hello(0)).unwrap().id;
+        for device in devices {
+            bench.0.open(id, &wanted(device)).unwrap();
+        }
+    }
+    bench.0.open(late, &wanted(60)).unwrap();
+    assert_eq!(bench.0.open(late, &wanted(70)).unwrap_err(), RefusalReason::Full);
 }
 
 #[test]

@@ -1,0 +1,86 @@
+//! Numbers for the libraries that calls belong to, small enough to go with each command: what the accounts are kept by.
+//!
+//! Where programs decide, a library is what the controller calls it, by a number of its own that its next run gives to
+//! another; else it is the name of the immediate caller's file. Both are forgotten when another controller is there.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::process::Renewable;
+use crate::xqueue::Origin;
+
+/// What a number stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Library {
+    /// What the controller calls by this number.
+    Controllers(u32),
+    /// What this process has found out itself.
+    Own(String),
+}
+
+/// All others, for which there is no number left. No larger number is given, and the cache has room for none.
+pub(crate) const OTHERS: Origin = Origin(63);
+
+/// Libraries by number, from 1 on.
+#[derive(Default)]
+struct Numbers(Vec<Library>);
+
+static NUMBERS: Renewable<Mutex<Numbers>> = Renewable::new();
+
+fn numbers() -> MutexGuard<'static, Numbers> {
+    NUMBERS.get().lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// In a forked child: its controller is yet to come.
+pub(super) fn begin_afresh() {
+    NUMBERS.renew();
+}
+
+/// No number means anything any more.
+pub(super) fn forget() {
+    numbers().0.clear();
+}
+
+/// The number of a library.
+pub(super) fn number(library: Library) -> Origin {
+    numbers().number(library)
+}
+
+/// All libraries that have a number, with it.
+pub(crate) fn all() -> Vec<(Origin, Library)> {
+    let numbers = numbers();
+    let origins = (1..).map(Origin);
+    origins.zip(numbers.0.iter().cloned()).collect()
+}
+
+impl Numbers {
+    fn number(&mut self, library: Library) -> Origin {
+        let place = self.0.iter().position(|known| *known == library).unwrap_or_else(|| {
+            if self.0.len() + 1 < usize::from(OTHERS.0) {
+                self.0.push(library);
+                self.0.len() - 1
+            } else {
+                usize::from(OTHERS.0) - 1
+            }
+        });
+        Origin(place as u8 + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_that_come_last_share_a_number() {
+        let mut numbers = Numbers::default();
+        let own = |index: u32| Library::Own(format!("lib{index}.so"));
+        for round in 0..2 {
+            for index in 1..=62 {
+                assert_eq!(numbers.number(own(index)), Origin(index as u8), "round {round}");
+            }
+            assert_eq!(numbers.number(own(63 + round)), OTHERS);
+            assert_eq!(numbers.number(Library::Controllers(1)), OTHERS);
+        }
+        assert_eq!(numbers.0.len(), 62);
+    }
+}

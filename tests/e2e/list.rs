@@ -1,0 +1,151 @@
+//! `xsched-ctl list`: whose work a process does, while it does it.
+
+use std::io::Write as _;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde::Deserialize;
+use tempfile::TempDir;
+use xsched_tests::artifacts::{app, shim};
+use xsched_tests::privileged::may_trace;
+use xsched_tests::tracer::{Running, run, xsched_ctl};
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Names the folder of the controller's sockets.
+const FOLDER: &str = "XSCHED_SOCKET_DIR";
+
+/// The answer, as far as it matters here.
+#[derive(Debug, Default, Deserialize)]
+struct List {
+    processes: Vec<Process>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Process {
+    command: String,
+    queues: Vec<Queue>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Queue {
+    device_ns: u64,
+    #[serde(default)]
+    origins: Vec<Origin>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Origin {
+    library: String,
+    device_ns: u64,
+}
+
+impl Queue {
+    fn of(&self, library: &str) -> u64 {
+        self.origins.iter().filter(|origin| origin.library == library).map(|origin| origin.device_ns).sum()
+    }
+}
+
+/// A controller, with a device that its processes share.
+struct Node {
+    folder: TempDir,
+    controller: Option<Running>,
+}
+
+impl Node {
+    fn serving(options: &[&str]) -> Self {
+        let folder = TempDir::new().expect("the temporary folder is writable");
+        let mut serve = xsched_ctl(["serve"].iter().chain(options));
+        let mut controller = Running::start(serve.env(FOLDER, folder.path()));
+        controller.wait_for_stderr("sockets in");
+        Self { folder, controller: Some(controller) }
+    }
+
+    fn list(&self, options: &[&str]) -> String {
+        let mut list = xsched_ctl(["list"].iter().chain(options));
+        run(list.env(FOLDER, self.folder.path())).stdout
+    }
+
+    /// A program with the shim, which works until it is killed.
+    fn start(&self, name: &str, arguments: &[&str]) -> Working {
+        let mut command = Command::new(app(name));
+        command
+            .args(arguments)
+            .env("LD_PRELOAD", shim())
+            .env(FOLDER, self.folder.path())
+            .env("HIP_SIM_SHARED", format!("list-{}", std::process::id()))
+            .env("HIP_SIM_DURATIONS", "device_step=arg1us,callers_own=100us,callers_step=300us")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null());
+        let mut child = command.spawn().expect("it was built");
+        let mut stdin = child.stdin.take().expect("it is piped");
+        // Each waits for one or two lines.
+        stdin.write_all(b"\n\n").expect("there is room in a pipe");
+        Working(child)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(controller) = self.controller.take() {
+            controller.signal(Signal::TERM);
+            drop(controller.finish());
+        }
+    }
+}
+
+struct Working(Child);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        // It may have ended, and then it is only to be reaped.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A program launches half of its kernels itself, and the others, which take thrice as long, by a library.
+fn shows_the_library_that_launched(node: &Node) {
+    // Device time is counted where there is somebody to share it with.
+    let _neighbour = node.start("sched_client", &["--us", "100", "--ahead", "4"]);
+    let _callers = node.start("callers", &["steps", "1000000"]);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let json = node.list(&["--json"]);
+        let list: List = serde_json::from_str(&json).unwrap_or_default();
+        let callers = list.processes.iter().find(|process| process.command == "callers");
+        let is_told = callers.and_then(|process| process.queues.first()).is_some_and(|queue| {
+            let (own, library) = (queue.of("callers"), queue.of("librocblas.so.4"));
+            let parts: u64 = queue.origins.iter().map(|origin| origin.device_ns).sum();
+            // The whole and its parts are told one after the other.
+            own > 0 && library > own && parts == queue.device_ns
+        });
+        if is_told {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{json}");
+        thread::sleep(Duration::from_millis(3));
+    }
+    let text = node.list(&["--by", "origin"]);
+    let shown = |line: &str| {
+        let mut words = line.split_whitespace();
+        words.next() == Some("librocblas.so.4") && words.next() == Some("callers")
+    };
+    assert!(text.lines().any(shown), "{text}");
+}
+
+#[test]
+fn the_list_says_whose_work_a_process_does() {
+    shows_the_library_that_launched(&Node::serving(&["--no-bpf"]));
+}
+
+#[test]
+fn the_list_says_whose_work_a_process_does_where_programs_walk_stacks() {
+    if !may_trace("the_list_says_whose_work_a_process_does_where_programs_walk_stacks") {
+        return;
+    }
+    shows_the_library_that_launched(&Node::serving(&[]));
+}
