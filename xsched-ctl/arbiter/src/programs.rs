@@ -121,7 +121,11 @@ impl Programs {
         let pins = Pins::lock(folder)?;
         if Self::can_take_over(&pins).is_none() {
             pins.clear();
-            create::create(&pins, times)?;
+            create::create(&pins, times).inspect_err(|_| {
+                // Nothing of it is of use to anybody.
+                pins.clear();
+                pins.remove();
+            })?;
         }
         let mut programs = Self::open(pins)?;
         programs.claim()?;

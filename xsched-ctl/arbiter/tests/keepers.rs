@@ -1,17 +1,18 @@
 //! What the controller's calls leave in the page, and what processes can do with what they get: without programs and,
 //! where the kernel and this user's rights suffice, with them.
 
-use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+use std::{fs, io};
 
 use rustix::event::epoll;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect};
 use rustix::time::Timespec;
 use xsched_abi::arbiter::{ArbiterChange, PAGE_WORDS, QUEUE_MAX, Report, Word, device_key};
-use xsched_arbiter::{Arbiter, ArbiterError, Owner, PINS, Queue, Times};
+use xsched_arbiter::{Arbiter, ArbiterError, Owner, PINS, ProgramsError, Queue, Times};
 
 /// Tests so far that have pinned a page.
 static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -35,10 +36,10 @@ struct Pins(PathBuf);
 
 impl Drop for Pins {
     fn drop(&mut self) {
-        for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
-            let _ = std::fs::remove_file(entry.path());
+        for entry in fs::read_dir(&self.0).into_iter().flatten().flatten() {
+            let _ = fs::remove_file(entry.path());
         }
-        let _ = std::fs::remove_dir(&self.0);
+        let _ = fs::remove_dir(&self.0);
     }
 }
 
@@ -55,6 +56,28 @@ fn key() -> u64 {
 
 fn ready(arbiter: &mut Arbiter, owner: Owner, queue: Queue) {
     arbiter.report(owner, Report::Ready, queue.slot, u64::from(queue.generation));
+}
+
+#[test]
+fn a_folder_that_somebody_else_has_made_is_not_where_the_machines_page_is() {
+    /// Nobody runs anything as this user.
+    const STRANGER: u32 = 4_000_000_000;
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: this user may not load BPF programs");
+    }
+    let pins = Pins(format!("{PINS}-test-{}-foreign", std::process::id()).into());
+    fs::create_dir(&pins.0).unwrap();
+    fs::create_dir(pins.0.join("in the way")).unwrap();
+    chown(&pins.0, Some(STRANGER), Some(STRANGER)).unwrap();
+    // Whoever made it may lock it, too.
+    let theirs = fs::File::open(&pins.0).unwrap();
+    theirs.lock().unwrap();
+    let arbiter = Arbiter::programs_pinned_at(&pins.0, &Times::default()).expect("it is out of the way");
+    let found = fs::symlink_metadata(&pins.0).unwrap();
+    assert_eq!((found.uid(), found.mode() & 0o777), (0, 0o700));
+    let second = Arbiter::programs_pinned_at(&pins.0, &Times::default());
+    assert!(matches!(second, Err(ArbiterError::Programs(ProgramsError::Occupied(_)))));
+    arbiter.end();
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::mount::{MountFlags, mount};
 
 use super::ProgramsError;
@@ -32,11 +32,7 @@ impl Pins {
     pub(super) fn lock(folder: &Path) -> Result<Self, ProgramsError> {
         let error = |cause| ProgramsError::Folder { path: folder.display().to_string(), cause };
         ensure_file_system().map_err(error)?;
-        match DirBuilder::new().mode(0o700).create(folder) {
-            Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => return Err(error(cause)),
-            _ => {}
-        }
-        let lock = File::open(folder).map_err(error)?;
+        let lock = open_own(folder).map_err(error)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|cause| {
             if cause == rustix::io::Errno::WOULDBLOCK {
                 ProgramsError::Occupied(folder.display().to_string())
@@ -73,6 +69,28 @@ impl Pins {
         let entries = fs::read_dir(&self.folder).into_iter().flatten();
         entries.filter_map(|entry| Some(entry.ok()?.file_name()))
     }
+}
+
+/// Opens the folder, which is made if it is not there. Where others may make folders, too, one of theirs gives way: whose a
+/// folder is, he may change what is in it, and keep everybody else from locking it.
+fn open_own(folder: &Path) -> io::Result<File> {
+    let own = rustix::process::geteuid().as_raw();
+    if fs::symlink_metadata(folder).is_ok_and(|found| !found.is_dir() || found.uid() != own) {
+        // It does not follow links. For who may not do it, it fails below.
+        let _ = fs::remove_dir_all(folder).or_else(|_| fs::remove_file(folder));
+    }
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => return Err(cause),
+        _ => {}
+    }
+    let opened =
+        File::from(open(folder, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?);
+    let owner = opened.metadata()?.uid();
+    if owner != own {
+        let reason = format!("it belongs to user {owner}: remove it");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+    }
+    Ok(opened)
 }
 
 fn ensure_file_system() -> io::Result<()> {
