@@ -13,7 +13,7 @@ use xsched_tests::privileged::may_trace;
 use xsched_tests::tracer::{Running, run, xsched_ctl};
 
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Names the folder of the controller's sockets.
 const FOLDER: &str = "XSCHED_SOCKET_DIR";

@@ -292,10 +292,12 @@ impl Controller {
                 all.push(*usage);
                 Ok(())
             }
-            // It has no rules.
-            FromShim::Domain(_) | FromShim::KernelName(_) | FromShim::Settings(_) => Ok(()),
-            // Nor does it show anybody whose work it was.
-            FromShim::OriginName(_) | FromShim::OriginUsage(_) => Ok(()),
+            // It has no rules, nor does it show anybody whose work it was.
+            FromShim::Domain(_)
+            | FromShim::KernelName(_)
+            | FromShim::Settings(_)
+            | FromShim::OriginName(_)
+            | FromShim::OriginUsage(_) => Ok(()),
         }
     }
 
