@@ -51,7 +51,7 @@ pub(crate) fn enter(ctx: &ProbeContext) {
     let regs = unsafe { &*ctx.regs };
     // Filled in place: together with the functions that it calls, a program has 512 bytes of stack.
     let mut pending = MaybeUninit::uninit();
-    let pending = cleared(&mut pending);
+    let pending: &mut Pending = zero::cleared(&mut pending);
     let words = &mut pending.words;
     words[0] = regs.rdi;
     words[1] = regs.rsi;
@@ -94,17 +94,6 @@ pub(crate) fn enter(ctx: &ProbeContext) {
         CallKey { return_slot, tgid: current.tgid, tid: current.tid, probe: cookie.probe(), reserved: 0 };
     if PENDING.insert(key, &*pending, 0).is_err() {
         count(Counter::PendingFull);
-    }
-}
-
-/// A note of nothing.
-#[inline(always)]
-fn cleared(pending: &mut MaybeUninit<Pending>) -> &mut Pending {
-    let place = pending.as_mut_ptr().cast::<[u64; size_of::<Pending>() / 8]>();
-    // SAFETY: the type is made of words without gaps, of which zeros are valid values; they are only written here.
-    unsafe {
-        zero::words(&mut *place);
-        pending.assume_init_mut()
     }
 }
 

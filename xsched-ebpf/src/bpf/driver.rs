@@ -9,6 +9,7 @@ use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_probe_read_kernel};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap};
 use aya_ebpf::programs::TracePointContext;
+use core::mem::MaybeUninit;
 use xsched_abi::driver::{
     DRM_TYPE, Device, DeviceOpened, DriverConfig, Ioctl, KFD_TYPE, PendingIoctl, STRUCT_LEN_MAX,
     command_size, command_type, passes_struct, returns_struct,
@@ -19,6 +20,7 @@ use crate::count::count;
 use crate::events::{EVENTS, now_ns, wakeup};
 use crate::hold::SIGSTOP;
 use crate::scope::Current;
+use crate::zero;
 
 #[map]
 static DRIVER: Array<DriverConfig> = Array::with_max_entries(1, 0);
@@ -84,23 +86,21 @@ pub(crate) fn function_enter(device: Device, file: u64, command: u32, arg: u64) 
 
 #[inline(always)]
 fn enter(current: Current, device: u32, rdev: u32, fd: i32, command: u32, arg: u64) {
-    let mut pending = PendingIoctl {
-        tgid: current.tgid,
-        tid: current.tid,
-        begin_ns: now_ns(),
-        arg,
-        command,
-        device,
-        rdev,
-        fd,
-        before_len: 0,
-        reserved: 0,
-        before: [0; STRUCT_LEN_MAX],
-    };
+    // Filled in place, with room for the struct that is zero behind what it has.
+    let mut pending = MaybeUninit::uninit();
+    let pending: &mut PendingIoctl = zero::cleared(&mut pending);
+    pending.tgid = current.tgid;
+    pending.tid = current.tid;
+    pending.begin_ns = now_ns();
+    pending.arg = arg;
+    pending.command = command;
+    pending.device = device;
+    pending.rdev = rdev;
+    pending.fd = fd;
     if passes_struct(command) {
         pending.before_len = read_struct(&raw mut pending.before, command, arg);
     }
-    if IOCTLS.insert(bpf_get_current_pid_tgid(), pending, 0).is_err() {
+    if IOCTLS.insert(bpf_get_current_pid_tgid(), &*pending, 0).is_err() {
         count(Counter::IoctlPendingFull);
     }
 }

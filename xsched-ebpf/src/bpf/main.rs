@@ -30,6 +30,7 @@ mod shadow;
 mod snapshot;
 mod space;
 mod walk;
+mod words;
 mod zero;
 
 use aya_ebpf::macros::{fentry, fexit, tracepoint, uprobe, uretprobe};

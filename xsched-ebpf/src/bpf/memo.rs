@@ -20,7 +20,8 @@ use core::sync::atomic::{Ordering, compiler_fence};
 use xsched_abi::chain::{chain_seed, mix};
 
 use crate::atomic;
-use crate::scratch::{Scratch, WINDOW, WORDS_MAX, fetch};
+use crate::scratch::{Scratch, WORDS_MAX};
+use crate::words::{Words, words_agree, write_words};
 
 #[map]
 static MEMO: Array<Walk> = Array::with_max_entries(SET_COUNT * WAYS, 0);
@@ -57,9 +58,8 @@ struct Walk {
     /// The frame pointer, if the walk depended on it.
     rbp: u64,
     uses_rbp: u32,
-    word_count: u32,
-    offsets: [u32; WORDS_MAX],
-    values: [u64; WORDS_MAX],
+    reserved: u32,
+    words: Words,
 }
 
 /// Where a walk begins.
@@ -126,7 +126,7 @@ fn find(scratch: &mut Scratch) -> u64 {
         if sequence & 1 == 0
             && walk.place == key.place
             && (walk.uses_rbp == 0 || walk.rbp == key.rbp)
-            && words_agree(walk, scratch) != 0
+            && words_agree(&raw mut walk.words, scratch) != 0
         {
             let chain = walk.chain;
             if read_sequence(way) == sequence {
@@ -144,67 +144,6 @@ fn read_sequence(way: &Way) -> u32 {
     let sequence = unsafe { core::ptr::read_volatile(&raw const way.sequence) };
     compiler_fence(Ordering::SeqCst);
     sequence
-}
-
-/// 1 if the stack has all the words of `walk`.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn words_agree(walk: *mut Walk, scratch: *mut Scratch) -> u32 {
-    // SAFETY: callers pass an element of the map, or the verifier's null.
-    let Some(walk) = (unsafe { walk.as_mut() }) else { return 0 };
-    // SAFETY: callers pass an element that they own, or the verifier's null.
-    let Some(scratch) = (unsafe { scratch.as_mut() }) else { return 0 };
-    let (rsp, count) = (scratch.first_rsp, walk.word_count as usize);
-    for index in 0..WORDS_MAX {
-        if index >= count {
-            break;
-        }
-        let address = rsp.wrapping_add(walk.offsets[index].into());
-        if !scratch.has(address) {
-            let near = words_near(walk, index as u32);
-            fetch(scratch, rsp.wrapping_add(near >> 32), near as u32);
-        }
-        if scratch.word(address) != Some(walk.values[index]) {
-            return 0;
-        }
-    }
-    1
-}
-
-/// Words of a walk that are looked at to see how many are read together, and how far they may be from each other. Where all of
-/// them are near, those that follow most often are as well, and a whole window is read.
-const NEAR_COUNT: u32 = 8;
-const NEAR_DISTANCE: u32 = 512;
-
-/// Where to read for the word with this index and those after it that are near: distance from the stack pointer in the upper
-/// half, bytes in the lower.
-///
-/// Frames may be large, and then there is nothing between their words that anybody would want to read.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn words_near(walk: *mut Walk, index: u32) -> u64 {
-    // SAFETY: callers pass an element of the map, or the verifier's null.
-    let Some(walk) = (unsafe { walk.as_mut() }) else { return 0 };
-    let first = walk.offsets[index as usize % WORDS_MAX];
-    let (mut low, mut high) = (first, first);
-    let mut is_dense = true;
-    for n in 1..NEAR_COUNT {
-        let next = index.wrapping_add(n);
-        if next >= walk.word_count {
-            is_dense = false;
-            break;
-        }
-        let offset = walk.offsets[next as usize % WORDS_MAX];
-        let (new_low, new_high) = (low.min(offset), high.max(offset));
-        let is_near = low - new_low <= NEAR_DISTANCE && new_high - high <= NEAR_DISTANCE;
-        if !is_near || new_high - new_low > WINDOW as u32 - 8 {
-            is_dense = false;
-            break;
-        }
-        (low, high) = (new_low, new_high);
-    }
-    let len = if is_dense { WINDOW as u32 } else { high - low + 8 };
-    u64::from(low) << 32 | u64::from(len)
 }
 
 /// Remembers the walk in `scratch`, under the key that [`find_walk`] has left there.
@@ -311,29 +250,7 @@ fn write(way: *mut Way, walk: *mut Walk, scratch: &mut Scratch, key: &Key, hash:
     walk.place = key.place;
     walk.rbp = key.rbp;
     walk.uses_rbp = scratch.uses_first_rbp;
-    walk.word_count = scratch.word_count;
     // Only the words that there are, because of the cold lines.
-    copy_words(walk, scratch);
+    write_words(&raw mut walk.words, scratch);
     atomic::store(&mut way.sequence, sequence.wrapping_add(2));
 }
-
-/// Copies the words that a walk has depended on.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn copy_words(walk: *mut Walk, scratch: *mut Scratch) -> u32 {
-    // SAFETY: callers pass an element of the map that they own, or the verifier's null.
-    let Some(walk) = (unsafe { walk.as_mut() }) else { return 0 };
-    // SAFETY: callers pass an element that they own, or the verifier's null.
-    let Some(scratch) = (unsafe { scratch.as_mut() }) else { return 0 };
-    let count = scratch.word_count as usize;
-    for index in 0..WORDS_MAX {
-        if index >= count {
-            break;
-        }
-        walk.offsets[index] = scratch.word_offsets[index];
-        walk.values[index] = scratch.word_values[index];
-    }
-    1
-}
-
-const _: () = assert!(WINDOW.is_multiple_of(8));

@@ -14,6 +14,7 @@ use xsched_abi::{Code, Space, Stack};
 use crate::atomic;
 use crate::memo;
 use crate::shadow;
+use crate::words::Plan;
 
 #[map]
 static SCRATCH: Array<Scratch> = Array::with_max_entries(SCRATCH_COUNT, 0);
@@ -35,8 +36,8 @@ pub(crate) const WORDS_MAX: usize = 128;
 pub struct Scratch {
     owner: u64,
     /// Address and length of what is in `window`.
-    window_at: u64,
-    window_len: u64,
+    pub(crate) window_at: u64,
+    pub(crate) window_len: u64,
     /// The word that was read last.
     word: u64,
     /// The thread.
@@ -68,6 +69,8 @@ pub struct Scratch {
     pub(crate) replaced: [Replaced; REPLACED_MAX],
     /// Where the walk is remembered.
     pub(crate) memo: memo::Key,
+    /// While it is being remembered: how its words will be read.
+    pub(crate) plan: Plan,
     /// The process's mappings as they were when the walk began.
     pub(crate) space: Space,
     /// The mapping that was used last.
@@ -118,13 +121,6 @@ impl Scratch {
         if is_there { Some(word) } else { None }
     }
 
-    /// Whether the word at `address` is in the window.
-    #[inline(always)]
-    pub(crate) fn has(&self, address: u64) -> bool {
-        let offset = address.wrapping_sub(self.window_at);
-        offset < self.window_len && offset & 7 == 0
-    }
-
     /// How many bytes the window has.
     #[inline(always)]
     pub(crate) fn window_len(&self) -> u64 {
@@ -151,29 +147,6 @@ extern "C" fn read_word(scratch: *mut Scratch, address: u64) -> u32 {
         match shadow::find(scratch.tid, address) {
             Some(replaced) => scratch.word = replaced,
             None => return 0,
-        }
-    }
-    1
-}
-
-/// Reads at least `len` bytes of the stack from `address` on into the window, if they are there: what is not is read word by word
-/// later.
-#[unsafe(no_mangle)]
-#[inline(never)]
-pub extern "C" fn fetch(scratch: *mut Scratch, address: u64, len: u32) -> u32 {
-    // SAFETY: callers pass an element that they own, or the verifier's null.
-    let Some(scratch) = (unsafe { scratch.as_mut() }) else { return 0 };
-    let window = (&raw mut scratch.window).cast::<u8>();
-    scratch.window_at = address;
-    scratch.window_len = 0;
-    for size in [8, 64, 256, 512, 1024, WINDOW] {
-        if len as usize <= size {
-            // SAFETY: the window has at least `size` bytes; the helper checks the user address.
-            let read = unsafe {
-                bpf_probe_read_user_buf(address as *const u8, core::slice::from_raw_parts_mut(window, size))
-            };
-            scratch.window_len = if read.is_ok() { size as u64 } else { 0 };
-            break;
         }
     }
     1

@@ -3,6 +3,9 @@
 //! Zeros that are stored side by side the compiler makes into calls of `memset`, which is a loop over bytes here: to clear
 //! what a walk begins with took as long as five frames.
 
+use core::mem::MaybeUninit;
+use zerocopy::FromZeros;
+
 /// Clears a word.
 #[inline(always)]
 pub(crate) fn word<T: Word>(word: &mut T) {
@@ -16,6 +19,19 @@ pub(crate) fn words<T: Word, const N: usize>(words: &mut [T; N]) {
     for index in 0..N {
         word(&mut words[index]);
     }
+}
+
+/// A value of zeros in the place of nothing.
+#[inline(always)]
+pub(crate) fn cleared<T: FromZeros>(place: &mut MaybeUninit<T>) -> &mut T {
+    const { assert!(size_of::<T>().is_multiple_of(8) && align_of::<T>() == 8, "it is made of words") }
+    let words = place.as_mut_ptr().cast::<u64>();
+    for index in 0..size_of::<T>() / 8 {
+        // SAFETY: the place has that many words, and is aligned like them. Volatile as above.
+        unsafe { core::ptr::write_volatile(words.add(index), 0) };
+    }
+    // SAFETY: zeros are a valid value.
+    unsafe { place.assume_init_mut() }
 }
 
 /// What is cleared by one instruction.

@@ -35,7 +35,10 @@ mod snapshot;
 mod space;
 #[path = "../walk.rs"]
 mod walk;
+#[path = "../words.rs"]
+mod words;
 #[path = "../zero.rs"]
+#[expect(dead_code, reason = "no record begins as a note")]
 mod zero;
 
 mod classify;

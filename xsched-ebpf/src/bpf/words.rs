@@ -1,0 +1,177 @@
+//! The words of the stack that a remembered walk has depended on, and how they are read again: together, where they lie close.
+//!
+//! Most frames are small: a few reads have the words of forty of them. Some are of several pages, and nobody wants what
+//! lies between their words. Which words are read together is found out when a walk is remembered, so that whoever
+//! compares them later only follows the plan:
+//!
+//! ```text
+//! stack   ─────[ 1  2   3 4 ]───────────────────────[ 5 ]──────────[ 6 7  8 ]────►
+//! reads          └ at most a window, no large gaps    └ alone        └
+//! slots          *1 2   3 4                          *5             *6 7  8      * begins the next read
+//! ```
+//!
+//! No read touches a page that none of its words is on, so it succeeds if they can be read.
+
+use aya_ebpf::helpers::generated::bpf_probe_read_user;
+use xsched_abi::chain::is_trampoline;
+
+use crate::scratch::{Scratch, WINDOW, WORDS_MAX};
+use crate::shadow;
+use crate::walk::NOT_REMEMBERED;
+
+/// The words that a walk has depended on.
+#[repr(C)]
+pub(crate) struct Words {
+    /// How many there are, or [`NOT_REMEMBERED`].
+    count: u32,
+    reserved: u32,
+    reads: [Read; READS_MAX],
+    /// Where each is found: see [`BEGINS`].
+    slots: [u16; WORDS_MAX],
+    values: [u64; WORDS_MAX],
+}
+
+/// More reads would take as long as the walk does.
+const READS_MAX: usize = 64;
+
+/// A piece of the stack.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Read {
+    /// Distance from the innermost frame's stack pointer.
+    low: u32,
+    /// Bytes.
+    len: u32,
+}
+
+/// What has been planned so far. In memory rather than in variables: the verifier would follow each value that they may
+/// have.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Plan {
+    /// The last read.
+    read: Read,
+    /// How many there are.
+    count: u32,
+    reserved: u32,
+}
+
+/// Of a slot: the word begins a read, whose index follows in bits 8 to 13. The low eight bits are its place there.
+const BEGINS: u16 = 1 << 15;
+
+/// Bytes between words up to which they are read together.
+const GAP_MAX: u32 = 512;
+
+/// Bytes before its first word that a read begins at: a saved frame pointer that is looked at later lies lower, mostly next
+/// to the return address.
+const BEFORE: u32 = 64;
+
+const PAGE: u64 = 4096;
+
+const _: () = assert!(WINDOW / 8 <= 1 << 8 && READS_MAX <= 1 << 6);
+
+/// 1 if the stack has all the words.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn words_agree(words: *mut Words, scratch: *mut Scratch) -> u32 {
+    // SAFETY: callers pass an element of the map, or the verifier's null.
+    let Some(words) = (unsafe { words.as_mut() }) else { return 0 };
+    // SAFETY: callers pass an element that they own, or the verifier's null.
+    let Some(scratch) = (unsafe { scratch.as_mut() }) else { return 0 };
+    let count = words.count as usize;
+    if count > WORDS_MAX {
+        return 0;
+    }
+    for index in 0..WORDS_MAX {
+        if index >= count {
+            break;
+        }
+        let slot = words.slots[index];
+        if slot & BEGINS != 0 && !fetch(scratch, words.reads[slot as usize >> 8 & (READS_MAX - 1)]) {
+            return 0;
+        }
+        let place = slot as usize % (WINDOW / 8);
+        let word = scratch.window[place];
+        if word != words.values[index] && !has_replaced(scratch, place, word, words.values[index]) {
+            return 0;
+        }
+    }
+    1
+}
+
+/// Reads into the window.
+#[inline(always)]
+fn fetch(scratch: &mut Scratch, Read { low, len }: Read) -> bool {
+    // The verifier of Linux 6.1 wants to see the comparison on the very register that is passed on. The compiler likes
+    // to compare a copy; it has none of what it has just loaded.
+    // SAFETY: the pointer is that of a local variable.
+    let len = unsafe { core::ptr::read_volatile(&raw const len) };
+    if len > WINDOW as u32 {
+        return false;
+    }
+    let address = scratch.first_rsp.wrapping_add(low.into());
+    scratch.window_at = address;
+    // SAFETY: the window has that many bytes; the helper checks the user address.
+    let error = unsafe { bpf_probe_read_user((&raw mut scratch.window).cast(), len, address as *const _) };
+    scratch.window_len = if error == 0 { len.into() } else { 0 };
+    error == 0
+}
+
+/// Whether `word`, at a place in the window, is a probe's in the place of `value`.
+#[inline(always)]
+fn has_replaced(scratch: &Scratch, place: usize, word: u64, value: u64) -> bool {
+    let address = scratch.window_at.wrapping_add(8 * place as u64);
+    is_trampoline(word) && shadow::find(scratch.tid, address) == Some(value)
+}
+
+/// Copies the words that the walk in `scratch` has depended on, and plans how they are read.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn write_words(words: *mut Words, scratch: *mut Scratch) -> u32 {
+    // SAFETY: callers pass an element of the map that they own, or the verifier's null.
+    let Some(words) = (unsafe { words.as_mut() }) else { return 0 };
+    // SAFETY: callers pass an element that they own, or the verifier's null.
+    let Some(scratch) = (unsafe { scratch.as_mut() }) else { return 0 };
+    let count = scratch.word_count as usize;
+    words.count = NOT_REMEMBERED;
+    scratch.plan.count = 0;
+    for index in 0..WORDS_MAX {
+        if index >= count {
+            break;
+        }
+        let offset = scratch.word_offsets[index];
+        let mut slot = 0;
+        let Read { mut low, mut len } = scratch.plan.read;
+        let distance = offset.wrapping_sub(low);
+        // A word that lies lower is very far.
+        if scratch.plan.count == 0
+            || distance & 7 != 0
+            || distance > WINDOW as u32 - 8
+            || distance > len + GAP_MAX
+        {
+            if scratch.plan.count >= READS_MAX as u32 {
+                return 0;
+            }
+            low = begin(scratch.first_rsp, offset);
+            len = 0;
+            slot = BEGINS | (scratch.plan.count as u16) << 8;
+            scratch.plan.count += 1;
+        }
+        let distance = offset.wrapping_sub(low);
+        let read = Read { low, len: if distance < len { len } else { distance + 8 } };
+        scratch.plan.read = read;
+        words.reads[(scratch.plan.count as usize).wrapping_sub(1) % READS_MAX] = read;
+        words.slots[index] = slot | distance as u16 / 8;
+        words.values[index] = scratch.word_values[index];
+    }
+    words.count = scratch.word_count;
+    1
+}
+
+/// Where a read begins whose first word is at `offset` from the stack pointer: on the same page, and not below that.
+#[inline(always)]
+fn begin(rsp: u64, offset: u32) -> u32 {
+    let in_page = (rsp.wrapping_add(offset.into()) % PAGE) as u32 & !7;
+    let room = if in_page < offset { in_page } else { offset & !7 };
+    offset - if room < BEFORE { room } else { BEFORE }
+}
