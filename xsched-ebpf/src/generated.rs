@@ -25,7 +25,7 @@
 use crate::unwind::Registers;
 
 /// Words of a frame that are looked at; larger ones are not stepped out of.
-pub const FRAME_WORDS_MAX: usize = 128;
+pub const FRAME_WORDS_MAX: usize = 512;
 
 /// What an address leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,14 @@ pub trait Surroundings {
     fn stack(&mut self, address: u64) -> Option<u64>;
     /// What is at an address.
     fn place(&mut self, address: u64) -> Place;
+    /// As the function of this name.
+    #[inline(always)]
+    fn is_return_address(&mut self, word: u64) -> bool
+    where
+        Self: Sized,
+    {
+        is_return_address(word, self)
+    }
 }
 
 /// The caller of the generated code in which `at` is. None if it cannot be told for sure.
@@ -69,11 +77,7 @@ fn by_epilogue(at: &Registers, epilogue: Epilogue, around: &mut impl Surrounding
         slot = slot.wrapping_add(8);
     }
     let rip = around.stack(slot)?;
-    if is_return_address(rip, around) {
-        Some(Registers { rip, rsp: slot.wrapping_add(8), rbp })
-    } else {
-        None
-    }
+    if around.is_return_address(rip) { Some(Registers { rip, rsp: slot.wrapping_add(8), rbp }) } else { None }
 }
 
 #[inline(always)]
@@ -87,12 +91,12 @@ fn by_frame_pointer(at: &Registers, around: &mut impl Surroundings) -> Option<Re
             break;
         }
         let word = around.stack(at.rsp.wrapping_add(8 * index))?;
-        if is_return_address(word, around) {
+        if around.is_return_address(word) {
             return None;
         }
     }
     let rip = around.stack(at.rbp.wrapping_add(8))?;
-    if !is_return_address(rip, around) || !may_call_generated(rip, around) {
+    if !around.is_return_address(rip) || !may_call_generated(rip, around) {
         return None;
     }
     let rbp = around.stack(at.rbp)?;
@@ -101,7 +105,7 @@ fn by_frame_pointer(at: &Registers, around: &mut impl Surroundings) -> Option<Re
 
 /// Whether a word is the address of code behind a call.
 #[inline(always)]
-fn is_return_address(word: u64, around: &mut impl Surroundings) -> bool {
+pub fn is_return_address(word: u64, around: &mut impl Surroundings) -> bool {
     if matches!(around.place(word.wrapping_sub(1)), Place::Nowhere) {
         return false;
     }

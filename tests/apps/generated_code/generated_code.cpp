@@ -1,9 +1,10 @@
 // Calls HIP through a function that it makes itself, as a just-in-time compiler would.
 //
-//     generated_code KIND CALLS [named]
+//     generated_code KIND CALLS [named] [memfd]
 //
 // Prints `ready`, makes the calls when it gets SIGUSR1, prints `done` and stays until it is killed. KIND says how the function
-// keeps its frame; `named` leaves its name where profilers look for it.
+// keeps its frame; `named` leaves its name where profilers look for it; with `memfd` the function lies in a file in memory that
+// is mapped twice, so that no memory can be both written and run.
 
 #include <alloca.h>
 #include <csignal>
@@ -43,6 +44,11 @@ const Kind KINDS[] = {
     KIND("epilogue", false, "\x55\x48\x89\xe5" CALL "\x5d\xc3"),
     // sub rsp, 8; CALL; add rsp, 8; ret
     KIND("no-frame-pointer-epilogue", false, "\x48\x83\xec\x08" CALL "\x48\x83\xc4\x08\xc3"),
+    // push rbp; mov rbp, rsp; sub rsp, 3072; mov rdx, rdi; mov rdi, rsp; mov ecx, 384; xor eax, eax; rep stosq; mov rdi, rdx;
+    // CALL; nop; leave; ret
+    KIND("large-frame", false,
+         "\x55\x48\x89\xe5\x48\x81\xec\x00\x0c\x00\x00\x48\x89\xfa\x48\x89\xe7\xb9\x80\x01\x00\x00\x31\xc0"
+         "\xf3\x48\xab\x48\x89\xd7" CALL "\x90\xc9\xc3"),
     // push rsi; CALL; nop; pop rsi; ret
     KIND("no-frame-pointer", false, "\x56" CALL "\x90\x5e\xc3"),
 };
@@ -56,13 +62,38 @@ const Kind *find(const char *name) {
     return nullptr;
 }
 
+constexpr size_t SIZE = 4096;
+
 Generated generate(const Kind &kind) {
-    void *page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *page = mmap(nullptr, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) {
         return nullptr;
     }
     memcpy(page, kind.code, kind.size);
-    return mprotect(page, 4096, PROT_READ | PROT_EXEC) == 0 ? reinterpret_cast<Generated>(page) : nullptr;
+    return mprotect(page, SIZE, PROT_READ | PROT_EXEC) == 0 ? reinterpret_cast<Generated>(page) : nullptr;
+}
+
+Generated generate_in_memfd(const Kind &kind) {
+    int file = memfd_create("doublemapper", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, SIZE) != 0) {
+        return nullptr;
+    }
+    void *to_write = mmap(nullptr, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    void *to_run = mmap(nullptr, SIZE, PROT_READ | PROT_EXEC, MAP_SHARED, file, 0);
+    if (to_write == MAP_FAILED || to_run == MAP_FAILED) {
+        return nullptr;
+    }
+    memcpy(to_write, kind.code, kind.size);
+    return reinterpret_cast<Generated>(to_run);
+}
+
+bool has(char **arguments, const char *wanted) {
+    for (; *arguments; arguments++) {
+        if (strcmp(*arguments, wanted) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 } // namespace
@@ -82,13 +113,16 @@ __attribute__((noinline)) static int through(Generated generated, Callee callee,
 
 int main(int count, char **arguments) {
     const Kind *kind = count > 2 ? find(arguments[1]) : nullptr;
-    Generated generated = kind ? generate(*kind) : nullptr;
+    Generated generated = nullptr;
+    if (kind) {
+        generated = has(arguments, "memfd") ? generate_in_memfd(*kind) : generate(*kind);
+    }
     if (!generated) {
-        fprintf(stderr, "usage: generated_code KIND CALLS [named]\n");
+        fprintf(stderr, "usage: generated_code KIND CALLS [named] [memfd]\n");
         return 2;
     }
     std::string names = "/tmp/perf-" + std::to_string(getpid()) + ".map";
-    if (count > 3) {
+    if (has(arguments, "named")) {
         FILE *file = fopen(names.c_str(), "w");
         fprintf(file, "%lx %zx step of:generated code\n", reinterpret_cast<unsigned long>(generated), kind->size);
         fclose(file);

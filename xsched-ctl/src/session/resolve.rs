@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use xsched_abi::{Call, CallKey, Category, ChainEnd, PROBES, ParamKind, Pending, Probe};
 use xsched_rules::Rules;
-use xsched_symbols::{Backing, Change, Mapping, Processes, kernel_name, short_name};
+use xsched_symbols::{Backing, Change, ElfError, Mapping, NameError, Processes, kernel_name, short_name};
 
 use super::graphs::Graphs;
 use super::kernels::{Kernel, Kernels};
@@ -238,7 +238,14 @@ impl Resolver {
             return self.generated(pid, address);
         }
         let location = processes.locate(pid, address, time_ns);
-        let symbol = location.as_ref().and_then(|location| processes.name(location).ok());
+        let symbol = match location.as_ref().map(|location| processes.name(location)) {
+            Some(Err(NameError::Elf(ElfError::NotElf)))
+                if mapping.as_ref().is_some_and(|mapping| mapping.may_hold_generated_code()) =>
+            {
+                return self.generated(pid, address);
+            }
+            symbol => symbol.and_then(Result::ok),
+        };
         let library: Arc<str> =
             location.map_or_else(|| UNKNOWN.into(), |location| location.mapping.library().into());
         let function = Function {

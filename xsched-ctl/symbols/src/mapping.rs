@@ -116,6 +116,16 @@ impl Mapping {
         self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy()
     }
 
+    /// Whether code that the process has made itself may lie here, if this is no program's file: compilers that work at run
+    /// time map their output twice, to write it and to run it, and that takes a file in memory or one that is deleted.
+    pub fn may_hold_generated_code(&self) -> bool {
+        match self.backing {
+            Backing::Anonymous | Backing::Memfd => true,
+            Backing::File => self.deleted,
+            _ => false,
+        }
+    }
+
     /// The path as the kernel wrote it: with its mark, which may also be part of a real name.
     pub(crate) fn raw_path(&self) -> std::borrow::Cow<'_, Path> {
         if !self.deleted {

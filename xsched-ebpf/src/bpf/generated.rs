@@ -3,7 +3,7 @@
 use aya_ebpf::helpers::bpf_probe_read_user;
 use xsched_abi::ChainEnd;
 use xsched_abi::chain::Range;
-use xsched_abi::generated::{Place, Surroundings, step};
+use xsched_abi::generated::{Place, Surroundings, is_return_address, step};
 use xsched_abi::unwind::Registers;
 
 use crate::scratch::Scratch;
@@ -61,4 +61,20 @@ impl Surroundings for Scratch {
             Place::Code
         }
     }
+
+    #[inline(always)]
+    fn is_return_address(&mut self, word: u64) -> bool {
+        returns_there(self, word) != 0
+    }
+}
+
+/// Whether a word is the address of code behind a call.
+///
+/// A function of its own: the verifier would follow each of its branches for each word of a frame.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn returns_there(scratch: *mut Scratch, word: u64) -> u32 {
+    // SAFETY: callers pass an element that they own, or the verifier's null.
+    let Some(scratch) = (unsafe { scratch.as_mut() }) else { return 0 };
+    u32::from(is_return_address(word, scratch))
 }

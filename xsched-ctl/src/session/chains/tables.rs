@@ -33,12 +33,9 @@ pub(super) enum Known {
     Building,
     /// There is none to be had.
     Tableless,
-    /// It is in no file.
+    /// The process has made it: see [`Mapping::may_hold_generated_code`].
     Generated,
 }
-
-/// A table, and where the programs find it if they have it.
-type Built = (Arc<Table>, Option<Loaded>);
 
 /// Files and their tables.
 pub(super) struct Tables {
@@ -47,8 +44,8 @@ pub(super) struct Tables {
     contents: HashMap<usize, (Arc<Mapping>, Option<Content>)>,
     /// What files were when they were last opened.
     seen: HashMap<FileId, Content>,
-    /// Nothing for files that have none.
-    built: HashMap<Content, Option<Built>>,
+    /// What building them has come to.
+    built: HashMap<Content, Known>,
     rows: Rows,
     /// Tables that the programs could not be given.
     refused: u64,
@@ -74,8 +71,9 @@ impl Tables {
         }
         let Some(content) = self.content(pid, mapping) else { return Known::Tableless };
         match self.built.get(&content) {
-            Some(Some((table, loaded))) => Known::Table(Arc::clone(table), *loaded),
-            Some(None) => Known::Tableless,
+            // Of files that lie about, it is not known what is code in them.
+            Some(Known::Generated) if !mapping.may_hold_generated_code() => Known::Tableless,
+            Some(known) => known.clone(),
             None => Known::Building,
         }
     }
@@ -136,11 +134,13 @@ impl Tables {
                         "unwind table"
                     );
                     let loaded = self.load(maps, &table);
-                    Some((table, loaded))
+                    Known::Table(table, loaded)
                 }
+                // Its content never was a program's.
+                Err(xsched_unwind::Error::NotElf) => Known::Generated,
                 Err(error) => {
                     tracing::debug!("no unwind table: {error}");
-                    None
+                    Known::Tableless
                 }
             };
             self.built.insert(built.key, table);
@@ -150,9 +150,12 @@ impl Tables {
 
     fn load(&mut self, maps: &mut ChainMaps, table: &Arc<Table>) -> Option<Loaded> {
         // Files of equal content share a table.
-        let same = self.built.values().flatten().find(|(other, _)| other.id() == table.id());
-        if let Some((_, Some(loaded))) = same {
-            return Some(*loaded);
+        let loaded = self.built.values().find_map(|known| match known {
+            Known::Table(other, loaded) if other.id() == table.id() => *loaded,
+            _ => None,
+        });
+        if loaded.is_some() {
+            return loaded;
         }
         match self.rows.load(maps, table) {
             Ok(loaded) => Some(loaded),
