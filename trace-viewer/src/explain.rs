@@ -65,8 +65,8 @@ pub(crate) struct Neighbour {
 pub(crate) fn explain(store: &Store, id: SliceId) -> Option<Explanation> {
     let (track, index) = store.slices_with(id)?;
     let (launch, execution) = match track.kind {
-        TrackKind::Thread => (Some(id), store.ends_of(id).first().copied()),
-        TrackKind::Execution => (store.begins_of(id).first().copied(), Some(id)),
+        TrackKind::Thread => (Some(id), store.ends_of(id).next()),
+        TrackKind::Execution => (store.begins_of(id).next(), Some(id)),
         _ => return None,
     };
     let delay_ns = || store.argument_number(track.slices.arguments(index), "queue_delay_ns");
@@ -235,7 +235,7 @@ fn neighbours(store: &Store, group: usize, execution: Option<SliceId>, wait: &Ra
 /// track.
 pub(crate) fn owner(store: &Store, execution: SliceId) -> usize {
     let track = &store.tracks[execution.track as usize];
-    match store.begins_of(execution).first() {
+    match store.begins_of(execution).next() {
         Some(launch) => store.tracks[launch.track as usize].group,
         None => named_process(store, track.slices.arguments(execution.index as usize)).unwrap_or(track.group),
     }
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(explanation, expected);
         assert_eq!(explanation.parts.iter().map(|part| part.ns).sum::<u64>(), explanation.waited_ns);
         // What was started is asked about in the same way.
-        assert_eq!(explain(&store, store.ends_of(launch)[0]).unwrap(), explanation);
+        assert_eq!(explain(&store, store.ends_of(launch).next().unwrap()).unwrap(), explanation);
     }
 
     #[test]

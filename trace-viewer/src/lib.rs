@@ -32,7 +32,7 @@ pub fn view(arguments: &View) -> Result<(), Failure> {
         return hand_over(arguments);
     }
     let file = open(&arguments.file)?;
-    let store = store::load(&arguments.file, file)?;
+    let store = store::load(&arguments.file, &file)?;
     let server = Server::listen(arguments.file.clone(), store, arguments.port.unwrap_or(0))?;
     println!("{}", server.url());
     let opened = (!arguments.no_open).then(|| browser::open_privately(&server.url())).flatten();
@@ -46,7 +46,7 @@ pub fn view(arguments: &View) -> Result<(), Failure> {
 
 /// The report of a timeline: an HTML page that stands by itself.
 pub fn report(path: &Path) -> Result<String, Failure> {
-    let store = store::load(path, open(path)?)?;
+    let store = store::load(path, &open(path)?)?;
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     Ok(page::report(&name, &store))
 }

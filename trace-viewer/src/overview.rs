@@ -180,7 +180,7 @@ fn class(category: &str) -> Class {
 fn wait_ns(store: &Store, launch: SliceId) -> Option<u64> {
     let slices = &store.tracks[launch.track as usize].slices;
     let index = launch.index as usize;
-    match store.ends_of(launch).first() {
+    match store.ends_of(launch).next() {
         Some(end) => {
             let begin_ns = store.tracks[end.track as usize].slices.begins_ns()[end.index as usize];
             Some(begin_ns.saturating_sub(slices.begins_ns()[index]))
@@ -196,7 +196,7 @@ fn over_time(store: &Store, counts: &HashMap<(TextId, usize), u32>) -> Vec<(Stri
         *totals.entry(*origin).or_default() += u64::from(*count);
     }
     let mut order: Vec<_> = totals.into_iter().collect();
-    order.sort_by_key(|(origin, total)| (std::cmp::Reverse(*total), *origin));
+    order.sort_by_key(|(origin, total)| (std::cmp::Reverse(*total), store.texts.get(*origin)));
     let mut series: Vec<(String, Vec<u32>)> = Vec::new();
     for (place, (origin, _)) in order.iter().enumerate() {
         let name = match store.texts.get(*origin) {

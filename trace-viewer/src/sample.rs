@@ -24,7 +24,7 @@ const URGENT: ProcessId = ProcessId { pid: 200, start_ns: 2 };
 
 /// The recording, read.
 pub(crate) fn store() -> Store {
-    store::load(Path::new("sample"), &*trace()).unwrap()
+    store::load_at_once(Path::new("sample"), &*trace()).unwrap()
 }
 
 /// The recording.

@@ -13,8 +13,6 @@ mod texts;
 
 use std::ops::Range;
 
-#[cfg(test)]
-pub(crate) use self::slices::tests::slices as slices_of;
 pub(crate) use self::{
     arguments::{ArgumentValue, Arguments},
     load::load,
@@ -22,6 +20,8 @@ pub(crate) use self::{
     stacks::Stacks,
     texts::{TextId, Texts},
 };
+#[cfg(test)]
+pub(crate) use self::{load::load_at_once, slices::tests::slices as slices_of};
 
 /// Rows of a track that are drawn. Calls nest a few deep; a file that says otherwise is damaged or hostile.
 pub(crate) const ROWS_MAX: usize = 64;
@@ -193,23 +193,20 @@ impl Store {
     }
 
     /// Where the arrows end that begin at a slice.
-    pub(crate) fn ends_of(&self, id: SliceId) -> Vec<SliceId> {
-        self.slices_with(id)
-            .map_or_else(Vec::new, |(track, index)| linked(&self.flows_ended, track.slices.flow(index)))
+    pub(crate) fn ends_of(&self, id: SliceId) -> impl Iterator<Item = SliceId> {
+        let flow = self.slices_with(id).map_or(0, |(track, index)| track.slices.flow(index));
+        linked(&self.flows_ended, flow)
     }
 
     /// Where the arrows begin that end at a slice.
-    pub(crate) fn begins_of(&self, id: SliceId) -> Vec<SliceId> {
-        self.slices_with(id)
-            .map_or_else(Vec::new, |(track, index)| linked(&self.flows_begun, track.slices.ended_flow(index)))
+    pub(crate) fn begins_of(&self, id: SliceId) -> impl Iterator<Item = SliceId> {
+        let flow = self.slices_with(id).map_or(0, |(track, index)| track.slices.ended_flow(index));
+        linked(&self.flows_begun, flow)
     }
 }
 
 /// The slices at the other end of an arrow; 0 is none.
-fn linked(there: &[(u64, SliceId)], flow: u64) -> Vec<SliceId> {
-    if flow == 0 {
-        return Vec::new();
-    }
-    let first = there.partition_point(|(number, _)| *number < flow);
-    there[first..].iter().take_while(|(number, _)| *number == flow).map(|(_, slice)| *slice).collect()
+fn linked(there: &[(u64, SliceId)], flow: u64) -> impl Iterator<Item = SliceId> {
+    let first = if flow == 0 { there.len() } else { there.partition_point(|(number, _)| *number < flow) };
+    there[first..].iter().take_while(move |(number, _)| *number == flow).map(|(_, slice)| *slice)
 }

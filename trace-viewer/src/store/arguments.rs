@@ -41,6 +41,17 @@ impl Arguments {
         at
     }
 
+    /// Adds all lists of another one; returns how much further on they are here.
+    pub(super) fn append(&mut self, mut other: Self) -> u64 {
+        let before = self.bytes.len() as u64;
+        if before == 0 {
+            *self = other;
+        } else {
+            self.bytes.append(&mut other.bytes);
+        }
+        before
+    }
+
     fn number(&mut self, mut number: u64) {
         while number >= 0x80 {
             self.bytes.push(number as u8 | 0x80);

@@ -1,35 +1,86 @@
-//! From the moments of a file to a store.
+//! From a file to a store: by several readers at once, each of which has a part of the file.
+//!
+//! A reader that begins in the middle walks over what is before its part, for what later packets lean on (the names of texts
+//! and tracks), which takes a fraction of the time. What is compressed can only be read from its beginning, by one.
+
+mod part;
+mod whole;
 
 use std::{
-    collections::{HashMap, HashSet},
-    io::Read,
+    fs::File,
+    io::{self, Read},
+    num::NonZero,
+    ops::Range,
+    os::unix::fs::FileExt as _,
     path::Path,
+    sync::Mutex,
+    thread::{self, ScopedJoinHandle},
 };
 
-use foldhash::fast::RandomState;
-use xsched_perfetto::{
-    Input, LOST_EVENTS, Moment, MomentReader, OwnedAnnotation, OwnedValue, ProcessId, ReadError, Scope, Tail,
-    ThreadId, TrackId, What,
-};
+use xsched_perfetto::{Input, ReadError, Tail};
 
-use super::{
-    Group, Mark, Sample, SliceId, Store, Track, TrackKind,
-    read_ahead::ReadAhead,
-    slices::{Facts, Slices, Unsorted},
-    texts::{TextId, Texts},
-};
+use self::{part::Part, whole::Whole};
+use super::{Store, read_ahead::ReadAhead, texts::Texts};
 use crate::failure::Failure;
 
-/// Tracks inside of tracks that are followed to the top; a file that says more goes in circles.
-const ANCESTORS_MAX: usize = 16;
+/// A part is worth a reader of its own if it has so many bytes.
+const PART_LEN_MIN: u64 = 8 << 20;
+/// More would mostly walk over what is before their parts.
+const PARTS_MAX: u64 = 4;
 
 /// Reads a file as far as it can be read.
-pub(crate) fn load(path: &Path, file: impl Read + Send) -> Result<Store, Failure> {
+pub(crate) fn load(path: &Path, file: &File) -> Result<Store, Failure> {
+    let unreadable = |source| Failure::Input { file: path.to_owned(), source };
+    let about = file.metadata().map_err(unreadable)?;
+    let processors = thread::available_parallelism().map_or(1, NonZero::get) as u64;
+    let count = (about.len() / PART_LEN_MIN).min(processors).min(PARTS_MAX);
+    if about.is_file() && count > 1 {
+        let is_compressed = Input::open(From { file, at: 0 }).map_err(unreadable)?.is_compressed();
+        if !is_compressed {
+            return store(path, in_parts(&equal_parts(about.len(), count), || From { file, at: 0 }), false);
+        }
+    }
+    load_at_once(path, file)
+}
+
+/// Reads something by one reader.
+pub(crate) fn load_at_once(path: &Path, file: impl Read + Send) -> Result<Store, Failure> {
     let unreadable = |source| Failure::Input { file: path.to_owned(), source };
     let mut input = Input::open(file).map_err(unreadable)?;
-    let mut loading = Loading::default();
-    let reading = ReadAhead::while_reading(&mut input, |ahead| loading.read(ahead));
-    let is_cut = reading.tail != Tail::Whole || input.is_cut();
+    let texts = Mutex::new(Texts::default());
+    let part = ReadAhead::while_reading(&mut input, |ahead| Part::read(ahead, 0..u64::MAX, &texts));
+    store(path, (texts, vec![part]), input.is_cut())
+}
+
+/// Side by side, of about the same length; the last has what is added to the file meanwhile.
+fn equal_parts(len: u64, count: u64) -> Vec<Range<u64>> {
+    let border = |number| if number == count { u64::MAX } else { len / count * number };
+    (0..count).map(|number| border(number)..border(number + 1)).collect()
+}
+
+/// Reads all parts at once; `open` gives the input from its beginning.
+fn in_parts<R: Read>(parts: &[Range<u64>], open: impl Fn() -> R + Sync) -> (Mutex<Texts>, Vec<Part>) {
+    let texts = Mutex::new(Texts::default());
+    let read = |part: &Range<u64>| Part::read(open(), part.clone(), &texts);
+    let parts = thread::scope(|scope| {
+        let readers: Vec<_> = parts.iter().map(|part| scope.spawn(|| read(part))).collect();
+        let joined = readers.into_iter().map(ScopedJoinHandle::join);
+        joined.map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    });
+    (texts, parts)
+}
+
+/// Puts together what parts, side by side, have said.
+fn store(path: &Path, (texts, parts): (Mutex<Texts>, Vec<Part>), is_cut: bool) -> Result<Store, Failure> {
+    let mut whole = Whole::new(texts);
+    let mut reading = Reading::default();
+    for part in parts {
+        reading = whole.absorb(part);
+        if !reading.is_whole {
+            break;
+        }
+    }
+    let is_cut = is_cut || reading.tail != Some(Tail::Whole);
     if reading.bytes == 0 {
         let file = path.to_owned();
         return Err(match reading.error {
@@ -39,359 +90,46 @@ pub(crate) fn load(path: &Path, file: impl Read + Send) -> Result<Store, Failure
             None => Failure::Empty { file },
         });
     }
-    let condition = &mut loading.store.condition;
-    condition.is_cut = is_cut;
-    condition.skipped += reading.skipped;
-    condition.damage = reading.error.map(|error| error.to_string());
-    Ok(loading.finish())
+    Ok(whole.finish(is_cut, reading.error.map(|error| error.to_string())))
 }
 
-/// How reading went.
+/// How reading a part went.
+#[derive(Debug, Default)]
 struct Reading {
-    tail: Tail,
-    /// Of whole packets.
+    /// Whether it was read to its end, where the next one begins.
+    is_whole: bool,
+    tail: Option<Tail>,
+    /// Of whole packets, from the beginning of the file.
     bytes: u64,
-    skipped: u64,
     error: Option<ReadError>,
 }
 
-/// What moments have said so far.
-#[derive(Default)]
-struct Loading {
-    store: Store,
-    names: Names,
-    places: HashMap<Place, usize, RandomState>,
-    /// Where the last moment belonged: the next one mostly belongs there, too.
-    last_place: Option<(Place, usize)>,
-    tracks: Vec<Unfinished>,
-    /// Slices that have begun, by the uuid of their track: which track that is here, and which of its slices.
-    open: HashMap<u64, Vec<(usize, usize)>, RandomState>,
-    processes: HashMap<ProcessId, (String, String)>,
-    threads: HashMap<ThreadId, String>,
-    described: HashMap<TrackId, (Scope, TextId)>,
-    followed: HashSet<ProcessId>,
-    span_ns: Option<(u64, u64)>,
-    /// What to add to a time to get that of the clock on the wall.
-    realtime_offset_ns: Option<i64>,
+/// A file from some place on, whoever else reads it.
+struct From<'a> {
+    file: &'a File,
+    at: u64,
 }
 
-/// Where events belong that are drawn together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Place {
-    Events(Scope),
-    Counter(Scope, TextId),
-}
-
-/// Texts that mean something here.
-struct Names {
-    kernel: TextId,
-    origin: TextId,
-    library: TextId,
-    lost_events: TextId,
-}
-
-/// A track before its slices are sorted.
-struct Unfinished {
-    place: Place,
-    slices: Vec<Unsorted>,
-    marks: Vec<Mark>,
-    samples: Vec<Sample>,
-}
-
-/// What a group of tracks belongs to, in the order in which groups are shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Owner {
-    Root(TrackId),
-    /// One whose launches are followed to the device.
-    Followed(ProcessId),
-    Process(ProcessId),
-    Trace,
-}
-
-impl Loading {
-    /// Reads to the end or to an error.
-    fn read(&mut self, input: impl Read) -> Reading {
-        let mut reader = MomentReader::new(input);
-        self.names = Names::new(&mut self.store.texts);
-        let error = loop {
-            match reader.next(&mut |text| self.store.texts.add(text)) {
-                Ok(Some(moment)) => self.moment(moment, reader.what()),
-                Ok(None) => break None,
-                Err(error) => break Some(error),
-            }
-        };
-        self.store.stacks.forget_addresses();
-        self.store.condition.unfinished = self.open.values().map(|open| open.len() as u64).sum();
-        Reading { tail: reader.tail(), bytes: reader.bytes_read(), skipped: reader.skipped(), error }
-    }
-
-    fn moment(&mut self, moment: Moment<TextId>, what: &What<TextId>) {
-        match moment {
-            Moment::Begin { track, scope, ts_ns } => {
-                let begun = self.slice(scope, ts_ns, None, what);
-                self.open.entry(track).or_default().push(begun);
-            }
-            Moment::Whole { scope, begin_ns, end_ns } => {
-                self.reach(end_ns);
-                self.slice(scope, begin_ns, Some(end_ns), what);
-            }
-            Moment::End { track, ts_ns } => match self.open.get_mut(&track).and_then(Vec::pop) {
-                Some((track, index)) => {
-                    self.reach(ts_ns);
-                    self.tracks[track].slices[index].end_ns = Some(ts_ns);
-                }
-                None => self.store.condition.skipped += 1,
-            },
-            Moment::Instant { scope, ts_ns } => {
-                let arguments = self.store.arguments.push(&what.annotations);
-                let mark = Mark { ts_ns, name: what.name, category: what.category, arguments };
-                self.reach(ts_ns);
-                let track = self.track(Place::Events(scope));
-                self.tracks[track].marks.push(mark);
-            }
-            Moment::Counter { scope, name, ts_ns, value } => {
-                if scope == Scope::Global && name == self.names.lost_events {
-                    self.store.condition.lost = value.unsigned_abs();
-                }
-                self.reach(ts_ns);
-                let track = self.track(Place::Counter(scope, name));
-                self.tracks[track].samples.push(Sample { ts_ns, value });
-            }
-            Moment::Clocks(clocks) => {
-                let offset_ns = clocks.realtime_ns.wrapping_sub(clocks.boottime_ns) as i64;
-                self.realtime_offset_ns.get_or_insert(offset_ns);
-            }
-            Moment::Process { id, name, cmdline } => {
-                let known = self.processes.entry(id).or_default();
-                if let Some(name) = name.filter(|_| known.0.is_empty()) {
-                    known.0 = name;
-                }
-                if !cmdline.is_empty() {
-                    known.1 = cmdline.join(" ");
-                }
-            }
-            Moment::Thread { id, name } => {
-                if let Some(name) = name {
-                    self.threads.insert(id, name);
-                }
-            }
-            Moment::Track { id, parent, name } => {
-                self.described.insert(id, (parent, name));
-            }
-        }
-    }
-
-    /// Takes in a slice; returns its track here, and which of its slices it is.
-    fn slice(
-        &mut self,
-        scope: Scope,
-        begin_ns: u64,
-        end_ns: Option<u64>,
-        what: &What<TextId>,
-    ) -> (usize, usize) {
-        let text = |name| text(&what.annotations, name);
-        let facts = Facts {
-            name: what.name,
-            category: what.category,
-            kernel: text(self.names.kernel).unwrap_or_default(),
-            // The library to which it belongs; the calling one in recordings that say no more.
-            origin: text(self.names.origin).or_else(|| text(self.names.library)).unwrap_or_default(),
-            stack: what.stack.as_ref().map(|stack| self.store.stacks.add(stack)).unwrap_or_default(),
-            arguments: self.store.arguments.push(&what.annotations),
-            flow: what.flows.first().copied().unwrap_or(0),
-            ended_flow: what.ended_flows.first().copied().unwrap_or(0),
-            is_open: false,
-        };
-        if let (Scope::Thread(thread), true) = (scope, facts.flow != 0) {
-            self.followed.insert(thread.process);
-        }
-        self.reach(begin_ns);
-        let track = self.track(Place::Events(scope));
-        let slices = &mut self.tracks[track].slices;
-        slices.push(Unsorted { begin_ns, end_ns, facts });
-        (track, slices.len() - 1)
-    }
-
-    fn reach(&mut self, ts_ns: u64) {
-        let (first, last) = self.span_ns.unwrap_or((ts_ns, ts_ns));
-        self.span_ns = Some((first.min(ts_ns), last.max(ts_ns)));
-    }
-
-    /// Which of the tracks events with this place belong to.
-    fn track(&mut self, place: Place) -> usize {
-        if let Some((last, index)) = self.last_place
-            && last == place
-        {
-            return index;
-        }
-        let index = *self.places.entry(place).or_insert_with(|| {
-            let (slices, marks, samples) = (Vec::new(), Vec::new(), Vec::new());
-            self.tracks.push(Unfinished { place, slices, marks, samples });
-            self.tracks.len() - 1
-        });
-        self.last_place = Some((place, index));
-        index
-    }
-
-    fn finish(mut self) -> Store {
-        let (first_ns, last_ns) = self.span_ns.unwrap_or_default();
-        self.store.span_ns = first_ns..last_ns;
-        self.store.realtime_ns =
-            self.realtime_offset_ns.map(|offset_ns| first_ns.wrapping_add_signed(offset_ns));
-        let parents: HashSet<TrackId> = self
-            .described
-            .values()
-            .filter_map(|(parent, _)| if let Scope::Track(parent) = parent { Some(*parent) } else { None })
-            .collect();
-
-        let mut tracks: Vec<(Owner, Track)> = std::mem::take(&mut self.tracks)
-            .into_iter()
-            .map(|track| {
-                let owner = self.owner(&track.place, &parents);
-                (owner, self.sorted(track, last_ns))
-            })
-            .collect();
-        tracks.sort_by(|(owner, track), (other_owner, other)| {
-            owner.cmp(other_owner).then(track.kind.cmp(&other.kind)).then(track.name.cmp(&other.name))
-        });
-        let mut owners: Vec<Owner> = Vec::new();
-        for (owner, mut track) in tracks {
-            if owners.last() != Some(&owner) {
-                owners.push(owner);
-                self.store.groups.push(self.group(owner));
-            }
-            track.group = owners.len() - 1;
-            self.store.tracks.push(track);
-        }
-        self.store.link();
-        self.store
-    }
-
-    fn sorted(&mut self, track: Unfinished, last_ns: u64) -> Track {
-        let Unfinished { place, slices, mut marks, mut samples } = track;
-        let category = slices.first().map(|slice| self.store.texts.get(slice.facts.category));
-        let kind = match (&place, category) {
-            (Place::Counter(..), _) => TrackKind::Counter,
-            (Place::Events(Scope::Thread(_)), _) => TrackKind::Thread,
-            (_, Some("gpu")) => TrackKind::Execution,
-            (_, Some("xqueue")) => TrackKind::Queue,
-            (_, Some("arbiter")) => TrackKind::Arbiter,
-            _ => TrackKind::Other,
-        };
-        let (slices, too_deep) = Slices::new(slices, last_ns);
-        self.store.condition.too_deep += too_deep;
-        marks.sort_by_key(|mark| mark.ts_ns);
-        samples.sort_by_key(|sample| sample.ts_ns);
-        Track { name: self.track_name(&place), group: 0, kind, slices, marks, samples }
-    }
-
-    fn track_name(&self, place: &Place) -> String {
-        match place {
-            Place::Counter(_, name) => self.store.texts.get(*name).to_owned(),
-            Place::Events(Scope::Thread(thread)) => match self.threads.get(thread) {
-                Some(name) => format!("{name} {}", thread.tid),
-                None => format!("thread {}", thread.tid),
-            },
-            Place::Events(Scope::Track(id)) => self
-                .described
-                .get(id)
-                .map_or_else(String::new, |(_, name)| self.store.texts.get(*name).to_owned()),
-            Place::Events(Scope::Process(_) | Scope::Global) => "events".to_owned(),
-        }
-    }
-
-    /// Follows a track to what it is shown below.
-    fn owner(&self, place: &Place, parents: &HashSet<TrackId>) -> Owner {
-        let (Place::Events(mut scope) | Place::Counter(mut scope, _)) = *place;
-        for _ in 0..ANCESTORS_MAX {
-            match scope {
-                Scope::Global => break,
-                Scope::Process(process) | Scope::Thread(ThreadId { process, .. }) => {
-                    let is_followed = self.followed.contains(&process);
-                    return if is_followed { Owner::Followed(process) } else { Owner::Process(process) };
-                }
-                Scope::Track(id) => match self.described.get(&id) {
-                    Some((Scope::Global, _)) if parents.contains(&id) => return Owner::Root(id),
-                    Some((parent, _)) => scope = *parent,
-                    None => break,
-                },
-            }
-        }
-        Owner::Trace
-    }
-
-    fn group(&self, owner: Owner) -> Group {
-        match owner {
-            Owner::Followed(process) | Owner::Process(process) => {
-                let (name, cmdline) = self.processes.get(&process).cloned().unwrap_or_default();
-                let name = if name.is_empty() { "process".to_owned() } else { name };
-                Group { name, pid: Some(process.pid), cmdline }
-            }
-            Owner::Root(id) => {
-                let name = self.described.get(&id).map(|(_, name)| self.store.texts.get(*name).to_owned());
-                Group { name: name.unwrap_or_default(), pid: None, cmdline: String::new() }
-            }
-            Owner::Trace => Group { name: "Recording".to_owned(), pid: None, cmdline: String::new() },
-        }
-    }
-}
-
-impl Names {
-    fn new(texts: &mut Texts) -> Self {
-        Self {
-            kernel: texts.add("kernel"),
-            origin: texts.add("origin"),
-            library: texts.add("library"),
-            lost_events: texts.add(LOST_EVENTS),
-        }
-    }
-}
-
-impl Default for Names {
-    /// Names of nothing, until there are texts.
-    fn default() -> Self {
-        let nothing = TextId::default();
-        Self { kernel: nothing, origin: nothing, library: nothing, lost_events: nothing }
-    }
-}
-
-/// The text of one argument, if it is there and is one.
-fn text(annotations: &[OwnedAnnotation<TextId>], name: TextId) -> Option<TextId> {
-    match annotations.iter().find(|annotation| annotation.name == name)?.value {
-        OwnedValue::Str(text) => Some(text),
-        _ => None,
-    }
-}
-
-impl Store {
-    /// Collects the arrows.
-    fn link(&mut self) {
-        for (track_index, track) in self.tracks.iter().enumerate() {
-            for index in 0..track.slices.len() {
-                let id = SliceId { track: track_index as u32, index: index as u32 };
-                let (begun, ended) = (track.slices.flow(index), track.slices.ended_flow(index));
-                if begun != 0 {
-                    self.flows_begun.push((begun, id));
-                }
-                if ended != 0 {
-                    self.flows_ended.push((ended, id));
-                }
-            }
-        }
-        self.flows_begun.sort_unstable();
-        self.flows_ended.sort_unstable();
+impl Read for From<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.at)?;
+        self.at += read as u64;
+        Ok(read)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use xsched_perfetto::{
-        Annotation, Clocks, CounterTrack, Instant, Process, Slice, TraceWriter, Track as Described,
-        TrackSlice, Unit,
+        Annotation, Clocks, CounterTrack, Instant, Process, ProcessId, Scope, Slice, ThreadId, TraceWriter,
+        Track as Described, TrackSlice, Unit,
     };
 
     use super::*;
-    use crate::store::Condition;
+    use crate::{
+        sample,
+        store::{ArgumentValue, Condition, SliceId, Slices, Track},
+    };
 
     const CLOCKS: Clocks =
         Clocks { boottime_ns: 1_000, monotonic_ns: 1_000, realtime_ns: 1_700_000_000_000_000_000 };
@@ -434,7 +172,7 @@ mod tests {
     }
 
     fn loaded(trace: &[u8]) -> Store {
-        load(Path::new("x"), trace).unwrap()
+        load_at_once(Path::new("x"), trace).unwrap()
     }
 
     #[test]
@@ -463,8 +201,8 @@ mod tests {
     fn a_launch_leads_to_what_it_started_and_back() {
         let store = loaded(&trace());
         let (launch, execution) = (SliceId { track: 1, index: 0 }, SliceId { track: 0, index: 0 });
-        assert_eq!((store.ends_of(launch), store.begins_of(execution)), (vec![execution], vec![launch]));
-        assert_eq!((store.begins_of(launch), store.ends_of(execution)), (vec![], vec![]));
+        let both = |id| [store.begins_of(id).collect::<Vec<_>>(), store.ends_of(id).collect()];
+        assert_eq!((both(launch), both(execution)), ([vec![], vec![execution]], [vec![launch], vec![]]));
         let (track, index) = store.slices_with(launch).unwrap();
         assert_eq!(store.texts.get(track.slices.kernel(index)), "gemm");
         assert_eq!(store.texts.get(track.slices.origin(index)), "librocblas.so");
@@ -480,7 +218,7 @@ mod tests {
         assert!(damaged.condition.damage.unwrap().contains("find a packet at byte"));
         assert_eq!(damaged.tracks.len(), 5);
 
-        let failure = |bytes: &[u8]| load(Path::new("x"), bytes).unwrap_err();
+        let failure = |bytes: &[u8]| load_at_once(Path::new("x"), bytes).unwrap_err();
         assert!(matches!(failure(b""), Failure::Empty { .. }));
         assert!(matches!(failure(b"hello, world"), Failure::NotATimeline { .. }));
         assert!(matches!(failure(&trace[..5]), Failure::NothingWhole { .. }));
@@ -500,5 +238,99 @@ mod tests {
     fn a_file_without_events_is_a_timeline() {
         let store = loaded(&TraceWriter::new(Vec::new(), CLOCKS).unwrap().finish().unwrap());
         assert_eq!(store.tracks.iter().map(|track| track.slices.len()).sum::<usize>(), 0);
+    }
+
+    /// Everything that a store has, by name where a number may be another one.
+    fn told(store: &Store) -> Vec<String> {
+        let text = |id| store.texts.get(id);
+        let arguments = |at| -> Vec<_> {
+            let arguments = store.arguments.at(at);
+            arguments.map(|(name, value)| (text(name), argument(store, value))).collect()
+        };
+        let mut told = vec![format!(
+            "{:?} {:?} {:?} {:?}",
+            store.condition, store.span_ns, store.realtime_ns, store.groups
+        )];
+        for (number, Track { name, group, kind, slices, marks, samples }) in store.tracks.iter().enumerate() {
+            let rows: Vec<_> = slices.rows().iter().map(|row| row.range.clone()).collect();
+            told.push(format!("{name} {group} {kind:?} {rows:?} {samples:?}"));
+            told.extend((0..slices.len()).map(|index| {
+                let id = SliceId { track: number as u32, index: index as u32 };
+                let time = slices.begins_ns()[index]..slices.ends_ns()[index];
+                let of = [Slices::name, Slices::category, Slices::kernel, Slices::origin];
+                let texts = of.map(|of| text(of(slices, index)));
+                let arguments = arguments(slices.arguments(index));
+                let frames = store.stacks.get(slices.stack(index)).iter();
+                let functions: Vec<_> = frames.map(|frame| text(frame.function)).collect();
+                let arrows = [store.ends_of(id).collect::<Vec<_>>(), store.begins_of(id).collect()];
+                let is_open = slices.is_open(index);
+                format!("{time:?} {is_open} {texts:?} {arguments:?} {functions:?} {arrows:?}")
+            }));
+            told.extend(marks.iter().map(|mark| {
+                let (name, category) = (text(mark.name), text(mark.category));
+                format!("{} {name} {category} {:?}", mark.ts_ns, arguments(mark.arguments))
+            }));
+        }
+        told
+    }
+
+    fn argument(store: &Store, value: ArgumentValue) -> String {
+        match value {
+            ArgumentValue::Str(id) => store.texts.get(id).to_owned(),
+            other => format!("{other:?}"),
+        }
+    }
+
+    fn by_parts(trace: &[u8], borders: &[u64]) -> Result<Store, Failure> {
+        let from = [&[0], borders].concat();
+        let parts: Vec<_> = from.iter().copied().zip(borders.iter().copied().chain([u64::MAX])).collect();
+        let parts: Vec<_> = parts.into_iter().map(|(from, to)| from..to).collect();
+        store(Path::new("x"), in_parts(&parts, || trace), false)
+    }
+
+    /// Also where a slice begins in one part and ends in another.
+    #[test]
+    fn parts_say_what_the_whole_does_wherever_they_begin() {
+        let trace = trace();
+        let expected = told(&loaded(&trace));
+        for border in 0..trace.len() as u64 + 2 {
+            assert_eq!(told(&by_parts(&trace, &[border]).unwrap()), expected, "cut at {border}");
+        }
+    }
+
+    #[test]
+    fn any_number_of_parts_says_what_the_whole_does() {
+        // A part that is lost, a part that stands by itself, one that is damaged, one that is cut.
+        let mut writer = TraceWriter::new(sample::trace(), CLOCKS).unwrap();
+        writer.gap(7_000, 3, "a full ring", &[]).unwrap();
+        writer.restart(CLOCKS).unwrap();
+        writer.thread(THREAD, "anew").unwrap();
+        let twice = [writer.finish().unwrap(), trace()].concat();
+        let damaged = [&twice[..], b"garbage", &twice[..]].concat();
+        let cut = &twice[..twice.len() - 3];
+        for (seed, trace) in [&twice[..], &damaged, cut].into_iter().enumerate() {
+            let expected = told(&loaded(trace));
+            let mut rng = fastrand::Rng::with_seed(seed as u64);
+            for _ in 0..60 {
+                let mut borders: Vec<_> =
+                    (0..rng.usize(1..6)).map(|_| rng.u64(..trace.len() as u64)).collect();
+                borders.sort_unstable();
+                assert_eq!(told(&by_parts(trace, &borders).unwrap()), expected, "{borders:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused_in_parts_as_well() {
+        let failure = |bytes: &[u8]| by_parts(bytes, &[2, 4]).unwrap_err();
+        assert!(matches!(failure(b""), Failure::Empty { .. }));
+        assert!(matches!(failure(b"hello, world"), Failure::NotATimeline { .. }));
+        assert!(matches!(failure(&trace()[..5]), Failure::NothingWhole { .. }));
+    }
+
+    #[test]
+    fn parts_lie_side_by_side() {
+        assert_eq!(equal_parts(10, 3), [0..3, 3..6, 6..u64::MAX]);
+        assert_eq!(equal_parts(10, 2), [0..5, 5..u64::MAX]);
     }
 }

@@ -36,12 +36,22 @@ impl Stacks {
         if let Some((_, id)) = self.by_address.get(&address) {
             return *id;
         }
-        let id = *self.by_frames.entry(Arc::clone(stack)).or_insert_with(|| {
-            self.by_id.push(Arc::clone(stack));
-            StackId(self.by_id.len() as u32 - 1)
-        });
+        let id = self.add_frames(stack);
         self.by_address.insert(address, (Arc::clone(stack), id));
         id
+    }
+
+    /// Adds all of another one; returns what number each has here.
+    pub(super) fn append(&mut self, other: &Self) -> Vec<StackId> {
+        let (none, some) = (StackId::default(), other.by_id.iter().skip(1));
+        std::iter::once(none).chain(some.map(|stack| self.add_frames(stack))).collect()
+    }
+
+    fn add_frames(&mut self, stack: &Stack<TextId>) -> StackId {
+        *self.by_frames.entry(Arc::clone(stack)).or_insert_with(|| {
+            self.by_id.push(Arc::clone(stack));
+            StackId(self.by_id.len() as u32 - 1)
+        })
     }
 
     /// What is needed only while stacks are added.
@@ -88,5 +98,9 @@ mod tests {
         assert!(stacks.get(StackId::default()).is_empty());
         assert_eq!(stacks.matching(|text| text == TextId(1)), [false, true, false]);
         assert_eq!(stacks.matching(|text| text == TextId(100)), [false, true, true]);
+        let mut others = Stacks::default();
+        others.add(&stack(&[9]));
+        others.add(&first);
+        assert_eq!(stacks.append(&others), [0, 3, 1].map(StackId));
     }
 }

@@ -3,7 +3,7 @@
 //! Slices are given as their begins and ends. Texts are whatever the reader's user makes of them, once for each time that
 //! the trace defines one: a shared string, a number in a table of the user's own.
 
-use std::io::Read;
+use std::{io::Read, ops::Range};
 
 use prost::Message as _;
 
@@ -130,6 +130,7 @@ impl<T: Default> What<T> {
 pub struct MomentReader<R, T> {
     packets: Packets<R>,
     said: Said<T>,
+    part: Range<u64>,
 }
 
 /// What packets have said so far.
@@ -144,15 +145,28 @@ struct Said<T> {
 impl<R: Read, T: Clone + Default> MomentReader<R, T> {
     /// Reads from `input`, which needs no buffer of its own.
     pub fn new(input: R) -> Self {
+        Self::part(input, 0..u64::MAX)
+    }
+
+    /// Reads what the packets say that begin in this part of `input`, which is given from its beginning: of those before it
+    /// only what others lean on is looked at. Parts side by side say what the whole does.
+    pub fn part(input: R, part: Range<u64>) -> Self {
         let (sequences, tracks, what) = Default::default();
-        Self { packets: Packets::new(input), said: Said { sequences, tracks, what, skipped: 0 } }
+        Self { packets: Packets::new(input), said: Said { sequences, tracks, what, skipped: 0 }, part }
     }
 
     /// The next moment, or `None` at the end of the input. `intern` makes something of a text. Not to be called again
     /// after an error.
     pub fn next(&mut self, intern: &mut impl FnMut(&str) -> T) -> Result<Option<Moment<T>>, ReadError> {
-        while let Some(body) = self.packets.next()? {
-            let moment = self.said.packet(body, intern);
+        loop {
+            let offset = self.packets.offset();
+            let body = if offset < self.part.end { self.packets.next()? } else { None };
+            let Some(body) = body else { return Ok(None) };
+            let moment = if offset < self.part.start {
+                self.said.heed(body, intern).map(|()| None)
+            } else {
+                self.said.packet(body, intern)
+            };
             let malformed = |source| ReadError::Malformed { offset: self.packets.offset(), source };
             let moment = moment.map_err(malformed)?;
             self.packets.accept();
@@ -160,7 +174,6 @@ impl<R: Read, T: Clone + Default> MomentReader<R, T> {
                 return Ok(moment);
             }
         }
-        Ok(None)
     }
 
     /// What was said about the slice or the instant that was given last. Its lists may be taken away.
@@ -173,7 +186,7 @@ impl<R: Read, T: Clone + Default> MomentReader<R, T> {
         self.packets.tail()
     }
 
-    /// Bytes of whole packets read so far.
+    /// Bytes of whole packets read so far, from the beginning of the input.
     pub fn bytes_read(&self) -> u64 {
         self.packets.offset()
     }
@@ -185,6 +198,16 @@ impl<R: Read, T: Clone + Default> MomentReader<R, T> {
 }
 
 impl<T: Clone + Default> Said<T> {
+    /// Takes note of what later packets lean on.
+    fn heed(&mut self, body: &[u8], intern: &mut impl FnMut(&str) -> T) -> Result<(), Malformed> {
+        let packet = Packet::of(body)?;
+        self.sequences.packet(&packet, intern)?;
+        if let Some(descriptor) = packet.descriptor {
+            self.tracks.describe(TrackDescriptor::decode(descriptor)?, intern);
+        }
+        Ok(())
+    }
+
     /// `None` if nothing is said that is understood.
     fn packet(
         &mut self,
