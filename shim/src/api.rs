@@ -326,7 +326,7 @@ macro_rules! for_each_function {
                 attrs: *mut c_void, attrs_idxs: *mut usize, num_attrs: usize, fail_idx: *mut usize,
                 stream: Stream
             ) -> HipError;
-            drains runtime 488 fn hipMemcpy3DBatchAsync(
+            deferrable runtime 488 fn hipMemcpy3DBatchAsync(
                 num_ops: usize, op_list: *mut c_void, fail_idx: *mut usize, flags: u64, stream: Stream
             ) -> HipError;
             drains runtime 489 fn hipMemcpy3DPeer(p: *mut c_void) -> HipError;

@@ -132,7 +132,34 @@ impl DriverRows {
     }
 }
 
+/// One end of a [`BoxOperation`], of the kind that it names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct BoxOperand {
+    /// `hipMemcpy3DOperandType`: 1 for memory, 2 for an array.
+    pub(crate) kind: u32,
+    /// Address or array.
+    pub(crate) place: usize,
+    /// Of memory: length of a row and rows of a slice, 0 for those of the extent, and where it lies. Of an array: a
+    /// position.
+    pub(crate) lengths: [usize; 3],
+}
+
+/// `hipMemcpy3DBatchOp`, since 7.1
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct BoxOperation {
+    pub(crate) src: BoxOperand,
+    pub(crate) dst: BoxOperand,
+    /// With an array in it, its width and the lengths of rows count elements.
+    pub(crate) extent: Size,
+    /// `hipMemcpySrcAccessOrder`
+    pub(crate) order: u32,
+    pub(crate) flags: u32,
+}
+
 const _: () = {
+    assert!(size_of::<BoxOperation>() == 112);
     assert!(size_of::<Box3d>() == 160);
     assert!(size_of::<PeerBox>() == 168);
     assert!(size_of::<DriverBox>() == 184);

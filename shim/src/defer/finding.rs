@@ -53,6 +53,17 @@ pub(crate) fn device_reset(copy: &Instance) {
 }
 
 impl Deferral {
+    /// Whether the runtime answers nothing any more, as after a fault of the device. What was held back has gone then: it
+    /// runs no more, and every call has to say so.
+    pub(super) fn is_lost(&self, copy: &Instance) -> bool {
+        let is_lost = real::current_device(copy).is_none();
+        if is_lost {
+            self.queues.urge(&self.queues.all_last());
+            self.queues.wait_all_launched();
+        }
+        is_lost
+    }
+
     /// The stream of a call, and the calling thread's device. None for the per-thread stream, and for what is no
     /// stream.
     pub(super) fn stream_of(

@@ -30,6 +30,9 @@ impl Deferral {
         if !self.queues.has_reason() && !device::has_untold_failures() {
             return Decision::Pass(Reason::NothingHeldBack);
         }
+        if self.is_lost(copy) {
+            return Decision::Pass(Reason::Drained);
+        }
         let treatment = Treatment::from(verdict::judge(call));
         let wait = |positions: &[Position]| {
             if treatment.is_forced() {

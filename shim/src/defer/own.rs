@@ -6,6 +6,7 @@
 
 mod batch;
 mod boxes;
+mod configured;
 mod copies;
 mod launch;
 mod signal;
@@ -48,7 +49,7 @@ pub(super) fn own(call: &Stopped<'_>, copy: &Instance, device: i32, uses: &[Even
     }
     match call.function.family {
         Family::launch => launch::own(call, copy, device),
-        Family::copy if call.id() == Id::hipMemcpyBatchAsync => batch::own(call, copy),
+        Family::copy if batch::is_batch(call.id()) => batch::own(call, copy),
         Family::copy => boxes::own(call, copy).or_else(|| copies::own(call, copy)),
         Family::set | Family::memory => copies::own(call, copy),
         _ if call.id() == Id::hipStreamBatchMemOp => batch::own(call, copy),

@@ -151,13 +151,16 @@ impl Deferral {
         goes(begun, entry, Reason::WaitedInPlace)
     }
 
-    /// A call on a stream that has no queue: the per-thread stream, or what is no stream.
+    /// A call on a stream that has no queue: the per-thread stream, what is no stream, or any after a fault.
     pub(super) fn without_a_queue(
         &self,
         call: &Stopped<'_>,
         copy: &'static Instance,
         uses: &[EventUse],
     ) -> Decision {
+        if self.is_lost(copy) {
+            return Decision::Pass(Reason::WaitedInPlace);
+        }
         if call.stream_name() == StreamName::PerThread
             && let Some(device) = real::current_device(copy)
         {

@@ -313,6 +313,46 @@ struct BatchAttributes {
     unsigned flags;
 };
 
+// `hipMemcpy3DBatchOp`, likewise.
+struct BatchOperand {
+    unsigned kind;
+    const void *place;
+    size_t lengths[3];
+};
+struct BatchBox {
+    BatchOperand from, to;
+    size_t extent[3];
+    unsigned order, flags;
+};
+
+CASE(the_boxes_of_a_batch_come_in_their_streams_turn) {
+    constexpr unsigned MEMORY = 1, ORDER_OF_STREAM = 1;
+    auto copy = suite::find<hipError_t(size_t, BatchBox *, size_t *, unsigned long long, hipStream_t)>(
+        "hipMemcpy3DBatchAsync");
+    // Two rows of four words, from the middle of rows of eight.
+    constexpr size_t ROW = 16, PITCH = 32;
+    Device<unsigned> data(16, 0);
+    Pinned<unsigned> source(16, 7), found(8, 0);
+    Stream stream;
+    Gate gate(stream);
+    BatchOperand from = {MEMORY, source + 2, {PITCH, 0, 0}}, middle = {MEMORY, data + 2, {PITCH, 0, 0}},
+                 to = {MEMORY, found, {0, 0, 0}};
+    BatchBox boxes[] = {{from, middle, {ROW, 2, 1}, ORDER_OF_STREAM, 0},
+                        {middle, to, {ROW, 2, 1}, ORDER_OF_STREAM, 0}};
+    size_t failed = 77;
+    OK(copy(2, boxes, &failed, 0, stream));
+    EQUAL(failed, size_t(77));
+    // They are the caller's again as soon as the call is back.
+    std::memset(static_cast<void *>(boxes), 0x5a, sizeof boxes);
+    EQUAL(found[0], 0u);
+    gate.open();
+    OK(hipStreamSynchronize(stream));
+    REQUIRE(found.holds(7));
+    BatchBox bad[] = {{from, middle, {ROW, 2, 1}, 0, 0}};
+    REFUSED(copy(1, bad, &failed, 0, stream), hipErrorInvalidValue);
+    EQUAL(failed, size_t(0));
+}
+
 CASE(the_copies_of_a_batch_come_in_their_streams_turn) {
     constexpr unsigned ORDER_OF_STREAM = 1;
     auto copy = suite::find<hipError_t(void **, void **, size_t *, size_t, BatchAttributes *, size_t *, size_t,

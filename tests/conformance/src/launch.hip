@@ -4,7 +4,10 @@
 
 #include <hip/hip_ext.h>
 
+#include <cstring>
+
 #include "device.hpp"
+#include "gate.hpp"
 #include "kernels.hpp"
 #include "memory.hpp"
 
@@ -174,6 +177,50 @@ CASE(a_cooperative_grid_that_does_not_fit_is_refused) {
     REFUSED(hipLaunchCooperativeKernel(affine_kernel(), dim3(1u << 20), dim3(1024), arguments, 0, nullptr),
             hipErrorCooperativeLaunchTooLarge);
     REQUIRE(data.holds(0));
+}
+
+// `hipLaunchAttribute` and `hipLaunchConfig_t`, which headers of older releases do not have.
+struct LaunchAttribute {
+    unsigned id, pad;
+    unsigned long long value[8];
+};
+struct LaunchConfig {
+    dim3 grid, block;
+    size_t lds;
+    hipStream_t stream;
+    LaunchAttribute *attributes;
+    unsigned count;
+};
+
+CASE(a_launch_by_configuration_looks_at_all_attributes) {
+    if (attribute(hipDeviceAttributeCooperativeLaunch) == 0) suite::skip("no cooperative launches");
+    constexpr unsigned COOPERATIVE = 2, PRIORITY = 8;
+    auto launch = suite::find<hipError_t(LaunchConfig *, const void *, void **)>("hipLaunchKernelExC");
+    Device<unsigned> data(64, 0);
+    unsigned *out = data;
+    unsigned count = 64, factor = 1, term = 1;
+    void *arguments[] = {&out, &count, &factor, &term};
+    const LaunchAttribute priority = {PRIORITY, 0, {0}}, not_so = {COOPERATIVE, 0, {0}}, so = {COOPERATIVE, 0, {1}};
+    LaunchAttribute attributes[] = {priority, not_so, so};
+    Stream stream;
+    Gate gate(stream);
+    LaunchConfig config = {dim3(1), dim3(64), 0, stream, attributes, 3};
+    OK(launch(&config, affine_kernel(), arguments));
+    // They are the caller's again as soon as the call is back.
+    std::memset(static_cast<void *>(attributes), 0x5a, sizeof attributes);
+    std::memset(static_cast<void *>(&config), 0x5a, sizeof config);
+    gate.open();
+    OK(hipStreamSynchronize(stream));
+    REQUIRE(data.holds(1));
+    LaunchAttribute again[] = {priority, not_so, so};
+    config = {dim3(1u << 20), dim3(1024), 0, stream, again, 3};
+    REFUSED(launch(&config, affine_kernel(), arguments), hipErrorCooperativeLaunchTooLarge);
+    config = {dim3(1), dim3(64), 0, stream, again, 2};
+    REFUSED(launch(&config, affine_kernel(), arguments), hipErrorInvalidConfiguration);
+    config.count = 0;
+    OK(launch(&config, affine_kernel(), arguments));
+    OK(hipStreamSynchronize(stream));
+    REQUIRE(data.holds(2));
 }
 
 CASE(a_configured_call_is_launched_by_its_address) {

@@ -133,7 +133,7 @@ pub(crate) struct hipPointerAttribute_t {
     pub(crate) allocationFlags: u32,
 }
 
-/// Argument of `hipLaunchKernelExC`. Attributes are not modelled.
+/// Argument of `hipLaunchKernelExC`.
 #[repr(C)]
 pub(crate) struct hipLaunchConfig_t {
     pub(crate) gridDim: dim3,
@@ -144,14 +144,17 @@ pub(crate) struct hipLaunchConfig_t {
     pub(crate) numAttrs: u32,
 }
 
-/// Its value has 32 bytes or 64, by release; so much is there in any.
+/// Its value is a union of 64 bytes, of which the first four are what is read here.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct hipLaunchAttribute {
     pub(crate) id: u32,
-    pad: u32,
+    pub(crate) pad: u32,
     pub(crate) value: u32,
+    pub(crate) rest: [u32; 15],
 }
+
+const _: () = assert!(size_of::<hipLaunchAttribute>() == 72);
 
 /// One launch of several. `args` as for `hipLaunchKernel`.
 #[repr(C)]
@@ -175,7 +178,7 @@ pub(crate) struct hipFunctionLaunchParams {
     pub(crate) kernelParams: *mut *mut c_void,
 }
 
-/// Argument of `hipDrvLaunchKernelEx`. Attributes are not modelled.
+/// Argument of `hipDrvLaunchKernelEx`.
 #[repr(C)]
 pub(crate) struct HIP_LAUNCH_CONFIG {
     pub(crate) grid: dim3,

@@ -40,20 +40,23 @@ enum Residency {
 const ATTRIBUTE_COOPERATIVE: u32 = 2;
 
 impl Residency {
-    /// As a configuration's attributes say. Only the first is looked at: where another begins differs between releases.
+    /// As a configuration's attributes say. As in clr (7.0), one that makes the launch cooperative is enough, whatever the
+    /// others are, and without one a launch that has attributes is refused.
     ///
     /// # Safety
     ///
     /// `attributes` is an array of so many, or null.
-    unsafe fn from_attributes(attributes: *const hipLaunchAttribute, count: u32) -> Self {
+    unsafe fn from_attributes(attributes: *const hipLaunchAttribute, count: u32) -> Result<Self, HipError> {
         if count == 0 {
-            return Self::Any;
+            return Ok(Self::Any);
+        }
+        if attributes.is_null() {
+            return Err(HipError::InvalidConfiguration);
         }
         // SAFETY: the caller's promise.
-        match unsafe { attributes.as_ref() } {
-            Some(first) if first.id == ATTRIBUTE_COOPERATIVE && first.value != 0 => Self::Cooperative,
-            _ => Self::Any,
-        }
+        let all = unsafe { core::slice::from_raw_parts(attributes, count as usize) };
+        let is_cooperative = all.iter().any(|one| one.id == ATTRIBUTE_COOPERATIVE && one.value != 0);
+        is_cooperative.then_some(Self::Cooperative).ok_or(HipError::InvalidConfiguration)
     }
 }
 
@@ -253,7 +256,7 @@ pub(crate) unsafe extern "C" fn kernel_by_config(
                 arguments,
                 config.stream,
                 &NO_EVENTS,
-                Residency::from_attributes(config.attrs, config.numAttrs),
+                Residency::from_attributes(config.attrs, config.numAttrs)?,
             )
         }
     })

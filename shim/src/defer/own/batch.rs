@@ -1,8 +1,10 @@
-//! Batches: arrays of copies, or of operations on words, which become the call's own.
+//! Batches: arrays of copies, of boxes, or of operations on words, which become the call's own.
 
 use std::slice;
 
+use crate::abi::boxes::BoxOperation;
 use crate::api::Id;
+use crate::defer::own::boxes::check_operation;
 use crate::defer::own::copies::{DEFAULT, End, check_copy};
 use crate::defer::own::signal::is_word;
 use crate::defer::own::with_room;
@@ -14,9 +16,15 @@ use crate::planted::{Bug, is_planted};
 /// A longer one waits in place: all of it is checked before the call is back.
 const COUNT_MAX: usize = 256;
 
+/// Whether a function copies in batches.
+pub(super) fn is_batch(id: Id) -> bool {
+    matches!(id, Id::hipMemcpyBatchAsync | Id::hipMemcpy3DBatchAsync)
+}
+
 pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
     match call.id() {
         Id::hipMemcpyBatchAsync => copies(call, copy),
+        Id::hipMemcpy3DBatchAsync => boxes(call, copy),
         Id::hipStreamBatchMemOp => operations(call, copy),
         _ => None,
     }
@@ -55,6 +63,31 @@ fn copies(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
             let memory = |address: u64| End::Memory { address: address as usize, bytes: bytes as usize };
             check_copy(copy, memory(to), memory(from), DEFAULT)?;
         }
+    }
+    shallow_if_planted(call, owned)
+}
+
+/// `hipMemcpy3DBatchAsync`: number of copies, these, where the first that fails is told, flags, the stream.
+fn boxes(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
+    const WORDS: usize = size_of::<BoxOperation>() / size_of::<u64>();
+    let count = call.size(0);
+    let is_formed = (1..=COUNT_MAX).contains(&count) && call.word(3) == 0;
+    if !is_formed || !matches!(call.stream_name(), StreamName::Created(_)) {
+        return None;
+    }
+    let mut owned = with_room(call, WORDS * count + 1)?;
+    // SAFETY: as above.
+    let operations = unsafe { own_array(&mut owned, call, 1, WORDS * count)?.get() };
+    if call.size(2) != 0 {
+        owned.own_words(2, &[0])?;
+    }
+    // SAFETY: as many as the words were counted for, and any words are an operation.
+    let operations = unsafe { slice::from_raw_parts(operations.as_ptr().cast::<BoxOperation>(), count) };
+    for operation in operations {
+        if !ORDERS_OF_LATER.contains(&operation.order) {
+            return None;
+        }
+        check_operation(copy, operation)?;
     }
     shallow_if_planted(call, owned)
 }

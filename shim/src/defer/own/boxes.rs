@@ -4,7 +4,10 @@
 
 use std::slice;
 
-use crate::abi::boxes::{Box3d, BoxEnd, DriverBox, DriverBoxEnd, DriverRows, PeerBox, Position, Size};
+use crate::abi::boxes::{
+    Box3d, BoxEnd, BoxOperand, BoxOperation, DriverBox, DriverBoxEnd, DriverRows, PeerBox, Pitched, Position,
+    Size,
+};
 use crate::api::Id;
 use crate::defer::own::copies::{DEFAULT, DEVICE_TO_DEVICE, End, check_copy, is_on_device};
 use crate::defer::own::{plain, with_room};
@@ -85,6 +88,43 @@ fn check_box(copy: &Instance, from: BoxEnd, to: BoxEnd, extent: Size, kind: u32)
         is_formed.then(|| in_memory(memory.address, position, (memory.pitch, memory.ysize), extent))?
     };
     check_copy(copy, end(to)?, end(from)?, kind)
+}
+
+/// `hipMemcpyOperandTypePointer`, `hipMemcpyOperandTypeArray`
+const POINTER: u32 = 1;
+const ARRAY: u32 = 2;
+
+/// One box of a batch.
+pub(super) fn check_operation(copy: &Instance, given: &BoxOperation) -> Option<()> {
+    let element_bytes = |operand: &BoxOperand| {
+        (operand.kind == ARRAY).then(|| real::array(copy, operand.place).map(|array| array.element_bytes))
+    };
+    // What is no array is the runtime's to tell.
+    let elements = [element_bytes(&given.src), element_bytes(&given.dst)].into_iter().flatten();
+    let elements = elements.collect::<Option<Vec<_>>>()?;
+    let element_bytes = elements.first().copied().unwrap_or(1);
+    let end = |operand: &BoxOperand| operand_end(operand, given.extent, element_bytes);
+    check_box(copy, end(&given.src)?, end(&given.dst)?, given.extent, DEFAULT)
+}
+
+/// One end of a batch's box in the words of a single one.
+fn operand_end(operand: &BoxOperand, extent: Size, element_bytes: usize) -> Option<BoxEnd> {
+    let BoxOperand { kind, place, lengths: [first, second, third] } = *operand;
+    match kind {
+        POINTER => {
+            let or = |given, extent| if given == 0 { extent } else { given };
+            let (length, rows) = (or(first, extent.width), or(second, extent.height));
+            let pitch = length.checked_mul(element_bytes)?;
+            let memory = Pitched { address: place, pitch, xsize: pitch, ysize: rows };
+            let is_within = extent.width <= length && extent.height <= rows;
+            is_within.then_some(BoxEnd { array: 0, position: Position::default(), memory })
+        }
+        ARRAY if place != 0 => {
+            let position = Position { x: first, y: second, z: third };
+            Some(BoxEnd { array: place, position, memory: Pitched::default() })
+        }
+        _ => None,
+    }
 }
 
 fn check_driver_box(copy: &Instance, given: &DriverBox) -> Option<()> {
@@ -196,6 +236,24 @@ mod tests {
         assert_eq!(memory(ORIGIN, (16, 4), (0, 1, 1)), None);
         assert_eq!(memory(ORIGIN, (16, 4), (1, 0, 1)), None);
         assert_eq!(memory(Position { x: 0, y: usize::MAX, z: 1 }, (16, 4), (1, 1, 1)), None);
+    }
+
+    #[test]
+    fn rows_of_a_batch_are_as_long_as_it_says_or_as_the_extent() {
+        let extent = Size { width: 4, height: 3, depth: 2 };
+        let end = |first, second| {
+            operand_end(&BoxOperand { kind: POINTER, place: 0x1000, lengths: [first, second, 0] }, extent, 4)
+        };
+        let pitched = |pitch, ysize| Pitched { address: 0x1000, pitch, xsize: pitch, ysize };
+        assert_eq!(end(0, 0).unwrap().memory, pitched(16, 3));
+        assert_eq!(end(8, 5).unwrap().memory, pitched(32, 5));
+        assert!(end(3, 0).is_none() && end(0, 2).is_none(), "shorter than what is copied");
+        assert!(end(usize::MAX, 0).is_none(), "a length that overflows");
+        let in_array = BoxOperand { kind: ARRAY, place: 0x2000, lengths: [1, 2, 3] };
+        let position = Position { x: 1, y: 2, z: 3 };
+        let expected = BoxEnd { array: 0x2000, position, memory: Pitched::default() };
+        assert_eq!(operand_end(&in_array, extent, 4), Some(expected));
+        assert!(operand_end(&BoxOperand { kind: 3, ..in_array }, extent, 4).is_none());
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::api::Id;
-use crate::defer::own::with_room;
+use crate::defer::own::{configured, with_room};
 use crate::defer::owned::{Extra, OwnedCall};
 use crate::defer::real;
 use crate::defer::stopped::{Stopped, StreamName};
@@ -20,7 +20,7 @@ const SHARED_BYTES_MAX: u64 = 65536;
 
 /// How a launch names its kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Named {
+pub(super) enum Named {
     /// By the handle that compiled code has registered.
     Handle(usize),
     /// By a module's or library's function.
@@ -29,10 +29,10 @@ enum Named {
 
 /// Blocks of a grid, threads of a block, bytes of local data share besides the kernel's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shape {
-    grid: [u32; 3],
-    block: [u32; 3],
-    shared_bytes: u64,
+pub(super) struct Shape {
+    pub(super) grid: [u32; 3],
+    pub(super) block: [u32; 3],
+    pub(super) shared_bytes: u64,
 }
 
 pub(super) fn own(call: &Stopped<'_>, copy: &Instance, device: i32) -> Option<OwnedCall> {
@@ -76,13 +76,13 @@ pub(super) fn own(call: &Stopped<'_>, copy: &Instance, device: i32) -> Option<Ow
             let (kernel, _) = by_function(blocks, call.word(7))?;
             own_arguments(call, &kernel, 9, Some(10))
         }
-        Id::hipLaunchKernelExC | Id::hipDrvLaunchKernelEx => own_configured(call, copy, device),
+        Id::hipLaunchKernelExC | Id::hipDrvLaunchKernelEx => configured::own(call, copy, device),
         _ => None,
     }
 }
 
 /// The kernel, if it is known and no runtime refuses it in this shape.
-fn checked(copy: &Instance, named: Named, shape: Shape) -> Option<Arc<Kernel>> {
+pub(super) fn checked(copy: &Instance, named: Named, shape: Shape) -> Option<Arc<Kernel>> {
     let kernel = match named {
         Named::Handle(handle) => kernels::by_handle(copy.index(), handle)?,
         Named::Function(function) => kernels::by_function(copy.index(), function)?,
@@ -108,7 +108,13 @@ fn volume(extent: [u32; 3]) -> u64 {
 /// as these very answers of the runtime allow.
 ///
 /// The runtime answers for the calling thread's device only.
-fn is_resident(call: &Stopped<'_>, copy: &Instance, device: i32, named: Named, shape: Shape) -> Option<()> {
+pub(super) fn is_resident(
+    call: &Stopped<'_>,
+    copy: &Instance,
+    device: i32,
+    named: Named,
+    shape: Shape,
+) -> Option<()> {
     if let StreamName::Created(stream) = call.stream_name()
         && real::device_of(copy, stream).is_some_and(|of_stream| of_stream != device)
     {
@@ -126,7 +132,7 @@ fn is_resident(call: &Stopped<'_>, copy: &Instance, device: i32, named: Named, s
 }
 
 /// The call with its kernel's arguments, and room for so many words more.
-fn own_arguments_with(
+pub(super) fn own_arguments_with(
     call: &Stopped<'_>,
     kernel: &Kernel,
     params: usize,
@@ -163,77 +169,6 @@ fn own_arguments(
     extra: Option<usize>,
 ) -> Option<OwnedCall> {
     own_arguments_with(call, kernel, params, extra, 0)
-}
-
-/// Words of `hipLaunchConfig_t` and `HIP_LAUNCH_CONFIG`: grid and block (three), shared memory, stream, attributes and
-/// their number.
-const CONFIG_WORDS: usize = 7;
-/// Which of them is the attributes' address.
-const CONFIG_ATTRIBUTES: usize = 5;
-/// `hipLaunchAttributeCooperative`
-const COOPERATIVE: u32 = 2;
-/// Words of `hipLaunchAttribute`: its id and a value, of 32 bytes in older releases and of 64 in newer ones.
-const ATTRIBUTE_WORDS_MIN: usize = 5;
-const ATTRIBUTE_WORDS_MAX: usize = 9;
-
-/// A launch by a configuration, whose only attribute may be that it is cooperative.
-///
-/// Where a second attribute begins depends on the release, and what the others mean to launches that are made later has
-/// not been looked into: with such, the launch waits in place.
-fn own_configured(call: &Stopped<'_>, copy: &Instance, device: i32) -> Option<OwnedCall> {
-    let config = call.size(0) as *const u64;
-    if config.is_null() {
-        return None;
-    }
-    // SAFETY: the application gives a configuration.
-    let mut words = unsafe { config.cast::<[u64; CONFIG_WORDS]>().read() };
-    let half = |index: usize| (words[index / 2] >> (32 * (index % 2))) as u32;
-    let dimensions = |first| [half(first), half(first + 1), half(first + 2)];
-    let (named, extra) = if call.id() == Id::hipLaunchKernelExC {
-        (Named::Handle(call.size(1)), None)
-    } else {
-        (Named::Function(call.size(1)), Some(3))
-    };
-    // The driver's structure has 32 bits of shared memory, and nothing that is read behind them.
-    let shared_bytes = if extra.is_some() { words[3] & u64::from(u32::MAX) } else { words[3] };
-    let shape = Shape { grid: dimensions(0), block: dimensions(3), shared_bytes };
-    let kernel = checked(copy, named, shape)?;
-    let attribute = match words[6] as u32 {
-        0 => None,
-        // SAFETY: one attribute, as the configuration says, of at least this size.
-        1 => Some(unsafe { attribute_at(words[CONFIG_ATTRIBUTES] as *const u64)? }),
-        _ => return None,
-    };
-    if let Some(attribute) = attribute {
-        match (attribute[0] as u32, attribute[1] as u32) {
-            (COOPERATIVE, 0) => {}
-            (COOPERATIVE, _) => is_resident(call, copy, device, named, shape)?,
-            _ => return None,
-        }
-    }
-    let room = CONFIG_WORDS + attribute.map_or(0, |attribute| attribute.len());
-    let mut owned = own_arguments_with(call, &kernel, 2, extra, room)?;
-    if let Some(attribute) = attribute {
-        words[CONFIG_ATTRIBUTES] = owned.keep(&attribute)?;
-    }
-    owned.own_words(0, &words)?;
-    Some(owned)
-}
-
-/// An attribute, with room behind it for what newer releases read.
-///
-/// # Safety
-/// Null, or the address of one of the smaller size.
-unsafe fn attribute_at(address: *const u64) -> Option<[u64; ATTRIBUTE_WORDS_MAX]> {
-    if address.is_null() {
-        return None;
-    }
-    let mut words = [0; ATTRIBUTE_WORDS_MAX];
-    for (index, word) in words.iter_mut().enumerate().take(ATTRIBUTE_WORDS_MIN) {
-        // SAFETY: the caller's promise.
-        *word = unsafe { address.add(index).read() };
-    }
-    Some(words)
 }
 
 #[cfg(test)]

@@ -149,23 +149,23 @@ pub(crate) unsafe extern "C" fn cooperative_functions_on_devices(
     })
 }
 
-/// `hipDrvLaunchKernelEx`: of its attributes, only that it is cooperative.
+/// `hipDrvLaunchKernelEx`: as in clr, of its attributes only that it is cooperative, and `extra` is not read.
 pub(crate) unsafe extern "C" fn by_driver_config(
     config: *const HIP_LAUNCH_CONFIG,
     function: hipFunction_t,
     pointers: *mut *mut c_void,
-    extra: *mut *mut c_void,
+    _extra: *mut *mut c_void,
 ) -> hipError_t {
     boundary::call(|| {
         // SAFETY: null or a configuration of the caller.
-        let config = unsafe { config.as_ref() }.ok_or(HipError::InvalidConfiguration)?;
+        let config = unsafe { config.as_ref() }.ok_or(HipError::InvalidValue)?;
         let geometry =
             || Geometry::of_module_launch(config.grid, config.block, config.sharedMemBytes as usize);
         let events: &Events = &NO_EVENTS;
-        let passed = (pointers, extra);
+        let passed = (pointers, ptr::null_mut());
         // SAFETY: the caller's promise.
         unsafe {
-            let residency = Residency::from_attributes(config.attrs, config.numAttrs);
+            let residency = Residency::from_attributes(config.attrs, config.numAttrs)?;
             launch_function(function, geometry, passed, config.hStream, events, residency)
         }
     })
@@ -174,6 +174,7 @@ pub(crate) unsafe extern "C" fn by_driver_config(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::abi::hipLaunchAttribute;
 
     #[test]
     fn a_launch_in_three_calls_needs_the_first() {
@@ -197,5 +198,19 @@ mod tests {
         assert_eq!(check_devices([handle].into_iter()), Ok(()));
         assert_eq!(check_devices([handle, handle].into_iter()), Err(HipError::InvalidDevice));
         assert_eq!(check_devices([ptr::null_mut()].into_iter()), Err(HipError::InvalidValue));
+    }
+
+    #[test]
+    fn attributes_without_one_that_makes_it_cooperative_are_refused() {
+        const PRIORITY: u32 = 8;
+        let attribute = |id, value| hipLaunchAttribute { id, pad: 0, value, rest: [0; 15] };
+        let residency = |attributes: &[hipLaunchAttribute]| {
+            // SAFETY: an array of so many.
+            unsafe { Residency::from_attributes(attributes.as_ptr(), attributes.len() as u32) }
+        };
+        let (cooperative, not, priority) = (attribute(2, 1), attribute(2, 0), attribute(PRIORITY, 1));
+        assert!(matches!(residency(&[]), Ok(Residency::Any)));
+        assert!(matches!(residency(&[priority, not, cooperative]), Ok(Residency::Cooperative)));
+        assert!(matches!(residency(&[priority, not]), Err(HipError::InvalidConfiguration)));
     }
 }
