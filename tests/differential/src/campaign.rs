@@ -85,7 +85,9 @@ fn all_reports(
     while next < seeds.end {
         let count = PROGRAMS_PER_PROCESS.min(seeds.end - next);
         let words = [next.to_string(), count.to_string()];
-        let (reports, result) = client::reports(mode, places, &["seeds", &words[0], &words[1]], &is_last);
+        // After a fault of the device nothing is left to compare in that process.
+        let is_last = |report: &Report| is_last(report) || generate(report.number).has_fault();
+        let (reports, result) = client::reports(mode, places, &["seeds", &words[0], &words[1]], is_last);
         next += reports.len() as u64;
         all.digests.extend(reports.into_iter().map(|report| (report.number, report)));
         if let Err(failure) = result {
@@ -134,19 +136,41 @@ pub fn differs(program: &Program, mode: &Mode, places: &Places, runs: u32) -> io
 ///
 /// # Errors
 ///
-/// If the file's name is not text.
+/// If the file cannot be read or its name is not text.
 pub fn differs_in(file: &Path, mode: &Mode, places: &Places, runs: u32) -> io::Result<bool> {
-    let name = file.to_str().ok_or_else(|| io::Error::other("the file's name is not text"))?;
     let native = Mode::native(mode.major);
-    let (alone, result) = client::reports(&native, places, &["repeat", name, "2"], |_| false);
+    let (alone, result) = repeated(&native, places, file, 2, |_| false)?;
     let Some(expected) = alone.first().filter(|_| result.is_ok()) else { return Ok(true) };
     if alone.iter().any(|report| report.digest != expected.digest || report.surprises > 0) {
         return Ok(true);
     }
-    let (with, result) = client::reports(mode, places, &["repeat", name, &runs.to_string()], |report| {
-        report.digest != expected.digest
-    });
+    let (with, result) = repeated(mode, places, file, runs, |report| report.digest != expected.digest)?;
     Ok(result.is_err() || with.iter().any(|report| report.digest != expected.digest))
+}
+
+/// So many runs of a program in a file, up to the last; in processes of their own if it ends in a fault of the device.
+fn repeated(
+    mode: &Mode,
+    places: &Places,
+    file: &Path,
+    runs: u32,
+    is_last: impl Fn(&Report) -> bool,
+) -> io::Result<(Vec<Report>, Result<(), Failure>)> {
+    let name = file.to_str().ok_or_else(|| io::Error::other("the file's name is not text"))?;
+    let program = Program::parse(&fs::read_to_string(file)?).map_err(io::Error::other)?;
+    if !program.has_fault() {
+        return Ok(client::reports(mode, places, &["repeat", name, &runs.to_string()], is_last));
+    }
+    let mut all = Vec::new();
+    for _ in 0..runs {
+        let (reports, result) = client::reports(mode, places, &["repeat", name, "1"], &is_last);
+        let is_over = result.is_err() || reports.iter().any(&is_last);
+        all.extend(reports);
+        if is_over {
+            return Ok((all, result));
+        }
+    }
+    Ok((all, Ok(())))
 }
 
 /// The smallest program found that still shows what the finding's program shows; none if that does not show it again.

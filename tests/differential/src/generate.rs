@@ -155,6 +155,27 @@ impl Generator {
             self.thread = thread;
             self.end_capture();
         }
+        if self.devices.len() == 1 && self.chance(4) {
+            self.fault();
+        }
+    }
+
+    /// The device fails, and the program goes on for a while before it waits, and after that.
+    fn fault(&mut self) {
+        let stream = self.stream();
+        if self.attempt(&Op::Fault(stream)).is_err() {
+            return;
+        }
+        for _ in 0..self.rng.u32(0..8) {
+            let op = self.propose();
+            // What cannot be is left out.
+            let _ = self.attempt(&op);
+        }
+        let _ = self.attempt(&Op::SyncDevice);
+        for _ in 0..self.rng.u32(4..16) {
+            let op = self.propose();
+            let _ = self.attempt(&op);
+        }
     }
 
     /// Takes a step, putting things in order first if need be; whether it could be taken.
@@ -263,7 +284,7 @@ mod tests {
 
     use super::*;
     use crate::order;
-    use crate::program::Program;
+    use crate::program::{CaptureMode, Program};
 
     #[test]
     fn every_program_is_in_order_and_survives_its_text() {
@@ -280,6 +301,16 @@ mod tests {
     fn the_same_seed_gives_the_same_program() {
         assert_eq!(generate(7), generate(7));
         assert_ne!(generate(7), generate(8));
+    }
+
+    /// With `Global`, which forbids the other threads some calls.
+    #[test]
+    fn threads_capture_globally_beside_others() {
+        let captures = |program: Program| {
+            let is_global = |Step(_, op): &Step| matches!(op, Op::BeginCapture(_, CaptureMode::Global));
+            program.threads() > 1 && program.steps.iter().any(is_global)
+        };
+        assert!((0..400).map(generate).any(captures));
     }
 
     #[test]
@@ -305,6 +336,6 @@ mod tests {
             |step: &Step| format!("{:?}", step.1).split(['(', ' ']).next().unwrap_or_default().to_owned();
         let kinds: BTreeSet<_> =
             (0..400).flat_map(|seed| generate(seed).steps).map(|step| word(&step)).collect();
-        assert_eq!(kinds.len(), 33, "{kinds:?}");
+        assert_eq!(kinds.len(), 34, "{kinds:?}");
     }
 }

@@ -6,6 +6,7 @@
 //! promises; where HIP leaves the order open, none is assumed here.
 
 mod clock;
+mod fault;
 mod graph;
 mod memory;
 mod objects;
@@ -13,6 +14,7 @@ mod work;
 
 use self::clock::{Clock, LINES};
 pub use self::clock::{Line, Owner};
+use self::fault::Faulted;
 use self::graph::{Capture, GraphState};
 use self::memory::{Access, BufferState};
 use self::objects::{Calls, EventState, StreamState, ThreadState, insert};
@@ -105,6 +107,10 @@ pub struct Order {
     /// in a known order.
     captures_ended: Calls,
     breaking: Calls,
+    /// Ends of captures that forbid other threads what they forbid their own, and calls that these forbid.
+    global_ended: Calls,
+    forbidden: Calls,
+    faulted: Faulted,
 }
 
 /// What is known about a program before it runs.
@@ -128,9 +134,20 @@ pub fn check(program: &Program) -> Result<Checked, (usize, Flaw)> {
         answers.push(order.step(step).map_err(|flaw| (index, flaw))?);
     }
     order.finish().map_err(|flaw| (program.steps.len(), flaw))?;
-    let cells = order.cells().filter(|(_, _, is_defined)| *is_defined);
+    // After a fault nobody can wait for what is on the device.
+    let is_known = order.faulted == Faulted::No;
+    let cells = order.cells().filter(|(_, _, is_defined)| is_known && *is_defined);
     let cells = cells.map(|(cell, memory, _)| (cell, memory)).collect();
     Ok(Checked { answers, cells })
+}
+
+/// Whether a capture may forbid a call to other threads: what may have to wait for the device, or asks how far it is.
+fn is_forbidden_globally(op: &Op) -> bool {
+    match op {
+        Op::Allocate { memory, .. } => *memory != Memory::Pageable,
+        Op::Free(_) | Op::SyncStream(_) | Op::QueryStream(_) | Op::Wrong(..) => true,
+        _ => false,
+    }
 }
 
 /// Whether a call breaks captures of all threads and in all modes: it waits for the device, or for a copy or fill.
@@ -166,6 +183,9 @@ impl Order {
             captures: Default::default(),
             captures_ended: Calls::default(),
             breaking: Calls::default(),
+            global_ended: Calls::default(),
+            forbidden: Calls::default(),
+            faulted: Faulted::No,
         }
     }
 
@@ -174,7 +194,13 @@ impl Order {
     /// # Errors
     ///
     /// Why it cannot be the next one.
-    pub fn step(&mut self, Step(thread, op): &Step) -> Result<Answer, Flaw> {
+    pub fn step(&mut self, step: &Step) -> Result<Answer, Flaw> {
+        self.check_after_fault(&step.1)?;
+        let answer = self.step_anyway(step)?;
+        Ok(self.answer_after_fault(&step.1, answer))
+    }
+
+    fn step_anyway(&mut self, Step(thread, op): &Step) -> Result<Answer, Flaw> {
         let thread = thread.index();
         if thread >= self.thread_count {
             return Err(Flaw::Unknown);
@@ -183,6 +209,9 @@ impl Order {
         self.check_during_capture(thread, op)?;
         if breaks_captures(op) {
             self.break_captures(thread)?;
+        }
+        if is_forbidden_globally(op) {
+            self.check_global_captures(thread)?;
         }
         match op {
             Op::SetDevice(device) => {
@@ -244,6 +273,7 @@ impl Order {
             Op::Wrong(_, stream) => {
                 self.stream(thread, *stream)?;
             }
+            Op::Fault(stream) => return self.fault(thread, *stream),
         }
         Ok(Answer::Code)
     }
@@ -256,6 +286,18 @@ impl Order {
         let clock = self.threads[thread].clock;
         self.captures_ended.check(&clock)?;
         self.breaking.note(Line::thread(thread), &clock);
+        Ok(())
+    }
+
+    /// A call that such a capture forbids comes before or after each of other threads'.
+    fn check_global_captures(&mut self, thread: usize) -> Result<(), Flaw> {
+        let others = self.captures.iter().enumerate().filter(|(by, _)| *by != thread);
+        if others.filter_map(|(_, capture)| capture.as_ref()).any(Capture::is_global) {
+            return Err(Flaw::Capture);
+        }
+        let clock = self.threads[thread].clock;
+        self.global_ended.check(&clock)?;
+        self.forbidden.note(Line::thread(thread), &clock);
         Ok(())
     }
 

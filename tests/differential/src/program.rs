@@ -158,10 +158,12 @@ pub enum Launch {
     ModuleCooperative,
     /// `hipLaunchKernelExC`, from HIP 6.5 on; before, `hipLaunchKernel`.
     Config,
-    /// The same with the attribute that makes it cooperative.
+    /// The same with three attributes, of which the last makes it cooperative.
     ConfigCooperative,
     /// `hipDrvLaunchKernelEx`, from HIP 6.5 on; before, `hipModuleLaunchKernel`.
     DriverConfig,
+    /// The same with attributes; before, `hipModuleLaunchCooperativeKernel`.
+    DriverConfigCooperative,
     /// `hipModuleLaunchKernel` of what `hipGetFuncBySymbol` says, from HIP 6.2 on.
     SymbolFunction,
     /// `hipModuleLaunchKernel` of a library's kernel, from HIP 7.2 on.
@@ -193,6 +195,8 @@ pub enum Copy {
     Symbol,
     /// `hipMemcpyBatchAsync` of both halves, from HIP 7.1 on; before, and on the null stream, `hipMemcpyAsync`.
     Batch,
+    /// `hipMemcpy3DBatchAsync` of both halves of the rows, from HIP 7.1 on; before, `hipMemcpy3DAsync`.
+    BatchBox,
     /// `hipMemcpyWithStream`: the host waits.
     WithStream,
     /// `hipMemcpy`, on the null stream.
@@ -374,10 +378,14 @@ pub enum Mistake {
     LargeBox,
     /// A copy to an array that is null.
     NoArray,
+    /// A launch with attributes of which none makes it cooperative, from HIP 6.5 on; before, of no blocks.
+    NotCooperative,
+    /// A batch of boxes that are read in no known order, from HIP 7.1 on; before, a box that leaves its memory.
+    NoOrder,
 }
 
 /// All of them.
-pub const MISTAKES: [Mistake; 26] = [
+pub const MISTAKES: [Mistake; 28] = [
     Mistake::NoBlocks,
     Mistake::LargeBlock,
     Mistake::NoKernel,
@@ -404,6 +412,8 @@ pub const MISTAKES: [Mistake; 26] = [
     Mistake::PeerNoDevice,
     Mistake::LargeBox,
     Mistake::NoArray,
+    Mistake::NotCooperative,
+    Mistake::NoOrder,
 ];
 
 /// One step of a thread.
@@ -490,6 +500,8 @@ pub enum Op {
     LastError,
     /// `hipPeekAtLastError`
     PeekError,
+    /// A kernel that goes where no memory is, after which the device is of no more use: see `order/fault.rs`.
+    Fault(Stream),
     /// A call that fails; the stream is used by those that name one.
     Wrong(Mistake, Stream),
 }
@@ -514,6 +526,12 @@ pub struct ParseError {
 }
 
 impl Program {
+    /// Whether nothing works any more after it, in the whole process.
+    #[must_use]
+    pub fn has_fault(&self) -> bool {
+        self.steps.iter().any(|Step(_, op)| matches!(op, Op::Fault(_)))
+    }
+
     /// Reads what `Display` wrote; empty lines and those that begin with `#` are passed over.
     ///
     /// # Errors

@@ -113,6 +113,41 @@ pub(crate) struct DriverRows {
     height: usize,
 }
 
+/// One end of a [`BoxOperation`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct BoxOperand {
+    kind: c_uint,
+    place: Handle,
+    /// Of memory: length of a row, rows of a slice, and a hint. Of an array: a position.
+    lengths: [usize; 3],
+}
+
+/// `hipMemcpy3DBatchOp`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct BoxOperation {
+    from: BoxOperand,
+    to: BoxOperand,
+    extent: [usize; 3],
+    order: c_uint,
+    flags: c_uint,
+}
+
+impl BoxOperation {
+    /// Memory to memory, one row, with an order that there is not.
+    pub(crate) fn without_order(to: Handle, from: Handle, bytes: usize) -> Self {
+        let operand = |place| BoxOperand { kind: OPERAND_MEMORY, place, lengths: [0; 3] };
+        Self { from: operand(from), to: operand(to), extent: [bytes, 1, 1], order: 0, flags: 0 }
+    }
+}
+
+/// `hipMemcpyOperandTypePointer`, `hipMemcpyOperandTypeArray`
+const OPERAND_MEMORY: c_uint = 1;
+const OPERAND_ARRAY: c_uint = 2;
+/// `hipMemcpySrcAccessOrderStream`
+const ORDER_OF_STREAM: c_uint = 1;
+
 /// Makes an array with a row for each cell.
 ///
 /// # Safety
@@ -183,6 +218,21 @@ impl End {
         BoxEnd { array: none, position, memory }
     }
 
+    /// Where so many bytes of each row begin; lengths are elements where an array takes part.
+    fn in_batch(self, rows: Rows, byte: usize) -> BoxOperand {
+        let element = rows.element();
+        if self.is_array() {
+            return BoxOperand {
+                kind: OPERAND_ARRAY,
+                place: self.base,
+                lengths: [byte / element, self.cell, 0],
+            };
+        }
+        let (_, slice) = rows.position(self.cell);
+        let place = self.address.wrapping_byte_add(byte);
+        BoxOperand { kind: OPERAND_MEMORY, place, lengths: [rows.pitch / element, slice, 0] }
+    }
+
     fn in_driver_box(self, rows: Rows) -> DriverBoxEnd {
         let (position, height) = rows.position(self.cell);
         let DriverRowsEnd { kind, host, device, array, pitch, .. } = self.in_driver_rows(rows);
@@ -209,6 +259,11 @@ impl Rows {
         } else {
             Self { has_array: false, pitch: ROW, of_cell: CELL_BYTES / ROW }
         }
+    }
+
+    /// Bytes of what the lengths of batches count.
+    fn element(self) -> usize {
+        if self.has_array { 4 } else { 1 }
     }
 
     /// Where a cell begins in rows and slices, and how many rows a slice has.
@@ -266,6 +321,7 @@ pub(crate) fn submit(world: &World<'_>, stream: Handle, by: Copy, to: Cell, from
                 hip::hipMemcpyAsync(to.address, from.address, size, kind, stream)
             }
             Copy::Batch => newer::copy_halves(to.address, from.address, size, stream),
+            Copy::BatchBox => by_halves_of_rows(stream, to, from),
             Copy::WithStream => {
                 hip::hipMemcpyWithStream(to.address, from.address, size, hip::COPY_DEFAULT, stream)
             }
@@ -291,6 +347,34 @@ unsafe fn through_symbol(stream: Handle, to: End, from: End, offset: usize) -> C
             return code;
         }
         hip::hipMemcpyFromSymbolAsync(to.address, variable, to.size, offset, kind_of_second, stream)
+    }
+}
+
+/// Both halves of each row, in one call where the runtime has it.
+///
+/// # Safety
+///
+/// The ends must be of buffers that are there.
+unsafe fn by_halves_of_rows(stream: Handle, to: End, from: End) -> Code {
+    let rows = Rows::of(to, from);
+    let [width, height, depth] = rows.extent(to.size);
+    let halves = [0, width / 2].map(|byte| BoxOperation {
+        from: from.in_batch(rows, byte),
+        to: to.in_batch(rows, byte),
+        extent: [width / 2 / rows.element(), height, depth],
+        order: ORDER_OF_STREAM,
+        flags: 0,
+    });
+    let mut missing = false;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let code = gone_after(halves, |halves| {
+            newer::copy_boxes(halves, stream).unwrap_or_else(|| {
+                missing = true;
+                hip::SUCCESS
+            })
+        });
+        if missing { by_rows(stream, Copy::Box, to, from) } else { code }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::arguments::Arguments;
 use crate::hip::{self, Code, Dim3, Handle};
 use crate::process::{SCRATCH_BYTES, Source};
 use crate::world::World;
-use crate::{copy, work};
+use crate::{copy, newer, work};
 
 static NOT_A_KERNEL: u64 = 0;
 static SOURCE: [u8; 4 * SCRATCH_BYTES] = [7; 4 * SCRATCH_BYTES];
@@ -64,18 +64,32 @@ pub(crate) fn make(world: &World<'_>, mistake: Mistake, stream: Handle) -> Code 
                 hip::hipLaunchCooperativeKernel(mix, grid, block, arguments.list(), 0, stream)
             }
             Mistake::PeerNoDevice => hip::hipMemcpyPeerAsync(scratch, 99, scratch, 0, 64, stream),
-            Mistake::LargeBox => {
-                let from = copy::BoxEnd::rows(source, 64, 4 * SCRATCH_BYTES / 64);
-                let to = copy::BoxEnd::rows(scratch, 64, 4 * SCRATCH_BYTES / 64);
-                let extent = [64, 4 * SCRATCH_BYTES / 64, 1];
-                let given = copy::Box3d { from, to, extent, kind: hip::HOST_TO_DEVICE };
-                hip::hipMemcpy3DAsync(&raw const given, stream)
-            }
+            Mistake::LargeBox => large_box(scratch, source, stream),
             Mistake::NoArray => {
                 hip::hipMemcpy2DToArrayAsync(null, 0, 0, source, 64, 64, 1, hip::HOST_TO_DEVICE, stream)
+            }
+            Mistake::NotCooperative => newer::launch_not_cooperative(mix, block, arguments.list(), stream),
+            Mistake::NoOrder => {
+                let given = [copy::BoxOperation::without_order(scratch, source, 64); 2];
+                newer::copy_boxes(&raw const given, stream)
+                    .unwrap_or_else(|| large_box(scratch, source, stream))
             }
         }
     };
     arguments.scribble();
     code
+}
+
+/// A copy of four times as many rows as the scratch memory has.
+///
+/// # Safety
+///
+/// The source must have so many.
+unsafe fn large_box(scratch: Handle, source: Handle, stream: Handle) -> Code {
+    const ROW: usize = 64;
+    let rows = 4 * SCRATCH_BYTES / ROW;
+    let (from, to) = (copy::BoxEnd::rows(source, ROW, rows), copy::BoxEnd::rows(scratch, ROW, rows));
+    let given = copy::Box3d { from, to, extent: [ROW, rows, 1], kind: hip::HOST_TO_DEVICE };
+    // SAFETY: the source is long enough; that the target is not is what is refused.
+    unsafe { hip::hipMemcpy3DAsync(&raw const given, stream) }
 }

@@ -25,7 +25,7 @@ struct Attribute {
     unsigned pad;
     unsigned long long value[8];
 };
-enum { COOPERATIVE = 2 };
+enum { COOPERATIVE = 2, PRIORITY = 8 };
 
 struct Config {
     dim3 grid, block;
@@ -51,12 +51,18 @@ hipError_t hipExtModuleLaunchKernel(hipFunction_t function, unsigned x, unsigned
 
 hipError_t newer_launch_by_config(const void *kernel, unsigned threads, void **arguments, hipStream_t stream,
                                   int is_cooperative) {
-    Attribute attribute = {COOPERATIVE, 0, {static_cast<unsigned long long>(is_cooperative)}};
-    Config config = {dim3(1), dim3(threads), 0, stream, &attribute, 1};
+    Attribute attributes[3] = {{PRIORITY, 0, {}}, {COOPERATIVE, 0, {0}}, {COOPERATIVE, 0, {1}}};
+    Config config = {dim3(1), dim3(threads), 0, stream, attributes, is_cooperative ? 3u : 0u};
     hipError_t error = hipLaunchKernelExC(&config, kernel, arguments);
     scribble(config);
-    scribble(attribute);
+    scribble(attributes);
     return error;
+}
+
+hipError_t newer_launch_not_cooperative(const void *kernel, unsigned threads, void **arguments, hipStream_t stream) {
+    Attribute attributes[2] = {{PRIORITY, 0, {}}, {COOPERATIVE, 0, {0}}};
+    Config config = {dim3(1), dim3(threads), 0, stream, attributes, 2};
+    return hipLaunchKernelExC(&config, kernel, arguments);
 }
 
 hipError_t newer_launch_by_driver_config(hipFunction_t function, unsigned threads, void **arguments,
@@ -64,6 +70,16 @@ hipError_t newer_launch_by_driver_config(hipFunction_t function, unsigned thread
     DriverConfig config = {{1, 1, 1}, {threads, 1, 1}, 0, stream, nullptr, 0};
     hipError_t error = hipDrvLaunchKernelEx(&config, function, arguments, nullptr);
     scribble(config);
+    return error;
+}
+
+hipError_t newer_launch_cooperative_by_driver_config(hipFunction_t function, unsigned threads, void **arguments,
+                                                     hipStream_t stream) {
+    Attribute attributes[2] = {{COOPERATIVE, 0, {1}}, {PRIORITY, 0, {1}}};
+    DriverConfig config = {{1, 1, 1}, {threads, 1, 1}, 0, stream, attributes, 2};
+    hipError_t error = hipDrvLaunchKernelEx(&config, function, arguments, nullptr);
+    scribble(config);
+    scribble(attributes);
     return error;
 }
 
@@ -80,6 +96,19 @@ hipError_t newer_launch_by_config(const void *kernel, unsigned threads, void **a
                                   int is_cooperative) {
     return is_cooperative ? hipLaunchCooperativeKernel(kernel, dim3(1), dim3(threads), arguments, 0, stream)
                           : hipLaunchKernel(kernel, dim3(1), dim3(threads), arguments, 0, stream);
+}
+
+hipError_t newer_launch_not_cooperative(const void *kernel, unsigned threads, void **arguments, hipStream_t stream) {
+    return hipLaunchKernel(kernel, dim3(0), dim3(threads), arguments, 0, stream);
+}
+
+hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t function, unsigned x, unsigned y, unsigned z,
+                                            unsigned block_x, unsigned block_y, unsigned block_z, unsigned lds_size,
+                                            hipStream_t stream, void **arguments);
+
+hipError_t newer_launch_cooperative_by_driver_config(hipFunction_t function, unsigned threads, void **arguments,
+                                                     hipStream_t stream) {
+    return hipModuleLaunchCooperativeKernel(function, 1, 1, 1, threads, 1, 1, 0, stream, arguments);
 }
 
 hipError_t newer_launch_by_driver_config(hipFunction_t function, unsigned threads, void **arguments,
@@ -133,6 +162,16 @@ hipError_t newer_copy_halves(void *to, void *from, size_t size, hipStream_t stre
     return error;
 }
 
+hipError_t hipMemcpy3DBatchAsync(size_t count, void *copies, size_t *failed, unsigned long long flags,
+                                 hipStream_t stream);
+
+int newer_copy_boxes(size_t count, void *copies, hipStream_t stream) {
+    size_t failed = 0;
+    int error = hipMemcpy3DBatchAsync(count, copies, &failed, 0, stream);
+    scribble(failed);
+    return error;
+}
+
 // `hipStreamBatchMemOpParams`
 struct WordOperation {
     unsigned operation;
@@ -162,6 +201,8 @@ hipError_t newer_copy_halves(void *to, void *from, size_t size, hipStream_t stre
     enum { BY_ADDRESS = 4 };
     return hipMemcpyAsync(to, from, size, static_cast<hipMemcpyKind>(BY_ADDRESS), stream);
 }
+
+int newer_copy_boxes(size_t, void *, hipStream_t) { return -1; }
 
 hipError_t newer_write_words(hipStream_t stream, void *word, unsigned value) {
     return hipStreamWriteValue32(stream, word, value, 0);

@@ -3,7 +3,7 @@
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 use crate::Error;
-use crate::copy::PeerBox;
+use crate::copy::{BoxOperation, PeerBox};
 use crate::hip::{self, Code, Handle};
 use crate::process::{KERNELS, check};
 
@@ -21,6 +21,18 @@ unsafe extern "C" {
         arguments: *mut Handle,
         stream: Handle,
     ) -> Code;
+    fn newer_launch_cooperative_by_driver_config(
+        function: Handle,
+        threads: c_uint,
+        arguments: *mut Handle,
+        stream: Handle,
+    ) -> Code;
+    fn newer_launch_not_cooperative(
+        kernel: *const c_void,
+        threads: c_uint,
+        arguments: *mut Handle,
+        stream: Handle,
+    ) -> Code;
     fn newer_launch_with_events(
         function: Handle,
         threads: c_uint,
@@ -33,6 +45,7 @@ unsafe extern "C" {
     fn newer_function_of_library(path: *const c_char, name: *const c_char, function: *mut Handle) -> Code;
     fn newer_copy_peer_box(copy: *const PeerBox, stream: Handle) -> Code;
     fn newer_copy_halves(to: Handle, from: Handle, size: usize, stream: Handle) -> Code;
+    fn newer_copy_boxes(count: usize, copies: *const BoxOperation, stream: Handle) -> Code;
     fn newer_write_words(stream: Handle, word: Handle, value: c_uint) -> Code;
     fn newer_memory_type(is_host: c_int, is_array: c_int) -> c_uint;
 }
@@ -68,6 +81,36 @@ pub(crate) unsafe fn launch_by_driver_config(
     unsafe { newer_launch_by_driver_config(function, threads, arguments, stream) }
 }
 
+/// The same as a cooperative launch.
+///
+/// # Safety
+///
+/// As of `hipModuleLaunchKernel`.
+pub(crate) unsafe fn launch_cooperative_by_driver_config(
+    function: Handle,
+    threads: c_uint,
+    arguments: *mut Handle,
+    stream: Handle,
+) -> Code {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { newer_launch_cooperative_by_driver_config(function, threads, arguments, stream) }
+}
+
+/// A launch that is refused for its attributes, or for having no blocks where there are none.
+///
+/// # Safety
+///
+/// As of `hipLaunchKernel`.
+pub(crate) unsafe fn launch_not_cooperative(
+    kernel: *const c_void,
+    threads: c_uint,
+    arguments: *mut Handle,
+    stream: Handle,
+) -> Code {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { newer_launch_not_cooperative(kernel, threads, arguments, stream) }
+}
+
 /// The same between two events.
 ///
 /// # Safety
@@ -101,6 +144,17 @@ pub(crate) unsafe fn copy_peer_box(copy: *const PeerBox, stream: Handle) -> Code
 pub(crate) unsafe fn copy_halves(to: Handle, from: Handle, size: usize, stream: Handle) -> Code {
     // SAFETY: the caller's promise, passed on.
     unsafe { newer_copy_halves(to, from, size, stream) }
+}
+
+/// Boxes in one call; None where the runtime has no such call.
+///
+/// # Safety
+///
+/// As of `hipMemcpy3DBatchAsync`.
+pub(crate) unsafe fn copy_boxes(copies: *const [BoxOperation; 2], stream: Handle) -> Option<Code> {
+    // SAFETY: the caller's promise, passed on.
+    let code = unsafe { newer_copy_boxes(2, copies.cast(), stream) };
+    (code >= 0).then_some(code)
 }
 
 /// # Safety

@@ -103,6 +103,7 @@ fn call(world: &World<'_>, op: &Op) -> Code {
             Op::DestroyGraph(number) => hip::hipGraphExecDestroy(world.graphs.take(number.0)),
             Op::LastError => hip::hipGetLastError(),
             Op::PeekError => hip::hipPeekAtLastError(),
+            Op::Fault(on) => work::fault(world, stream(on)),
             Op::Wrong(what, on) => mistake::make(world, *what, stream(on)),
         }
     }

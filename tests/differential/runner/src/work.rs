@@ -90,6 +90,9 @@ fn launch(
             Launch::DriverConfig => {
                 newer::launch_by_driver_config(function(Source::Module), BLOCK.x, list, stream)
             }
+            Launch::DriverConfigCooperative => {
+                newer::launch_cooperative_by_driver_config(function(Source::Module), BLOCK.x, list, stream)
+            }
             Launch::SymbolFunction => module_launch(function(Source::Symbol), stream, list, ptr::null_mut()),
             Launch::LibraryKernel => module_launch(function(Source::Library), stream, list, ptr::null_mut()),
         }
@@ -117,6 +120,20 @@ pub(crate) fn submit_timed(
             let address = hip::diff_kernel(number);
             hip::hipExtLaunchKernel(address, GRID, BLOCK, list, 0, stream, start, stop, 0)
         }
+    };
+    arguments.scribble();
+    code
+}
+
+/// A kernel that writes behind an allocation, where nothing is.
+pub(crate) fn fault(world: &World<'_>, stream: Handle) -> Code {
+    const BEHIND: usize = 1 << 16;
+    let nowhere = world.process.scratch.wrapping_byte_add(BEHIND);
+    let mut arguments = Arguments::new(Kernel::Mix, nowhere, world.process.scratch, 1);
+    // SAFETY: a kernel of this program with arguments of its types; what it does is the device's to notice.
+    let code = unsafe {
+        let address = hip::diff_kernel(number(Kernel::Mix));
+        hip::hipLaunchKernel(address, GRID, BLOCK, arguments.list(), 0, stream)
     };
     arguments.scribble();
     code

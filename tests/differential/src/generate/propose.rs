@@ -200,7 +200,7 @@ impl Generator {
     }
 
     fn launch(&mut self) -> Launch {
-        match self.rng.u32(..16) {
+        match self.rng.u32(..17) {
             0..3 => Launch::Chevrons,
             3 => Launch::Plain,
             4 => Launch::Spt,
@@ -213,6 +213,7 @@ impl Generator {
             12 => Launch::DriverConfig,
             13 => Launch::SymbolFunction,
             14 => Launch::LibraryKernel,
+            15 => Launch::DriverConfigCooperative,
             _ => Launch::ModuleBuffer,
         }
     }
@@ -231,7 +232,7 @@ impl Generator {
                 Work::Kernel { kernel, by: self.launch(), to, from, key }
             }
             50..76 => {
-                let by = match self.rng.u32(..19) {
+                let by = match self.rng.u32(..20) {
                     0..3 => Copy::Async,
                     3 => Copy::Spt,
                     4 | 5 => Copy::Driver,
@@ -244,6 +245,7 @@ impl Generator {
                     14 => Copy::PeerBox,
                     15 | 16 => Copy::Symbol,
                     17 => Copy::Batch,
+                    18 => Copy::BatchBox,
                     _ => Copy::Sync,
                 };
                 let may_be_far = matches!(by, Copy::Async | Copy::Peer | Copy::PeerBox);
@@ -253,7 +255,10 @@ impl Generator {
                     (self.cell(|_| true)?, self.cell(|_| true)?)
                 };
                 // Arrays are rare, and few functions take them.
-                let takes_arrays = matches!(by, Copy::Rows | Copy::Box | Copy::DriverBox | Copy::DriverRows);
+                let takes_arrays = matches!(
+                    by,
+                    Copy::Rows | Copy::Box | Copy::BatchBox | Copy::DriverBox | Copy::DriverRows
+                );
                 let array = self.cell(|memory| memory == Memory::Array).filter(|_| takes_arrays);
                 let (to, from) = match (array, self.rng.u32(..4)) {
                     (Some(array), 0) => (array, from),
@@ -297,8 +302,7 @@ impl Generator {
 
     fn begin_capture(&mut self) -> Op {
         let mode = match self.rng.u32(..3) {
-            // It would forbid other threads what they do.
-            0 if self.devices.len() == 1 => CaptureMode::Global,
+            0 => CaptureMode::Global,
             1 => CaptureMode::ThreadLocal,
             _ => CaptureMode::Relaxed,
         };

@@ -24,6 +24,8 @@ pub(super) struct Capture {
     touched: Vec<(Cell, History)>,
     accesses: Vec<Access>,
     is_spoilt: bool,
+    /// Forbids other threads what it forbids its own.
+    is_global: bool,
 }
 
 impl Capture {
@@ -38,6 +40,10 @@ impl Capture {
 
     pub(super) fn is_spoilt(&self) -> bool {
         self.is_spoilt
+    }
+
+    pub(super) fn is_global(&self) -> bool {
+        self.is_global
     }
 
     /// A stream joins by waiting for a captured event; a member learns more.
@@ -82,15 +88,18 @@ fn note(accesses: &mut Vec<Access>, access: Access) {
 }
 
 impl Order {
-    /// With several threads, others may be at anything meanwhile: so only captures that forbid them nothing, of streams that
-    /// have nothing to do with the null stream.
+    /// With several threads, others may be at anything meanwhile that the capture does not forbid them: so only of streams
+    /// that have nothing to do with the null stream.
     pub(super) fn begin_capture(&mut self, thread: usize, stream: u8, mode: CaptureMode) -> Result<(), Flaw> {
         let line = self.made(thread, stream)?;
-        let is_private = mode != CaptureMode::Global && !self.stream_of(line).is_implicit;
-        if self.captures[thread].is_some() || self.thread_count > 1 && !is_private {
+        if self.captures[thread].is_some() || self.thread_count > 1 && self.stream_of(line).is_implicit {
             return Err(Flaw::Capture);
         }
+        let is_global = mode == CaptureMode::Global;
         self.breaking.check(&self.threads[thread].clock)?;
+        if is_global {
+            self.forbidden.check(&self.threads[thread].clock)?;
+        }
         self.captures_begun += 1;
         self.captures[thread] = Some(Capture {
             number: self.captures_begun,
@@ -99,6 +108,7 @@ impl Order {
             touched: Vec::new(),
             accesses: Vec::new(),
             is_spoilt: false,
+            is_global,
         });
         Ok(())
     }
@@ -109,9 +119,14 @@ impl Order {
         if let Some(line) = capture.unjoined().filter(|_| !capture.is_spoilt) {
             return Err(Flaw::Unjoined(line));
         }
-        let (accesses, is_spoilt) = (capture.accesses.clone(), capture.is_spoilt);
+        let (accesses, is_spoilt, is_global) =
+            (capture.accesses.clone(), capture.is_spoilt, capture.is_global);
         self.captures[thread] = None;
-        self.captures_ended.note(Line::thread(thread), &self.threads[thread].clock);
+        let clock = self.threads[thread].clock;
+        self.captures_ended.note(Line::thread(thread), &clock);
+        if is_global {
+            self.global_ended.note(Line::thread(thread), &clock);
+        }
         let state = self.new_graph(thread, accesses);
         super::insert(&mut self.graphs, graph.index(), state)?;
         if is_spoilt {

@@ -161,7 +161,7 @@ impl Order {
                     [to_state, from_state].iter().filter(|state| state.memory == Memory::Array).count();
                 let takes_them = match by {
                     Copy::Peer | Copy::PeerBox => both_of_device && arrays == 0,
-                    Copy::Box | Copy::DriverBox | Copy::DriverRows => !both_of_host,
+                    Copy::Box | Copy::BatchBox | Copy::DriverBox | Copy::DriverRows => !both_of_host,
                     Copy::Rows => arrays < 2,
                     Copy::Driver => !both_of_host && arrays == 0,
                     _ => arrays == 0,
@@ -188,5 +188,5 @@ fn is_of_device(memory: Memory) -> bool {
 
 /// Whether it copies rows, for which pageable memory need not be copied aside.
 fn is_of_rows(by: Copy) -> bool {
-    matches!(by, Copy::Rows | Copy::Box | Copy::DriverBox | Copy::DriverRows)
+    matches!(by, Copy::Rows | Copy::Box | Copy::BatchBox | Copy::DriverBox | Copy::DriverRows)
 }
