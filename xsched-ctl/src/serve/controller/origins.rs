@@ -46,7 +46,8 @@ impl Controller {
         for (&number, time) in queue.origins.iter().filter(|(_, time)| time.ns > 0) {
             let (share, ns) = by_name.entry(name(number, client, &known)).or_default();
             *share += time.share(now_ns);
-            *ns += time.ns;
+            // They are anybody's numbers.
+            *ns = ns.saturating_add(time.ns);
         }
         let mut origins: Vec<_> = by_name
             .into_iter()

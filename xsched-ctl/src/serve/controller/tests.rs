@@ -113,6 +113,8 @@ fn device_time_is_told_by_the_libraries_that_used_it() {
     assert_eq!(divide(queue.slot, queue.generation, &parts), told);
     assert_eq!(divide(queue.slot, queue.generation + 1, &[part(1, 700)]), told, "of a queue before");
     assert_eq!(divide(queue.slot, queue.generation, &[part(1, 60)]), told, "nothing becomes less");
+    let lies = [part(own | 7, u64::MAX), part(own | 8, u64::MAX)];
+    assert_eq!(divide(queue.slot, queue.generation, &lies)[0], ("[unknown]".to_owned(), u64::MAX));
     let many: Vec<_> = (100..1_000).map(|origin| part(origin, 1_000)).collect();
     for parts in many.chunks(20) {
         divide(queue.slot, queue.generation, parts);
