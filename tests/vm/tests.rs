@@ -13,6 +13,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use recording::{Outcome, Recording, Slice, host, in_vm, run};
+use scheduling::{Controller, PATIENCE};
 use xsched_abi::arbiter::{Report, Word, device_key};
 use xsched_arbiter::{Arbiter, ArbiterError, Times};
 use xsched_tests::arbiter::Peer;
@@ -236,9 +237,9 @@ fn the_controllers_programs_say_whose_a_call_is() {
     let log = folder.join("log");
     let mut serve = Command::new(host("xsched-ctl"));
     serve.arg("serve").env("XSCHED_SOCKET_DIR", &folder).stderr(fs::File::create(&log).unwrap());
-    let mut serve = serve.spawn().unwrap();
+    let _serve = Controller(serve.spawn().unwrap());
     let begin = Instant::now();
-    while !folder.join("shim.sock").exists() && begin.elapsed() < Duration::from_mins(2) {
+    while !folder.join("shim.sock").exists() && begin.elapsed() < PATIENCE {
         std::thread::sleep(Duration::from_millis(100));
     }
     let mut peer = Peer::application(host("origin-peer").to_str().unwrap());
@@ -258,6 +259,4 @@ fn the_controllers_programs_say_whose_a_call_is() {
         let answer = peer.ask(&format!("ask 0 {chain}"));
         assert!(answer.starts_with(expected), "{chain}: {answer}");
     }
-    serve.kill().unwrap();
-    serve.wait().unwrap();
 }

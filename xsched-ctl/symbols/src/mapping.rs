@@ -190,6 +190,20 @@ mod tests {
     }
 
     #[test]
+    fn generated_code_lies_in_files_that_nobody_can_open_by_name() {
+        for (name, may) in [
+            ("/usr/lib/libc.so.6", false),
+            ("/tmp/ffi0Ua (deleted)", true),
+            ("/memfd:doublemapper (deleted)", true),
+            ("/memfd:doublemapper", true),
+            ("[vdso]", false),
+            ("//anon", true),
+        ] {
+            assert_eq!(mapping(name).may_hold_generated_code(), may, "{name}");
+        }
+    }
+
+    #[test]
     fn kinds_of_memory_are_told_apart_by_the_kernels_text() {
         for (name, backing) in [
             ("/usr/lib/libc.so.6", Backing::File),
