@@ -159,6 +159,11 @@ fn a_controller_that_comes_late_is_found() {
     is_right(load);
 }
 
+/// A gap in a process's work that may let others in. A busy machine makes many of these.
+const GAP_NS: u64 = 100_000;
+/// Of each of the kernels below.
+const KERNEL_NS: u64 = 1_000_000;
+
 #[test]
 fn while_an_urgent_process_has_work_others_start_next_to_nothing() {
     let machine = Machine::new("urgent");
@@ -168,14 +173,18 @@ fn while_an_urgent_process_has_work_others_start_next_to_nothing() {
     let batch = machine.begin("single --launches 300 --us 1000 --blocks 304");
     soon("it has its queue, too", || controller.processes() == 2);
     let (urgent_id, batch_id) = (urgent.id(), batch.id());
+    let before = machine.kernels(batch_id);
     is_right(urgent);
     is_right(batch);
     let timeline = Timeline::read(&machine.log()).unwrap();
     let (urgent, batch) = (timeline.of(&[urgent_id]), timeline.of(&[batch_id]));
     let end_ns = urgent.kernels().iter().map(|kernel| kernel.end_ns).max().expect("it has run");
     let meanwhile = batch.starts_in((0, end_ns));
-    // What it launches before it is connected, and in gaps of the urgent one's that are longer than the linger.
-    assert!(meanwhile < 150, "{meanwhile} of 300, beside 1000");
+    // What it launches before it is connected, and in gaps of the urgent one's.
+    let gaps_ns = urgent.kernels().windows(2).map(|pair| pair[1].start_ns.saturating_sub(pair[0].end_ns));
+    let in_gaps: u64 = gaps_ns.filter(|gap| *gap > GAP_NS).map(|gap| 2 + gap / KERNEL_NS).sum();
+    let allowed = 100 + before as u64 + in_gaps;
+    assert!((meanwhile as u64) < allowed, "{meanwhile} of 300, {allowed} allowed, beside 1000");
 }
 
 /// The folder is the only way by which programs find a controller.
