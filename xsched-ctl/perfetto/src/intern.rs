@@ -129,8 +129,39 @@ impl Interner {
 
     /// The definitions that the next packet must carry; `None` (and no allocation) if there are none.
     pub(crate) fn take_pending(&mut self) -> Option<InternedData> {
-        (self.pending != InternedData::default()).then(|| std::mem::take(&mut self.pending))
+        (!is_empty(&self.pending)).then(|| std::mem::take(&mut self.pending))
     }
+}
+
+/// Whether nothing is defined. Asked for each packet, so nothing is made to compare it with.
+fn is_empty(data: &InternedData) -> bool {
+    let InternedData {
+        event_categories,
+        event_names,
+        debug_annotation_names,
+        function_names,
+        frames,
+        callstacks,
+        mapping_paths,
+        mappings,
+        graphics_contexts,
+        gpu_specifications,
+        debug_annotation_string_values,
+    } = data;
+    let texts = [
+        event_categories,
+        event_names,
+        debug_annotation_names,
+        function_names,
+        mapping_paths,
+        debug_annotation_string_values,
+    ];
+    texts.iter().all(|texts| texts.is_empty())
+        && frames.is_empty()
+        && callstacks.is_empty()
+        && mappings.is_empty()
+        && graphics_contexts.is_empty()
+        && gpu_specifications.is_empty()
 }
 
 #[cfg(test)]

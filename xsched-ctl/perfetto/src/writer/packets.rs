@@ -36,7 +36,7 @@ pub(super) struct PacketBuffer {
     event: Vec<u8>,
     details: Vec<u8>,
     part: Vec<u8>,
-    /// The packet in the making.
+    /// What precedes the event in its packet.
     packet: Vec<u8>,
     next: Next,
 }
@@ -125,9 +125,10 @@ impl PacketBuffer {
             wire::number(&mut self.event, NAME_IID, self.interner.iid(Table::EventName, name));
         }
         for annotation in annotations {
-            self.part.clear();
-            encode_annotation(&mut self.interner, annotation, &mut self.part);
-            wire::message(&mut self.details, DEBUG_ANNOTATION, &[&self.part]);
+            // Two numbers, of 12 bytes at most each.
+            wire::short_message(&mut self.details, DEBUG_ANNOTATION, |out| {
+                encode_annotation(&mut self.interner, annotation, out);
+            });
         }
     }
 
@@ -179,10 +180,15 @@ impl PacketBuffer {
             self.next.stamp(&mut rest);
             rest.encode(&mut self.packet).expect("a Vec always has room");
         }
-        wire::message(&mut self.packet, TRACK_EVENT, &[&self.event, &self.part, &self.details]);
+        let parts = [&self.event, &self.part, &self.details];
+        let len = parts.iter().map(|part| part.len()).sum();
+        wire::begin_message(&mut self.packet, TRACK_EVENT, len);
         self.encoded.push(PACKET_KEY);
-        wire::varint(&mut self.encoded, self.packet.len() as u64);
+        wire::varint(&mut self.encoded, (self.packet.len() + len) as u64);
         self.encoded.extend_from_slice(&self.packet);
+        for part in parts {
+            self.encoded.extend_from_slice(part);
+        }
     }
 
     /// Writes a typed event of a GPU. Of these there are none in most traces, so they are made afresh.

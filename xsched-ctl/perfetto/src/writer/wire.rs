@@ -40,14 +40,23 @@ pub(super) fn fixed64(out: &mut Vec<u8>, field: u32, value: u64) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-/// Appends a message that consists of these parts, one behind the other.
+/// Appends what a message of this length begins with; the message is to follow.
 #[inline]
-pub(super) fn message(out: &mut Vec<u8>, field: u32, parts: &[&[u8]]) {
+pub(super) fn begin_message(out: &mut Vec<u8>, field: u32, len: usize) {
     key(out, field, Layout::Bytes);
-    varint(out, parts.iter().map(|part| part.len() as u64).sum());
-    for part in parts {
-        out.extend_from_slice(part);
-    }
+    varint(out, len as u64);
+}
+
+/// Appends a message of fewer than 128 bytes, which `fill` appends.
+#[inline]
+pub(super) fn short_message(out: &mut Vec<u8>, field: u32, fill: impl FnOnce(&mut Vec<u8>)) {
+    key(out, field, Layout::Bytes);
+    let at = out.len();
+    out.push(0);
+    fill(out);
+    let len = out.len() - at - 1;
+    debug_assert!(len < 0x80, "a length of one byte");
+    out[at] = len as u8;
 }
 
 #[cfg(test)]
@@ -63,9 +72,12 @@ mod tests {
                 let (mut own, mut theirs) = (Vec::new(), Vec::new());
                 number(&mut own, field, value);
                 fixed64(&mut own, field, value);
-                message(&mut own, field, &[b"ab", b"", b"c"]);
+                begin_message(&mut own, field, 3);
+                own.extend_from_slice(b"abc");
+                short_message(&mut own, field, |out| out.extend_from_slice(b"abc"));
                 encoding::uint64::encode(field, &value, &mut theirs);
                 encoding::fixed64::encode(field, &value, &mut theirs);
+                encoding::bytes::encode(field, &b"abc".to_vec(), &mut theirs);
                 encoding::bytes::encode(field, &b"abc".to_vec(), &mut theirs);
                 assert_eq!(own, theirs);
             }
