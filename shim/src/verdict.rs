@@ -44,7 +44,7 @@ use crate::xqueue::{Judged, Origin, now};
 use cache::{CACHE, Known, Site};
 
 pub(crate) use kernel_names::all as kernel_names;
-pub(crate) use local::{own_rules, set_rules};
+pub(crate) use local::{HandedOut, own_rules, set_rules};
 pub(crate) use origins::{Library, OTHERS as OTHER_ORIGINS, all as origins};
 pub(crate) use voice::{begin as announce, is_asked as is_verbose};
 

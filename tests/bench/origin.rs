@@ -8,8 +8,6 @@ mod cache;
 
 use std::error::Error;
 use std::hint::black_box;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,6 +16,7 @@ use xsched_abi::verdict::{Action, Judgement, RuleId, Verdict};
 use xsched_tests::artifacts;
 use xsched_tests::bench::{Goal, Row, Samples, paired, repeated};
 use xsched_tests::origin::{Asker, Level, Page, Question, Step, Told, ask_here};
+use xsched_tests::serving::Serving;
 
 const BENCH: &str = "origin";
 
@@ -53,9 +52,8 @@ const LIBRARIES: [&str; 7] = [
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let folder = tempfile::tempdir()?;
-    let _controller = Controller::start(folder.path())?;
-    let asker = Asker::join(folder.path(), true)?;
+    let controller = Serving::start("")?;
+    let asker = Asker::join(controller.folder(), true)?;
     let Told::Page(page) = asker.told()? else { return Err("no programs decide here".into()) };
     let levels: Result<Vec<_>, _> =
         LIBRARIES.iter().map(|name| Level::open(&artifacts::app("origin_chain").join(name))).collect();
@@ -171,34 +169,4 @@ fn time_dladdr(address: *const libc::c_void) -> f64 {
         black_box(unsafe { libc::dladdr(black_box(address), &raw mut found) });
     }
     begin.elapsed().as_nanos() as f64 / f64::from(CALLS)
-}
-
-/// A controller in a folder of its own, ended when dropped.
-struct Controller(Child);
-
-impl Controller {
-    fn start(folder: &Path) -> Result<Self, Box<dyn Error>> {
-        let mut serve = Command::new(artifacts::xsched_ctl());
-        serve.arg("serve").env("XSCHED_SOCKET_DIR", folder).stdout(Stdio::null());
-        let mut controller = Self(serve.spawn()?);
-        let begin = Instant::now();
-        while !folder.join("shim.sock").exists() {
-            if let Some(status) = controller.0.try_wait()? {
-                return Err(format!("the controller ended with {status}").into());
-            }
-            if begin.elapsed() > PATIENCE {
-                return Err("the controller does not come up".into());
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        Ok(controller)
-    }
-}
-
-impl Drop for Controller {
-    fn drop(&mut self) {
-        use rustix::process::{Pid, Signal, kill_process};
-        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
-        let _ = self.0.wait();
-    }
 }

@@ -8,50 +8,36 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
-use tempfile::TempDir;
 use xsched_tests::artifacts::{app_command, clients, conformance, hip_sim, shim};
+use xsched_tests::chains;
 use xsched_tests::privileged::may_trace;
+use xsched_tests::serving::Serving;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{run, xsched_ctl};
 
 /// Longer than anything takes that happens at all.
 const LONG: Duration = Duration::from_secs(20);
 
-/// `xsched-ctl serve` in a folder of its own, ended when dropped.
-struct Controller {
-    folder: TempDir,
-    child: Child,
-}
+/// The controller, and what is run beside it.
+struct Controller(Serving);
 
 impl Controller {
     fn start(rules: &str) -> Self {
-        let folder = TempDir::new().unwrap();
-        let file = folder.path().join("rules.toml");
-        fs::write(&file, rules).unwrap();
-        let mut serve = xsched_ctl(["serve", "--rules"]);
-        serve.arg(&file).env("XSCHED_SOCKET_DIR", folder.path()).stdout(Stdio::null());
-        serve.stderr(File::create(folder.path().join("log")).unwrap());
-        let mut controller = Self { child: serve.spawn().unwrap(), folder };
-        let begin = Instant::now();
-        while !controller.folder.path().join("shim.sock").exists() {
-            assert!(begin.elapsed() < LONG, "the controller does not come up: {}", controller.log());
-            thread::sleep(Duration::from_millis(10));
-            // Another one may be about to end.
-            if matches!(controller.child.try_wait(), Ok(Some(_))) {
-                controller.child = serve.spawn().unwrap();
-            }
-        }
-        controller
+        Self(Serving::start(rules).unwrap())
+    }
+
+    /// Processes decide themselves.
+    fn start_without_bpf(rules: &str) -> Self {
+        Self(Serving::start_without_bpf(rules).unwrap())
     }
 
     fn log(&self) -> String {
-        fs::read_to_string(self.folder.path().join("log")).unwrap()
+        self.0.log()
     }
 
     /// Runs a mode of `callers` to its end; what it said on standard error, where every call is named that passes through, and
@@ -80,18 +66,18 @@ impl Controller {
 
     /// Begins when its callers are told apart by chains.
     fn run_command(&self, command: &mut Command) -> (String, String) {
-        let log = self.folder.path().join("shim.log");
+        let log = self.0.file("shim.log");
         let _ = fs::remove_file(&log); // an earlier run's
         command
             .env("LD_PRELOAD", shim())
-            .env("XSCHED_SOCKET_DIR", self.folder.path())
+            .env("XSCHED_SOCKET_DIR", self.0.folder())
             .env("XSCHED_LOG", &log)
             .env("XSCHED_VERBOSE", "2")
             .env("HIP_SIM_SHARED", "off");
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut input = child.stdin.take().unwrap();
-        self.wait_for_chains(child.id());
+        self.0.wait_for_sight(child.id()).unwrap();
         input.write_all(b"\n\n").unwrap();
         let said: Vec<_> =
             BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok).collect();
@@ -103,30 +89,49 @@ impl Controller {
     }
 
     /// The same under the tracer; what the timeline says of it. A process that learns too late that somebody records says
-    /// nothing of its first launches: then it is run again.
+    /// nothing of its first launches, and where the shim's table is not there in time a launch is taken for the shim's: then
+    /// it is run again.
     fn record(&self, mode: &str, tables: &str) -> Sql {
         let begin = Instant::now();
         loop {
-            let (trace, log) = self.record_once(mode, tables);
+            let (trace, log, _) = self.record_and_hear(mode, tables, &[], Duration::ZERO);
             let mut sql = Sql::open(&trace).unwrap();
             sql.assert_clean();
             let is_in_time = !log.contains("answers that came too late");
-            if is_in_time && launches(&mut sql).iter().all(|launch| launch.verdict.is_some()) {
+            if is_in_time && launches(&mut sql).iter().all(Shown::is_all_known) {
                 return sql;
             }
             assert!(begin.elapsed() < 3 * LONG, "it is always too late: {log}{}", self.log());
         }
     }
 
-    /// Begins when its callers are told apart by chains, and it knows that somebody records.
-    fn record_once(&self, mode: &str, tables: &str) -> (PathBuf, String) {
-        let (trace, log, _) = self.record_and_hear(mode, tables);
-        (trace, log)
+    /// Launches of a process that decides itself, once they are as they ought to be. It begins with the rules that are built in,
+    /// and nobody sees when it has been given the controller's, so it has longer each time. By symbols: with dispatch tables, the tracer's return probes stand where the immediate caller was.
+    fn record_until(&self, variables: &[(&str, &str)], expected: &[Shown]) {
+        let (begin, mut time) = (Instant::now(), Duration::from_secs(1));
+        loop {
+            let (trace, ..) = self.record_and_hear("find", "0", variables, time);
+            let mut sql = Sql::open(&trace).unwrap();
+            sql.assert_clean();
+            let launches = launches(&mut sql);
+            if launches == expected {
+                return;
+            }
+            assert!(begin.elapsed() < 6 * LONG, "{launches:?}{}", self.log());
+            time *= 2;
+        }
     }
 
-    /// Returns what the program said as well.
-    fn record_and_hear(&self, mode: &str, tables: &str) -> (PathBuf, String, Vec<String>) {
-        let [trace, log] = ["trace", "shim.log"].map(|name| self.folder.path().join(name));
+    /// Begins when its callers are told apart, and it knows that somebody records, and so much later. Returns what the program
+    /// said as well.
+    fn record_and_hear(
+        &self,
+        mode: &str,
+        tables: &str,
+        variables: &[(&str, &str)],
+        later: Duration,
+    ) -> (PathBuf, String, Vec<String>) {
+        let [trace, log] = ["trace", "shim.log"].map(|name| self.0.file(name));
         let _ = fs::remove_file(&log); // an earlier run's
         let arguments: Vec<_> = mode.split(' ').collect();
         let program = app_command("callers", &arguments);
@@ -139,57 +144,34 @@ impl Controller {
             tracer.env(name, value.unwrap_or_default());
         }
         tracer
-            .env("XSCHED_SOCKET_DIR", self.folder.path())
+            .env("XSCHED_SOCKET_DIR", self.0.folder())
             .env("XSCHED_LOG", &log)
             .env("HIP_SIM_SHARED", "off")
             .env("ROCPROFILER_REGISTER_ENABLED", tables)
+            .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(File::create(self.folder.path().join("tracer")).unwrap());
+            .stderr(File::create(self.0.file("tracer")).unwrap());
         let mut tracer = tracer.spawn().unwrap();
         let mut lines = BufReader::new(tracer.stdout.take().unwrap()).lines().map_while(Result::ok);
         let ready = lines.next().unwrap_or_default();
-        let pid: u32 = ready.strip_prefix("ready ").and_then(|pid| pid.parse().ok()).unwrap_or_else(|| {
-            panic!("{ready}{}", fs::read_to_string(self.folder.path().join("tracer")).unwrap())
-        });
-        self.wait_for_chains(pid);
+        let pid: u32 = ready
+            .strip_prefix("ready ")
+            .and_then(|pid| pid.parse().ok())
+            .unwrap_or_else(|| panic!("{ready}{}", fs::read_to_string(self.0.file("tracer")).unwrap()));
+        self.0.wait_for_sight(pid).unwrap();
         // Each has mapped the process's events; the tracer has the arbiter's besides.
         let begin = Instant::now();
         while rings(pid) < 1 || rings(tracer.id()) < 2 {
             assert!(begin.elapsed() < LONG, "it is not recorded: {}", self.log());
             thread::sleep(Duration::from_millis(10));
         }
+        thread::sleep(later);
         tracer.stdin.take().unwrap().write_all(b"\n\n").unwrap();
         let said: Vec<_> = lines.collect();
         assert!(tracer.wait().unwrap().success(), "{said:?}");
         assert_eq!(said.iter().rfind(|line| line.starts_with("wrong")).map(String::as_str), Some("wrong 0"));
         (trace, fs::read_to_string(log).unwrap(), said)
-    }
-
-    fn wait_for_chains(&self, pid: u32) {
-        let begin = Instant::now();
-        loop {
-            let mut doctor = xsched_ctl(["doctor", "--pid", &pid.to_string()]);
-            let output = doctor.env("XSCHED_SOCKET_DIR", self.folder.path()).output().unwrap();
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
-            if said.contains("rules see the whole call chain") {
-                return;
-            }
-            assert!(begin.elapsed() < LONG, "{said}{}", self.log());
-            thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
-impl Drop for Controller {
-    fn drop(&mut self) {
-        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
-        let begin = Instant::now();
-        while begin.elapsed() < LONG && matches!(self.child.try_wait(), Ok(None)) {
-            thread::sleep(Duration::from_millis(10));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -254,6 +236,60 @@ fn the_users_settings_reach_the_controller() {
     // Its own call, and the one by librocblas.so.4, which is on the classic list.
     assert_eq!(passes(&said, "libspeaker.so", "hipMemsetAsync"), 1, "{said}{}", controller.log());
     assert_eq!(passes(&said, "librocblas.so.4", "hipLaunchKernel"), 1, "{said}");
+}
+
+#[test]
+fn a_graph_is_launched_by_whoever_launches_it() {
+    if !may_trace("a_graph_is_launched_by_whoever_launches_it") {
+        return;
+    }
+    let rules = "[[rule]]\nname = 'graphs of rocBLAS'\nlibrary = 'librocblas.so*'\napi = 'hipGraphLaunch'\n\
+                 action = 'never-suspend'\n";
+    let controller = Controller::start(rules);
+    let log = controller.0.file("shim.log");
+    let mut program = app_command("callers", &["graph"]);
+    program
+        .env("LD_PRELOAD", shim())
+        .env("XSCHED_SOCKET_DIR", controller.0.folder())
+        .env("XSCHED_LOG", &log)
+        .env("XSCHED_VERBOSE", "1")
+        .env("HIP_SIM_SHARED", "off");
+    let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    controller.0.wait_for_sight(child.id()).unwrap();
+    input.write_all(b"\n\n").unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(said.any(|line| line == "launched 2"), "{}", controller.log());
+    // The controller decides about every call that it is asked about, also where the answer came too late for the call.
+    let begin = Instant::now();
+    let explained = loop {
+        let mut explain = xsched_ctl(["rules", "explain", "--pid", &child.id().to_string()]);
+        let explained = run(explain.env("XSCHED_SOCKET_DIR", controller.0.folder())).stdout;
+        let sites: Vec<_> = explained.match_indices("hipGraphLaunch by ").collect();
+        if sites.len() == 2 {
+            break explained;
+        }
+        assert!(begin.elapsed() < LONG, "{explained}{}", controller.log());
+        thread::sleep(Duration::from_millis(20));
+    };
+    input.write_all(b"\n").unwrap();
+    assert_eq!(said.last().as_deref(), Some("wrong 0"));
+    assert!(child.wait().unwrap().success());
+    let site = |origin: &str| {
+        let place = explained.find(&format!("hipGraphLaunch by {origin}: ")).unwrap();
+        explained[place..].lines().take(3).collect::<Vec<_>>()
+    };
+    let [first, rule, chain] = site("librocblas.so.4")[..] else { panic!("{explained}") };
+    assert!(first.ends_with(": never-suspend") && rule.contains("(graphs of rocBLAS)"), "{explained}");
+    assert!(chain.contains("librocblas.so.4:rocblas_sgraph < callers"), "{explained}");
+    let [first, rule, chain] = site("callers")[..] else { panic!("{explained}") };
+    assert!(first.ends_with(": schedule") && rule.contains("no rule fits"), "{explained}");
+    assert!(!chain.contains("librocblas"), "{explained}");
+    // The graph that the rule is about, and nothing else.
+    let log = fs::read_to_string(log).unwrap();
+    let is_late = log.contains("answers that came too late");
+    let kept = log.lines().find(|line| line.ends_with("never suspended")).unwrap_or_default();
+    assert!(is_late || kept.split_whitespace().next() == Some("1"), "{log}");
 }
 
 #[test]
@@ -345,6 +381,12 @@ struct Shown {
     level_max: Option<u8>,
 }
 
+impl Shown {
+    fn is_all_known(&self) -> bool {
+        self.verdict.is_some() && self.origin != "libxsched_shim.so"
+    }
+}
+
 fn shown(origin: &str, verdict: &str, rule: &str, level_max: Option<u8>) -> Shown {
     Shown { origin: origin.into(), verdict: Some(verdict.into()), rule: Some(rule.into()), level_max }
 }
@@ -372,6 +414,11 @@ fn each_launch_says_whose_it_is_and_which_rule_treats_it_how() {
     for tables in ["1", "0"] {
         let mut sql = controller.record("find", tables);
         assert_eq!(launches(&mut sql), [own(), search(), search(), search(), own()], "tables {tables}");
+        let told = "select count(*) as n from slice c join flow on flow.slice_out = c.id join slice e \
+                    on flow.slice_in = e.id where c.name = 'hipLaunchKernel' and e.category = 'gpu' \
+                    and extract_arg(c.arg_set_id, 'debug.queue_delay_ns') \
+                    = extract_arg(e.arg_set_id, 'debug.queue_delay_ns')";
+        assert_eq!(sql.query(told).unwrap()[0]["n"], 2, "calls know how long they waited");
         // What passes through is not followed to its execution.
         let executed = format!("select {SHOWN} where category = 'gpu' and name = 'callers_own' order by ts");
         assert_eq!(sql.query_as::<Shown>(&executed).unwrap(), [own(), own()], "tables {tables}");
@@ -379,11 +426,27 @@ fn each_launch_says_whose_it_is_and_which_rule_treats_it_how() {
                       and extract_arg(arg_set_id, 'debug.queue_delay_ns') >= 0";
         assert_eq!(sql.query(delays).unwrap()[0]["n"], 2);
     }
-    let trace = controller.folder.path().join("trace");
+    let trace = controller.0.file("trace");
     let report = run(xsched_ctl(["report", "--by", "rule"]).arg(&trace));
     for line in ["schedule: the program itself", "passthrough: searches of MIOpen", "schedule: none fits"] {
         assert!(report.stdout.contains(line), "{}{}", report.stdout, report.stderr);
     }
+}
+
+#[test]
+fn a_process_that_decides_itself_names_the_rule() {
+    if !may_trace("a_process_that_decides_itself_names_the_rule") {
+        return;
+    }
+    let controller = Controller::start_without_bpf(OWN_RULE);
+    let own = || shown("callers", "schedule", "the program itself", Some(1));
+    // A search is not known by the immediate caller, a compiled stub.
+    let search = || shown("libMIOpen.so.1", "schedule", "none fits", None);
+    controller.record_until(&[], &[own(), search(), search(), search(), own()]);
+    // The user's own rules, which go before the controller's.
+    let passed = || shown("libMIOpen.so.1", "passthrough", "XSCHED_PASSTHROUGH_LIBS", None);
+    let variables = [("XSCHED_PASSTHROUGH_LIBS", "libMIOpen")];
+    controller.record_until(&variables, &[own(), passed(), passed(), passed(), own()]);
 }
 
 #[test]
@@ -420,17 +483,15 @@ const TREATED: &str = "select extract_arg(arg_set_id, 'debug.kernel') as kernel,
 
 #[test]
 fn every_launch_through_seven_libraries_is_treated_as_its_chain_says() {
-    const RULES: &str = "[[rule]]\nchain = 'librccl.so*'\naction = 'never-suspend'\n
-        [[rule]]\nchain = 'libMIOpen.so*:miopenFind*'\naction = 'passthrough'\n";
     if !may_trace("every_launch_through_seven_libraries_is_treated_as_its_chain_says") {
         return;
     }
-    let controller = Controller::start(RULES);
+    let controller = Controller::start(chains::RULES);
     let mode = format!("chains {} 77", launches_to_make());
     let begin = Instant::now();
     // As everywhere here: a process may learn too late that it is recorded, and tables may be made too late.
     let (treated, said) = loop {
-        let (trace, log, said) = controller.record_and_hear(&mode, "1");
+        let (trace, log, said) = controller.record_and_hear(&mode, "1", &[], Duration::ZERO);
         let mut sql = Sql::open(&trace).unwrap();
         sql.assert_clean();
         let mut treated: Vec<Treated> = sql.query_as(TREATED).unwrap();

@@ -3,6 +3,7 @@
 //!
 //! Shaders are not executed and the processor is emulated, so nothing is said of results of kernels or of times.
 
+mod origin;
 mod recording;
 mod scheduling;
 

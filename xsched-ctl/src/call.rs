@@ -63,6 +63,11 @@ pub(crate) struct Caller {
 }
 
 impl HipCall {
+    /// From the call until the device began with what it has started, if that was seen.
+    pub(crate) fn queue_delay_ns(&self) -> Option<u64> {
+        self.followed.as_ref().and_then(|followed| followed.queue_delay_ns())
+    }
+
     /// How long the host was in the call, if it has returned.
     pub(crate) fn duration_ns(&self) -> Option<u64> {
         Some(self.end_ns?.saturating_sub(self.begin_ns))

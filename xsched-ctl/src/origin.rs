@@ -21,7 +21,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -31,7 +31,7 @@ use xsched_rules::{Caller, Rules};
 
 use crate::bpf::BpfError;
 use crate::control::answer::Explained;
-pub(crate) use rule_names::Names as RuleNames;
+pub(crate) use rule_names::{Names, RuleNames};
 use worker::Worker;
 
 /// Why no programs decide.
@@ -121,7 +121,7 @@ pub(crate) enum Order {
 
 /// What the thread tells.
 struct Told {
-    rule_names: watch::Sender<Vec<Arc<str>>>,
+    rule_names: RuleNames,
     libraries: watch::Sender<Vec<Arc<str>>>,
     answered_again: Arc<AtomicU64>,
 }
@@ -134,40 +134,30 @@ pub(crate) struct Origin {
     orders: Sender<Order>,
     bell: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
-    rule_names: RuleNames,
     libraries: OriginNames,
     answered_again: Arc<AtomicU64>,
 }
 
 impl Origin {
-    /// Loads the programs and starts the thread.
-    pub(crate) fn start(rules: Arc<Rules>) -> Result<Self, OriginError> {
+    /// Loads the programs and starts the thread. Rules get their numbers there.
+    pub(crate) fn start(rules: Arc<Rules>, rule_names: RuleNames) -> Result<Self, OriginError> {
         let thread_error = |error: rustix::io::Errno| OriginError::Thread(error.into());
         let bell =
             Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(thread_error)?);
         let (orders, inbox) = channel();
         let (started, outcome) = channel();
         let worker_bell = Arc::clone(&bell);
-        let (told_rule_names, rule_names) = watch::channel(Vec::new());
         let (told_libraries, libraries) = watch::channel(Vec::new());
         let answered_again = Arc::new(AtomicU64::new(0));
-        let told = Told {
-            rule_names: told_rule_names,
-            libraries: told_libraries,
-            answered_again: Arc::clone(&answered_again),
-        };
+        let told =
+            Told { rule_names, libraries: told_libraries, answered_again: Arc::clone(&answered_again) };
         let thread = std::thread::Builder::new()
             .name("xsched-origin".to_owned())
-            .spawn(move || work(rules, inbox, worker_bell, told, &started))
+            .spawn(move || work(|| Worker::new(rules, inbox, worker_bell, told), &started))
             .map_err(OriginError::Thread)?;
         // A thread that ends without having said anything has panicked.
         outcome.recv().unwrap_or_else(|_| Err(OriginError::Thread(io::Error::other("it has ended"))))?;
-        Ok(Self { orders, bell, thread: Some(thread), rule_names, libraries, answered_again })
-    }
-
-    /// What the rules are called that have decided so far.
-    pub(crate) fn rule_names(&self) -> RuleNames {
-        self.rule_names.clone()
+        Ok(Self { orders, bell, thread: Some(thread), libraries, answered_again })
     }
 
     /// What libraries are called that calls belong to.
@@ -189,14 +179,8 @@ impl Origin {
     }
 }
 
-fn work(
-    rules: Arc<Rules>,
-    orders: Receiver<Order>,
-    bell: Arc<OwnedFd>,
-    told: Told,
-    started: &Sender<Result<(), OriginError>>,
-) {
-    match Worker::new(rules, orders, bell, told) {
+fn work(make: impl FnOnce() -> Result<Worker, OriginError>, started: &Sender<Result<(), OriginError>>) {
+    match make() {
         Ok(worker) => {
             let _ = started.send(Ok(()));
             worker.run();

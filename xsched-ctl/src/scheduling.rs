@@ -10,7 +10,7 @@
 //! | --- | --- |
 //! | `source` | the controller that is asked, and the rings that it hands out |
 //! | `calls` | which call an event belongs to |
-//! | `judged` | how a call is treated, and by which rule |
+//! | `judged` | how a call is treated, and by which rule; calls wait there for what is not known yet |
 //! | `process` | what is on the device, and since when |
 //! | `device_clock` | the device's intervals on the host's clock |
 //! | `xqueue` | running, suspended, buffered |
@@ -99,20 +99,25 @@ impl Scheduling {
         }
     }
 
-    /// A call is about to be recorded. Given back unless it has to wait until it is known how its process treats it.
+    /// A call is about to be recorded. Given back unless it has to wait until it is known how its process treats it, and when
+    /// the device began with what it starts.
     pub(crate) fn hold(&mut self, call: HipCall) -> Option<HipCall> {
         if call.followed.is_some() { self.judgements.hold(call) } else { Some(call) }
     }
 
     /// The calls that wait no longer, after [`Self::poll`].
     pub(crate) fn release(&mut self) -> Vec<HipCall> {
-        self.judgements.release(self.taken_until_ns)
+        let is_gone = |pid| !self.processes.contains_key(&pid);
+        self.judgements.release(self.taken_until_ns, is_gone)
     }
 
     /// All calls that wait, and what was written about them: nothing more will come.
     pub(crate) fn release_all(&mut self) -> Vec<HipCall> {
         self.read();
         self.take_until(u64::MAX);
+        for process in self.processes.values_mut() {
+            process.tell_calls(&self.calls);
+        }
         self.release()
     }
 

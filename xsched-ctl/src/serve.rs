@@ -42,7 +42,7 @@ use crate::cli;
 use crate::control::folder::Folder;
 use crate::exit;
 use crate::failure::Failure;
-use crate::origin::Origin;
+use crate::origin::{Origin, RuleNames};
 use crate::readiness::watch;
 use crate::signals::{Request, Signals};
 use config::{Config, ConfigError};
@@ -112,6 +112,7 @@ struct Shared {
     /// Processes may have joined.
     joined: Notify,
     rules: RefCell<RulesFile>,
+    rule_names: RuleNames,
     /// Programs that say whose calls are; none where processes have to find out themselves.
     origin: Option<Origin>,
     /// Somebody records, or nobody does any more.
@@ -142,12 +143,14 @@ pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
     let place = Place::claim(folder).map_err(ServeError::from)?;
     let arbiter = make_arbiter(&config, arguments.no_bpf).map_err(ServeError::from)?;
     let sockets = place.listen().map_err(ServeError::from)?;
-    let origin = make_origin(&arbiter, &rules);
+    let rule_names = RuleNames::new();
+    let origin = make_origin(&arbiter, &rules, &rule_names);
     let shared = Rc::new(Shared {
         controller: RefCell::new(Controller::new(arbiter, config)),
         decided: Notify::new(),
         joined: Notify::new(),
         rules: RefCell::new(rules),
+        rule_names,
         origin,
         recording: Notify::new(),
     });
@@ -199,12 +202,12 @@ fn make_arbiter(config: &Config, no_bpf: bool) -> Result<Arbiter, ArbiterError> 
 }
 
 /// Programs say whose calls are where they also keep the page: a process is known to both by its id there.
-fn make_origin(arbiter: &Arbiter, rules: &RulesFile) -> Option<Origin> {
+fn make_origin(arbiter: &Arbiter, rules: &RulesFile, names: &RuleNames) -> Option<Origin> {
     if arbiter.keeper() != xsched_abi::wire::Keeper::Programs {
         return None;
     }
     let rules = rules.subscribe().borrow().rules.clone();
-    Origin::start(rules)
+    Origin::start(rules, names.clone())
         .inspect_err(|error| {
             tracing::warn!("processes decide about their calls by the immediate caller only: {error}");
         })

@@ -10,7 +10,8 @@
 //! | the functions of its call chain | its call stack, which Perfetto shows from v53 on |
 //! | that frames were found by the frame pointers of generated code | `debug.chain_through_generated_code` |
 //! | how it is treated by the rules | `debug.verdict`: `schedule`, `passthrough` or `never-suspend`; `debug.level_max`: the highest level of preemption, if there is one |
-//! | which rule says so | `debug.rule`: its name, or where it is written; `none fits`, `domain`; `its own rule N` of a process that decides itself |
+//! | which rule says so | `debug.rule`: its name, or where it is written; the setting that it stands for; `none fits`, `domain` |
+//! | the time until the device began with what it starts | `debug.queue_delay_ns`, if its process is followed |
 //! | the driver's queue of its stream | `debug.queue` |
 //! | what it returned | `debug.return`: a number, or an address |
 //! | a call to the driver | see `timeline/driver.rs` |
@@ -150,6 +151,7 @@ impl Timeline {
             }
         }
         annotations.extend(scheduling::judged(call.judged.as_ref()));
+        annotations.extend(call.queue_delay_ns().map(|delay_ns| Annotation::new("queue_delay_ns", delay_ns)));
         if let Some(kernel) = &call.kernel {
             let name = self.folded.as_mut().map_or(kernel, |folded| folded.of(kernel));
             annotations.push(Annotation::new("kernel", &**name));

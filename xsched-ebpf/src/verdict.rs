@@ -17,7 +17,7 @@ mod judgement;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-pub use judgement::{DecidedBy, Judgement, RuleId};
+pub use judgement::{DecidedBy, Judgement, RuleId, SETTINGS};
 
 /// The symbol of the shim's function that the programs probe:
 /// `fn(slot, ticket, subject, rip, rsp, rbp)`, all of 64 bits and in registers. It begins with a one-byte no-operation and

@@ -359,6 +359,9 @@ pub struct Rules {
     pub kind: u32,
     /// Length of the text in bytes.
     pub len: u32,
+    /// Number of its first rule, behind which the others have theirs, see [`crate::verdict::RuleId::handed_out`]; 0: they have
+    /// none.
+    pub first_rule: u32,
 }
 
 /// Longest text in a packet, in bytes. What is longer is cut.
@@ -458,7 +461,7 @@ text!(KernelName name name_len id);
 text!(OriginName name name_len id);
 
 const _: () = assert!(size_of::<Hello>() == 48 && size_of::<Welcome>() == 40 && size_of::<OpenQueue>() == 24);
-const _: () = assert!(size_of::<Verdicts>() == 16 && size_of::<Rules>() == 8 && size_of::<Settings>() == 8);
+const _: () = assert!(size_of::<Verdicts>() == 16 && size_of::<Rules>() == 12 && size_of::<Settings>() == 8);
 const _: () = assert!(size_of::<Domain>() == 416 && size_of::<KernelName>() == 416);
 const _: () = assert!(size_of::<OriginName>() == 416 && size_of::<OriginUsage>() == 416);
 const _: () = assert!(size_of::<Opened>() == 24 && size_of::<Reported>() == 24 && size_of::<Usage>() == 48);

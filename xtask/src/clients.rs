@@ -55,6 +55,13 @@ pub(crate) fn hip_headers(target_dir: &Path) -> PathBuf {
     target_dir.join("clients/debian").join(HIP_HEADERS).join("usr/include")
 }
 
+/// rocRAND and hipRAND as programs open them, once they are there.
+pub(crate) fn rand_libraries(target_dir: &Path) -> [PathBuf; 2] {
+    [(ROCRAND, "librocrand.so.1"), (HIPRAND, "libhiprand.so.1")].map(|(package, library)| {
+        target_dir.join("clients/debian").join(package).join("usr/lib/x86_64-linux-gnu").join(library)
+    })
+}
+
 /// Folder of rocRAND's public headers, once they are there.
 pub(crate) fn rocrand_headers(target_dir: &Path) -> PathBuf {
     target_dir.join("clients/debian").join(ROCRAND_HEADERS).join("usr/include")

@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
 use crate::{
-    artifacts, command,
+    artifacts, clients, command,
     setup::{self, Need},
     workspace::{Profile, Workspace},
 };
@@ -25,7 +25,7 @@ const KERNELS: [&str; 2] = ["6.1", "6.12"];
 const TIME_MAX_S: u32 = 1500;
 
 /// Programs of `tests/vm/programs`: some open the runtime, others are linked with it.
-const PROGRAMS: [&str; 3] = ["streams", "compiled", "queues"];
+const PROGRAMS: [&str; 4] = ["streams", "compiled", "queues", "random"];
 
 /// Libraries with names of AMD's, and how each keeps its frames: see `tests/apps/origin_chain`.
 const CHAIN: [(&str, u32); 2] = [("libtorch_hip.so", 3), ("librccl.so.1", 2)];
@@ -55,7 +55,8 @@ pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<()> {
 /// The command in the machine, where the shared folder is the working directory.
 fn in_there(filter: Option<&str>) -> OsString {
     let filter = filter.map(|filter| format!(" '{}'", filter.replace('\'', r"'\''"))).unwrap_or_default();
-    format!("XSCHED_VM=/host RUST_BACKTRACE=0 ./tests --test-threads=1{filter}").into()
+    format!("XSCHED_VM=/host XSCHED_CTL=/host/xsched-ctl RUST_BACKTRACE=0 ./tests --test-threads=1{filter}")
+        .into()
 }
 
 /// Builds everything and puts it into one folder.
@@ -90,6 +91,15 @@ fn stage(workspace: &Workspace) -> Result<PathBuf> {
         ]);
         cc.args([&format!("-DSHAPE={shape}"), "-o"]).arg(share.join(name));
         command::run(cc.arg(workspace.root.join("tests/apps/origin_chain/level.cpp")))?;
+    }
+    // Whoever wants them says if they are missing.
+    if let Err(error) = clients::fetch(workspace) {
+        eprintln!("going on: {error:#}");
+    }
+    for library in clients::rand_libraries(&workspace.target_dir) {
+        if let (true, Some(name)) = (library.exists(), library.file_name()) {
+            copy(&library, &share.join(name))?;
+        }
     }
     artifacts::module_for_vm(workspace, "tests/vm/programs/saxpy.hip", &share.join("saxpy.co"))?;
     // Stands in for AMD's at link time: same name, same versions of symbols.

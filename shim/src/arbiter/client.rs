@@ -227,7 +227,10 @@ impl Client {
             }
             (FromController::Rules(rules), Phase::Joined { .. }) => {
                 let [file] = one(received.descriptors)?;
-                verdict::set_rules(Some(text(rules, file)?));
+                verdict::set_rules(Some(verdict::HandedOut {
+                    text: text(rules, file)?,
+                    first: u16::try_from(rules.first_rule).unwrap_or(0),
+                }));
                 Ok(())
             }
             (FromController::Refusal(refusal), _) => Err(ClientError::Refused(refusal.reason)),

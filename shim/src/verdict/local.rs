@@ -22,9 +22,41 @@ use crate::verdict::{NAMES_KERNELS, caller, page, renew, settings, show, voice};
 struct Local {
     /// The user's own, as text; None: nobody has looked.
     settings: Option<String>,
-    /// The controller's, as text.
-    controllers: Option<String>,
-    book: Option<Arc<Rulebook>>,
+    controllers: Option<HandedOut>,
+    book: Option<Arc<Book>>,
+}
+
+/// A controller's rules.
+pub(crate) struct HandedOut {
+    pub(crate) text: String,
+    /// Number of the first; 0: they have none.
+    pub(crate) first: u16,
+}
+
+/// The rules as they are asked.
+struct Book {
+    rules: Rulebook,
+    /// How many there are before those of the controller, or the default ones.
+    own_count: u32,
+    /// See [`HandedOut::first`].
+    first: u16,
+}
+
+impl Book {
+    /// What rules are known as by whoever records.
+    fn id(&self, decider: Decider) -> RuleId {
+        match decider {
+            Decider::Nobody => RuleId::NOBODY,
+            Decider::Domain => RuleId::DOMAIN,
+            Decider::Rule(number) => {
+                if let Some(index) = number.checked_sub(self.own_count) {
+                    return RuleId::handed_out(self.first, index);
+                }
+                let name = self.rules.rules().rules()[number as usize].name.as_deref();
+                RuleId::setting(name.unwrap_or_default())
+            }
+        }
+    }
 }
 
 static LOCAL: Renewable<Mutex<Local>> = Renewable::new();
@@ -44,9 +76,9 @@ pub(crate) fn own_rules() -> String {
 }
 
 /// The rules of the controller, or none any more.
-pub(crate) fn set_rules(text: Option<String>) {
+pub(crate) fn set_rules(rules: Option<HandedOut>) {
     let mut local = local();
-    local.controllers = text;
+    local.controllers = rules;
     local.book = None;
     drop(local);
     renew();
@@ -64,7 +96,7 @@ pub(super) fn prepare() {
 
 /// Whether a library only calls for others.
 pub(super) fn is_transparent(library: &str) -> bool {
-    book().rules().is_transparent(library)
+    book().rules.rules().is_transparent(library)
 }
 
 /// The verdict on a call, by whoever it returns to, and the library that it belongs to.
@@ -77,7 +109,7 @@ pub(super) fn decide(call: &Stopped<'_>, kernel: Option<&str>) -> (Verdict, Opti
     counters::ruled(if path.is_some() { Ruling::Caller } else { Ruling::Unknown });
     let name = path.as_deref().map(caller::file_name);
     let origin =
-        name.and_then(|name| book().rules().origin([name]).map(|name| Library::Own(name.to_owned())));
+        name.and_then(|name| book().rules.rules().origin([name]).map(|name| Library::Own(name.to_owned())));
     let said = path.as_deref().map_or(SchedulingDomain::Auto, domain::of_library);
     let by_domain = |action| Verdict::new(action, 0, true).by(RuleId::DOMAIN);
     match said {
@@ -89,17 +121,13 @@ pub(super) fn decide(call: &Stopped<'_>, kernel: Option<&str>) -> (Verdict, Opti
     let frame = name.map(|library| Frame { library, function: function.as_deref() });
     let api = call.function.name.to_str().ok();
     let call = Call { chain: frame.as_slice(), is_whole: false, api, kernel };
-    let decision = book().decide(call);
-    let rule = match decision.by {
-        Decider::Nobody => RuleId::NOBODY,
-        Decider::Rule(number) => RuleId::own(number),
-        Decider::Domain => RuleId::DOMAIN,
-    };
+    let book = book();
+    let decision = book.rules.decide(call);
     // There is never more to go by than the caller.
-    (Verdict::new(decision.action, decision.level, true).by(rule), origin)
+    (Verdict::new(decision.action, decision.level, true).by(book.id(decision.by)), origin)
 }
 
-fn book() -> Arc<Rulebook> {
+fn book() -> Arc<Book> {
     let mut local = local();
     if let Some(book) = &local.book {
         return Arc::clone(book);
@@ -107,7 +135,7 @@ fn book() -> Arc<Rulebook> {
     let book = Arc::new(local.read());
     local.book = Some(Arc::clone(&book));
     if !page::is_in_force() {
-        NAMES_KERNELS.store(book.names_kernels(), std::sync::atomic::Ordering::Relaxed);
+        NAMES_KERNELS.store(book.rules.names_kernels(), std::sync::atomic::Ordering::Relaxed);
     }
     book
 }
@@ -124,10 +152,15 @@ impl Local {
         })
     }
 
-    fn read(&mut self) -> Rulebook {
+    fn read(&mut self) -> Book {
         let own = parse(self.settings());
-        let controllers = parse(self.controllers.as_deref().unwrap_or_default());
-        Rulebook::new(Arc::new(controllers.behind(&own)), &this_process())
+        let (text, first) =
+            self.controllers.as_ref().map_or(("", 0), |rules| (rules.text.as_str(), rules.first));
+        let controllers = parse(text);
+        let before = controllers.rules().len();
+        let all = controllers.behind(&own);
+        let own_count = (all.rules().len() - before) as u32;
+        Book { rules: Rulebook::new(Arc::new(all), &this_process()), own_count, first }
     }
 }
 

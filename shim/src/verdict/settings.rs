@@ -13,7 +13,7 @@ use std::fs;
 use jsonc_parser::{JsonArray, JsonObject, JsonValue, parse_to_value};
 use thiserror::Error;
 use xsched_abi::PROBES;
-use xsched_abi::verdict::Action;
+use xsched_abi::verdict::{Action, SETTINGS};
 
 use crate::env;
 
@@ -156,20 +156,21 @@ fn name_of(action: Action) -> &'static str {
 
 /// The rules as a file of rules has them.
 fn render(config: &Config, libraries: Option<&str>) -> String {
+    let [apis, passthrough, libraries_of_config, blacklist] = SETTINGS;
     let mut text = String::new();
     for (api, action) in &config.apis {
-        rule(&mut text, "XSCHED_CONFIG, apis", "api", &[api.into()], *action);
+        rule(&mut text, apis, "api", &[api.into()], *action);
     }
     if let Some(libraries) = libraries {
         let named = libraries.split([',', ':', ';', ' ', '\t', '\n']).filter(|name| !name.is_empty());
         let globs: Vec<_> = CLASSIC.into_iter().chain(named).map(|name| Cow::from(within(name))).collect();
-        rule(&mut text, "XSCHED_PASSTHROUGH_LIBS", "chain", &globs, Action::Passthrough);
+        rule(&mut text, passthrough, "chain", &globs, Action::Passthrough);
     }
     for (library, action) in &config.libraries {
-        rule(&mut text, "XSCHED_CONFIG, libraries", "chain", &[within(library).into()], *action);
+        rule(&mut text, libraries_of_config, "chain", &[within(library).into()], *action);
     }
     if config.is_blacklist {
-        rule(&mut text, "XSCHED_CONFIG, blacklist", "", &[], Action::Passthrough);
+        rule(&mut text, blacklist, "", &[], Action::Passthrough);
     }
     text
 }

@@ -7,7 +7,9 @@
 //     callers meet FILE RANK RANKS   calls librccl.so.1 once; FILE is mapped by all ranks
 //     callers domain WHO DOMAIN      launches after WHO (`library`, `thread`) has said which domain it is of
 //     callers steps N          launches by turns by itself and by librocblas.so.4, N in all
+//     callers graph            launches a graph by itself and has librocblas.so.4 launch one, then waits for a line
 //     callers chains N SEED    N launches by libcallers_bottom.so, each through seven libraries of `tests/apps/origin_chain`
+//     callers verdicts N SEED  the same, the first through each chain by turns; looks at the verdict on each
 //
 // Before it begins it prints `ready`, fills memory every other millisecond until it is given a line, prints `warm` and waits for
 // another one.
@@ -20,7 +22,9 @@
 #include <sys/mman.h>
 
 #include "callers.h"
+#include "chains.hpp"
 #include "program.hpp"
+#include "verdict_page.hpp"
 #include "xsched_domain.h"
 
 extern "C" void callers_own(unsigned *y, unsigned key);
@@ -144,76 +148,101 @@ void steps(unsigned long count) {
     }
 }
 
-void *opened(const std::string &name) {
-    char path[4096] = {};
-    if (readlink("/proc/self/exe", path, sizeof path - 1) < 0) std::exit(1);
-    std::string file = path;
-    void *library = dlopen((file.substr(0, file.rfind('/') + 1) + name).c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        std::fprintf(stderr, "%s\n", dlerror());
-        std::exit(1);
-    }
-    return library;
+void graph() {
+    hipStream_t capturing = nullptr;
+    hipGraph_t graph = nullptr;
+    hipGraphExec_t made = nullptr;
+    CHECK(hipStreamCreateWithFlags(&capturing, hipStreamNonBlocking));
+    CHECK(hipStreamBeginCapture(capturing, hipStreamCaptureModeThreadLocal));
+    own_step(3, capturing);
+    CHECK(hipStreamEndCapture(capturing, &graph));
+    CHECK(hipGraphInstantiate(&made, graph, nullptr, nullptr, 0));
+    CHECK(hipGraphLaunch(made, stream));
+    require(rocblas_sgraph(y, 7, stream), "rocblas_sgraph");
+    expected = callers_step_of(expected, 7);
+    say("launched", 2);
+    take_a_line();
 }
 
-template <typename Function> Function *found(void *library, const char *name) {
-    return reinterpret_cast<Function *>(dlsym(library, name));
+// 1 if not every launch has added one.
+int is_sum_wrong(unsigned long launches) {
+    CHECK(hipMemcpyAsync(pinned, y, BYTES, hipMemcpyDeviceToHost, stream));
+    CHECK(hipStreamSynchronize(stream));
+    return pinned[0] != unsigned(launches);
 }
 
-struct Step {
-    unsigned long (*call)(const Step *next, unsigned long way);
-};
-using Call = unsigned long(const Step *next, unsigned long way);
-
-// What ought to become of launches, by tests/e2e/verdict_chains.rs: those below RCCL are kept, those of a search passed on.
-enum Way { SCHEDULE, PASS, KEEP };
-
-void chains(unsigned long count, unsigned long random) {
-    constexpr const char *NAMES[] = {"libtorch_hip.so", "libhipblas.so",  "libhipblaslt.so", "librocblas.so",
-                                     "libffi.so.8",     "libMIOpen.so.1", "librccl.so.1"};
-    constexpr unsigned LEVELS = 7, LIBRARIES = 7, SEARCH = 5, COLLECTIVE = 6;
-    void *bottom = opened("libcallers_bottom.so");
-    found<void(unsigned *, hipStream_t)>(bottom, "callers_bottom_init")(y, stream);
-    Call *runs[LIBRARIES], *searches = nullptr;
-    for (unsigned library = 0; library < LIBRARIES; library++) {
-        void *handle = opened(std::string("origin_chain/") + NAMES[library]);
-        runs[library] = found<Call>(handle, "origin_run");
-        if (library == SEARCH) searches = found<Call>(handle, "miopenFindConvolutionForwardAlgorithm");
-    }
-    auto next = [&random](unsigned bound) {
-        random = random * 6364136223846793005u + 1442695040888963407u;
-        return unsigned(random >> 33) % bound;
-    };
-    // As many different ones as a large model has, in any order.
-    struct Chain {
-        Step steps[LEVELS + 1];
-        Way way;
-    };
-    std::vector<Chain> all(1000);
-    for (Chain &chain : all) {
-        chain.way = SCHEDULE;
-        for (unsigned level = 0; level < LEVELS; level++) {
-            unsigned library = next(LIBRARIES);
-            bool is_search = library == SEARCH && next(2);
-            if (library == COLLECTIVE) chain.way = KEEP;
-            else if (is_search && chain.way == SCHEDULE) chain.way = PASS;
-            chain.steps[level].call = is_search ? searches : runs[library];
-        }
-        chain.steps[LEVELS].call = found<Call>(bottom, "callers_bottom");
-    }
+void chains(unsigned long count, unsigned long seed) {
+    Chains chains(y, stream, seed);
     long made[3] = {};
     for (unsigned long number = 0; number < count; number++) {
-        const auto &[steps, way] = all[next(unsigned(all.size()))];
-        steps[0].call(&steps[1], way);
-        made[way] += 1;
+        const Chains::Chain &chain = chains.draw();
+        chain.go();
+        made[chain.way] += 1;
         if (number % 512 == 511) CHECK(hipStreamSynchronize(stream));
     }
     say("to_schedule", made[SCHEDULE]);
     say("to_pass", made[PASS]);
     say("to_keep", made[KEEP]);
-    CHECK(hipMemcpyAsync(pinned, y, BYTES, hipMemcpyDeviceToHost, stream));
+    say("wrong", is_sum_wrong(count));
+}
+
+// What the library would say that a call returns to.
+Way way_of_library(const void *address) {
+    Dl_info found = {};
+    if (!dladdr(address, &found)) return SCHEDULE;
+    if (std::strstr(found.dli_fname, "librccl.so")) return KEEP;
+    return std::strstr(found.dli_fname, "libMIOpen.so") ? PASS : SCHEDULE;
+}
+
+// Verdicts on launches, and what they ought to be.
+struct Judged {
+    long made[3] = {}, right = 0, right_by_library = 0, late = 0;
+
+    void note(Way way, const VerdictPage::Answer &answer, Way by_library) {
+        // By `Action` in xsched-ebpf/src/verdict.rs.
+        constexpr unsigned ACTIONS[] = {1, 2, 3};
+        made[way] += 1;
+        right += answer.is_new && !answer.is_pending && answer.action == ACTIONS[way];
+        right_by_library += by_library == way;
+    }
+};
+
+// Launches until somebody has decided about the chain, which may take longer than a launch waits: what is not decided about in
+// time is no verdict, and goes the way of what nobody knows.
+void launch_and_look(const Chains &chains, const Chains::Chain &chain, VerdictPage &page, Judged &judged) {
+    constexpr unsigned TRIES = 10000;
+    chain.go();
+    VerdictPage::Answer answer = page.look();
+    for (unsigned tries = 0; answer.is_pending && tries < TRIES; tries++) {
+        judged.late += 1;
+        chain.go();
+        answer = page.look();
+    }
+    judged.note(chain.way, answer, way_of_library(chains.bottom));
+}
+
+void verdicts(unsigned long count, unsigned long seed) {
+    Chains chains(y, stream, seed);
+    VerdictPage page;
+    Judged judged;
+    unsigned long number = 0;
+    for (const Chains::Chain &chain : chains.all) {
+        launch_and_look(chains, chain, page, judged);
+        number += 1;
+    }
     CHECK(hipStreamSynchronize(stream));
-    say("wrong", pinned[0] != unsigned(count));
+    say("known", long(number));
+    for (; number < count; number++) {
+        launch_and_look(chains, chains.draw(), page, judged);
+        if (number % 512 == 511) CHECK(hipStreamSynchronize(stream));
+    }
+    say("to_schedule", judged.made[SCHEDULE]);
+    say("to_pass", judged.made[PASS]);
+    say("to_keep", judged.made[KEEP]);
+    say("right", judged.right);
+    say("right_by_library", judged.right_by_library);
+    say("late", judged.late);
+    say("wrong", is_sum_wrong(number + (unsigned long)judged.late));
 }
 
 } // namespace
@@ -230,9 +259,11 @@ int main(int argc, char **argv) {
     else if (mode == "default-stream") default_stream();
     else if (mode == "meet" && argc == 5) meet(argv[2], std::atoi(argv[3]), std::atoi(argv[4]));
     else if (mode == "domain" && argc == 4) domain(argv[2], std::atoi(argv[3]));
+    else if (mode == "graph") graph();
     else if (mode == "steps" && argc == 3) steps(std::strtoul(argv[2], nullptr, 10));
-    else if (mode == "chains" && argc == 4) {
-        chains(std::strtoul(argv[2], nullptr, 10), std::strtoul(argv[3], nullptr, 10));
+    else if ((mode == "chains" || mode == "verdicts") && argc == 4) {
+        auto run = mode == "chains" ? chains : verdicts;
+        run(std::strtoul(argv[2], nullptr, 10), std::strtoul(argv[3], nullptr, 10));
         return 0;
     } else return 2;
     say("wrong", is_wrong());

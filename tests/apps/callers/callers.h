@@ -13,11 +13,12 @@ __host__ __device__ inline unsigned callers_step_of(unsigned value, unsigned key
 
 extern "C" {
 
-// librocblas.so.4: a handle, whose creation allocates, fills, copies and launches, and a launch.
+// librocblas.so.4: a handle, whose creation allocates, fills, copies and launches, and a launch, by itself and in a graph.
 struct rocblas_handle;
 int rocblas_create_handle(rocblas_handle **handle);
 int rocblas_destroy_handle(rocblas_handle *handle);
 int rocblas_sstep(rocblas_handle *handle, unsigned *y, unsigned key, hipStream_t stream);
+int rocblas_sgraph(unsigned *y, unsigned key, hipStream_t stream);
 
 // libMIOpen.so.1: tries three kernels on scratch memory, measures each by events, and names the quickest.
 int miopenFindConvolutionForwardAlgorithm(unsigned *scratch, hipStream_t stream, int *quickest, float *ms);

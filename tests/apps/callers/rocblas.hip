@@ -21,6 +21,23 @@ int rocblas_sstep(rocblas_handle *, unsigned *y, unsigned key, hipStream_t strea
     return hipGetLastError();
 }
 
+int rocblas_sgraph(unsigned *y, unsigned key, hipStream_t stream) {
+    hipStream_t own = nullptr;
+    hipGraph_t graph = nullptr;
+    hipGraphExec_t made = nullptr;
+    hipError_t error = hipStreamCreateWithFlags(&own, hipStreamNonBlocking);
+    if (!error) error = hipStreamBeginCapture(own, hipStreamCaptureModeThreadLocal);
+    if (!error) error = hipError_t(rocblas_sstep(nullptr, y, key, own));
+    if (!error) error = hipStreamEndCapture(own, &graph);
+    if (!error) error = hipGraphInstantiate(&made, graph, nullptr, nullptr, 0);
+    if (!error) error = hipGraphLaunch(made, stream);
+    if (!error) error = hipStreamSynchronize(stream);
+    if (!error) error = hipGraphExecDestroy(made);
+    if (!error) error = hipGraphDestroy(graph);
+    if (!error) error = hipStreamDestroy(own);
+    return error;
+}
+
 int rocblas_create_handle(rocblas_handle **made) {
     constexpr size_t BYTES = CALLERS_SIZE * sizeof(unsigned);
     auto *handle = static_cast<rocblas_handle *>(std::calloc(1, sizeof(rocblas_handle)));

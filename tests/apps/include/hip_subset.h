@@ -25,11 +25,15 @@ struct dim3 {
 enum hipError_t { hipSuccess = 0 };
 enum hipMemcpyKind { hipMemcpyHostToDevice = 1, hipMemcpyDeviceToHost = 2 };
 enum { hipStreamNonBlocking = 1, hipMallocSignalMemory = 2, hipStreamWaitValueGte = 0 };
+enum hipStreamCaptureMode { hipStreamCaptureModeThreadLocal = 1 };
 
 typedef struct ihipStream_t *hipStream_t;
 typedef struct ihipEvent_t *hipEvent_t;
 typedef struct ihipModule_t *hipModule_t;
 typedef struct ihipModuleSymbol_t *hipFunction_t;
+typedef struct ihipGraph *hipGraph_t;
+typedef struct hipGraphExec *hipGraphExec_t;
+typedef struct hipGraphNode *hipGraphNode_t;
 
 extern "C" {
 hipError_t hipMalloc(void **address, size_t size);
@@ -48,6 +52,12 @@ hipError_t hipStreamDestroy(hipStream_t stream);
 hipError_t hipStreamWaitValue64(hipStream_t stream, void *word, unsigned long value, unsigned flags, unsigned long mask);
 hipError_t hipStreamWriteValue64(hipStream_t stream, void *word, unsigned long value, unsigned flags);
 hipError_t hipStreamQuery(hipStream_t stream);
+hipError_t hipStreamBeginCapture(hipStream_t stream, hipStreamCaptureMode mode);
+hipError_t hipStreamEndCapture(hipStream_t stream, hipGraph_t *graph);
+hipError_t hipGraphInstantiate(hipGraphExec_t *made, hipGraph_t graph, hipGraphNode_t *error_node, char *log, size_t size);
+hipError_t hipGraphLaunch(hipGraphExec_t graph, hipStream_t stream);
+hipError_t hipGraphExecDestroy(hipGraphExec_t graph);
+hipError_t hipGraphDestroy(hipGraph_t graph);
 hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned flags);
 hipError_t hipEventCreate(hipEvent_t *event);
 hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream);

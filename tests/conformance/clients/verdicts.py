@@ -1,6 +1,7 @@
 """Launches by other people's libraries, for tests of who is said to make them.
 
     verdicts.py rocrand HIPRAND ROCRAND [hiprand|rocrand]    numbers by that library; hipRAND has rocRAND launch
+    verdicts.py rocsparse HIPSPARSE ROCSPARSE [hipsparse|rocsparse]   y += a x by that library, x sparse
     verdicts.py hip-python MODULE COUNT                      so many launches through hip-python
 
 As `tests/apps/callers` does, it prints `ready` and its id, fills memory until it is given a line, prints `warm 1`, waits for
@@ -68,6 +69,32 @@ def rocrand(hiprand_file, rocrand_file, which):
     say("wrong", int(sum(number == 0 for number in numbers) > 1))
 
 
+def rocsparse(hipsparse_file, rocsparse_file, which):
+    """Of a library with 1.2 GB of kernels, for none of which there is an executor: in the runtime's null mode, by hand."""
+    hip = ctypes.CDLL("libamdhip64.so.5")
+    libraries = {"rocsparse": ctypes.CDLL(rocsparse_file), "hipsparse": ctypes.CDLL(hipsparse_file)}
+    create, add = {
+        "rocsparse": ("rocsparse_create_handle", "rocsparse_saxpyi"),
+        "hipsparse": ("hipsparseCreate", "hipsparseSaxpyi"),
+    }[which]
+    library = libraries[which]
+    memory, stream, handle = c_void_p(), c_void_p(), c_void_p()
+    size = c_size_t(COUNT * 4)
+    ok(hip.hipMalloc(byref(memory), c_size_t(3 * COUNT * 4)))
+    values, indices, y = (c_void_p(memory.value + n * COUNT * 4) for n in range(3))
+
+    def fill():
+        ok(hip.hipMemsetAsync(memory, c_int(0), size, stream))
+        ok(hip.hipStreamSynchronize(stream))
+
+    begin(fill)
+    ok(library[create](byref(handle)))
+    for _ in range(TIMES):
+        ok(library[add](handle, c_int(COUNT), byref(ctypes.c_float(2)), values, indices, y, c_int(0)))
+    ok(hip.hipDeviceSynchronize())
+    say("wrong", 0)
+
+
 def hip_python(module_file, count):
     from hip import hip
 
@@ -107,4 +134,4 @@ def hip_python(module_file, count):
     say("wrong", int(found[0] != expected))
 
 
-{"rocrand": rocrand, "hip-python": hip_python}[sys.argv[1]](*sys.argv[2:])
+{"rocrand": rocrand, "rocsparse": rocsparse, "hip-python": hip_python}[sys.argv[1]](*sys.argv[2:])

@@ -104,11 +104,7 @@ impl Worker {
             tgids: HashMap::new(),
             questions: Vec::new(),
             cut: HashMap::new(),
-            numbered: Numbered {
-                origins: HashMap::new(),
-                names: told.libraries,
-                rules: RuleNames::new(told.rule_names),
-            },
+            numbered: Numbered { origins: HashMap::new(), names: told.libraries, rules: told.rule_names },
             answered_again: told.answered_again,
             records: Vec::new(),
             tidied: Instant::now(),

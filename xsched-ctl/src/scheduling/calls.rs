@@ -43,9 +43,22 @@ pub(crate) struct Followed {
     /// The library to which it belongs, once that is known.
     origin: OnceCell<Arc<str>>,
     settled: Cell<Settled>,
+    /// From the call until the device began with it, once that is known.
+    queue_delay_ns: OnceCell<u64>,
 }
 
 impl Followed {
+    /// The device began with what it started so long after it.
+    pub(super) fn begun(&self, queue_delay_ns: u64) {
+        // A call that starts several things is told of the first.
+        let _ = self.queue_delay_ns.set(queue_delay_ns);
+    }
+
+    /// From the call until the device began with what it started, if that is known.
+    pub(crate) fn queue_delay_ns(&self) -> Option<u64> {
+        self.queue_delay_ns.get().copied()
+    }
+
     /// It is in the timeline, or will not be; it belongs to this library.
     pub(crate) fn settle(&self, origin: &Arc<str>, is_written: bool) {
         // Whoever settles it twice says the same.
@@ -86,6 +99,7 @@ impl Calls {
             kernel: call.kernel.clone(),
             origin: OnceCell::new(),
             settled: Cell::default(),
+            queue_delay_ns: OnceCell::new(),
         });
         call.followed = Some(Rc::clone(&followed));
         let calls = self.threads.entry((call.pid, call.tid)).or_default();

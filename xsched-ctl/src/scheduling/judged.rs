@@ -1,19 +1,23 @@
 //! How calls are treated, and by which rule: what processes write about their commands, brought to the calls.
 //!
 //! An event is written while its call lasts or just after; the call comes here by another way, sooner or later. So a call of
-//! a process that writes events waits until all of that time were read.
+//! a process that writes events waits until all of that time were read. One that has put something on the device waits until
+//! that has begun and ended, so that it can say how long it took.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use xsched_abi::events::{Event, Record};
-use xsched_abi::verdict::{DecidedBy, Judgement};
+use xsched_abi::verdict::{DecidedBy, Judgement, SETTINGS};
 use xsched_rules::action_name;
 
 use crate::call::HipCall;
 
 /// How long a call waits that nothing was written about: the thread may have been kept from writing.
 const PATIENCE_NS: u64 = 100_000_000;
+
+/// How long a call waits for the device to be done with what it has put there.
+const DEVICE_PATIENCE_NS: u64 = 3_000_000_000;
 
 /// How long before a call begins it may have been written that it passes through: where the shim's function is around the
 /// call, it says so before it calls.
@@ -46,15 +50,32 @@ struct Said {
     to_ns: u64,
     /// It may have been written before its call began.
     is_early: bool,
+    /// It is followed to the device.
+    is_followed: bool,
     judgement: Judgement,
+}
+
+/// A call that waits.
+#[derive(Debug)]
+struct Waiting {
+    call: HipCall,
+    /// For the device; else for what is written about it.
+    for_device: bool,
 }
 
 /// What was written, the calls that wait for it, and what rules are called.
 #[derive(Debug, Default)]
 pub(super) struct Judgements {
     threads: HashMap<(u32, u32), VecDeque<Said>>,
-    waiting: VecDeque<HipCall>,
+    waiting: VecDeque<Waiting>,
     names: HashMap<u16, Arc<str>>,
+}
+
+impl Waiting {
+    fn waits_until_ns(&self) -> u64 {
+        let patience_ns = if self.for_device { DEVICE_PATIENCE_NS } else { PATIENCE_NS };
+        self.call.end_ns.unwrap_or(self.call.begin_ns).saturating_add(patience_ns)
+    }
 }
 
 impl Judgements {
@@ -65,10 +86,11 @@ impl Judgements {
 
     /// A process has written something.
     pub(super) fn take(&mut self, pid: u32, record: &Record, event: &Event) {
-        let (to_ns, is_early, judgement) = match *event {
-            Event::Waits { judgement, .. } => (record.time_ns, false, judgement),
+        let (to_ns, is_followed, is_early, judgement) = match *event {
+            Event::Waits { judgement, .. } => (record.time_ns, true, false, judgement),
             Event::Launched { number, position, returned_ns, judgement, .. } => {
-                (returned_ns.max(record.time_ns), number == 0 && position == 0, judgement)
+                let is_followed = number != 0;
+                (returned_ns.max(record.time_ns), is_followed, !is_followed && position == 0, judgement)
             }
             _ => return,
         };
@@ -79,28 +101,30 @@ impl Judgements {
         if said.len() >= SAID_MAX {
             said.pop_front();
         }
-        said.push_back(Said { from_ns: record.time_ns, to_ns, is_early, judgement });
+        said.push_back(Said { from_ns: record.time_ns, to_ns, is_early, is_followed, judgement });
     }
 
     /// Takes in a call that may be judged; gives it back if it need not wait.
-    pub(super) fn hold(&mut self, mut call: HipCall) -> Option<HipCall> {
-        if self.settle(&mut call) || self.waiting.len() >= WAITING_MAX {
-            return Some(call);
+    pub(super) fn hold(&mut self, call: HipCall) -> Option<HipCall> {
+        let mut waiting = Waiting { call, for_device: false };
+        if self.is_settled(&mut waiting) || self.waiting.len() >= WAITING_MAX {
+            return Some(waiting.call);
         }
-        self.waiting.push_back(call);
+        self.waiting.push_back(waiting);
         None
     }
 
-    /// The calls that need not wait any more, now that everything was taken in that was written until then.
-    pub(super) fn release(&mut self, until_ns: u64) -> Vec<HipCall> {
-        let mut waiting = std::mem::take(&mut self.waiting);
+    /// The calls that need not wait any more, now that everything was taken in that was written until then; `is_gone` says
+    /// which processes have nothing on a device any more.
+    pub(super) fn release(&mut self, until_ns: u64, is_gone: impl Fn(u32) -> bool) -> Vec<HipCall> {
+        let all = std::mem::take(&mut self.waiting);
         let mut ready = Vec::new();
-        for mut call in waiting.drain(..) {
-            let waits_until_ns = call.end_ns.unwrap_or(call.begin_ns).saturating_add(PATIENCE_NS);
-            if self.settle(&mut call) || waits_until_ns <= until_ns {
-                ready.push(call);
+        for mut waiting in all {
+            let is_ready = self.is_settled(&mut waiting) || waiting.for_device && is_gone(waiting.call.pid);
+            if is_ready || waiting.waits_until_ns() <= until_ns {
+                ready.push(waiting.call);
             } else {
-                self.waiting.push_back(call);
+                self.waiting.push_back(waiting);
             }
         }
         ready
@@ -117,20 +141,31 @@ impl Judgements {
         });
     }
 
-    /// Says how a call is treated, if that is known.
-    fn settle(&mut self, call: &mut HipCall) -> bool {
-        let Some(all) = self.threads.get_mut(&(call.pid, call.tid)) else { return false };
+    /// Whether all that a call waits for is known.
+    fn is_settled(&mut self, waiting: &mut Waiting) -> bool {
+        if !waiting.for_device {
+            match self.settle(&mut waiting.call) {
+                None => return false,
+                Some(is_followed) => waiting.for_device = is_followed,
+            }
+        }
+        !waiting.for_device || waiting.call.queue_delay_ns().is_some()
+    }
+
+    /// Says how a call is treated, if that is known; whether it is followed to the device.
+    fn settle(&mut self, call: &mut HipCall) -> Option<bool> {
+        let all = self.threads.get_mut(&(call.pid, call.tid))?;
         let end_ns = call.end_ns.unwrap_or(u64::MAX);
         let is_of = |said: &Said| {
             let slack_ns = if said.is_early { EARLY_NS } else { 0 };
             said.from_ns <= end_ns && said.to_ns.saturating_add(slack_ns) >= call.begin_ns
         };
         // A thread makes one call after the other: what was written before the last that fits belongs to none.
-        let Some(place) = all.iter().rposition(is_of) else { return false };
-        let judgement = all[place].judgement;
+        let place = all.iter().rposition(is_of)?;
+        let Said { judgement, is_followed, .. } = all[place];
         all.drain(..=place);
         call.judged = self.judged(judgement);
-        true
+        Some(is_followed)
     }
 
     /// A judgement as it is shown.
@@ -139,6 +174,10 @@ impl Judgements {
             DecidedBy::ByNobody => "none fits".into(),
             DecidedBy::ByRule(number) => {
                 self.names.get(&number).cloned().unwrap_or_else(|| format!("number {number}").into())
+            }
+            DecidedBy::BySetting(place) => {
+                let name = SETTINGS.get(usize::from(place)).copied();
+                name.unwrap_or("a setting").into()
             }
             DecidedBy::ByOwnRule(index) => format!("its own rule {}", index + 1).into(),
             DecidedBy::ByDomain => "domain".into(),
@@ -155,12 +194,28 @@ mod tests {
 
     use super::*;
     use crate::call::tests::call;
+    use crate::scheduling::calls::Calls;
 
     const PID: u32 = 1;
     const TID: u32 = 2;
 
+    /// A call that the device has not begun with yet.
+    fn early(begin_ns: u64, end_ns: u64) -> HipCall {
+        let mut call =
+            HipCall { pid: PID, tid: TID, begin_ns, end_ns: Some(end_ns), ..call("hipLaunchKernel") };
+        Calls::default().note(&mut call);
+        call
+    }
+
+    /// One that it has begun with.
     fn launch(begin_ns: u64, end_ns: u64) -> HipCall {
-        HipCall { pid: PID, tid: TID, begin_ns, end_ns: Some(end_ns), ..call("hipLaunchKernel") }
+        let call = early(begin_ns, end_ns);
+        call.followed.as_ref().unwrap().begun(5);
+        call
+    }
+
+    fn nobody_is(_pid: u32) -> bool {
+        false
     }
 
     fn by_rule(index: usize) -> Judgement {
@@ -203,10 +258,10 @@ mod tests {
         assert_eq!(rule(&judgements.hold(launch(22, 24)).unwrap()), Some("mine"));
         assert_eq!(rule(&judgements.hold(launch(40, 50)).unwrap()), Some("number 2"));
         assert!(judgements.hold(launch(60, 70)).is_none(), "nothing was written yet");
-        assert!(judgements.release(75).is_empty());
+        assert!(judgements.release(75, nobody_is).is_empty());
         judgements.said(72, &launched(2, 80, by_rule(0)));
-        assert!(judgements.release(75).is_empty(), "it was written about a later call");
-        let released = judgements.release(70 + PATIENCE_NS);
+        assert!(judgements.release(75, nobody_is).is_empty(), "it was written about a later call");
+        let released = judgements.release(70 + PATIENCE_NS, nobody_is);
         assert_eq!((released.len(), rule(&released[0]), judgements.is_empty()), (1, None, true));
     }
 
@@ -215,8 +270,30 @@ mod tests {
         let mut judgements = Judgements::default();
         assert!(judgements.hold(launch(10, 20)).is_none() && !judgements.is_empty());
         judgements.said(12, &launched(1, 15, by_rule(0)));
-        let released = judgements.release(15);
+        let released = judgements.release(15, nobody_is);
         assert_eq!((released.len(), rule(&released[0])), (1, Some("number 1")));
+    }
+
+    #[test]
+    fn a_call_waits_until_the_device_has_begun_with_it() {
+        let mut judgements = Judgements::default();
+        for begin_ns in [10, 30, 50] {
+            judgements.said(begin_ns + 1, &launched(1, begin_ns + 5, by_rule(0)));
+        }
+        let (begun, gone) = (early(10, 20), early(30, 40));
+        let followed = begun.followed.clone().unwrap();
+        assert!(judgements.hold(begun).is_none() && judgements.hold(gone).is_none());
+        assert!(judgements.release(1_000, nobody_is).is_empty());
+        followed.begun(7);
+        let released = judgements.release(1_000, nobody_is);
+        assert_eq!((released.len(), released[0].queue_delay_ns()), (1, Some(7)));
+        let released = judgements.release(1_000, |pid| pid == PID);
+        assert_eq!((released.len(), released[0].queue_delay_ns()), (1, None), "its process has ended");
+        assert!(judgements.hold(early(50, 60)).is_none());
+        assert_eq!(judgements.release(60 + DEVICE_PATIENCE_NS, nobody_is).len(), 1, "not for ever");
+        // Nobody follows what passes through.
+        judgements.said(70, &launched(0, 75, by_rule(0)));
+        assert!(judgements.hold(early(70, 80)).is_some());
     }
 
     #[test]
@@ -235,7 +312,10 @@ mod tests {
         let shown = |action, level, rule| judgements.judged(Judgement::new(action, level, rule)).unwrap();
         let by_nobody = shown(Action::Schedule, 1, RuleId::NOBODY);
         assert_eq!((by_nobody.verdict, by_nobody.level, &*by_nobody.rule), ("schedule", 1, "none fits"));
-        assert_eq!(&*shown(Action::NeverSuspend, 0, RuleId::own(2)).rule, "its own rule 3");
+        let own = RuleId::handed_out(0, 2);
+        assert_eq!(&*shown(Action::NeverSuspend, 0, own).rule, "its own rule 3");
+        let setting = RuleId::setting("XSCHED_PASSTHROUGH_LIBS");
+        assert_eq!(&*shown(Action::Passthrough, 0, setting).rule, "XSCHED_PASSTHROUGH_LIBS");
         assert_eq!(&*shown(Action::NeverSuspend, 0, RuleId::DOMAIN).rule, "domain");
         assert_eq!(judgements.judged(Judgement::NONE), None);
     }

@@ -17,6 +17,9 @@ use super::xqueue::{Suspensions, XQueue};
 const STREAMS_MAX: usize = 1 << 12;
 const COMMANDS_MAX: usize = 1 << 16;
 
+/// Complete commands of a stream whose calls are looked for at a time.
+const LOOKED_FOR_MAX: usize = 1 << 12;
+
 /// How long the call of an execution may be on its way to the tracer, and how long the call may then wait for its chain.
 const CALL_PATIENCE_NS: u64 = 200_000_000;
 const CHAIN_PATIENCE_NS: u64 = 7_000_000_000;
@@ -33,6 +36,8 @@ struct Launch {
     returned_ns: u64,
     judgement: Judgement,
     call: Option<Rc<Followed>>,
+    /// When the device began with it and had done with it; none: that may still be found out better.
+    on_device_ns: Option<(u64, u64)>,
 }
 
 /// Commands of which one observation has shown that they are complete.
@@ -40,6 +45,8 @@ struct Launch {
 struct Finished {
     launches: Vec<Launch>,
     seen: Seen,
+    /// Somebody has looked at it before.
+    is_old: bool,
 }
 
 #[derive(Debug)]
@@ -54,7 +61,7 @@ struct Stream {
     /// Commands that are known to be complete.
     through: u64,
     finished: VecDeque<Finished>,
-    /// The end of the latest execution.
+    /// The end of the latest execution whose time is settled.
     end_ns: u64,
 }
 
@@ -136,6 +143,7 @@ impl Process {
                         returned_ns,
                         judgement,
                         call: None,
+                        on_device_ns: None,
                     });
                 }
                 let xqueue = stream.xqueue;
@@ -171,6 +179,13 @@ impl Process {
         self.xqueues.entry(id).or_insert_with(|| (XQueue::new(id), Suspensions::new()))
     }
 
+    /// Tells the calls of what is finished when the device began with it: nothing more will be known.
+    pub(super) fn tell_calls(&mut self, calls: &Calls) {
+        for stream in self.streams.values_mut() {
+            stream.place(self.pid, calls, true);
+        }
+    }
+
     /// Hands out what is finished and whose calls are known.
     pub(super) fn emit(
         &mut self,
@@ -180,21 +195,16 @@ impl Process {
         entries: &mut Vec<Entry>,
     ) {
         for stream in self.streams.values_mut() {
-            while let Some(finished) = stream.finished.front_mut() {
+            stream.place(self.pid, calls, false);
+            while let Some(finished) = stream.finished.front() {
                 let is_full = stream.launched.len() >= COMMANDS_MAX;
-                let is_known = |launch: &mut Launch| launch.is_settled(self.pid, looked_ns, is_behind, calls);
-                // All of them, so that each is looked for as soon as possible.
-                let unknown = finished
-                    .launches
-                    .iter_mut()
-                    .filter_map(|launch| (!is_known(launch)).then_some(()))
-                    .count();
-                if unknown > 0 && !is_full {
+                let is_known = |launch: &Launch| launch.is_settled(looked_ns, is_behind);
+                if !is_full && !finished.launches.iter().all(is_known) {
                     break;
                 }
+                stream.place_first();
                 let Some(finished) = stream.finished.pop_front() else { break };
-                let xqueue = self.xqueues.get(&stream.xqueue);
-                stream.end_ns = finished.execute(stream, xqueue, judgements, entries);
+                finished.execute(stream, self.xqueues.get(&stream.xqueue), judgements, entries);
             }
         }
         if let Some(ended_ns) = self.ended_ns
@@ -265,52 +275,114 @@ impl Stream {
             return (count, launches.len() as u64);
         }
         if !launches.is_empty() {
-            self.finished.push_back(Finished { launches, seen });
+            self.finished.push_back(Finished { launches, seen, is_old: false });
         }
         (count, 0)
+    }
+
+    /// Settles when the device had complete commands, those that were looked at before, since later observations make times more
+    /// exact; or all of them. Their calls are told.
+    fn place(&mut self, pid: u32, calls: &Calls, all: bool) {
+        let mut left = LOOKED_FOR_MAX;
+        for finished in &mut self.finished {
+            if left == 0 && !all {
+                break;
+            }
+            left = left.saturating_sub(finished.launches.len());
+            finished.find_calls(pid, calls);
+            if std::mem::replace(&mut finished.is_old, true) || all {
+                self.end_ns = finished.place(self.end_ns);
+            }
+        }
+    }
+
+    /// The same of the first, which is about to be handed out.
+    fn place_first(&mut self) {
+        if let Some(first) = self.finished.front_mut() {
+            self.end_ns = first.place(self.end_ns);
+        }
     }
 }
 
 impl Launch {
     /// Whether its call is known and in the timeline, or will never be.
-    fn is_settled(&mut self, pid: u32, looked_ns: u64, is_behind: bool, calls: &Calls) -> bool {
-        if self.call.is_none() {
-            let sightings = self.sightings.iter().flatten();
-            self.call = sightings
-                .map(|&(thread, from_ns, to_ns)| calls.find(pid, thread, from_ns, to_ns))
-                .find_map(|found| found);
-        }
+    fn is_settled(&self, looked_ns: u64, is_behind: bool) -> bool {
         let age_ns = looked_ns.saturating_sub(self.returned_ns);
         match &self.call {
             Some(call) => call.settled() != Settled::NotYet || age_ns > CHAIN_PATIENCE_NS,
             None => age_ns > CALL_PATIENCE_NS && !is_behind,
         }
     }
+
+    fn find_call(&mut self, pid: u32, calls: &Calls) {
+        if self.call.is_none() {
+            let mut sightings = self.sightings.iter().flatten();
+            self.call =
+                sightings.find_map(|&(thread, from_ns, to_ns)| calls.find(pid, thread, from_ns, to_ns));
+            self.tell_call();
+        }
+    }
+
+    fn tell_call(&self) {
+        if let (Some(call), Some((begin_ns, _))) = (&self.call, self.on_device_ns) {
+            call.begun(begin_ns.saturating_sub(self.called_ns()));
+        }
+    }
+
+    /// When it began to wait, or to be launched.
+    fn earliest_ns(&self) -> u64 {
+        let waited_since_ns = if self.waited_since_ns == 0 { self.begun_ns } else { self.waited_since_ns };
+        waited_since_ns.min(self.begun_ns)
+    }
+
+    fn called_ns(&self) -> u64 {
+        let earliest_ns = self.earliest_ns();
+        self.call.as_ref().map_or(earliest_ns, |call| call.begin_ns.min(earliest_ns))
+    }
+
+    /// When it was handed to the device, which was done with it at `seen_ns`: the device may begin before the call that gave
+    /// it the command returns.
+    fn handed_ns(&self, seen_ns: u64) -> u64 {
+        self.returned_ns.clamp(self.begun_ns, seen_ns.max(self.begun_ns))
+    }
 }
 
 impl Finished {
-    /// One after the other, the last until the time that was seen; returns that.
+    fn find_calls(&mut self, pid: u32, calls: &Calls) {
+        self.launches.iter_mut().for_each(|launch| launch.find_call(pid, calls));
+    }
+
+    /// One after the other, behind what was done at `before_ns`, the last until the time that was seen. Returns the end of the
+    /// last; `before_ns` if that was settled before.
+    fn place(&mut self, before_ns: u64) -> u64 {
+        let seen_ns = self.seen.time_ns();
+        let count = self.launches.len() as u64;
+        let mut end_ns = before_ns;
+        for (launch, left) in self.launches.iter_mut().zip((1..=count).rev()) {
+            if launch.on_device_ns.is_some() {
+                continue;
+            }
+            let begin_ns = launch.handed_ns(seen_ns).max(end_ns);
+            end_ns = begin_ns + seen_ns.saturating_sub(begin_ns) / left;
+            launch.on_device_ns = Some((begin_ns, end_ns));
+            launch.tell_call();
+        }
+        end_ns
+    }
+
     fn execute(
         self,
         stream: &Stream,
         xqueue: Option<&(XQueue, Suspensions)>,
         judgements: &Judgements,
         entries: &mut Vec<Entry>,
-    ) -> u64 {
-        let seen_ns = self.seen.time_ns();
-        let count = self.launches.len() as u64;
-        let timing = if count == 1 { Timing::Measured } else { Timing::Estimated };
-        let mut before_ns = stream.end_ns;
-        for (launch, left) in self.launches.into_iter().zip((1..=count).rev()) {
-            let waited_since_ns =
-                if launch.waited_since_ns == 0 { launch.begun_ns } else { launch.waited_since_ns };
-            let earliest_ns = waited_since_ns.min(launch.begun_ns);
-            let called_ns = launch.call.as_ref().map_or(earliest_ns, |call| call.begin_ns.min(earliest_ns));
+    ) {
+        let timing = if self.launches.len() == 1 { Timing::Measured } else { Timing::Estimated };
+        for launch in self.launches {
+            let Some((begin_ns, end_ns)) = launch.on_device_ns else { continue };
+            let (called_ns, earliest_ns) = (launch.called_ns(), launch.earliest_ns());
             let begun_ns = launch.begun_ns;
-            // The device may begin before the call that gave it the command returns.
-            let handed_ns = launch.returned_ns.clamp(begun_ns, seen_ns.max(begun_ns));
-            let begin_ns = handed_ns.max(before_ns);
-            let end_ns = begin_ns + seen_ns.saturating_sub(begin_ns) / left;
+            let handed_ns = launch.handed_ns(begin_ns);
             let (suspended_ns, holder) = xqueue.map_or((0, None), |(state, suspensions)| {
                 suspensions.within(earliest_ns, begun_ns, state.suspension(begun_ns))
             });
@@ -333,9 +405,7 @@ impl Finished {
                 holder,
                 behind_ns: begin_ns - handed_ns,
             }));
-            before_ns = end_ns;
         }
-        before_ns
     }
 }
 

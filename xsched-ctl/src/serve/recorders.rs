@@ -14,7 +14,7 @@ use super::Shared;
 use super::controller::{Actor, Announcement, Recorded};
 use super::peer::{PATIENCE, Peer};
 use super::socket::{Connection, Listener, Packet};
-use crate::origin::RuleNames;
+use crate::origin::Names;
 
 /// How long to wait before a packet is sent again that has found no room.
 const NO_ROOM: Duration = Duration::from_millis(5);
@@ -50,8 +50,7 @@ async fn serve(shared: Rc<Shared>, connection: Connection) {
         Ok(recorded) => {
             let id = recorded.id;
             shared.recording.notify_waiters();
-            let names = shared.origin.as_ref().map(crate::origin::Origin::rule_names);
-            let end = attend(&connection, recorded, names).await;
+            let end = attend(&connection, recorded, shared.rule_names.subscribe()).await;
             shared.with(|controller| controller.stop_recording(id));
             shared.recording.notify_waiters();
             tracing::debug!("recording for {} ends: {end:?}", peer.describe());
@@ -96,13 +95,13 @@ enum End {
 }
 
 /// Hands out rings as they come, and says what rules are called.
-async fn attend(connection: &Connection, mut recorded: Recorded, names: Option<RuleNames>) -> End {
+async fn attend(connection: &Connection, mut recorded: Recorded, names: Names) -> End {
     let mut packet = Packet::new();
-    let mut names = names.map(Untold::new);
+    let mut names = Untold::new(names);
     loop {
         tokio::select! {
             _ = connection.receive(&mut packet) => return End::Gone,
-            (number, name) = next_name(&mut names) => {
+            (number, name) = names.next() => {
                 let rule = RecordedRule::new(number, &name);
                 if let Err(error) = send(connection, rule.as_bytes(), &[]).await {
                     return End::Failed(error);
@@ -124,32 +123,27 @@ async fn attend(connection: &Connection, mut recorded: Recorded, names: Option<R
 
 /// What rules are called, as far as the recorder does not know it.
 struct Untold {
-    names: RuleNames,
+    names: Names,
     told: u16,
 }
 
 impl Untold {
-    fn new(names: RuleNames) -> Self {
+    fn new(names: Names) -> Self {
         Self { names, told: 0 }
     }
 
-    fn next(&mut self) -> Option<(u16, Arc<str>)> {
-        let name = self.names.borrow_and_update().get(usize::from(self.told)).cloned()?;
-        self.told += 1;
-        Some((self.told, name))
-    }
-}
-
-/// The next name, once there is one, with its number.
-async fn next_name(untold: &mut Option<Untold>) -> (u16, Arc<str>) {
-    let Some(untold) = untold else { return std::future::pending().await };
-    loop {
-        if let Some(name) = untold.next() {
-            return name;
-        }
-        if untold.names.changed().await.is_err() {
-            // The thread that names them has ended.
-            return std::future::pending().await;
+    /// The next name, once there is one, with its number.
+    async fn next(&mut self) -> (u16, Arc<str>) {
+        loop {
+            let next = self.names.borrow_and_update().get(usize::from(self.told)).cloned();
+            if let Some(name) = next {
+                self.told += 1;
+                return (self.told, name);
+            }
+            if self.names.changed().await.is_err() {
+                // Nobody gives names any more.
+                return std::future::pending().await;
+            }
         }
     }
 }

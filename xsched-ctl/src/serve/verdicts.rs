@@ -49,7 +49,7 @@ pub(super) async fn provide(
                     send_page(connection, page, flags)?;
                 }
             }
-            None => send_rules(connection, &loaded)?,
+            None => send_rules(connection, &loaded, shared.rule_names.hand_out(&loaded.rules))?,
         }
         if rules.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -119,9 +119,10 @@ fn send_page(connection: &Connection, page: &OwnedFd, flags: u32) -> io::Result<
     connection.send(packet.as_bytes(), &[page.as_fd()])
 }
 
-fn send_rules(connection: &Connection, loaded: &Loaded) -> io::Result<()> {
+fn send_rules(connection: &Connection, loaded: &Loaded, first_rule: u16) -> io::Result<()> {
     let text = sealed(&loaded.text)?;
-    let packet = Rules { kind: PacketKind::Rules as u32, len: loaded.text.len() as u32 };
+    let (kind, len) = (PacketKind::Rules as u32, loaded.text.len() as u32);
+    let packet = Rules { kind, len, first_rule: first_rule.into() };
     connection.send(packet.as_bytes(), &[text.as_fd()])
 }
 

@@ -19,7 +19,9 @@ pub enum DecidedBy {
     ByNobody,
     /// A rule of the controller's, by the number that it has told, from 1 on.
     ByRule(u16),
-    /// A rule that the process has asked itself: the how-many-th of its own, from 0 on.
+    /// A setting of the process's user, by its place in [`SETTINGS`].
+    BySetting(u16),
+    /// A rule that the process has asked itself and that nobody has numbered: the how-many-th, from 0 on.
     ByOwnRule(u16),
     /// The calling thread, or a library on the chain, has said what its calls are.
     ByDomain,
@@ -27,11 +29,19 @@ pub enum DecidedBy {
     BySomeRule,
 }
 
+/// Settings of users that shims make rules of: what these rules are called.
+pub const SETTINGS: [&str; 4] = [
+    "XSCHED_CONFIG, apis",
+    "XSCHED_PASSTHROUGH_LIBS",
+    "XSCHED_CONFIG, libraries",
+    "XSCHED_CONFIG, blacklist",
+];
+
 impl RuleId {
     /// Bits that a number takes.
     const BITS: u32 = 12;
 
-    /// First number of a process's own rules.
+    /// First number of what only the process knows: settings, then its own rules.
     const OWN: u16 = 1 << (Self::BITS - 1);
 
     /// No rule fits.
@@ -49,8 +59,21 @@ impl RuleId {
         number.filter(|&number| number < Self::OWN).map_or(Self::UNNUMBERED, Self)
     }
 
-    /// The how-many-th rule of a process that decides itself, from 0 on.
-    pub fn own(index: u32) -> Self {
+    /// One of the rules that a process was handed out to decide itself: the how-many-th, from 0 on. `first` is the number of the
+    /// first of them, from 1 on; 0: they have none.
+    pub fn handed_out(first: u16, index: u32) -> Self {
+        match first.checked_sub(1) {
+            Some(before) => Self::numbered(usize::from(before).saturating_add(index as usize)),
+            None => Self::own(SETTINGS.len() + index as usize),
+        }
+    }
+
+    /// A rule that the user of a process that decides itself has set, by what it is called.
+    pub fn setting(name: &str) -> Self {
+        SETTINGS.iter().position(|known| *known == name).map_or(Self::UNNUMBERED, Self::own)
+    }
+
+    fn own(index: usize) -> Self {
         let number = u16::try_from(index).ok().and_then(|index| index.checked_add(Self::OWN));
         number.filter(|&number| number < Self::UNNUMBERED.0).map_or(Self::UNNUMBERED, Self)
     }
@@ -62,7 +85,10 @@ impl RuleId {
             Self::DOMAIN => DecidedBy::ByDomain,
             Self::UNNUMBERED => DecidedBy::BySomeRule,
             Self(number) if number < Self::OWN => DecidedBy::ByRule(number),
-            Self(number) => DecidedBy::ByOwnRule(number - Self::OWN),
+            Self(number) => match (number - Self::OWN).checked_sub(SETTINGS.len() as u16) {
+                Some(index) => DecidedBy::ByOwnRule(index),
+                None => DecidedBy::BySetting(number - Self::OWN),
+            },
         }
     }
 
@@ -126,7 +152,13 @@ mod tests {
 
     #[test]
     fn a_judgement_keeps_its_parts_apart() {
-        let rules = [RuleId::NOBODY, RuleId::numbered(0), RuleId::own(7), RuleId::DOMAIN, RuleId::UNNUMBERED];
+        let rules = [
+            RuleId::NOBODY,
+            RuleId::numbered(0),
+            RuleId::handed_out(0, 7),
+            RuleId::DOMAIN,
+            RuleId::UNNUMBERED,
+        ];
         for action in [Action::Schedule, Action::Passthrough, Action::NeverSuspend] {
             for (level, rule) in (0..=3).flat_map(|level| rules.map(|rule| (level, rule))) {
                 let judgement = Judgement::from(Verdict::new(action, level, true).by(rule));
@@ -144,13 +176,19 @@ mod tests {
     fn numbers_of_rules_end_before_those_that_mean_something_else() {
         assert_eq!(RuleId::numbered(0).decided(), DecidedBy::ByRule(1));
         assert_eq!(RuleId::numbered(2046).decided(), DecidedBy::ByRule(2047));
-        assert_eq!(RuleId::own(0).decided(), DecidedBy::ByOwnRule(0));
-        assert_eq!(RuleId::own(2045).decided(), DecidedBy::ByOwnRule(2045));
-        for beyond in
-            [RuleId::numbered(2047), RuleId::numbered(usize::MAX), RuleId::own(2046), RuleId::own(u32::MAX)]
-        {
+        assert_eq!(RuleId::handed_out(7, 2).decided(), DecidedBy::ByRule(9));
+        assert_eq!(RuleId::handed_out(0, 0).decided(), DecidedBy::ByOwnRule(0));
+        let last = 2045 - SETTINGS.len() as u32;
+        assert_eq!(RuleId::handed_out(0, last).decided(), DecidedBy::ByOwnRule(last as u16));
+        let beyond = [(0, last + 1), (0, u32::MAX), (1, 2047), (2047, 1), (1, u32::MAX)]
+            .map(|(first, index)| RuleId::handed_out(first, index));
+        for beyond in beyond.into_iter().chain([RuleId::numbered(2047), RuleId::numbered(usize::MAX)]) {
             assert_eq!(beyond, RuleId::UNNUMBERED);
         }
+        for (place, name) in SETTINGS.iter().enumerate() {
+            assert_eq!(RuleId::setting(name).decided(), DecidedBy::BySetting(place as u16));
+        }
+        assert_eq!(RuleId::setting("another"), RuleId::UNNUMBERED);
         assert_eq!(RuleId::UNNUMBERED.decided(), DecidedBy::BySomeRule);
         assert_eq!(
             (RuleId::NOBODY.decided(), RuleId::DOMAIN.decided()),

@@ -113,6 +113,47 @@ fn an_execution_lasts_from_the_launch_to_its_marker() {
 }
 
 #[test]
+fn a_call_is_told_of_its_delay_as_its_execution_shows_it() {
+    let mut bench = Bench::new();
+    let calls = [bench.called(100, 120), bench.called(130, 140)];
+    bench.launched(105, 1, 0, 0);
+    bench.launched(135, 2, 0, 0);
+    bench.completed(300, 2, Observed::Marker);
+    assert!(bench.executions(310).is_empty());
+    assert_eq!(calls[0].queue_delay_ns(), None, "a later observation may be better");
+    assert!(bench.executions(320).is_empty());
+    let told = calls.each_ref().map(|call| call.queue_delay_ns().unwrap());
+    for call in &calls {
+        call.settle(&"liba.so".into(), true);
+    }
+    let shown: Vec<_> = bench.executions(330).iter().map(|one| one.begin_ns - one.called_ns).collect();
+    assert_eq!(shown, told);
+    // The second waits for the first: 110 to 205, and 205 to 300.
+    assert_eq!(told, [10, 75]);
+}
+
+#[test]
+fn a_call_that_comes_late_is_told_too() {
+    let mut bench = Bench::new();
+    bench.launched(105, 1, 0, 0);
+    bench.completed(300, 1, Observed::Marker);
+    assert!(bench.executions(310).is_empty() && bench.executions(320).is_empty());
+    let call = bench.called(100, 120);
+    assert!(bench.executions(330).is_empty());
+    assert_eq!(call.queue_delay_ns(), Some(10));
+}
+
+#[test]
+fn at_the_end_every_call_is_told() {
+    let mut bench = Bench::new();
+    let call = bench.called(100, 120);
+    bench.launched(105, 1, 0, 0);
+    bench.completed(300, 1, Observed::Marker);
+    bench.process.tell_calls(&bench.calls);
+    assert_eq!(call.queue_delay_ns(), Some(10));
+}
+
+#[test]
 fn commands_of_one_marker_share_its_time_and_wait_for_each_other() {
     let mut bench = Bench::new();
     for (begun_ns, number) in [(100, 1), (110, 2), (120, 3)] {

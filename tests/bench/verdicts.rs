@@ -1,0 +1,101 @@
+//! Whether verdicts are right: a million launches through seven libraries with the names of AMD's, along a thousand chains, each
+//! by the same call in the library below them. Beside it, what the library at the return address would say of each.
+//!
+//! The program (`tests/apps/callers`) knows from a chain's libraries what the rules say of it, and reads after each launch what the
+//! controller's programs have answered. What became of the launches then, the shim counts. The end-to-end test
+//! `seven_libraries` looks at fewer of them, one by one on the timeline.
+
+use std::error::Error;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::Stdio;
+use std::time::Instant;
+
+use xsched_tests::artifacts::{app_command, shim};
+use xsched_tests::bench::{Goal, Row, Samples};
+use xsched_tests::chains::RULES;
+use xsched_tests::serving::Serving;
+
+const BENCH: &str = "verdicts";
+
+/// Launches that are looked at.
+const LAUNCHES: u64 = 1_000_000;
+
+/// Which chains are drawn, in which order.
+const SEED: u64 = 77;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let found = launch()?;
+    let row = |what: &str, unit, value| Row::single(BENCH, what, unit, &Samples::new(vec![value]));
+    let percent = |count: u64| 100.0 * count as f64 / LAUNCHES as f64;
+    let all = Goal::ValueAtLeast(100.0);
+    row("launches through seven libraries", "launches", LAUNCHES as f64).print()?;
+    row("right by the whole chain", "%", percent(found.right)).with_goal(all).print()?;
+    row("right by the library at the return address", "%", percent(found.right_by_library)).print()?;
+    row("treated as the chain says", "%", percent(found.treated)).with_goal(all).print()?;
+    row("launches besides, before somebody had decided", "launches", found.late as f64).print()?;
+    row("time for a launch, looked at", "us", found.seconds * 1e6 / LAUNCHES as f64).print()?;
+    Ok(())
+}
+
+/// What became of the launches.
+struct Found {
+    /// Verdicts that were right.
+    right: u64,
+    /// Those that would be by the library at the return address.
+    right_by_library: u64,
+    /// Launches that the shim has treated right, as far as sums can tell.
+    treated: u64,
+    /// Launches about whose chains nobody had decided in time.
+    late: u64,
+    seconds: f64,
+}
+
+fn launch() -> Result<Found, Box<dyn Error>> {
+    let controller = Serving::start(RULES)?;
+    let log = controller.file("shim.log");
+    let mut program = app_command("callers", &["verdicts", &LAUNCHES.to_string(), &SEED.to_string()]);
+    program
+        .env("LD_PRELOAD", shim())
+        .env("XSCHED_SOCKET_DIR", controller.folder())
+        .env("XSCHED_LOG", &log)
+        // Every call is looked at, also while nobody else uses the device.
+        .env("XSCHED_VERBOSE", "1")
+        .env("HIP_SIM_SHARED", "off");
+    let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    controller.wait_for_sight(child.id())?;
+    child.stdin.take().ok_or("no input")?.write_all(b"\n\n")?;
+    let (mut said, mut begin) = (Vec::new(), Instant::now());
+    let mut seconds = 0.0;
+    for line in BufReader::new(child.stdout.take().ok_or("no output")?).lines() {
+        let line = line?;
+        if line.starts_with("known ") {
+            begin = Instant::now();
+        } else if line.starts_with("to_schedule ") {
+            seconds = begin.elapsed().as_secs_f64();
+        }
+        said.push(line);
+    }
+    let status = child.wait()?;
+    let number = |name: &str| -> Result<u64, String> {
+        let found = said.iter().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+        found.ok_or_else(|| format!("the program ended with {status} and has not said `{name}`: {said:?}"))
+    };
+    if number("wrong ")? != 0 {
+        return Err(format!("the program computed something wrong: {said:?}").into());
+    }
+    let log = fs::read_to_string(log)?;
+    let counted = |action: &str| -> u64 {
+        let count = log.lines().find_map(|line| line.trim().strip_suffix(action)?.trim().parse().ok());
+        count.unwrap_or(0)
+    };
+    let passed = counted("passed through").abs_diff(number("to_pass ")?);
+    let kept = counted("never suspended").abs_diff(number("to_keep ")?);
+    Ok(Found {
+        right: number("right ")?,
+        right_by_library: number("right_by_library ")?,
+        late: number("late ")?,
+        treated: LAUNCHES.saturating_sub(passed + kept),
+        seconds,
+    })
+}

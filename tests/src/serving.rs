@@ -1,0 +1,119 @@
+//! `xsched-ctl serve` in a folder of its own, for those who ask it whose calls are.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::tracer::xsched_ctl;
+
+/// Longer than anything takes that happens at all, on a processor that is emulated too.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// A controller, ended when dropped.
+#[derive(Debug)]
+pub struct Serving {
+    folder: TempDir,
+    child: Child,
+    /// What `doctor` says of a process that knows how its calls are decided about.
+    sight: &'static str,
+}
+
+impl Serving {
+    /// Starts one with these rules, and waits until it can be asked.
+    ///
+    /// # Errors
+    ///
+    /// The system's errors, and that it does not come up: what it said then.
+    pub fn start(rules: &str) -> io::Result<Self> {
+        Self::start_with(rules, &[], "rules see the whole call chain")
+    }
+
+    /// The same without BPF: processes decide themselves, by their immediate callers.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub fn start_without_bpf(rules: &str) -> io::Result<Self> {
+        Self::start_with(rules, &["--no-bpf"], "rules see the immediate caller only")
+    }
+
+    fn start_with(rules: &str, options: &[&str], sight: &'static str) -> io::Result<Self> {
+        let folder = TempDir::new()?;
+        let file = folder.path().join("rules.toml");
+        fs::write(&file, rules)?;
+        let mut serve = xsched_ctl(["serve", "--rules"]);
+        serve.arg(&file).args(options).env("XSCHED_SOCKET_DIR", folder.path()).stdout(Stdio::null());
+        serve.stderr(File::create(folder.path().join("log"))?);
+        let mut serving = Self { child: serve.spawn()?, folder, sight };
+        let begin = Instant::now();
+        while !serving.folder().join("shim.sock").exists() {
+            if begin.elapsed() > PATIENCE {
+                let said = serving.log();
+                return Err(io::Error::other(format!("the controller does not come up: {said}")));
+            }
+            thread::sleep(Duration::from_millis(10));
+            // Another one may be about to end.
+            if serving.child.try_wait()?.is_some() {
+                serving.child = serve.spawn()?;
+            }
+        }
+        Ok(serving)
+    }
+
+    /// Where its sockets are: `XSCHED_SOCKET_DIR` of whoever asks.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A place for something that goes with it.
+    #[must_use]
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// What it has said.
+    #[must_use]
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.file("log")).unwrap_or_default()
+    }
+
+    /// Waits until it is known how the calls of a process are told apart: by whole chains, or by immediate callers.
+    ///
+    /// # Errors
+    ///
+    /// The system's errors, and that it does not come to that: what `doctor` said last.
+    pub fn wait_for_sight(&self, pid: u32) -> io::Result<()> {
+        let begin = Instant::now();
+        loop {
+            let mut doctor = xsched_ctl(["doctor", "--pid", &pid.to_string()]);
+            let output = doctor.env("XSCHED_SOCKET_DIR", self.folder()).output()?;
+            let said = String::from_utf8_lossy(&output.stdout);
+            if said.contains(self.sight) {
+                return Ok(());
+            }
+            if begin.elapsed() > PATIENCE {
+                return Err(io::Error::other(format!("{said}{}", self.log())));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        let begin = Instant::now();
+        while begin.elapsed() < PATIENCE && matches!(self.child.try_wait(), Ok(None)) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
