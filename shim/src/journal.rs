@@ -86,14 +86,21 @@ impl Drop for Journal {
     }
 }
 
-/// The clocks differ by the time for which the machine slept, which it hardly does while somebody records.
+/// How often the clocks are read to compare them: somebody else may get the processor in between.
+const READINGS: usize = 8;
+
+/// The clocks differ by the time for which the machine slept, which it hardly does while somebody records. What lies between
+/// the two readings adds to it, so the least difference is the best.
 fn boottime_ahead_ns() -> u64 {
     let ns = |clock| {
         let now = clock_gettime(clock);
         now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
     };
-    let monotonic = ns(ClockId::Monotonic);
-    ns(ClockId::Boottime).saturating_sub(monotonic)
+    let reading = |_| {
+        let monotonic = ns(ClockId::Monotonic);
+        ns(ClockId::Boottime).saturating_sub(monotonic)
+    };
+    (0..READINGS).map(reading).min().unwrap_or_default()
 }
 
 thread_local! {

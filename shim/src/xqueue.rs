@@ -239,9 +239,9 @@ impl<D: Device> XQueues<D> {
     /// A launch that was admitted has returned. With `on_device` the runtime took it.
     #[expect(clippy::needless_pass_by_value, reason = "a launch is finished once")]
     pub(crate) fn finish(&self, begun: Begun<D>, on_device: bool) {
-        let wants_marker = self.lock().launched_one(&begun, on_device);
-        let paused = wants_marker.then(|| self.pause()).filter(|paused| !**paused);
-        let marker = paused.as_ref().and_then(|_| self.device.mark(begun.stream));
+        let launched = self.lock().launched_one(&begun, on_device);
+        let paused = launched.map(|_| self.pause()).filter(|paused| !**paused);
+        let marker = paused.as_ref().and_then(|_| self.device.mark(begun.stream)).zip(launched);
         drop(paused);
         let (sleeps, retired) = self.lock().finish(&begun, marker);
         self.retire(retired);

@@ -231,15 +231,16 @@ impl<D: Device> State<D> {
         })
     }
 
-    /// A launch has returned; with `on_device` it is there. Whether a marker is to be recorded behind it.
-    pub(super) fn launched_one(&mut self, begun: &Begun<D>, on_device: bool) -> bool {
+    /// A launch has returned; with `on_device` it is there. How many were launched so far, if a marker is to be recorded behind
+    /// them.
+    pub(super) fn launched_one(&mut self, begun: &Begun<D>, on_device: bool) -> Option<u64> {
         let now = now();
         self.claims[begun.claim.0].launching -= 1;
         self.pinned_launches -= usize::from(begun.is_pinned);
         let is_recorded = self.is_recorded();
         let Some(flight) = self.flight_mut(begun.place).filter(|_| on_device) else {
             self.note_launch(begun, false, now, Nanos::ZERO);
-            return false;
+            return None;
         };
         let ahead = if is_recorded { flight.ahead(now) } else { Nanos::ZERO };
         flight.launched_by(now, begun.class, begun.origin);
@@ -248,24 +249,30 @@ impl<D: Device> State<D> {
         }
         let is_worth_it = is_recorded && flight.is_worth_a_marker(begun.class);
         self.note_launch(begun, true, now, ahead);
-        let Some(flight) = self.flight_mut(begun.place).filter(|_| !is_worth_it) else { return is_worth_it };
-        match begun.place {
+        let flight = self.flight(begun.place)?;
+        let wants_marker = match begun.place {
             // Nobody could do it later.
             Place::Loose(_) => true,
             Place::Queue(_) => {
-                begun.is_limited && (flight.wants_marker() || !flight.has_room(now, begun.class))
+                is_worth_it
+                    || begun.is_limited && (flight.wants_marker() || !flight.has_room(now, begun.class))
             }
-        }
+        };
+        wants_marker.then(|| flight.launched_so_far())
     }
 
-    /// A marker was recorded behind it, or none was. Whether the watcher sleeps for longer than it should now, and markers
-    /// that are not needed.
-    pub(super) fn finish(&mut self, begun: &Begun<D>, marker: Option<D::Marker>) -> (bool, Vec<D::Marker>) {
+    /// A marker was recorded behind so many commands, or none was. Whether the watcher sleeps for longer than it should now, and
+    /// markers that are not needed.
+    pub(super) fn finish(
+        &mut self,
+        begun: &Begun<D>,
+        marker: Option<(D::Marker, u64)>,
+    ) -> (bool, Vec<D::Marker>) {
         let now = now();
         let mut retired = Vec::new();
         match (self.flight_mut(begun.place), marker) {
-            (Some(flight), Some(marker)) => flight.marked(now, marker),
-            (None, Some(marker)) => retired.push(marker),
+            (Some(flight), Some((marker, launched))) => retired.extend(flight.marked(now, marker, launched)),
+            (None, Some((marker, _))) => retired.push(marker),
             // Nobody else could record one.
             (Some(flight), None) if matches!(begun.place, Place::Loose(_)) => {
                 retired = flight.abandon();
@@ -315,20 +322,25 @@ impl<D: Device> State<D> {
         queues.chain(loose.map(|(index, claim)| (Place::Loose(ClaimId(index)), &claim.loose)))
     }
 
-    /// Streams with commands on the device that no marker follows, and none is to be expected soon.
-    pub(super) fn quiet_streams(&self, now: Nanos) -> Vec<(QueueId, D::Stream)> {
+    /// Streams with commands on the device that no marker follows, and none is to be expected soon; how many were launched.
+    pub(super) fn quiet_streams(&self, now: Nanos) -> Vec<(QueueId, D::Stream, u64)> {
         let quiet = self.queues.iter().filter(|(_, queue)| {
             let is_launching = queue.claim.is_some_and(|claim| self.claims[claim.0].launching > 0);
             // Whoever waits for the stream sees its completion without a marker.
             !is_launching && queue.awaited == 0 && queue.flight.quiet_at().is_some_and(|at| at <= now)
         });
-        quiet.map(|(&id, queue)| (id, queue.stream)).collect()
+        quiet.map(|(&id, queue)| (id, queue.stream, queue.flight.launched_so_far())).collect()
     }
 
-    /// A marker was recorded behind what a queue has on the device, or could not be. Returns markers that are not needed.
-    pub(super) fn marked(&mut self, queue: QueueId, marker: Option<D::Marker>) -> Vec<D::Marker> {
+    /// A marker was recorded behind so many commands of a queue, or could not be. Returns markers that are not needed.
+    pub(super) fn marked(
+        &mut self,
+        queue: QueueId,
+        marker: Option<D::Marker>,
+        launched: u64,
+    ) -> Vec<D::Marker> {
         match (marker, self.flight_mut(Place::Queue(queue))) {
-            (Some(marker), Some(flight)) => flight.marked(now(), marker),
+            (Some(marker), Some(flight)) => return Vec::from_iter(flight.marked(now(), marker, launched)),
             (Some(marker), None) => return vec![marker],
             (None, Some(flight)) => {
                 let markers = flight.abandon();

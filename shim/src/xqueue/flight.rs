@@ -203,13 +203,23 @@ impl<M: Copy> Flight<M> {
         self.last = Nanos::ZERO;
     }
 
-    /// A marker was recorded behind everything that was launched before.
-    pub(super) fn marked(&mut self, now: Nanos, marker: M) {
+    /// A marker was recorded behind the first so many commands ever launched; others may have been launched meanwhile. Gives
+    /// it back if it says nothing: another one has all that it has.
+    pub(super) fn marked(&mut self, now: Nanos, marker: M, launched: u64) -> Option<M> {
+        let meanwhile = self.launched.saturating_sub(launched) as usize;
+        let commands = self.unmarked.saturating_sub(meanwhile);
+        if commands == 0 {
+            return Some(marker);
+        }
         if self.marked.is_empty() {
             self.looked = now;
         }
-        self.marked.push_back(Marked { marker, commands: self.unmarked });
-        (self.unmarked, self.unmarked_work) = (0, Nanos::ZERO);
+        self.marked.push_back(Marked { marker, commands });
+        self.unmarked -= commands;
+        if self.unmarked == 0 {
+            self.unmarked_work = Nanos::ZERO;
+        }
+        None
     }
 
     /// When a marker is due behind what has none: nothing was launched for a while, or it is long that something was.
@@ -328,14 +338,45 @@ mod tests {
         Nanos::from_micros(1_000_000 + us)
     }
 
+    /// Behind all that was launched.
+    fn mark<M: Copy>(flight: &mut Flight<M>, now: Nanos, marker: M) {
+        let launched = flight.launched_so_far();
+        assert!(flight.marked(now, marker, launched).is_none());
+    }
+
+    #[test]
+    fn a_marker_says_nothing_of_what_was_launched_while_it_was_recorded() {
+        let mut flight = Flight::new(Limit::default());
+        flight.launched(us(0), CLASS);
+        let before = flight.launched_so_far();
+        flight.launched(us(1), CLASS);
+        assert_eq!(flight.marked(us(2), 1, before), None);
+        assert!(flight.quiet_at().is_some(), "the second has none");
+        flight.landed(us(25), None).unwrap();
+        assert_eq!(flight.in_flight(), 1);
+    }
+
+    #[test]
+    fn a_marker_that_was_overtaken_is_not_needed() {
+        let mut flight = Flight::new(Limit::default());
+        flight.launched(us(0), CLASS);
+        let before = flight.launched_so_far();
+        flight.launched(us(1), CLASS);
+        mark(&mut flight, us(2), 2);
+        assert_eq!(flight.marked(us(3), 1, before), Some(1));
+        assert_eq!(flight.first_marker(), Some(2));
+        flight.landed(us(25), None).unwrap();
+        assert!(flight.is_empty());
+    }
+
     #[test]
     fn a_marker_stands_for_what_was_launched_since_the_one_before() {
         let mut flight = Flight::new(Limit::default());
         flight.launched(us(0), CLASS);
         flight.launched(us(1), CLASS);
-        flight.marked(us(1), 1);
+        mark(&mut flight, us(1), 1);
         flight.launched(us(2), CLASS);
-        flight.marked(us(2), 2);
+        mark(&mut flight, us(2), 2);
         assert_eq!(flight.first_marker(), Some(1));
         let landed = flight.landed(us(25), Some(Nanos::from_micros(25))).unwrap();
         assert_eq!(landed, Landed { took: Nanos::from_micros(25), retired: None });
@@ -350,7 +391,7 @@ mod tests {
         let mut flight = Flight::new(Limit::default());
         for (launched, device_time, took) in [(0, 20, 20), (1_000, 990, 30)] {
             flight.launched(us(launched), CLASS);
-            flight.marked(us(launched), launched);
+            mark(&mut flight, us(launched), launched);
             let landed = flight.landed(us(launched + 30), Some(Nanos::from_micros(device_time))).unwrap();
             assert_eq!(landed.took, Nanos::from_micros(took));
         }
@@ -362,7 +403,7 @@ mod tests {
         assert_eq!(flight.quiet_at(), None);
         flight.launched(us(0), CLASS);
         assert_eq!(flight.quiet_at(), Some(us(0) + QUIET));
-        flight.marked(us(50), 1);
+        mark(&mut flight, us(50), 1);
         assert_eq!(flight.quiet_at(), None);
     }
 
@@ -372,7 +413,7 @@ mod tests {
         for command in 0..5 {
             flight.launched(us(command), CLASS);
             if command == 1 {
-                flight.marked(us(command), command);
+                mark(&mut flight, us(command), command);
             }
         }
         let before = flight.launched_so_far() - 1;
@@ -390,7 +431,7 @@ mod tests {
     fn part_of_what_a_marker_stands_for_may_be_known_to_be_complete() {
         let mut flight = Flight::new(Limit::default());
         (0..4).for_each(|command| flight.launched(us(command), CLASS));
-        flight.marked(us(4), 9);
+        mark(&mut flight, us(4), 9);
         assert!(flight.landed_before(3, us(50)).is_some());
         assert_eq!((flight.landed_before(3, us(51)), flight.first_marker()), (None, Some(9)));
         assert!(flight.landed(us(60), None).is_some());
@@ -406,7 +447,7 @@ mod tests {
                 let begin = us(command * 1000);
                 gates += usize::from(flight.wants_gate(CLASS));
                 flight.launched(begin, CLASS);
-                flight.marked(begin, 1);
+                mark(flight, begin, 1);
                 flight.launched(begin, Class(2));
                 flight.landed(begin + Nanos::from_micros(length), Some(Nanos::from_micros(length)));
             }
@@ -421,7 +462,7 @@ mod tests {
     fn what_is_late_is_looked_for_less_and_less_often() {
         let mut flight = Flight::new(Limit::default());
         flight.launched(us(0), CLASS);
-        flight.marked(us(0), 1);
+        mark(&mut flight, us(0), 1);
         let mut looks = 0;
         while let Some(at) = flight.look_at(true).filter(|at| *at < us(20_000)) {
             assert!(at > us(0));

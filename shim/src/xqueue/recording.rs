@@ -46,10 +46,11 @@ impl<D: Device> XQueues<D> {
     pub(crate) fn record(&self, journal: Option<Journal>) {
         let mut state = self.lock();
         state.journal = journal;
+        // Before anybody is told: whoever reads that a process tells of its queues may rely on it from there on.
+        self.publish(&mut state);
         if state.is_recorded() {
             state.introduce_all(&self.device);
         }
-        self.publish(&mut state);
         drop(state);
         self.wake_watcher();
     }

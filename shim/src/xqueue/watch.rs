@@ -208,9 +208,9 @@ impl<D: Device> XQueues<D> {
             return;
         }
         let quiet = self.lock().quiet_streams(now());
-        for (queue, stream) in quiet {
+        for (queue, stream, launched) in quiet {
             let marker = self.device.mark(stream);
-            let retired = self.lock().marked(queue, marker);
+            let retired = self.lock().marked(queue, marker, launched);
             self.retire(retired);
         }
     }
