@@ -71,9 +71,15 @@ impl HwQueue {
         Some(Ticket { number, duration_ns: packet.duration_ns })
     }
 
-    /// Returns when there was room; somebody else may have taken it.
-    pub(super) fn wait_for_room(&self) {
-        let full = |ring: &mut Ring| !ring.has_room();
+    /// How many packets were ever in it.
+    pub(super) fn posted(&self) -> u64 {
+        self.lock().posted
+    }
+
+    /// Returns when there was room since so many packets had been posted; somebody else may have taken it. On behalf of the
+    /// caller, even: it has to look at its own packets then, instead of waiting for the room that only these will make.
+    pub(super) fn wait_for_room(&self, posted: u64) {
+        let full = |ring: &mut Ring| ring.is_still_full(posted);
         drop(self.has_room.wait_while(self.lock(), full).expect("no holder panics"));
     }
 
@@ -103,6 +109,11 @@ impl Ring {
         self.posted - self.known < DEPTH
     }
 
+    /// Whether there has been no room since so many packets had been posted.
+    fn is_still_full(&self, posted: u64) -> bool {
+        self.posted == posted && !self.has_room()
+    }
+
     fn note_known(&mut self, ticket: u64) {
         self.known_ahead |= 1 << (ticket - self.known);
         let in_order = self.known_ahead.trailing_ones();
@@ -123,5 +134,15 @@ mod tests {
         assert!(!ring.has_room());
         ring.note_known(0);
         assert_eq!((ring.known, ring.has_room()), (2, true));
+    }
+
+    #[test]
+    fn room_that_was_taken_at_once_has_been_there() {
+        let mut ring = Ring { posted: DEPTH, known: 0, known_ahead: 0 };
+        assert!(ring.is_still_full(DEPTH));
+        ring.note_known(0);
+        assert!(!ring.is_still_full(DEPTH));
+        ring.posted += 1;
+        assert!(!ring.has_room() && !ring.is_still_full(DEPTH) && ring.is_still_full(DEPTH + 1));
     }
 }

@@ -384,8 +384,11 @@ impl Shared {
             return self.lock();
         };
         if let Some(work) = first.command.work {
+            let hw_queue = self.packet(work, ready_ns).0;
+            // Whoever submits to this stream from now on may post what is pending, into room that there is by then.
+            let posted = hw_queue.posted();
             drop(state);
-            self.packet(work, ready_ns).0.wait_for_room();
+            hw_queue.wait_for_room(posted);
             return self.lock();
         }
         let last_ns = match way.last.as_ref().map(|last| (last.poll(), last)) {
