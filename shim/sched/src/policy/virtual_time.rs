@@ -74,27 +74,10 @@ impl VirtualTime {
         self.members.swap_remove(index);
     }
 
-    /// Forgets who has had what: all are new.
-    pub(super) fn begin_anew(&mut self) {
-        self.members.iter_mut().for_each(|member| *member = Member::default());
-        self.groups.clear();
-    }
-
-    /// Decides who is in front of each group. `claims` are those of the processes. Returns whether anybody else is now, and
-    /// when to be asked again.
-    pub(super) fn decide(&mut self, view: &View<'_>, claims: &[Claim]) -> (bool, Option<Nanos>) {
-        self.catch_up(view, claims);
-        self.elect(view)
-    }
-
-    /// Whether a process is in front of its group.
-    pub(super) fn is_in_front(&self, process: usize) -> bool {
-        self.members[process].front
-    }
-
     /// Ranks all queues. `claims` are those of the processes. Returns when to be asked again.
     pub(super) fn rank(&mut self, view: &View<'_>, claims: &[Claim], ranks: &mut Ranks) -> Option<Nanos> {
-        let (changed, again) = self.decide(view, claims);
+        self.catch_up(view, claims);
+        let (changed, again) = self.elect(view);
         if changed || view.altered {
             for (index, queue) in view.queues.iter().enumerate() {
                 ranks.set(index, self.rank_of(queue));
@@ -137,7 +120,7 @@ impl VirtualTime {
 
     /// Brings virtual times and groups up to date.
     fn catch_up(&mut self, view: &View<'_>, claims: &[Claim]) {
-        if view.altered || self.groups.is_empty() {
+        if view.altered {
             self.regroup(claims);
         }
         for group in &mut self.groups {

@@ -82,28 +82,6 @@ fn priorities_become_levels_and_newcomers_move_others() {
 }
 
 #[test]
-fn equals_take_turns_while_somebody_more_urgent_is_there() {
-    let mut fixture = Fixture::new();
-    fixture.open(1, 0).open(2, 0).at(ms(0), ready(1)).at(ms(0), ready(2));
-    assert_eq!((fixture.level(1), fixture.level(2)), (1, 1), "there is nobody else");
-    fixture.open(3, 100);
-    let fronts = |fixture: &Fixture| [1, 2].map(|queue| fixture.level(queue) == 2);
-    assert_eq!([1, 2, 3].map(|queue| fixture.level(queue)), [2, 3, 1]);
-    let mut seen = vec![fronts(&fixture)];
-    for slice in 1..=3 {
-        fixture.decide(ms(4 * slice));
-        seen.push(fronts(&fixture));
-    }
-    assert_eq!(seen, [[true, false], [false, true], [true, false], [false, true]]);
-    fixture.at(ms(13), idle(2));
-    assert!(fixture.level(1) == 2, "who has something to do goes");
-    fixture.at(ms(14), ready(2)).at(ms(14), ready(3));
-    assert_eq!(fixture.level(3), 1);
-    fixture.at(ms(20), closed(3));
-    assert_eq!((fixture.level(1), fixture.level(2)), (1, 1));
-}
-
-#[test]
 fn a_changed_priority_takes_effect() {
     let mut fixture = Fixture::new();
     fixture.open(1, 0).open(2, 1);
