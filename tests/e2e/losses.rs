@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use serde_json::Value;
-use xsched_tests::artifacts::app;
+use xsched_tests::artifacts::{app, hip_sim};
 use xsched_tests::privileged::may_trace;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{run, xsched_ctl};
@@ -67,4 +67,36 @@ fn a_ring_that_is_too_small_loses_nothing_uncounted() {
     let made = number(&mut sql, "select count(*) as n from slice where category glob 'hip.*'");
     assert_eq!(number(&mut sql, "select count(*) as n from slice where category = 'hip.launch'"), LAUNCHES);
     assert_eq!(calls + lost, made);
+}
+
+/// Stops the tracer, makes more calls than it reads at once, some with stacks that it has not seen, and ends; then the tracer
+/// is let go on.
+const BESIDE_A_STOPPED_TRACER: &str = "
+import ctypes, os, signal, subprocess, sys
+hip = ctypes.CDLL(sys.argv[1])
+call = lambda: hip.hipStreamQuery(None)
+call()
+os.kill(os.getppid(), signal.SIGSTOP)
+for _ in range(20000): call()
+sorted([2, 1], key=lambda number: call())
+nobody = subprocess.DEVNULL
+subprocess.Popen(['sh', '-c', 'sleep 1; kill -CONT %d' % os.getppid()], stdout=nobody, stderr=nobody)
+";
+
+#[test]
+fn what_has_piled_up_when_the_command_ends_is_recorded() {
+    if !may_trace("what_has_piled_up_when_the_command_ends_is_recorded") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    let mut command = xsched_ctl(["trace", "-o"]);
+    command.arg(&trace).args(["--", "python3", "-c", BESIDE_A_STOPPED_TRACER]);
+    // Without tables, stacks are sent as copies.
+    let cache = dir.path().join("tables");
+    let outcome = run(command.arg(hip_sim(6).join("libamdhip64.so.6")).env("XSCHED_CTL_CACHE", cache));
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let mut sql = Sql::open(&trace).unwrap();
+    let calls = sql.query("select count(*) as n from slice where name = 'hipStreamQuery'").unwrap();
+    assert_eq!(calls[0]["n"], 20_003, "{}", outcome.stderr);
 }

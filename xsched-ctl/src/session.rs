@@ -281,7 +281,7 @@ impl Session {
     /// Takes in what has been reported so far, or a good deal of it: who calls this again and again looks at signals
     /// in between, however busy the traced processes are.
     pub(crate) async fn pump(&mut self) -> Result<(), Failure> {
-        self.has_more = self.pump_batch().await? == BATCH_MAX;
+        self.has_more = self.pump_batch().await?;
         let entries = self.scheduling.poll(self.has_more);
         for call in self.scheduling.release() {
             self.write(&call)?;
@@ -330,13 +330,17 @@ impl Session {
         self.recorder.losses(now_ns, self.driver.add_losses(losses))
     }
 
-    /// One batch; returns the number of records in it.
-    async fn pump_batch(&mut self) -> Result<usize, Failure> {
+    /// One batch; returns whether there is more.
+    async fn pump_batch(&mut self) -> Result<bool, Failure> {
         let mut records = std::mem::take(&mut self.records);
         records.clear();
         let drained_ns = now_ns();
-        self.unreadable += self.ring.get_mut().drain(&mut records, BATCH_MAX);
-        self.unreadable += self.snapshots.get_mut().drain(&mut records, BATCH_MAX);
+        let mut has_more = false;
+        for ring in [&mut self.ring, &mut self.snapshots] {
+            let drained = ring.get_mut().drain(&mut records, BATCH_MAX);
+            self.unreadable += drained.unreadable;
+            has_more |= drained.has_more;
+        }
         self.scheduling.hear();
         for record in &records {
             match record {
@@ -355,7 +359,6 @@ impl Session {
 
         // Programs on several processors write; what they write belongs in order of time.
         records.sort_by_key(Record::time_ns);
-        let count = records.len();
         for record in &mut records {
             match record {
                 Record::Stack { stack, addresses } => {
@@ -381,12 +384,12 @@ impl Session {
             }
         }
         self.release(false)?;
-        if count < BATCH_MAX {
+        if !has_more {
             self.settle_changes(drained_ns)?;
         }
         self.recorder.pass_on(false).await?;
         self.records = records;
-        Ok(count)
+        Ok(has_more)
     }
 
     fn hip_returned(&mut self, call: &Call, text: &[u8]) -> Result<(), Failure> {

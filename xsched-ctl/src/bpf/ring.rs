@@ -82,18 +82,27 @@ impl Ring {
         RingBuf::try_from(map).map(Self).map_err(|cause| BpfError::Map { map: name, cause })
     }
 
-    /// Moves at most `max` records into `records`; returns how many could not be read because they are not ours.
-    pub(crate) fn drain(&mut self, records: &mut Vec<Record>, max: usize) -> u64 {
-        let mut unreadable = 0;
+    /// Moves at most `max` records into `records`.
+    pub(crate) fn drain(&mut self, records: &mut Vec<Record>, max: usize) -> Drained {
+        let mut drained = Drained::default();
         for _ in 0..max {
-            let Some(item) = self.0.next() else { break };
+            let Some(item) = self.0.next() else { return drained };
             match parse(&item) {
                 Some(record) => records.push(record),
-                None => unreadable += 1,
+                None => drained.unreadable += 1,
             }
         }
-        unreadable
+        Drained { has_more: true, ..drained }
     }
+}
+
+/// What was found besides the records.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Drained {
+    /// Records that nobody understands.
+    pub(crate) unreadable: u64,
+    /// It ended before the ring did, or just there.
+    pub(crate) has_more: bool,
 }
 
 impl AsRawFd for Ring {
