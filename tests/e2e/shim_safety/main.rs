@@ -25,7 +25,7 @@ fn python(script: &str) -> Command {
 
 /// What all Python programs here begin with.
 const PRELUDE: &str = "
-import ctypes, hashlib, os, sys, threading
+import ctypes, hashlib, os, sys, threading, time
 hip = ctypes.CDLL(sys.argv[1])
 SIZE = 4096
 size = ctypes.c_size_t(SIZE)
