@@ -42,11 +42,23 @@ pub(crate) enum Bug {
     WrongDevice,
     /// `capture-held-back`: calls are held back while a stream captures.
     CaptureHeldBack,
+    /// `capture-without-drain`: what is held back is not launched before a capture begins.
+    CaptureWithoutDrain,
+    /// `captures-end-together`: the end of one capture counts as the end of all.
+    CapturesEndTogether,
+    /// `held-back-after-fault`: launches are held back, as if nothing were wrong, when the device has failed.
+    HeldBackAfterFault,
+    /// `lost-attribute`: the last attribute of a launch is not kept.
+    LostAttribute,
+    /// `lost-stop`: the event behind a launch does not count as recorded by it.
+    LostStop,
+    /// `shallow-boxes`: the boxes of a batch are read when it is launched.
+    ShallowBoxes,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
-    const ALL: [(&'static str, Self); 18] = [
+    const ALL: [(&'static str, Self); 24] = [
         ("shallow-arguments", Self::ShallowArguments),
         ("shallow-buffer", Self::ShallowBuffer),
         ("shallow-structure", Self::ShallowStructure),
@@ -65,6 +77,12 @@ impl Bug {
         ("early-record", Self::EarlyRecord),
         ("wrong-device", Self::WrongDevice),
         ("capture-held-back", Self::CaptureHeldBack),
+        ("capture-without-drain", Self::CaptureWithoutDrain),
+        ("captures-end-together", Self::CapturesEndTogether),
+        ("held-back-after-fault", Self::HeldBackAfterFault),
+        ("lost-attribute", Self::LostAttribute),
+        ("lost-stop", Self::LostStop),
+        ("shallow-boxes", Self::ShallowBoxes),
     ];
 
     fn asked() -> Option<Self> {

@@ -39,6 +39,9 @@ struct Args {
     /// Look for the bugs that the shim was compiled with instead
     #[arg(long)]
     planted: bool,
+    /// Which of these, all unless some are named
+    #[arg(requires = "planted", value_parser = planted::BUGS)]
+    bugs: Vec<String>,
 }
 
 /// What one way of running programs came to.
@@ -63,7 +66,7 @@ struct Shared {
 fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
     if args.planted {
-        return look_for_planted(args.seed);
+        return look_for_planted(&args.bugs, args.seed);
     }
     let shared = Shared {
         places: Places::new(&artifacts::differential(), &artifacts::shim()),
@@ -81,10 +84,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     report(shared, args.seed, *args.time)
 }
 
-fn look_for_planted(first_seed: u64) -> Result<(), Box<dyn Error>> {
+fn look_for_planted(named: &[String], first_seed: u64) -> Result<(), Box<dyn Error>> {
     let places = Places::new(&artifacts::differential(), &artifacts::shim());
     let one = |value: u64| Samples::new(vec![value as f64]);
-    for bug in planted::BUGS {
+    let is_wanted = |bug: &&str| named.is_empty() || named.iter().any(|named| named == bug);
+    for bug in planted::BUGS.into_iter().filter(is_wanted) {
         let Some(found) = planted::find(bug, &places, first_seed, RUNS)? else {
             eprintln!("{bug}: not found");
             continue;

@@ -25,8 +25,8 @@ use crate::{
 pub(crate) struct Args {
     /// Which benchmark; without it, they are listed
     name: Option<String>,
-    /// Scenarios of `sched`, all unless some are named
-    scenarios: Vec<String>,
+    /// Scenarios of `sched`, or bugs of `differential --planted`; all unless some are named
+    parts: Vec<String>,
     /// Pass the rows on as JSON, one object a line
     #[arg(long)]
     json: bool,
@@ -58,7 +58,7 @@ impl Args {
             options.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value.as_ref()?)));
         let switches = [("--planted", self.planted), ("--bpf", self.bpf)];
         let switches = switches.into_iter().filter(|&(_, is_on)| is_on).map(|(name, _)| name.to_owned());
-        options.chain(switches).chain(self.scenarios.clone()).collect()
+        options.chain(switches).chain(self.parts.clone()).collect()
     }
 
     /// Not every benchmark knows each of them.
@@ -74,7 +74,10 @@ impl Args {
             self.seed.is_none() || [DIFFERENTIAL, FUZZ].contains(&name),
             "only `{DIFFERENTIAL}` and `{FUZZ}` take `--seed`"
         );
-        ensure!(self.scenarios.is_empty() || name == SCHED, "only `{SCHED}` has scenarios");
+        ensure!(
+            self.parts.is_empty() || name == SCHED || self.planted,
+            "only `{SCHED}` and `{DIFFERENTIAL} --planted` have parts that can be named"
+        );
         Ok(())
     }
 }

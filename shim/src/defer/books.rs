@@ -193,6 +193,9 @@ impl Books {
 
     /// Notes its end.
     pub(super) fn capture_ends(&mut self, stream: (usize, usize)) {
+        if is_planted(Bug::CapturesEndTogether) {
+            self.captures.clear();
+        }
         self.captures.remove(&stream);
     }
 

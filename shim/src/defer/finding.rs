@@ -6,6 +6,7 @@ use crate::defer::stopped::{Stopped, StreamName};
 use crate::defer::streams::{self, StreamEntry, StreamKey};
 use crate::defer::{DEFERRAL, Deferral, deferral, device, real};
 use crate::instances::Instance;
+use crate::planted::{Bug, is_planted};
 
 /// A stream was created. It is known from now on, since what it has on the device matters as soon as others come.
 pub(crate) fn stream_created(copy: &'static Instance, stream: Stream) {
@@ -71,7 +72,7 @@ impl Deferral {
         call: &Stopped<'_>,
         copy: &'static Instance,
     ) -> Option<(StreamKey, &'static StreamEntry, i32)> {
-        let device = real::current_device(copy)?;
+        let device = real::current_device(copy).or(is_planted(Bug::HeldBackAfterFault).then_some(0))?;
         let key = key(copy, call.stream_name(), device)?;
         let entry = streams::remembered(key).or_else(|| {
             let generation = streams::generation();

@@ -17,11 +17,13 @@ use crate::defer::books::EventUse;
 use crate::defer::owned::OwnedCall;
 use crate::defer::stopped::Stopped;
 use crate::instances::Instance;
+use crate::planted::{Bug, is_planted};
 
 /// The events that a call records and waits for.
 pub(super) fn events(call: &Stopped<'_>, copy: &Instance) -> Vec<EventUse> {
     let event = |argument| Some((copy.index(), call.size(argument))).filter(|&(_, event)| event != 0);
     let record = |argument| event(argument).map(EventUse::Record);
+    let stop = |argument| record(argument).filter(|_| !is_planted(Bug::LostStop));
     match call.id() {
         Id::hipEventRecord | Id::hipEventRecord_spt | Id::hipEventRecordWithFlags => {
             record(0).into_iter().collect()
@@ -29,12 +31,12 @@ pub(super) fn events(call: &Stopped<'_>, copy: &Instance) -> Vec<EventUse> {
         Id::hipStreamWaitEvent | Id::hipStreamWaitEvent_spt => {
             event(1).map(EventUse::Wait).into_iter().collect()
         }
-        Id::hipExtLaunchKernel => [record(6), record(7)].into_iter().flatten().collect(),
+        Id::hipExtLaunchKernel => [record(6), stop(7)].into_iter().flatten().collect(),
         Id::hipExtModuleLaunchKernel
         | Id::hipHccModuleLaunchKernel
         | Id::_Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j
         | Id::_Z24hipHccModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_ => {
-            [record(11), record(12)].into_iter().flatten().collect()
+            [record(11), stop(12)].into_iter().flatten().collect()
         }
         _ => Vec::new(),
     }

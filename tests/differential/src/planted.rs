@@ -7,7 +7,7 @@ use crate::mode::{Mode, Places, Way};
 use crate::program::Program;
 
 /// Their names, as `XSCHED_PLANTED_BUG` takes them.
-pub const BUGS: [&str; 18] = [
+pub const BUGS: [&str; 24] = [
     "shallow-arguments",
     "shallow-buffer",
     "shallow-structure",
@@ -26,7 +26,18 @@ pub const BUGS: [&str; 18] = [
     "early-record",
     "wrong-device",
     "capture-held-back",
+    "capture-without-drain",
+    "captures-end-together",
+    "held-back-after-fault",
+    "lost-attribute",
+    "lost-stop",
+    "shallow-boxes",
 ];
+
+/// They show themselves only where something is never held back.
+const OF_TREATMENTS: &str = "forced-";
+/// It is of a function that only the newest runtime has.
+const NEWEST: &str = "shallow-boxes";
 
 /// Programs after which a bug counts as not found.
 pub const PROGRAMS_MAX: u64 = 20_000;
@@ -50,9 +61,9 @@ pub struct Found {
 ///
 /// As of [`campaign::differs`].
 pub fn find(bug: &'static str, places: &Places, first_seed: u64, runs: u32) -> io::Result<Option<Found>> {
-    let mode = Mode::with_shim(6, Way::Symbols).suspended(first_seed + 1);
-    // These show themselves only where something is never held back.
-    let mode = if bug.starts_with("forced-") { mode.treated(first_seed + 1) } else { mode };
+    let major = if bug == NEWEST { 7 } else { 6 };
+    let mode = Mode::with_shim(major, Way::Symbols).suspended(first_seed + 1);
+    let mode = if bug.starts_with(OF_TREATMENTS) { mode.treated(first_seed + 1) } else { mode };
     let mode = Mode { bug: Some(bug), ..mode };
     for batch in 0..PROGRAMS_MAX / BATCH {
         let first = first_seed + batch * BATCH;
@@ -69,4 +80,17 @@ pub fn find(bug: &'static str, places: &Places, first_seed: u64, runs: u32) -> i
         return Ok(Some(Found { programs: finding.seed - first_seed + 1, finding, smallest }));
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name that the shim does not know would be looked for in a shim without a bug.
+    #[test]
+    fn the_shim_has_each_of_them_and_no_others() {
+        let source = include_str!("../../../shim/src/planted.rs");
+        let known = source.lines().filter_map(|line| line.trim().strip_prefix("(\"")?.split('"').next());
+        assert_eq!(known.collect::<Vec<_>>(), BUGS);
+    }
 }

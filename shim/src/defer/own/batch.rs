@@ -89,6 +89,9 @@ fn boxes(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
         }
         check_operation(copy, operation)?;
     }
+    if is_planted(Bug::ShallowBoxes) {
+        return with_room(call, 0);
+    }
     shallow_if_planted(call, owned)
 }
 

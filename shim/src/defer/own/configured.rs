@@ -62,6 +62,7 @@ pub(super) fn own(call: &Stopped<'_>, copy: &Instance, device: i32) -> Option<Ow
     let mut owned = own_arguments_with(call, &kernel, 2, None, room)?;
     if !attributes.is_empty() {
         words[CONFIG_ATTRIBUTES] = owned.keep(attributes.as_flattened())?;
+        words[CONFIG_ATTRIBUTES + 1] -= u64::from(is_planted(Bug::LostAttribute));
     }
     owned.own_words(0, &words)?;
     Some(owned)
