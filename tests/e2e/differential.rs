@@ -1,9 +1,12 @@
 //! Random programs do with the shim what they do without it. What it is about: `tests/differential/README.md`.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 
 use xsched_differential::campaign;
+use xsched_differential::generate::generate;
 use xsched_differential::mode::{Mode, Places, Way};
 use xsched_tests::artifacts;
 
@@ -77,4 +80,56 @@ fn the_shim_has_no_bug_on_purpose() {
     let has = |text: &str| library.windows(text.len()).any(|window| window == text.as_bytes());
     assert!(has("XSCHED_TEST_SUSPEND"), "variables can be found like this");
     assert!(!has("XSCHED_PLANTED_BUG"));
+}
+
+/// Functions that can be held back and that no program calls, and why.
+const IN_NO_PROGRAM: [(&str, &str); 5] = [
+    (
+        "hipEventRecordWithFlags",
+        "the shim holds no graphs back in a process that has called it: it would hide others",
+    ),
+    ("hipHccModuleLaunchKernel", "runtimes have it by its name in C++"),
+    ("hipMemMapArrayAsync", "no runtime has arrays without memory"),
+    ("hipSignalExternalSemaphoresAsync", "semaphores are another interface's"),
+    ("hipWaitExternalSemaphoresAsync", "semaphores are another interface's"),
+];
+
+/// What the shim's list calls deferrable.
+fn deferrable() -> BTreeSet<String> {
+    let list = include_str!("../../shim/src/api.rs").lines();
+    let lines = list.filter_map(|line| line.trim().strip_prefix("deferrable ")?.split_once(" fn "));
+    lines.map(|(_, rest)| rest.split('(').next().expect("a piece of any text").to_owned()).collect()
+}
+
+/// Programs between those that end in a fault, after which a process is of no more use.
+fn without_faults(seeds: Range<u64>) -> Vec<Range<u64>> {
+    let faults = seeds.clone().filter(|seed| generate(*seed).has_fault());
+    let ends = faults.chain([seeds.end]);
+    let mut start = seeds.start;
+    ends.map(|end| std::mem::replace(&mut start, end + 1)..end).filter(|range| !range.is_empty()).collect()
+}
+
+/// What the shim has counted of a process's calls to functions that can be held back.
+fn called(mode: &Mode, seeds: &Range<u64>) -> BTreeSet<String> {
+    let folder = tempfile::tempdir().expect("temporary files can be made");
+    let log = folder.path().join("summary");
+    let words = [seeds.start.to_string(), (seeds.end - seeds.start).to_string()];
+    let mut client = mode.command(&places(), &["seeds", &words[0], &words[1]]);
+    let output = client.env("XSCHED_LOG", &log).output().expect("it was built");
+    assert!(output.status.success(), "{mode}: {}", String::from_utf8_lossy(&output.stderr));
+    let summary = fs::read_to_string(log).expect("the shim has written it");
+    let lines = summary.lines().filter(|line| line.ends_with(", deferrable)"));
+    lines.map(|line| line.split_whitespace().nth(1).expect("count and name").to_owned()).collect()
+}
+
+/// Programs call everything that can be held back, on one release or another.
+#[test]
+fn programs_call_everything_that_can_be_held_back() {
+    let runs = without_faults(0..600);
+    let modes = [5, 6, 7].map(|major| Mode::with_shim(major, Way::Symbols));
+    let all = modes.iter().flat_map(|mode| runs.iter().flat_map(|seeds| called(mode, seeds)));
+    let mut all: BTreeSet<_> = all.collect();
+    all.extend(IN_NO_PROGRAM.map(|(name, _)| name.to_owned()));
+    let odd: Vec<_> = all.symmetric_difference(&deferrable()).cloned().collect();
+    assert!(odd.is_empty(), "in no program, or in one against its reason: {odd:?}");
 }

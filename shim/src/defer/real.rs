@@ -22,6 +22,8 @@ const COOPERATIVE_LAUNCH: u32 = 10;
 const COMPUTE_UNITS: u32 = 63;
 /// `HIP_POINTER_ATTRIBUTE_MEMORY_TYPE`
 const MEMORY_TYPE: u32 = 2;
+/// `HIP_POINTER_ATTRIBUTE_IS_MANAGED`
+const IS_MANAGED: u32 = 8;
 /// `HIP_POINTER_ATTRIBUTE_RANGE_START_ADDR`
 const RANGE_START: u32 = 11;
 /// The first release whose `hipMemoryType` counts unregistered memory.
@@ -227,6 +229,18 @@ pub(super) fn memory(copy: &Instance, address: usize) -> Option<Range> {
     let device_kind = if version(copy)? >= UNREGISTERED_SINCE { 2 } else { 1 };
     let range = Range { bytes_left: end.checked_sub(address)?, is_device: kind == device_kind };
     (start <= address && range.bytes_left > 0).then_some(range)
+}
+
+/// Whether memory that the runtime knows moves between host and devices by itself.
+pub(super) fn is_managed(copy: &Instance, address: usize) -> bool {
+    let (mut name, mut is_managed) = (IS_MANAGED, 0_u64);
+    let mut place: *mut c_void = (&raw mut is_managed).cast();
+    let ask = real!(copy, hipDrvPointerGetAttributes: fn(u32, *mut u32, *mut *mut c_void, usize));
+    // SAFETY: one attribute, with a place that has room for the answer, a byte or a word.
+    let is_answered = |ask: unsafe extern "C" fn(_, _, _, _) -> u32| unsafe {
+        ask(1, &raw mut name, &raw mut place, address) == 0
+    };
+    ask.is_some_and(is_answered) && is_managed != 0
 }
 
 /// The size of the variable that a symbol stands for on the calling thread's device; None if there is none.

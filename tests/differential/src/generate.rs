@@ -5,11 +5,14 @@
 
 mod propose;
 mod repair;
+mod work;
 
 use fastrand::Rng;
 
 use crate::order::{Flaw, Order};
-use crate::program::{Buffer, Device, Event, Gate, Graph, Memory, Op, Program, Step, Stream, Thread, Token};
+use crate::program::{
+    Buffer, Device, Event, Gate, Graph, Memory, Names, Op, Program, Step, Stream, Thread, Token,
+};
 
 /// The program of a seed.
 #[must_use]
@@ -110,6 +113,9 @@ impl Generator {
             self.thread = thread;
             if self.chance(10) {
                 self.take(&Op::SetDevice(Device(1)));
+            }
+            if self.chance(30) {
+                self.take(&Op::Name(Names::PerThread));
             }
             for _ in 0..self.rng.u32(1..3) {
                 let op = self.make_stream();
@@ -336,6 +342,6 @@ mod tests {
             |step: &Step| format!("{:?}", step.1).split(['(', ' ']).next().unwrap_or_default().to_owned();
         let kinds: BTreeSet<_> =
             (0..400).flat_map(|seed| generate(seed).steps).map(|step| word(&step)).collect();
-        assert_eq!(kinds.len(), 34, "{kinds:?}");
+        assert_eq!(kinds.len(), 36, "{kinds:?}");
     }
 }

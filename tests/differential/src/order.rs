@@ -218,6 +218,7 @@ impl Order {
                 self.threads[thread].device =
                     Some(device.index()).filter(|d| *d < DEVICES).ok_or(Flaw::Unknown)?;
             }
+            Op::Name(_) => {}
             Op::Signal(token) => {
                 insert(&mut self.tokens, token.index(), (thread, self.threads[thread].clock))?;
             }
@@ -267,6 +268,7 @@ impl Order {
                 let pending = self.enqueue(thread, *stream)?;
                 self.launch_graph(*graph, &pending)?;
             }
+            Op::UploadGraph(graph, stream) => self.upload_graph(thread, *graph, *stream)?,
             Op::DestroyGraph(graph) => self.destroy_graph(thread, *graph)?,
             Op::LastError => return Ok(self.threads[thread].last_error(true)),
             Op::PeekError => return Ok(self.threads[thread].last_error(false)),

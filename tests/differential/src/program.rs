@@ -187,6 +187,9 @@ pub enum Copy {
     DriverRows,
     /// `hipDrvMemcpy3DAsync`
     DriverBox,
+    /// `hipMemcpyHtoAAsync` and `hipMemcpyAtoHAsync`, from HIP 6 on, of an array's first row; before, and of other
+    /// rows, as `Rows` does it.
+    DriverArray,
     /// `hipMemcpyPeerAsync`
     Peer,
     /// `hipMemcpy3DPeerAsync`, from HIP 7.1 on; before, `hipMemcpyPeerAsync`.
@@ -208,8 +211,15 @@ pub enum Copy {
 pub enum Fill {
     /// `hipMemsetAsync`
     Async,
+    /// `hipMemsetD8Async`
+    Bytes,
+    /// `hipMemsetD16Async`
+    HalfWords,
     /// `hipMemsetD32Async`
     Words,
+    /// `hipMemsetD2D8Async`, `hipMemsetD2D16Async` or `hipMemsetD2D32Async`, as the value has it, from HIP 7.1 on; before,
+    /// `hipMemset2DAsync`.
+    DriverRows,
     /// `hipMemset2DAsync`
     Rows,
     /// `hipMemset3DAsync`
@@ -224,8 +234,30 @@ pub enum Write {
     /// `hipStreamWriteValue32`
     #[default]
     Value,
-    /// `hipStreamBatchMemOp`, from HIP 6.4 on; before, `hipStreamWriteValue32`.
+    /// `hipStreamWriteValue64`
+    Wide,
+    /// `hipStreamBatchMemOp` of words of both sizes, from HIP 7 on; before, `hipStreamWriteValue32`.
     Batch,
+}
+
+/// How a stream says where memory is to be, whose contents stay what they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Move {
+    /// `hipMemPrefetchAsync`
+    Prefetch,
+    /// `hipMemPrefetchAsync_v2`, from HIP 7 on; before, `hipMemPrefetchAsync`.
+    PrefetchTo,
+    /// `hipStreamAttachMemAsync`
+    Attach,
+}
+
+/// Under which names a thread calls the functions that have two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Names {
+    /// Their own.
+    Plain,
+    /// With `_spt` behind them, as in code that is compiled for per-thread null streams; the streams stay what they are.
+    PerThread,
 }
 
 /// How a stream calls the host.
@@ -292,6 +324,13 @@ pub enum Work {
         /// The word.
         value: u32,
     },
+    /// Managed memory is to be somewhere.
+    Move {
+        /// By which function.
+        by: Move,
+        /// Of which cell.
+        what: Cell,
+    },
 }
 
 /// What holds a stream up.
@@ -301,6 +340,10 @@ pub enum GateKind {
     Function,
     /// `hipStreamWaitValue32` for a word that the host writes.
     Value,
+    /// `hipStreamWaitValue64`
+    Wide,
+    /// `hipStreamBatchMemOp`, from HIP 7 on; before, `hipStreamWaitValue32`.
+    Batch,
 }
 
 /// `hipStreamCaptureMode`
@@ -382,10 +425,14 @@ pub enum Mistake {
     NotCooperative,
     /// A batch of boxes that are read in no known order, from HIP 7.1 on; before, a box that leaves its memory.
     NoOrder,
+    /// Managed memory moved to a device that does not exist.
+    MoveNowhere,
+    /// Memory moved that is a device's.
+    MoveFixed,
 }
 
 /// All of them.
-pub const MISTAKES: [Mistake; 28] = [
+pub const MISTAKES: [Mistake; 30] = [
     Mistake::NoBlocks,
     Mistake::LargeBlock,
     Mistake::NoKernel,
@@ -414,6 +461,8 @@ pub const MISTAKES: [Mistake; 28] = [
     Mistake::NoArray,
     Mistake::NotCooperative,
     Mistake::NoOrder,
+    Mistake::MoveNowhere,
+    Mistake::MoveFixed,
 ];
 
 /// One step of a thread.
@@ -421,6 +470,8 @@ pub const MISTAKES: [Mistake; 28] = [
 pub enum Op {
     /// `hipSetDevice`
     SetDevice(Device),
+    /// The thread's functions have these names from now on; at first, their own.
+    Name(Names),
     /// Tells whoever awaits it, once.
     Signal(Token),
     /// Waits until it has been signalled.
@@ -460,7 +511,8 @@ pub enum Op {
     FreeAsync(Buffer, Stream),
     /// Work on a stream.
     Submit(Stream, Work),
-    /// A kernel with an event before and one behind it: `hipExtLaunchKernel`, `hipExtModuleLaunchKernel`.
+    /// A kernel with an event before and one behind it: `hipExtLaunchKernel`, `hipExtModuleLaunchKernel`,
+    /// `hipHccModuleLaunchKernel`.
     Timed(Stream, Work, Option<Event>, Option<Event>),
     /// `hipEventRecord`
     Record(Event, Stream),
@@ -494,6 +546,8 @@ pub enum Op {
     BuildGraph(Graph, Vec<Node>),
     /// `hipGraphLaunch`
     LaunchGraph(Graph, Stream),
+    /// `hipGraphUpload`
+    UploadGraph(Graph, Stream),
     /// `hipGraphExecDestroy`
     DestroyGraph(Graph),
     /// `hipGetLastError`

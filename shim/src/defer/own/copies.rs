@@ -4,6 +4,7 @@
 //! only such a copy can be made later.
 
 use crate::abi::boxes::{Pitched, Position, Size};
+use crate::abi::{Enum, MemLocation};
 use crate::api::Id;
 use crate::defer::own::boxes::{ArrayPart, in_array, in_memory};
 use crate::defer::own::plain;
@@ -18,6 +19,11 @@ const HOST_TO_DEVICE: u32 = 1;
 const DEVICE_TO_HOST: u32 = 2;
 pub(super) const DEVICE_TO_DEVICE: u32 = 3;
 pub(super) const DEFAULT: u32 = 4;
+
+/// `hipCpuDeviceId`
+const HOST: i32 = -1;
+/// `hipMemLocationTypeDevice`
+const LOCATION_DEVICE: Enum = Enum(1);
 
 /// One end of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,13 +99,23 @@ pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
         Id::hipMemsetD2D16Async => filled(rows(size(1), size(3).checked_mul(2)?, size(4))?),
         Id::hipMemsetD2D32Async => filled(rows(size(1), size(3).checked_mul(4)?, size(4))?),
         Id::hipFreeAsync => filled(1),
-        Id::hipMemPrefetchAsync => {
-            let is_within = |range: &real::Range| range.bytes_left >= call.size(1) && call.size(1) > 0;
-            real::memory(copy, call.size(0)).filter(is_within).map(drop)
+        Id::hipMemPrefetchAsync => is_moved(copy, (size(0), size(1)), call.int(2).cast_signed()),
+        Id::hipMemPrefetchAsync_v2 if call.int(3) == 0 => {
+            // SAFETY: the type of this argument.
+            let MemLocation { kind, id } = unsafe { call.structure(2) };
+            (kind == LOCATION_DEVICE).then(|| is_moved(copy, (size(0), size(1)), id))?
         }
         _ => None,
     }?;
     plain(call)
+}
+
+/// Whether managed memory can be moved to a device, or to the host. The runtime refuses to move any other.
+fn is_moved(copy: &Instance, (address, bytes): (usize, usize), device: i32) -> Option<()> {
+    let is_target = device == HOST || real::is_device(copy, device);
+    let range = real::memory(copy, address).filter(|_| is_target)?;
+    let is_within = bytes > 0 && range.bytes_left >= bytes;
+    (is_within && real::is_managed(copy, address)).then_some(())
 }
 
 /// A part of the variable that a symbol stands for, if it lies within.

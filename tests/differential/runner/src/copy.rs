@@ -6,9 +6,8 @@ use core::ptr;
 use xsched_differential::program::{CELL_BYTES, CELL_WORDS, CELLS_MAX, Cell, Copy, Memory};
 
 use crate::hip::{self, Code, Handle};
-use crate::newer;
-use crate::work::of_thread;
 use crate::world::World;
+use crate::{names, newer};
 
 /// Bytes of a row where cells are copied by rows.
 const ROW: usize = 64;
@@ -284,24 +283,33 @@ pub(crate) fn submit(world: &World<'_>, stream: Handle, by: Copy, to: Cell, from
     // SAFETY: cells of buffers that are there, both of this size.
     unsafe {
         match by {
-            Copy::Async => hip::hipMemcpyAsync(to.address, from.address, size, kind, stream),
-            Copy::Spt => hip::hipMemcpyAsync_spt(to.address, from.address, size, kind, of_thread(stream)),
+            Copy::Async => names::hipMemcpyAsync(to.address, from.address, size, kind, stream),
+            Copy::Spt => {
+                names::hipMemcpyAsync_spt(to.address, from.address, size, kind, names::of_thread(stream))
+            }
             Copy::Driver => match kind {
                 hip::HOST_TO_DEVICE => hip::hipMemcpyHtoDAsync(to.address, from.address, size, stream),
                 hip::DEVICE_TO_HOST => hip::hipMemcpyDtoHAsync(to.address, from.address, size, stream),
                 _ => hip::hipMemcpyDtoDAsync(to.address, from.address, size, stream),
             },
-            Copy::Rows if to.is_array() => {
+            // It begins in the first row.
+            Copy::DriverArray if to.is_array() && to.cell == 0 => {
+                newer::copy_to_array(to.base, from.address, size, stream)
+            }
+            Copy::DriverArray if from.is_array() && from.cell == 0 => {
+                newer::copy_from_array(to.address, from.base, size, stream)
+            }
+            Copy::Rows | Copy::DriverArray if to.is_array() => {
                 let (array, row) = (to.base, to.cell);
-                hip::hipMemcpy2DToArrayAsync(array, 0, row, from.address, size, size, 1, kind, stream)
+                names::hipMemcpy2DToArrayAsync(array, 0, row, from.address, size, size, 1, kind, stream)
             }
-            Copy::Rows if from.is_array() => {
+            Copy::Rows | Copy::DriverArray if from.is_array() => {
                 let (array, row) = (from.base, from.cell);
-                hip::hipMemcpy2DFromArrayAsync(to.address, size, array, 0, row, size, 1, kind, stream)
+                names::hipMemcpy2DFromArrayAsync(to.address, size, array, 0, row, size, 1, kind, stream)
             }
-            Copy::Rows => {
+            Copy::Rows | Copy::DriverArray => {
                 let height = size / ROW;
-                hip::hipMemcpy2DAsync(to.address, ROW, from.address, ROW, ROW, height, kind, stream)
+                names::hipMemcpy2DAsync(to.address, ROW, from.address, ROW, ROW, height, kind, stream)
             }
             Copy::Box | Copy::DriverBox | Copy::DriverRows => by_rows(stream, by, to, from),
             // Both ends are this process's; which device is named has no effect on where they lie.
@@ -314,11 +322,11 @@ pub(crate) fn submit(world: &World<'_>, stream: Handle, by: Copy, to: Cell, from
             }
             Copy::Symbol => match world.row_of(stream) {
                 Some(row) => through_symbol(stream, to, from, row * CELL_BYTES),
-                None => hip::hipMemcpyAsync(to.address, from.address, size, kind, stream),
+                None => names::hipMemcpyAsync(to.address, from.address, size, kind, stream),
             },
             // It refuses the null stream.
             Copy::Batch if stream.is_null() => {
-                hip::hipMemcpyAsync(to.address, from.address, size, kind, stream)
+                names::hipMemcpyAsync(to.address, from.address, size, kind, stream)
             }
             Copy::Batch => newer::copy_halves(to.address, from.address, size, stream),
             Copy::BatchBox => by_halves_of_rows(stream, to, from),
@@ -342,11 +350,11 @@ unsafe fn through_symbol(stream: Handle, to: End, from: End, offset: usize) -> C
     unsafe {
         let variable = hip::diff_variable();
         let code =
-            hip::hipMemcpyToSymbolAsync(variable, from.address, from.size, offset, kind_of_first, stream);
+            names::hipMemcpyToSymbolAsync(variable, from.address, from.size, offset, kind_of_first, stream);
         if code != hip::SUCCESS {
             return code;
         }
-        hip::hipMemcpyFromSymbolAsync(to.address, variable, to.size, offset, kind_of_second, stream)
+        names::hipMemcpyFromSymbolAsync(to.address, variable, to.size, offset, kind_of_second, stream)
     }
 }
 
@@ -393,7 +401,7 @@ unsafe fn by_rows(stream: Handle, by: Copy, to: End, from: End) -> Code {
                 let kind = direction(to.memory, from.memory);
                 let (from, to) = (from.in_box(rows), to.in_box(rows));
                 let given = Box3d { from, to, extent: [width, height, depth], kind };
-                gone_after(given, |given| hip::hipMemcpy3DAsync(given, stream))
+                gone_after(given, |given| names::hipMemcpy3DAsync(given, stream))
             }
             Copy::DriverBox => {
                 let (from, to) = (from.in_driver_box(rows), to.in_driver_box(rows));

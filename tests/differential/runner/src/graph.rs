@@ -86,7 +86,7 @@ fn add(world: &World<'_>, graph: Handle, after: &[Handle], work: &Work) -> (Hand
                 hip::hipGraphAddHostNode(out, graph, list, count, &raw const parameters)
             }
             // Not in programs that are in order.
-            Work::WriteValue { .. } => hip::SUCCESS,
+            Work::WriteValue { .. } | Work::Move { .. } => hip::SUCCESS,
         }
     };
     (node, code)

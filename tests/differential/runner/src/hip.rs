@@ -1,10 +1,10 @@
 //! The part of HIP's C interface that programs use, bound by the linker as for any client.
 //!
-//! Names, types and values are HIP's (`tests/data/hip-api.tsv`).
+//! Names, types and values are HIP's (`tests/data/hip-api.tsv`). Functions with two names are in [`crate::names`].
 
 use core::ffi::{c_char, c_int, c_uint, c_void};
 
-use crate::copy::{Box3d, DriverBox, DriverRows, Extent, Pitched};
+use crate::copy::{DriverBox, DriverRows};
 
 /// `hipError_t`
 pub(crate) type Code = c_int;
@@ -115,78 +115,38 @@ functions! {
     fn hipMallocFromPoolAsync(out: *mut Handle, size: usize, pool: Handle, stream: Handle);
     fn hipMallocArray(out: *mut Handle, channels: *const Channels, width: usize, height: usize, flags: c_uint);
     fn hipFreeArray(array: Handle);
-    fn hipMemcpy2DToArrayAsync(
-        to: Handle, x: usize, y: usize, from: Handle, pitch: usize, width: usize, height: usize, kind: c_uint,
-        stream: Handle,
-    );
-    fn hipMemcpy2DFromArrayAsync(
-        to: Handle, pitch: usize, from: Handle, x: usize, y: usize, width: usize, height: usize, kind: c_uint,
-        stream: Handle,
-    );
     fn hipMemcpy2DFromArray(
         to: Handle, pitch: usize, from: Handle, x: usize, y: usize, width: usize, height: usize, kind: c_uint,
     );
-    fn hipMemcpy3DAsync(copy: *const Box3d, stream: Handle);
     fn hipDrvMemcpy3DAsync(copy: *const DriverBox, stream: Handle);
     fn hipMemcpyParam2DAsync(copy: *const DriverRows, stream: Handle);
     fn hipMemcpyPeerAsync(
         to: Handle, to_device: c_int, from: Handle, from_device: c_int, size: usize, stream: Handle,
     );
     fn hipMemcpy(to: Handle, from: Handle, size: usize, kind: c_uint);
-    fn hipMemcpyAsync(to: Handle, from: Handle, size: usize, kind: c_uint, stream: Handle);
-    fn hipMemcpyAsync_spt(to: Handle, from: Handle, size: usize, kind: c_uint, stream: Handle);
-    fn hipMemcpyToSymbolAsync(
-        to: *const c_void, from: Handle, size: usize, offset: usize, kind: c_uint, stream: Handle,
-    );
-    fn hipMemcpyFromSymbolAsync(
-        to: Handle, from: *const c_void, size: usize, offset: usize, kind: c_uint, stream: Handle,
-    );
     fn hipMemcpyWithStream(to: Handle, from: Handle, size: usize, kind: c_uint, stream: Handle);
     fn hipMemcpyHtoDAsync(to: Handle, from: Handle, size: usize, stream: Handle);
     fn hipMemcpyDtoHAsync(to: Handle, from: Handle, size: usize, stream: Handle);
     fn hipMemcpyDtoDAsync(to: Handle, from: Handle, size: usize, stream: Handle);
-    fn hipMemcpy2DAsync(
-        to: Handle, to_pitch: usize, from: Handle, from_pitch: usize, width: usize, height: usize, kind: c_uint,
-        stream: Handle,
-    );
     fn hipMemset(to: Handle, value: c_int, size: usize);
-    fn hipMemsetAsync(to: Handle, value: c_int, size: usize, stream: Handle);
+    fn hipMemsetD8Async(to: Handle, value: u8, count: usize, stream: Handle);
+    fn hipMemsetD16Async(to: Handle, value: u16, count: usize, stream: Handle);
     fn hipMemsetD32Async(to: Handle, value: c_int, count: usize, stream: Handle);
-    fn hipMemset2DAsync(to: Handle, pitch: usize, value: c_int, width: usize, height: usize, stream: Handle);
-    fn hipMemset3DAsync(to: Pitched, value: c_int, extent: Extent, stream: Handle);
     fn hipStreamCreate(out: *mut Handle);
     fn hipStreamCreateWithFlags(out: *mut Handle, flags: c_uint);
     fn hipStreamCreateWithPriority(out: *mut Handle, flags: c_uint, priority: c_int);
     fn hipStreamDestroy(stream: Handle);
-    fn hipStreamSynchronize(stream: Handle);
-    fn hipStreamQuery(stream: Handle);
-    fn hipStreamWaitEvent(stream: Handle, event: Handle, flags: c_uint);
     fn hipStreamWaitValue32(stream: Handle, word: Handle, value: c_uint, flags: c_uint, mask: c_uint);
+    fn hipStreamWaitValue64(stream: Handle, word: Handle, value: u64, flags: c_uint, mask: u64);
+    fn hipStreamWriteValue64(stream: Handle, word: Handle, value: u64, flags: c_uint);
+    fn hipStreamAttachMemAsync(stream: Handle, address: Handle, size: usize, flags: c_uint);
+    fn hipMemPrefetchAsync(address: Handle, size: usize, device: c_int, stream: Handle);
     fn hipStreamWriteValue32(stream: Handle, word: Handle, value: c_uint, flags: c_uint);
-    fn hipStreamAddCallback(stream: Handle, callback: Callback, user: Handle, flags: c_uint);
-    fn hipLaunchHostFunc(stream: Handle, function: Option<HostFunction>, user: Handle);
-    fn hipStreamBeginCapture(stream: Handle, mode: c_uint);
-    fn hipStreamEndCapture(stream: Handle, out: *mut Handle);
     fn hipEventCreateWithFlags(out: *mut Handle, flags: c_uint);
     fn hipEventDestroy(event: Handle);
-    fn hipEventRecord(event: Handle, stream: Handle);
     fn hipEventSynchronize(event: Handle);
     fn hipEventQuery(event: Handle);
     fn hipEventElapsedTime(out: *mut f32, from: Handle, to: Handle);
-    fn hipLaunchKernel(
-        kernel: *const c_void, grid: Dim3, block: Dim3, arguments: *mut Handle, lds_size: usize, stream: Handle,
-    );
-    fn hipLaunchKernel_spt(
-        kernel: *const c_void,
-        grid: Dim3,
-        block: Dim3,
-        arguments: *mut Handle,
-        lds_size: usize,
-        stream: Handle,
-    );
-    fn hipLaunchCooperativeKernel(
-        kernel: *const c_void, grid: Dim3, block: Dim3, arguments: *mut Handle, lds_size: c_uint, stream: Handle,
-    );
     fn hipExtLaunchKernel(
         kernel: *const c_void, grid: Dim3, block: Dim3, arguments: *mut Handle, lds_size: usize, stream: Handle,
         start: Handle, stop: Handle, flags: c_int,
@@ -206,7 +166,7 @@ functions! {
     fn hipGraphInstantiate(
         out: *mut Handle, graph: Handle, error_node: *mut Handle, log: *mut c_char, log_size: usize,
     );
-    fn hipGraphLaunch(graph: Handle, stream: Handle);
+    fn hipGraphUpload(graph: Handle, stream: Handle);
     fn hipGraphExecDestroy(graph: Handle);
     fn hipGraphAddKernelNode(
         out: *mut Handle, graph: Handle, after: *const Handle, count: usize, node: *const KernelNode,

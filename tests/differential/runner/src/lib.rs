@@ -15,6 +15,7 @@ mod copy;
 mod graph;
 mod hip;
 mod mistake;
+mod names;
 mod newer;
 mod process;
 mod run;

@@ -9,7 +9,7 @@ use crate::arguments::Arguments;
 use crate::hip::{self, Code, Dim3, Handle};
 use crate::process::{SCRATCH_BYTES, Source};
 use crate::world::World;
-use crate::{copy, newer, work};
+use crate::{copy, names, newer, work};
 
 static NOT_A_KERNEL: u64 = 0;
 static SOURCE: [u8; 4 * SCRATCH_BYTES] = [7; 4 * SCRATCH_BYTES];
@@ -22,7 +22,9 @@ pub(crate) fn make(world: &World<'_>, mistake: Mistake, stream: Handle) -> Code 
     let mut arguments = Arguments::new(Kernel::Mix, scratch, scratch, 1);
     let launch = |arguments: &mut Arguments, kernel: *const c_void, grid: u32, block: u32, lds: usize| {
         // SAFETY: arguments of the kernel's types; what is wrong is refused.
-        unsafe { hip::hipLaunchKernel(kernel, Dim3::x(grid), Dim3::x(block), arguments.list(), lds, stream) }
+        unsafe {
+            names::hipLaunchKernel(kernel, Dim3::x(grid), Dim3::x(block), arguments.list(), lds, stream)
+        }
     };
     let block = CELL_WORDS as u32;
     // SAFETY: each call is refused for what is wrong with it; out-parameters are local, sources long enough.
@@ -39,18 +41,18 @@ pub(crate) fn make(world: &World<'_>, mistake: Mistake, stream: Handle) -> Code 
                 let (list, extra) = (arguments.list(), arguments.extra());
                 work::module_launch(world.process.function(Source::Module, 0), stream, list, extra)
             }
-            Mistake::CopyToNull => hip::hipMemcpyAsync(null, source, 64, hip::HOST_TO_DEVICE, stream),
-            Mistake::CopyDirection => hip::hipMemcpyAsync(scratch, source, 64, 77, stream),
+            Mistake::CopyToNull => names::hipMemcpyAsync(null, source, 64, hip::HOST_TO_DEVICE, stream),
+            Mistake::CopyDirection => names::hipMemcpyAsync(scratch, source, 64, 77, stream),
             Mistake::CopyTooLong => {
-                hip::hipMemcpyAsync(scratch, source, SOURCE.len(), hip::HOST_TO_DEVICE, stream)
+                names::hipMemcpyAsync(scratch, source, SOURCE.len(), hip::HOST_TO_DEVICE, stream)
             }
-            Mistake::FillNull => hip::hipMemsetAsync(null, 1, 64, stream),
-            Mistake::RecordNull => hip::hipEventRecord(null, stream),
-            Mistake::WaitNull => hip::hipStreamWaitEvent(stream, null, 0),
+            Mistake::FillNull => names::hipMemsetAsync(null, 1, 64, stream),
+            Mistake::RecordNull => names::hipEventRecord(null, stream),
+            Mistake::WaitNull => names::hipStreamWaitEvent(stream, null, 0),
             Mistake::SyncNull => hip::hipEventSynchronize(null),
-            Mistake::NoFunction => hip::hipLaunchHostFunc(stream, None, null),
-            Mistake::EndOfNoCapture => hip::hipStreamEndCapture(stream, &raw mut out),
-            Mistake::LaunchNoGraph => hip::hipGraphLaunch(null, stream),
+            Mistake::NoFunction => names::hipLaunchHostFunc(stream, None, null),
+            Mistake::EndOfNoCapture => names::hipStreamEndCapture(stream, &raw mut out),
+            Mistake::LaunchNoGraph => names::hipGraphLaunch(null, stream),
             Mistake::NoDevice => hip::hipSetDevice(99),
             Mistake::FreeNonsense => hip::hipFree(ptr::without_provenance_mut(0x10_0000)),
             Mistake::MallocToNull => hip::hipMalloc(ptr::null_mut(), 64),
@@ -61,14 +63,16 @@ pub(crate) fn make(world: &World<'_>, mistake: Mistake, stream: Handle) -> Code 
             Mistake::DestroyNullStream => hip::hipStreamDestroy(null),
             Mistake::ManyBlocks => {
                 let (grid, block) = (Dim3::x(1 << 20), Dim3::x(block));
-                hip::hipLaunchCooperativeKernel(mix, grid, block, arguments.list(), 0, stream)
+                names::hipLaunchCooperativeKernel(mix, grid, block, arguments.list(), 0, stream)
             }
             Mistake::PeerNoDevice => hip::hipMemcpyPeerAsync(scratch, 99, scratch, 0, 64, stream),
             Mistake::LargeBox => large_box(scratch, source, stream),
             Mistake::NoArray => {
-                hip::hipMemcpy2DToArrayAsync(null, 0, 0, source, 64, 64, 1, hip::HOST_TO_DEVICE, stream)
+                names::hipMemcpy2DToArrayAsync(null, 0, 0, source, 64, 64, 1, hip::HOST_TO_DEVICE, stream)
             }
             Mistake::NotCooperative => newer::launch_not_cooperative(mix, block, arguments.list(), stream),
+            Mistake::MoveNowhere => hip::hipMemPrefetchAsync(world.process.managed, 64, 99, stream),
+            Mistake::MoveFixed => hip::hipMemPrefetchAsync(scratch, 64, 0, stream),
             Mistake::NoOrder => {
                 let given = [copy::BoxOperation::without_order(scratch, source, 64); 2];
                 newer::copy_boxes(&raw const given, stream)
@@ -91,5 +95,5 @@ unsafe fn large_box(scratch: Handle, source: Handle, stream: Handle) -> Code {
     let (from, to) = (copy::BoxEnd::rows(source, ROW, rows), copy::BoxEnd::rows(scratch, ROW, rows));
     let given = copy::Box3d { from, to, extent: [ROW, rows, 1], kind: hip::HOST_TO_DEVICE };
     // SAFETY: the source is long enough; that the target is not is what is refused.
-    unsafe { hip::hipMemcpy3DAsync(&raw const given, stream) }
+    unsafe { names::hipMemcpy3DAsync(&raw const given, stream) }
 }

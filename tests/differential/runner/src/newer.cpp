@@ -180,16 +180,50 @@ struct WordOperation {
     unsigned flags;
     unsigned long long unused[2];
 };
-enum { WRITE_32 = 2 };
+enum { WAIT_32 = 1, WRITE_32 = 2, WRITE_64 = 5, AT_LEAST = 0 };
 
 hipError_t hipStreamBatchMemOp(hipStream_t stream, unsigned count, WordOperation *operations, unsigned flags);
 
-hipError_t newer_write_words(hipStream_t stream, void *word, unsigned value) {
-    WordOperation once = {WRITE_32, word, value, 0, {}};
-    WordOperation twice[2] = {once, once};
-    hipError_t error = hipStreamBatchMemOp(stream, 2, twice, 0);
-    scribble(twice);
+hipError_t newer_write_words(hipStream_t stream, void *word, unsigned value, unsigned long long wide) {
+    WordOperation both[2] = {{WRITE_64, word, wide, 0, {}}, {WRITE_32, word, value, 0, {}}};
+    hipError_t error = hipStreamBatchMemOp(stream, 2, both, 0);
+    scribble(both);
     return error;
+}
+
+hipError_t newer_wait_for_word(hipStream_t stream, void *word, unsigned at_least) {
+    WordOperation wait = {WAIT_32, word, at_least, AT_LEAST, {}};
+    hipError_t error = hipStreamBatchMemOp(stream, 1, &wait, 0);
+    scribble(wait);
+    return error;
+}
+
+hipError_t hipMemsetD2D8Async(void *to, size_t pitch, unsigned char value, size_t width, size_t height,
+                              hipStream_t stream);
+hipError_t hipMemsetD2D16Async(void *to, size_t pitch, unsigned short value, size_t width, size_t height,
+                               hipStream_t stream);
+hipError_t hipMemsetD2D32Async(void *to, size_t pitch, unsigned value, size_t width, size_t height, hipStream_t stream);
+
+hipError_t newer_fill_rows(void *to, size_t pitch, unsigned char value, size_t height, hipStream_t stream) {
+    switch (value % 3) {
+    case 0: return hipMemsetD2D8Async(to, pitch, value, pitch, height, stream);
+    case 1: return hipMemsetD2D16Async(to, pitch, value * 0x101u, pitch / 2, height, stream);
+    default: return hipMemsetD2D32Async(to, pitch, value * 0x1010101u, pitch / 4, height, stream);
+    }
+}
+
+// `hipMemLocation`
+struct Location {
+    unsigned kind;
+    int device;
+};
+enum { ON_DEVICE = 1 };
+
+hipError_t hipMemPrefetchAsync_v2(const void *address, size_t size, Location location, unsigned flags,
+                                  hipStream_t stream);
+
+hipError_t newer_prefetch(void *address, size_t size, int device, hipStream_t stream) {
+    return hipMemPrefetchAsync_v2(address, size, {ON_DEVICE, device}, 0, stream);
 }
 
 #else
@@ -204,8 +238,25 @@ hipError_t newer_copy_halves(void *to, void *from, size_t size, hipStream_t stre
 
 int newer_copy_boxes(size_t, void *, hipStream_t) { return -1; }
 
-hipError_t newer_write_words(hipStream_t stream, void *word, unsigned value) {
+hipError_t hipStreamWaitValue32(hipStream_t stream, void *word, unsigned value, unsigned flags, unsigned mask);
+hipError_t hipMemset2DAsync(void *to, size_t pitch, int value, size_t width, size_t height, hipStream_t stream);
+hipError_t hipMemPrefetchAsync(const void *address, size_t size, int device, hipStream_t stream);
+
+hipError_t newer_write_words(hipStream_t stream, void *word, unsigned value, unsigned long long) {
     return hipStreamWriteValue32(stream, word, value, 0);
+}
+
+hipError_t newer_wait_for_word(hipStream_t stream, void *word, unsigned at_least) {
+    enum { AT_LEAST = 0 };
+    return hipStreamWaitValue32(stream, word, at_least, AT_LEAST, ~0u);
+}
+
+hipError_t newer_fill_rows(void *to, size_t pitch, unsigned char value, size_t height, hipStream_t stream) {
+    return hipMemset2DAsync(to, pitch, value, pitch, height, stream);
+}
+
+hipError_t newer_prefetch(void *address, size_t size, int device, hipStream_t stream) {
+    return hipMemPrefetchAsync(address, size, device, stream);
 }
 
 hipError_t newer_function_of_library(const char *, const char *, hipFunction_t *) { return hipSuccess; }
@@ -236,6 +287,49 @@ hipError_t newer_copy_peer_box(const void *copy, hipStream_t stream) {
 }
 
 #endif
+
+#if HIP_MAJOR >= 6
+
+hipError_t hipMemcpyHtoAAsync(void *array, size_t offset, const void *from, size_t size, hipStream_t stream);
+hipError_t hipMemcpyAtoHAsync(void *to, void *array, size_t offset, size_t size, hipStream_t stream);
+
+hipError_t newer_copy_to_array(void *array, void *from, size_t size, hipStream_t stream) {
+    return hipMemcpyHtoAAsync(array, 0, from, size, stream);
+}
+
+hipError_t newer_copy_from_array(void *to, void *array, size_t size, hipStream_t stream) {
+    return hipMemcpyAtoHAsync(to, array, 0, size, stream);
+}
+
+#else
+
+enum { TO_DEVICE = 1, TO_HOST = 2 };
+hipError_t hipMemcpy2DToArrayAsync(void *array, size_t x, size_t y, const void *from, size_t pitch, size_t width,
+                                   size_t height, int kind, hipStream_t stream);
+hipError_t hipMemcpy2DFromArrayAsync(void *to, size_t pitch, void *array, size_t x, size_t y, size_t width,
+                                     size_t height, int kind, hipStream_t stream);
+
+hipError_t newer_copy_to_array(void *array, void *from, size_t size, hipStream_t stream) {
+    return hipMemcpy2DToArrayAsync(array, 0, 0, from, size, size, 1, TO_DEVICE, stream);
+}
+
+hipError_t newer_copy_from_array(void *to, void *array, size_t size, hipStream_t stream) {
+    return hipMemcpy2DFromArrayAsync(to, size, array, 0, 0, size, 1, TO_HOST, stream);
+}
+
+#endif
+
+// All releases have it by its name in C++ only.
+} // extern "C"
+hipError_t hipHccModuleLaunchKernel(hipFunction_t function, unsigned x, unsigned y, unsigned z, unsigned block_x,
+                                    unsigned block_y, unsigned block_z, size_t lds_size, hipStream_t stream,
+                                    void **arguments, void **extra, hipEvent_t start, hipEvent_t stop);
+extern "C" {
+
+hipError_t newer_launch_with_events_by_hcc(hipFunction_t function, unsigned threads, void **extra, hipStream_t stream,
+                                           hipEvent_t start, hipEvent_t stop) {
+    return hipHccModuleLaunchKernel(function, threads, 1, 1, threads, 1, 1, 0, stream, nullptr, extra, start, stop);
+}
 
 #if HIP_MAJOR < 6
 

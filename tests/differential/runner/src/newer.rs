@@ -46,7 +46,20 @@ unsafe extern "C" {
     fn newer_copy_peer_box(copy: *const PeerBox, stream: Handle) -> Code;
     fn newer_copy_halves(to: Handle, from: Handle, size: usize, stream: Handle) -> Code;
     fn newer_copy_boxes(count: usize, copies: *const BoxOperation, stream: Handle) -> Code;
-    fn newer_write_words(stream: Handle, word: Handle, value: c_uint) -> Code;
+    fn newer_write_words(stream: Handle, word: Handle, value: c_uint, wide: u64) -> Code;
+    fn newer_wait_for_word(stream: Handle, word: Handle, at_least: c_uint) -> Code;
+    fn newer_fill_rows(to: Handle, pitch: usize, value: u8, height: usize, stream: Handle) -> Code;
+    fn newer_copy_to_array(array: Handle, from: Handle, size: usize, stream: Handle) -> Code;
+    fn newer_copy_from_array(to: Handle, array: Handle, size: usize, stream: Handle) -> Code;
+    fn newer_prefetch(address: Handle, size: usize, device: c_int, stream: Handle) -> Code;
+    fn newer_launch_with_events_by_hcc(
+        function: Handle,
+        threads: c_uint,
+        extra: *mut Handle,
+        stream: Handle,
+        start: Handle,
+        stop: Handle,
+    ) -> Code;
     fn newer_memory_type(is_host: c_int, is_array: c_int) -> c_uint;
 }
 
@@ -157,12 +170,77 @@ pub(crate) unsafe fn copy_boxes(copies: *const [BoxOperation; 2], stream: Handle
     (code >= 0).then_some(code)
 }
 
+/// Eight bytes and then the first four of them, in one call.
+///
 /// # Safety
 ///
 /// As of `hipStreamBatchMemOp`.
-pub(crate) unsafe fn write_words(stream: Handle, word: Handle, value: c_uint) -> Code {
+pub(crate) unsafe fn write_words(stream: Handle, word: Handle, value: c_uint, wide: u64) -> Code {
     // SAFETY: the caller's promise, passed on.
-    unsafe { newer_write_words(stream, word, value) }
+    unsafe { newer_write_words(stream, word, value, wide) }
+}
+
+/// # Safety
+///
+/// As of `hipStreamBatchMemOp`.
+pub(crate) unsafe fn wait_for_word(stream: Handle, word: Handle, at_least: c_uint) -> Code {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { newer_wait_for_word(stream, word, at_least) }
+}
+
+/// Whole rows, in elements of one, two or four bytes.
+///
+/// # Safety
+///
+/// As of `hipMemsetD2D8Async`.
+pub(crate) unsafe fn fill_rows(to: Handle, pitch: usize, value: u8, height: usize, stream: Handle) -> Code {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { newer_fill_rows(to, pitch, value, height, stream) }
+}
+
+/// Into the first row.
+///
+/// # Safety
+///
+/// As of `hipMemcpyHtoAAsync`.
+pub(crate) unsafe fn copy_to_array(array: Handle, from: Handle, size: usize, stream: Handle) -> Code {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { newer_copy_to_array(array, from, size, stream) }
+}
+
+/// Out of the first row.
+///
+/// # Safety
+///
+/// As of `hipMemcpyAtoHAsync`.
+pub(crate) unsafe fn copy_from_array(to: Handle, array: Handle, size: usize, stream: Handle) -> Code {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { newer_copy_from_array(to, array, size, stream) }
+}
+
+/// # Safety
+///
+/// As of `hipMemPrefetchAsync_v2`.
+pub(crate) unsafe fn prefetch(address: Handle, size: usize, device: c_int, stream: Handle) -> Code {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { newer_prefetch(address, size, device, stream) }
+}
+
+/// Between two events, with the arguments in a buffer.
+///
+/// # Safety
+///
+/// As of `hipHccModuleLaunchKernel`.
+pub(crate) unsafe fn launch_with_events_by_hcc(
+    function: Handle,
+    threads: c_uint,
+    extra: *mut Handle,
+    stream: Handle,
+    start: Handle,
+    stop: Handle,
+) -> Code {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { newer_launch_with_events_by_hcc(function, threads, extra, stream, start, stop) }
 }
 
 /// `hipMemoryType`, whose numbers differ between releases.

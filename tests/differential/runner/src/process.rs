@@ -26,6 +26,8 @@ pub(crate) struct Process {
     pub(crate) words: Handle,
     /// For mistakes.
     pub(crate) scratch: Handle,
+    /// Managed, for mistakes as well.
+    pub(crate) managed: Handle,
     /// One for each device, besides its own.
     pub(crate) pools: [Handle; DEVICES],
 }
@@ -52,7 +54,7 @@ impl Process {
         // The linker puts programs, module and twins into one folder.
         let path = env::current_exe()?.with_file_name("differential.co");
         let path = CString::new(path.into_os_string().into_vec())?;
-        let (mut module, mut words, mut scratch) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+        let [mut module, mut words, mut scratch, mut managed] = [ptr::null_mut(); 4];
         let mut functions = [ptr::null_mut(); KERNELS.len()];
         let mut pools = [ptr::null_mut(); DEVICES];
         let mut devices = 0;
@@ -66,8 +68,12 @@ impl Process {
             for (function, name) in functions.iter_mut().zip(KERNELS) {
                 check("hipModuleGetFunction", hip::hipModuleGetFunction(function, module, name.as_ptr()))?;
             }
-            check("hipHostMalloc", hip::hipHostMalloc(&raw mut words, GATES * 4, 0))?;
+            check("hipHostMalloc", hip::hipHostMalloc(&raw mut words, GATES * size_of::<u64>(), 0))?;
             check("hipMalloc", hip::hipMalloc(&raw mut scratch, SCRATCH_BYTES))?;
+            check(
+                "hipMallocManaged",
+                hip::hipMallocManaged(&raw mut managed, SCRATCH_BYTES, hip::ATTACH_GLOBAL),
+            )?;
             for (device, pool) in pools.iter_mut().enumerate() {
                 let (pinned, on_device) = (1, 1);
                 let location = [on_device, device as c_uint];
@@ -76,7 +82,7 @@ impl Process {
             }
         }
         let functions = [functions, newer::of_symbols(functions)?, newer::of_library(&path, functions)?];
-        Ok(Self { functions, module, words, scratch, pools })
+        Ok(Self { functions, module, words, scratch, managed, pools })
     }
 
     /// What is launched as a function.

@@ -4,9 +4,10 @@ use std::thread;
 
 use xsched_differential::observe::{self, Outcome, Seen};
 use xsched_differential::order::Checked;
-use xsched_differential::program::{Buffer, Cell, DEVICES, Memory, Program};
+use xsched_differential::program::{Buffer, Cell, DEVICES, Memory, Names, Program};
 
 use crate::hip;
+use crate::names;
 use crate::process::Process;
 use crate::step;
 use crate::world::World;
@@ -37,6 +38,7 @@ pub(crate) fn run(process: &Process, program: &Program, checked: &Checked) -> Ou
 }
 
 fn steps_of(world: &World<'_>, program: &Program, number: usize) -> Vec<(usize, Seen)> {
+    names::choose(Names::Plain);
     let steps = program.steps.iter().enumerate().filter(|(_, step)| step.0.index() == number);
     steps.map(|(index, step)| (index, step::take(world, &step.1))).collect()
 }

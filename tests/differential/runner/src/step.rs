@@ -1,7 +1,7 @@
 //! One step of a program.
 
 use core::ptr;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use xsched_differential::observe::{self, Seen};
 use xsched_differential::program::{
@@ -10,7 +10,7 @@ use xsched_differential::program::{
 
 use crate::hip::{self, Code, Handle};
 use crate::world::{Door, Shape, World};
-use crate::{copy, graph, mistake, work};
+use crate::{copy, graph, mistake, names, newer, work};
 
 const DISABLE_TIMING: u32 = 2;
 const BLOCKING_SYNC: u32 = 1;
@@ -30,6 +30,7 @@ fn call(world: &World<'_>, op: &Op) -> Code {
     unsafe {
         match op {
             Op::SetDevice(device) => hip::hipSetDevice(device.0.into()),
+            Op::Name(by) => without_code(|| names::choose(*by)),
             Op::Signal(token) => without_code(|| world.tokens[token.index()].open()),
             Op::Await(token) => without_code(|| world.tokens[token.index()].pass()),
             Op::MakeStream(number, kind) => make_stream(world, *number, *kind),
@@ -60,12 +61,12 @@ fn call(world: &World<'_>, op: &Op) -> Code {
                 let handle = |named: &Option<_>| named.as_ref().map_or(ptr::null_mut(), event);
                 work::submit_timed(world, stream(on), what, (handle(start), handle(stop)))
             }
-            Op::Record(recorded, on) => hip::hipEventRecord(event(recorded), stream(on)),
-            Op::Wait(on, awaited) => hip::hipStreamWaitEvent(stream(on), event(awaited), 0),
-            Op::SyncStream(on) => hip::hipStreamSynchronize(stream(on)),
+            Op::Record(recorded, on) => names::hipEventRecord(event(recorded), stream(on)),
+            Op::Wait(on, awaited) => names::hipStreamWaitEvent(stream(on), event(awaited), 0),
+            Op::SyncStream(on) => names::hipStreamSynchronize(stream(on)),
             Op::SyncEvent(awaited) => hip::hipEventSynchronize(event(awaited)),
             Op::SyncDevice => hip::hipDeviceSynchronize(),
-            Op::QueryStream(on) => hip::hipStreamQuery(stream(on)),
+            Op::QueryStream(on) => names::hipStreamQuery(stream(on)),
             Op::QueryEvent(asked) => hip::hipEventQuery(event(asked)),
             Op::Elapsed(from, to) => {
                 let mut ms = 0.0;
@@ -82,11 +83,11 @@ fn call(world: &World<'_>, op: &Op) -> Code {
                     CaptureMode::ThreadLocal => 1,
                     CaptureMode::Relaxed => 2,
                 };
-                hip::hipStreamBeginCapture(world.streams.get(*on), mode)
+                names::hipStreamBeginCapture(world.streams.get(*on), mode)
             }
             Op::EndCapture(on, number) => {
                 let mut captured = ptr::null_mut();
-                let code = hip::hipStreamEndCapture(world.streams.get(*on), &raw mut captured);
+                let code = names::hipStreamEndCapture(world.streams.get(*on), &raw mut captured);
                 if code != hip::SUCCESS {
                     return code;
                 }
@@ -99,7 +100,8 @@ fn call(world: &World<'_>, op: &Op) -> Code {
                 world.graphs.set(number.0, executable);
                 code
             }
-            Op::LaunchGraph(number, on) => hip::hipGraphLaunch(world.graphs.get(number.0), stream(on)),
+            Op::LaunchGraph(number, on) => names::hipGraphLaunch(world.graphs.get(number.0), stream(on)),
+            Op::UploadGraph(number, on) => hip::hipGraphUpload(world.graphs.get(number.0), stream(on)),
             Op::DestroyGraph(number) => hip::hipGraphExecDestroy(world.graphs.take(number.0)),
             Op::LastError => hip::hipGetLastError(),
             Op::PeekError => hip::hipPeekAtLastError(),
@@ -201,15 +203,17 @@ fn hold(world: &World<'_>, gate: Gate, stream: Handle, kind: GateKind) -> Code {
     let word = world.gate_word(gate.0);
     // SAFETY: gates are never freed, words live as long as the process; no stream waits for this one yet.
     unsafe {
-        AtomicU32::from_ptr(word).store(0, Ordering::SeqCst);
+        AtomicU64::from_ptr(word).store(0, Ordering::SeqCst);
         match kind {
             GateKind::Function => {
                 let door: *const Door = &raw const world.gates[gate.index()];
-                hip::hipLaunchHostFunc(stream, Some(wait_at), door.cast_mut().cast())
+                names::hipLaunchHostFunc(stream, Some(wait_at), door.cast_mut().cast())
             }
             GateKind::Value => {
                 hip::hipStreamWaitValue32(stream, word.cast(), 1, hip::WAIT_AT_LEAST, u32::MAX)
             }
+            GateKind::Wide => hip::hipStreamWaitValue64(stream, word.cast(), 1, hip::WAIT_AT_LEAST, u64::MAX),
+            GateKind::Batch => newer::wait_for_word(stream, word.cast(), 1),
         }
     }
 }
@@ -223,5 +227,5 @@ unsafe extern "C" fn wait_at(door: Handle) {
 fn release(world: &World<'_>, gate: Gate) {
     world.gates[gate.index()].open();
     // SAFETY: a word that lives as long as the process.
-    unsafe { AtomicU32::from_ptr(world.gate_word(gate.0)) }.store(1, Ordering::SeqCst);
+    unsafe { AtomicU64::from_ptr(world.gate_word(gate.0)) }.store(1, Ordering::SeqCst);
 }

@@ -3,13 +3,13 @@
 use core::ffi::{c_int, c_uint};
 use core::ptr;
 
-use xsched_differential::program::{CELL_WORDS, Cell, Fill, HostCall, Kernel, Launch, Work, Write};
+use xsched_differential::program::{CELL_WORDS, Cell, Fill, HostCall, Kernel, Launch, Move, Work, Write};
 
 use crate::arguments::Arguments;
 use crate::hip::{self, Code, Dim3, Handle};
 use crate::process::Source;
 use crate::world::World;
-use crate::{copy, newer};
+use crate::{copy, names, newer};
 
 const GRID: Dim3 = Dim3::x(1);
 const BLOCK: Dim3 = Dim3::x(CELL_WORDS as c_uint);
@@ -30,8 +30,8 @@ pub(crate) fn submit(world: &World<'_>, stream: Handle, work: &Work) -> Code {
             // SAFETY: the functions take what is given with them, which is never freed.
             unsafe {
                 match by {
-                    HostCall::Function => hip::hipLaunchHostFunc(stream, Some(host_function), user),
-                    HostCall::Callback => hip::hipStreamAddCallback(stream, callback, user, 0),
+                    HostCall::Function => names::hipLaunchHostFunc(stream, Some(host_function), user),
+                    HostCall::Callback => names::hipStreamAddCallback(stream, callback, user, 0),
                 }
             }
         }
@@ -39,9 +39,29 @@ pub(crate) fn submit(world: &World<'_>, stream: Handle, work: &Work) -> Code {
         Work::WriteValue { by, to, value } => unsafe {
             match by {
                 Write::Value => hip::hipStreamWriteValue32(stream, world.cell(to).0, value, 0),
-                Write::Batch => newer::write_words(stream, world.cell(to).0, value),
+                Write::Wide => hip::hipStreamWriteValue64(stream, world.cell(to).0, wide(value), 0),
+                Write::Batch => newer::write_words(stream, world.cell(to).0, value, wide(value)),
             }
         },
+        Work::Move { by, what } => be_somewhere(world.cell(what), stream, by),
+    }
+}
+
+/// Eight bytes made of four.
+fn wide(value: u32) -> u64 {
+    u64::from(value) | u64::from(!value) << 32
+}
+
+/// Managed memory, which is the same wherever it is.
+fn be_somewhere((address, size): (Handle, usize), stream: Handle, by: Move) -> Code {
+    const FIRST: c_int = 0;
+    // SAFETY: a cell of a buffer that is there.
+    unsafe {
+        match by {
+            Move::Prefetch => hip::hipMemPrefetchAsync(address, size, FIRST, stream),
+            Move::PrefetchTo => newer::prefetch(address, size, FIRST, stream),
+            Move::Attach => hip::hipStreamAttachMemAsync(stream, address, size, hip::ATTACH_GLOBAL),
+        }
     }
 }
 
@@ -73,9 +93,11 @@ fn launch(
                 hip::diff_chevrons(number, list, stream);
                 hip::SUCCESS
             }
-            Launch::Plain => hip::hipLaunchKernel(address, GRID, BLOCK, list, 0, stream),
-            Launch::Spt => hip::hipLaunchKernel_spt(address, GRID, BLOCK, list, 0, of_thread(stream)),
-            Launch::Cooperative => hip::hipLaunchCooperativeKernel(address, GRID, BLOCK, list, 0, stream),
+            Launch::Plain => names::hipLaunchKernel(address, GRID, BLOCK, list, 0, stream),
+            Launch::Spt => {
+                names::hipLaunchKernel_spt(address, GRID, BLOCK, list, 0, names::of_thread(stream))
+            }
+            Launch::Cooperative => names::hipLaunchCooperativeKernel(address, GRID, BLOCK, list, 0, stream),
             Launch::Ext => hip::hipExtLaunchKernel(address, GRID, BLOCK, list, 0, stream, none, none, 0),
             Launch::ModuleList => module_launch(function(Source::Module), stream, list, ptr::null_mut()),
             Launch::ModuleBuffer => {
@@ -113,12 +135,16 @@ pub(crate) fn submit_timed(
     let (number, list) = (number(kernel), arguments.list());
     // SAFETY: kernels of this program with arguments of their types, which live until the call is back.
     let code = unsafe {
-        if matches!(by, Launch::ModuleList | Launch::ModuleBuffer) {
-            let function = world.process.function(Source::Module, number);
-            newer::launch_with_events(function, BLOCK.x, list, stream, start, stop)
-        } else {
-            let address = hip::diff_kernel(number);
-            hip::hipExtLaunchKernel(address, GRID, BLOCK, list, 0, stream, start, stop, 0)
+        let function = world.process.function(Source::Module, number);
+        match by {
+            Launch::ModuleList => newer::launch_with_events(function, BLOCK.x, list, stream, start, stop),
+            Launch::ModuleBuffer => {
+                newer::launch_with_events_by_hcc(function, BLOCK.x, arguments.extra(), stream, start, stop)
+            }
+            _ => {
+                let address = hip::diff_kernel(number);
+                hip::hipExtLaunchKernel(address, GRID, BLOCK, list, 0, stream, start, stop, 0)
+            }
         }
     };
     arguments.scribble();
@@ -133,15 +159,10 @@ pub(crate) fn fault(world: &World<'_>, stream: Handle) -> Code {
     // SAFETY: a kernel of this program with arguments of its types; what it does is the device's to notice.
     let code = unsafe {
         let address = hip::diff_kernel(number(Kernel::Mix));
-        hip::hipLaunchKernel(address, GRID, BLOCK, arguments.list(), 0, stream)
+        names::hipLaunchKernel(address, GRID, BLOCK, arguments.list(), 0, stream)
     };
     arguments.scribble();
     code
-}
-
-/// What the `_spt` functions take for a stream: null for the thread's own.
-pub(crate) fn of_thread(stream: Handle) -> Handle {
-    if stream.addr() == 2 { ptr::null_mut() } else { stream }
 }
 
 /// # Safety
@@ -162,16 +183,19 @@ fn fill((to, size): (Handle, usize), stream: Handle, by: Fill, value: u8) -> Cod
     // SAFETY: a cell of a buffer that is there.
     unsafe {
         match by {
-            Fill::Async => hip::hipMemsetAsync(to, byte, size, stream),
+            Fill::Async => names::hipMemsetAsync(to, byte, size, stream),
+            Fill::Bytes => hip::hipMemsetD8Async(to, value, size, stream),
+            Fill::HalfWords => hip::hipMemsetD16Async(to, u16::from_ne_bytes([value; 2]), size / 2, stream),
+            Fill::DriverRows => newer::fill_rows(to, ROW, value, size / ROW, stream),
             Fill::Words => {
                 let word = c_int::from_ne_bytes([value; 4]);
                 hip::hipMemsetD32Async(to, word, size / 4, stream)
             }
-            Fill::Rows => hip::hipMemset2DAsync(to, ROW, byte, ROW, size / ROW, stream),
+            Fill::Rows => names::hipMemset2DAsync(to, ROW, byte, ROW, size / ROW, stream),
             Fill::Box => {
                 let rows = copy::Pitched { address: to, pitch: ROW, xsize: ROW, ysize: 2 };
                 let extent = copy::Extent { width: ROW, height: 2, depth: size / ROW / 2 };
-                hip::hipMemset3DAsync(rows, byte, extent, stream)
+                names::hipMemset3DAsync(rows, byte, extent, stream)
             }
             Fill::Sync => hip::hipMemset(to, byte, size),
         }

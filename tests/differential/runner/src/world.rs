@@ -145,7 +145,7 @@ impl<'a> World<'a> {
     }
 
     /// The word that a stream waits for at a gate.
-    pub(crate) fn gate_word(&self, gate: u8) -> *mut u32 {
-        self.process.words.cast::<u32>().wrapping_add(usize::from(gate))
+    pub(crate) fn gate_word(&self, gate: u8) -> *mut u64 {
+        self.process.words.cast::<u64>().wrapping_add(usize::from(gate))
     }
 }

@@ -2,8 +2,8 @@
 
 use super::Generator;
 use crate::program::{
-    CELLS_MAX, CaptureMode, Cell, Copy, Device, Event, EventKind, Fill, Gate, GateKind, Graph, HostCall,
-    Kernel, Launch, MISTAKES, Memory, Node, Op, STREAMS_MAX, Stream, StreamKind, Work, Write,
+    CELLS_MAX, CaptureMode, Cell, Copy, Device, Event, EventKind, Fill, Gate, GateKind, Graph, Launch,
+    MISTAKES, Memory, Names, Node, Op, STREAMS_MAX, Stream, StreamKind, Work,
 };
 
 impl Generator {
@@ -39,7 +39,8 @@ impl Generator {
             700..725 => self.begin_capture(),
             725..745 => self.build_graph(),
             745..790 => self.launch_graph(),
-            790..800 => self.destroy_graph(),
+            790..796 => self.destroy_graph(),
+            796..800 => self.upload_graph(),
             800..815 => self.make_stream(),
             815..822 => self.destroy_stream(),
             822..845 => self.make_event(),
@@ -52,7 +53,8 @@ impl Generator {
             900..930 => Op::Wrong(*self.rng.choice(&MISTAKES).unwrap_or(&MISTAKES[0]), self.stream()),
             930..955 => Op::LastError,
             955..965 => Op::PeekError,
-            965..975 => Op::SetDevice(Device(1 - self.device())),
+            965..972 => Op::SetDevice(Device(1 - self.device())),
+            972..975 => Op::Name(if self.rng.bool() { Names::Plain } else { Names::PerThread }),
             _ => self.submit(),
         }
     }
@@ -143,7 +145,7 @@ impl Generator {
     }
 
     /// A cell of a buffer that satisfies the condition, of this thread's device if that matters.
-    fn cell(&mut self, condition: impl Fn(Memory) -> bool) -> Option<Cell> {
+    pub(super) fn cell(&mut self, condition: impl Fn(Memory) -> bool) -> Option<Cell> {
         let device = self.device();
         let fit = |buffer: &&super::KnownBuffer| {
             let is_bound = matches!(buffer.memory, Memory::Device | Memory::Pooled | Memory::Array);
@@ -154,7 +156,7 @@ impl Generator {
         Some(Cell(buffer.name, self.rng.u8(..buffer.cells.max(1))))
     }
 
-    fn any_cell(&mut self) -> Option<Cell> {
+    pub(super) fn any_cell(&mut self) -> Option<Cell> {
         let all = self.buffers.clone();
         let buffer = self.rng.choice(&all)?;
         Some(Cell(buffer.name, self.rng.u8(..buffer.cells.max(1))))
@@ -177,10 +179,15 @@ impl Generator {
 
     /// A kernel between events, of which one may be missing.
     fn timed(&mut self) -> Op {
-        let work = self.work();
+        let by = match self.rng.u32(..3) {
+            0 => Launch::Ext,
+            1 => Launch::ModuleList,
+            _ => Launch::ModuleBuffer,
+        };
+        let work = self.kernel(by);
         let (start, stop) = (self.event(), self.event());
         match work {
-            Work::Kernel { .. } if start != stop => {
+            Some(work) if start != stop => {
                 let start = if self.chance(70) { start } else { None };
                 Op::Timed(self.stream(), work, start, stop)
             }
@@ -188,115 +195,16 @@ impl Generator {
         }
     }
 
-    fn work(&mut self) -> Work {
-        let nothing = Work::Kernel {
-            kernel: Kernel::Nothing,
-            by: self.launch(),
-            to: Cell(crate::program::Buffer(0), 0),
-            from: Cell(crate::program::Buffer(0), 0),
-            key: 0,
-        };
-        self.some_work().unwrap_or(nothing)
-    }
-
-    fn launch(&mut self) -> Launch {
-        match self.rng.u32(..17) {
-            0..3 => Launch::Chevrons,
-            3 => Launch::Plain,
-            4 => Launch::Spt,
-            5 => Launch::Cooperative,
-            6 => Launch::Ext,
-            7 | 8 => Launch::ModuleList,
-            9 => Launch::ModuleCooperative,
-            10 => Launch::Config,
-            11 => Launch::ConfigCooperative,
-            12 => Launch::DriverConfig,
-            13 => Launch::SymbolFunction,
-            14 => Launch::LibraryKernel,
-            15 => Launch::DriverConfigCooperative,
-            _ => Launch::ModuleBuffer,
-        }
-    }
-
-    fn some_work(&mut self) -> Option<Work> {
-        let key = self.rng.u32(..);
-        Some(match self.rng.u32(..100) {
-            0..50 => {
-                let kernel = match self.rng.u32(..20) {
-                    0 => Kernel::Nothing,
-                    1..5 => Kernel::Wide,
-                    5..9 => Kernel::Many,
-                    _ => Kernel::Mix,
-                };
-                let (to, from) = (self.cell(Memory::is_device)?, self.cell(Memory::is_device)?);
-                Work::Kernel { kernel, by: self.launch(), to, from, key }
-            }
-            50..76 => {
-                let by = match self.rng.u32(..20) {
-                    0..3 => Copy::Async,
-                    3 => Copy::Spt,
-                    4 | 5 => Copy::Driver,
-                    6 | 7 => Copy::Rows,
-                    8 => Copy::WithStream,
-                    9 | 10 => Copy::Box,
-                    11 => Copy::DriverBox,
-                    12 => Copy::DriverRows,
-                    13 => Copy::Peer,
-                    14 => Copy::PeerBox,
-                    15 | 16 => Copy::Symbol,
-                    17 => Copy::Batch,
-                    18 => Copy::BatchBox,
-                    _ => Copy::Sync,
-                };
-                let may_be_far = matches!(by, Copy::Async | Copy::Peer | Copy::PeerBox);
-                let (to, from) = if may_be_far && self.chance(if by == Copy::Async { 15 } else { 60 }) {
-                    (self.any_cell()?, self.any_cell()?)
-                } else {
-                    (self.cell(|_| true)?, self.cell(|_| true)?)
-                };
-                // Arrays are rare, and few functions take them.
-                let takes_arrays = matches!(
-                    by,
-                    Copy::Rows | Copy::Box | Copy::BatchBox | Copy::DriverBox | Copy::DriverRows
-                );
-                let array = self.cell(|memory| memory == Memory::Array).filter(|_| takes_arrays);
-                let (to, from) = match (array, self.rng.u32(..4)) {
-                    (Some(array), 0) => (array, from),
-                    (Some(array), 1) => (to, array),
-                    _ => (to, from),
-                };
-                Work::Copy { by, to, from }
-            }
-            76..88 => {
-                let by = match self.rng.u32(..9) {
-                    0..4 => Fill::Async,
-                    4 | 5 => Fill::Words,
-                    6 => Fill::Rows,
-                    7 => Fill::Box,
-                    _ => Fill::Sync,
-                };
-                Work::Fill {
-                    by,
-                    to: self.cell(|m| m.is_device() && m != Memory::Pinned)?,
-                    value: self.rng.u8(..),
-                }
-            }
-            88..97 => {
-                let by = if self.chance(70) { HostCall::Function } else { HostCall::Callback };
-                Work::Host { by, to: self.cell(Memory::is_host)?, from: self.cell(Memory::is_host)?, key }
-            }
-            _ => {
-                let by = if self.rng.bool() { Write::Batch } else { Write::Value };
-                Work::WriteValue { by, to: self.cell(Memory::is_device)?, value: key }
-            }
-        })
-    }
-
     fn hold(&mut self) -> Op {
         if self.gates_made >= 31 || self.gates.len() >= 2 {
             return Op::QueryStream(self.stream());
         }
-        let kind = if self.chance(60) { GateKind::Function } else { GateKind::Value };
+        let kind = match self.rng.u32(..10) {
+            0..6 => GateKind::Function,
+            6 | 7 => GateKind::Value,
+            8 => GateKind::Wide,
+            _ => GateKind::Batch,
+        };
         Op::Hold(Gate(self.gates_made), self.stream(), kind)
     }
 
@@ -335,6 +243,13 @@ impl Generator {
         match self.rng.choice(&near).copied() {
             Some(graph) => Op::LaunchGraph(graph, self.stream()),
             None => self.build_graph(),
+        }
+    }
+
+    fn upload_graph(&mut self) -> Op {
+        match self.launch_graph() {
+            Op::LaunchGraph(graph, stream) => Op::UploadGraph(graph, stream),
+            other => other,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::Generator;
 use crate::order::{Flaw, Line, Owner};
-use crate::program::{Cell, Device, Event, Fill, Node, Op, Stream, Work};
+use crate::program::{Cell, Copy, Device, Event, Fill, Memory, Node, Op, Stream, Work};
 
 impl Generator {
     /// Takes steps that may make the proposed one possible; whether there was anything to try.
@@ -104,9 +104,17 @@ impl Generator {
         let stream = stream_of(op).unwrap_or(Stream::Null);
         let mut is_any = false;
         for cell in cells_of(op) {
-            let work = Work::Fill { by: Fill::Async, to: cell, value: self.rng.u8(..) };
-            let op = Op::Submit(stream, work);
-            is_any |= self.attempt(&op).is_ok();
+            let is_array =
+                self.buffers.iter().any(|buffer| buffer.name == cell.0 && buffer.memory == Memory::Array);
+            if is_array {
+                // Nothing fills arrays, and host memory always has contents.
+                let from = self.cell(Memory::is_host);
+                let work = from.map(|from| Work::Copy { by: Copy::Rows, to: cell, from });
+                is_any |= work.is_some_and(|work| self.take(&Op::Submit(stream, work)));
+            } else {
+                let work = Work::Fill { by: Fill::Async, to: cell, value: self.rng.u8(..) };
+                is_any |= self.attempt(&Op::Submit(stream, work)).is_ok();
+            }
         }
         is_any
     }
@@ -118,6 +126,7 @@ fn stream_of(op: &Op) -> Option<Stream> {
         Op::Submit(stream, _)
         | Op::Timed(stream, ..)
         | Op::LaunchGraph(_, stream)
+        | Op::UploadGraph(_, stream)
         | Op::FreeAsync(_, stream) => Some(*stream),
         _ => None,
     }
@@ -129,6 +138,7 @@ fn cells_of(op: &Op) -> Vec<Cell> {
             vec![*to, *from]
         }
         Work::WriteValue { to, .. } | Work::Fill { to, .. } => vec![*to],
+        Work::Move { what, .. } => vec![*what],
     };
     match op {
         Op::Submit(_, work) | Op::Timed(_, work, ..) => of_work(work),

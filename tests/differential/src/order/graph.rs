@@ -3,7 +3,9 @@
 use super::clock::{Clock, Line};
 use super::memory::{Access, History};
 use super::{Calls, Flaw, Order, Pending};
-use crate::program::{Buffer, CaptureMode, Cell, Copy, Fill, Graph, HostCall, Launch, Memory, Node, Work};
+use crate::program::{
+    Buffer, CaptureMode, Cell, Copy, Fill, Graph, HostCall, Launch, Memory, Node, Stream, Work,
+};
 
 /// An executable graph.
 #[derive(Clone, Debug)]
@@ -150,9 +152,9 @@ impl Order {
                 Launch::Cooperative | Launch::ConfigCooperative | Launch::ModuleCooperative | Launch::Ext
             ),
             Work::Copy { by, .. } => matches!(by, Copy::Async | Copy::Spt | Copy::Driver),
-            Work::Fill { by, .. } => matches!(by, Fill::Async | Fill::Words),
+            Work::Fill { by, .. } => matches!(by, Fill::Async | Fill::Bytes | Fill::HalfWords | Fill::Words),
             Work::Host { by, .. } => *by == HostCall::Function,
-            Work::WriteValue { .. } => false,
+            Work::WriteValue { .. } | Work::Move { .. } => false,
         };
         if !is_known {
             return Err(Flaw::Capture);
@@ -205,7 +207,7 @@ impl Order {
     /// What a node touches. Pageable memory is read when a graph runs, which is late enough to leave it out; arrays are
     /// left out since nodes are made from plain addresses.
     fn node_accesses(&self, thread: usize, work: &Work) -> Result<Vec<Access>, Flaw> {
-        if matches!(work, Work::WriteValue { .. }) {
+        if matches!(work, Work::WriteValue { .. } | Work::Move { .. }) {
             return Err(Flaw::Capture);
         }
         let accesses = self.accesses(thread, work)?;
@@ -230,6 +232,17 @@ impl Order {
             self.access(access, on.line, &on.clock)?;
         }
         Ok(())
+    }
+
+    /// Whether it is a command is left open.
+    pub(super) fn upload_graph(&mut self, thread: usize, graph: Graph, stream: Stream) -> Result<(), Flaw> {
+        let on = self.place(thread, stream)?;
+        let state = self.graphs.get_mut(graph.index()).and_then(Option::as_mut).ok_or(Flaw::Unknown)?;
+        if state.device != on.device {
+            return Err(Flaw::OtherDevice);
+        }
+        state.calls.next(on.caller, &self.threads[on.caller.0].clock)?;
+        state.used.access(Access::update(Cell(Buffer(0), 0)), on.line, &on.clock)
     }
 
     /// Whether destruction waits for launches that are under way is left open.

@@ -34,11 +34,16 @@ impl Order {
         let accesses = self.accesses(thread, work)?;
         let returns = self.returns(work)?;
         let before = self.threads[thread].clock;
-        // The host copies between pageable memory by itself once the stream is done: that is no command.
+        // The host copies between pageable memory by itself once the stream is done: that is no command. Whether a move is
+        // one is left open.
         let is_pageable =
             |access: &Access| self.buffer(access.cell.0).is_ok_and(|state| state.memory == Memory::Pageable);
         let is_by_host = matches!(work, Work::Copy { .. }) && accesses.iter().all(is_pageable);
-        let pending = if is_by_host { self.place(thread, stream)? } else { self.enqueue(thread, stream)? };
+        let pending = if is_by_host || matches!(work, Work::Move { .. }) {
+            self.place(thread, stream)?
+        } else {
+            self.enqueue(thread, stream)?
+        };
         if returns != Return::AtOnce {
             self.check_may_block(thread, self.stream_of(pending.line).maybe)?;
         }
@@ -150,6 +155,12 @@ impl Order {
                 of_device(to)?;
                 vec![Access::update(to)]
             }
+            Work::Move { what, .. } => {
+                if named(what)?.memory != Memory::Managed {
+                    return Err(Flaw::Unknown);
+                }
+                vec![Access::read(what)]
+            }
             Work::Copy { by, to, from } => {
                 let (to_state, from_state) = (named(to)?, named(from)?);
                 let is_far = !is_near(to_state) || !is_near(from_state);
@@ -162,6 +173,11 @@ impl Order {
                 let takes_them = match by {
                     Copy::Peer | Copy::PeerBox => both_of_device && arrays == 0,
                     Copy::Box | Copy::BatchBox | Copy::DriverBox | Copy::DriverRows => !both_of_host,
+                    Copy::DriverArray => {
+                        let is_host =
+                            |state: &BufferState| matches!(state.memory, Memory::Pinned | Memory::Pageable);
+                        arrays == 1 && (is_host(to_state) || is_host(from_state))
+                    }
                     Copy::Rows => arrays < 2,
                     Copy::Driver => !both_of_host && arrays == 0,
                     _ => arrays == 0,
@@ -188,5 +204,8 @@ fn is_of_device(memory: Memory) -> bool {
 
 /// Whether it copies rows, for which pageable memory need not be copied aside.
 fn is_of_rows(by: Copy) -> bool {
-    matches!(by, Copy::Rows | Copy::Box | Copy::BatchBox | Copy::DriverBox | Copy::DriverRows)
+    matches!(
+        by,
+        Copy::Rows | Copy::DriverArray | Copy::Box | Copy::BatchBox | Copy::DriverBox | Copy::DriverRows
+    )
 }
