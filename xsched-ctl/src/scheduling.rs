@@ -96,6 +96,8 @@ impl Scheduling {
     pub(crate) fn called(&mut self, call: &mut HipCall) {
         if self.source.knows(call.pid) {
             self.calls.note(call);
+        } else if self.source.is_connected() {
+            self.calls.note_untold(call);
         }
     }
 
@@ -121,23 +123,23 @@ impl Scheduling {
         self.release()
     }
 
-    /// Takes in what was written until now; `is_behind`: calls may be known much later than that. Entries come in
-    /// order of time for each track.
-    pub(crate) fn poll(&mut self, is_behind: bool) -> Vec<Entry> {
+    /// Takes in what was written until now. All calls are known that had returned by `called_until_ns`, unless they are lost;
+    /// `None`: they may be known much later. Entries come in order of time for each track.
+    pub(crate) fn poll(&mut self, called_until_ns: Option<u64>) -> Vec<Entry> {
         let looked_ns = now_ns();
         let ended = self.read();
         let until_ns = looked_ns.saturating_sub(SKEW_NS);
         self.take_until(until_ns);
         self.ended.extend(ended.into_iter().map(|pid| (looked_ns, pid)));
         self.let_go(until_ns);
-        self.emit(looked_ns, is_behind);
+        self.emit(looked_ns, called_until_ns);
         std::mem::take(&mut self.entries)
     }
 
     /// What comes of the rest, after [`Self::release_all`].
     pub(crate) fn finish(&mut self) -> Vec<Entry> {
         let now_ns = now_ns();
-        self.emit(u64::MAX, false);
+        self.emit(u64::MAX, Some(u64::MAX));
         for process in self.processes.values_mut() {
             process.close(now_ns, &mut self.entries);
             self.unseen += process.unseen();
@@ -148,11 +150,12 @@ impl Scheduling {
     }
 
     /// What is missing.
-    pub(crate) fn losses(&self) -> [(Counter, u64); 3] {
+    pub(crate) fn losses(&self) -> [(Counter, u64); 4] {
         [
             (Counter::SchedulingLost, self.source.lost()),
             (Counter::SchedulingSenseless, self.senseless),
             (Counter::SchedulingUnseen, self.unseen),
+            (Counter::SchedulingEarly, self.calls.early()),
         ]
     }
 
@@ -185,7 +188,10 @@ impl Scheduling {
                 Origin::Arbiter => self.arbiter.take(time_ns, &event, &mut self.entries),
                 Origin::Process(pid) => {
                     self.judgements.take(pid, &record, &event);
-                    let process = self.processes.entry(pid).or_insert_with(|| Process::new(pid));
+                    let process = self.processes.entry(pid).or_insert_with(|| {
+                        tracing::info!("process {pid} tells of its commands");
+                        Process::new(pid)
+                    });
                     process.take(time_ns, &record, &event, &self.arbiter, &mut self.entries);
                 }
             }
@@ -202,9 +208,9 @@ impl Scheduling {
         }
     }
 
-    fn emit(&mut self, looked_ns: u64, is_behind: bool) {
+    fn emit(&mut self, looked_ns: u64, called_until_ns: Option<u64>) {
         for process in self.processes.values_mut() {
-            process.emit(looked_ns, is_behind, (&self.calls, &self.judgements), &mut self.entries);
+            process.emit(looked_ns, called_until_ns, (&self.calls, &self.judgements), &mut self.entries);
         }
         let unseen = &mut self.unseen;
         self.processes.retain(|_, process| {

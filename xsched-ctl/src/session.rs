@@ -106,6 +106,8 @@ pub(crate) struct Session {
     records: Vec<Record>,
     /// The last batch was full, so there may be more.
     has_more: bool,
+    /// When it was taken out.
+    drained_ns: u64,
     housekeeping_ns: u64,
     unreadable: u64,
     /// Processes that may have made calls before there were probes.
@@ -168,6 +170,7 @@ impl Session {
             callers: HashSet::new(),
             records: Vec::new(),
             has_more: false,
+            drained_ns: 0,
             housekeeping_ns: now_ns(),
             unreadable: 0,
             late: 0,
@@ -282,7 +285,7 @@ impl Session {
     /// in between, however busy the traced processes are.
     pub(crate) async fn pump(&mut self) -> Result<(), Failure> {
         self.has_more = self.pump_batch().await?;
-        let entries = self.scheduling.poll(self.has_more);
+        let entries = self.scheduling.poll((!self.has_more).then_some(self.drained_ns));
         for call in self.scheduling.release() {
             self.write(&call)?;
         }
@@ -335,6 +338,7 @@ impl Session {
         let mut records = std::mem::take(&mut self.records);
         records.clear();
         let drained_ns = now_ns();
+        self.drained_ns = drained_ns;
         let mut has_more = false;
         for ring in [&mut self.ring, &mut self.snapshots] {
             let drained = ring.get_mut().drain(&mut records, BATCH_MAX);

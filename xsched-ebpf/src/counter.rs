@@ -68,11 +68,13 @@ pub enum Counter {
     /// Commands whose end nobody saw: their process ended, or recording did, or nobody followed them any more. Counted by
     /// user space.
     SchedulingUnseen = 27,
+    /// Launches and copies made before their process told of its commands. Counted by user space.
+    SchedulingEarly = 28,
 }
 
 impl Counter {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::RingFull,
         Self::PendingFull,
         Self::ArgumentsUnreadable,
@@ -101,6 +103,7 @@ impl Counter {
         Self::SchedulingLost,
         Self::SchedulingSenseless,
         Self::SchedulingUnseen,
+        Self::SchedulingEarly,
     ];
 
     /// What a call counts as whose chain ends so; nothing for a chain that is as long as was asked for.
@@ -148,6 +151,7 @@ impl Counter {
             Self::SchedulingLost => "scheduling_lost",
             Self::SchedulingSenseless => "scheduling_senseless",
             Self::SchedulingUnseen => "scheduling_unseen",
+            Self::SchedulingEarly => "scheduling_early",
         }
     }
 
@@ -196,6 +200,9 @@ impl Counter {
             Self::SchedulingLost => "events of scheduling lost: a ring was full, or broken",
             Self::SchedulingSenseless => "events of scheduling made no sense",
             Self::SchedulingUnseen => "commands whose end was not seen have no execution",
+            Self::SchedulingEarly => {
+                "launches and copies have no execution: their process was not yet asked to tell of them"
+            }
         }
     }
 

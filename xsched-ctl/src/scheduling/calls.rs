@@ -19,6 +19,9 @@ const CALLS_MAX: usize = 1 << 14;
 /// How long.
 const KEPT_NS: u64 = 10_000_000_000;
 
+/// Processes of which it is counted what they start before they tell of it. Most never do: they have no shim.
+const EARLY_MAX: usize = 1 << 12;
+
 /// What became of a call in the timeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Settled {
@@ -80,16 +83,19 @@ impl Followed {
 pub(super) struct Calls {
     threads: HashMap<(u32, u32), VecDeque<Rc<Followed>>>,
     flows: u64,
+    /// Calls of processes that do not tell of their commands: how many, and when the last ended.
+    untold: HashMap<u32, (u64, u64)>,
+    /// How many were made by processes that did so later.
+    early: u64,
 }
 
 impl Calls {
-    /// Takes note of a call, if it may start something.
+    /// Takes note of a call of a process that tells of its commands, if it may start one.
     pub(super) fn note(&mut self, call: &mut HipCall) {
-        let may_start = matches!(
-            call.probe.category,
-            Category::Launch | Category::Copy | Category::Set | Category::Graph
-        );
-        let (true, Some(end_ns)) = (may_start, call.end_ns) else { return };
+        if let Some((count, _)) = self.untold.remove(&call.pid) {
+            self.early += count;
+        }
+        let Some(end_ns) = may_start(call) else { return };
         self.flows += 1;
         let followed = Rc::new(Followed {
             flow: self.flows,
@@ -109,6 +115,20 @@ impl Calls {
         calls.push_back(followed);
     }
 
+    /// Takes note of a call of a process that does not tell of its commands, or does not yet.
+    pub(super) fn note_untold(&mut self, call: &HipCall) {
+        let Some(end_ns) = may_start(call) else { return };
+        if self.untold.len() < EARLY_MAX || self.untold.contains_key(&call.pid) {
+            let (count, last_ns) = self.untold.entry(call.pid).or_default();
+            (*count, *last_ns) = (*count + 1, end_ns);
+        }
+    }
+
+    /// Calls that may have started something which nobody has told of.
+    pub(super) fn early(&self) -> u64 {
+        self.early
+    }
+
     /// The call on a thread that overlaps with a time: the innermost, if calls nest.
     pub(super) fn find(&self, pid: u32, tid: u32, from_ns: u64, to_ns: u64) -> Option<Rc<Followed>> {
         let calls = self.threads.get(&(pid, tid))?;
@@ -120,6 +140,7 @@ impl Calls {
     /// Forgets what nobody will ask for.
     pub(super) fn forget_old(&mut self, now_ns: u64) {
         let before_ns = now_ns.saturating_sub(KEPT_NS);
+        self.untold.retain(|_, (_, last_ns)| *last_ns >= before_ns);
         self.threads.retain(|_, calls| {
             while calls.front().is_some_and(|call| call.end_ns < before_ns) {
                 calls.pop_front();
@@ -129,10 +150,34 @@ impl Calls {
     }
 }
 
+/// When a call has ended that may start something.
+fn may_start(call: &HipCall) -> Option<u64> {
+    let starts =
+        matches!(call.probe.category, Category::Launch | Category::Copy | Category::Set | Category::Graph);
+    call.end_ns.filter(|_| starts)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::call::tests::call;
+
+    #[test]
+    fn what_was_called_before_its_process_told_of_it_is_counted_once_it_does() {
+        let mut calls = Calls::default();
+        let of = |pid, name| HipCall { end_ns: Some(20), pid, tid: 2, ..call(name) };
+        for name in ["hipLaunchKernel", "hipMemcpy", "hipStreamSynchronize"] {
+            calls.note_untold(&of(1, name));
+            calls.note_untold(&of(3, name));
+        }
+        assert_eq!(calls.early(), 0, "it may have no shim");
+        calls.note(&mut of(1, "hipStreamSynchronize"));
+        calls.note(&mut of(1, "hipLaunchKernel"));
+        assert_eq!(calls.early(), 2);
+        calls.forget_old(KEPT_NS + 21);
+        calls.note(&mut of(3, "hipLaunchKernel"));
+        assert_eq!(calls.early(), 2, "that was long ago, and may have been another process");
+    }
 
     #[test]
     fn a_call_is_found_by_thread_and_time() {

@@ -186,11 +186,11 @@ impl Process {
         }
     }
 
-    /// Hands out what is finished and whose calls are known.
+    /// Hands out what is finished and whose calls are known: all that had returned by `called_until_ns` are, or are lost.
     pub(super) fn emit(
         &mut self,
         looked_ns: u64,
-        is_behind: bool,
+        called_until_ns: Option<u64>,
         (calls, judgements): (&Calls, &Judgements),
         entries: &mut Vec<Entry>,
     ) {
@@ -198,7 +198,7 @@ impl Process {
             stream.place(self.pid, calls, false);
             while let Some(finished) = stream.finished.front() {
                 let is_full = stream.launched.len() >= COMMANDS_MAX;
-                let is_known = |launch: &Launch| launch.is_settled(looked_ns, is_behind);
+                let is_known = |launch: &Launch| launch.is_settled(looked_ns, called_until_ns);
                 if !is_full && !finished.launches.iter().all(is_known) {
                     break;
                 }
@@ -306,11 +306,12 @@ impl Stream {
 
 impl Launch {
     /// Whether its call is known and in the timeline, or will never be.
-    fn is_settled(&self, looked_ns: u64, is_behind: bool) -> bool {
-        let age_ns = looked_ns.saturating_sub(self.returned_ns);
+    fn is_settled(&self, looked_ns: u64, called_until_ns: Option<u64>) -> bool {
+        let age_ns = |at_ns: u64| at_ns.saturating_sub(self.returned_ns);
         match &self.call {
-            Some(call) => call.settled() != Settled::NotYet || age_ns > CHAIN_PATIENCE_NS,
-            None => age_ns > CALL_PATIENCE_NS && !is_behind,
+            Some(call) => call.settled() != Settled::NotYet || age_ns(looked_ns) > CHAIN_PATIENCE_NS,
+            // However long it is since then: between two looks at the calls a slow machine may do much else.
+            None => called_until_ns.is_some_and(|until_ns| age_ns(until_ns) > CALL_PATIENCE_NS),
         }
     }
 

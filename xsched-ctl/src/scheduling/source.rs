@@ -83,6 +83,11 @@ impl Source {
         self.rings.values().any(|ring| ring.origin == Origin::Process(pid))
     }
 
+    /// Whether there is a controller, so that processes may begin to write.
+    pub(super) fn is_connected(&self) -> bool {
+        matches!(self.state, State::Connected(_))
+    }
+
     pub(super) fn lost(&self) -> u64 {
         self.lost
     }

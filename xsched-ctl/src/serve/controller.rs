@@ -38,7 +38,7 @@ use tokens::Tokens;
 
 pub(crate) use authority::Actor;
 pub(crate) use orders::Attendance;
-pub(crate) use recording::{Announcement, Recorded};
+pub(crate) use recording::{Announcement, Recorded, Told};
 
 /// Names a connection of a process; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -109,7 +109,7 @@ async fn attend(connection: &Connection, mut recorded: Recorded, names: Names) -
             }
             announced = recorded.announcements.recv() => match announced {
                 Some(announcement) => {
-                    let Announcement { packet, memory } = &announcement;
+                    let Announcement { packet, memory, .. } = &announcement;
                     let descriptors: Vec<_> = memory.iter().map(|memory| memory.as_fd()).collect();
                     if let Err(error) = send(connection, packet.as_bytes(), &descriptors).await {
                         return End::Failed(error);

@@ -11,7 +11,7 @@ use xsched_abi::wire::{FromShim, Hello, PacketKind, Refusal, RefusalReason};
 use zerocopy::IntoBytes as _;
 
 use super::Shared;
-use super::controller::{Admitted, ClientId};
+use super::controller::{Admitted, ClientId, Told};
 use super::peer::{PATIENCE, Peer};
 use super::socket::{Connection, Listener, Packet};
 use super::verdicts;
@@ -25,6 +25,9 @@ const TURN: u32 = 64;
 
 /// How long a process may take to show the number that it was given. Those whose calls no program hears never do.
 const JOIN_PATIENCE: Duration = Duration::from_millis(100);
+
+/// How long a process goes without a ring when the recorder does not hear that it is to have one.
+const RECORDER_PATIENCE: Duration = Duration::from_millis(100);
 
 /// How long to wait when there are no descriptors left for another connection.
 const NO_DESCRIPTORS: Duration = Duration::from_millis(100);
@@ -153,7 +156,7 @@ async fn attend(shared: &Shared, connection: &Connection, id: ClientId) -> End {
     let mut turn = 0;
     loop {
         let recording_changed = shared.recording.notified();
-        if let Err(end) = tell_of_recording(shared, connection, id) {
+        if let Err(end) = tell_of_recording(shared, connection, id).await {
             return end;
         }
         let result = tokio::select! {
@@ -174,10 +177,14 @@ async fn attend(shared: &Shared, connection: &Connection, id: ClientId) -> End {
 }
 
 /// Gives a process a ring when somebody records, and says when nobody does any more.
-fn tell_of_recording(shared: &Shared, connection: &Connection, id: ClientId) -> Result<(), End> {
+async fn tell_of_recording(shared: &Shared, connection: &Connection, id: ClientId) -> Result<(), End> {
     let told = shared.controller.borrow_mut().events_for(id);
-    let Some((events, memory)) = told else { return Ok(()) };
-    let descriptors: Vec<_> = memory.iter().map(|memory| memory.as_fd()).collect();
+    let Some(Told { events, ring, is_announced }) = told else { return Ok(()) };
+    if let Some(is_announced) = is_announced {
+        // A recorder that does not hear it in time misses calls, and counts them; the process is not to wait for him.
+        let _ = timeout(RECORDER_PATIENCE, is_announced).await;
+    }
+    let descriptors: Vec<_> = ring.iter().map(|memory| memory.as_fd()).collect();
     connection.send(events.as_bytes(), &descriptors).map_err(send_failed)
 }
 

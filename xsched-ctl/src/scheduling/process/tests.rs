@@ -16,13 +16,16 @@ struct Bench {
     calls: Calls,
     judgements: Judgements,
     entries: Vec<Entry>,
+    /// All calls until then are known; `None`: until the look.
+    called_until_ns: Option<u64>,
 }
 
 impl Bench {
     fn new() -> Self {
         let (process, arbiter) = (Process::new(PID), Arbiter::default());
         let (calls, judgements) = (Calls::default(), Judgements::default());
-        let mut bench = Self { process, arbiter, calls, judgements, entries: Vec::new() };
+        let mut bench =
+            Self { process, arbiter, calls, judgements, entries: Vec::new(), called_until_ns: None };
         bench.take(
             1,
             Event::QueueOpened {
@@ -77,7 +80,12 @@ impl Bench {
 
     fn executions(&mut self, looked_ns: u64) -> Vec<Execution> {
         let known = (&self.calls, &self.judgements);
-        self.process.emit(looked_ns, false, known, &mut self.entries);
+        self.process.emit(
+            looked_ns,
+            Some(self.called_until_ns.unwrap_or(looked_ns)),
+            known,
+            &mut self.entries,
+        );
         let executions = self.entries.iter().filter_map(|entry| match entry {
             Entry::Execution(execution) => Some(execution.clone()),
             _ => None,
@@ -235,6 +243,17 @@ fn a_call_that_never_comes_is_not_waited_for_long() {
     let executions = bench.executions(200 + CALL_PATIENCE_NS);
     assert_eq!(executions.len(), 1);
     assert_eq!((&executions[0].name, executions[0].called_ns), (&None, 100));
+}
+
+#[test]
+fn a_call_is_waited_for_until_the_calls_were_looked_at() {
+    let mut bench = Bench::new();
+    bench.launched(100, 1, 0, 0);
+    bench.completed(200, 1, Observed::Marker);
+    bench.called_until_ns = Some(90);
+    assert!(bench.executions(u64::MAX).is_empty(), "the tracer has done something else for long");
+    bench.called(99, 106).settle(&"liba.so".into(), true);
+    assert_eq!(bench.executions(u64::MAX)[0].api, Some("hipLaunchKernel"));
 }
 
 #[test]

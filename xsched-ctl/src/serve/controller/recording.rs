@@ -6,6 +6,7 @@
 use std::os::fd::OwnedFd;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 use xsched_abi::arbiter::{ArbiterChange, ArbiterEvent};
 use xsched_abi::events::{Event, Ring};
 use xsched_abi::wire::{Events, PacketKind, RecordPacketKind, RecordRefusal, RecordedRing};
@@ -22,6 +23,20 @@ pub(crate) struct Announcement {
     pub(crate) packet: RecordedRing,
     /// The ring's memory, if there is one more.
     pub(crate) memory: Option<OwnedFd>,
+    /// Dropped when it has been said, or nobody hears it any more.
+    #[expect(dead_code, reason = "it is its end that says something")]
+    said: oneshot::Sender<()>,
+}
+
+/// What a process is told about recording.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) events: Events,
+    /// Its ring, if it is to write.
+    pub(crate) ring: Option<OwnedFd>,
+    /// Ends when the recorder has the ring. The process is told after that, or else calls that it has told of would be
+    /// looked at by somebody who does not know that it does.
+    pub(crate) is_announced: Option<oneshot::Receiver<()>>,
 }
 
 /// A recording has begun.
@@ -58,11 +73,14 @@ impl Recording {
         }
     }
 
-    fn announce(&self, ring: u32, pid: u32, memory: Option<OwnedFd>) {
+    /// Returns what ends when the recorder has been told.
+    fn announce(&self, ring: u32, pid: u32, memory: Option<OwnedFd>) -> oneshot::Receiver<()> {
         let is_over = u32::from(memory.is_none());
         let packet = RecordedRing { kind: RecordPacketKind::Ring as u32, ring, pid, is_over };
+        let (said, is_said) = oneshot::channel();
         // A recorder that is gone is told so by its task.
-        let _ = self.announcements.send(Announcement { packet, memory });
+        let _ = self.announcements.send(Announcement { packet, memory, said });
+        is_said
     }
 }
 
@@ -81,7 +99,7 @@ impl Controller {
         let id = RecordingId(self.next_recording);
         let (announcements, told) = unbounded_channel();
         let recording = Recording { id, actor, announcements, arbiter };
-        recording.announce(0, 0, Some(memory));
+        drop(recording.announce(0, 0, Some(memory)));
         self.recording = Some(recording);
         audit(actor, "record", Ok("recording"));
         for slot in self.queues.keys().copied().collect::<Vec<_>>() {
@@ -96,7 +114,7 @@ impl Controller {
     }
 
     /// What a process has to be told about recording, if it does not know it yet.
-    pub(crate) fn events_for(&mut self, id: ClientId) -> Option<(Events, Option<OwnedFd>)> {
+    pub(crate) fn events_for(&mut self, id: ClientId) -> Option<Told> {
         let client = self.clients.get_mut(&id)?;
         let wanted = self.recording.as_ref().filter(|recording| recording.sees(client.subject.uid));
         if client.recording == wanted.map(|recording| recording.id) {
@@ -104,12 +122,14 @@ impl Controller {
         }
         let events = |wanted| Events { kind: PacketKind::Events as u32, wanted };
         client.recording = wanted.map(|recording| recording.id);
-        let Some(recording) = wanted else { return Some((events(0), None)) };
+        let Some(recording) = wanted else {
+            return Some(Told { events: events(0), ring: None, is_announced: None });
+        };
         let made = SharedRing::make().and_then(|(_, memory)| Ok((memory.try_clone()?, memory)));
         match made {
             Ok((memory, for_recorder)) => {
-                recording.announce(id.0, client.subject.pid, Some(for_recorder));
-                Some((events(1), Some(memory)))
+                let is_announced = recording.announce(id.0, client.subject.pid, Some(for_recorder));
+                Some(Told { events: events(1), ring: Some(memory), is_announced: Some(is_announced) })
             }
             Err(error) => {
                 tracing::warn!("process {} is not recorded: {error}", client.subject.pid);
@@ -121,7 +141,7 @@ impl Controller {
     /// A process is gone: nobody writes into its ring any more.
     pub(super) fn end_ring(&self, id: ClientId, is_recorded: bool) {
         if let Some(recording) = self.recording.as_ref().filter(|_| is_recorded) {
-            recording.announce(id.0, 0, None);
+            drop(recording.announce(id.0, 0, None));
         }
     }
 
@@ -164,6 +184,7 @@ impl Controller {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::oneshot::error::TryRecvError;
     use xsched_abi::arbiter::Report;
     use xsched_abi::events::Reader;
 
@@ -214,17 +235,22 @@ mod tests {
         );
         // Each is given a ring once, and told of the end.
         for id in [first, second] {
-            let (events, memory) = bench.0.events_for(id).unwrap();
-            assert!(events.wanted == 1 && memory.is_some() && bench.0.events_for(id).is_none());
+            let told = bench.0.events_for(id).unwrap();
+            assert!(told.events.wanted == 1 && told.ring.is_some() && bench.0.events_for(id).is_none());
             let announced = follower.recorded.announcements.try_recv().unwrap();
             assert_eq!(announced.packet.ring, id.0);
+            // The process is to wait for it.
+            let mut is_announced = told.is_announced.unwrap();
+            assert_eq!(is_announced.try_recv(), Err(TryRecvError::Empty));
+            drop(announced);
+            assert_eq!(is_announced.try_recv(), Err(TryRecvError::Closed));
         }
         bench.0.leave(second);
         let announced = follower.recorded.announcements.try_recv().unwrap();
         assert_eq!((announced.packet.ring, announced.packet.is_over), (second.0, 1));
         bench.0.stop_recording(follower.recorded.id);
-        let (events, memory) = bench.0.events_for(first).unwrap();
-        assert!(events.wanted == 0 && memory.is_none());
+        let told = bench.0.events_for(first).unwrap();
+        assert!(told.events.wanted == 0 && told.ring.is_none() && told.is_announced.is_none());
     }
 
     #[test]
