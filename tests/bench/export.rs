@@ -1,4 +1,5 @@
-//! Writing a timeline into memory: time and bytes for a launch as the tracer writes it, alone and with what scheduling adds.
+//! Writing a timeline into memory: time and bytes for a launch as the tracer writes it, alone, with its call stack, and with
+//! what scheduling adds.
 //!
 //! Memory, so that no disk is measured; the writer, its encoder and its tables are the real ones. Times are those of the
 //! processor: others may keep this program waiting.
@@ -7,7 +8,8 @@ use std::{convert::Infallible, error::Error, fs, hint::black_box, io};
 
 use rustix::time::{ClockId, clock_gettime};
 use xsched_perfetto::{
-    Annotation, Clocks, ProcessId, Scope, Slice, ThreadId, TraceWriter, Track, TrackId, TrackSlice, Value,
+    Annotation, Clocks, ProcessId, Scope, Slice, Stack, StackFrame, ThreadId, TraceWriter, Track, TrackId,
+    TrackSlice, Value,
 };
 use xsched_tests::bench::{Goal, Row, Samples, repeated};
 
@@ -27,15 +29,32 @@ const KERNELS: [&str; 3] =
     ["gemm_f16_128x128", "void vector_add<float>(float*, float const*, int)", "softmax"];
 const LIBRARIES: [&str; 3] = ["librocblas.so.4", "libMIOpen.so.1", "app"];
 
+/// Different call stacks, and frames of each.
+const STACKS: u64 = 64;
+const FRAMES: u64 = 16;
+
+/// What is written of a launch.
+#[derive(Clone, Copy)]
+struct Written {
+    stack: bool,
+    execution: bool,
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
-    for (name, has_execution) in [("launch", false), ("launch with its execution", true)] {
+    let kinds = [
+        ("launch", Written { stack: false, execution: false }),
+        ("launch with its call stack", Written { stack: true, execution: false }),
+        ("launch with its execution", Written { stack: false, execution: true }),
+        ("launch with its call stack and execution", ALL),
+    ];
+    for (name, written) in kinds {
         let mut trace = Vec::new();
         let mut bytes = 0.0;
         let Ok(time_ns) = repeated(ROUNDS, || {
             trace.clear();
             let mut writer = Launches::begin(&mut trace);
             let started_ns = processor_ns();
-            (0..LAUNCHES_PER_ROUND).for_each(|launch| writer.write(launch, has_execution));
+            (0..LAUNCHES_PER_ROUND).for_each(|launch| writer.write(launch, written));
             let elapsed_ns = (processor_ns() - started_ns) as f64;
             drop(writer);
             bytes = black_box(&trace).len() as f64 / LAUNCHES_PER_ROUND as f64;
@@ -59,9 +78,9 @@ fn processor_ns() -> u64 {
 /// How much more memory the process has after an hour's launches than after the first of them.
 fn memory_of_an_hour() -> Result<(), Box<dyn Error>> {
     let mut writer = Launches::begin(io::sink());
-    (0..LAUNCHES_PER_ROUND).for_each(|launch| writer.write(launch, true));
+    (0..LAUNCHES_PER_ROUND).for_each(|launch| writer.write(launch, ALL));
     let before = resident_bytes()?;
-    (LAUNCHES_PER_ROUND..HOUR).for_each(|launch| writer.write(launch, true));
+    (LAUNCHES_PER_ROUND..HOUR).for_each(|launch| writer.write(launch, ALL));
     let more = resident_bytes()?.saturating_sub(before) as f64;
     Row::single(
         BENCH,
@@ -79,10 +98,13 @@ fn resident_bytes() -> Result<u64, Box<dyn Error>> {
     Ok(pages * rustix::param::page_size() as u64)
 }
 
+const ALL: Written = Written { stack: true, execution: true };
+
 /// A trace of launches.
 struct Launches<W: io::Write> {
     writer: TraceWriter<W>,
     stream: TrackId,
+    stacks: Vec<Stack>,
 }
 
 const PROCESS: ProcessId = ProcessId { pid: 4711, start_ns: 1_000_000_000 };
@@ -93,11 +115,11 @@ impl<W: io::Write> Launches<W> {
         let clocks = Clocks { boottime_ns: BEGIN_NS, monotonic_ns: BEGIN_NS, realtime_ns: 0 };
         let mut writer = TraceWriter::new(out, clocks).expect(MEMORY);
         let stream = writer.track(&Track { parent: Scope::Global, name: "stream null" }).expect(MEMORY);
-        Self { writer, stream }
+        Self { writer, stream, stacks: (0..STACKS).map(stack).collect() }
     }
 
     /// A launch each 10 us, which takes 5 us, round robin over the threads; its execution takes 8 us.
-    fn write(&mut self, launch: u64, has_execution: bool) {
+    fn write(&mut self, launch: u64, written: Written) {
         let begin_ns = BEGIN_NS + launch * 10_000;
         let kernel = KERNELS[launch as usize % KERNELS.len()];
         let call = Slice {
@@ -115,10 +137,18 @@ impl<W: io::Write> Launches<W> {
                 Annotation::new("result", 0_i64),
             ],
         };
-        if !has_execution {
-            return self.writer.slice(&call).expect(MEMORY);
+        let flow = written.execution.then_some(launch + 1);
+        let written_call = match (written.stack, flow) {
+            (true, flow) => {
+                self.writer.slice_with_stack(&call, &self.stacks[(launch % STACKS) as usize], flow)
+            }
+            (false, Some(flow)) => self.writer.slice_with_flow(&call, flow),
+            (false, None) => self.writer.slice(&call),
+        };
+        written_call.expect(MEMORY);
+        if !written.execution {
+            return;
         }
-        self.writer.slice_with_flow(&call, launch + 1).expect(MEMORY);
         self.writer
             .track_slice(&TrackSlice {
                 track: self.stream,
@@ -138,6 +168,15 @@ impl<W: io::Write> Launches<W> {
             })
             .expect(MEMORY);
     }
+}
+
+/// One that shares its outer frames with others.
+fn stack(number: u64) -> Stack {
+    let frame = |depth: u64| StackFrame {
+        function: format!("function {depth} of {}", number >> depth.min(63)).into(),
+        library: LIBRARIES[depth as usize % LIBRARIES.len()].into(),
+    };
+    (0..FRAMES).map(frame).collect()
 }
 
 const MEMORY: &str = "memory takes every byte";
