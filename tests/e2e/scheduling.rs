@@ -21,9 +21,6 @@ use xsched_tests::tracer::{Outcome, Running, run, xsched_ctl};
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The tracer has been handed the rings long before.
-const SETTLED: Duration = Duration::from_millis(700);
-
 /// Names the folder of the controller's sockets.
 const FOLDER: &str = "XSCHED_SOCKET_DIR";
 
@@ -70,36 +67,23 @@ impl Node {
         self.folder.path().join("executions")
     }
 
-    /// Waits until so many processes have opened a queue each, and know that somebody records: they have mapped their ring.
-    fn wait_for_queues(&self, count: usize) {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let list = run(&mut self.ctl(&["list", "--json"]));
-            let answer: Value = serde_json::from_str(&list.stdout).unwrap_or_default();
-            let processes = answer["processes"].as_array().cloned().unwrap_or_default();
-            let is_there = |process: &&Value| {
-                let has_queue = process["queues"].as_array().is_some_and(|all| !all.is_empty());
-                has_queue && has_ring(&process["pid"])
-            };
-            if processes.iter().filter(is_there).count() >= count {
-                return;
-            }
-            assert!(Instant::now() < deadline, "{}{}", list.stdout, list.stderr);
-            thread::sleep(Duration::from_millis(10));
-        }
-    }
-
     /// Records everybody while these run, to their ends; returns what the clients and the tracer said.
     fn record(&self, trace: &Path, options: &[&str], clients: &mut [Command]) -> (Vec<Outcome>, Outcome) {
         // Probed before the clients load it, so that their first calls are there.
         let mut record = self.ctl(&["trace", "--runtime"]);
-        record.arg(hip_sim(6).join("libamdhip64.so.6")).args(options).arg("-o").arg(trace);
+        record
+            .arg(hip_sim(6).join("libamdhip64.so.6"))
+            .args(options)
+            .arg("-o")
+            .arg(trace)
+            .env("XSCHED_CTL_LOG", "info");
         let mut tracer = Running::start(&mut record);
         tracer.wait_for_stderr("recording every process");
         let mut running: Vec<_> = clients.iter_mut().map(Client::start).collect();
-        self.wait_for_queues(running.len());
-        // Nothing says when the tracer has been handed a process's ring: calls before that are not put together with it.
-        thread::sleep(SETTLED);
+        // From then on every call is put together with what it starts.
+        for _ in &running {
+            tracer.wait_for_stderr("tells of its commands");
+        }
         running.iter_mut().for_each(Client::begin);
         let outcomes: Vec<_> = running.into_iter().map(Client::finish).collect();
         tracer.signal(Signal::TERM);
@@ -114,11 +98,6 @@ impl Drop for Node {
             drop(controller.finish());
         }
     }
-}
-
-fn has_ring(pid: &Value) -> bool {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps"));
-    maps.is_ok_and(|maps| maps.contains("/memfd:xsched-events"))
 }
 
 /// A client that uses the device, and begins when it is told to.
@@ -191,6 +170,8 @@ const EVENT_ERROR_NS: u64 = 2_000;
 struct Recorded {
     node: Node,
     trace: PathBuf,
+    /// What the tracer has told people.
+    told: String,
     high: u32,
     low: u32,
 }
@@ -213,7 +194,7 @@ fn two_under_priority_with(options: &[&str]) -> Recorded {
     let (outcomes, tracer) = node.record(&trace, options, &mut clients);
     assert_eq!(tracer.code, 0, "{}", tracer.stderr);
     assert!(!tracer.stderr.contains("events of scheduling"), "{}", tracer.stderr);
-    Recorded { trace, low: pid(&outcomes[0]), high: pid(&outcomes[1]), node }
+    Recorded { trace, low: pid(&outcomes[0]), high: pid(&outcomes[1]), told: tracer.stderr, node }
 }
 
 #[test]
@@ -224,6 +205,7 @@ fn every_launch_has_its_execution_and_an_arrow_to_it() {
     let recorded = two_under_priority();
     let mut sql = Sql::open(&recorded.trace).unwrap();
     sql.assert_clean();
+    assert!(!recorded.told.contains("executions without the call"), "{}", recorded.told);
     let executions: Vec<Executed> = sql.query_as(EXECUTIONS).unwrap();
     let truth = Timeline::read(&recorded.node.log()).unwrap();
     for (pid, (requests, kernels)) in [(recorded.high, HIGH), (recorded.low, LOW)] {
@@ -252,6 +234,22 @@ fn every_launch_has_its_execution_and_an_arrow_to_it() {
         let measured = own.iter().filter(|one| one.timing == "measured").count();
         assert!(measured * 10 >= own.len() * 9, "{measured} of {}", own.len());
     }
+}
+
+#[test]
+fn executions_whose_calls_are_left_out_are_counted() {
+    if !may_trace("executions_whose_calls_are_left_out_are_counted") {
+        return;
+    }
+    let recorded = two_under_priority_with(&["--api", "copy"]);
+    let mut sql = Sql::open(&recorded.trace).unwrap();
+    sql.assert_clean();
+    let of_calls = "select count(*) as n from slice where category = 'gpu' and name = 'command'";
+    let uncalled = sql.query(of_calls).unwrap()[0]["n"].as_u64().unwrap();
+    assert!(uncalled >= (HIGH.0 * HIGH.1 + LOW.0 * LOW.1) as u64, "{uncalled}");
+    let line = format!("left out: {uncalled} calls of executions, ");
+    let report = run(recorded.node.ctl(&["report"]).arg(&recorded.trace));
+    assert!(recorded.told.contains(&line) && report.stdout.contains(&line), "{}", recorded.told);
 }
 
 #[test]

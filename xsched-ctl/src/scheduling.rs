@@ -11,6 +11,7 @@
 //! | `source` | the controller that is asked, and the rings that it hands out |
 //! | `calls` | which call an event belongs to |
 //! | `judged` | how a call is treated, and by which rule; calls wait there for what is not known yet |
+//! | `processes` | who tells of its commands |
 //! | `process` | what is on the device, and since when |
 //! | `device_clock` | the device's intervals on the host's clock |
 //! | `xqueue` | running, suspended, buffered |
@@ -26,10 +27,9 @@ mod device_clock;
 mod entry;
 mod judged;
 mod process;
+mod processes;
 mod source;
 mod xqueue;
-
-use std::collections::HashMap;
 
 use xsched_abi::Counter;
 use xsched_abi::events::{Event, Record};
@@ -37,13 +37,14 @@ use xsched_symbols::now_ns;
 
 use crate::call::HipCall;
 use arbiter::Arbiter;
-use calls::Calls;
 pub(crate) use calls::Followed;
+use calls::{Calls, Told};
 pub(crate) use entry::{Entry, Execution, Holder, Phase, Preemption, XQueueId};
 pub(crate) use judged::Judged;
 use judged::Judgements;
-use process::Process;
-use source::{Origin, Source};
+use process::Called;
+use processes::Processes;
+use source::{Origin, RingId, Source};
 
 /// How much younger than a look at the rings their events may be: those of a ring that is looked at later would come too
 /// late otherwise.
@@ -54,7 +55,7 @@ pub(crate) struct Scheduling {
     source: Source,
     calls: Calls,
     judgements: Judgements,
-    processes: HashMap<u32, Process>,
+    processes: Processes,
     arbiter: Arbiter,
     /// Read, and younger than some that are not.
     early: Vec<(u64, Origin, Record)>,
@@ -63,10 +64,8 @@ pub(crate) struct Scheduling {
     taken_until_ns: u64,
     /// Records that made no sense.
     senseless: u64,
-    /// Commands whose end nobody saw.
-    unseen: u64,
-    /// Processes that have written all that they will, by when.
-    ended: Vec<(u64, u32)>,
+    /// Rings that nothing more comes from, and when that was seen.
+    ended: Vec<(u64, RingId)>,
 }
 
 impl Scheduling {
@@ -76,28 +75,30 @@ impl Scheduling {
             source: Source::new(),
             calls: Calls::default(),
             judgements: Judgements::default(),
-            processes: HashMap::new(),
+            processes: Processes::default(),
             arbiter: Arbiter::default(),
             early: Vec::new(),
             entries: Vec::new(),
             taken_until_ns: 0,
             senseless: 0,
-            unseen: 0,
             ended: Vec::new(),
         }
     }
 
-    /// Learns of the processes that have begun to write, before the calls are looked at that they have made since.
+    /// Learns of the processes that are about to write, before the calls are looked at that they have made since.
     pub(crate) fn hear(&mut self) {
         self.source.listen();
+        for (ring, pid) in self.source.take_begun() {
+            self.processes.begin(ring, pid);
+        }
     }
 
     /// A call was seen. If its process tells of its commands, they are put together.
     pub(crate) fn called(&mut self, call: &mut HipCall) {
-        if self.source.knows(call.pid) {
-            self.calls.note(call);
-        } else if self.source.is_connected() {
-            self.calls.note_untold(call);
+        let told = self.processes.told(call.pid);
+        // Without a controller nobody ever tells.
+        if told != Told::Not || self.source.is_connected() {
+            self.calls.note(call, told);
         }
     }
 
@@ -109,7 +110,7 @@ impl Scheduling {
 
     /// The calls that wait no longer, after [`Self::poll`].
     pub(crate) fn release(&mut self) -> Vec<HipCall> {
-        let is_gone = |pid| !self.processes.contains_key(&pid);
+        let is_gone = |pid| self.processes.told(pid) == Told::Not;
         self.judgements.release(self.taken_until_ns, is_gone)
     }
 
@@ -117,34 +118,30 @@ impl Scheduling {
     pub(crate) fn release_all(&mut self) -> Vec<HipCall> {
         self.read();
         self.take_until(u64::MAX);
-        for process in self.processes.values_mut() {
-            process.tell_calls(&self.calls);
-        }
+        self.processes.tell_calls(&self.calls);
         self.release()
     }
 
-    /// Takes in what was written until now. All calls are known that had returned by `called_until_ns`, unless they are lost;
-    /// `None`: they may be known much later. Entries come in order of time for each track.
-    pub(crate) fn poll(&mut self, called_until_ns: Option<u64>) -> Vec<Entry> {
+    /// Takes in what was written until now. All calls are known that had returned by `called_until_ns`, but for those that are
+    /// lost and a few that are late. Entries come in order of time for each track.
+    pub(crate) fn poll(&mut self, called_until_ns: u64) -> Vec<Entry> {
         let looked_ns = now_ns();
         let ended = self.read();
         let until_ns = looked_ns.saturating_sub(SKEW_NS);
         self.take_until(until_ns);
-        self.ended.extend(ended.into_iter().map(|pid| (looked_ns, pid)));
+        self.ended.extend(ended.into_iter().map(|ring| (looked_ns, ring)));
         self.let_go(until_ns);
-        self.emit(looked_ns, called_until_ns);
+        self.emit(Called::Until(called_until_ns));
+        self.calls.forget_old(called_until_ns);
+        self.judgements.forget_old(called_until_ns);
         std::mem::take(&mut self.entries)
     }
 
     /// What comes of the rest, after [`Self::release_all`].
     pub(crate) fn finish(&mut self) -> Vec<Entry> {
         let now_ns = now_ns();
-        self.emit(u64::MAX, Some(u64::MAX));
-        for process in self.processes.values_mut() {
-            process.close(now_ns, &mut self.entries);
-            self.unseen += process.unseen();
-        }
-        self.processes.clear();
+        self.emit(Called::All);
+        self.processes.close(now_ns, &mut self.entries);
         self.arbiter.close(now_ns, &mut self.entries);
         std::mem::take(&mut self.entries)
     }
@@ -154,9 +151,14 @@ impl Scheduling {
         [
             (Counter::SchedulingLost, self.source.lost()),
             (Counter::SchedulingSenseless, self.senseless),
-            (Counter::SchedulingUnseen, self.unseen),
+            (Counter::SchedulingUnseen, self.processes.unseen()),
             (Counter::SchedulingEarly, self.calls.early()),
         ]
+    }
+
+    /// Executions that were written before the calls that have started them were known.
+    pub(crate) fn uncalled(&self) -> u64 {
+        self.processes.uncalled()
     }
 
     /// What people should be told.
@@ -164,8 +166,9 @@ impl Scheduling {
         self.source.take_notices()
     }
 
-    /// Reads what was written; returns the processes that have ended.
-    fn read(&mut self) -> Vec<u32> {
+    /// Reads what was written; returns the rings that nothing more comes from.
+    fn read(&mut self) -> Vec<RingId> {
+        self.hear();
         let early = &mut self.early;
         let ended = self.source.read(&mut |time_ns, origin, record| early.push((time_ns, origin, record)));
         for (number, name) in self.source.take_rule_names() {
@@ -186,12 +189,12 @@ impl Scheduling {
             };
             match origin {
                 Origin::Arbiter => self.arbiter.take(time_ns, &event, &mut self.entries),
-                Origin::Process(pid) => {
-                    self.judgements.take(pid, &record, &event);
-                    let process = self.processes.entry(pid).or_insert_with(|| {
-                        tracing::info!("process {pid} tells of its commands");
-                        Process::new(pid)
-                    });
+                Origin::Process(ring) => {
+                    let Some(process) = self.processes.writer(ring, time_ns, &mut self.calls) else {
+                        self.senseless += 1;
+                        continue;
+                    };
+                    self.judgements.take(process.pid(), &record, &event);
                     process.take(time_ns, &record, &event, &self.arbiter, &mut self.entries);
                 }
             }
@@ -200,25 +203,14 @@ impl Scheduling {
 
     /// Notes the ends of processes of which everything until then was taken in.
     fn let_go(&mut self, until_ns: u64) {
-        for (ended_ns, pid) in self.ended.extract_if(.., |(ended_ns, _)| *ended_ns <= until_ns) {
-            self.arbiter.ended(ended_ns, pid, &mut self.entries);
-            if let Some(process) = self.processes.get_mut(&pid) {
-                process.ended(ended_ns);
+        for (ended_ns, ring) in self.ended.extract_if(.., |(ended_ns, _)| *ended_ns <= until_ns) {
+            if let Some(pid) = self.processes.ended(ring, ended_ns) {
+                self.arbiter.ended(ended_ns, pid, &mut self.entries);
             }
         }
     }
 
-    fn emit(&mut self, looked_ns: u64, called_until_ns: Option<u64>) {
-        for process in self.processes.values_mut() {
-            process.emit(looked_ns, called_until_ns, (&self.calls, &self.judgements), &mut self.entries);
-        }
-        let unseen = &mut self.unseen;
-        self.processes.retain(|_, process| {
-            let is_done = process.is_done();
-            *unseen += if is_done { process.unseen() } else { 0 };
-            !is_done
-        });
-        self.calls.forget_old(looked_ns);
-        self.judgements.forget_old(looked_ns);
+    fn emit(&mut self, called: Called) {
+        self.processes.emit(called, (&self.calls, &self.judgements), &mut self.entries);
     }
 }

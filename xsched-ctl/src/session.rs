@@ -106,8 +106,8 @@ pub(crate) struct Session {
     records: Vec<Record>,
     /// The last batch was full, so there may be more.
     has_more: bool,
-    /// When it was taken out.
-    drained_ns: u64,
+    /// Calls that had returned by then were read.
+    called_until_ns: u64,
     housekeeping_ns: u64,
     unreadable: u64,
     /// Processes that may have made calls before there were probes.
@@ -170,7 +170,7 @@ impl Session {
             callers: HashSet::new(),
             records: Vec::new(),
             has_more: false,
-            drained_ns: 0,
+            called_until_ns: 0,
             housekeeping_ns: now_ns(),
             unreadable: 0,
             late: 0,
@@ -285,7 +285,7 @@ impl Session {
     /// in between, however busy the traced processes are.
     pub(crate) async fn pump(&mut self) -> Result<(), Failure> {
         self.has_more = self.pump_batch().await?;
-        let entries = self.scheduling.poll((!self.has_more).then_some(self.drained_ns));
+        let entries = self.scheduling.poll(self.called_until_ns);
         for call in self.scheduling.release() {
             self.write(&call)?;
         }
@@ -325,6 +325,9 @@ impl Session {
         for (cause, count) in self.scheduling.losses() {
             losses = losses.plus(cause, count);
         }
+        if self.filters.take_every_call() {
+            losses = losses.plus(Counter::SchedulingUncalled, self.scheduling.uncalled());
+        }
         for (end, count) in ChainEnd::ALL.into_iter().zip(self.chain_ends) {
             if let Some(cause) = Counter::of_chain(end) {
                 losses = losses.plus(cause, count);
@@ -338,13 +341,15 @@ impl Session {
         let mut records = std::mem::take(&mut self.records);
         records.clear();
         let drained_ns = now_ns();
-        self.drained_ns = drained_ns;
         let mut has_more = false;
         for ring in [&mut self.ring, &mut self.snapshots] {
             let drained = ring.get_mut().drain(&mut records, BATCH_MAX);
             self.unreadable += drained.unreadable;
             has_more |= drained.has_more;
         }
+        // They come about in order of time.
+        let read_ns = records.iter().filter_map(Record::returned_ns).max().unwrap_or(self.called_until_ns);
+        self.called_until_ns = if has_more { read_ns } else { drained_ns };
         self.scheduling.hear();
         for record in &records {
             match record {
@@ -474,6 +479,9 @@ impl Session {
         let mut left_out = self.left_out;
         left_out.add(Reason::Short, self.maps.left_out(Filter::Short));
         left_out.add(Reason::Unsampled, self.maps.left_out(Filter::Unsampled));
+        if !self.filters.take_every_call() {
+            left_out.add(Reason::Uncalled, self.scheduling.uncalled());
+        }
         left_out
     }
 

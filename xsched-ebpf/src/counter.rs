@@ -70,11 +70,13 @@ pub enum Counter {
     SchedulingUnseen = 27,
     /// Launches and copies made before their process told of its commands. Counted by user space.
     SchedulingEarly = 28,
+    /// Executions written without an arrow from the call that has started them: it was not seen. Counted by user space.
+    SchedulingUncalled = 29,
 }
 
 impl Counter {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::RingFull,
         Self::PendingFull,
         Self::ArgumentsUnreadable,
@@ -104,6 +106,7 @@ impl Counter {
         Self::SchedulingSenseless,
         Self::SchedulingUnseen,
         Self::SchedulingEarly,
+        Self::SchedulingUncalled,
     ];
 
     /// What a call counts as whose chain ends so; nothing for a chain that is as long as was asked for.
@@ -152,6 +155,7 @@ impl Counter {
             Self::SchedulingSenseless => "scheduling_senseless",
             Self::SchedulingUnseen => "scheduling_unseen",
             Self::SchedulingEarly => "scheduling_early",
+            Self::SchedulingUncalled => "scheduling_uncalled",
         }
     }
 
@@ -203,6 +207,7 @@ impl Counter {
             Self::SchedulingEarly => {
                 "launches and copies have no execution: their process was not yet asked to tell of them"
             }
+            Self::SchedulingUncalled => "executions without the call that has started them: it was not seen",
         }
     }
 

@@ -61,6 +61,14 @@ impl Record {
             Self::Wanted(_) => u64::MAX,
         }
     }
+
+    /// When the call returned, if it is one.
+    pub(crate) fn returned_ns(&self) -> Option<u64> {
+        match self {
+            Self::Call { call, .. } => Some(call.end_ns),
+            _ => None,
+        }
+    }
 }
 
 /// The reading end of the ring buffer. Its descriptor becomes readable when a program asks for attention.

@@ -11,11 +11,14 @@ pub(crate) enum Reason {
     Library = 2,
     /// `--kernel`.
     Kernel = 3,
+    /// `--api`, `--min-duration` or `--sample` may have left out the call of an execution.
+    Uncalled = 4,
 }
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 4] = [Self::Short, Self::Unsampled, Self::Library, Self::Kernel];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Short, Self::Unsampled, Self::Library, Self::Kernel, Self::Uncalled];
 
     /// Name of its counter in traces.
     pub(crate) const fn name(self) -> &'static str {
@@ -24,6 +27,7 @@ impl Reason {
             Self::Unsampled => "left_out.sample",
             Self::Library => "left_out.library",
             Self::Kernel => "left_out.kernel",
+            Self::Uncalled => "left_out.call",
         }
     }
 
@@ -34,6 +38,7 @@ impl Reason {
             Self::Unsampled => "launches not drawn by `--sample`",
             Self::Library => "calls of other libraries than `--library`",
             Self::Kernel => "calls with other kernels than `--kernel`, or none",
+            Self::Uncalled => "calls of executions, which have no names without them",
         }
     }
 }

@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use xsched_abi::Category;
+use xsched_abi::{Category, ParamKind};
 
 use crate::call::HipCall;
 
@@ -20,7 +20,18 @@ const CALLS_MAX: usize = 1 << 14;
 const KEPT_NS: u64 = 10_000_000_000;
 
 /// Processes of which it is counted what they start before they tell of it. Most never do: they have no shim.
-const EARLY_MAX: usize = 1 << 12;
+const UNTOLD_MAX: usize = 1 << 12;
+
+/// Whether a process tells of its commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// It does not, or not yet.
+    Not,
+    /// It is asked to, or is about to be.
+    Asked,
+    /// It does, since then.
+    Since(u64),
+}
 
 /// What became of a call in the timeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,19 +94,37 @@ impl Followed {
 pub(super) struct Calls {
     threads: HashMap<(u32, u32), VecDeque<Rc<Followed>>>,
     flows: u64,
-    /// Calls of processes that do not tell of their commands: how many, and when the last ended.
-    untold: HashMap<u32, (u64, u64)>,
-    /// How many were made by processes that did so later.
+    /// Calls of processes that have not told of any command.
+    untold: HashMap<u32, Untold>,
+    /// How many were made by processes before they told of their commands.
     early: u64,
 }
 
+/// What a process that has not told of any command may have started.
+#[derive(Debug, Default)]
+struct Untold {
+    /// Calls before it was asked to tell.
+    count: u64,
+    /// Ends of those since then.
+    undecided: Vec<u64>,
+    last_ns: u64,
+}
+
 impl Calls {
-    /// Takes note of a call of a process that tells of its commands, if it may start one.
-    pub(super) fn note(&mut self, call: &mut HipCall) {
-        if let Some((count, _)) = self.untold.remove(&call.pid) {
-            self.early += count;
-        }
+    /// Takes note of a call, if it may start something: it is put together with that if its process tells of it.
+    pub(super) fn note(&mut self, call: &mut HipCall, told: Told) {
         let Some(end_ns) = may_start(call) else { return };
+        match told {
+            Told::Not => return self.untold(call.pid, end_ns, |untold| untold.count += 1),
+            Told::Asked => self.untold(call.pid, end_ns, |untold| {
+                if untold.undecided.len() < CALLS_MAX {
+                    untold.undecided.push(end_ns);
+                } else {
+                    untold.count += 1;
+                }
+            }),
+            Told::Since(since_ns) => self.early += u64::from(end_ns < since_ns),
+        }
         self.flows += 1;
         let followed = Rc::new(Followed {
             flow: self.flows,
@@ -115,12 +144,18 @@ impl Calls {
         calls.push_back(followed);
     }
 
-    /// Takes note of a call of a process that does not tell of its commands, or does not yet.
-    pub(super) fn note_untold(&mut self, call: &HipCall) {
-        let Some(end_ns) = may_start(call) else { return };
-        if self.untold.len() < EARLY_MAX || self.untold.contains_key(&call.pid) {
-            let (count, last_ns) = self.untold.entry(call.pid).or_default();
-            (*count, *last_ns) = (*count + 1, end_ns);
+    fn untold(&mut self, pid: u32, end_ns: u64, change: impl FnOnce(&mut Untold)) {
+        if self.untold.len() < UNTOLD_MAX || self.untold.contains_key(&pid) {
+            let untold = self.untold.entry(pid).or_default();
+            untold.last_ns = end_ns;
+            change(untold);
+        }
+    }
+
+    /// A process tells of its commands since then: what it has started before is not among them.
+    pub(super) fn told(&mut self, pid: u32, since_ns: u64) {
+        if let Some(Untold { count, undecided, .. }) = self.untold.remove(&pid) {
+            self.early += count + undecided.iter().filter(|end_ns| **end_ns < since_ns).count() as u64;
         }
     }
 
@@ -140,7 +175,7 @@ impl Calls {
     /// Forgets what nobody will ask for.
     pub(super) fn forget_old(&mut self, now_ns: u64) {
         let before_ns = now_ns.saturating_sub(KEPT_NS);
-        self.untold.retain(|_, (_, last_ns)| *last_ns >= before_ns);
+        self.untold.retain(|_, untold| untold.last_ns >= before_ns);
         self.threads.retain(|_, calls| {
             while calls.front().is_some_and(|call| call.end_ns < before_ns) {
                 calls.pop_front();
@@ -150,10 +185,15 @@ impl Calls {
     }
 }
 
-/// When a call has ended that may start something.
+/// When a call has ended that may put something on a device.
 fn may_start(call: &HipCall) -> Option<u64> {
-    let starts =
-        matches!(call.probe.category, Category::Launch | Category::Copy | Category::Set | Category::Graph);
+    let takes_stream = || call.probe.params.iter().any(|param| param.kind == ParamKind::Stream);
+    let starts = match call.probe.category {
+        Category::Launch | Category::Copy | Category::Set | Category::Graph => true,
+        // Such as a prefetch.
+        Category::Memory => takes_stream(),
+        _ => false,
+    };
     call.end_ns.filter(|_| starts)
 }
 
@@ -165,18 +205,23 @@ mod tests {
     #[test]
     fn what_was_called_before_its_process_told_of_it_is_counted_once_it_does() {
         let mut calls = Calls::default();
-        let of = |pid, name| HipCall { end_ns: Some(20), pid, tid: 2, ..call(name) };
-        for name in ["hipLaunchKernel", "hipMemcpy", "hipStreamSynchronize"] {
-            calls.note_untold(&of(1, name));
-            calls.note_untold(&of(3, name));
+        let of = |pid, name, end_ns| HipCall { end_ns: Some(end_ns), pid, tid: 2, ..call(name) };
+        for name in ["hipLaunchKernel", "hipMemcpy", "hipMemPrefetchAsync", "hipMalloc"] {
+            calls.note(&mut of(1, name, 20), Told::Not);
+            calls.note(&mut of(3, name, 20), Told::Not);
         }
-        assert_eq!(calls.early(), 0, "it may have no shim");
-        calls.note(&mut of(1, "hipStreamSynchronize"));
-        calls.note(&mut of(1, "hipLaunchKernel"));
-        assert_eq!(calls.early(), 2);
+        // They are asked, and do not know it yet.
+        calls.note(&mut of(1, "hipLaunchKernel", 30), Told::Asked);
+        calls.note(&mut of(1, "hipLaunchKernel", 40), Told::Asked);
+        assert_eq!(calls.early(), 0, "it may never tell");
+        calls.told(1, 35);
+        assert_eq!(calls.early(), 4);
+        calls.note(&mut of(1, "hipMemcpy", 34), Told::Since(35));
+        calls.note(&mut of(1, "hipMemcpy", 36), Told::Since(35));
+        assert_eq!(calls.early(), 5, "the other is among what it tells of");
         calls.forget_old(KEPT_NS + 21);
-        calls.note(&mut of(3, "hipLaunchKernel"));
-        assert_eq!(calls.early(), 2, "that was long ago, and may have been another process");
+        calls.told(3, 50);
+        assert_eq!(calls.early(), 5, "that was long ago, and may have been another process");
     }
 
     #[test]
@@ -185,7 +230,7 @@ mod tests {
         for (begin_ns, end_ns) in [(10, 20), (30, 40)] {
             let mut launch =
                 HipCall { begin_ns, end_ns: Some(end_ns), pid: 1, tid: 2, ..call("hipLaunchKernel") };
-            calls.note(&mut launch);
+            calls.note(&mut launch, Told::Since(0));
             assert_eq!(launch.followed.unwrap().begin_ns, begin_ns);
         }
         let flow = |from_ns, to_ns| calls.find(1, 2, from_ns, to_ns).map(|call| call.flow);
@@ -200,7 +245,7 @@ mod tests {
     fn what_starts_nothing_is_not_followed() {
         let mut calls = Calls::default();
         let mut wait = call("hipStreamSynchronize");
-        calls.note(&mut wait);
+        calls.note(&mut wait, Told::Since(0));
         assert!(wait.followed.is_none());
     }
 }

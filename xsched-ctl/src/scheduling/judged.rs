@@ -194,7 +194,7 @@ mod tests {
 
     use super::*;
     use crate::call::tests::call;
-    use crate::scheduling::calls::Calls;
+    use crate::scheduling::calls::{Calls, Told};
 
     const PID: u32 = 1;
     const TID: u32 = 2;
@@ -203,7 +203,7 @@ mod tests {
     fn early(begin_ns: u64, end_ns: u64) -> HipCall {
         let mut call =
             HipCall { pid: PID, tid: TID, begin_ns, end_ns: Some(end_ns), ..call("hipLaunchKernel") };
-        Calls::default().note(&mut call);
+        Calls::default().note(&mut call, Told::Since(0));
         call
     }
 

@@ -20,9 +20,25 @@ const COMMANDS_MAX: usize = 1 << 16;
 /// Complete commands of a stream whose calls are looked for at a time.
 const LOOKED_FOR_MAX: usize = 1 << 12;
 
-/// How long the call of an execution may be on its way to the tracer, and how long the call may then wait for its chain.
-const CALL_PATIENCE_NS: u64 = 200_000_000;
-const CHAIN_PATIENCE_NS: u64 = 7_000_000_000;
+/// How much later than others of its time a call may be read: a thread may be kept from handing it over. Counted by what was
+/// read, not by the clock: the tracer may do something else for longer.
+const CALL_PATIENCE_NS: u64 = 1_000_000_000;
+
+/// Until which time calls are known: all that had returned by then, but for those that were lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Called {
+    /// Until then.
+    Until(u64),
+    /// No more come.
+    All,
+}
+
+impl Called {
+    /// Whether a call that had returned by then would be known, had it not been lost.
+    fn is_past(self, returned_ns: u64) -> bool {
+        self > Self::Until(returned_ns.saturating_add(CALL_PATIENCE_NS))
+    }
+}
 
 /// A command on the device.
 #[derive(Debug)]
@@ -61,6 +77,8 @@ struct Stream {
     /// Commands that are known to be complete.
     through: u64,
     finished: VecDeque<Finished>,
+    /// The calls of commands up to this one were looked for, and were found or are lost.
+    sought: u64,
     /// The end of the latest execution whose time is settled.
     end_ns: u64,
 }
@@ -70,11 +88,15 @@ pub(super) struct Process {
     pid: u32,
     streams: HashMap<u64, Stream>,
     xqueues: BTreeMap<XQueueId, (XQueue, Suspensions)>,
+    /// When it began to tell of its commands.
+    told_since_ns: Option<u64>,
     /// When it was seen to have ended.
     ended_ns: Option<u64>,
     is_closed: bool,
     /// Commands that nobody followed to their end.
     lost: u64,
+    /// Executions that were handed out before their calls were known.
+    uncalled: u64,
 }
 
 impl Process {
@@ -83,10 +105,23 @@ impl Process {
             pid,
             streams: HashMap::new(),
             xqueues: BTreeMap::new(),
+            told_since_ns: None,
             ended_ns: None,
             is_closed: false,
             lost: 0,
+            uncalled: 0,
         }
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// It tells of its commands, since then if it has not before; returns whether it has not.
+    pub(super) fn tells(&mut self, since_ns: u64) -> bool {
+        let is_first = self.told_since_ns.is_none();
+        self.told_since_ns.get_or_insert(since_ns);
+        is_first
     }
 
     /// Takes in an event.
@@ -129,13 +164,16 @@ impl Process {
                 ahead_ns,
                 judgement,
             } => {
-                let Some(stream) = self.streams.get_mut(&queue) else { return };
+                let Some(stream) = self.streams.get_mut(&queue) else {
+                    self.lost += u64::from(number != 0);
+                    return;
+                };
                 let caller = stream.waiting.remove(&position);
                 let begun_ns = record.time_ns;
                 if number != 0 {
                     let caller = caller.map(|(thread, at_ns)| (thread, at_ns, at_ns));
                     let own = Some((record.thread, begun_ns, returned_ns));
-                    stream.launch(Launch {
+                    self.lost += stream.launch(Launch {
                         number,
                         sightings: if caller.is_some() { [caller, own] } else { [own, None] },
                         waited_since_ns,
@@ -186,28 +224,29 @@ impl Process {
         }
     }
 
-    /// Hands out what is finished and whose calls are known: all that had returned by `called_until_ns` are, or are lost.
+    /// Hands out what is finished and whose calls are known, and in the timeline.
     pub(super) fn emit(
         &mut self,
-        looked_ns: u64,
-        called_until_ns: Option<u64>,
+        called: Called,
         (calls, judgements): (&Calls, &Judgements),
         entries: &mut Vec<Entry>,
     ) {
         for stream in self.streams.values_mut() {
+            stream.seek(self.pid, called, calls);
             stream.place(self.pid, calls, false);
             while let Some(finished) = stream.finished.front() {
                 let is_full = stream.launched.len() >= COMMANDS_MAX;
-                let is_known = |launch: &Launch| launch.is_settled(looked_ns, called_until_ns);
-                if !is_full && !finished.launches.iter().all(is_known) {
+                if !is_full && !finished.launches.iter().all(|launch| launch.is_settled(called)) {
                     break;
                 }
                 stream.place_first();
                 let Some(finished) = stream.finished.pop_front() else { break };
-                finished.execute(stream, self.xqueues.get(&stream.xqueue), judgements, entries);
+                let xqueue = self.xqueues.get(&stream.xqueue);
+                self.uncalled += finished.execute(stream, xqueue, judgements, entries);
             }
         }
         if let Some(ended_ns) = self.ended_ns
+            && called > Called::Until(ended_ns)
             && self.streams.values().all(|stream| stream.finished.is_empty())
         {
             self.close(ended_ns, entries);
@@ -218,7 +257,12 @@ impl Process {
     ///
     /// What was on the device then is not known to have been executed.
     pub(super) fn ended(&mut self, ended_ns: u64) {
-        self.ended_ns = Some(ended_ns);
+        self.ended_ns = Some(self.ended_ns.map_or(ended_ns, |before_ns| before_ns.min(ended_ns)));
+    }
+
+    /// Whether nothing more comes from it.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended_ns.is_some()
     }
 
     /// Ends what lasts.
@@ -233,6 +277,11 @@ impl Process {
     pub(super) fn unseen(&self) -> u64 {
         let on_device = self.streams.values().map(|stream| stream.launched.len() as u64);
         self.lost + on_device.sum::<u64>()
+    }
+
+    /// Executions that were handed out without a call.
+    pub(super) fn uncalled(&self) -> u64 {
+        self.uncalled
     }
 
     /// Whether there is nothing left to do with it.
@@ -251,15 +300,19 @@ impl Stream {
             launched: VecDeque::new(),
             through,
             finished: VecDeque::new(),
+            sought: 0,
             end_ns: 0,
         }
     }
 
-    fn launch(&mut self, launch: Launch) {
-        if self.launched.len() >= COMMANDS_MAX {
+    /// Returns how many commands are not followed any more to have room for it.
+    fn launch(&mut self, launch: Launch) -> u64 {
+        let is_full = self.launched.len() >= COMMANDS_MAX;
+        if is_full {
             self.launched.pop_front();
         }
         self.launched.push_back(launch);
+        u64::from(is_full)
     }
 
     /// Commands up to this one have completed, or are lost: returns how many more those are than before, and how many of
@@ -278,6 +331,20 @@ impl Stream {
             self.finished.push_back(Finished { launches, seen, is_old: false });
         }
         (count, 0)
+    }
+
+    /// Looks for the calls of what was launched: those of a long kernel are forgotten before it ends.
+    fn seek(&mut self, pid: u32, called: Called, calls: &Calls) {
+        let first = self.launched.partition_point(|launch| launch.number <= self.sought);
+        let mut is_next = true;
+        for launch in self.launched.range_mut(first..).take(LOOKED_FOR_MAX) {
+            launch.find_call(pid, calls);
+            // Behind one whose call is on its way others may be known already.
+            is_next &= launch.call.is_some() || called.is_past(launch.returned_ns);
+            if is_next {
+                self.sought = launch.number;
+            }
+        }
     }
 
     /// Settles when the device had complete commands, those that were looked at before, since later observations make times more
@@ -306,12 +373,11 @@ impl Stream {
 
 impl Launch {
     /// Whether its call is known and in the timeline, or will never be.
-    fn is_settled(&self, looked_ns: u64, called_until_ns: Option<u64>) -> bool {
-        let age_ns = |at_ns: u64| at_ns.saturating_sub(self.returned_ns);
+    fn is_settled(&self, called: Called) -> bool {
         match &self.call {
-            Some(call) => call.settled() != Settled::NotYet || age_ns(looked_ns) > CHAIN_PATIENCE_NS,
-            // However long it is since then: between two looks at the calls a slow machine may do much else.
-            None => called_until_ns.is_some_and(|until_ns| age_ns(until_ns) > CALL_PATIENCE_NS),
+            // It waits for its chain or for the device, and both only for so long.
+            Some(call) => call.settled() != Settled::NotYet || called == Called::All,
+            None => called.is_past(self.returned_ns),
         }
     }
 
@@ -371,13 +437,15 @@ impl Finished {
         end_ns
     }
 
+    /// Hands them out; returns how many of them are not linked to a call for want of it.
     fn execute(
         self,
         stream: &Stream,
         xqueue: Option<&(XQueue, Suspensions)>,
         judgements: &Judgements,
         entries: &mut Vec<Entry>,
-    ) {
+    ) -> u64 {
+        let mut uncalled = 0;
         let timing = if self.launches.len() == 1 { Timing::Measured } else { Timing::Estimated };
         for launch in self.launches {
             let Some((begin_ns, end_ns)) = launch.on_device_ns else { continue };
@@ -388,6 +456,7 @@ impl Finished {
                 suspensions.within(earliest_ns, begun_ns, state.suspension(begun_ns))
             });
             let call = launch.call.as_ref();
+            uncalled += u64::from(call.is_none_or(|call| call.settled() == Settled::NotYet));
             entries.push(Entry::Execution(Execution {
                 xqueue: stream.xqueue,
                 stream: stream.handle,
@@ -407,6 +476,7 @@ impl Finished {
                 behind_ns: begin_ns - handed_ns,
             }));
         }
+        uncalled
     }
 }
 

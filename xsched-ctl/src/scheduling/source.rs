@@ -27,13 +27,17 @@ use crate::serve::peer::Peer;
 /// How often a controller is looked for that is not there.
 const RETRY_NS: u64 = 1_000_000_000;
 
+/// Names a ring of a process; never used twice, as its process's id and a controller's numbers may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct RingId(pub(super) u64);
+
 /// Whose event it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// The arbiter's.
     Arbiter,
     /// A process's.
-    Process(u32),
+    Process(RingId),
 }
 
 struct Ring {
@@ -57,7 +61,12 @@ enum State {
 /// Where events come from.
 pub(super) struct Source {
     state: State,
+    /// By the controller's numbers.
     rings: HashMap<u32, Ring>,
+    /// Rings of processes that were handed out so far.
+    count: u64,
+    /// Those that are new since it was last asked, and whose they are.
+    begun: Vec<(RingId, u32)>,
     /// What rules are called, as it was told since it was last asked.
     rule_names: Vec<(u16, Arc<str>)>,
     notices: Vec<String>,
@@ -71,16 +80,13 @@ impl Source {
         Self {
             state: State::Away { retry_ns: 0 },
             rings: HashMap::new(),
+            count: 0,
+            begun: Vec::new(),
             rule_names: Vec::new(),
             notices: Vec::new(),
             lost: 0,
             has_told: false,
         }
-    }
-
-    /// Whether a process writes events.
-    pub(super) fn knows(&self, pid: u32) -> bool {
-        self.rings.values().any(|ring| ring.origin == Origin::Process(pid))
     }
 
     /// Whether there is a controller, so that processes may begin to write.
@@ -100,12 +106,15 @@ impl Source {
         std::mem::take(&mut self.notices)
     }
 
-    /// Takes all records that are there, with the times by which they are in order; returns the processes that have
-    /// ended.
-    pub(super) fn read(&mut self, take: &mut impl FnMut(u64, Origin, Record)) -> Vec<u32> {
-        self.listen();
-        let mut broken = Vec::new();
-        for (&number, ring) in &mut self.rings {
+    /// The rings of processes that are there since this was last asked, and the processes' ids.
+    pub(super) fn take_begun(&mut self) -> Vec<(RingId, u32)> {
+        std::mem::take(&mut self.begun)
+    }
+
+    /// Takes all records that are there, with the times by which they are in order; returns the rings that nothing more comes
+    /// from.
+    pub(super) fn read(&mut self, take: &mut impl FnMut(u64, Origin, Record)) -> Vec<RingId> {
+        for ring in self.rings.values_mut() {
             let origin = ring.origin;
             let read = ring.reader.read(ring.memory.memory(), |record| {
                 take(order_ns(&record), origin, record);
@@ -114,22 +123,17 @@ impl Source {
                 Ok(lost) => self.lost = self.lost.saturating_add(lost),
                 Err(error) => {
                     tracing::warn!("events of {origin:?} are not read any more: {error}");
-                    broken.push(number);
+                    self.lost = self.lost.saturating_add(1);
+                    ring.is_over = true;
                 }
             }
         }
-        for number in broken {
-            self.rings.remove(&number);
-            self.lost = self.lost.saturating_add(1);
-        }
-        let mut ended = Vec::new();
-        self.rings.retain(|_, ring| {
-            if let (Origin::Process(pid), true) = (ring.origin, ring.is_over) {
-                ended.push(pid);
-            }
-            !ring.is_over
-        });
-        ended
+        let over = self.rings.extract_if(|_, ring| ring.is_over);
+        over.filter_map(|(_, ring)| match ring.origin {
+            Origin::Process(id) => Some(id),
+            Origin::Arbiter => None,
+        })
+        .collect()
     }
 
     /// Hears what the controller says; looks for one if there is none.
@@ -169,7 +173,9 @@ impl Source {
             }
             return;
         };
-        let origin = if packet.ring == 0 { Origin::Arbiter } else { Origin::Process(packet.pid) };
+        self.count += 1;
+        let id = RingId(self.count);
+        let origin = if packet.ring == 0 { Origin::Arbiter } else { Origin::Process(id) };
         let mapped = SharedRing::map(memory).and_then(|memory| {
             let reader = Reader::new(memory.memory()).map_err(io::Error::other)?;
             Ok(Ring { origin, memory, reader, is_over: false })
@@ -177,8 +183,11 @@ impl Source {
         match mapped {
             Ok(ring) => {
                 self.rings.insert(packet.ring, ring);
+                if packet.ring != 0 {
+                    self.begun.push((id, packet.pid));
+                }
             }
-            Err(error) => tracing::warn!("events of {origin:?} cannot be read: {error}"),
+            Err(error) => tracing::warn!("events of process {} cannot be read: {error}", packet.pid),
         }
     }
 

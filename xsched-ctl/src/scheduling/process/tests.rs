@@ -4,6 +4,7 @@ use xsched_abi::verdict::{Action, RuleId};
 use super::*;
 use crate::call::HipCall;
 use crate::call::tests::call;
+use crate::scheduling::calls::Told;
 use crate::scheduling::entry::{Doing, Holder};
 
 const PID: u32 = 10;
@@ -16,16 +17,13 @@ struct Bench {
     calls: Calls,
     judgements: Judgements,
     entries: Vec<Entry>,
-    /// All calls until then are known; `None`: until the look.
-    called_until_ns: Option<u64>,
 }
 
 impl Bench {
     fn new() -> Self {
         let (process, arbiter) = (Process::new(PID), Arbiter::default());
         let (calls, judgements) = (Calls::default(), Judgements::default());
-        let mut bench =
-            Self { process, arbiter, calls, judgements, entries: Vec::new(), called_until_ns: None };
+        let mut bench = Self { process, arbiter, calls, judgements, entries: Vec::new() };
         bench.take(
             1,
             Event::QueueOpened {
@@ -55,7 +53,7 @@ impl Bench {
             kernel: Some("k".into()),
             ..call("hipLaunchKernel")
         };
-        self.calls.note(&mut call);
+        self.calls.note(&mut call, Told::Since(0));
         call.followed.unwrap()
     }
 
@@ -78,14 +76,9 @@ impl Bench {
         self.take(time_ns, Event::Completed { queue: 1, through, device_ns: 0, observed });
     }
 
-    fn executions(&mut self, looked_ns: u64) -> Vec<Execution> {
+    fn executions(&mut self, called_until_ns: u64) -> Vec<Execution> {
         let known = (&self.calls, &self.judgements);
-        self.process.emit(
-            looked_ns,
-            Some(self.called_until_ns.unwrap_or(looked_ns)),
-            known,
-            &mut self.entries,
-        );
+        self.process.emit(Called::Until(called_until_ns), known, &mut self.entries);
         let executions = self.entries.iter().filter_map(|entry| match entry {
             Entry::Execution(execution) => Some(execution.clone()),
             _ => None,
@@ -235,14 +228,16 @@ fn what_was_held_back_says_for_how_long_and_because_of_whom() {
 }
 
 #[test]
-fn a_call_that_never_comes_is_not_waited_for_long() {
+fn a_call_that_never_comes_is_not_waited_for_long_and_counted() {
     let mut bench = Bench::new();
     bench.launched(100, 1, 0, 0);
     bench.completed(200, 1, Observed::Marker);
-    assert!(bench.executions(300).is_empty());
-    let executions = bench.executions(200 + CALL_PATIENCE_NS);
+    assert!(bench.executions(105 + CALL_PATIENCE_NS).is_empty());
+    assert_eq!(bench.process.uncalled(), 0);
+    let executions = bench.executions(106 + CALL_PATIENCE_NS);
     assert_eq!(executions.len(), 1);
     assert_eq!((&executions[0].name, executions[0].called_ns), (&None, 100));
+    assert_eq!(bench.process.uncalled(), 1);
 }
 
 #[test]
@@ -250,10 +245,48 @@ fn a_call_is_waited_for_until_the_calls_were_looked_at() {
     let mut bench = Bench::new();
     bench.launched(100, 1, 0, 0);
     bench.completed(200, 1, Observed::Marker);
-    bench.called_until_ns = Some(90);
-    assert!(bench.executions(u64::MAX).is_empty(), "the tracer has done something else for long");
+    // The tracer may have done something else for long.
+    assert!(bench.executions(90).is_empty());
     bench.called(99, 106).settle(&"liba.so".into(), true);
-    assert_eq!(bench.executions(u64::MAX)[0].api, Some("hipLaunchKernel"));
+    assert_eq!(bench.executions(110)[0].api, Some("hipLaunchKernel"));
+    assert_eq!(bench.process.uncalled(), 0);
+}
+
+#[test]
+fn a_call_is_waited_for_while_it_waits_itself() {
+    let mut bench = Bench::new();
+    let call = bench.called(99, 106);
+    bench.launched(100, 1, 0, 0);
+    bench.completed(200, 1, Observed::Marker);
+    assert!(bench.executions(u64::MAX).is_empty(), "however long the tracer takes");
+    call.settle(&"liba.so".into(), true);
+    assert_eq!(bench.executions(u64::MAX)[0].flow, Some(call.flow));
+}
+
+#[test]
+fn the_call_of_a_long_kernel_is_not_forgotten() {
+    let mut bench = Bench::new();
+    let second = 1_000_000_000;
+    bench.called(99, 106).settle(&"liba.so".into(), true);
+    bench.launched(100, 1, 0, 0);
+    assert!(bench.executions(200).is_empty());
+    bench.calls.forget_old(100 * second);
+    bench.completed(100 * second, 1, Observed::Marker);
+    assert_eq!(bench.executions(100 * second)[0].api, Some("hipLaunchKernel"));
+}
+
+#[test]
+fn a_process_that_has_ended_is_closed_when_its_calls_are_known() {
+    let mut bench = Bench::new();
+    bench.launched(100, 1, 0, 0);
+    bench.completed(200, 1, Observed::Marker);
+    bench.process.ended(300);
+    bench.executions(90);
+    bench.called(99, 106).settle(&"liba.so".into(), true);
+    assert_eq!(bench.executions(300)[0].api, Some("hipLaunchKernel"));
+    assert!(!bench.process.is_done(), "others may come, and wait to be treated as its calls are");
+    bench.executions(301);
+    assert!(bench.process.is_done());
 }
 
 #[test]
