@@ -16,6 +16,7 @@
 mod estimate;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use crate::Nanos;
 use estimate::{Estimate, Estimates};
@@ -285,12 +286,23 @@ impl InFlight {
         Some(self.look_at(now, first, wanted))
     }
 
-    /// When to look for completions if there is nothing more to launch: when all may have completed; half-way there if
-    /// that is far, since commands may take less time than they did. `None`: nothing is in flight.
-    pub fn done_at(&self, now: Nanos) -> Option<Nanos> {
+    /// When to look for completions if there is nothing more to launch: when the oldest commands, which take `work` together
+    /// at least, may have completed; half-way there if that is far, since commands may take less time than they did. `None`:
+    /// nothing is in flight.
+    ///
+    /// Not when all will have: whoever goes on launching would put that off for ever.
+    pub fn done_at(&self, now: Nanos, work: Nanos) -> Option<Nanos> {
         let first = self.launched.front()?;
-        let rest = self.at_least - first.at_least();
+        let rest = work - first.at_least();
         Some(self.look_at(now, first, self.end_of(first) + rest / 2))
+    }
+
+    /// What commands in flight take together at least, by their places from the oldest on.
+    pub fn least(&self, places: Range<usize>) -> Nanos {
+        let end = places.end.min(self.launched.len());
+        self.launched
+            .range(places.start.min(end)..end)
+            .fold(Nanos::ZERO, |sum, command| sum + command.at_least())
     }
 
     /// What is overdue is looked for at intervals that are a part of the time that it has taken already.

@@ -44,11 +44,17 @@ const UNMARKED_MAX: Nanos = Nanos::from_millis(2);
 /// How much longer than ever a command takes before one more is let go: it may itself wait for that one.
 const PATIENCE: Nanos = Nanos::from_millis(10);
 
+/// How long after a look the next one comes at the latest. What is expected of commands may be far too much, and of more and
+/// more that are launched meanwhile.
+const LOOK_LATEST: Nanos = Nanos::from_millis(10);
+
 #[derive(Debug)]
 struct Marked<M> {
     marker: M,
     /// Commands before it that no earlier marker has.
     commands: usize,
+    /// How long these take together at least, as far as was known when it was recorded.
+    work: Nanos,
 }
 
 /// A queue's commands on the device.
@@ -214,7 +220,9 @@ impl<M: Copy> Flight<M> {
         if self.marked.is_empty() {
             self.looked = now;
         }
-        self.marked.push_back(Marked { marker, commands });
+        let first = self.in_flight() - self.unmarked;
+        let work = self.commands.least(first..first + commands);
+        self.marked.push_back(Marked { marker, commands, work });
         self.unmarked -= commands;
         if self.unmarked == 0 {
             self.unmarked_work = Nanos::ZERO;
@@ -239,8 +247,13 @@ impl<M: Copy> Flight<M> {
 
     /// When to look at the first marker. With `is_waited_for`, something waits for room.
     pub(super) fn look_at(&self, is_waited_for: bool) -> Option<Nanos> {
-        self.marked.front()?;
-        if is_waited_for { self.commands.room_at(self.looked) } else { self.commands.done_at(self.looked) }
+        let first = self.marked.front()?;
+        let at = if is_waited_for {
+            self.commands.room_at(self.looked)
+        } else {
+            self.commands.done_at(self.looked, first.work)
+        };
+        at.map(|at| at.min(self.looked + LOOK_LATEST))
     }
 
     /// When a marker was last looked at, or there was none.
@@ -256,7 +269,7 @@ impl<M: Copy> Flight<M> {
 
     /// The first marker is complete; `device_time` is what lies between it and the one before, if that is known.
     pub(super) fn landed(&mut self, now: Nanos, device_time: Option<Nanos>) -> Option<Landed<M>> {
-        let Marked { marker, commands } = self.marked.pop_front()?;
+        let Marked { marker, commands, .. } = self.marked.pop_front()?;
         let took = match device_time {
             // The device's time includes that of idling before the first command, the host's that of noticing the last.
             Some(time) => {
@@ -296,7 +309,7 @@ impl<M: Copy> Flight<M> {
         }
         match self.marked.front_mut() {
             Some(first) if first.commands <= commands => {
-                let Marked { marker, commands } = self.marked.pop_front()?;
+                let Marked { marker, commands, .. } = self.marked.pop_front()?;
                 let took = self.commands.waited(now, commands);
                 self.note_completion(now);
                 return Some(Landed { took, retired: self.before.replace(marker) });
@@ -305,6 +318,9 @@ impl<M: Copy> Flight<M> {
             None => self.unmarked -= commands.min(self.unmarked),
         }
         let took = self.commands.waited(now, commands);
+        if let Some(first) = self.marked.front_mut() {
+            first.work = self.commands.least(0..first.commands);
+        }
         self.note_completion(now);
         Some(Landed { took, retired: self.before.take() })
     }
@@ -456,6 +472,47 @@ mod tests {
         assert!(gates(&mut flight, 2) <= 20);
         gates(&mut flight, 100);
         assert_eq!(gates(&mut flight, 100), 40);
+    }
+
+    /// Commands were long, and are short now: more of them come in a time than were thought to fit in.
+    #[test]
+    fn who_launches_all_the_time_is_looked_at_all_the_same() {
+        for is_waited_for in [false, true] {
+            let mut flight = Flight::new(Limit::default());
+            flight.launched(us(0), CLASS);
+            mark(&mut flight, us(0), 0);
+            flight.landed(us(1_000), Some(Nanos::from_micros(1_000))).unwrap();
+            let mut looks = 0;
+            for command in 1..=1_000 {
+                let time = us(2_000 + command * 100);
+                flight.launched(time, CLASS);
+                if command % 20 == 0 {
+                    mark(&mut flight, time, command);
+                }
+                if flight.look_at(is_waited_for).is_some_and(|at| at <= time) {
+                    looks += 1;
+                    flight.looked(time);
+                }
+            }
+            assert!(looks >= 9, "{looks} in 100 ms");
+        }
+    }
+
+    #[test]
+    fn a_marker_is_looked_at_when_what_is_before_it_may_be_complete() {
+        let mut flight = Flight::new(Limit::default());
+        flight.launched(us(0), CLASS);
+        mark(&mut flight, us(0), 0);
+        flight.landed(us(160), Some(Nanos::from_micros(160))).unwrap();
+        (0..2).for_each(|_| flight.launched(us(1_000), CLASS));
+        mark(&mut flight, us(1_000), 1);
+        let at = flight.look_at(false);
+        assert_eq!(at, Some(us(1_150 + 80)));
+        (0..40).for_each(|_| flight.launched(us(1_010), CLASS));
+        mark(&mut flight, us(1_010), 2);
+        assert_eq!(flight.look_at(false), at, "whatever comes behind it");
+        assert!(flight.landed_before(flight.launched_so_far() - 41, us(1_160)).is_some());
+        assert_eq!(flight.look_at(false), Some(us(1_160 + 150)), "one is left of the two");
     }
 
     #[test]

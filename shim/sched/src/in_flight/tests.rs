@@ -119,11 +119,25 @@ fn thresholds_and_batches_are_those_of_xsched() {
 fn a_completion_is_looked_for_when_it_is_expected() {
     let (mut flight, now) = experienced(Limit::default(), &[LONG]);
     assert_eq!(flight.room_at(now), None);
-    assert_eq!(flight.done_at(now), None);
+    assert_eq!(flight.done_at(now, micros(LONG)), None);
     fill(&mut flight, now, LONG);
     assert_eq!(flight.room_at(now), Some(now + micros(LONG * 15) / 16));
     let half_of_the_rest = micros(LONG / 2);
-    assert_eq!(flight.done_at(now), Some(now + micros(LONG * 15) / 16 + half_of_the_rest));
+    let all = flight.least(0..2);
+    assert_eq!(all, micros(2 * LONG));
+    assert_eq!(flight.done_at(now, all), Some(now + micros(LONG * 15) / 16 + half_of_the_rest));
+}
+
+#[test]
+fn what_is_launched_later_does_not_put_a_look_off() {
+    let (mut flight, now) = experienced(Limit::default(), &[SHORT]);
+    fill(&mut flight, now, SHORT);
+    let work = flight.least(0..flight.outstanding());
+    let at = flight.done_at(now, work);
+    (0..10_000).for_each(|_| flight.launched(now, SHORT));
+    assert_eq!(flight.done_at(now, work), at);
+    assert_eq!(flight.least(5..7), micros(2 * SHORT));
+    assert_eq!(flight.least(20_000..20_001), Nanos::ZERO);
 }
 
 #[test]

@@ -142,7 +142,7 @@ impl Simulation {
         let next = if wants_more && !client.blocked {
             client.flight.room_at(now)
         } else {
-            client.flight.done_at(now)
+            client.flight.done_at(now, client.flight.least(0..client.flight.outstanding()))
         };
         if let Some(next) = next {
             self.make_appointment(index, next + self.world.delays.notice);
