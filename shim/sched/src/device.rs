@@ -197,7 +197,7 @@ impl Device {
         } else {
             self.ready -= 1;
             process.ready -= 1;
-            queue.patience.became_idle(queue.level == self.mask.front());
+            queue.patience.became_idle(queue.level == self.mask.front(), settings);
             queue.level.inspect(|level| self.mask.remove(*level));
         }
         self.due = Some(Nanos::ZERO);
@@ -219,6 +219,9 @@ impl Device {
     pub(crate) fn reported(&mut self, now: Nanos, index: usize, used: Nanos, settings: &Settings) {
         self.pass(now, settings);
         let queue = &mut self.queues[index];
+        if !used.is_zero() {
+            queue.patience.used();
+        }
         let correction = queue.account.reported(now, used, settings.patience);
         self.processes[queue.process].charge(correction);
         self.due = Some(Nanos::ZERO);
@@ -284,7 +287,7 @@ impl Device {
         let part = time.min(LONGEST) / u64::from(running);
         for queue in self.queues.iter_mut().filter(|queue| queue.ready) {
             if queue.level != Some(front) {
-                queue.patience.had_to_wait(time);
+                queue.patience.had_to_wait(time, settings);
                 continue;
             }
             queue.patience.was_allowed(time, settings);

@@ -1,8 +1,8 @@
 //! The same decisions again, from what was recorded of a run.
 //!
 //! Two kinds of recordings will do. One of everything that a scheduler was told and asked, with the times that were given
-//! to it, gives what it decided whatever its user did. One of events alone, say those of the arbiter's ring, gives it if its
-//! user kept to the events' own times: told each at the time at which it happened, asked right after it at the same
+//! to it, gives what it decided whatever its user did. One of events alone, say those of the arbiter's ring and what processes
+//! have said of their use, gives it if its user kept to the events' own times: told each at the time at which it happened, asked right after it at the same
 //! time, and asked at each time that the scheduler wanted, in order, however late all this was done.
 
 use crate::{Event, Level, Nanos, PolicyKind, QueueId, Scheduler, Settings};

@@ -8,6 +8,10 @@
 //! more urgent was ready is not enough. Waiting is forgotten after a turn, and when the queue has finished its work while
 //! allowed. So a queue that always has work is never kept waiting for longer than the bound at a stretch, and is allowed
 //! for a quantum in each bound of waiting in the long run.
+//!
+//! To be allowed is not to be served: on a busy machine a process may not get a processor in time to launch anything. So waiting
+//! is taken back on trust, and comes back if the queue must wait again and is not heard to have used the device meanwhile; of a
+//! whole bound three quarters do, since whoever has no use for turns must not have them all the time.
 
 use crate::device::Queue;
 use crate::{Level, Nanos, Settings};
@@ -17,6 +21,11 @@ use crate::{Level, Nanos, Settings};
 pub(crate) struct Patience {
     waited: Nanos,
     turn_until: Option<Nanos>,
+    /// What was taken back and is not known to have been of use, and for how long it had to wait since.
+    on_trust: Nanos,
+    silent: Nanos,
+    /// It is known to have used its turn.
+    has_used_turn: bool,
 }
 
 impl Patience {
@@ -34,20 +43,57 @@ impl Patience {
     pub(crate) fn was_allowed(&mut self, time: Nanos, settings: &Settings) {
         if !self.waited.is_zero() {
             let rate = settings.starvation_bound.0 / settings.quantum.0.max(1);
-            self.waited = self.waited - time.times(rate);
+            self.take_back(time.times(rate), settings);
         }
+        self.silent = Nanos::ZERO;
     }
 
     /// It was ready and not allowed to launch.
-    pub(crate) fn had_to_wait(&mut self, time: Nanos) {
+    pub(crate) fn had_to_wait(&mut self, time: Nanos, settings: &Settings) {
         self.waited += time;
+        if !self.on_trust.is_zero() {
+            self.silent += time;
+            if self.silent >= settings.patience {
+                self.waited += self.on_trust;
+                self.on_trust = Nanos::ZERO;
+            }
+        }
+    }
+
+    /// It says that it has used the device.
+    pub(crate) fn used(&mut self) {
+        self.on_trust = Nanos::ZERO;
+        self.has_used_turn = self.has_turn();
     }
 
     /// It has no work any more.
-    pub(crate) fn became_idle(&mut self, while_allowed: bool) {
+    pub(crate) fn became_idle(&mut self, while_allowed: bool, settings: &Settings) {
         if while_allowed {
-            self.waited = Nanos::ZERO;
+            self.take_back(self.waited, settings);
         }
+    }
+
+    fn take_back(&mut self, time: Nanos, settings: &Settings) {
+        let most = (settings.starvation_bound / 4).times(3);
+        self.on_trust = (self.on_trust + time.min(self.waited)).min(most);
+        self.waited = self.waited - time;
+    }
+
+    /// Its turn is over.
+    fn end_turn(&mut self, settings: &Settings) {
+        self.turn_until = None;
+        self.take_back(self.waited, settings);
+        self.silent = Nanos::ZERO;
+        if std::mem::take(&mut self.has_used_turn) {
+            self.on_trust = Nanos::ZERO;
+        }
+    }
+
+    /// After how much more waiting its time may have come.
+    fn left(&self, settings: &Settings) -> Nanos {
+        let left = settings.starvation_bound - self.waited;
+        let trusted_for = settings.patience - self.silent;
+        if self.on_trust.is_zero() { left } else { left.min(trusted_for) }
     }
 
     /// Whether it has to get a turn as soon as it is ready.
@@ -62,8 +108,10 @@ pub(crate) fn take_turns(now: Nanos, settings: &Settings, queues: &mut [Queue]) 
     let bound = settings.starvation_bound;
     let mut somebody_starves = false;
     for Queue { patience, ready, .. } in &mut *queues {
-        if bound.is_zero() || patience.turn_until.is_some_and(|until| until <= now) {
+        if bound.is_zero() {
             *patience = Patience::default();
+        } else if patience.turn_until.is_some_and(|until| until <= now) {
+            patience.end_turn(settings);
         }
         somebody_starves |= *ready && patience.starves(settings);
     }
@@ -85,7 +133,7 @@ pub(crate) fn next(now: Nanos, settings: &Settings, queues: &[Queue], front: Opt
     }
     let due = |queue: &Queue| match queue.patience.turn_until {
         Some(until) => Some(until),
-        None if queue.ready && queue.level != front => Some(now + (bound - queue.patience.waited)),
+        None if queue.ready && queue.level != front => Some(now + queue.patience.left(settings)),
         None => None,
     };
     queues.iter().filter_map(due).min()

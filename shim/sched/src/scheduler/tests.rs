@@ -66,6 +66,10 @@ fn idle(queue: u32) -> Event {
     Event::Idle { queue: QueueId(queue) }
 }
 
+fn used(queue: u32) -> Event {
+    Event::Used { queue: QueueId(queue), device: Nanos::from_micros(1) }
+}
+
 fn closed(queue: u32) -> Event {
     Event::Closed { queue: QueueId(queue) }
 }
@@ -159,14 +163,41 @@ fn who_waits_for_longer_than_the_bound_gets_a_quantum() {
     assert_eq!(fixture.again, Some(ms(1_015)));
     fixture.decide(ms(1_015));
     assert_eq!(fixture.level(1), 2);
+    fixture.at(ms(1_020), used(1));
     assert_eq!(fixture.again, Some(ms(2_015)));
+}
+
+/// It got no processor, say.
+#[test]
+fn who_could_not_use_its_turn_gets_another_one_soon() {
+    let mut fixture = Fixture::new();
+    fixture.open(1, 0).open(2, 1).at(ms(0), ready(2)).at(ms(0), ready(1));
+    fixture.decide(ms(1_000)).decide(ms(1_010));
+    assert_eq!(fixture.level(1), 2);
+    assert_eq!(fixture.again, Some(ms(1_110)), "it may be heard of by then");
+    fixture.decide(ms(1_110));
+    assert_eq!(fixture.level(1), 2);
+    assert_eq!(fixture.again, Some(ms(1_260)), "a quarter of the bound behind its turn");
+    fixture.decide(ms(1_260));
+    assert_eq!(fixture.level(1), Level::TURN.number());
+    fixture.at(ms(1_265), used(1)).decide(ms(1_270));
+    assert_eq!(fixture.level(1), 2);
+    assert_eq!(fixture.again, Some(ms(2_270)), "it was heard of");
+}
+
+#[test]
+fn who_has_no_use_for_turns_has_few() {
+    let mut fixture = Fixture::new();
+    fixture.open(1, 0).open(2, 1).at(ms(0), ready(2)).at(ms(0), ready(1));
+    let turns = (0..20_000).filter(|&step| fixture.decide(ms(step)).level(1) == Level::TURN.number()).count();
+    assert!((70..=80).contains(&(turns / 10)), "{turns} ms of 20 s");
 }
 
 #[test]
 fn who_is_allowed_for_a_moment_has_not_been_served() {
     let mut fixture = Fixture::new();
     fixture.open(1, 0).open(2, 1).at(ms(0), ready(1)).at(ms(0), ready(2));
-    fixture.at(ms(900), idle(2)).at(ms(901), ready(2));
+    fixture.at(ms(900), idle(2)).at(ms(901), ready(2)).at(ms(901), used(1));
     assert_eq!(fixture.again, Some(ms(1_101)), "a millisecond has taken back a tenth of the bound");
     fixture.decide(ms(1_101));
     assert_eq!(fixture.level(1), Level::TURN.number());
@@ -176,8 +207,21 @@ fn who_is_allowed_for_a_moment_has_not_been_served() {
 fn who_had_a_quantum_by_itself_begins_anew() {
     let mut fixture = Fixture::new();
     fixture.open(1, 0).open(2, 1).at(ms(0), ready(1)).at(ms(0), ready(2));
-    fixture.at(ms(900), idle(2)).at(ms(910), ready(2));
+    fixture.at(ms(900), idle(2)).at(ms(910), ready(2)).at(ms(915), used(1));
     assert_eq!(fixture.again, Some(ms(1_910)));
+}
+
+#[test]
+fn to_be_allowed_is_not_to_be_served() {
+    let mut fixture = Fixture::new();
+    fixture.open(1, 0).open(2, 1).at(ms(0), ready(1)).at(ms(0), ready(2));
+    fixture.at(ms(700), idle(2)).at(ms(710), ready(2));
+    assert_eq!(fixture.state(1).waited, Nanos::ZERO);
+    // A lease that ends while it is allowed tells no more than that.
+    fixture.at(ms(750), idle(2)).at(ms(751), idle(1)).at(ms(752), ready(1)).at(ms(753), ready(2));
+    fixture.decide(ms(853));
+    assert_eq!(fixture.state(1).waited, ms(700 + 40 + 100));
+    assert_eq!(fixture.again, Some(ms(1_013)));
 }
 
 #[test]
