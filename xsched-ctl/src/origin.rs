@@ -12,6 +12,7 @@
 
 mod answers;
 mod client;
+mod numbered;
 mod ordering;
 mod programs;
 mod rule_names;

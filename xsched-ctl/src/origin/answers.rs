@@ -7,6 +7,7 @@ use xsched_abi::verdict::{Subject, VerdictKey};
 use xsched_rules::{Decider, Rules, Source, action_name};
 
 use super::client::{Answer, Client, api, frames};
+use super::numbered::origin;
 use crate::bpf::Losses;
 use crate::control::answer::{By, Explained, Place};
 
@@ -49,7 +50,7 @@ fn site(client: &Client, key: VerdictKey, answer: &Answer) -> Place {
     Place {
         api: api(subject).unwrap_or("unknown").to_owned(),
         kernel: subject.kernel().and_then(|kernel| client.kernel(kernel)).map(str::to_owned),
-        origin: origin(rules, answer),
+        origin: origin(rules, &answer.chain),
         chain: frames(&answer.chain).map(function).collect(),
         whole: answer.chain.end == xsched_abi::ChainEnd::Complete,
         action: action_name(answer.decision.action).to_owned(),
@@ -58,12 +59,6 @@ fn site(client: &Client, key: VerdictKey, answer: &Answer) -> Place {
         kept_by_call_site: answer.decision.is_by_caller,
         chains: 0,
     }
-}
-
-/// The library to which calls of a chain belong.
-pub(super) fn origin(rules: &Rules, answer: &Answer) -> String {
-    let libraries = answer.chain.frames.iter().map(|frame| &*frame.library);
-    rules.origin(libraries).unwrap_or("[unknown]").to_owned()
 }
 
 fn by(rules: &Rules, decider: Decider) -> By {

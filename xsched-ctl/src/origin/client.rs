@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use xsched_abi::verdict::{Decided, RULE_DOMAIN, RuleId, Subject, VerdictKey};
+use xsched_abi::verdict::{Decided, Subject, VerdictKey};
 use xsched_abi::wire::SchedulingDomain;
 use xsched_abi::{ChainEnd, PROBES};
-use xsched_rules::{Call, Caller, Decider, Decision, Frame, Rulebook, Rules};
+use xsched_rules::{Call, Caller, Decision, Frame, Rulebook, Rules};
 use xsched_symbols::now_ns;
 
+use super::numbered::Numbered;
 use super::{ClientKey, Newcomer};
 use crate::chain::Chain;
 
@@ -36,10 +37,11 @@ pub(super) struct Client {
 }
 
 /// What was decided about calls with one chain and one subject.
-#[derive(Clone)]
 pub(super) struct Answer {
     pub(super) chain: Arc<Chain>,
     pub(super) decision: Decision,
+    /// As the programs were told.
+    told: Decided,
 }
 
 impl Client {
@@ -64,10 +66,12 @@ impl Client {
         self.book.names_kernels() && subject.kernel().is_some_and(|kernel| !is_named(kernel))
     }
 
-    /// Decides about calls with a chain.
-    pub(super) fn answer(&mut self, key: VerdictKey, chain: Arc<Chain>) -> &Answer {
+    /// Decides about calls with a chain: what to tell the programs.
+    pub(super) fn answer(&mut self, key: VerdictKey, chain: Arc<Chain>, numbered: &mut Numbered) -> Decided {
         let decision = self.decide(&chain, Subject(key.subject));
-        self.answers.entry(key).insert_entry(Answer { chain, decision }).into_mut()
+        let told = numbered.decided(self.book.rules(), &chain, decision);
+        self.answers.insert(key, Answer { chain, decision, told });
+        told
     }
 
     /// Whether there are so many answers that they should be forgotten.
@@ -85,14 +89,16 @@ impl Client {
         })
     }
 
-    /// Decides about everything anew; the keys of what has another answer now.
-    pub(super) fn reconsider(&mut self) -> Vec<VerdictKey> {
+    /// Decides about everything anew; what the programs have to be told now. Also where the same is decided: by a rule of
+    /// another name, or for a library that calls did not belong to.
+    pub(super) fn reconsider(&mut self, numbered: &mut Numbered) -> Vec<(VerdictKey, Decided)> {
         let mut answers = std::mem::take(&mut self.answers);
         let mut changed = Vec::new();
         for (key, answer) in &mut answers {
-            let decision = self.decide(&answer.chain, Subject(key.subject));
-            if std::mem::replace(&mut answer.decision, decision) != decision {
-                changed.push(*key);
+            answer.decision = self.decide(&answer.chain, Subject(key.subject));
+            let decided = numbered.decided(self.book.rules(), &answer.chain, answer.decision);
+            if std::mem::replace(&mut answer.told, decided) != decided {
+                changed.push((*key, decided));
             }
         }
         self.answers = answers;
@@ -155,12 +161,48 @@ pub(super) fn api(subject: Subject) -> Option<&'static str> {
     PROBES.get(usize::from(subject.api())).map(|probe| probe.name)
 }
 
-/// As the programs are told.
-pub(super) fn decided(decision: Decision, origin: u32, name: RuleId) -> Decided {
-    let rule = match decision.by {
-        Decider::Nobody => 0,
-        Decider::Rule(number) => number + 1,
-        Decider::Domain => RULE_DOMAIN,
-    };
-    Decided { verdict: decision.verdict().by(name).0, origin, rule }
+#[cfg(test)]
+mod tests {
+    use tokio::sync::watch;
+
+    use super::super::rule_names::RuleNames;
+    use super::*;
+    use crate::chain::{self, Label};
+
+    fn rules(text: &str) -> Arc<Rules> {
+        Arc::new(Rules::parse(text).unwrap())
+    }
+
+    fn chain(libraries: &[&str]) -> Arc<Chain> {
+        let frame = |library: &&str| chain::Frame { library: (*library).into(), name: None, address: 0 };
+        let frames = libraries.iter().map(frame).collect();
+        Arc::new(Chain::new(frames, ChainEnd::Complete, None, Label::Name))
+    }
+
+    #[test]
+    fn other_rules_are_told_also_where_they_decide_the_same() {
+        let (names, libraries) = watch::channel(Vec::new());
+        let rule_names = RuleNames::new();
+        let called = rule_names.subscribe();
+        let mut numbered = Numbered::new(names, rule_names);
+        let rule = "name = 'first'\noutermost = 'libapp.so'\naction = 'passthrough'";
+        let newcomer = Newcomer { key: 7, pid: 1, tgid: 1, caller: Caller::default() };
+        let mut client = Client::new(newcomer, &rules(&format!("[[rule]]\n{rule}")));
+        let key = VerdictKey { chain: 1, subject: 0 };
+        let first = client.answer(key, chain(&["libwrapper.so", "libapp.so"]), &mut numbered);
+        assert_eq!(client.reconsider(&mut numbered), []);
+        let library = |decided: Decided| libraries.borrow()[decided.origin as usize - 1].to_string();
+        assert_eq!(library(first), "libwrapper.so");
+
+        client.set_rules(&rules(&format!("origin.also_transparent = ['libwrapper*']\n[[rule]]\n{rule}")));
+        let changed = client.reconsider(&mut numbered);
+        let [(_, second)] = changed[..] else { panic!("{changed:?}") };
+        assert_eq!((library(second).as_str(), second.verdict), ("libapp.so", first.verdict));
+
+        let rule = rule.replace("first", "second");
+        client.set_rules(&rules(&format!("origin.also_transparent = ['libwrapper*']\n[[rule]]\n{rule}")));
+        let changed = client.reconsider(&mut numbered);
+        assert!(matches!(changed[..], [(_, third)] if third.verdict != first.verdict), "{changed:?}");
+        assert_eq!(*called.borrow(), ["first".into(), "second".into()]);
+    }
 }

@@ -8,15 +8,14 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tokio::sync::watch;
 use xsched_abi::ChainEnd;
-use xsched_abi::verdict::{Decided, Subject, VerdictKey};
+use xsched_abi::verdict::{Subject, VerdictKey};
 use xsched_rules::Rules;
 use xsched_symbols::{Change, EventKind, Processes, Sideband, now_ns};
 
-use super::client::{Answer, Client, decided};
+use super::client::Client;
+use super::numbered::Numbered;
 use super::programs::{Ends, Programs, renew};
-use super::rule_names::RuleNames;
 use super::{JoinError, Newcomer, Order, OriginError, Page, Told, answers};
 use crate::bpf::{Record, Ring};
 use crate::chain::Label;
@@ -44,9 +43,6 @@ const CUT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Records that are taken in between two looks at everything else.
 const BATCH_MAX: usize = 4096;
-
-/// Libraries that get a number of their own.
-const ORIGINS_MAX: usize = 1 << 16;
 
 pub(super) struct Worker {
     orders: Receiver<Order>,
@@ -104,7 +100,7 @@ impl Worker {
             tgids: HashMap::new(),
             questions: Vec::new(),
             cut: HashMap::new(),
-            numbered: Numbered { origins: HashMap::new(), names: told.libraries, rules: told.rule_names },
+            numbered: Numbered::new(told.libraries, told.rule_names),
             answered_again: told.answered_again,
             records: Vec::new(),
             tidied: Instant::now(),
@@ -233,9 +229,7 @@ impl Worker {
     fn change_of(&mut self, tgid: u32, change: impl FnOnce(&mut Client)) {
         let Some(client) = self.clients.get_mut(&tgid) else { return };
         change(client);
-        for key in client.reconsider() {
-            let answer = client.answers[&key].clone();
-            let decided = self.numbered.decided(client.book.rules(), &answer);
+        for (key, decided) in client.reconsider(&mut self.numbered) {
             self.programs.decide(key, decided);
         }
         // Also if nothing that was asked has another answer: what is asked next may not be kept as it would have been.
@@ -325,8 +319,7 @@ impl Worker {
         }
         let is_again = client.answers.contains_key(&key);
         self.answered_again.fetch_add(u64::from(is_again), Ordering::Relaxed);
-        let answer = client.answer(key, chain).clone();
-        self.programs.decide(key, self.numbered.decided(client.book.rules(), &answer));
+        self.programs.decide(key, client.answer(key, chain, &mut self.numbered));
         true
     }
 
@@ -380,35 +373,5 @@ impl Worker {
         self.processes.forget_exited(now_ns().saturating_sub(GRACE_NS));
         self.chains.forget_old();
         self.cut.retain(|_, since| since.elapsed() < 10 * CUT_PATIENCE);
-    }
-}
-
-/// What programs know by numbers.
-struct Numbered {
-    /// Libraries that calls belong to, from 1 on.
-    origins: HashMap<String, u32>,
-    /// The same for others, who are told of a library before any process is.
-    names: watch::Sender<Vec<Arc<str>>>,
-    rules: RuleNames,
-}
-
-impl Numbered {
-    /// An answer as the programs are told.
-    fn decided(&mut self, rules: &Rules, answer: &Answer) -> Decided {
-        let origin = self.origin(answers::origin(rules, answer));
-        decided(answer.decision, origin, self.rules.number(rules, answer.decision.by))
-    }
-
-    /// The number of a library; 0 if there are too many.
-    fn origin(&mut self, library: String) -> u32 {
-        let next = self.origins.len() as u32 + 1;
-        match self.origins.get(&library) {
-            Some(number) => *number,
-            None if self.origins.len() >= ORIGINS_MAX => 0,
-            None => {
-                self.names.send_modify(|names| names.push(library.as_str().into()));
-                *self.origins.entry(library).or_insert(next)
-            }
-        }
     }
 }
