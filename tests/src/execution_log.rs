@@ -78,6 +78,12 @@ impl Timeline {
         before(to_ns).saturating_sub(before(from_ns))
     }
 
+    /// Kernels that the runtime was asked for in a span, its end excluded.
+    #[must_use]
+    pub fn submitted_in(&self, (from_ns, to_ns): SpanNs) -> usize {
+        self.0.iter().filter(|execution| (from_ns..to_ns).contains(&execution.submitted_ns)).count()
+    }
+
     /// Device time in a span over its length: 1 for a device that one kernel at a time kept busy.
     #[must_use]
     pub fn share(&self, (from_ns, to_ns): SpanNs) -> f64 {

@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ use xsched_abi::arbiter::{
 };
 use xsched_abi::wire::{FromShim, Keeper, Opened, PACKET_LEN_MAX, PacketKind, SHIM_SOCKET, Usage, Welcome};
 use zerocopy::IntoBytes;
+
+use crate::execution_log::SpanNs;
 
 /// The phantom's level, and the first level of processes.
 const PHANTOM: u64 = 0;
@@ -48,6 +50,19 @@ struct Shared {
     processes: AtomicUsize,
     usage: Mutex<Vec<Usage>>,
     reports: AtomicU64,
+    /// Queues of processes that were opened so far, and those that have work.
+    queues: AtomicUsize,
+    ready: AtomicUsize,
+    urgent: Mutex<Urgent>,
+}
+
+/// When the first level of processes had work.
+#[derive(Debug, Default)]
+struct Urgent {
+    spans: Vec<SpanNs>,
+    since_ns: Option<u64>,
+    /// The controller has been silent for so long that shims may not have believed the page; nothing is noted since.
+    is_over: bool,
 }
 
 /// A controller that runs until it is dropped.
@@ -106,6 +121,31 @@ impl SmallController {
         self.shared.reports.load(Ordering::SeqCst)
     }
 
+    /// Queues of processes that were opened so far.
+    #[must_use]
+    pub fn queues(&self) -> usize {
+        self.shared.queues.load(Ordering::SeqCst)
+    }
+
+    /// Queues of processes that have work now.
+    #[must_use]
+    pub fn ready(&self) -> usize {
+        self.shared.ready.load(Ordering::SeqCst)
+    }
+
+    /// From when to when the page said that the first process to use a device has work, on `CLOCK_BOOTTIME`: each span lies
+    /// within the one in which it did. None if this thread did not get a processor for too long, so that processes did not
+    /// have to believe the page: what was before that is told.
+    ///
+    /// # Panics
+    ///
+    /// If the controller's thread has.
+    #[must_use]
+    pub fn urgent_spans(&self) -> (Vec<SpanNs>, bool) {
+        let urgent = self.shared.urgent.lock().expect("no holder panics");
+        (urgent.spans.clone(), urgent.is_over)
+    }
+
     /// What each queue said last of what it has used.
     ///
     /// # Panics
@@ -114,6 +154,14 @@ impl SmallController {
     #[must_use]
     pub fn usage(&self) -> Vec<Usage> {
         self.shared.usage.lock().expect("no holder panics").clone()
+    }
+}
+
+impl Urgent {
+    /// It had work until then, at least.
+    fn end(&mut self, at_ns: u64) {
+        let since_ns = self.since_ns.take();
+        self.spans.extend(since_ns.filter(|since_ns| *since_ns < at_ns).map(|since_ns| (since_ns, at_ns)));
     }
 }
 
@@ -170,6 +218,7 @@ struct Controller {
     level: u64,
     random: u64,
     holds: bool,
+    beat_ns: u64,
 }
 
 impl Controller {
@@ -192,6 +241,7 @@ impl Controller {
             level: FIRST,
             random: 0,
             holds: false,
+            beat_ns: now_ns(),
         })
     }
 
@@ -205,11 +255,50 @@ impl Controller {
             thread::sleep(Duration::from_millis(1));
             return Ok(());
         }
-        protocol::obey(&self.memory.words, now_ns());
+        self.beat();
         self.let_in()?;
         self.hear()?;
         self.play_phantom();
+        self.count_ready();
         Ok(())
+    }
+
+    fn beat(&mut self) {
+        let now_ns = now_ns();
+        if now_ns - self.beat_ns > SILENCE.as_nanos() as u64 / 10 * 9 {
+            self.lock_urgent().end(self.beat_ns);
+            self.lock_urgent().is_over = true;
+        }
+        protocol::obey(&self.memory.words, now_ns);
+        self.beat_ns = now_ns;
+    }
+
+    fn lock_urgent(&self) -> MutexGuard<'_, Urgent> {
+        self.shared.urgent.lock().expect("no holder panics")
+    }
+
+    /// Changes the page, and notes what that means for the first level.
+    fn change<T>(&self, change: impl FnOnce(&AtomicWords<'static>) -> T) -> T {
+        let words = &self.memory.words;
+        let before_ns = now_ns();
+        let result = change(words);
+        let after_ns = now_ns();
+        let is_ready = |device| words.load(Word::ready(device)) & 1 << FIRST != 0;
+        let mut urgent = self.lock_urgent();
+        if !(0..DEVICE_MAX as u64).any(is_ready) {
+            urgent.end(before_ns);
+        } else if !urgent.is_over {
+            urgent.since_ns.get_or_insert(after_ns);
+        }
+        result
+    }
+
+    /// Queues of processes that have work.
+    fn count_ready(&self) {
+        let words = &self.memory.words;
+        let slots = self.clients.iter().flat_map(|client| &client.slots);
+        let ready = slots.filter(|slot| QueueWord(words.load(Word::queue(**slot))).is_ready()).count();
+        self.shared.ready.store(ready, Ordering::SeqCst);
     }
 
     fn let_in(&mut self) -> io::Result<()> {
@@ -252,10 +341,10 @@ impl Controller {
     /// The process has ended.
     fn forget(&mut self, index: usize) {
         let client = &mut self.clients[index];
-        for slot in client.slots.drain(..) {
-            let _ = protocol::close_of(&self.memory.words, slot, client.owner);
+        let (slots, owner) = (std::mem::take(&mut client.slots), std::mem::take(&mut client.owner));
+        for slot in slots {
+            let _ = self.change(|words| protocol::close_of(words, slot, owner));
         }
-        client.owner = 0;
         self.ring();
     }
 
@@ -266,6 +355,7 @@ impl Controller {
                 let device = self.device(asked.device);
                 let level = self.level;
                 self.level += 1;
+                self.shared.queues.fetch_add(1, Ordering::SeqCst);
                 let owner = self.clients[index].owner;
                 let (slot, word) = self.open(device, level, owner);
                 self.clients[index].slots.push(slot);
@@ -302,15 +392,14 @@ impl Controller {
     }
 
     fn apply(&self, slot: u64, operation: u64, generation: u32) {
-        let words = &self.memory.words;
         let caller = protocol::Caller::Controller;
-        let changed = match Report::from_number(operation) {
+        let changed = self.change(|words| match Report::from_number(operation) {
             Some(Report::Ready) => protocol::ready(words, slot, generation, caller, now_ns()),
             Some(Report::Idle) => protocol::idle(words, slot, generation, caller),
             Some(Report::Expire) => protocol::expire(words, slot, generation, now_ns()),
             Some(Report::Close) => protocol::close(words, slot, generation, caller),
-            Some(Report::Join | Report::Check) | None => return,
-        };
+            Some(Report::Join | Report::Check) | None => Err(protocol::Refusal::Unchanged),
+        });
         if changed.is_ok_and(|change| change.wakes) {
             self.ring();
         }
