@@ -139,6 +139,28 @@ print('done', flush=True)";
     assert!(held_back > 0, "the test suspended nothing");
 }
 
+/// Some are gone at once, some become other programs, some call `exit`, where kernels are unregistered.
+#[test]
+fn children_end_as_they_should_whatever_their_parent_has_on_the_device() {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    for suspended in [None, Some("random:5:2000")] {
+        let mut client = Command::new(app("sched_client"));
+        client.args(["--us", "50,500", "--ahead", "4", "--forks", "1", "--seconds", "1"]);
+        client.stdin(Stdio::null()).env("HIP_SIM_DURATIONS", "device_step=arg1us");
+        if let Some(suspended) = suspended {
+            client.env("LD_PRELOAD", shim()).env("XSCHED_LOG", log.path());
+            client.env("XSCHED_TEST_SUSPEND", suspended);
+        }
+        let outcome = run(&mut client);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        let (wrong, children) =
+            (outcome.stdout.contains("\"wrong\":0,"), outcome.stdout.rsplit_once("\"children\":["));
+        let children = children.and_then(|(_, counts)| counts.trim_end().strip_suffix("]}"));
+        let failed = children.and_then(|counts| counts.split_once(',')).map(|(_, failed)| failed);
+        assert!(wrong && failed == Some("0"), "{children:?} {}", outcome.stderr);
+    }
+}
+
 #[test]
 fn doctor_tells_by_which_way_calls_are_seen() {
     let library = |major: u32| hip_sim(major).join(format!("libamdhip64.so.{major}"));

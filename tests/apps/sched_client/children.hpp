@@ -1,6 +1,6 @@
 // What programs do with processes at bad moments: children that are forked while kernels are in flight or held back, and a
-// program that becomes another one. No child calls `exit`: a runtime that unregisters kernels waits there for work whose threads
-// the child does not have, with and without a shim.
+// program that becomes another one. A child that calls `exit` unregisters kernels: the simulated runtime does not wait there for
+// its parent's work.
 #pragma once
 
 #include <atomic>
@@ -39,7 +39,7 @@ class Children {
         while (!is_over) {
             usleep(1000 * static_cast<unsigned>(random() % (2 * every_ms)));
             int status = -1;
-            pid_t child = make(random() % 6);
+            pid_t child = make(random() % 7);
             while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {}
             made++;
             if (status != 0) {
@@ -69,13 +69,16 @@ class Children {
                 _exit(0);
             }
             return child;
-        case 3:
+        case 3: // Its exit handlers are its parent's.
+            if (!(child = fork())) exit(0);
+            return child;
+        case 4:
             if (!(child = fork())) {
                 execv(program, arguments);
                 _exit(127);
             }
             return child;
-        case 4:
+        case 5:
             // A child that shares its parent's memory until it is another program.
             if (!(child = vfork())) {
                 execv(program, arguments);

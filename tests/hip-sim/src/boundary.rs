@@ -4,10 +4,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::abi::hipError_t;
 use crate::error::{self, HipError};
-use crate::fault;
+use crate::{fault, inherited};
 
 /// Body of a function that returns a result code; the code also becomes this thread's last error.
 pub(crate) fn call(body: impl FnOnce() -> Result<(), HipError>) -> hipError_t {
+    if inherited::is_so() {
+        return HipError::NotInitialized.code();
+    }
     // A body that panics leaves at worst a poisoned lock, whose later users panic into this very handler.
     let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(HipError::Unknown));
     let code = fault::or(result.err().map_or(error::SUCCESS, HipError::code));

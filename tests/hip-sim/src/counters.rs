@@ -11,7 +11,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard};
 
-use crate::{api, boundary, config};
+use crate::{api, boundary, config, inherited};
 
 type Counts = BTreeMap<String, u64>;
 
@@ -124,6 +124,10 @@ pub(crate) fn report_at_exit() {
 
 /// Appends one block, in one write, so that two copies of the library may name the same file.
 extern "C" fn write_report() {
+    // What a forked child has are its parent's counts.
+    if inherited::is_so() {
+        return;
+    }
     boundary::value((), || {
         let Some(path) = &config::get().report else { return };
         let mut text = format!("process {}\n", std::process::id());

@@ -9,13 +9,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, RwLock};
 
 use crate::abi::{FatBinaryWrapper, dim3, uint3};
-use crate::boundary;
 use crate::code_object::{CodeObject, UNKNOWN_LEN};
 use crate::error::HipError;
 use crate::handles::Handles;
 use crate::kernel::Kernel;
 use crate::memory::Kind;
-use crate::runtime;
+use crate::{boundary, inherited, runtime};
 
 /// `HIPF`: the code is in this image.
 const MAGIC: u32 = 0x4849_5046;
@@ -207,6 +206,9 @@ pub(crate) unsafe extern "C" fn register_managed_variable(
 
 /// `__hipUnregisterFatBinary`: called at exit or `dlclose`, when work may still be under way.
 pub(crate) unsafe extern "C" fn unregister(modules: *mut *mut c_void) {
+    if inherited::is_so() {
+        return;
+    }
     boundary::value((), || {
         let runtime = runtime::get();
         runtime.synchronize_all();

@@ -39,6 +39,7 @@ mod function;
 mod graph;
 mod handles;
 mod host_function;
+mod inherited;
 mod kernel;
 mod launch;
 mod library;

@@ -16,7 +16,7 @@ use crate::kernel::Kernel;
 use crate::memory::{Allocations, Pools};
 use crate::module::Module;
 use crate::stream::{Ordering as StreamOrdering, Stream};
-use crate::{config, counters};
+use crate::{config, counters, inherited};
 
 /// See the module.
 pub(crate) struct Runtime {
@@ -44,6 +44,7 @@ pub(crate) struct Runtime {
 pub(crate) fn get() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {
+        inherited::begin();
         counters::report_at_exit();
         Runtime::new()
     })

@@ -17,6 +17,7 @@ use self::region::{Region, Snapshot};
 use super::schedule::{DEPTH, Packet, Part, Progress, Schedule};
 use super::{Gate, HwQueue, Patience, clock};
 use crate::config::{self, Sharing};
+use crate::{boundary, inherited};
 
 mod file;
 mod members;
@@ -315,8 +316,8 @@ fn prefix_of_named() -> String {
     format!("hip-sim-{}-", rustix::process::geteuid().as_raw())
 }
 
-/// Devices whose file goes with their last user, and the process that opened them: a forked child's exit is not its.
-static SHARED: Mutex<Vec<(u32, Arc<Device>)>> = Mutex::new(Vec::new());
+/// Devices whose file goes with their last user.
+static SHARED: Mutex<Vec<Arc<Device>>> = Mutex::new(Vec::new());
 
 fn tidy_up_at_exit(device: &Arc<Device>) {
     let mut shared = SHARED.lock().expect("no holder panics");
@@ -324,15 +325,17 @@ fn tidy_up_at_exit(device: &Arc<Device>) {
         // SAFETY: the function is this library's, which stays loaded: it holds running threads.
         unsafe { libc::atexit(tidy_up) };
     }
-    shared.push((std::process::id(), Arc::clone(device)));
+    shared.push(Arc::clone(device));
 }
 
 extern "C" fn tidy_up() {
-    crate::boundary::value((), || {
-        for (process, device) in SHARED.lock().expect("no holder panics").iter() {
-            if *process == std::process::id() {
-                device.mapping.tidy_up();
-            }
+    // A forked child's exit is not its parent's.
+    if inherited::is_so() {
+        return;
+    }
+    boundary::value((), || {
+        for device in SHARED.lock().expect("no holder panics").iter() {
+            device.mapping.tidy_up();
         }
     });
 }
