@@ -1,7 +1,9 @@
 """What the viewer's test and benchmark share: a browser that reaches this machine and nothing else."""
 
 import contextlib
+import math
 import re
+import time
 
 from playwright.sync_api import sync_playwright
 
@@ -47,7 +49,8 @@ class Viewer:
 
     def view(self) -> tuple[float, float]:
         """The time that is shown, nanoseconds from the begin."""
-        self.page.wait_for_timeout(150)  # It is drawn with the next frame.
+        # What was done before this is drawn with the next frame, and that is done with when another begins.
+        self.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
         shown = self.page.locator("#lanes").evaluate("lanes => [lanes.dataset.from, lanes.dataset.to]")
         return float(shown[0]), float(shown[1])
 
@@ -62,17 +65,27 @@ class Viewer:
         label = self.page.locator("#label-list > *").filter(has_text=re.compile(f"^{re.escape(name)}")).first
         return label.bounding_box()["y"] + 11
 
+    def until(self, is_so, what: str):
+        """Waits for something to be true of the time that is shown; returns that."""
+        deadline = time.monotonic() + PATIENCE_MS / 1000
+        while not is_so(*(shown := self.view())):
+            assert time.monotonic() < deadline, f"{what}: {shown}"
+        return shown
+
     def zoom_to(self, ns: float, span_ns: float):
-        """Turns the wheel over a moment until so little is shown around it."""
-        for _ in range(200):
-            begin, end = self.view()
-            if end - begin <= span_ns:
-                return
-            self.page.mouse.move(min(max(self.x(ns), 300), WIDTH - 10), 400)
+        """Turns the wheel over a moment that is shown until so little is shown around it."""
+        box = self.page.locator("#canvas").bounding_box()
+        begin, end = self.view()
+        while end - begin > span_ns:
+            assert begin <= ns <= end, f"{ns} is not between {begin} and {end}"
+            # Whole pixels, as the page is told: rounded to the left, so that what is at the left edge stays in sight.
+            offset = math.floor((ns - begin) / (end - begin) * box["width"])
+            self.page.mouse.move(box["x"] + min(offset, box["width"] - 1), 400)
             self.page.keyboard.down("Control")
-            self.page.mouse.wheel(0, -300)
+            self.page.mouse.wheel(0, -600)
             self.page.keyboard.up("Control")
-        raise AssertionError(f"it did not zoom: {self.view()}")
+            before = (begin, end)
+            begin, end = self.until(lambda *shown: shown != before, "it did not zoom")
 
 
 @contextlib.contextmanager

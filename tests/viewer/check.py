@@ -64,15 +64,10 @@ def keys_zoom_and_move(v: Viewer):
     v.page.keyboard.press("f")
     begin, end = v.view()
     v.page.mouse.move(WIDTH / 2, 300)
-    hold(v, "w")
-    zoomed = v.view()
-    assert zoomed[1] - zoomed[0] < 0.8 * (end - begin), f"{zoomed} of {(begin, end)}"
-    hold(v, "d")
-    moved = v.view()
-    assert moved[0] > zoomed[0] and abs((moved[1] - moved[0]) / (zoomed[1] - zoomed[0]) - 1) < 1e-6
-    hold(v, "a")
-    assert v.view()[0] < moved[0]
-    before = v.view()
+    zoomed = hold(v, "w", lambda shown_from, to: to - shown_from < 0.8 * (end - begin))
+    moved = hold(v, "d", lambda shown_from, _: shown_from > zoomed[0])
+    assert abs((moved[1] - moved[0]) / (zoomed[1] - zoomed[0]) - 1) < 1e-6
+    before = hold(v, "a", lambda shown_from, _: shown_from < moved[0])
     v.page.mouse.down()
     v.page.mouse.move(WIDTH / 2 + 200, 300, steps=5)
     v.page.mouse.up()
@@ -81,10 +76,22 @@ def keys_zoom_and_move(v: Viewer):
     assert v.view()[1] - v.view()[0] > end - begin - 1
 
 
-def hold(v: Viewer, key: str):
+def hold(v: Viewer, key: str, is_done) -> tuple[float, float]:
+    """Holds a key down until enough has happened; returns what is shown then."""
     v.page.keyboard.down(key)
-    v.page.wait_for_timeout(400)
+    v.until(is_done, f"{key!r} does too little")
     v.page.keyboard.up(key)
+    return v.view()
+
+
+def the_wheel_reaches_the_begin_and_the_end(v: Viewer):
+    length = v.view()[1]
+    for moment in (0, length * 0.97):
+        v.page.keyboard.press("f")
+        v.zoom_to(moment, length / 1e4)
+        begin, end = v.view()
+        assert begin <= moment <= end, f"{moment} is not between {begin} and {end}"
+    v.page.keyboard.press("f")
 
 
 def a_wait_is_explained(v: Viewer):
@@ -210,6 +217,7 @@ STEPS = [
     a_row_of_a_table_leads_to_the_timeline,
     a_search_goes_from_match_to_match,
     keys_zoom_and_move,
+    the_wheel_reaches_the_begin_and_the_end,
     a_wait_is_explained,
     a_preemption_says_who_and_why,
     groups_fold_and_keys_are_listed,
