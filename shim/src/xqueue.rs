@@ -273,6 +273,8 @@ impl<D: Device> XQueues<D> {
     ) -> Result<Position, (Refused, D::Command)> {
         let demand = demand.into();
         let mut state = self.lock();
+        // Whoever comes behind something that is held back was not admitted before, where gates are looked at as well.
+        state.set_gates(&self.device);
         if let Some(refused) = state.refuses(queue) {
             return Err((refused, command));
         }

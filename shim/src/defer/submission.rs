@@ -81,8 +81,9 @@ impl Deferral {
     fn must_wait(&self, entry: &StreamEntry, demand: Demand) -> bool {
         let is_kept = match self.queues.course() {
             Course::Shut => true,
-            Course::ByFace => !entry.face.is_clear(),
-            Course::Open | Course::Asks => false,
+            // What is behind something that is held back is so too, whatever else decides.
+            Course::ByFace | Course::Asks => !entry.face.is_clear(),
+            Course::Open => false,
         };
         is_kept && !demand.treatment.is_forced() && !is_planted(Bug::Overtaking)
     }

@@ -58,7 +58,7 @@ pub(crate) enum Course {
     ByFace,
     /// The process is suspended, and nothing else matters: none goes.
     Shut,
-    /// More than shows here.
+    /// More than shows here, unless its queue is not clear: then it waits like what is before it.
     Asks,
 }
 

@@ -65,6 +65,9 @@ impl<D: Device> State<D> {
     /// Opens and shuts gates as claims stand. All are open while anything is on the device that must not be stopped.
     pub(super) fn set_gates(&mut self, device: &D) {
         for index in 0..self.claims.len() {
+            if !matches!(self.claims[index].gate, Gate::There { .. }) {
+                continue;
+            }
             let should_open = !self.is_held(ClaimId(index)) || self.is_any_pinned();
             if let Gate::There { gate, is_open } = &mut self.claims[index].gate
                 && *is_open != should_open

@@ -59,6 +59,11 @@ pub(crate) fn run(scenario: Scenario) -> Result<(), Box<dyn Error>> {
         Scenario::HeldLaunches => {
             launches(&hip, |stream| wait_until_held(&hip, stream), |stream| hip.query(stream) == NOT_READY)?;
         }
+        Scenario::HeldLaunchesBesideOthers => {
+            // Its claim on the device stands to the other stream's as one of another process would.
+            check(hip.launch(hip.urgent_stream()?))?;
+            launches(&hip, |stream| wait_until_held(&hip, stream), |stream| hip.query(stream) == NOT_READY)?;
+        }
         Scenario::Threads => threads(&hip, null_mut())?,
         Scenario::ThreadsBesideHeldStream => {
             let held = hip.stream()?;

@@ -43,6 +43,7 @@ struct Functions {
     malloc: Symbol<unsafe extern "C" fn(*mut Handle, usize) -> HipError>,
     get_device: Symbol<unsafe extern "C" fn(*mut c_int) -> HipError>,
     stream_create: Symbol<unsafe extern "C" fn(*mut Handle, c_uint) -> HipError>,
+    stream_create_with_priority: Symbol<unsafe extern "C" fn(*mut Handle, c_uint, c_int) -> HipError>,
     stream_query: Symbol<unsafe extern "C" fn(Handle) -> HipError>,
     stream_synchronize: Symbol<unsafe extern "C" fn(Handle) -> HipError>,
     memset_async: Symbol<unsafe extern "C" fn(Handle, c_int, usize, Handle) -> HipError>,
@@ -95,6 +96,17 @@ impl Hip {
         let mut stream = null_mut();
         // SAFETY: a place for the stream.
         check(unsafe { (self.functions.stream_create)(&raw mut stream, NON_BLOCKING) })?;
+        Ok(stream)
+    }
+
+    /// The same, more urgent than others.
+    pub(crate) fn urgent_stream(&self) -> Result<Handle, Box<dyn Error>> {
+        const URGENT: c_int = -1;
+        let mut stream = null_mut();
+        // SAFETY: a place for the stream.
+        check(unsafe {
+            (self.functions.stream_create_with_priority)(&raw mut stream, NON_BLOCKING, URGENT)
+        })?;
         Ok(stream)
     }
 
@@ -176,6 +188,7 @@ impl Functions {
                 malloc: scope.get("hipMalloc")?,
                 get_device: scope.get("hipGetDevice")?,
                 stream_create: scope.get("hipStreamCreateWithFlags")?,
+                stream_create_with_priority: scope.get("hipStreamCreateWithPriority")?,
                 stream_query: scope.get("hipStreamQuery")?,
                 stream_synchronize: scope.get("hipStreamSynchronize")?,
                 memset_async: scope.get("hipMemsetAsync")?,

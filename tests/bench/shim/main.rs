@@ -105,15 +105,18 @@ fn added(
 
 /// What a launch costs its caller that is held back, beside one that is not, without the shim.
 fn held_launches(way: Way) -> Result<(), Box<dyn Error>> {
-    let rounds = alternate(
-        ROUNDS,
-        || measure(Way::Absent, Scenario::Launches),
-        || measure(way, Scenario::HeldLaunches),
-    )?;
-    for aspect in ["p50", "p99"] {
-        let pair = Paired::new(&pairs(&rounds, &format!("{STREAM_LAUNCH}: {aspect}"))?);
-        let row = Row::compared(BENCH, format!("launch held back, {aspect}: {}", way.name()), "ns", &pair);
-        if aspect == "p50" { row.with_goal(Goal::ValueAtMost(HELD_LAUNCH_NS_MAX)) } else { row }.print()?;
+    for (scenario, name) in [
+        (Scenario::HeldLaunches, "launch held back"),
+        (Scenario::HeldLaunchesBesideOthers, "launch held back beside others"),
+    ] {
+        let rounds =
+            alternate(ROUNDS, || measure(Way::Absent, Scenario::Launches), || measure(way, scenario))?;
+        for aspect in ["p50", "p99"] {
+            let pair = Paired::new(&pairs(&rounds, &format!("{STREAM_LAUNCH}: {aspect}"))?);
+            let row = Row::compared(BENCH, format!("{name}, {aspect}: {}", way.name()), "ns", &pair);
+            if aspect == "p50" { row.with_goal(Goal::ValueAtMost(HELD_LAUNCH_NS_MAX)) } else { row }
+                .print()?;
+        }
     }
     Ok(())
 }

@@ -47,6 +47,8 @@ pub(crate) enum Scenario {
     Launches,
     /// The same while the process is suspended.
     HeldLaunches,
+    /// The same beside a stream of another priority, both being scheduled.
+    HeldLaunchesBesideOthers,
     /// Launches by several threads, nothing being suspended.
     Threads,
     /// The same while another stream is suspended.
@@ -54,8 +56,14 @@ pub(crate) enum Scenario {
 }
 
 impl Scenario {
-    const ALL: [Self; 5] =
-        [Self::Calls, Self::Launches, Self::HeldLaunches, Self::Threads, Self::ThreadsBesideHeldStream];
+    const ALL: [Self; 6] = [
+        Self::Calls,
+        Self::Launches,
+        Self::HeldLaunches,
+        Self::HeldLaunchesBesideOthers,
+        Self::Threads,
+        Self::ThreadsBesideHeldStream,
+    ];
 
     /// How long the shim holds launches back at a time: many times what holding them back takes.
     pub(crate) const HELD: Duration = Duration::from_millis(100);
@@ -66,6 +74,7 @@ impl Scenario {
             Self::Calls => "calls",
             Self::Launches => "launches",
             Self::HeldLaunches => "held-launches",
+            Self::HeldLaunchesBesideOthers => "held-launches-beside-others",
             Self::Threads => "threads",
             Self::ThreadsBesideHeldStream => "threads-beside-held-stream",
         }
@@ -79,7 +88,9 @@ impl Scenario {
     fn suspension(self) -> Option<String> {
         match self {
             Self::Calls | Self::Launches | Self::Threads => None,
-            Self::HeldLaunches => Some(format!("held:{}", Self::HELD.as_millis())),
+            Self::HeldLaunches | Self::HeldLaunchesBesideOthers => {
+                Some(format!("held:{}", Self::HELD.as_millis()))
+            }
             // Until the process has ended.
             Self::ThreadsBesideHeldStream => Some("held-stream:60000".to_owned()),
         }
@@ -94,9 +105,13 @@ pub(crate) fn measure(way: Way, scenario: Scenario) -> Result<Findings, Box<dyn 
     let (shim, runtime) = (shim(), hip_sim(6).join("libamdhip64.so.6"));
     let mut caller = Command::new(env::current_exe()?);
     caller.args([crate::CALLER, scenario.word()]).env("HIP_SIM_NULL", "1");
-    for variable in
-        ["LD_PRELOAD", "ROCPROFILER_REGISTER_LIBRARY", "ROCPROFILER_REGISTER_ENABLED", "XSCHED_TEST_SUSPEND"]
-    {
+    for variable in [
+        "LD_PRELOAD",
+        "ROCPROFILER_REGISTER_LIBRARY",
+        "ROCPROFILER_REGISTER_ENABLED",
+        "XSCHED_TEST_SUSPEND",
+        "XSCHED_SCHEDULER",
+    ] {
         caller.env_remove(variable);
     }
     match way {
@@ -107,6 +122,9 @@ pub(crate) fn measure(way: Way, scenario: Scenario) -> Result<Findings, Box<dyn 
     };
     if let Some(suspension) = scenario.suspension() {
         caller.env("XSCHED_TEST_SUSPEND", suspension);
+    }
+    if scenario == Scenario::HeldLaunchesBesideOthers {
+        caller.env("XSCHED_SCHEDULER", "LCL");
     }
     let entered = if matches!(way, Way::Symbols | Way::Tables) { &shim } else { &runtime };
     let output = caller.output()?;

@@ -464,6 +464,16 @@ fn whoever_launches_shuts_the_gate_before_the_watcher_comes() {
     assert!(!process.launch() && process.is_shut());
 }
 
+/// It is not asked for before: what is in front of it says that it waits.
+#[test]
+fn whoever_is_held_back_shuts_it_as_well() {
+    let process = Process::new(BELOW).has_gates();
+    assert!(process.launch());
+    *process.stand.standing.lock().unwrap() = HELD;
+    process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
+    assert!(process.is_shut());
+}
+
 #[test]
 fn gates_open_for_good_when_the_process_ends_or_the_device_is_reset() {
     let process = Process::new(HELD).has_gates();
