@@ -146,6 +146,11 @@ impl Deferral {
         queue.is_some()
     }
 
+    /// Whether anything is held back, or anybody waits.
+    pub(crate) fn is_holding(&self) -> bool {
+        self.queues.is_holding()
+    }
+
     /// Lets everything go.
     pub(crate) fn resume(&self) {
         let queues = self.books().queues();

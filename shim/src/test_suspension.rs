@@ -11,7 +11,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::defer::{self, Deferral};
 use crate::{env, threads};
@@ -27,7 +27,10 @@ const HELD_MS: u64 = 50;
 /// How long nothing is held back between two times: enough for callers that wait in place to notice.
 const GAP: Duration = Duration::from_millis(2);
 
-/// How often it is looked whether a stream is known by now.
+/// How long the first suspension at random waits for something to hold back.
+const FIRST: Duration = Duration::from_secs(2);
+
+/// How often it is looked whether there is something to hold back, or a stream is known by now.
 const LOOK: Duration = Duration::from_micros(100);
 
 /// When what is suspended.
@@ -57,11 +60,15 @@ pub(crate) fn start_if_asked() {
         return;
     }
     let Some(pattern) = env::test_suspend().and_then(|asked| Pattern::parse(&asked)) else { return };
-    // Without a thread nothing is suspended.
-    let _ = threads::start("xsched-test", move || match pattern {
+    // From this call on, however late the machine lets the thread run.
+    defer::deferral().suspend_process(true);
+    let started = threads::start("xsched-test", move || match pattern {
         Pattern::Random { seed, rate } => suspend_at_random(seed, rate),
         Pattern::Held { what, time } => hold(what, time),
     });
+    if started.is_err() {
+        defer::deferral().suspend_process(false);
+    }
 }
 
 impl Pattern {
@@ -85,6 +92,11 @@ fn suspend_at_random(seed: u64, rate: u64) {
     let deferral = defer::deferral();
     let mut random = Random(seed.wrapping_mul(2).wrapping_add(1));
     let pause_us_max = 2_000_000 / rate;
+    // The process is suspended. A program may be over before this thread runs again, so that nothing would ever be held back.
+    let begin = Instant::now();
+    while !deferral.is_holding() && begin.elapsed() < FIRST {
+        thread::sleep(LOOK);
+    }
     loop {
         match random.below(RESUME_ALL) {
             0 => deferral.resume(),

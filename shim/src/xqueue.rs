@@ -196,6 +196,12 @@ impl<D: Device> XQueues<D> {
         self.publish(&mut state);
     }
 
+    /// Whether any command is held back, or a caller waits.
+    pub(crate) fn is_holding(&self) -> bool {
+        let state = self.lock();
+        state.callers > 0 || state.queues.values().any(|queue| queue.submitted > queue.launched)
+    }
+
     /// Holds a queue's commands back from now on; false lets them go again.
     pub(crate) fn suspend(&self, queue: QueueId, suspended: bool) {
         let mut state = self.lock();

@@ -19,7 +19,7 @@ fn attaching_leaves_the_result_alone_and_nothing_in_the_kernel() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let mut app =
-        Running::start(Command::new(app("two_libraries")).args(["--seconds", "4", "--interval-us", "100"]));
+        Running::start(Command::new(app("two_libraries")).args(["--seconds", "120", "--interval-us", "100"]));
     app.wait_for_stdout("ready ");
     let pid = app.pid().to_string();
     let mut tracer =
@@ -49,6 +49,7 @@ fn attaching_leaves_the_result_alone_and_nothing_in_the_kernel() {
     assert!(calls(&trace).unwrap().len() > 100);
 
     // The program has checked its own results all the while.
+    app.signal(Signal::TERM);
     let app = app.finish();
     assert_eq!(app.code, 0, "{}", app.stderr);
     assert!(app.stdout.trim_end().ends_with("ok"), "{}", app.stdout);
@@ -122,9 +123,12 @@ fn the_end_of_the_process_ends_the_watch() {
         return;
     }
     let mut app =
-        Running::start(Command::new(app("vector_add")).args(["--seconds", "6", "--interval-us", "100"]));
+        Running::start(Command::new(app("vector_add")).args(["--seconds", "120", "--interval-us", "100"]));
     app.wait_for_stdout("ready ");
-    let mut tracer = Running::start(&mut xsched_ctl(["attach", "--pid", &app.pid().to_string()]));
+    let pid = app.pid().to_string();
+    let mut tracer = Running::start(&mut xsched_ctl(["attach", "--pid", &pid, "--interval", "0.5"]));
+    tracer.wait_for_stdout("vector_add");
+    app.signal(Signal::TERM);
     tracer.wait_for_stderr("has ended");
     let outcome = tracer.finish();
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);

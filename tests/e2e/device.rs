@@ -14,10 +14,17 @@ use xsched_tests::{
     artifacts::app,
     device_load::{DeviceLoad, command, run_all},
     execution_log::Timeline,
+    tracer::wait_until,
 };
 
 /// Longer than anything takes on a busy machine, and shorter than what would hold it up.
-const LONG: Duration = Duration::from_secs(25);
+const LONG: Duration = Duration::from_mins(2);
+
+/// Long enough for what should not happen.
+const A_WHILE: Duration = Duration::from_millis(300);
+
+/// A kernel on the whole device that takes much longer than that.
+const TEN_MINUTES: &str = "single --launches 1 --us 600000000 --blocks 304";
 
 /// A device of one test's own; the file that killed processes leave goes with it.
 struct Device(String);
@@ -57,6 +64,16 @@ fn begun(command: &mut Command) -> DeviceLoad {
     load
 }
 
+/// A process that has the device, with [`TEN_MINUTES`].
+fn hog(device: &Device) -> DeviceLoad {
+    let log = tempfile::NamedTempFile::new().expect("the temporary folder is writable");
+    let mut command = device.command(TEN_MINUTES);
+    let hog = begun(command.env("HIP_SIM_EXECUTION_LOG", log.path()));
+    // Written down when its start is known.
+    wait_until("it has the device", || Timeline::read(log.path()).is_ok_and(|log| !log.kernels().is_empty()));
+    hog
+}
+
 fn send(load: &DeviceLoad, signal: Signal) {
     let process = Pid::from_raw(load.id().cast_signed()).expect("no process has number 0");
     kill_process(process, signal).expect("it is this process's child");
@@ -66,8 +83,8 @@ fn send(load: &DeviceLoad, signal: Signal) {
 fn six_processes_take_as_long_as_their_work_divided_by_the_device() {
     let device = Device::new("six");
     let log = tempfile::NamedTempFile::new().unwrap();
-    // Six times twenty kernels of 5 ms, each on half of the device.
-    let mode = "single --launches 20 --us 5000 --blocks 152";
+    // Six times sixty kernels of 5 ms, each on half of the device.
+    let mode = "single --launches 60 --us 5000 --blocks 152";
     let mut commands: Vec<_> = (0..6).map(|_| device.command(mode)).collect();
     for command in &mut commands {
         command.env("HIP_SIM_EXECUTION_LOG", log.path());
@@ -78,7 +95,7 @@ fn six_processes_take_as_long_as_their_work_divided_by_the_device() {
     // Processes agree on the time to some ten nanoseconds: in the middle of a kernel there is no doubt.
     let beside = |at_ns: u64| kernels.iter().filter(|k| (k.start_ns..k.end_ns).contains(&at_ns)).count();
     let at_once: Vec<_> = kernels.iter().map(|k| beside(k.start_ns.midpoint(k.end_ns))).collect();
-    assert_eq!((kernels.len(), at_once.iter().max()), (120, Some(&2)));
+    assert_eq!((kernels.len(), at_once.iter().max()), (360, Some(&2)));
     // On a busy machine some processes may be over before others begin.
     assert!(at_once.iter().filter(|&&count| count == 2).count() > 20, "{at_once:?}");
     assert!(!device.file().exists(), "the last one tidies up");
@@ -89,29 +106,34 @@ fn a_process_killed_with_the_device_leaves_it_to_the_others_at_once() {
     let device = Device::new("killed");
     let mut other =
         DeviceLoad::start(&mut device.command("single --launches 3 --us 1000 --blocks 304")).unwrap();
-    let hog = begun(&mut device.command("single --launches 1 --us 60000000 --blocks 304"));
-    thread::sleep(Duration::from_millis(300));
+    let hog = hog(&device);
     other.begin().unwrap();
-    thread::sleep(Duration::from_millis(300));
+    thread::sleep(A_WHILE);
     assert!(!other.has_ended().unwrap(), "the device is taken");
     let killed = Instant::now();
     send(&hog, Signal::KILL);
     let found = other.findings().unwrap();
-    assert!(killed.elapsed() < LONG, "{:?} after the kill of a kernel of a minute", killed.elapsed());
+    assert!(killed.elapsed() < LONG, "{:?} after the kill of a kernel of ten minutes", killed.elapsed());
     assert!(found["wrong"] == 0.0, "{found:?}");
 }
 
 #[test]
 fn processes_killed_at_any_moment_lose_nobody_elses_work() {
     let device = Device::new("any-moment");
-    let mut survivor = begun(&mut device.command("load --launches 20000 --threads 2 --us 20 --blocks 304"));
+    let survivor = || begun(&mut device.command("load --launches 20000 --threads 2 --us 20 --blocks 304"));
+    let mut survivors = vec![survivor()];
     for round in 0..20_u64 {
         let victim = begun(&mut device.command("load --launches 100000 --threads 3 --us 3 --blocks 200"));
         thread::sleep(Duration::from_micros(round * 1733 % 20_000));
         drop(victim);
+        // Somebody is there all the time, however long the machine takes to start the others.
+        if survivors.last_mut().expect("there is one").has_ended().unwrap() {
+            survivors.push(survivor());
+        }
     }
-    assert!(!survivor.has_ended().unwrap(), "it was there all the time");
-    assert!(survivor.findings().unwrap()["wrong"] == 0.0);
+    for survivor in survivors {
+        assert!(survivor.findings().unwrap()["wrong"] == 0.0);
+    }
 }
 
 #[test]
@@ -172,17 +194,15 @@ fn users_have_devices_of_their_own_unless_they_name_a_file() {
         command.uid(NOBODY).gid(NOBODY);
         DeviceLoad::start(&mut command)
     };
-    let whole = "single --launches 1 --us 60000000 --blocks 304";
     for (device, is_shared) in [(Device::new("users"), false), (Device::of_all_users("users"), true)] {
         let Ok(mut other) = as_nobody(&device) else {
             eprintln!("skipped: {test}: another user may not run {}", app("device_load").display());
             return;
         };
-        let hog = begun(&mut device.command(whole));
-        thread::sleep(Duration::from_millis(300));
+        let hog = hog(&device);
         other.begin().unwrap();
         if is_shared {
-            thread::sleep(Duration::from_millis(500));
+            thread::sleep(A_WHILE);
             assert!(!other.has_ended().unwrap(), "{}", device.0);
             drop(hog);
         }

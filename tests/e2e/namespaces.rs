@@ -5,12 +5,11 @@
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use rustix::process::Signal;
 use xsched_tests::artifacts::{app, hip_sim, xsched_ctl as binary};
 use xsched_tests::privileged::may_trace;
-use xsched_tests::tracer::{Outcome, Running, TracedCall, calls, run, xsched_ctl};
+use xsched_tests::tracer::{Outcome, Running, TracedCall, calls, run, wait_for_bytes, xsched_ctl};
 
 /// Whether this test can be run: as root, where namespaces may be made.
 fn may_unshare(test: &str) -> bool {
@@ -111,7 +110,7 @@ fn a_running_container_is_recorded_by_its_id_out_here() {
     let pid = std::fs::read_to_string(children).unwrap().trim().to_owned();
     let mut tracer = Running::start(xsched_ctl(["trace", "--pid", &pid, "-o"]).arg(&trace));
     tracer.wait_for_stderr("recording process");
-    std::thread::sleep(Duration::from_millis(500));
+    wait_for_bytes(&trace, 1);
     let outcome = tracer.interrupt();
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     // A module's kernel was looked up before; all else has its name.
@@ -199,10 +198,14 @@ fn a_tracer_in_a_container_sees_what_is_in_there_only() {
         Running::start(Command::new(app("two_libraries")).args(["--seconds", "60", "--interval-us", "2000"]));
     outside.wait_for_stdout("ready ");
     let script = r#"
-"$1" --seconds 60 --interval-us 1000 > /dev/null &
+"$1" --seconds 120 --interval-us 1000 > /dev/null &
 inside=$!
-sleep 0.5
-timeout --signal=INT 2 "$2" trace --all -o "$3"
+"$2" trace --all -o "$3" &
+tracer=$!
+# What it writes first is a thousand calls and more.
+until [ -s "$3" ]; do kill -0 $tracer; sleep 0.1; done
+kill $tracer
+wait $tracer
 kill -9 $inside
 "#;
     let outcome = run(&mut contained(script, &[&app("vector_add"), &binary(), &trace]));

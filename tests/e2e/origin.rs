@@ -16,7 +16,7 @@ use xsched_tests::privileged::may_trace;
 use xsched_tests::tracer::xsched_ctl;
 
 /// Longer than anything takes that happens at all.
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_mins(1);
 
 /// Libraries of `tests/apps/origin_chain`.
 const LIBRARIES: [&str; 7] = [

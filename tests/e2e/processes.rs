@@ -7,12 +7,11 @@ use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use xsched_tests::artifacts::{app, app_copy, hip_sim};
 use xsched_tests::privileged::may_trace;
-use xsched_tests::tracer::{Running, TracedCall, calls, run, xsched_ctl};
+use xsched_tests::tracer::{Running, TracedCall, calls, run, wait_for_bytes, wait_until, xsched_ctl};
 
 /// Traces a command; `None` and the reason on standard error if this user may not.
 fn traced(test: &str, command: &[&str]) -> Option<Vec<TracedCall>> {
@@ -135,7 +134,7 @@ fn children_and_their_children_are_recorded() {
 fn processes_beside_the_command_are_not_recorded() {
     let vector_add = app("vector_add");
     let mut beside = Command::new(&vector_add)
-        .args(["--seconds", "20"])
+        .args(["--seconds", "120"])
         .stdout(std::process::Stdio::null())
         .spawn()
         .unwrap();
@@ -174,19 +173,16 @@ fn a_command_that_is_stopped_goes_on_when_the_tracer_is_killed() {
     let dir = tempfile::tempdir().unwrap();
     let witness = dir.path().join("witness");
     // The command stops itself, as the tracer would stop it while it loads a runtime.
-    let script = format!("echo stopping >&2; kill -STOP $$; echo alive > {}", witness.display());
+    let script = format!("echo stopping $$ >&2; kill -STOP $$; echo alive > {}", witness.display());
     let mut tracer =
         Running::start(xsched_ctl(["trace", "-o", "/dev/null", "--", "sh", "-c", &script]).process_group(0));
-    tracer.wait_for_stderr("stopping");
-    std::thread::sleep(Duration::from_millis(200));
+    let stopping = tracer.wait_for_stderr("stopping ");
+    let status = format!("/proc/{}/status", stopping.trim_start_matches("stopping "));
+    wait_until("the command has stopped", || fs::read_to_string(&status).unwrap().contains("(stopped)"));
     assert!(!witness.exists(), "the command has not stopped");
     tracer.signal(Signal::KILL);
     tracer.finish();
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !witness.exists() {
-        assert!(Instant::now() < deadline, "the command is still stopped");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("the command goes on", || witness.exists());
 }
 
 #[test]
@@ -295,7 +291,7 @@ fn files_that_are_deleted_while_they_run_keep_their_names() {
     }
     let trace = dir.path().join("run.perfetto");
     let mut program = Command::new(dir.path().join("two_libraries"));
-    program.args(["--seconds", "60", "--interval-us", "500"]).env("LD_LIBRARY_PATH", dir.path());
+    program.args(["--seconds", "120", "--interval-us", "500"]).env("LD_LIBRARY_PATH", dir.path());
     let mut program = Running::start(&mut program);
     program.wait_for_stdout("ready ");
     for name in ["two_libraries", "libdemo_blas.so", "libdemo_kernels.so", "libamdhip64.so.6"] {
@@ -304,7 +300,7 @@ fn files_that_are_deleted_while_they_run_keep_their_names() {
     let mut tracer =
         Running::start(xsched_ctl(["trace", "--pid", &program.pid().to_string(), "-o"]).arg(&trace));
     tracer.wait_for_stderr("recording process");
-    std::thread::sleep(Duration::from_millis(500));
+    wait_for_bytes(&trace, 1);
     let outcome = tracer.interrupt();
     program.signal(Signal::KILL);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
@@ -322,14 +318,21 @@ fn files_that_are_deleted_while_they_run_keep_their_names() {
 fn a_process_that_changes_its_program_in_the_middle_of_a_call() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = fresh_runtime(dir.path());
-    // A thread is in hipLaunchHostFunc's wait for a function that does not return when another thread calls exec.
+    // A thread waits in hipDeviceSynchronize for a function that does not return when another thread calls exec.
     let script = format!(
         "import ctypes, os, threading, time
 hip = ctypes.CDLL('{0}')
 function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: time.sleep(60))
 assert hip.hipLaunchHostFunc(None, function, None) == 0
-threading.Thread(target=hip.hipDeviceSynchronize).start()
-time.sleep(0.3)
+waiting = threading.Thread(target=hip.hipDeviceSynchronize)
+waiting.start()
+def state():
+    status = open(f'/proc/self/task/{{waiting.native_id}}/status').read()
+    return [line for line in status.splitlines() if line.startswith(('State', 'voluntary'))]
+before = []
+while before != state() or 'sleeping' not in before[0]:
+    before = state()
+    time.sleep(0.3) # who waits for this thread does not sleep now
 os.execv('{1}', ['{1}', '--launches', '7'])",
         runtime.display(),
         app("vector_add").display()

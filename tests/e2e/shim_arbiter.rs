@@ -4,17 +4,22 @@
 use std::path::Path;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
+use xsched_abi::wire::Usage;
 use xsched_tests::artifacts::shim;
 use xsched_tests::device_load::{DeviceLoad, command};
 use xsched_tests::execution_log::Timeline;
 use xsched_tests::small_controller::SmallController;
+use xsched_tests::tracer::wait_until;
 
-/// Longer than anything takes that happens at all.
-const LONG: Duration = Duration::from_secs(20);
+/// Long enough for what should not happen.
+const A_WHILE: Duration = Duration::from_millis(300);
+
+/// Of a process that waits for each kernel: one may be on its way to the device, and one behind a gate, when it is held back.
+const ON_ITS_WAY: usize = 2;
 
 /// A device, a controller's folder, and what the device did.
 struct Machine {
@@ -72,46 +77,33 @@ fn boottime_ns() -> u64 {
 }
 
 #[track_caller]
-fn soon(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + LONG;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}: not within {LONG:?}");
-        thread::sleep(Duration::from_millis(2));
-    }
-}
-
-#[track_caller]
 fn is_right(load: DeviceLoad) {
     let findings = load.findings().expect("the program succeeds");
     assert_eq!(findings.get("wrong"), Some(&0.0), "{findings:?}");
 }
 
 /// Holds a process back that has begun and makes sure that it is held.
-fn hold(machine: &Machine, controller: &SmallController, load: &DeviceLoad) {
-    soon("it reports", || controller.reports() > 0);
+#[track_caller]
+fn hold(machine: &Machine, controller: &SmallController, load: &mut DeviceLoad) {
+    wait_until("it reports", || controller.reports() > 0);
     controller.hold(true);
-    let mut before = usize::MAX;
-    soon("it launches nothing more", || {
-        thread::sleep(Duration::from_millis(200));
-        let now = machine.kernels(load.id());
-        std::mem::replace(&mut before, now) == now
-    });
+    let before = machine.kernels(load.id());
+    thread::sleep(A_WHILE);
+    let now = machine.kernels(load.id());
+    assert!(now <= before + ON_ITS_WAY, "{now} kernels after {before}");
+    assert!(!load.has_ended().expect("a child can be waited for"));
 }
 
 #[test]
 fn a_process_that_is_held_goes_on_when_it_may() {
     let machine = Machine::new("held");
     let controller = machine.controller();
-    let mut load = machine.begin("single --launches 4000 --us 500");
-    hold(&machine, &controller, &load);
-    let before = machine.kernels(load.id());
-    thread::sleep(Duration::from_millis(200));
-    assert_eq!(machine.kernels(load.id()), before);
-    assert!(!load.has_ended().unwrap());
+    let mut load = machine.begin("single --launches 6000 --us 500");
+    hold(&machine, &controller, &mut load);
     controller.hold(false);
     is_right(load);
-    let usage = controller.usage();
-    assert!(usage[0].device_ns > 0 && usage[0].held_back > 0 && usage[0].suspended_ns > 0, "{usage:?}");
+    let is_told = |usage: &Usage| usage.device_ns > 0 && usage.held_back > 0 && usage.suspended_ns > 0;
+    wait_until("it says what it has used", || controller.usage().first().is_some_and(is_told));
 }
 
 #[test]
@@ -130,8 +122,8 @@ fn streams_that_are_held_at_random_compute_what_they_compute_alone() {
 fn a_process_goes_on_when_its_controller_ends() {
     let machine = Machine::new("ends");
     let controller = machine.controller();
-    let load = machine.begin("single --launches 4000 --us 500");
-    hold(&machine, &controller, &load);
+    let mut load = machine.begin("single --launches 6000 --us 500");
+    hold(&machine, &controller, &mut load);
     drop(controller);
     is_right(load);
 }
@@ -140,8 +132,8 @@ fn a_process_goes_on_when_its_controller_ends() {
 fn a_process_goes_on_when_its_controller_is_silent() {
     let machine = Machine::new("silent");
     let controller = machine.controller();
-    let load = machine.begin("single --launches 4000 --us 500");
-    hold(&machine, &controller, &load);
+    let mut load = machine.begin("single --launches 6000 --us 500");
+    hold(&machine, &controller, &mut load);
     controller.be_silent(true);
     is_right(load);
 }
@@ -150,12 +142,12 @@ fn a_process_goes_on_when_its_controller_is_silent() {
 fn a_controller_that_comes_again_is_obeyed_again() {
     let machine = Machine::new("again");
     let first = machine.controller();
-    let load = machine.begin("single --launches 12000 --us 500");
-    hold(&machine, &first, &load);
+    let mut load = machine.begin("single --launches 12000 --us 500");
+    hold(&machine, &first, &mut load);
     drop(first);
     let second = machine.controller();
-    soon("it has connected", || second.processes() == 1);
-    hold(&machine, &second, &load);
+    wait_until("it has connected", || second.processes() == 1);
+    hold(&machine, &second, &mut load);
     second.hold(false);
     is_right(load);
 }
@@ -163,10 +155,10 @@ fn a_controller_that_comes_again_is_obeyed_again() {
 #[test]
 fn a_controller_that_comes_late_is_found() {
     let machine = Machine::new("late");
-    let load = machine.begin("single --launches 8000 --us 500");
+    let mut load = machine.begin("single --launches 8000 --us 500");
     thread::sleep(Duration::from_millis(100));
     let controller = machine.controller();
-    hold(&machine, &controller, &load);
+    hold(&machine, &controller, &mut load);
     controller.hold(false);
     is_right(load);
 }
@@ -179,20 +171,22 @@ fn while_an_urgent_process_has_work_others_launch_nothing() {
     let machine = Machine::new("urgent");
     let controller = machine.controller();
     let mut urgent = machine.start("single --launches 1000 --us 1000 --blocks 304");
-    soon("it has its queue", || controller.queues() == 1);
+    wait_until("it has its queue", || controller.queues() == 1);
     let mut batch = machine.start("single --launches 300 --us 1000 --blocks 304");
-    soon("it has its queue, too", || controller.queues() == 2);
+    wait_until("it has its queue, too", || controller.queues() == 2);
     let (urgent_id, batch_id) = (urgent.id(), batch.id());
     controller.hold(true);
     urgent.begin().unwrap();
     batch.begin().unwrap();
-    soon("both have work", || controller.ready() == 2);
+    wait_until("both have work", || controller.ready() == 2);
     // From here on both know how they stand.
     let begin_ns = boottime_ns();
     controller.hold(false);
     is_right(urgent);
     is_right(batch);
-    assert!(controller.usage().iter().any(|usage| usage.held_back > 0), "{:?}", controller.usage());
+    wait_until("one says that it was held back", || {
+        controller.usage().iter().any(|usage| usage.held_back > 0)
+    });
     let timeline = Timeline::read(&machine.log()).unwrap();
     let (urgent, batch) = (timeline.of(&[urgent_id]), timeline.of(&[batch_id]));
     let (spans, was_silent) = controller.urgent_spans();

@@ -18,10 +18,10 @@ use xsched_tests::chains;
 use xsched_tests::privileged::may_trace;
 use xsched_tests::serving::Serving;
 use xsched_tests::sql::Sql;
-use xsched_tests::tracer::{run, xsched_ctl};
+use xsched_tests::tracer::{event_rings, run, xsched_ctl};
 
 /// Longer than anything takes that happens at all.
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_secs(45);
 
 /// The controller, and what is run beside it.
 struct Controller(Serving);
@@ -162,7 +162,7 @@ impl Controller {
         self.0.wait_for_sight(pid).unwrap();
         // Each has mapped the process's events; the tracer has the arbiter's besides.
         let begin = Instant::now();
-        while rings(pid) < 1 || rings(tracer.id()) < 2 {
+        while event_rings(pid) < 1 || event_rings(tracer.id()) < 2 {
             assert!(begin.elapsed() < LONG, "it is not recorded: {}", self.log());
             thread::sleep(Duration::from_millis(10));
         }
@@ -173,11 +173,6 @@ impl Controller {
         assert_eq!(said.iter().rfind(|line| line.starts_with("wrong")).map(String::as_str), Some("wrong 0"));
         (trace, fs::read_to_string(log).unwrap(), said)
     }
-}
-
-/// Memory for events that a process has mapped.
-fn rings(pid: u32) -> usize {
-    fs::read_to_string(format!("/proc/{pid}/maps")).unwrap().matches("/memfd:xsched-events").count()
 }
 
 /// How often a call of this function by this library was said to pass through.

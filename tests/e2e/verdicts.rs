@@ -10,14 +10,15 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::TempDir;
 use xsched_tests::artifacts::{app_command, shim, xsched_ctl};
 use xsched_tests::small_controller::SmallController;
+use xsched_tests::tracer::wait_until;
 
 /// Longer than anything takes that happens at all.
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_mins(1);
 
 /// Long enough for what should not happen.
 const A_WHILE: Duration = Duration::from_millis(300);
@@ -63,16 +64,10 @@ impl Machine {
     fn begin_held(&self, command: &mut Command) -> Callers {
         let before = self.controller.reports();
         let mut callers = Callers::start(command);
-        let deadline = Instant::now() + LONG;
-        while self.controller.reports() == before {
-            assert!(Instant::now() < deadline, "it does not report");
-            thread::sleep(Duration::from_millis(2));
-        }
+        wait_until("it reports", || self.controller.reports() != before);
         callers.line();
         callers.says("warm 1");
         self.controller.hold(true);
-        // Nobody says when it has seen that.
-        thread::sleep(Duration::from_millis(500));
         callers.line();
         callers
     }

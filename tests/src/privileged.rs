@@ -71,7 +71,7 @@ impl BpfObjects {
     /// Those of them that the kernel still has after a while: it frees what is closed when nobody can be using it.
     #[must_use]
     pub fn left_behind(&self) -> Self {
-        let deadline = Instant::now() + Duration::from_secs(5);
+        let deadline = Instant::now() + Duration::from_mins(1);
         loop {
             let left = self.still_loaded();
             if left.is_empty() || Instant::now() > deadline {

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
@@ -35,8 +35,16 @@ use crate::execution_log::SpanNs;
 const PHANTOM: u64 = 0;
 const FIRST: u64 = 1;
 
-/// How long the controller may be silent.
-const SILENCE: Duration = Duration::from_millis(100);
+/// How long the controller may be silent before it is not heeded any more, and how long a process that does not report counts
+/// as ready. On a slow machine a thread of a test may stand still for a second: what is held back stays so all the same.
+const SILENCE: Duration = Duration::from_mins(10);
+const LEASE: Duration = Duration::from_mins(10);
+
+/// The same, once it is silent on purpose.
+const SILENCE_ON_PURPOSE: Duration = Duration::from_millis(100);
+
+/// How long its thread may take for anything.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What the test says and sees.
 #[derive(Debug, Default)]
@@ -45,6 +53,8 @@ struct Shared {
     is_silent: AtomicBool,
     /// The phantom has work.
     holds: AtomicBool,
+    /// The page says so.
+    is_holding: AtomicBool,
     /// The phantom's mind changes at random; the number is a seed.
     flaps: AtomicU64,
     processes: AtomicUsize,
@@ -94,9 +104,19 @@ impl SmallController {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Holds everybody back from now on; false lets them go again.
+    /// Holds everybody back from now on; false lets them go again. When it returns the page says so, at which every launch of
+    /// a process looks that has reported before.
+    ///
+    /// # Panics
+    ///
+    /// If the controller's thread has, or takes a minute.
     pub fn hold(&self, holds: bool) {
         self.shared.holds.store(holds, Ordering::SeqCst);
+        let deadline = Instant::now() + PATIENCE;
+        while self.shared.is_holding.load(Ordering::SeqCst) != holds {
+            assert!(Instant::now() < deadline, "the controller's thread does nothing");
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Holds everybody back and lets them go at random, again and again.
@@ -196,7 +216,7 @@ impl Memory {
         words.store(Word::MAGIC, PAGE_MAGIC);
         words.store(Word::VERSION, PAGE_VERSION);
         words.store(Word::SILENCE, SILENCE.as_nanos() as u64);
-        words.store(Word::LEASE, 50_000_000);
+        words.store(Word::LEASE, LEASE.as_nanos() as u64);
         words.store(Word::LINGER, 200_000);
         Ok(Self { file, words })
     }
@@ -251,7 +271,10 @@ impl Controller {
         polled.extend(self.clients.iter().map(|client| PollFd::new(&client.socket, PollFlags::IN)));
         let timeout = Timespec { tv_sec: 0, tv_nsec: 200_000 };
         poll(&mut polled, Some(&timeout))?;
-        if self.shared.is_silent.load(Ordering::SeqCst) {
+        let is_silent = self.shared.is_silent.load(Ordering::SeqCst);
+        let silence = if is_silent { SILENCE_ON_PURPOSE } else { SILENCE };
+        self.memory.words.store(Word::SILENCE, silence.as_nanos() as u64);
+        if is_silent {
             thread::sleep(Duration::from_millis(1));
             return Ok(());
         }
@@ -477,6 +500,7 @@ impl Controller {
             self.holds = wanted;
             self.ring();
         }
+        self.shared.is_holding.store(wanted, Ordering::SeqCst);
     }
 
     fn ring(&self) {

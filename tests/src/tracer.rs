@@ -15,6 +15,40 @@ use crate::sql::{Sql, SqlError};
 /// How long anything may take before a test gives up on it.
 const PATIENCE: Duration = Duration::from_mins(1);
 
+/// Waits until something that must happen has happened, however long a slow machine takes.
+///
+/// # Panics
+///
+/// If it has not after a minute.
+#[track_caller]
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until so many bytes of a trace are in its file. The tracer writes a quarter of a MiB at a time, which holds more
+/// than a thousand calls.
+///
+/// # Panics
+///
+/// If they are not there after a minute.
+#[track_caller]
+pub fn wait_for_bytes(trace: &Path, count: u64) {
+    let is_there = || std::fs::metadata(trace).is_ok_and(|file| file.len() >= count);
+    wait_until(&format!("{count} bytes in {}", trace.display()), is_there);
+}
+
+/// Memory for events of scheduling that a process has mapped: one for a process that is recorded, one for each of them and
+/// one more for the arbiter in the tracer.
+#[must_use]
+pub fn event_rings(pid: u32) -> usize {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    maps.matches("/memfd:xsched-events").count()
+}
+
 /// `xsched-ctl` with these arguments.
 pub fn xsched_ctl<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(artifacts::xsched_ctl());

@@ -60,7 +60,7 @@ fn queues() -> (Arc<XQueues<Notes>>, Receiver<u32>) {
 }
 
 fn next(launched: &Receiver<u32>) -> u32 {
-    launched.recv_timeout(Duration::from_secs(10)).expect("it is launched soon")
+    launched.recv_timeout(Duration::from_mins(1)).expect("it is launched soon")
 }
 
 fn goes(queues: &XQueues<Notes>, queue: QueueId, after: &[Position]) -> bool {
@@ -219,7 +219,7 @@ fn a_launch_that_waits_for_younger_work_gets_it() {
 
         fn launch(&self, waits: bool) -> bool {
             if waits {
-                self.1.lock().unwrap().recv_timeout(Duration::from_secs(10)).expect("the other goes on");
+                self.1.lock().unwrap().recv_timeout(Duration::from_mins(1)).expect("the other goes on");
             } else {
                 self.0.lock().unwrap().send(()).unwrap();
             }
@@ -318,7 +318,7 @@ fn a_process_that_ends_lets_everything_go_and_takes_nothing_more() {
     queues.suspend_all(true);
     queues.suspend(queue, true);
     queues.submit(queue, Vec::new(), Load::Signal, 1).unwrap();
-    queues.close(Instant::now() + Duration::from_secs(10));
+    queues.close(Instant::now() + Duration::from_mins(1));
     assert_eq!(launched.try_recv(), Ok(1));
     queues.suspend_all(true);
     assert!(!queues.is_engaged());
@@ -381,7 +381,7 @@ fn what_it_comes_after_goes_too_and_no_more() {
     gone.sort_unstable();
     assert_eq!(gone, [1, 2, 3, 4]);
     assert!(launched.recv_timeout(A_WHILE).is_err(), "what comes after waits as before");
-    queues.close(Instant::now() + Duration::from_secs(10));
+    queues.close(Instant::now() + Duration::from_mins(1));
 }
 
 #[test]

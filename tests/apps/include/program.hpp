@@ -1,7 +1,7 @@
 // What every test program shares: its options, its threads and its last line.
 //
 //     --launches N      make exactly N launches in all (default 300)
-//     --seconds S       launch until S seconds are over instead; prints `ready <pid>` before the first launch
+//     --seconds S       launch until S seconds are over or SIGTERM comes instead; prints `ready <pid>` before the first launch
 //     --interval-us U   each thread waits U microseconds after each launch
 //     --threads T       share the launches among T threads (default 1)
 
@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -61,6 +62,9 @@ struct Options {
     }
 };
 
+// Whether the program has been told to end. It checks what it has computed all the same.
+inline volatile std::sig_atomic_t has_to_end = 0;
+
 // Hands launch numbers to threads. By count, thread t of T gets t, t+T, t+2T, .. below N; by time, without end.
 class Launches {
   public:
@@ -71,7 +75,8 @@ class Launches {
     bool take(unsigned long &number) {
         if (done_before) pause();
         done_before = true;
-        bool more = options.seconds > 0 ? std::chrono::steady_clock::now() < deadline : next < options.launches;
+        bool more = options.seconds > 0 ? !has_to_end && std::chrono::steady_clock::now() < deadline
+                                        : next < options.launches;
         number = next;
         next += options.threads;
         return more;
@@ -117,6 +122,7 @@ inline std::uint64_t hash(const std::vector<unsigned> &words) {
 // Runs the body on each thread and sums what they found.
 inline Outcome run_threads(const Options &options, const std::function<Outcome(Launches &, unsigned)> &body) {
     if (options.seconds > 0) {
+        std::signal(SIGTERM, [](int) { has_to_end = 1; });
         std::printf("ready %d\n", static_cast<int>(getpid()));
         std::fflush(stdout);
     }

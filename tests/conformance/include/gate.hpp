@@ -50,7 +50,7 @@ class Pending {
     Pending(const Pending &) = delete;
 
     // Whether it comes back by itself. The limit only ends a case that has failed already.
-    bool returns() { return result.wait_for(std::chrono::seconds(10)) == std::future_status::ready; }
+    bool returns() { return result.wait_for(std::chrono::seconds(60)) == std::future_status::ready; }
 
     // Whether it has not come back after a while. A call that waits never fails this; one that does not and was held
     // up by the machine for so long would go unnoticed.

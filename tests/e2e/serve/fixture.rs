@@ -206,7 +206,7 @@ impl Process {
     /// Waits until a device's ready mask is this.
     #[track_caller]
     pub(crate) fn wait_for_ready(&mut self, bus: u32, mask: u64) {
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
         loop {
             let page = self.ask("look");
             if page["devices"][bus.to_string()]["ready"] == mask {

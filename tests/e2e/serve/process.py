@@ -19,7 +19,7 @@ class Process:
 
     def connect(self, priority=None, token=None):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.settimeout(10)
+        self.socket.settimeout(60)
         self.socket.connect(self.path)
         token = bytes.fromhex(token or os.environ.get("XSCHED_TOKEN", "00" * 16))
         hints, priority = (0, 0) if priority in (None, "-") else (1, int(priority))
@@ -83,8 +83,8 @@ class Process:
         return {"level": self.word(QUEUES + int(slot) * QUEUE_LEN) >> 2 & 63}
 
     def wait(self):
-        """Waits until the masks change, ten seconds at most."""
-        return {"woken": bool(self.wake.poll(10))}
+        """Waits until the masks change, a minute at most."""
+        return {"woken": bool(self.wake.poll(60))}
 
     def packet(self, text):
         """Sends any bytes, and tells what comes back."""
@@ -99,7 +99,7 @@ class Process:
     def raw(self, text="-"):
         """Connects, sends any bytes first, and tells what comes back."""
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.settimeout(10)
+        self.socket.settimeout(60)
         self.socket.connect(self.path)
         return self.packet(text)
 
@@ -115,7 +115,7 @@ class Process:
     def order(self, *words):
         """Asks what commands ask, in words of JSON."""
         control = socket.socket(socket.AF_UNIX)
-        control.settimeout(10)
+        control.settimeout(60)
         control.connect(self.control_path)
         control.sendall(" ".join(words).encode() + b"\n")
         answer = control.makefile().readline()

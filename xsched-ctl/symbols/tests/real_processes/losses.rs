@@ -98,7 +98,7 @@ fn the_side_band_can_be_waited_for() {
         while !watch.changes.iter().any(|change| matches!(change, Change::Executed { pid: by } if *by == pid))
         {
             let mut fds = [PollFd::new(&watch.sideband, PollFlags::IN)];
-            let timeout = rustix::time::Timespec { tv_sec: 5, tv_nsec: 0 };
+            let timeout = rustix::time::Timespec { tv_sec: 60, tv_nsec: 0 };
             assert_eq!(poll(&mut fds, Some(&timeout)).unwrap(), 1, "no wake-up");
             watch.catch_up();
         }

@@ -168,7 +168,7 @@ impl Watch {
 
     /// Catches up until `wanted` has been seen: a report may still be on its way from another CPU.
     pub(crate) fn catch_up_until(&mut self, what: &str, wanted: impl Fn(&Self) -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(5);
+        let deadline = Instant::now() + Duration::from_mins(1);
         loop {
             self.catch_up();
             if wanted(self) {
