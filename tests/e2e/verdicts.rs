@@ -68,6 +68,8 @@ impl Machine {
         callers.line();
         callers.says("warm 1");
         self.controller.hold(true);
+        // Launches look at the page themselves. The watcher, which shuts the gates, has time to see it as well.
+        thread::sleep(Duration::from_millis(500));
         callers.line();
         callers
     }
