@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use xsched_abi::shim_status::ShimState;
 
+use crate::runtime::objects;
 use crate::status::xsched_shim_status;
 use crate::{arbiter, counters, defer, domain, env, journal, kernels, log, test_suspension, verdict};
 
@@ -37,9 +38,9 @@ pub(crate) fn prepare() {
     // This is the hook of the shim's own copy of the standard library. The default one prints to the
     // application's standard error.
     panic::set_hook(Box::new(|info| log::write(&format!("xsched-shim: {info}\n"))));
-    // SAFETY: the handler only stores to the shim's own atomics. If registering fails for want of memory, the
-    // child goes on counting where its parent was.
-    unsafe { libc::pthread_atfork(None, None, Some(begin_afresh)) };
+    // SAFETY: the handlers only store to the shim's own atomics, and take a lock of its own for a bounded time. If registering
+    // fails for want of memory, the child goes on counting where its parent was.
+    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(begin_afresh)) };
     let_go_at_exit();
 }
 
@@ -63,8 +64,17 @@ fn let_go_at_exit() {
     unsafe { libc::atexit(let_go) };
 }
 
+unsafe extern "C" fn before_fork() {
+    objects::hold_for_fork();
+}
+
+unsafe extern "C" fn after_fork() {
+    objects::release_after_fork();
+}
+
 /// Runs in a forked child. What is known about call sites stays true there.
 unsafe extern "C" fn begin_afresh() {
+    objects::release_after_fork();
     counters::reset();
     kernels::begin_afresh();
     defer::begin_afresh();

@@ -18,7 +18,7 @@
 //! A copy that was called stays mapped: the addresses kept for its call sites must not dangle. Looking up may
 //! overwrite the thread's `dlerror` message, as any call of the loader does.
 
-mod objects;
+pub(crate) mod objects;
 
 use std::ffi::{CStr, CString, c_void};
 use std::ptr::NonNull;

@@ -1,11 +1,15 @@
 //! The objects that the dynamic linker has mapped, and lookups in them.
 
+use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::slice;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread;
+use std::time::Duration;
 
 use crate::lookup;
 
@@ -52,9 +56,45 @@ impl MappedObject {
     }
 }
 
+/// Held while the loader's list is walked. The C library gives a forked child the lock of that list as it was: one that another
+/// thread held would never be given back there, and whoever then calls HIP for the first time would wait for ever.
+static WALKING: Mutex<()> = Mutex::new(());
+
+/// How often, a millisecond apart, a thread that forks looks whether nobody walks. A handler of a signal that has interrupted a
+/// walk would else wait for itself.
+const LOOKS: u32 = 50;
+
+thread_local! {
+    /// Of a thread that forks.
+    static NOBODY_WALKS: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
+}
+
+/// Before a fork: waits until nobody walks, and keeps it so.
+pub(crate) fn hold_for_fork() {
+    for _ in 0..LOOKS {
+        match WALKING.try_lock() {
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(1)),
+            // Nothing is kept by it that a panic could have left undone.
+            Err(TryLockError::Poisoned(poisoned)) => return keep(poisoned.into_inner()),
+            Ok(guard) => return keep(guard),
+        }
+    }
+}
+
+fn keep(guard: MutexGuard<'static, ()>) {
+    // A thread that ends does not fork.
+    let _ = NOBODY_WALKS.try_with(|kept| *kept.borrow_mut() = Some(guard));
+}
+
+/// After a fork, in both processes.
+pub(crate) fn release_after_fork() {
+    let _ = NOBODY_WALKS.try_with(|kept| kept.borrow_mut().take());
+}
+
 /// What is mapped right now, in the loader's order.
 pub(crate) fn mapped() -> Vec<MappedObject> {
     let mut objects: Vec<MappedObject> = Vec::new();
+    let _walking = WALKING.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: the callback gets back the vector that is passed here, which nobody else uses meanwhile.
     unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut objects).cast()) };
     objects
@@ -119,5 +159,26 @@ impl Drop for Handle {
         // SAFETY: this reference is ours to give back, once. The object's other references keep it mapped:
         // one that called into the shim is running.
         unsafe { libc::dlclose(self.0.as_ptr()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_walks_the_list_while_a_process_is_forked() {
+        hold_for_fork();
+        assert!(WALKING.try_lock().is_err());
+        let walker = thread::spawn(|| mapped().len());
+        release_after_fork();
+        assert!(walker.join().unwrap() > 0);
+
+        // A handler of a signal that has interrupted a walk forks.
+        let walking = WALKING.lock().unwrap_or_else(PoisonError::into_inner);
+        hold_for_fork();
+        release_after_fork();
+        drop(walking);
+        assert!(!mapped().is_empty());
     }
 }
