@@ -82,6 +82,8 @@ counted! {
         Unknown = "by nothing: the caller is in no library",
         /// The controller took too long.
         Late = "answers that came too late",
+        /// The controller would have taken a moment, and nothing would have kept the call whatever it had said.
+        NotAwaited = "answers that were not waited for",
         /// No program was where one should be.
         Unheard = "questions that nobody heard",
         /// More threads ask than there are slots.

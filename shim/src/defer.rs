@@ -101,6 +101,12 @@ pub(crate) fn is_engaged() -> bool {
     DEFERRAL.existing().is_none_or(|deferral| deferral.queues.is_engaged() || device::has_untold_failures())
 }
 
+/// Whether others use the device and nothing keeps this process from it, so that its calls go at once whatever is said
+/// about them.
+pub(crate) fn is_urgent() -> bool {
+    DEFERRAL.existing().is_some_and(|deferral| deferral.queues.is_urgent())
+}
+
 /// In a forked child: what is held back is its parent's.
 pub(crate) fn begin_afresh() {
     DEFERRAL.renew();

@@ -37,7 +37,7 @@ use xsched_abi::wire::{SchedulingDomain, Verdicts};
 
 use crate::api::COUNT;
 use crate::arbiter::PageError;
-use crate::defer::Stopped;
+use crate::defer::{self, Stopped};
 use crate::domain;
 use crate::status::xsched_shim_status;
 use crate::xqueue::{Judged, Origin, now};
@@ -109,7 +109,10 @@ fn find_out(call: &Stopped<'_>, site: Site, mut generation: u64) -> Known {
     let own = GENERATION.load(Ordering::Acquire);
     let is_asked = page::is_in_force();
     let asked = is_asked
-        .then(|| ask::ask(call.frame, Subject::new(api(call), kernel.as_ref().map(|(number, _)| *number))))
+        .then(|| {
+            let subject = Subject::new(api(call), kernel.as_ref().map(|(number, _)| *number));
+            ask::ask(call.frame, subject, defer::is_urgent)
+        })
         .flatten();
     // What nobody has answered is asked again the next time.
     let is_final = asked.is_some() || !is_asked;

@@ -157,6 +157,13 @@ impl<D: Device> XQueues<D> {
         self.publish(&mut state);
     }
 
+    /// Whether others use a device of this process, and none of its commands would have to wait whatever is decided about
+    /// it: it is on the first level wherever it has a claim, and nothing is suspended or held back.
+    pub(crate) fn is_urgent(&self) -> bool {
+        let state = self.lock();
+        state.is_contended() && !state.is_any_suspended() && !state.is_limited() && !state.has_any_buffered()
+    }
+
     /// Where commands go.
     pub(crate) fn device(&self) -> &D {
         &self.device

@@ -8,12 +8,12 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{self, Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
-use xsched_tests::artifacts::{app_command, clients, conformance, hip_sim, shim};
+use xsched_tests::artifacts::{app, app_command, clients, conformance, hip_sim, shim};
 use xsched_tests::chains;
 use xsched_tests::privileged::may_trace;
 use xsched_tests::serving::Serving;
@@ -455,6 +455,50 @@ fn a_domain_is_named_as_the_reason() {
     // Of a thread, which the programs know nothing of.
     let mut sql = controller.record("domain thread 1", "1");
     assert_eq!(launches(&mut sql), [shown("librocblas.so.4", "never-suspend", "domain", None)]);
+}
+
+/// `sched_client` on a device that others use too, with the shim; it begins when it is told to.
+fn neighbour(controller: &Controller, class: &str, log: &Path) -> Child {
+    let mut command = xsched_ctl(["run", "--require-controller", "--class", class, "--shim"]);
+    command
+        .arg(shim())
+        .arg("--")
+        .arg(app("sched_client"))
+        .args(["--us", "100", "--requests", "5", "--kernels", "4"])
+        .env("XSCHED_SOCKET_DIR", controller.0.folder())
+        .env("XSCHED_LOG", log)
+        .env("HIP_SIM_SHARED", format!("verdict-chains-{}", process::id()))
+        .env("HIP_SIM_DURATIONS", "device_step=arg1us");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut ready = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut ready).unwrap();
+    let pid = ready.trim_end().strip_prefix("ready ").unwrap_or_else(|| panic!("{ready}"));
+    controller.0.wait_for_sight(pid.parse().unwrap()).unwrap();
+    child
+}
+
+/// The first to ask about a chain never gets an answer at once: the controller has to look at it first. Who is more urgent than
+/// everybody else would go whatever the answer is, so it is not late by that.
+#[test]
+fn urgent_work_waits_for_no_answer() {
+    if !may_trace("urgent_work_waits_for_no_answer") {
+        return;
+    }
+    let controller = Controller::start("");
+    let logs = ["high.log", "low.log", "idle.log"].map(|name| controller.0.file(name));
+    let [high, low, idle] = [("high", &logs[0]), ("low", &logs[1]), ("high", &logs[2])]
+        .map(|(class, log)| neighbour(&controller, class, log));
+    // One after the other, so that each runs beside the others whatever time it takes.
+    for mut one in [high, low, idle] {
+        let mut said = String::new();
+        one.stdin.take().unwrap().write_all(b"\n").unwrap();
+        one.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(one.wait().unwrap().success() && said.contains("\"wrong\":0"), "{said}");
+    }
+    let [high, low, _] = logs.map(|log| fs::read_to_string(log).unwrap());
+    const NOT_AWAITED: &str = "answers that were not waited for";
+    assert!(high.contains(NOT_AWAITED) && !high.contains("answers that came too late"), "{high}");
+    assert!(!low.contains(NOT_AWAITED), "whether its calls are held back depends on the answer: {low}");
 }
 
 /// How many launches are made of [`every_launch_through_seven_libraries_is_treated_as_its_chain_says`]; a million by

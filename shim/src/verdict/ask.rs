@@ -43,7 +43,9 @@ extern "C" fn xsched_classify(slot: u64, ticket: u64, subject: u64, rip: u64, rs
 }
 
 /// What the programs say of the call that the gate has stopped. None: they say nothing.
-pub(super) fn ask(frame: &Frame, subject: Subject) -> Option<Answer> {
+///
+/// Who is in a hurry does not wait for an answer that is pending. It is asked about again at the site's next call.
+pub(super) fn ask(frame: &Frame, subject: Subject, is_in_a_hurry: impl Fn() -> bool) -> Option<Answer> {
     let Some(slot) = slot::own() else {
         counters::ruled(Ruling::NoSlot);
         return None;
@@ -61,6 +63,10 @@ pub(super) fn ask(frame: &Frame, subject: Subject) -> Option<Answer> {
         if !answer.verdict.is_pending() {
             counters::ruled(Ruling::Programs);
             return Some(answer);
+        }
+        if is_in_a_hurry() {
+            counters::ruled(Ruling::NotAwaited);
+            return None;
         }
         let time = now();
         let is_late = time - asked > PATIENCE;

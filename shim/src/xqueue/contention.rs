@@ -84,6 +84,11 @@ impl<D: Device> State<D> {
         !self.closed && self.claims.iter().any(|claim| claim.standing() != Standing::Alone)
     }
 
+    /// Whether somebody more urgent may use a device of this process at any time.
+    pub(super) fn is_limited(&self) -> bool {
+        self.claims.iter().any(Claim::is_below)
+    }
+
     /// Whether any claim stands differently from when this was last asked.
     pub(super) fn is_standing_new(&mut self) -> bool {
         let standings: Vec<_> = self.claims.iter().map(Claim::standing).collect();

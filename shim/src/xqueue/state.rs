@@ -264,6 +264,11 @@ impl<D: Device> State<D> {
             || (0..self.claims.len()).any(|index| self.is_held(ClaimId(index)))
     }
 
+    /// Whether any command was held back that has not been launched.
+    pub(super) fn has_any_buffered(&self) -> bool {
+        self.queues.values().any(|queue| queue.submitted > queue.launched)
+    }
+
     /// Whether anything may have to wait.
     pub(super) fn is_engaged(&self) -> bool {
         self.awaits_first_use || self.looks_at_all || self.has_reason()
@@ -272,7 +277,8 @@ impl<D: Device> State<D> {
     /// Whether anything but the first use of a device is a reason to look at calls.
     pub(super) fn has_reason(&self) -> bool {
         self.all_suspended
-            || self.queues.values().any(|queue| queue.suspended || queue.submitted > queue.launched)
+            || self.queues.values().any(|queue| queue.suspended)
+            || self.has_any_buffered()
             || self.is_contended()
             || self.is_recorded()
     }

@@ -241,6 +241,28 @@ fn who_is_alone_tells_nobody_anything() {
 }
 
 #[test]
+fn who_is_on_the_first_level_and_has_nothing_to_wait_for_is_urgent() {
+    let process = Process::new(Standing::Alone);
+    let is_urgent = || process.queues.is_urgent();
+    assert!(!is_urgent(), "nobody else is there");
+    process.stands(Standing::Beside);
+    assert!(is_urgent());
+    process.queues.suspend(process.queue, true);
+    assert!(!is_urgent(), "a queue is suspended");
+    process.queues.submit(process.queue, Vec::new(), WORK, 0).expect("it is held back");
+    process.queues.suspend_all(true);
+    process.queues.suspend(process.queue, false);
+    assert!(!is_urgent(), "all are");
+    process.queues.suspend_all(false);
+    process.queues.wait_all_launched();
+    assert!(is_urgent());
+    for standing in [BELOW, HELD] {
+        process.stands(standing);
+        assert!(!is_urgent(), "somebody may be more urgent");
+    }
+}
+
+#[test]
 fn work_is_told_once_and_its_end_after_the_linger() {
     let process = Process::new(Standing::Beside);
     assert!(process.queues.is_engaged());
