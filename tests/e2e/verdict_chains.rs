@@ -477,6 +477,9 @@ fn neighbour(controller: &Controller, class: &str, log: &Path) -> Child {
     child
 }
 
+/// What a process says in its summary that went without an answer.
+const NOT_AWAITED: &str = "answers that were not waited for";
+
 /// The first to ask about a chain never gets an answer at once: the controller has to look at it first. Who is more urgent than
 /// everybody else would go whatever the answer is, so it is not late by that.
 #[test]
@@ -496,7 +499,6 @@ fn urgent_work_waits_for_no_answer() {
         assert!(one.wait().unwrap().success() && said.contains("\"wrong\":0"), "{said}");
     }
     let [high, low, _] = logs.map(|log| fs::read_to_string(log).unwrap());
-    const NOT_AWAITED: &str = "answers that were not waited for";
     assert!(high.contains(NOT_AWAITED) && !high.contains("answers that came too late"), "{high}");
     assert!(!low.contains(NOT_AWAITED), "whether its calls are held back depends on the answer: {low}");
 }

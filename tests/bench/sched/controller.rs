@@ -102,12 +102,33 @@ impl Controller {
         Ok(command.status()?.success())
     }
 
+    /// Waits until a process has its calls told apart in the way in which this controller does that: one that has just come up
+    /// takes a moment for the first ones.
+    pub(crate) fn wait_for_sight(&mut self, pid: u32) -> Result<()> {
+        const BY_CHAINS: &str = "rules see the whole call chain";
+        let knows = |list: serde_json::Value| list["controller"]["sight"] == "chains";
+        if !self.list().is_some_and(knows) {
+            return Ok(());
+        }
+        let pid = pid.to_string();
+        let folder = self.folder.clone();
+        let is_seen = || {
+            let mut doctor = xsched_ctl(["doctor", "--pid", &pid]);
+            let output = doctor.env(FOLDER_VARIABLE, &folder).stderr(Stdio::null()).output();
+            output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(BY_CHAINS))
+        };
+        self.wait_until(|_| is_seen(), "see the calls of its clients")
+    }
+
     /// Processes that have joined; none if it does not answer.
     pub(crate) fn clients(&self) -> Option<usize> {
+        Some(self.list()?.get("processes")?.as_array()?.len())
+    }
+
+    fn list(&self) -> Option<serde_json::Value> {
         let mut list = xsched_ctl(["list", "--json"]);
         let output = list.env(FOLDER_VARIABLE, &self.folder).stderr(Stdio::null()).output().ok()?;
-        let answer: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
-        Some(answer.get("processes")?.as_array()?.len())
+        serde_json::from_slice(&output.stdout).ok()
     }
 
     /// A command that runs a program with the shim.

@@ -136,7 +136,10 @@ impl Node {
         if let Some(controller) = &self.controller {
             // Who has not used the device has had no reason to join.
             let users = plans.iter().filter(|(plan, _)| !plan.is_cold).count();
-            controller.borrow_mut().wait_for_clients(users)?;
+            let mut controller = controller.borrow_mut();
+            controller.wait_for_clients(users)?;
+            let of_users = plans.iter().zip(&clients).filter(|((plan, _), _)| !plan.is_cold);
+            of_users.map(|(_, client)| client.pid()).try_for_each(|pid| controller.wait_for_sight(pid))?;
         }
         Ok(clients)
     }
