@@ -13,6 +13,7 @@
 //! The limiter is told what is launched and what has completed, in order; it estimates how long kernels of a class take
 //! from when they completed, and says when to look for completions next.
 
+mod busy;
 mod estimate;
 
 use std::collections::VecDeque;
@@ -58,6 +59,8 @@ pub struct InFlight {
     at_most: Nanos,
     /// When the last one completed, probably.
     completed: Nanos,
+    /// When it had at the latest.
+    completed_by: Nanos,
     /// When it was last seen that the oldest command had not completed.
     incomplete: Nanos,
     /// What may still be launched of a batch.
@@ -78,6 +81,8 @@ pub type Payer = u8;
 struct Command {
     class: u64,
     payer: Payer,
+    /// From when on it may have run: the call that launched it began then, and returned later.
+    begun: Nanos,
     launched: Nanos,
     /// What was known of its class.
     estimate: Option<Estimate>,
@@ -87,6 +92,9 @@ struct Command {
 /// queue's own between them.
 const DISTURBED: usize = 2;
 const DISTURBED_FOR: Nanos = Nanos::from_micros(250);
+
+/// The clocks of the host and of a device differ by less than one part in so many.
+const CLOCKS: u64 = 4096;
 
 /// When to look for a completion of which nothing is known.
 const FIRST_LOOK: Nanos = Nanos::from_micros(20);
@@ -146,12 +154,18 @@ impl InFlight {
 
     /// A command was launched.
     pub fn launched(&mut self, now: Nanos, class: u64) {
-        self.launched_for(now, class, 0);
+        self.launched_for(now, now, class, 0);
     }
 
-    /// The same, on behalf of somebody: [`Self::take_charges`] says what it took.
-    pub fn launched_for(&mut self, now: Nanos, class: u64, payer: Payer) {
-        let command = Command { class, payer, launched: now, estimate: self.estimates.of(class) };
+    /// The same on behalf of somebody, by a call that began at `begun`: [`Self::take_charges`] says what it took.
+    pub fn launched_for(&mut self, begun: Nanos, now: Nanos, class: u64, payer: Payer) {
+        let command = Command {
+            class,
+            payer,
+            begun: begun.min(now),
+            launched: now,
+            estimate: self.estimates.of(class),
+        };
         self.at_least += command.at_least();
         self.at_most += command.at_most();
         self.launched.push_back(command);
@@ -164,7 +178,8 @@ impl InFlight {
 
     /// Somebody has looked: the first `count` of the outstanding commands have completed, some time since the last look, or
     /// none. Returns the device time that they took, as far as the host can tell: since the completion before or the
-    /// launch, whichever is later, but no more than usual if other processes' work was probably in between.
+    /// launch, whichever is later, less the gaps that must have been between them, and no more than usual if other processes'
+    /// work was probably in between.
     pub fn completed(&mut self, now: Nanos, count: usize) -> Nanos {
         let Some(first) = self.launched.front() else { return Nanos::ZERO };
         let began = self.began(first);
@@ -172,10 +187,10 @@ impl InFlight {
         // The next one has not completed; it may be about to.
         let next_runs = self.launched.len() > count;
         let but_one = if next_runs { took.times(count as u64) / (count as u64 + 1) } else { Nanos::ZERO };
-        let earliest = (began + but_one).max(self.incomplete).min(now);
+        let earliest = (began + but_one).max(self.incomplete).max(self.last_begun(count)).min(now);
         // It must not be taken for now whenever somebody looks: the next look would be as late.
         let end = if now - earliest <= took / 8 { now } else { earliest + (now - earliest) / 2 };
-        let own = self.finish(end, count, end - began);
+        let own = self.finish(end, now, count, end - began);
         self.incomplete = now;
         own
     }
@@ -184,18 +199,33 @@ impl InFlight {
     /// [`Self::completed`] does.
     pub fn waited(&mut self, now: Nanos, count: usize) -> Nanos {
         let Some(first) = self.launched.front() else { return Nanos::ZERO };
-        self.finish(now, count, now - self.began(first))
+        self.finish(now, now, count, now - self.began(first))
     }
 
-    /// The same with the time that they took together by the device's clock. It tells as well when they were done, which may
-    /// be long ago: who looks late at several in turn is to see how long each took.
-    pub fn completed_in(&mut self, now: Nanos, count: usize, took: Nanos) -> Nanos {
+    /// The same with the time between the completion before and the last of these by the device's clock. It tells as well when
+    /// they were done, which may be long ago: who looks late at several in turn is to see how long each took.
+    pub fn completed_in(&mut self, now: Nanos, count: usize, between: Nanos) -> Nanos {
         let Some(first) = self.launched.front() else { return Nanos::ZERO };
-        let end = (self.began(first) + took).max(self.incomplete).min(now);
-        self.finish(end, count, took)
+        let began = self.began(first);
+        // The completion before is known to the host as well as it was ever noticed, and this one by it: what lies between
+        // them may be idling.
+        let by = self.completed_by + between + between / CLOCKS;
+        // An end before what is known to be later tells nothing.
+        let is_possible = by > self.last_begun(count) && by >= self.incomplete;
+        let by = if is_possible { by.min(now) } else { now };
+        let took = between.min(by - began);
+        let end = (began + took).max(self.incomplete).min(now);
+        self.finish(end, by, count, took)
     }
 
-    fn finish(&mut self, end: Nanos, count: usize, took: Nanos) -> Nanos {
+    /// When the launch of the last of the first `count` began: none of them was all done before.
+    fn last_begun(&self, count: usize) -> Nanos {
+        let last = count.min(self.launched.len()).checked_sub(1);
+        last.and_then(|last| self.launched.get(last)).map_or(Nanos::ZERO, |last| last.begun)
+    }
+
+    /// The first `count` were done at `end`, probably, and by `by` for certain. They took that long with what was between them.
+    fn finish(&mut self, end: Nanos, by: Nanos, count: usize, took: Nanos) -> Nanos {
         let count = count.min(self.launched.len());
         if count == 0 {
             return Nanos::ZERO;
@@ -207,6 +237,7 @@ impl InFlight {
         let typical = sum.checked_div(known).unwrap_or(1).max(1);
         let weight = |command: &Command| command.expected().map_or(typical, |time| time.0.max(1));
         let whole: u64 = done().map(weight).sum();
+        let took = busy::at_most(took, by, done().map(|command| (command.begun, weight(command))));
         let mut own = Nanos::ZERO;
         for _ in 0..count {
             let Some(command) = self.launched.pop_front() else { break };
@@ -222,6 +253,7 @@ impl InFlight {
             self.estimates.learn(command.class, part, disturbed);
         }
         self.completed = end;
+        self.completed_by = by;
         own
     }
 

@@ -248,7 +248,7 @@ impl<D: Device> State<D> {
             return None;
         };
         let ahead = if is_recorded { flight.ahead(now) } else { Nanos::ZERO };
-        flight.launched_by(now, begun.class, begun.origin);
+        flight.launched_by(begun.at, now, begun.class, begun.origin);
         if begun.is_pinned {
             flight.pin();
         }
@@ -404,13 +404,7 @@ impl<D: Device> State<D> {
             if queue.claim.is_none() || !is_complete {
                 continue;
             }
-            let (mut took, mut has_landed) = (Nanos::ZERO, false);
-            while let Some(landed) = queue.flight.landed_before(launched, now) {
-                retired.extend(landed.retired);
-                took += landed.took;
-                has_landed = true;
-            }
-            if has_landed {
+            if let Some(took) = queue.flight.landed_before(launched, now, &mut retired) {
                 self.charge(Place::Queue(id), now, took);
                 self.note_completion(Place::Queue(id), now, None, Observed::Wait);
             }

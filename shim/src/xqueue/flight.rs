@@ -173,11 +173,11 @@ impl<M: Copy> Flight<M> {
 
     /// A command was launched of which it is not known to whom it belongs.
     pub(super) fn launched(&mut self, now: Nanos, class: Class) {
-        self.launched_by(now, class, Origin::UNKNOWN);
+        self.launched_by(now, now, class, Origin::UNKNOWN);
     }
 
-    /// A command was launched.
-    pub(super) fn launched_by(&mut self, now: Nanos, class: Class, Origin(origin): Origin) {
+    /// A command was launched by a call that began at `begun`.
+    pub(super) fn launched_by(&mut self, begun: Nanos, now: Nanos, class: Class, Origin(origin): Origin) {
         if self.is_empty() {
             self.stalled = (now, 0);
         } else if !self.commands.may_launch(now, class.0) {
@@ -190,7 +190,7 @@ impl<M: Copy> Flight<M> {
         self.unmarked_work += self.commands.expected(class.0).unwrap_or_else(|| self.mark_every());
         self.last = now;
         self.launched += 1;
-        self.commands.launched_for(now, class.0, origin);
+        self.commands.launched_for(begun, now, class.0, origin);
     }
 
     /// The command that was launched last must not be stopped.
@@ -272,10 +272,7 @@ impl<M: Copy> Flight<M> {
         let Marked { marker, commands, .. } = self.marked.pop_front()?;
         let took = match device_time {
             // The device's time includes that of idling before the first command, the host's that of noticing the last.
-            Some(time) => {
-                let time = time.min(self.commands.running_for(now));
-                self.commands.completed_in(now, commands, time)
-            }
+            Some(time) => self.commands.completed_in(now, commands, time),
             None => self.commands.completed(now, commands),
         };
         self.note_completion(now);
@@ -298,31 +295,35 @@ impl<M: Copy> Flight<M> {
         self.launched
     }
 
-    /// Somebody has seen that the first so many commands ever launched are complete. Their first part; none if nothing
-    /// is left of them.
-    pub(super) fn landed_before(&mut self, launched: u64, now: Nanos) -> Option<Landed<M>> {
+    /// Somebody has seen that the first so many commands ever launched are complete. The device time that they took; none if
+    /// nothing is left of them. Adds markers that are not needed any more.
+    ///
+    /// All at once, whatever markers are between them: only the end of the last is known.
+    pub(super) fn landed_before(&mut self, launched: u64, now: Nanos, retired: &mut Vec<M>) -> Option<Nanos> {
         let in_flight = self.commands.outstanding() as u64;
         let completed = self.launched - in_flight;
         let commands = launched.saturating_sub(completed).min(in_flight) as usize;
         if commands == 0 {
             return None;
         }
-        match self.marked.front_mut() {
-            Some(first) if first.commands <= commands => {
-                let Marked { marker, commands, .. } = self.marked.pop_front()?;
-                let took = self.commands.waited(now, commands);
-                self.note_completion(now);
-                return Some(Landed { took, retired: self.before.replace(marker) });
-            }
-            Some(first) => first.commands -= commands,
-            None => self.unmarked -= commands.min(self.unmarked),
-        }
         let took = self.commands.waited(now, commands);
-        if let Some(first) = self.marked.front_mut() {
-            first.work = self.commands.least(0..first.commands);
+        let mut left = commands;
+        while let Some(first) = self.marked.pop_front_if(|first| first.commands <= left) {
+            left -= first.commands;
+            retired.extend(self.before.replace(first.marker));
+        }
+        if left > 0 {
+            match self.marked.front_mut() {
+                Some(first) => {
+                    first.commands -= left;
+                    first.work = self.commands.least(0..first.commands);
+                }
+                None => self.unmarked -= left.min(self.unmarked),
+            }
+            retired.extend(self.before.take());
         }
         self.note_completion(now);
-        Some(Landed { took, retired: self.before.take() })
+        Some(took)
     }
 
     /// Whose commands took what of the time of everything that has landed since this was last called.
@@ -405,12 +406,57 @@ mod tests {
     #[test]
     fn a_device_that_tells_the_time_is_believed_unless_it_was_idle() {
         let mut flight = Flight::new(Limit::default());
-        for (launched, device_time, took) in [(0, 20, 20), (1_000, 990, 30)] {
+        for (launched, device_time, took) in [(0, 20, 20), (1_000, 1_100, 30)] {
             flight.launched(us(launched), CLASS);
             mark(&mut flight, us(launched), launched);
             let landed = flight.landed(us(launched + 30), Some(Nanos::from_micros(device_time))).unwrap();
             assert_eq!(landed.took, Nanos::from_micros(took));
         }
+    }
+
+    /// The device's clock tells when it was done, once a completion was noticed in time.
+    #[test]
+    fn who_looks_late_after_idling_is_not_charged_for_it() {
+        let mut flight = Flight::new(Limit::default());
+        flight.launched(us(0), CLASS);
+        mark(&mut flight, us(0), 0);
+        flight.landed_before(1, us(100), &mut Vec::new()).unwrap();
+        for command in 1..20 {
+            flight.launched(us(command * 256), CLASS);
+            mark(&mut flight, us(command * 256), command);
+            let late = us(command * 256 + 250);
+            let landed = flight.landed(late, Some(Nanos::from_micros(256))).unwrap();
+            let took = landed.took;
+            assert!((Nanos::from_micros(100)..Nanos::from_micros(102)).contains(&took), "{took}");
+        }
+    }
+
+    #[test]
+    fn who_launches_slowly_does_not_pay_for_gaps_between_commands_that_share_a_marker() {
+        let n = 7;
+        for device_time in [Some(Nanos::from_micros((n - 1) * 256 + 100)), None] {
+            let mut flight = Flight::new(Limit::default());
+            (0..n).for_each(|command| flight.launched(us(command * 256), CLASS));
+            mark(&mut flight, us((n - 1) * 256 + 30), 1);
+            let end = us((n - 1) * 256 + 100);
+            flight.looked(end - Nanos(10));
+            let landed = flight.landed(end, device_time).unwrap();
+            assert_eq!(landed.took, Nanos::from_micros(n * 100));
+        }
+    }
+
+    #[test]
+    fn who_waits_for_all_learns_of_gaps_whatever_markers_are_between() {
+        let mut flight = Flight::new(Limit::default());
+        for command in 0..6 {
+            flight.launched(us(command * 256), CLASS);
+            if command % 2 == 0 {
+                mark(&mut flight, us(command * 256), command);
+            }
+        }
+        let mut retired = Vec::new();
+        let took = flight.landed_before(6, us(5 * 256 + 100), &mut retired);
+        assert_eq!((took, retired), (Some(Nanos::from_micros(600)), vec![0, 2, 4]));
     }
 
     #[test]
@@ -433,13 +479,11 @@ mod tests {
             }
         }
         let before = flight.launched_so_far() - 1;
-        let mut landed = 0;
-        while flight.landed_before(before, us(100)).is_some() {
-            landed += 1;
-        }
-        assert_eq!((landed, flight.first_marker()), (2, None), "those with a marker, and the others");
+        let mut retired = Vec::new();
+        assert!(flight.landed_before(before, us(100), &mut retired).is_some());
+        assert_eq!((flight.first_marker(), retired), (None, vec![1]), "those with a marker, and the others");
         assert!(!flight.is_empty(), "one was launched later");
-        assert!(flight.landed_before(before + 1, us(101)).is_some());
+        assert!(flight.landed_before(before + 1, us(101), &mut Vec::new()).is_some());
         assert!(flight.is_empty());
     }
 
@@ -448,8 +492,10 @@ mod tests {
         let mut flight = Flight::new(Limit::default());
         (0..4).for_each(|command| flight.launched(us(command), CLASS));
         mark(&mut flight, us(4), 9);
-        assert!(flight.landed_before(3, us(50)).is_some());
-        assert_eq!((flight.landed_before(3, us(51)), flight.first_marker()), (None, Some(9)));
+        let mut retired = Vec::new();
+        assert!(flight.landed_before(3, us(50), &mut retired).is_some());
+        assert_eq!(flight.landed_before(3, us(51), &mut retired), None);
+        assert_eq!((flight.first_marker(), &retired[..]), (Some(9), &[][..]));
         assert!(flight.landed(us(60), None).is_some());
         assert!(flight.is_empty());
     }
@@ -511,7 +557,7 @@ mod tests {
         (0..40).for_each(|_| flight.launched(us(1_010), CLASS));
         mark(&mut flight, us(1_010), 2);
         assert_eq!(flight.look_at(false), at, "whatever comes behind it");
-        assert!(flight.landed_before(flight.launched_so_far() - 41, us(1_160)).is_some());
+        assert!(flight.landed_before(flight.launched_so_far() - 41, us(1_160), &mut Vec::new()).is_some());
         assert_eq!(flight.look_at(false), Some(us(1_160 + 150)), "one is left of the two");
     }
 

@@ -49,7 +49,7 @@ fn of_short_commands_there_are_as_many_as_fill_the_time() {
 fn each_payer_is_charged_for_its_own_commands_and_together_they_pay_for_all() {
     let (mut flight, now) = experienced(Limit::default(), &[SHORT, LONG]);
     for (payer, class) in [(7, LONG), (9, SHORT), (7, LONG)] {
-        flight.launched_for(now, class, payer);
+        flight.launched_for(now, now, class, payer);
     }
     let took = flight.completed_in(now + micros(2_010), 3, micros(2_010));
     let mut charges: Vec<_> = flight.take_charges().filter(|(_, charge)| !charge.is_zero()).collect();
@@ -58,7 +58,7 @@ fn each_payer_is_charged_for_its_own_commands_and_together_they_pay_for_all() {
     assert!(long > short.times(100), "{long:?} {short:?}");
     assert_eq!(flight.take_charges().count(), 0, "it was told");
     assert!(long + short <= took && took - (long + short) < Nanos(3), "{took:?}");
-    flight.launched_for(now, LONG, 7);
+    flight.launched_for(now, now, LONG, 7);
     flight.forget_payers();
     flight.waited(now + micros(5_000), 1);
     assert_eq!(flight.take_charges().map(|(payer, _)| payer).collect::<Vec<_>>(), [0]);
@@ -180,6 +180,29 @@ fn a_gap_before_a_launch_is_not_the_commands_time() {
     assert_eq!(flight.waited(micros(10), 1), micros(10));
     flight.launched(micros(500), 1);
     assert_eq!(flight.waited(micros(510), 1), micros(10));
+}
+
+/// Nobody looks at them one by one; the last of each batch is noticed in time.
+#[test]
+fn gaps_between_launches_are_not_the_commands_time_either() {
+    let mut flight = InFlight::new(Limit::default());
+    let mut charged = Nanos::ZERO;
+    for command in 1..=40 {
+        flight.launched(micros(256 * command), 1);
+        if command % 4 == 0 {
+            charged += flight.waited(micros(256 * command + 100), 4);
+        }
+    }
+    assert_eq!(charged, micros(40 * 100));
+    assert_eq!(flight.expected(1), Some(micros(100)));
+}
+
+#[test]
+fn a_command_may_run_before_the_call_that_launched_it_returns() {
+    let mut flight = InFlight::new(Limit::default());
+    flight.launched_for(micros(0), micros(10), 1, 0);
+    flight.launched_for(micros(20), micros(39), 1, 0);
+    assert_eq!(flight.waited(micros(40), 2), micros(30), "and it is not known that it ran for 1 us");
 }
 
 #[test]

@@ -1,0 +1,89 @@
+//! How much of a time commands can have kept the device busy.
+//!
+//! Commands that complete unseen one by one are known to have taken a time together. Who launches slowly leaves gaps in it, for
+//! which nobody is to pay:
+//!
+//! ```text
+//!   launched  1         2         3
+//!   device    |====.....|====.....|====|
+//!             '-------- took ----------'
+//! ```
+//!
+//! The third has run since it was launched at most, and each as long as the others, in proportion to what is expected of them:
+//! so all three together at most three times that. The same goes for the second and the third together.
+
+use crate::Nanos;
+
+/// What commands that were all done by `by` took at most, of the `took` between the begin of the first and the end of the last.
+/// Of each, in their order, since when it may have run, and its expected part of the whole, which is not 0.
+///
+/// Never less than they took if they took times in these proportions.
+pub(super) fn at_most(
+    took: Nanos,
+    by: Nanos,
+    commands: impl DoubleEndedIterator<Item = (Nanos, u64)> + Clone,
+) -> Nanos {
+    let whole: u64 = commands.clone().map(|(_, weight)| weight).sum();
+    let mut from_here_on = 0;
+    // Time for weight; compared without dividing, since there may be thousands of commands.
+    let (time, weight) = commands.rev().fold((took, whole), |(time, weight), (begun, own)| {
+        from_here_on += own;
+        let since = by - begun;
+        let is_less =
+            u128::from(since.0) * u128::from(weight) < u128::from(time.0) * u128::from(from_here_on);
+        if is_less { (since, from_here_on) } else { (time, weight) }
+    });
+    // No more than `took`, which is time for the whole.
+    u64::try_from(u128::from(time.0) * u128::from(whole) / u128::from(weight.max(1))).map_or(took, Nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a device does: when it has done all, and how long it was busy.
+    fn run(commands: &[(u64, u64)], scale: u64) -> (Nanos, Nanos) {
+        let (mut end, mut busy) = (0, 0);
+        for (begun, weight) in commands {
+            end = end.max(*begun) + scale * weight;
+            busy += scale * weight;
+        }
+        (Nanos(end), Nanos(busy))
+    }
+
+    fn found(commands: &[(u64, u64)], by: Nanos) -> Nanos {
+        let took = by - Nanos(commands[0].0);
+        at_most(took, by, commands.iter().map(|&(begun, weight)| (Nanos(begun), weight)))
+    }
+
+    #[test]
+    fn gaps_are_found_exactly_whatever_the_device_does_between_launches() {
+        let spaced: Vec<_> = (0..50).map(|command| (command * 256, 1)).collect();
+        let at_once = [(7, 1); 50];
+        let mixed = [(0, 3), (10, 1), (900, 2), (901, 5), (1_500, 1), (9_000, 4)];
+        let late = [(0, 1), (1, 1), (2, 1), (40_000, 1)];
+        for commands in [&spaced[..], &at_once, &mixed, &late] {
+            for scale in [1, 20, 100, 256, 400] {
+                let (end, busy) = run(commands, scale);
+                assert_eq!(found(commands, end), busy, "{scale} times {commands:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn who_looks_late_never_finds_less_than_they_took() {
+        let spaced: Vec<_> = (0..10).map(|command| (command * 256, 1)).collect();
+        let (end, busy) = run(&spaced, 100);
+        let mut before = busy;
+        for late in [1, 10, 100, 1_000, 100_000] {
+            let later = found(&spaced, end + Nanos(late));
+            assert!(later >= before && later <= end + Nanos(late), "{late} late: {later:?}");
+            before = later;
+        }
+    }
+
+    #[test]
+    fn of_one_command_nothing_else_is_known() {
+        assert_eq!(at_most(Nanos(70), Nanos(100), [(Nanos(0), 9)].into_iter()), Nanos(70));
+    }
+}
