@@ -237,7 +237,11 @@ impl InFlight {
         let typical = sum.checked_div(known).unwrap_or(1).max(1);
         let weight = |command: &Command| command.expected().map_or(typical, |time| time.0.max(1));
         let whole: u64 = done().map(weight).sum();
-        let took = busy::at_most(took, by, done().map(|command| (command.begun, weight(command))));
+        // Of unlike commands the proportions must be known.
+        let class = self.launched.front().map(|first| first.class);
+        let is_proportionate = known == count as u64 || done().all(|command| Some(command.class) == class);
+        let parts = done().map(|command| (command.begun, weight(command)));
+        let took = if is_proportionate { busy::at_most(took, by, parts) } else { took };
         let mut own = Nanos::ZERO;
         for _ in 0..count {
             let Some(command) = self.launched.pop_front() else { break };

@@ -198,6 +198,18 @@ fn gaps_between_launches_are_not_the_commands_time_either() {
 }
 
 #[test]
+fn a_gap_is_not_made_of_what_nothing_is_known() {
+    let (mut flight, now) = experienced(Limit::default(), &[SHORT]);
+    flight.launched(now, 7);
+    flight.launched(now + micros(900), SHORT);
+    assert_eq!(
+        flight.waited(now + micros(1_000), 2),
+        micros(500 + SHORT),
+        "the first one may have run all the time"
+    );
+}
+
+#[test]
 fn a_command_may_run_before_the_call_that_launched_it_returns() {
     let mut flight = InFlight::new(Limit::default());
     flight.launched_for(micros(0), micros(10), 1, 0);
