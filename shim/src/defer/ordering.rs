@@ -38,7 +38,11 @@ impl Deferral {
             if treatment.is_forced() {
                 self.queues.urge(positions);
             }
-            self.queues.wait_launched(positions);
+            if waits_for_device(call) {
+                self.queues.wait_launched_as_expected(positions);
+            } else {
+                self.queues.wait_launched(positions);
+            }
         };
         let event = |argument: usize| (copy.index(), call.size(argument));
         let pending = |argument| {
@@ -115,6 +119,18 @@ impl Deferral {
         }
         pending
     }
+}
+
+/// Whether all that a call does is wait for the device.
+fn waits_for_device(call: &Stopped<'_>) -> bool {
+    matches!(
+        call.id(),
+        Id::hipStreamSynchronize
+            | Id::hipStreamSynchronize_spt
+            | Id::hipEventSynchronize
+            | Id::hipDeviceSynchronize
+            | Id::hipCtxSynchronize
+    )
 }
 
 /// Whether a call puts work on several streams, or on one that it does not name.

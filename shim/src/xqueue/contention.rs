@@ -104,7 +104,7 @@ impl<D: Device> State<D> {
                 turned.push(ClaimId(index));
                 let queues = self.queues.values_mut().filter(|queue| queue.claim == Some(ClaimId(index)));
                 let flights = queues.map(|queue| &mut queue.flight).chain([&mut claim.loose]);
-                flights.for_each(|flight| flight.disturbed(now()));
+                flights.for_each(|flight| flight.held(now(), standing.is_held()));
             }
         }
         for claim in turned {
@@ -128,12 +128,12 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Whether a device may be given one more command from here.
+    /// Whether a device may be given one more command from here. A stream that is stuck is not limited while callers wait in place.
     pub(super) fn has_room(&self, place: Place, load: Load) -> bool {
         let (Some(claim), Load::Work(class)) = (self.claim_at(place), load) else { return true };
         let is_limited = !self.closed && !self.unlimited && self.claims[claim.0].is_below();
         let flight = self.flight(place).filter(|_| is_limited);
-        flight.is_none_or(|flight| flight.has_room(now(), class))
+        flight.is_none_or(|flight| flight.has_room(now(), class, self.in_place > 0))
     }
 
     pub(super) fn claim_at(&self, place: Place) -> Option<ClaimId> {
@@ -260,7 +260,8 @@ impl<D: Device> State<D> {
             Place::Loose(_) => true,
             Place::Queue(_) => {
                 is_worth_it
-                    || begun.is_limited && (flight.wants_marker() || !flight.has_room(now, begun.class))
+                    || begun.is_limited
+                        && (flight.wants_marker() || !flight.has_room(now, begun.class, self.in_place > 0))
             }
         };
         wants_marker.then(|| flight.launched_so_far())

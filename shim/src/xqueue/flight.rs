@@ -44,6 +44,10 @@ const UNMARKED_MAX: Nanos = Nanos::from_millis(2);
 /// How much longer than ever a command takes before one more is let go: it may itself wait for that one.
 const PATIENCE: Nanos = Nanos::from_millis(10);
 
+/// After how long without a completion all may be let go while a caller waits in place: the device may wait for what that caller
+/// would do next.
+const LIFTED_AFTER: Nanos = Nanos::from_millis(100);
+
 /// How long after a look the next one comes at the latest. What is expected of commands may be far too much, and of more and
 /// more that are launched meanwhile.
 const LOOK_LATEST: Nanos = Nanos::from_millis(10);
@@ -79,8 +83,29 @@ pub(super) struct Flight<M> {
     longest_ungated: Nanos,
     /// How many commands were launched up to the last one that must not be stopped.
     pinned: u64,
-    /// Since when nothing has completed, and how many commands were let go because of that.
-    stalled: (Nanos, usize),
+    stall: Stall,
+}
+
+/// That nothing completes, while the process need not give way.
+#[derive(Debug, Default)]
+struct Stall {
+    /// Since when it may launch; None: it must give way.
+    since: Option<Nanos>,
+    /// For how long that was so before. Turns may each be too short to see that nothing completes.
+    before: Nanos,
+    /// How many commands were let go because of it.
+    let_go: usize,
+}
+
+impl Stall {
+    /// Something has completed, or is the first to be launched.
+    fn is_over(&mut self, now: Nanos) {
+        *self = Self { since: self.since.map(|_| now), ..Self::default() };
+    }
+
+    fn lasts(&self, now: Nanos) -> Nanos {
+        self.before + self.since.map_or(Nanos::ZERO, |since| now - since)
+    }
 }
 
 /// What has completed.
@@ -107,7 +132,7 @@ impl<M: Copy> Flight<M> {
             ungated: GATED_MAX,
             longest_ungated: Nanos::ZERO,
             pinned: 0,
-            stalled: (Nanos::ZERO, 0),
+            stall: Stall { since: Some(Nanos::ZERO), ..Stall::default() },
         }
     }
 
@@ -135,12 +160,13 @@ impl<M: Copy> Flight<M> {
         !is_short || self.wants_marker()
     }
 
-    /// Whether one more command of this class may be launched.
-    pub(super) fn has_room(&self, now: Nanos, class: Class) -> bool {
+    /// Whether one more command of this class may be launched. With `is_awaited`, callers wait in place.
+    pub(super) fn has_room(&self, now: Nanos, class: Class, is_awaited: bool) -> bool {
         // What does not end may itself wait for what would be launched next.
         let is_stuck = || {
-            let (since, let_go) = self.stalled;
-            self.commands.overdue(now) > PATIENCE && now - since > PATIENCE.times(let_go as u64 + 1)
+            let lasts = self.stall.lasts(now);
+            let lets_go = lasts > PATIENCE.times(self.stall.let_go as u64 + 1);
+            self.commands.overdue(now) > PATIENCE && (lets_go || is_awaited && lasts > LIFTED_AFTER)
         };
         self.commands.may_launch(now, class.0) || is_stuck()
     }
@@ -179,9 +205,9 @@ impl<M: Copy> Flight<M> {
     /// A command was launched by a call that began at `begun`.
     pub(super) fn launched_by(&mut self, begun: Nanos, now: Nanos, class: Class, Origin(origin): Origin) {
         if self.is_empty() {
-            self.stalled = (now, 0);
+            self.stall.is_over(now);
         } else if !self.commands.may_launch(now, class.0) {
-            self.stalled.1 += 1;
+            self.stall.let_go += 1;
         }
         if self.unmarked == 0 {
             self.unmarked_since = now;
@@ -281,13 +307,19 @@ impl<M: Copy> Flight<M> {
 
     fn note_completion(&mut self, now: Nanos) {
         self.looked = now;
-        self.stalled = (now, 0);
+        self.stall.is_over(now);
     }
 
-    /// The process had to give way, or need not any more: others' work is between its own.
+    /// Others' work is between its own.
     pub(super) fn disturbed(&mut self, now: Nanos) {
-        self.stalled = (now, 0);
         self.commands.disturbed(now);
+    }
+
+    /// The process has to give way from now on, or need not any more.
+    pub(super) fn held(&mut self, now: Nanos, is_held: bool) {
+        self.stall.before = self.stall.lasts(now);
+        self.stall.since = (!is_held).then_some(now);
+        self.disturbed(now);
     }
 
     /// How many commands were ever launched.
@@ -578,13 +610,13 @@ mod tests {
     #[test]
     fn a_command_that_does_not_end_does_not_stop_the_others_for_ever() {
         let mut flight: Flight<u32> = Flight::new(Limit::default());
-        while flight.has_room(us(0), CLASS) {
+        while flight.has_room(us(0), CLASS, false) {
             flight.launched(us(0), CLASS);
         }
         let later = |times| us(0) + PATIENCE.times(times) + Nanos(1);
-        assert!(!flight.has_room(us(100), CLASS) && flight.has_room(later(1), CLASS));
+        assert!(!flight.has_room(us(100), CLASS, false) && flight.has_room(later(1), CLASS, false));
         flight.launched(later(1), CLASS);
-        assert!(!flight.has_room(later(1), CLASS), "one at a time");
-        assert!(flight.has_room(later(2), CLASS));
+        assert!(!flight.has_room(later(1), CLASS, false), "one at a time");
+        assert!(flight.has_room(later(2), CLASS, false));
     }
 }

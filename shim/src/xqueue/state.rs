@@ -90,6 +90,8 @@ pub(super) struct State<D: Device> {
     pub(super) pinned_launches: usize,
     /// Callers that wait for a change.
     pub(super) callers: usize,
+    /// Callers that wait in place until something may go, also while they look whether it may.
+    pub(super) in_place: usize,
     /// When the watcher will look again by itself.
     pub(super) watch_at: Option<Nanos>,
     /// Whether gates may be used.
@@ -117,6 +119,7 @@ impl<D: Device> State<D> {
             unlimited: false,
             pinned_launches: 0,
             callers: 0,
+            in_place: 0,
             watch_at: None,
             uses_gates: true,
             limit: Limit::default(),

@@ -11,14 +11,16 @@ use crate::xqueue::{Begun, ClaimId, Device, Load, Position, QueueId, XQueues, no
 impl<D: Device> XQueues<D> {
     /// Waits while the queue is full.
     pub(crate) fn wait_for_room(&self, queue: QueueId) {
-        let mut state = self.lock();
-        while state.is_full(queue) && !state.closed {
-            state = self.wait(state);
-        }
+        drop(self.wait_in_place(self.lock(), |state| !state.is_full(queue) || state.closed));
     }
 
     /// Waits until all of these were launched.
     pub(crate) fn wait_launched(&self, positions: &[Position]) {
+        drop(self.wait_in_place(self.lock(), |state| state.are_launched(positions)));
+    }
+
+    /// The same for a call that will wait for the device anyway. Limits stay: the program expects to wait.
+    pub(crate) fn wait_launched_as_expected(&self, positions: &[Position]) {
         let mut state = self.lock();
         while !state.are_launched(positions) {
             state = self.wait(state);
@@ -45,9 +47,9 @@ impl<D: Device> XQueues<D> {
         let after: Vec<_> = after.iter().copied().chain(state.last(queue)).collect();
         self.force_if_asked(&mut state, demand, &after);
         let claim = state.claim_of(queue).filter(|_| demand.treatment.is_counted());
-        let mut state = self.wait_until(state, claim, |state| {
+        let mut state = self.wait_until(state, claim, &after, |state| {
             let may_go = || !state.is_suspended(queue) && state.has_room(Place::Queue(queue), demand.load);
-            state.are_launched(&after) && (demand.treatment.is_forced() || may_go())
+            demand.treatment.is_forced() || may_go()
         });
         let begun = state.begin(queue, demand, Held::InPlace(since));
         self.open_for(&mut state, begun.as_ref());
@@ -67,11 +69,10 @@ impl<D: Device> XQueues<D> {
         let mut state = self.lock();
         self.force_if_asked(&mut state, demand, after);
         let waiting = claim.filter(|_| demand.treatment.is_counted());
-        let mut state = self.wait_until(state, waiting, |state| {
+        let mut state = self.wait_until(state, waiting, after, |state| {
             let has_room = |claim| state.has_room(Place::Loose(claim), demand.load);
             let may_go = || claim.is_none_or(|claim| !state.is_held(claim) && has_room(claim));
-            let has_turn = demand.treatment.is_forced() || !state.all_suspended && may_go();
-            state.are_launched(after) && has_turn
+            demand.treatment.is_forced() || !state.all_suspended && may_go()
         });
         let begun = state.begin_at(Place::Loose(claim?), claim?, stream, demand, Held::InPlace(since));
         self.open_for(&mut state, begun.as_ref());
@@ -84,9 +85,9 @@ impl<D: Device> XQueues<D> {
         let after = state.all_last();
         let demand = Demand { treatment, ..Load::Signal.into() };
         self.force_if_asked(&mut state, demand, &after);
-        drop(self.wait_until(state, None, |state| {
-            state.are_launched(&after) && (treatment.is_forced() || !state.is_any_suspended())
-        }));
+        drop(
+            self.wait_until(state, None, &after, |state| treatment.is_forced() || !state.is_any_suspended()),
+        );
     }
 
     /// What a command comes after that must not wait goes at once, too.
@@ -97,26 +98,42 @@ impl<D: Device> XQueues<D> {
         }
     }
 
-    /// Waits for what a claim's next command needs.
+    /// Waits until these were launched and a claim's next command may go.
     fn wait_until<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State<D>>,
+        state: MutexGuard<'a, State<D>>,
         claim: Option<ClaimId>,
-        is_so: impl Fn(&State<D>) -> bool,
+        after: &[Position],
+        may_go: impl Fn(&State<D>) -> bool,
     ) -> MutexGuard<'a, State<D>> {
-        if is_so(&state) {
+        // Until then it has no use for the device: as one that is ready it could hold back the very ones that it waits for.
+        let mut state = self.wait_in_place(state, |state| state.are_launched(after));
+        if may_go(&state) {
             return state;
         }
         if let Some(claim) = claim {
             state.waits(claim, true);
             self.wake_watcher();
         }
-        while !is_so(&state) {
-            state = self.wait(state);
-        }
+        state = self.wait_in_place(state, may_go);
         if let Some(claim) = claim {
             state.waits(claim, false);
         }
+        state
+    }
+
+    /// Waits in a call that need not wait for the device. Nobody waits so for ever: the device may wait for what the caller would do
+    /// next, so a stream that is stuck is not limited meanwhile, see [`State::has_room`].
+    fn wait_in_place<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<D>>,
+        is_so: impl Fn(&State<D>) -> bool,
+    ) -> MutexGuard<'a, State<D>> {
+        state.in_place += 1;
+        while !is_so(&state) {
+            state = self.wait(state);
+        }
+        state.in_place -= 1;
         state
     }
 }

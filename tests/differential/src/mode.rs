@@ -26,6 +26,8 @@ pub struct Mode {
     pub suspended: Option<u64>,
     /// Whether calls are treated in all ways at random, from this seed: scheduled, passed through, never suspended.
     pub treated: Option<u64>,
+    /// Whether the streams of each device are scheduled among each other, by their priorities.
+    pub scheduled: bool,
     /// A bug that the shim was compiled with, by name.
     pub bug: Option<&'static str>,
 }
@@ -46,13 +48,14 @@ const SUSPEND: &str = "XSCHED_TEST_SUSPEND";
 const TREAT: &str = "XSCHED_TEST_VERDICTS";
 /// Ten times the default: programs are short.
 const SUSPENSIONS_PER_SECOND: u32 = 200_000;
+const SCHEDULER: &str = "XSCHED_SCHEDULER";
 const BUG: &str = "XSCHED_PLANTED_BUG";
 
 impl Mode {
     /// The runtime alone.
     #[must_use]
     pub fn native(major: u32) -> Self {
-        Self { major, way: Way::Native, suspended: None, treated: None, bug: None }
+        Self { major, way: Way::Native, suspended: None, treated: None, scheduled: false, bug: None }
     }
 
     /// With the shim, which has nothing to schedule.
@@ -73,6 +76,12 @@ impl Mode {
         Self { treated: Some(seed), ..self }
     }
 
+    /// The same while streams are scheduled among each other: by their priorities, and little launched ahead.
+    #[must_use]
+    pub fn scheduled(self) -> Self {
+        Self { scheduled: true, ..self }
+    }
+
     /// Every way to have the shim in, over all runtimes; tables are handed out from HIP 6 on.
     #[must_use]
     pub fn all() -> Vec<Self> {
@@ -89,7 +98,7 @@ impl Mode {
         let mut command = Command::new(places.clients.join(format!("differential-{}", self.major)));
         command.args(words);
         // Variables that change what is run, whoever set them.
-        for variable in [PRELOAD, TOOL, TOOLS_ENABLED, SUSPEND, TREAT, BUG] {
+        for variable in [PRELOAD, TOOL, TOOLS_ENABLED, SUSPEND, TREAT, SCHEDULER, BUG] {
             command.env_remove(variable);
         }
         command.env("HIP_SIM_DEVICES", "2").env("HIP_SIM_SHARED", "off");
@@ -109,6 +118,9 @@ impl Mode {
         }
         if let Some(seed) = self.treated {
             command.env(TREAT, format!("random:{seed}"));
+        }
+        if self.scheduled {
+            command.env(SCHEDULER, "LCL");
         }
         if let Some(bug) = self.bug {
             command.env(BUG, bug);
@@ -138,6 +150,9 @@ impl fmt::Display for Mode {
         }
         if self.treated.is_some() {
             write!(f, " treated")?;
+        }
+        if self.scheduled {
+            write!(f, " scheduled")?;
         }
         self.bug.map_or(Ok(()), |bug| write!(f, " {bug}"))
     }

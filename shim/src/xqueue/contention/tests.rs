@@ -87,6 +87,16 @@ struct Stand {
 }
 
 impl Stand {
+    fn new(standing: Standing) -> Arc<Self> {
+        Arc::new(Self {
+            standing: Mutex::new(standing),
+            is_ready: AtomicBool::new(false),
+            told_ready: AtomicUsize::new(0),
+            told_idle: AtomicUsize::new(0),
+            lease: Nanos::from_secs(3600),
+        })
+    }
+
     fn told(&self) -> (usize, usize) {
         (self.told_ready.load(Ordering::SeqCst), self.told_idle.load(Ordering::SeqCst))
     }
@@ -144,13 +154,7 @@ impl Process {
         let clock = Stopped::now();
         let bench = Arc::new(Bench::default());
         let queues = XQueues::new(Arc::clone(&bench));
-        let stand = Arc::new(Stand {
-            standing: Mutex::new(standing),
-            is_ready: AtomicBool::new(false),
-            told_ready: AtomicUsize::new(0),
-            told_idle: AtomicUsize::new(0),
-            lease: Nanos::from_secs(3600),
-        });
+        let stand = Stand::new(standing);
         let claim = queues.claim(ClaimKey { device: 1, stream_priority: 0 });
         queues.seat(claim, Some(Arc::clone(&stand) as Arc<dyn Seat>));
         let queue = queues.create((), Some(claim), face());
@@ -398,6 +402,80 @@ fn who_waits_in_place_is_held_as_well() {
     assert!(!waiter.is_finished());
     process.stands(Standing::Beside);
     assert!(waiter.join().unwrap().is_some());
+}
+
+/// Until this is so, while the clock stands still.
+#[track_caller]
+fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn the_limit_is_lifted_for_who_waits_while_nothing_completes() {
+    let process = Process::new(BELOW);
+    assert!(process.launch() && process.launch() && !process.launch());
+    for command in 0..100 {
+        process.queues.submit(process.queue, Vec::new(), WORK, command).unwrap();
+    }
+    process.clock.advance(Nanos::from_millis(150));
+    wait_for("one more goes every 10 ms", || process.launched() == 14);
+    let last = process.queues.last(process.queue).unwrap();
+    let waiter = {
+        let (clock, queues) = (process.clock.clone(), Arc::clone(&process.queues));
+        thread::spawn(move || {
+            clock.enter();
+            queues.wait_launched(&[last]);
+        })
+    };
+    wait_for("the rest goes", || waiter.is_finished());
+    assert!((0..100).eq(process.bench.launched.lock().unwrap().iter().copied()));
+    process.queues.submit(process.queue, Vec::new(), WORK, 100).unwrap();
+    process.pass(A_WHILE);
+    assert_eq!(process.launched(), 100, "nobody waits any more");
+    process.complete_all();
+    process.tend_until("all markers are seen", |process| process.launched() == 101);
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+}
+
+#[test]
+fn who_has_short_turns_is_seen_to_be_stuck_as_well() {
+    let process = Process::new(BELOW);
+    assert!(process.launch() && process.launch() && !process.launch());
+    process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
+    for turn in 0..3 {
+        assert_eq!(process.launched(), 0, "in turn {turn}");
+        process.clock.advance(Nanos::from_millis(4));
+        process.stands(HELD);
+        process.clock.advance(Nanos::from_millis(50));
+        process.stands(BELOW);
+    }
+    wait_for("it was stuck for 12 ms", || process.launched() == 1);
+}
+
+#[test]
+fn who_waits_for_what_is_held_back_does_not_want_the_device_yet() {
+    let process = Process::new(HELD);
+    let position = process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
+    let urgent = process.queues.claim(ClaimKey { device: 1, stream_priority: 1 });
+    let stand = Stand::new(Standing::Beside);
+    process.queues.seat(urgent, Some(Arc::clone(&stand) as Arc<dyn Seat>));
+    let waiter = {
+        let (clock, queues) = (process.clock.clone(), Arc::clone(&process.queues));
+        thread::spawn(move || {
+            clock.enter();
+            queues.wait_loose_turn(Some(urgent), (), &[position], Load::Signal).is_none()
+        })
+    };
+    wait_for("it waits", || process.queues.lock().callers > 0);
+    process.tend();
+    assert_eq!(stand.told(), (0, 0), "what it waits for would be held back for it");
+    process.stands(BELOW);
+    wait_for("it goes on", || waiter.is_finished());
+    assert!(waiter.join().unwrap());
 }
 
 #[test]
