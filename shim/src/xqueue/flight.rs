@@ -317,8 +317,13 @@ impl<M: Copy> Flight<M> {
 
     /// The process has to give way from now on, or need not any more.
     pub(super) fn held(&mut self, now: Nanos, is_held: bool) {
-        self.stall.before = self.stall.lasts(now);
-        self.stall.since = (!is_held).then_some(now);
+        if is_held {
+            self.stall.before = self.stall.lasts(now);
+            self.stall.since = None;
+        } else {
+            // That it was held may not have been noticed before.
+            self.stall.since = Some(now);
+        }
         self.disturbed(now);
     }
 

@@ -444,6 +444,8 @@ fn the_limit_is_lifted_for_who_waits_while_nothing_completes() {
 #[test]
 fn who_has_short_turns_is_seen_to_be_stuck_as_well() {
     let process = Process::new(BELOW);
+    // Who begins a turn is known by what was before.
+    process.tend();
     assert!(process.launch() && process.launch() && !process.launch());
     process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
     for turn in 0..3 {
