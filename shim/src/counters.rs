@@ -80,6 +80,8 @@ counted! {
         Caller = "by the immediate caller",
         /// The call returns to no library.
         Unknown = "by nothing: the caller is in no library",
+        /// Somebody records with return probes, and nobody is there who could see behind them.
+        Hidden = "by nothing: a return probe hides the caller",
         /// The controller took too long.
         Late = "answers that came too late",
         /// The controller would have taken a moment, and nothing would have kept the call whatever it had said.

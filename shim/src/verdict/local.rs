@@ -5,6 +5,7 @@
 use std::fs;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use xsched_abi::chain::is_trampoline;
 use xsched_abi::shim_status::ShimVerdicts;
 use xsched_abi::verdict::{Action, RuleId, Verdict};
 use xsched_abi::wire::SchedulingDomain;
@@ -106,7 +107,7 @@ pub(super) fn decide(call: &Stopped<'_>, kernel: Option<&str>) -> (Verdict, Opti
     }
     let return_address = call.frame.return_address;
     let path = caller::library(return_address);
-    counters::ruled(if path.is_some() { Ruling::Caller } else { Ruling::Unknown });
+    counters::ruled(ruling(path.is_some(), return_address));
     let name = path.as_deref().map(caller::file_name);
     let origin =
         name.and_then(|name| book().rules.rules().origin([name]).map(|name| Library::Own(name.to_owned())));
@@ -125,6 +126,15 @@ pub(super) fn decide(call: &Stopped<'_>, kernel: Option<&str>) -> (Verdict, Opti
     let decision = book.rules.decide(call);
     // There is never more to go by than the caller.
     (Verdict::new(decision.action, decision.level, true).by(book.id(decision.by)), origin)
+}
+
+/// How a call is judged that returns there.
+fn ruling(is_in_a_library: bool, return_address: u64) -> Ruling {
+    match () {
+        () if is_in_a_library => Ruling::Caller,
+        () if is_trampoline(return_address) => Ruling::Hidden,
+        () => Ruling::Unknown,
+    }
 }
 
 fn book() -> Arc<Book> {
@@ -182,5 +192,18 @@ fn this_process() -> Caller {
         executable: executable.unwrap_or_default(),
         users: vec![rustix::process::geteuid().as_raw().to_string()],
         cgroups: cgroups.map(|path| path.to_string_lossy().into_owned()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_that_a_probe_hides_is_not_one_without_a_library() {
+        let own = ruling as *const () as u64;
+        let rulings =
+            [own, 0x7fff_ffff_e000, 16].map(|address| ruling(caller::library(address).is_some(), address));
+        assert_eq!(rulings, [Ruling::Caller, Ruling::Hidden, Ruling::Unknown]);
     }
 }
