@@ -206,7 +206,7 @@ impl<D: Device> XQueues<D> {
     /// Whether any command is held back, or a caller waits.
     pub(crate) fn is_holding(&self) -> bool {
         let state = self.lock();
-        state.callers > 0 || state.queues.values().any(|queue| queue.submitted > queue.launched)
+        state.callers > 0 || state.has_any_buffered()
     }
 
     /// Holds a queue's commands back from now on; false lets them go again.
