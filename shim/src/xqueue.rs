@@ -323,9 +323,10 @@ impl<D: Device> XQueues<D> {
         self.lock().all_last()
     }
 
-    /// Opens gates for a launch that must not be stopped, before it happens.
+    /// Opens gates for a launch that must not be stopped, or must not wait for what may be, before it happens.
     fn open_for(&self, state: &mut State<D>, begun: Option<&Begun<D>>) {
-        if begun.is_some_and(|begun| begun.is_pinned) {
+        // What nobody follows may pass through.
+        if begun.is_none_or(|begun| begun.is_pinned) {
             state.set_gates(&self.device);
         }
     }

@@ -207,6 +207,7 @@ impl<D: Device> State<D> {
             self.note_unfollowed(place, held, judgement, now());
             // The times of its neighbours say less now.
             self.flight_mut(place)?.disturbed(now());
+            self.pin_all();
             return None;
         }
         let at = now();

@@ -219,7 +219,7 @@ impl<M: Copy> Flight<M> {
         self.commands.launched_for(begun, now, class.0, origin);
     }
 
-    /// The command that was launched last must not be stopped.
+    /// The command that was launched last must not be stopped, nor what is before it.
     pub(super) fn pin(&mut self) {
         self.pinned = self.launched;
     }

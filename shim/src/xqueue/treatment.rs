@@ -5,11 +5,13 @@
 //! may be held back for long. Everything that a command comes after is older, so there is an end to it.
 //!
 //! A command that is *pinned* is not stopped once it was launched: while it is on the device, the process's gates stay open,
-//! since it may wait behind one, or for work that does.
+//! since it may wait behind one, or for work that does. What passes through is not followed to its end; so that it need not
+//! wait, what is on the device already is pinned when it goes.
 
 use xsched_abi::verdict::{Action, Judgement};
 
 use crate::xqueue::contention::Load;
+use crate::xqueue::flight::Flight;
 use crate::xqueue::origins::{Judged, Origin};
 use crate::xqueue::state::State;
 use crate::xqueue::{Device, Position, QueueId};
@@ -106,6 +108,14 @@ impl<D: Device> State<D> {
     /// Whether nothing but order keeps the queue's next command.
     pub(super) fn is_next_forced(&self, queue: QueueId) -> bool {
         self.queues.get(&queue).is_some_and(|queue| queue.taken() < queue.forced)
+    }
+
+    /// Nothing that was launched is stopped from now on: somebody comes after it, there or on another stream, who must not
+    /// wait for it.
+    pub(super) fn pin_all(&mut self) {
+        let flights = self.queues.values_mut().map(|queue| &mut queue.flight);
+        let loose = self.claims.iter_mut().map(|claim| &mut claim.loose);
+        flights.chain(loose).filter(|flight| !flight.is_empty()).for_each(Flight::pin);
     }
 
     /// Whether anything is on the device, or on its way there, that must not be stopped.

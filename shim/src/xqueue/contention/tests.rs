@@ -679,6 +679,19 @@ fn what_passes_through_is_no_work_of_the_process() {
 }
 
 #[test]
+fn what_passes_through_does_not_wait_behind_a_gate() {
+    let process = Process::new(BELOW).has_gates();
+    assert!(process.launch());
+    process.stands(HELD);
+    assert_eq!((process.bench.gated.load(Ordering::SeqCst), process.is_shut()), (1, true));
+    let passes = Demand { treatment: Treatment::PassThrough, ..WORK.into() };
+    assert!(matches!(process.queues.admit(process.queue, &[], passes), Admission::Free));
+    assert!(!process.is_shut(), "it comes after what the gate is before");
+    process.complete_all();
+    process.tend_until("the gate is shut when that has completed", Process::is_shut);
+}
+
+#[test]
 fn what_is_launched_late_because_others_must_not_wait_is_not_stopped_either() {
     let process = Process::new(BELOW).has_gates();
     process.stands(HELD);
