@@ -172,7 +172,7 @@ impl<D: Device> XQueues<D> {
     /// A new queue before a stream, with a face that no other queue has.
     pub(crate) fn create(&self, stream: D::Stream, claim: Option<ClaimId>, face: &'static Face) -> QueueId {
         let mut state = self.lock();
-        let queue = state.create(stream, claim, face);
+        let queue = state.create(stream, self.device.orders_others(stream), claim, face);
         state.introduce(queue, &self.device);
         queue
     }

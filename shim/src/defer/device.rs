@@ -73,6 +73,10 @@ impl Device for Hip {
         stream.handle as u64
     }
 
+    fn orders_others(&self, stream: HipStream) -> bool {
+        stream.handle == 0
+    }
+
     fn launch(&self, command: HipCommand) -> bool {
         let launched = catch_unwind(AssertUnwindSafe(|| {
             hooks::stay_inside();

@@ -10,7 +10,7 @@ use crate::xqueue::claim::{Claim, ClaimId, ClaimKey, Seat, Standing, Usage};
 use crate::xqueue::flight::{Class, Flight, Landed};
 use crate::xqueue::origins::Origin;
 use crate::xqueue::recording::Held;
-use crate::xqueue::state::State;
+use crate::xqueue::state::{Queue, State};
 use crate::xqueue::treatment::Demand;
 use crate::xqueue::{Device, QueueId, now};
 
@@ -121,7 +121,11 @@ impl<D: Device> State<D> {
     /// taken to have something there, until a marker says otherwise.
     fn adopt(&mut self, claim: ClaimId) {
         let now = now();
-        let of_claim = self.queues.values_mut().filter(|queue| queue.claim == Some(claim));
+        let is_alone = self.queues.len() == 1;
+        let of_claim = self
+            .queues
+            .values_mut()
+            .filter(|queue| queue.claim == Some(claim) && (is_alone || !queue.orders_others));
         let flights = of_claim.map(|queue| &mut queue.flight).filter(|flight| flight.is_empty());
         if flights.map(|flight| flight.adopt(now)).count() > 0 {
             self.claims[claim.0].wants(now);
@@ -259,8 +263,9 @@ impl<D: Device> State<D> {
         let wants_marker = match begun.place {
             // Nobody could do it later.
             Place::Loose(_) => true,
-            Place::Queue(_) => {
+            Place::Queue(queue) => {
                 is_worth_it
+                    || !self.may_be_marked_late(self.queues.get(&queue)?)
                     || begun.is_limited
                         && (flight.wants_marker() || !flight.has_room(now, begun.class, self.in_place > 0))
             }
@@ -329,12 +334,23 @@ impl<D: Device> State<D> {
         queues.chain(loose.map(|(index, claim)| (Place::Loose(ClaimId(index)), &claim.loose)))
     }
 
+    /// Whether a marker may be recorded in a queue's stream when its work was launched a while ago. Where that orders other streams
+    /// they would wait for what they need not: one of them may be held up by what the program puts into another next.
+    fn may_be_marked_late(&self, queue: &Queue<D>) -> bool {
+        !queue.orders_others || self.queues.len() == 1
+    }
+
+    /// When a marker is to be recorded behind a queue's work if none is before.
+    fn quiet_at(&self, queue: &Queue<D>) -> Option<Nanos> {
+        queue.flight.quiet_at().filter(|_| self.may_be_marked_late(queue))
+    }
+
     /// Streams with commands on the device that no marker follows, and none is to be expected soon; how many were launched.
     pub(super) fn quiet_streams(&self, now: Nanos) -> Vec<(QueueId, D::Stream, u64)> {
         let quiet = self.queues.iter().filter(|(_, queue)| {
             let is_launching = queue.claim.is_some_and(|claim| self.claims[claim.0].launching > 0);
             // Whoever waits for the stream sees its completion without a marker.
-            !is_launching && queue.awaited == 0 && queue.flight.quiet_at().is_some_and(|at| at <= now)
+            !is_launching && queue.awaited == 0 && self.quiet_at(queue).is_some_and(|at| at <= now)
         });
         quiet.map(|(&id, queue)| (id, queue.stream, queue.flight.launched_so_far())).collect()
     }
@@ -451,7 +467,7 @@ impl<D: Device> State<D> {
             come_at(self.look_at(place, flight));
         }
         for queue in self.queues.values().filter(|queue| queue.awaited == 0) {
-            come_at(queue.flight.quiet_at());
+            come_at(self.quiet_at(queue));
         }
         next
     }

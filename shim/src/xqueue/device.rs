@@ -21,6 +21,12 @@ pub(crate) trait Device: Send + Sync + 'static {
     /// What names a stream in events.
     fn stream_number(&self, stream: Self::Stream) -> u64;
 
+    /// Whether what is given to a stream comes after what others have, and others wait for it: HIP's null stream. A marker there is
+    /// no mere look.
+    fn orders_others(&self, _stream: Self::Stream) -> bool {
+        false
+    }
+
     /// Gives a command to the hardware's queue. Called on the queue's LaunchWorker, in the queue's order. False if
     /// it was refused.
     fn launch(&self, command: Self::Command) -> bool;

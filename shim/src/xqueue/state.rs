@@ -46,6 +46,8 @@ pub(super) struct Queue<D: Device> {
     pub(super) bell: Arc<Condvar>,
     pub(super) worker_sleeps: bool,
     pub(super) stream: D::Stream,
+    /// A marker in its stream comes after what other streams have by then, and they wait for it.
+    pub(super) orders_others: bool,
     pub(super) claim: Option<ClaimId>,
     pub(super) flight: Flight<D::Marker>,
     /// Callers that wait for what is on the device.
@@ -135,6 +137,7 @@ impl<D: Device> State<D> {
     pub(super) fn create(
         &mut self,
         stream: D::Stream,
+        orders_others: bool,
         claim: Option<ClaimId>,
         face: &'static Face,
     ) -> QueueId {
@@ -150,6 +153,7 @@ impl<D: Device> State<D> {
             bell: Arc::default(),
             worker_sleeps: false,
             stream,
+            orders_others,
             claim,
             flight: Flight::new(self.limit_of(claim)),
             awaited: 0,

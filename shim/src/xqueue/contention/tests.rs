@@ -29,6 +29,8 @@ struct Bench {
     has_gates: AtomicBool,
     gated: AtomicU64,
     is_shut: AtomicBool,
+    /// What queues are made for from now on.
+    orders_others: AtomicBool,
 }
 
 impl Device for Arc<Bench> {
@@ -39,6 +41,10 @@ impl Device for Arc<Bench> {
 
     fn stream_number(&self, (): ()) -> u64 {
         7
+    }
+
+    fn orders_others(&self, (): ()) -> bool {
+        self.orders_others.load(Ordering::SeqCst)
     }
 
     fn launch(&self, command: u32) -> bool {
@@ -284,6 +290,25 @@ fn work_is_told_once_and_its_end_after_the_linger() {
     process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
     assert!(process.launch());
     assert_eq!(process.stand.told(), (2, 1));
+}
+
+#[test]
+fn a_stream_that_orders_others_is_marked_at_once_or_not_at_all() {
+    let process = Process::new(Standing::Beside);
+    process.bench.orders_others.store(true, Ordering::SeqCst);
+    let null = process.queues.create((), Some(process.claim), face());
+    let recorded = || process.bench.recorded.load(Ordering::SeqCst);
+    let Admission::Now(begun) = process.queues.admit(null, &[], WORK) else {
+        panic!("nobody is more urgent")
+    };
+    process.queues.prepare(&begun);
+    process.queues.finish(begun, true);
+    assert_eq!(recorded(), 1, "before the program gives anything to another stream");
+    (0..10).for_each(|_| {
+        process.clock.advance(Nanos::from_millis(5));
+        process.tend();
+    });
+    assert_eq!(recorded(), 1);
 }
 
 #[test]
