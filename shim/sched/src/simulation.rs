@@ -228,13 +228,4 @@ impl Simulation {
         self.trace.act(self.now, queue.0 as usize, Act::Level(level));
         self.wake(device);
     }
-
-    /// Who waits for a mask to change looks again soon.
-    fn wake(&mut self, device: usize) {
-        for client in 0..self.clients.len() {
-            if self.clients[client].device() == device && self.clients[client].blocked {
-                self.make_appointment(client, self.now + self.world.delays.wake);
-            }
-        }
-    }
 }

@@ -11,7 +11,8 @@
 //!
 //! To be allowed is not to be served: on a busy machine a process may not get a processor in time to launch anything. So waiting
 //! is taken back on trust, and comes back if the queue must wait again and is not heard to have used the device meanwhile; of a
-//! whole bound three quarters do, since whoever has no use for turns must not have them all the time.
+//! whole bound three quarters do, since whoever has no use for turns must not have them all the time. So turns begin a
+//! quarter of a bound apart at least, however many have no use for theirs.
 
 use crate::device::Queue;
 use crate::{Level, Nanos, Settings};

@@ -14,7 +14,16 @@ pub(crate) struct Plan {
     pub(super) work: Work,
     /// Kernels take this long, and up to a fifth more or less.
     pub(super) kernel: Nanos,
+    /// What it makes of being allowed to launch.
+    pub(super) misses: Misses,
     pub(super) seed: u64,
+}
+
+/// A process that gets no processor in time: it sleeps through its chances, so many in a row, each for so long.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Misses {
+    pub(super) in_a_row: u32,
+    pub(super) asleep: Nanos,
 }
 
 /// How work comes.
@@ -40,6 +49,10 @@ pub(super) struct Client {
     pub(super) opened: bool,
     pub(super) closed: bool,
     pub(super) appointment: u64,
+    /// It might launch when masks were last changed; how many such chances it still misses, and until when it sleeps.
+    has_chance: bool,
+    misses_left: u32,
+    asleep_until: Nanos,
     /// Kernels that have completed, noticed or not.
     pub(super) completed: usize,
     /// What has not been launched.
@@ -59,6 +72,9 @@ impl Client {
     pub(super) fn new(plan: Plan) -> Self {
         Self {
             random: fastrand::Rng::with_seed(plan.seed),
+            has_chance: false,
+            misses_left: plan.misses.in_a_row,
+            asleep_until: Nanos::ZERO,
             plan,
             level: None,
             ready: false,
@@ -86,6 +102,20 @@ impl Client {
 
     fn exists(&self) -> bool {
         self.opened && !self.closed
+    }
+
+    /// It may launch now, or may not. If that is new it sleeps, or is awake for once.
+    fn gets_a_chance(&mut self, now: Nanos, is_allowed: bool) {
+        let is_new = std::mem::replace(&mut self.has_chance, is_allowed) != is_allowed;
+        if !is_new || !is_allowed || now < self.asleep_until {
+            return;
+        }
+        if self.misses_left > 0 {
+            self.misses_left -= 1;
+            self.asleep_until = now + self.plan.misses.asleep;
+        } else {
+            self.misses_left = self.plan.misses.in_a_row;
+        }
     }
 }
 
@@ -125,12 +155,29 @@ impl Simulation {
         self.plan(time, Happening::Looks(index, self.count));
     }
 
+    /// Who waits for a mask to change looks again soon, if it is awake.
+    pub(super) fn wake(&mut self, device: usize) {
+        for index in 0..self.clients.len() {
+            let client = &mut self.clients[index];
+            if client.device() != device || !client.blocked {
+                continue;
+            }
+            let is_allowed = client.level.is_some_and(|level| self.masks[device].allows(level));
+            client.gets_a_chance(self.now, is_allowed);
+            self.make_appointment(index, self.now + self.world.delays.wake);
+        }
+    }
+
     /// Notices what has completed, launches what it may, and says when to look again.
     pub(super) fn look(&mut self, index: usize) {
         let others = self.others(index);
         let client = &mut self.clients[index];
         if client.closed {
             return;
+        }
+        if self.now < client.asleep_until {
+            let asleep_until = client.asleep_until;
+            return self.make_appointment(index, asleep_until);
         }
         let noticed = std::mem::take(&mut client.completed);
         client.used += client.flight.completed(self.now, noticed);

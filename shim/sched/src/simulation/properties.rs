@@ -1,6 +1,7 @@
 //! What holds for every policy, checked on random worlds; and that each check can fail.
 
 mod planted;
+mod turns;
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,6 +1,6 @@
 //! Random worlds.
 
-use super::client::{Plan, Work};
+use super::client::{Misses, Plan, Work};
 use super::{Delays, World};
 use crate::{Attributes, DeviceId, Nanos, PolicyKind, ProcessId, Settings};
 
@@ -34,7 +34,15 @@ pub(crate) fn any(policy: PolicyKind, seed: u64) -> World {
             Work::Requests { kernels: random.u32(1..60), pause: Nanos(random.u64(1_000..40_000_000)) }
         };
         let seed = seed << 8 | u64::from(index);
-        plans.push(Plan { attributes, opens, closes, work, kernel: length(&mut random), seed });
+        plans.push(Plan {
+            attributes,
+            opens,
+            closes,
+            work,
+            kernel: length(&mut random),
+            misses: Misses::default(),
+            seed,
+        });
     }
     World { policy, settings: Settings::default(), delays: Delays::default(), plans, until, planted: None }
 }
@@ -49,6 +57,7 @@ fn always_busy(policy: PolicyKind, seed: u64, until: Nanos, clients: &[Attribute
         work: Work::Saturating,
         // Four or more of them in a slice.
         kernel: length(&mut random).min(ms(1)),
+        misses: Misses::default(),
         seed: seed << 8 | index as u64,
     };
     let plans = clients.iter().enumerate().map(plan).collect();
@@ -82,6 +91,26 @@ pub(super) fn partitioned(policy: PolicyKind, seed: u64) -> World {
     let mut world = always_busy(policy, seed, ms(3_000), &clients);
     for plan in &mut world.plans {
         plan.kernel = plan.kernel.min(Nanos::from_micros(500));
+    }
+    world
+}
+
+/// One is the most urgent and always has work. So have the others, which get nothing but turns, and sleep through some.
+pub(super) fn with_sleepers(policy: PolicyKind, seed: u64, settings: Settings) -> World {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let priority = |index| if index == 0 { 100 } else { -(index as i16 % 3) };
+    let clients: Vec<_> = (0..random.u32(2..=5))
+        .map(|index| Attributes { priority: priority(index), ..process(index) })
+        .collect();
+    let mut world =
+        World { settings, ..always_busy(policy, seed, settings.starvation_bound.times(8), &clients) };
+    for plan in &mut world.plans {
+        plan.kernel = plan.kernel.max(Nanos::from_micros(100));
+    }
+    for plan in world.plans.iter_mut().skip(1) {
+        plan.opens = Nanos(random.u64(0..settings.starvation_bound.times(2).0));
+        let in_a_row = random.u32(0..4);
+        plan.misses = Misses { in_a_row, asleep: settings.quantum.times(random.u64(2..=3)) };
     }
     world
 }

@@ -1,0 +1,172 @@
+//! Turns that nobody uses: their owners get others soon, and the urgent ones do not pay for it.
+//!
+//! In these worlds somebody urgent always has work, so all that others get are turns; some of them sleep through theirs, as
+//! processes do on a busy machine.
+
+use super::{Verdict, holds, ms};
+use crate::simulation::trace::{Act, Trace};
+use crate::simulation::{Delays, run, worlds};
+use crate::{Level, Nanos, PolicyKind, Settings};
+
+/// A patience that is shorter than a quarter of the bound, as by default.
+const SETTINGS: Settings = Settings {
+    starvation_bound: ms(240),
+    quantum: ms(5),
+    slice: Nanos::from_millis(4),
+    patience: Nanos::from_millis(24),
+};
+
+/// How late what a client does is known, and what is decided takes effect.
+fn late() -> Nanos {
+    Delays::default().sum().times(2)
+}
+
+/// From when to when a client had a turn, by what it was told.
+fn turns(trace: &Trace, client: usize) -> Vec<(Nanos, Nanos)> {
+    let mut turns = Vec::new();
+    let mut since = None;
+    for (time, act) in trace.of(client) {
+        match act {
+            Act::Level(Level::TURN) => since = since.or(Some(time)),
+            Act::Level(_) | Act::Closed => turns.extend(since.take().map(|since| (since, time))),
+            _ => {}
+        }
+    }
+    turns
+}
+
+/// The first of a client's turns after a time.
+fn next_turn(trace: &Trace, client: usize, after: Nanos) -> Option<Nanos> {
+    turns(trace, client).into_iter().map(|(began, _)| began).find(|began| *began >= after)
+}
+
+/// Turns in which a client has launched nothing, and all of whose earlier use of the device the scheduler had heard of.
+fn unused(trace: &Trace, client: usize) -> Vec<(Nanos, Nanos)> {
+    let known_after = ms(10) + late();
+    let is_unused = |(began, ended): &(Nanos, Nanos)| {
+        let mut acts = trace.of(client).filter(|(time, _)| *time <= *ended);
+        !acts.any(|(time, act)| match act {
+            Act::Launched { .. } => time >= *began,
+            Act::Ended => time + known_after >= *began,
+            _ => false,
+        })
+    };
+    turns(trace, client).into_iter().filter(is_unused).collect()
+}
+
+// --- Soon: who could not use a turn does not wait for the whole bound again.
+
+/// A quarter of the bound after a turn for which its owner had waited for all of it; half of it where that was only half.
+fn comes_again_soon(trace: &Trace) -> Verdict {
+    let soon = SETTINGS.starvation_bound / 2 + late();
+    for client in 0..trace.plans.len() {
+        for (began, ended) in
+            unused(trace, client).into_iter().filter(|(_, ended)| *ended + soon < trace.until)
+        {
+            let again = next_turn(trace, client, ended);
+            if again.is_none_or(|again| again > ended + soon) {
+                return Err(format!(
+                    "{client} misses its turn from {began} to {ended}, the next comes at {again:?}"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn who_could_not_use_a_turn_gets_another_one_soon() -> Result<(), String> {
+    // A partition leaves nobody to turns.
+    [PolicyKind::Priority, PolicyKind::Fair]
+        .into_iter()
+        .try_for_each(|policy| holds(|seed| worlds::with_sleepers(policy, seed, SETTINGS), comes_again_soon))
+}
+
+#[test]
+fn sleepers_miss_turns_in_these_worlds() {
+    let missed = |seed| {
+        let trace = run(worlds::with_sleepers(PolicyKind::Priority, seed, SETTINGS));
+        (0..trace.plans.len()).map(|client| unused(&trace, client).len()).sum::<usize>()
+    };
+    assert!((0..super::SEEDS).map(missed).sum::<usize>() > 50);
+}
+
+/// One whose patience never ends takes each turn for used.
+#[test]
+fn a_scheduler_that_believes_in_turns_is_found() {
+    let settings = Settings { patience: Nanos::from_secs(3_600), ..SETTINGS };
+    holds(|seed| worlds::with_sleepers(PolicyKind::Priority, seed, settings), comes_again_soon).unwrap_err();
+}
+
+// --- Served: a turn that was not used is none, as far as the bound on waiting goes.
+
+/// Who always has work and misses some turns in a row is served as soon as it has had so many and one more.
+fn is_served(trace: &Trace) -> Verdict {
+    let turn = SETTINGS.quantum + late();
+    let again = SETTINGS.starvation_bound / 2 + turn;
+    for (client, plan) in trace.plans.iter().enumerate() {
+        let in_a_row = u64::from(plan.misses.in_a_row);
+        let longest = SETTINGS.starvation_bound + turn + again.times(in_a_row) + plan.misses.asleep;
+        let launches = trace.of(client).filter(|(_, act)| matches!(act, Act::Launched { .. } | Act::Opened));
+        let times: Vec<_> = launches.map(|(time, _)| time).chain([trace.until]).collect();
+        let mut waits = times.array_windows();
+        if let Some([from, to]) = waits.find(|[from, to]| *to - *from > longest) {
+            return Err(format!("{client} is not served from {from} to {to}"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_turn_that_was_not_used_does_not_count() -> Result<(), String> {
+    holds(|seed| worlds::with_sleepers(PolicyKind::Priority, seed, SETTINGS), is_served)
+}
+
+#[test]
+fn a_scheduler_that_counts_them_is_found() {
+    let settings = Settings { patience: Nanos::from_secs(3_600), ..SETTINGS };
+    holds(|seed| worlds::with_sleepers(PolicyKind::Priority, seed, settings), is_served).unwrap_err();
+}
+
+// --- Harmless: what turns take from the urgent ones is bounded, whoever has use for them.
+
+/// Turns of a device begin a quarter of a bound apart, and each is over after a quantum: the urgent ones never wait for longer at
+/// a stretch.
+fn urgent_work_is_safe(trace: &Trace) -> Verdict {
+    let clients = 0..trace.plans.len();
+    let mut turns: Vec<_> = clients.flat_map(|client| turns(trace, client)).collect();
+    turns.sort_unstable();
+    // Several go together; what they are told comes one after the other.
+    turns.dedup_by(|later, first| later.0 - first.0 < late());
+    let apart = SETTINGS.starvation_bound / 4;
+    let mut pairs = turns.array_windows();
+    if let Some([(first, _), (next, _)]) = pairs.find(|[first, next]| next.0 - first.0 + late() < apart) {
+        return Err(format!("turns begin at {first} and {next}"));
+    }
+    let longest = trace.plans.iter().map(|plan| plan.kernel).max().unwrap_or_default();
+    for (from, to) in trace.times(0, Act::Blocked, Act::Allowed) {
+        if to - from > SETTINGS.quantum + late() + longest {
+            return Err(format!("the urgent one waits from {from} to {to}"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn turns_that_nobody_uses_take_little_from_urgent_work() -> Result<(), String> {
+    holds(|seed| worlds::with_sleepers(PolicyKind::Priority, seed, SETTINGS), urgent_work_is_safe)
+}
+
+#[test]
+fn turns_that_come_too_often_are_found() {
+    let settings = Settings { starvation_bound: ms(120), ..SETTINGS };
+    holds(|seed| worlds::with_sleepers(PolicyKind::Priority, seed, settings), urgent_work_is_safe)
+        .unwrap_err();
+}
+
+#[test]
+fn turns_that_are_too_long_are_found() {
+    let settings = Settings { quantum: SETTINGS.quantum.times(2), ..SETTINGS };
+    holds(|seed| worlds::with_sleepers(PolicyKind::Priority, seed, settings), urgent_work_is_safe)
+        .unwrap_err();
+}
