@@ -124,8 +124,12 @@ impl Host for Memory {
             self.add(Word::EVENTS_LOST, 1);
         }
         if wakes {
-            // It would block after 2^64 - 1 of them.
-            let _ = rustix::io::write(&self.wakes, &1u64.to_ne_bytes());
+            self.wake();
         }
+    }
+
+    fn wake(&self) {
+        // It would block after 2^64 - 1 of them.
+        let _ = rustix::io::write(&self.wakes, &1u64.to_ne_bytes());
     }
 }

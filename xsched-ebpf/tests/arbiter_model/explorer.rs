@@ -183,8 +183,12 @@ impl Host for Machine<'_> {
 
     fn emit(&self, _event: ArbiterEvent, wakes: bool) {
         if wakes {
-            self.access(WAKE, |_| 1);
+            self.wake();
         }
+    }
+
+    fn wake(&self) {
+        self.access(WAKE, |_| 1);
     }
 }
 
