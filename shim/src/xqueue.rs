@@ -44,7 +44,7 @@ use std::time::{Duration, Instant};
 use xsched_sched::Nanos;
 
 use crate::planted::{Bug, is_planted};
-use contention::{Place, Returned};
+use contention::Place;
 use face::Shown;
 use recording::Held;
 use state::{Pushed, State};
@@ -252,8 +252,7 @@ impl<D: Device> XQueues<D> {
     /// A launch that was admitted has returned. With `on_device` the runtime took it.
     #[expect(clippy::needless_pass_by_value, reason = "a launch is finished once")]
     pub(crate) fn finish(&self, begun: Begun<D>, on_device: bool) {
-        let Returned { marker_behind: launched, to_announce } = self.lock().launched_one(&begun, on_device);
-        to_announce.inspect(|seat| seat.announce());
+        let launched = self.lock().launched_one(&begun, on_device);
         let paused = launched.map(|_| self.pause()).filter(|paused| !**paused);
         let marker = paused.as_ref().and_then(|_| self.device.mark(begun.stream)).zip(launched);
         drop(paused);

@@ -1,7 +1,7 @@
 //! The arbiter: from a report to the mask that others read, to a waiter that runs, and what an order of the controller costs.
 //!
 //! The programs change the page before the report function returns, so the first figures are how long a call takes: one
-//! that changes nothing; one that changes the mask of a device on which nobody else has work; one that also wakes,
+//! that changes nothing; one that changes the mask of a device on which nobody else has work; and one that also wakes,
 //! for which the kernel interrupts the very processor that reports, after the mask has changed. When others see the new mask
 //! says a thread that reads nothing else. With the machine at rest, and with as many busy threads as there are processors;
 //! the machine's own timer noise is measured beside.
@@ -75,8 +75,6 @@ fn at(
     settle(arbiter);
     print(&format!("{when}: report that wakes"), &reports(arbiter, queues)?, GOALS)?;
     settle(arbiter);
-    print(&format!("{when}: report of what is about to be launched"), &begins(arbiter, queues)?, GOALS)?;
-    settle(arbiter);
     print(&format!("{when}: report to mask seen by another thread"), &seen(arbiter, queues), GOALS)?;
     settle(arbiter);
     print(&format!("{when}: report to waiter"), &wakes(arbiter, queues)?, None)?;
@@ -143,20 +141,6 @@ fn alone(arbiter: &Arbiter, queue: Queue) -> Result<Samples, Box<dyn Error>> {
 
 /// Queues in turn become ready and idle, while all others of an odd number are ready.
 fn reports(arbiter: &Arbiter, queues: &[Queue]) -> Result<Samples, Box<dyn Error>> {
-    beside_odd(arbiter, queues, [Report::Ready, Report::Idle], |_| true)
-}
-
-/// The same of those reports alone that say that work begins; who is to be woken is woken by another.
-fn begins(arbiter: &Arbiter, queues: &[Queue]) -> Result<Samples, Box<dyn Error>> {
-    beside_odd(arbiter, queues, [Report::Begin, Report::Idle], |report| report == Report::Begin)
-}
-
-fn beside_odd(
-    arbiter: &Arbiter,
-    queues: &[Queue],
-    operations: [Report; 2],
-    is_counted: impl Fn(Report) -> bool,
-) -> Result<Samples, Box<dyn Error>> {
     for queue in queues.iter().skip(1).step_by(2) {
         xsched_arbiter_report(Report::Ready as u64, queue.slot.into(), queue.generation.into());
     }
@@ -164,14 +148,11 @@ fn beside_odd(
     for round in 0..ROUNDS {
         let level = (round / 2 * 2) % queues.len();
         let queue = queues[level];
-        let operation = operations[round % 2];
+        let operation = if round % 2 == 0 { Report::Ready } else { Report::Idle };
         let began = Instant::now();
         xsched_arbiter_report(operation as u64, queue.slot.into(), queue.generation.into());
         let mask = arbiter.page().load(Word::ready(0));
-        let took_ns = began.elapsed().as_nanos() as f64;
-        if is_counted(operation) {
-            ns.push(took_ns);
-        }
+        ns.push(began.elapsed().as_nanos() as f64);
         if arbiter.page().is_obeyed() && (mask >> level & 1 == 1) != (round % 2 == 0) {
             return Err(format!("round {round}: the mask is {mask:#x}").into());
         }

@@ -80,9 +80,7 @@ fn a_report_shows_when_the_function_returns() {
     assert!(!owner.is_spoken_for());
     application.report(Report::Idle, queue);
     assert_eq!(mask(&arbiter), 0);
-    application.report(Report::Begin, queue);
-    assert_eq!(mask(&arbiter), 1 << 4);
-    application.report(Report::Announce, queue);
+    application.report(Report::Ready, queue);
     application.report(Report::Close, queue);
     assert_eq!((mask(&arbiter), arbiter.page().load(Word::exists(0))), (0, 0));
     let mut events = Vec::new();

@@ -417,11 +417,11 @@ impl Controller {
     fn apply(&self, slot: u64, operation: u64, generation: u32) {
         let caller = protocol::Caller::Controller;
         let changed = self.change(|words| match Report::from_number(operation) {
-            Some(Report::Ready | Report::Begin) => protocol::ready(words, slot, generation, caller, now_ns()),
+            Some(Report::Ready) => protocol::ready(words, slot, generation, caller, now_ns()),
             Some(Report::Idle) => protocol::idle(words, slot, generation, caller),
             Some(Report::Expire) => protocol::expire(words, slot, generation, now_ns()),
             Some(Report::Close) => protocol::close(words, slot, generation, caller),
-            Some(Report::Join | Report::Check | Report::Announce) | None => Err(protocol::Refusal::Unchanged),
+            Some(Report::Join | Report::Check) | None => Err(protocol::Refusal::Unchanged),
         });
         if changed.is_ok_and(|change| change.wakes) {
             self.ring();

@@ -37,7 +37,7 @@ pub const QUEUE_MAX: usize = 4096;
 pub const PAGE_MAGIC: u64 = u64::from_le_bytes(*b"XSCHPAGE");
 
 /// Changes whenever the page or the operations of the report function change their layout or meaning.
-pub const PAGE_VERSION: u64 = 2;
+pub const PAGE_VERSION: u64 = 1;
 
 /// Bytes of the programs' ring of events.
 pub const EVENTS_SIZE: u32 = 1 << 20;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use xsched_abi::arbiter::{QueueWord, Report, Word};
-use xsched_abi::wire::Keeper;
 use xsched_sched::Nanos;
 
 use crate::arbiter::link::{Link, Slot};
@@ -28,18 +27,6 @@ impl Seat for PageSeat {
 
     fn tell_ready(&self) {
         self.report(Report::Ready);
-    }
-
-    fn tell_begin(&self) {
-        // A controller that keeps the page itself does everything in its own time.
-        let programs_listen = self.slot.keeper == Keeper::Programs;
-        self.report(if programs_listen { Report::Begin } else { Report::Ready });
-    }
-
-    fn announce(&self) {
-        if self.slot.keeper == Keeper::Programs {
-            self.report(Report::Announce);
-        }
     }
 
     fn tell_idle(&self) {

@@ -11,7 +11,6 @@
 //! While no other process uses the device nothing of this is done: the claim stands alone.
 
 use std::fmt::Debug;
-use std::mem;
 use std::sync::Arc;
 
 use xsched_sched::{Limit, Nanos};
@@ -69,15 +68,6 @@ pub(crate) trait Seat: Debug + Send + Sync {
 
     /// Tells the arbiter that it has work, or has it still. A system call at most; never waits.
     fn tell_ready(&self);
-
-    /// Tells the arbiter the same, and has nobody woken yet: work is about to be launched, which is not to wait for that.
-    /// [`Self::announce`] follows.
-    fn tell_begin(&self) {
-        self.tell_ready();
-    }
-
-    /// The work was launched: others may be woken.
-    fn announce(&self) {}
 
     /// Tells the arbiter that it has none.
     fn tell_idle(&self);
@@ -145,8 +135,6 @@ pub(super) struct Claim<D: Device> {
     pub(super) launching: usize,
     /// When the arbiter was last told that there is work; None: it was told that there is none.
     told: Option<Nanos>,
-    /// Nobody was woken to see it.
-    is_unannounced: bool,
     /// Something was launched or has completed since.
     has_progressed: bool,
     /// When it last was seen to have work.
@@ -167,7 +155,6 @@ impl<D: Device> Claim<D> {
             waiting: 0,
             launching: 0,
             told: None,
-            is_unannounced: false,
             has_progressed: false,
             busy: None,
             held_since: None,
@@ -179,34 +166,28 @@ impl<D: Device> Claim<D> {
     }
 
     /// It has work from now on.
-    pub(super) fn wants(&mut self, now: Nanos) {
+    ///
+    /// True if the arbiter was told of it just now.
+    pub(super) fn wants(&mut self, now: Nanos) -> bool {
         self.busy = Some(now);
-        if self.told.is_none() {
-            self.tell(now, |seat| seat.tell_ready());
+        let is_new = self.told.is_none() && self.seat.is_some();
+        if is_new {
+            self.tell_ready(now);
         }
+        is_new
     }
 
-    fn tell(&mut self, now: Nanos, how: fn(&dyn Seat)) {
+    fn tell_ready(&mut self, now: Nanos) {
         if let Some(seat) = &self.seat {
-            how(seat.as_ref());
+            seat.tell_ready();
             self.told = Some(now);
             self.has_progressed = false;
         }
     }
 
-    /// Whom to tell that others may be woken by now, if they have not been.
-    pub(super) fn take_unannounced(&mut self) -> Option<Arc<dyn Seat>> {
-        self.seat.clone().filter(|_| mem::take(&mut self.is_unannounced))
-    }
-
     /// A command goes to the device. True if the arbiter was told of work just now.
     pub(super) fn begins(&mut self, now: Nanos) -> bool {
-        self.busy = Some(now);
-        let is_new = self.told.is_none() && self.seat.is_some();
-        if is_new {
-            self.tell(now, |seat| seat.tell_begin());
-            self.is_unannounced = true;
-        }
+        let is_new = self.wants(now);
         self.has_progressed = true;
         self.launching += 1;
         self.usage.launched += 1;
@@ -234,8 +215,6 @@ impl<D: Device> Claim<D> {
         let standing = seat.standing();
         self.note_held(standing.is_held() && has_buffered, now);
         let told = self.told?;
-        // A launch that does not return keeps nobody asleep.
-        self.take_unannounced().inspect(|seat| seat.announce());
         if has_work {
             self.busy = Some(now);
         }
@@ -249,7 +228,7 @@ impl<D: Device> Claim<D> {
         let is_alive = self.has_progressed || self.held_since.is_some();
         let renew_at = told + seat.lease() / 4;
         if is_alive && (renew_at <= now || !seat.is_ready()) {
-            self.tell(now, |seat| seat.tell_ready());
+            self.tell_ready(now);
         }
         let renew_at = if is_alive { Some(renew_at.max(now)) } else { None };
         let idle_at = if has_work { None } else { Some(idle_at) };
@@ -276,6 +255,6 @@ impl<D: Device> Claim<D> {
     /// Another place with the arbiter, or none any more.
     pub(super) fn seated(&mut self, seat: Option<Arc<dyn Seat>>) {
         self.seat = seat;
-        (self.told, self.is_unannounced) = (None, false);
+        self.told = None;
     }
 }

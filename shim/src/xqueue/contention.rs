@@ -50,16 +50,6 @@ pub(crate) struct Begun<D: Device> {
     is_first: bool,
 }
 
-/// What follows when a launch has returned.
-#[derive(Debug, Default)]
-#[must_use]
-pub(super) struct Returned {
-    /// How many were launched so far, if a marker is to be recorded behind them.
-    pub(super) marker_behind: Option<u64>,
-    /// Whom to tell that others may be woken.
-    pub(super) to_announce: Option<Arc<dyn Seat>>,
-}
-
 /// Where what is on the device is kept in mind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
@@ -251,17 +241,11 @@ impl<D: Device> State<D> {
         })
     }
 
-    /// A launch has returned; with `on_device` it is there.
-    pub(super) fn launched_one(&mut self, begun: &Begun<D>, on_device: bool) -> Returned {
-        let claim = &mut self.claims[begun.claim.0];
-        claim.launching -= 1;
-        let to_announce = claim.take_unannounced();
-        Returned { marker_behind: self.noted(begun, on_device), to_announce }
-    }
-
-    /// Notes what has been launched.
-    fn noted(&mut self, begun: &Begun<D>, on_device: bool) -> Option<u64> {
+    /// A launch has returned; with `on_device` it is there. How many were launched so far, if a marker is to be recorded behind
+    /// them.
+    pub(super) fn launched_one(&mut self, begun: &Begun<D>, on_device: bool) -> Option<u64> {
         let now = now();
+        self.claims[begun.claim.0].launching -= 1;
         self.pinned_launches -= usize::from(begun.is_pinned);
         let is_recorded = self.is_recorded();
         let Some(flight) = self.flight_mut(begun.place).filter(|_| on_device) else {

@@ -124,12 +124,8 @@ impl Host for Memory {
             self.add(Word::EVENTS_LOST, 1);
         }
         if wakes {
-            self.wake();
+            // It would block after 2^64 - 1 of them.
+            let _ = rustix::io::write(&self.wakes, &1u64.to_ne_bytes());
         }
-    }
-
-    fn wake(&self) {
-        // It would block after 2^64 - 1 of them.
-        let _ = rustix::io::write(&self.wakes, &1u64.to_ne_bytes());
     }
 }

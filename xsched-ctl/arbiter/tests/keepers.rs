@@ -259,17 +259,6 @@ fn each_process_is_woken_by_each_change_however_often_the_events_are_drained() {
         assert!(!wait(&one, 0).unwrap());
         ready(&mut arbiter, owner, other);
         assert!(wait(&one, 0).unwrap() && wait(&two, 0).unwrap());
-        // Nor is anybody when work begins, until that is announced.
-        arbiter.report(owner, Report::Idle, urgent.slot, u64::from(urgent.generation));
-        assert!(wait(&one, 0).unwrap() && wait(&two, 0).unwrap());
-        for (operation, wakes) in [(Report::Begin, false), (Report::Announce, true), (Report::Announce, true)]
-        {
-            arbiter.report(owner, operation, urgent.slot, u64::from(urgent.generation));
-            assert_eq!(arbiter.page().load(Word::ready(0)), 0b110);
-            for waiter in [&one, &two] {
-                assert_eq!(wait(waiter, 0).unwrap(), wakes, "{operation:?}");
-            }
-        }
         let mut events = Vec::new();
         for operation in [Report::Idle, Report::Ready, Report::Idle] {
             arbiter.report(owner, operation, urgent.slot, u64::from(urgent.generation));

@@ -23,9 +23,6 @@ pub trait Host: Words {
     /// Tells of a change. `wakes`: somebody may be waiting for it.
     fn emit(&self, event: ArbiterEvent, wakes: bool);
 
-    /// Wakes whoever waits for a change, and tells nothing.
-    fn wake(&self);
-
     /// [`protocol::refresh`]
     #[inline(always)]
     fn refresh(&self, device: u64) -> bool
@@ -52,20 +49,13 @@ pub fn report<H: Host>(host: &H, owner: u64, report: Report, slot: u64, argument
     let caller = Caller::Process(owner);
     let now_ns = host.now_ns();
     match report {
-        Report::Ready | Report::Begin => {
+        Report::Ready => {
             let outcome = protocol::ready(host, slot, generation, caller, now_ns);
-            let is_quiet = report as u64 == Report::Begin as u64;
-            let outcome = outcome.map(|change| Change { wakes: change.wakes && !is_quiet, ..change });
             // Renewals are nobody's business.
             if outcome.is_err() || outcome.is_ok_and(|change| !change.old.is_ready()) {
                 tell(host, ArbiterChange::Ready, slot, owner, outcome);
             }
         }
-        Report::Announce => match protocol::concerns_others(host, slot, generation, caller) {
-            Ok(true) => host.wake(),
-            Ok(false) => {}
-            Err(_) => host.add(Word::REFUSED, 1),
-        },
         Report::Idle => {
             let outcome = protocol::idle(host, slot, generation, caller);
             tell(host, ArbiterChange::Idle, slot, owner, outcome);

@@ -18,12 +18,6 @@ pub enum Report {
     Check = 5,
     /// The queue is to be closed.
     Close = 6,
-    /// As [`Report::Ready`], for work that is about to be launched: everybody can see it, and nobody is woken before
-    /// [`Report::Announce`]. Waking others takes the kernel longer than the whole launch, and delays nobody but the
-    /// reporter: who must give way from now on sees so when it launches next.
-    Begin = 7,
-    /// What [`Report::Begin`] was said of has been launched: whoever it may concern is woken.
-    Announce = 8,
 }
 
 /// What the controller orders: first argument of its control function.
@@ -71,7 +65,7 @@ macro_rules! from_number {
     };
 }
 
-from_number!(Report: Join Ready Idle Expire Check Close Begin Announce);
+from_number!(Report: Join Ready Idle Expire Check Close);
 from_number!(Control: Heartbeat Release AddDevice Open Close SetLevel SetTimes Expire Claim Speak Gone Repair);
 
 /// One change, in the arbiter's ring buffer. Whoever waits for the masks to change polls that ring.

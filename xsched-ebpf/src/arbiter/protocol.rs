@@ -128,21 +128,6 @@ pub fn ready<W: Words>(
     })
 }
 
-/// Whether queues of several levels of a queue's device have work: whoever waits is of one of them, see [`settle`].
-#[inline(always)]
-pub fn concerns_others<W: Words>(
-    words: &W,
-    slot: u64,
-    generation: u32,
-    caller: Caller,
-) -> Result<bool, Refusal> {
-    let word = QueueWord(words.load(Word::queue(slot)));
-    if !is_of(words, slot, word, caller) || word.generation() != generation {
-        return Err(Refusal::Refused);
-    }
-    Ok(has_several(words.load(Word::ready(word.device()))))
-}
-
 /// A queue has no work.
 #[inline(always)]
 pub fn idle<W: Words>(words: &W, slot: u64, generation: u32, caller: Caller) -> Result<Change, Refusal> {
@@ -275,7 +260,8 @@ fn settle<W: Words>(words: &W, old: QueueWord, new: QueueWord) -> Change {
         words.add(Word::exist_count(device, old.level()), 1u64.wrapping_neg());
         words.repair_exists(device, old.level());
     }
-    Change { old, new, wakes: has_several(concerned) }
+    let has_several_levels = concerned & concerned.wrapping_sub(1) != 0;
+    Change { old, new, wakes: has_several_levels }
 }
 
 /// Makes a bit of the ready mask agree with its count and with [`obey`]; true if the bit is another one now.
@@ -317,12 +303,6 @@ fn repair<W: Words>(words: &W, mask: Word, level: u64, wanted: impl Fn() -> bool
     }
     words.add(Word::EXHAUSTED, 1);
     changed
-}
-
-/// Whether more than one bit is set.
-#[inline(always)]
-const fn has_several(levels: u64) -> bool {
-    levels & levels.wrapping_sub(1) != 0
 }
 
 #[inline(always)]

@@ -183,12 +183,8 @@ impl Host for Machine<'_> {
 
     fn emit(&self, _event: ArbiterEvent, wakes: bool) {
         if wakes {
-            self.wake();
+            self.access(WAKE, |_| 1);
         }
-    }
-
-    fn wake(&self) {
-        self.access(WAKE, |_| 1);
     }
 }
 

@@ -5,8 +5,6 @@
 
 mod explorer;
 
-use std::iter;
-
 use explorer::{Explored, Machine, Memory, Operations, explore, lives, word};
 use xsched_abi::arbiter::{
     Control, Host as _, LEVEL_COUNT, QueueWord, Report, Word, Words as _, device_key, dispatch, more_urgent,
@@ -353,39 +351,6 @@ fn who_begins_to_wait_is_woken_when_the_other_is_done() {
     let wait = vec![report(B, Report::Ready, 0), wait_to_launch(0)];
     let reports = [Report::Idle, Report::Ready, Report::Idle];
     holds(&begin, &[wait, reports.into_iter().map(|operation| report(A, operation, 1)).collect()]);
-}
-
-#[test]
-fn who_waits_is_woken_though_nobody_is_when_work_begins() {
-    let begins = || [Report::Begin, Report::Announce, Report::Idle].map(|operation| report(A, operation, 1));
-    waits(vec![iter::once(report(A, Report::Idle, 1)).chain(begins()).collect()]);
-    // Who begins may also end before it has announced that, or never announce it.
-    waits(vec![vec![report(A, Report::Idle, 1), report(A, Report::Begin, 1), report(A, Report::Idle, 1)]]);
-    waits(vec![vec![report(A, Report::Idle, 1), report(A, Report::Begin, 1), death(A)]]);
-    let begin = page(&[(B, 5, false), (A, 2, false)]);
-    let wait = vec![report(B, Report::Begin, 0), wait_to_launch(0)];
-    holds(&begin, &[wait, begins().into()]);
-}
-
-/// A has announced work, and B sleeps on: it has gates to shut.
-#[test]
-fn who_has_begun_is_noticed_when_it_is_announced() {
-    let begin = page(&[(B, 5, true), (A, 2, false)]);
-    let noticed = |reports: &[Report]| {
-        let shuts_gates: Operations<'_> = vec![Box::new(|machine| {
-            if machine.load(Word::ready(0)) & more_urgent(5) == 0 {
-                machine.wait();
-            }
-        })];
-        let reports = reports.iter().map(|&operation| report(A, operation, 1)).collect();
-        let sleeps = |_: &Memory, waiting: &[bool]| {
-            if waiting[0] { Err("it sleeps beside work that has begun".to_owned()) } else { Ok(()) }
-        };
-        explore(&begin, &[shuts_gates, reports], |_| Ok(()), sleeps).violation
-    };
-    assert_eq!(noticed(&[Report::Begin, Report::Announce]), None);
-    assert_eq!(noticed(&[Report::Ready]), None);
-    assert!(noticed(&[Report::Begin]).is_some(), "the model shows what is not announced");
 }
 
 #[test]

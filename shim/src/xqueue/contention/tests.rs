@@ -88,7 +88,6 @@ struct Stand {
     standing: Mutex<Standing>,
     is_ready: AtomicBool,
     told_ready: AtomicUsize,
-    announced: AtomicUsize,
     told_idle: AtomicUsize,
     lease: Nanos,
 }
@@ -99,7 +98,6 @@ impl Stand {
             standing: Mutex::new(standing),
             is_ready: AtomicBool::new(false),
             told_ready: AtomicUsize::new(0),
-            announced: AtomicUsize::new(0),
             told_idle: AtomicUsize::new(0),
             lease: Nanos::from_secs(3600),
         })
@@ -120,10 +118,6 @@ impl Seat for Stand {
     fn tell_ready(&self) {
         self.told_ready.fetch_add(1, Ordering::SeqCst);
         self.is_ready.store(true, Ordering::SeqCst);
-    }
-
-    fn announce(&self) {
-        self.announced.fetch_add(1, Ordering::SeqCst);
     }
 
     fn tell_idle(&self) {
@@ -296,30 +290,6 @@ fn work_is_told_once_and_its_end_after_the_linger() {
     process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
     assert!(process.launch());
     assert_eq!(process.stand.told(), (2, 1));
-}
-
-#[test]
-fn others_are_woken_when_the_first_launch_has_returned() {
-    let process = Process::new(Standing::Beside);
-    let seen = || (process.stand.told(), process.stand.announced.load(Ordering::SeqCst));
-    let begun = process.admit().expect("nobody is more urgent");
-    assert_eq!(seen(), ((1, 0), 0), "everybody can see it");
-    let second = process.admit().expect("nobody is more urgent");
-    process.queues.finish(second, true);
-    assert_eq!(seen(), ((1, 0), 1), "whoever returns first");
-    process.queues.finish(begun, true);
-    assert!(process.launch());
-    assert_eq!(seen(), ((1, 0), 1), "once");
-}
-
-#[test]
-fn a_launch_that_does_not_return_is_announced_all_the_same() {
-    let process = Process::new(Standing::Beside);
-    let begun = process.admit().expect("nobody is more urgent");
-    process.tend();
-    assert_eq!(process.stand.announced.load(Ordering::SeqCst), 1);
-    process.queues.finish(begun, true);
-    assert_eq!(process.stand.announced.load(Ordering::SeqCst), 1);
 }
 
 #[test]

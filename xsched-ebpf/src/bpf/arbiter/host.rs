@@ -41,14 +41,6 @@ impl Host for Kept {
     }
 
     #[inline(always)]
-    fn wake(&self) {
-        // Who polls the ring is woken by a record, if only by one that is taken back. A full ring is drained first.
-        if let Some(entry) = EVENTS.reserve::<ArbiterEvent>(0) {
-            entry.discard(u64::from(BPF_RB_FORCE_WAKEUP));
-        }
-    }
-
-    #[inline(always)]
     fn refresh(&self, device: u64) -> bool {
         refresh(device) != 0
     }
