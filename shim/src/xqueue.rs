@@ -56,7 +56,7 @@ pub(crate) use device::Device;
 pub(crate) use face::{Course, Face};
 pub(crate) use flight::Class;
 pub(crate) use origins::{Judged, Origin, OriginTimes};
-pub(crate) use treatment::{Demand, Treatment};
+pub(crate) use treatment::{Demand, End, Treatment};
 
 /// Commands that a queue holds before whoever submits to it has to wait.
 const BUFFERED_MAX: usize = 4096;
@@ -254,10 +254,23 @@ impl<D: Device> XQueues<D> {
     pub(crate) fn finish(&self, begun: Begun<D>, on_device: bool) {
         let launched = self.lock().launched_one(&begun, on_device);
         let paused = launched.map(|_| self.pause()).filter(|paused| !**paused);
-        let marker = paused.as_ref().and_then(|_| self.device.mark(begun.stream)).zip(launched);
+        let may_be_done = begun.end == End::ByReturn;
+        let is_done = paused.is_some() && may_be_done && self.device.is_done(begun.stream) == Some(true);
+        let marker = match (begun.place, launched) {
+            // The program may know it as well: there is nothing to wait for behind it.
+            (Place::Queue(queue), Some(launched)) if is_done => {
+                self.note_answer(queue, launched, Some(true));
+                None
+            }
+            _ => paused.as_ref().and_then(|_| self.device.mark(begun.stream)).zip(launched),
+        };
         drop(paused);
         let (sleeps, retired) = self.lock().finish(&begun, marker);
         self.retire(retired);
+        if let (true, Some((marker, _))) = (is_done, marker) {
+            // Streams without a queue are followed by markers only.
+            self.await_marker(marker);
+        }
         if sleeps {
             self.wake_watcher();
         }
@@ -309,9 +322,12 @@ impl<D: Device> XQueues<D> {
         Ok(position)
     }
 
-    /// Whatever is suspended, these commands go from now on, and what they come after.
+    /// Whatever is suspended, these commands go from now on, and what they come after. What is on the device is not stopped any
+    /// more: whoever waits for these may wait for that as well.
     pub(crate) fn urge(&self, positions: &[Position]) {
         let mut state = self.lock();
+        state.pin_all();
+        state.set_gates(&self.device);
         if !state.are_launched(positions) {
             state.force(positions);
             self.publish(&mut state);

@@ -1,7 +1,7 @@
 //! Random HIP programs with and without the shim: how many ran, how fast, and with how many something was wrong.
 //!
 //! Takes as many as there is time for, `PROGRAMS_PER_BATCH` at a time, on each runtime in turn and there with the shim
-//! in every way. Findings go to stderr, the first of them with the smallest program that still shows it.
+//! in every way: suspended, treated, its streams scheduled among each other, and beside somebody more urgent. Findings go to stderr, the first of them with the smallest program that still shows it.
 
 use std::error::Error;
 use std::sync::Mutex;
@@ -13,6 +13,7 @@ use clap::Parser;
 use xsched_differential::campaign::{self, Finding, Reports};
 use xsched_differential::mode::{Mode, Places};
 use xsched_differential::planted;
+use xsched_tests::small_controller::SmallController;
 use xsched_tests::{
     artifacts,
     bench::{Goal, Row, Samples},
@@ -68,8 +69,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     if args.planted {
         return look_for_planted(&args.bugs, args.seed);
     }
+    let folder = tempfile::tempdir()?;
+    let controller = SmallController::start(folder.path())?;
+    controller.flap(args.seed);
     let shared = Shared {
-        places: Places::new(&artifacts::differential(), &artifacts::shim()),
+        places: Places::new(&artifacts::differential(), &artifacts::shim()).with_controller(folder.path()),
         deadline: Instant::now() + *args.time,
         first_seed: args.seed,
         batches: AtomicU64::new(0),
@@ -116,7 +120,8 @@ fn work(shared: &Shared) {
         let native = Mode::native(major);
         let natively =
             timed(shared, &native, || campaign::native_reports(major, &shared.places, seeds.clone()));
-        for mode in Mode::all().into_iter().filter(|mode| mode.major == major) {
+        let modes = Mode::all().into_iter().chain(Mode::scheduling());
+        for mode in modes.filter(|mode| mode.major == major) {
             // Other suspensions for other programs.
             let mode = if mode.suspended.is_some() { mode.suspended(first + 1) } else { mode };
             let with = timed(shared, &mode, || {

@@ -9,8 +9,9 @@ use xsched_differential::campaign;
 use xsched_differential::generate::generate;
 use xsched_differential::mode::{Mode, Places, Way};
 use xsched_tests::artifacts;
+use xsched_tests::small_controller::SmallController;
 
-/// Per test. Fifteen tests: 3,000 programs.
+/// Per mode. Nineteen modes: 3,800 programs.
 const PROGRAMS: u64 = 200;
 /// How often a program of the corpus is run, since what it once showed may depend on time.
 const CORPUS_RUNS: u32 = 20;
@@ -22,7 +23,12 @@ fn places() -> Places {
 /// Programs of its own for each mode.
 #[track_caller]
 fn nothing_differs(mode: &Mode, first: u64) {
-    let findings = campaign::compare(mode, &places(), first..first + PROGRAMS);
+    nothing_differs_at(&places(), mode, first);
+}
+
+#[track_caller]
+fn nothing_differs_at(places: &Places, mode: &Mode, first: u64) {
+    let findings = campaign::compare(mode, places, first..first + PROGRAMS);
     let texts: Vec<_> = findings.iter().map(ToString::to_string).collect();
     assert!(findings.is_empty(), "{} of {PROGRAMS} programs:\n{}", findings.len(), texts.join("\n"));
 }
@@ -55,7 +61,24 @@ modes! {
     by_the_table_of_7, by_the_table_of_7_suspended, by_the_table_of_7_treated: 7, Table, 4000;
 }
 
-/// What was once found stays away, in every mode, and where streams are scheduled among each other.
+#[test]
+fn with_streams_scheduled_among_each_other() {
+    nothing_differs(&Mode::with_shim(6, Way::Symbols).scheduled(), 301_000);
+    nothing_differs(&Mode::with_shim(7, Way::Table).scheduled(), 303_000);
+}
+
+#[test]
+fn beside_somebody_more_urgent() {
+    let folder = tempfile::tempdir().expect("temporary files can be made");
+    let controller = SmallController::start(folder.path()).expect("a socket can be made");
+    controller.flap(1);
+    let places = places().with_controller(folder.path());
+    nothing_differs_at(&places, &Mode::with_shim(6, Way::Table).beside(), 401_000);
+    nothing_differs_at(&places, &Mode::with_shim(7, Way::Symbols).treated(2).beside(), 403_000);
+    assert!(controller.reports() > 0, "they were beside others");
+}
+
+/// What was once found stays away, in every mode.
 #[test]
 fn programs_of_the_corpus_do_the_same() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("differential/corpus");
@@ -63,10 +86,13 @@ fn programs_of_the_corpus_do_the_same() {
     let programs: Vec<_> = entries.map(|entry| entry.expect("it can be listed").path()).collect();
     assert!(!programs.is_empty(), "no programs in {}", corpus.display());
     let mut found = Vec::new();
-    let scheduled = [5, 6, 7].map(|major| Mode::with_shim(major, Way::Symbols).scheduled());
-    for mode in Mode::all().into_iter().chain(scheduled) {
+    let folder = tempfile::tempdir().expect("temporary files can be made");
+    let controller = SmallController::start(folder.path()).expect("a socket can be made");
+    controller.flap(1);
+    let places = places().with_controller(folder.path());
+    for mode in Mode::all().into_iter().chain(Mode::scheduling()) {
         for program in &programs {
-            if campaign::differs_in(program, &mode, &places(), CORPUS_RUNS).expect("it can be read") {
+            if campaign::differs_in(program, &mode, &places, CORPUS_RUNS).expect("it can be read") {
                 found.push(format!("{} on {mode}", program.display()));
             }
         }

@@ -30,6 +30,8 @@ pub(crate) struct Followed {
     pub(super) waits_for: Vec<(QueueId, u64)>,
     /// It waits for something on a device, which somebody records.
     pub(super) is_watched_wait: bool,
+    /// Its success means that an event is complete.
+    pub(super) sees_event: bool,
 }
 
 impl Followed {
@@ -53,26 +55,41 @@ impl Followed {
         if self.is_watched_wait {
             queues.look_around();
         }
+        if self.sees_event && is_success {
+            queues.has_seen_event();
+        }
         self.tells.filter(|_| is_success).unwrap_or(result)
     }
 
     pub(super) fn of(begun: Begun<Hip>, reason: Reason) -> Self {
-        Self { reason, tells: None, begun: Some(begun), waits_for: Vec::new(), is_watched_wait: false }
+        Self { begun: Some(begun), ..Self::nothing_of(reason) }
+    }
+
+    /// Nothing is wanted of it, so far.
+    pub(super) fn nothing_of(reason: Reason) -> Self {
+        Self {
+            reason,
+            tells: None,
+            begun: None,
+            waits_for: Vec::new(),
+            is_watched_wait: false,
+            sees_event: false,
+        }
     }
 
     /// A call that nobody needs to follow just passes.
     pub(super) fn decision(self) -> Decision {
-        if self.tells.is_none() && self.begun.is_none() && self.waits_for.is_empty() && !self.is_watched_wait
-        {
-            Decision::Pass(self.reason)
-        } else {
-            Decision::Make(self)
-        }
+        let is_anything_wanted = self.tells.is_some()
+            || self.begun.is_some()
+            || !self.waits_for.is_empty()
+            || self.is_watched_wait
+            || self.sees_event;
+        if is_anything_wanted { Decision::Make(self) } else { Decision::Pass(self.reason) }
     }
 }
 
 /// A call that may go now, or what tells of its end.
 pub(super) fn goes(begun: Option<Begun<Hip>>, entry: &StreamEntry, reason: Reason) -> Decision {
     let tells = device::take_failure(&entry.failure).map(HipError);
-    Followed { reason, tells, begun, waits_for: Vec::new(), is_watched_wait: false }.decision()
+    Followed { tells, begun, ..Followed::nothing_of(reason) }.decision()
 }

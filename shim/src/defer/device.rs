@@ -106,6 +106,10 @@ impl Device for Hip {
         self.markers.record(stream)
     }
 
+    fn is_done(&self, stream: HipStream) -> Option<bool> {
+        stream.is_done()
+    }
+
     fn is_complete(&self, marker: HipMarker) -> bool {
         marker.is_complete()
     }

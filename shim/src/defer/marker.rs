@@ -25,6 +25,24 @@ impl HipStream {
     pub(super) fn name(self) -> Stream {
         Stream(std::ptr::without_provenance_mut(self.handle))
     }
+
+    /// Whether it has nothing left to do; None if the runtime does not say.
+    pub(super) fn is_done(self) -> Option<bool> {
+        self.on_its_device(|| real::is_stream_done(self.copy, self.name()))
+    }
+
+    /// Does something while its device is the calling thread's.
+    fn on_its_device<R>(self, act: impl FnOnce() -> Option<R>) -> Option<R> {
+        let before = real::current_device(self.copy)?;
+        if before != self.device {
+            real::set_device(self.copy, self.device);
+        }
+        let done = act();
+        if before != self.device {
+            real::set_device(self.copy, before);
+        }
+        done
+    }
 }
 
 /// An event that was recorded.
@@ -67,23 +85,16 @@ impl MarkerPool {
     /// Records a marker; None if the runtime does not want it.
     pub(super) fn record(&self, stream: HipStream) -> Option<HipMarker> {
         let HipStream { copy, device, .. } = stream;
-        let before = real::current_device(copy)?;
-        if before != device {
-            real::set_device(copy, device);
-        }
-        let spare = self.spare(copy, device);
-        let event = spare.or_else(|| real::create_event(copy).map(|event| event.0.addr()));
-        let marker = event.map(|event| HipMarker { copy, device, event });
-        let recorded = marker.filter(|marker| real::record_event(copy, marker.event(), stream.name()));
-        if before != device {
-            real::set_device(copy, before);
-        }
-        if recorded.is_none()
-            && let Some(unused) = marker
-        {
-            self.retire(unused);
-        }
-        recorded
+        stream.on_its_device(|| {
+            let spare = self.spare(copy, device);
+            let event = spare.or_else(|| real::create_event(copy).map(|event| event.0.addr()))?;
+            let marker = HipMarker { copy, device, event };
+            let is_recorded = real::record_event(copy, marker.event(), stream.name());
+            if !is_recorded {
+                self.retire(marker);
+            }
+            is_recorded.then_some(marker)
+        })
     }
 
     pub(super) fn retire(&self, marker: HipMarker) {

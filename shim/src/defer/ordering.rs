@@ -7,7 +7,7 @@ use crate::abi::HipError;
 use crate::api::{Family, Id};
 use crate::defer::books::EventUse;
 use crate::defer::decision::{Decision, Followed};
-use crate::defer::stopped::Stopped;
+use crate::defer::stopped::{Stopped, StreamName};
 use crate::defer::streams::StreamKey;
 use crate::defer::submission::demand;
 use crate::defer::{Deferral, deferral, device, real};
@@ -67,7 +67,8 @@ impl Deferral {
             {
                 return Decision::Answer(HipError::NOT_READY);
             }
-            Id::hipEventQuery | Id::hipEventElapsedTime | Id::hipStreamQuery | Id::hipStreamQuery_spt => {}
+            Id::hipEventQuery | Id::hipEventElapsedTime => {}
+            Id::hipStreamQuery | Id::hipStreamQuery_spt => self.see_to_markers(call, copy),
             Id::hipStreamSynchronize if is_planted(Bug::MissedDrain) => {}
             Id::hipFree if is_planted(Bug::FreeWithoutDrain) => {}
             Id::hipStreamSynchronize | Id::hipStreamSynchronize_spt | Id::hipStreamDestroy => {
@@ -81,7 +82,18 @@ impl Deferral {
         let tells = known.as_ref().and_then(|(_, entry)| device::take_failure(&entry.failure)).map(HipError);
         let waits_for = self.waited_for(call, copy, known.map(|(_, entry)| entry.queue()));
         let is_watched_wait = call.id() == Id::hipEventSynchronize && self.queues.is_recorded();
-        Followed { reason: Reason::Drained, tells, begun: None, waits_for, is_watched_wait }.decision()
+        let sees_event =
+            matches!(call.id(), Id::hipEventQuery | Id::hipEventSynchronize | Id::hipEventElapsedTime);
+        Followed { tells, waits_for, is_watched_wait, sees_event, ..Followed::nothing_of(Reason::Drained) }
+            .decision()
+    }
+
+    /// What the shim has recorded in a stream is not to be found there by a program that knows the stream to be done.
+    fn see_to_markers(&self, call: &Stopped<'_>, copy: &'static Instance) {
+        let queue = self.known_stream(call, copy).map(|(_, entry)| entry.queue());
+        let is_per_thread = call.stream_name() == StreamName::PerThread;
+        let device = is_per_thread.then(|| real::current_device(copy)).flatten();
+        self.queues.see_to_markers(queue, device.and_then(|device| self.claim(copy, device, 0)));
     }
 
     /// What a call that waits for the device will have seen complete.

@@ -138,6 +138,17 @@ pub(super) fn is_event_pending(copy: &Instance, event: Event) -> bool {
     unsafe { query(event) == NOT_READY }
 }
 
+/// Whether a stream has nothing left to do; None if the runtime does not say.
+pub(super) fn is_stream_done(copy: &Instance, stream: Stream) -> Option<bool> {
+    let query = real!(copy, hipStreamQuery: fn(Stream))?;
+    // SAFETY: a stream that its user keeps.
+    match unsafe { query(stream) } {
+        0 => Some(true),
+        NOT_READY => Some(false),
+        _ => None,
+    }
+}
+
 /// Device time between two complete events.
 pub(super) fn device_time(copy: &Instance, earlier: Event, later: Event) -> Option<Nanos> {
     let elapsed = real!(copy, hipEventElapsedTime: fn(*mut f32, Event, Event))?;

@@ -5,6 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::abi::HipError;
+use crate::api::Family;
 use crate::defer::books::{Books, EventUse};
 use crate::defer::decision::{Decision, Followed, goes};
 use crate::defer::device::HipCommand;
@@ -18,7 +19,7 @@ use crate::instances::Instance;
 use crate::planted::{Bug, is_planted};
 use crate::process;
 use crate::verdict;
-use crate::xqueue::{Admission, Course, Demand, Position, Refused, Treatment};
+use crate::xqueue::{Admission, Course, Demand, End, Position, Refused, Treatment};
 
 /// `hipStreamPerThread`
 const PER_THREAD: usize = 2;
@@ -62,7 +63,7 @@ impl Deferral {
         let Some((key, entry, device)) = self.stream_of(call, copy) else {
             return self.without_a_queue(call, copy, &uses);
         };
-        let demand = demand(call);
+        let demand = demand_with(call, &uses);
         if self.must_wait(entry, demand) {
             return self.later(call, copy, (key, entry, device), demand, &uses);
         }
@@ -173,7 +174,8 @@ impl Deferral {
                 before
             };
             let stream = HipStream { copy, device, handle: PER_THREAD };
-            if let Some(begun) = self.queues.wait_loose_turn(claim, stream, &before, demand(call)) {
+            if let Some(begun) = self.queues.wait_loose_turn(claim, stream, &before, demand_with(call, uses))
+            {
                 return Decision::Make(Followed::of(begun, Reason::WaitedInPlace));
             }
         }
@@ -190,7 +192,17 @@ fn reason(treatment: Treatment, scheduled: Reason) -> Reason {
     }
 }
 
-/// What a call asks for: what it means for its device, and how whoever makes it is to be treated.
+/// What a call asks for that uses no events.
 pub(super) fn demand(call: &Stopped<'_>) -> Demand {
-    Demand::judged(load(call), verdict::judge(call))
+    demand_with(call, &[])
+}
+
+/// What a call asks for: what it means for its device, how whoever makes it is to be treated, and who may know of its end.
+fn demand_with(call: &Stopped<'_>, uses: &[EventUse]) -> Demand {
+    let end = match call.function.family {
+        Family::copy | Family::set => End::ByReturn,
+        Family::launch if !uses.is_empty() => End::ByEvent,
+        _ => End::Untold,
+    };
+    Demand { end, ..Demand::judged(load(call), verdict::judge(call)) }
 }

@@ -7,11 +7,11 @@ use xsched_abi::verdict::Judgement;
 use xsched_sched::{Limit, Nanos};
 
 use crate::xqueue::claim::{Claim, ClaimId, ClaimKey, Seat, Standing, Usage};
-use crate::xqueue::flight::{Class, Flight, Landed};
+use crate::xqueue::flight::{Class, Flight, Landed, Seen};
 use crate::xqueue::origins::Origin;
 use crate::xqueue::recording::Held;
 use crate::xqueue::state::{Queue, State};
-use crate::xqueue::treatment::Demand;
+use crate::xqueue::treatment::{Demand, End};
 use crate::xqueue::{Device, QueueId, now};
 
 /// How often completions are looked for at least while somebody records.
@@ -44,6 +44,7 @@ pub(crate) struct Begun<D: Device> {
     origin: Origin,
     /// Whether it is not to be stopped.
     pub(super) is_pinned: bool,
+    pub(super) end: End,
     /// To be put before it.
     pub(super) gate: Option<D::Gate>,
     /// Whether the watcher has to be told when it was launched.
@@ -161,13 +162,31 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// A queue has something to launch, now or later.
-    pub(super) fn wants(&mut self, queue: QueueId) {
-        let Some(claim) = self.claim_of(queue) else { return };
-        let claim = &mut self.claims[claim.0];
-        if claim.standing() != Standing::Alone {
+    /// Tells of a queue's work, if it has a use for the device now that it may have had none for before.
+    pub(super) fn tell_of_use(&mut self, queue: QueueId) {
+        let Some(known) = self.queues.get(&queue) else { return };
+        let is_counted = known.buffer.front().is_some_and(|first| first.demand.treatment.is_counted());
+        let claim = known.claim.filter(|_| is_counted && self.has_use(known));
+        if let Some(claim) = claim.map(|claim| &mut self.claims[claim.0])
+            && claim.standing() != Standing::Alone
+        {
             claim.wants(now());
         }
+    }
+
+    /// The same of all queues.
+    pub(super) fn tell_of_uses(&mut self) {
+        let with_commands = self.queues.iter().filter(|(_, queue)| !queue.buffer.is_empty());
+        let waiting: Vec<_> = with_commands.map(|(&id, _)| id).collect();
+        for queue in waiting {
+            self.tell_of_use(queue);
+        }
+    }
+
+    /// Whether a queue would launch something if it might. What comes after something that is held back has no use for the
+    /// device: as work of an urgent stream it could hold back the very command of another that it waits for.
+    fn has_use(&self, queue: &Queue<D>) -> bool {
+        queue.buffer.front().is_some_and(|first| self.are_launched(&first.after))
     }
 
     /// Somebody waits for the turn of this claim, or does not any more.
@@ -197,10 +216,16 @@ impl<D: Device> State<D> {
         place: Place,
         claim: ClaimId,
         stream: D::Stream,
-        Demand { load, treatment, judgement, origin }: Demand,
+        Demand { load, treatment, judgement, origin, end }: Demand,
         held: Held,
     ) -> Option<Begun<D>> {
-        let Load::Work(class) = load else { return None };
+        let Load::Work(class) = load else {
+            if treatment.is_forced() {
+                // It is not followed, and somebody waits for it, or for what it comes after.
+                self.pin_all();
+            }
+            return None;
+        };
         let standing = self.claims[claim.0].standing();
         let is_alone = standing == Standing::Alone;
         if self.unlimited || is_alone && !self.is_recorded() {
@@ -236,6 +261,7 @@ impl<D: Device> State<D> {
             judgement,
             origin,
             is_pinned,
+            end,
             gate,
             is_first,
         })
@@ -247,15 +273,19 @@ impl<D: Device> State<D> {
         let now = now();
         self.claims[begun.claim.0].launching -= 1;
         self.pinned_launches -= usize::from(begun.is_pinned);
-        let is_recorded = self.is_recorded();
+        let (is_recorded, seen) = (self.is_recorded(), self.events_seen);
         let Some(flight) = self.flight_mut(begun.place).filter(|_| on_device) else {
             self.note_launch(begun, false, now, Nanos::ZERO);
             return None;
         };
         let ahead = if is_recorded { flight.ahead(now) } else { Nanos::ZERO };
+        let is_time = flight.is_unmarked_for_long(now);
         flight.launched_by(begun.at, now, begun.class, begun.origin);
         if begun.is_pinned {
             flight.pin();
+        }
+        if begun.end == End::ByEvent {
+            flight.ends_by_event(seen);
         }
         let is_worth_it = is_recorded && flight.is_worth_a_marker(begun.class);
         self.note_launch(begun, true, now, ahead);
@@ -264,8 +294,9 @@ impl<D: Device> State<D> {
             // Nobody could do it later.
             Place::Loose(_) => true,
             Place::Queue(queue) => {
-                is_worth_it
-                    || !self.may_be_marked_late(self.queues.get(&queue)?)
+                is_time
+                    || is_worth_it
+                    || !self.may_be_asked(self.queues.get(&queue)?)
                     || begun.is_limited
                         && (flight.wants_marker() || !flight.has_room(now, begun.class, self.in_place > 0))
             }
@@ -311,8 +342,8 @@ impl<D: Device> State<D> {
         self.watch_at.is_some_and(|watch_at| watch_at > at)
     }
 
-    pub(super) fn has_buffered(&self, claim: ClaimId) -> bool {
-        self.queues.values().any(|queue| queue.claim == Some(claim) && !queue.buffer.is_empty())
+    fn has_buffered(&self, claim: ClaimId) -> bool {
+        self.queues.values().any(|queue| queue.claim == Some(claim) && self.has_use(queue))
     }
 
     /// Markers that are to be looked at now.
@@ -334,45 +365,60 @@ impl<D: Device> State<D> {
         queues.chain(loose.map(|(index, claim)| (Place::Loose(ClaimId(index)), &claim.loose)))
     }
 
-    /// Whether a marker may be recorded in a queue's stream when its work was launched a while ago. Where that orders other streams
-    /// they would wait for what they need not: one of them may be held up by what the program puts into another next.
-    fn may_be_marked_late(&self, queue: &Queue<D>) -> bool {
+    /// Whether a queue's stream may be asked whether it is done. One that orders others is so only when these are, and to ask it
+    /// may have them wait for what they need not.
+    fn may_be_asked(&self, queue: &Queue<D>) -> bool {
         !queue.orders_others || self.queues.len() == 1
     }
 
-    /// When a marker is to be recorded behind a queue's work if none is before.
+    /// When a queue's stream is to be asked whether it is done, if no marker is recorded before.
+    ///
+    /// A marker behind what was launched a while ago would come after what the program has put there since, and by the rules of
+    /// null streams after other streams' work as well: a program that has seen its stream done would find it at work, or wait for
+    /// what it holds up itself.
     fn quiet_at(&self, queue: &Queue<D>) -> Option<Nanos> {
-        queue.flight.quiet_at().filter(|_| self.may_be_marked_late(queue))
+        queue.flight.quiet_at().filter(|_| self.may_be_asked(queue))
     }
 
     /// Streams with commands on the device that no marker follows, and none is to be expected soon; how many were launched.
     pub(super) fn quiet_streams(&self, now: Nanos) -> Vec<(QueueId, D::Stream, u64)> {
         let quiet = self.queues.iter().filter(|(_, queue)| {
             let is_launching = queue.claim.is_some_and(|claim| self.claims[claim.0].launching > 0);
-            // Whoever waits for the stream sees its completion without a marker.
+            // Whoever waits for the stream sees its completion.
             !is_launching && queue.awaited == 0 && self.quiet_at(queue).is_some_and(|at| at <= now)
         });
         quiet.map(|(&id, queue)| (id, queue.stream, queue.flight.launched_so_far())).collect()
     }
 
-    /// A marker was recorded behind so many commands of a queue, or could not be. Returns markers that are not needed.
-    pub(super) fn marked(
-        &mut self,
-        queue: QueueId,
-        marker: Option<D::Marker>,
-        launched: u64,
-    ) -> Vec<D::Marker> {
-        match (marker, self.flight_mut(Place::Queue(queue))) {
-            (Some(marker), Some(flight)) => return Vec::from_iter(flight.marked(now(), marker, launched)),
-            (Some(marker), None) => return vec![marker],
-            (None, Some(flight)) => {
-                let markers = flight.abandon();
-                self.note_completion(Place::Queue(queue), now(), None, Observed::Lost);
-                return markers;
+    /// A queue's stream was asked whether so many commands are done, which it may be unable to tell. Returns markers that are not
+    /// needed.
+    pub(super) fn asked(&mut self, queue: QueueId, launched: u64, is_done: Option<bool>) -> Vec<D::Marker> {
+        let (place, now) = (Place::Queue(queue), now());
+        let mut retired = Vec::new();
+        let Some(flight) = self.flight_mut(place) else { return retired };
+        match is_done {
+            Some(true) => {
+                if let Some(took) = flight.landed_before(launched, now, Seen::SinceTheLastLook, &mut retired)
+                {
+                    self.charge(place, now, took);
+                    self.note_completion(place, now, None, Observed::Marker);
+                }
             }
-            (None, None) => {}
+            // Who launches meanwhile has it asked again.
+            Some(false) if flight.launched_so_far() == launched => flight.asked(now),
+            Some(false) => {}
+            None => {
+                retired = flight.abandon();
+                self.note_completion(place, now, None, Observed::Lost);
+            }
         }
-        Vec::new()
+        retired
+    }
+
+    /// The marker behind a place's last command, if the program may know already that this is done.
+    pub(super) fn marker_in_doubt(&mut self, place: Place) -> Option<D::Marker> {
+        let seen = self.events_seen;
+        self.flight_mut(place)?.marker_in_doubt(seen)
     }
 
     /// Somebody has looked at a first marker; `device_time` is what lies between it and the one before, if that is known.
@@ -422,7 +468,7 @@ impl<D: Device> State<D> {
             if queue.claim.is_none() || !is_complete {
                 continue;
             }
-            if let Some(took) = queue.flight.landed_before(launched, now, &mut retired) {
+            if let Some(took) = queue.flight.landed_before(launched, now, Seen::JustNow, &mut retired) {
                 self.charge(Place::Queue(id), now, took);
                 self.note_completion(Place::Queue(id), now, None, Observed::Wait);
             }

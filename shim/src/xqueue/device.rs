@@ -34,6 +34,10 @@ pub(crate) trait Device: Send + Sync + 'static {
     /// Records a marker behind everything that was given to a stream.
     fn mark(&self, stream: Self::Stream) -> Option<Self::Marker>;
 
+    /// Whether everything that was given to a stream has completed; None if the device cannot tell. Never waits, and leaves the
+    /// stream as it is.
+    fn is_done(&self, stream: Self::Stream) -> Option<bool>;
+
     /// Whether everything before a marker has completed. Never waits.
     fn is_complete(&self, marker: Self::Marker) -> bool;
 

@@ -35,7 +35,7 @@ const GATE_EVERY: Nanos = Nanos::from_micros(10);
 /// Taken for the time of a command of which nothing is known, as far as gates go: each has its own.
 const GATED_MAX: Nanos = Nanos::from_millis(1);
 
-/// After how much quiet a marker is recorded behind commands that have none.
+/// After how much quiet the stream is asked whether commands without a marker are done.
 pub(super) const QUIET: Nanos = Nanos::from_micros(30);
 
 /// For how long commands go without a marker although more are launched all the time: device time is to be known.
@@ -74,6 +74,11 @@ pub(super) struct Flight<M> {
     unmarked_since: Nanos,
     last: Nanos,
     looked: Nanos,
+    /// Nothing was launched since somebody last asked the stream itself, which was not done.
+    is_asked: bool,
+    /// How often the program had seen an event complete by the time that tells it nothing of the last command's end; None: no event
+    /// does.
+    blind_until: Option<u64>,
     /// Work without a marker, as expected.
     unmarked_work: Nanos,
     /// Commands ever launched.
@@ -108,6 +113,15 @@ impl Stall {
     }
 }
 
+/// When what is seen complete was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// Somebody has waited for it.
+    JustNow,
+    /// Somebody has looked.
+    SinceTheLastLook,
+}
+
 /// What has completed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Landed<M> {
@@ -128,6 +142,8 @@ impl<M: Copy> Flight<M> {
             last: Nanos::ZERO,
             unmarked_work: Nanos::ZERO,
             looked: Nanos::ZERO,
+            is_asked: false,
+            blind_until: None,
             launched: 0,
             ungated: GATED_MAX,
             longest_ungated: Nanos::ZERO,
@@ -215,6 +231,7 @@ impl<M: Copy> Flight<M> {
         self.unmarked += 1;
         self.unmarked_work += self.commands.expected(class.0).unwrap_or_else(|| self.mark_every());
         self.last = now;
+        (self.is_asked, self.blind_until) = (false, None);
         self.launched += 1;
         self.commands.launched_for(begun, now, class.0, origin);
     }
@@ -229,7 +246,21 @@ impl<M: Copy> Flight<M> {
         self.launched - (self.commands.outstanding() as u64) < self.pinned
     }
 
-    /// Something may be on the device of which nothing is known. A marker behind it is due at once.
+    /// An event is the end of the command that was launched last. The program has seen so many complete so far.
+    pub(super) fn ends_by_event(&mut self, seen: u64) {
+        self.blind_until = Some(seen);
+    }
+
+    /// The marker behind the last command, if the program may know already that this is done: by now it has seen so many events
+    /// complete, which is more than when this was last asked.
+    pub(super) fn marker_in_doubt(&mut self, seen: u64) -> Option<M> {
+        let last = self.marked.back().filter(|_| self.unmarked == 0)?;
+        let before = self.blind_until.as_mut().filter(|before| **before < seen)?;
+        *before = seen;
+        Some(last.marker)
+    }
+
+    /// Something may be on the device of which nothing is known. The stream is to be asked at once.
     pub(super) fn adopt(&mut self, now: Nanos) {
         self.launched(now, UNKNOWN);
         self.last = Nanos::ZERO;
@@ -256,9 +287,27 @@ impl<M: Copy> Flight<M> {
         None
     }
 
-    /// When a marker is due behind what has none: nothing was launched for a while, or it is long that something was.
+    /// Whether commands are without a marker for so long that the next one gets one.
+    pub(super) fn is_unmarked_for_long(&self, now: Nanos) -> bool {
+        self.unmarked > 0 && now >= self.unmarked_since + UNMARKED_MAX
+    }
+
+    /// When to ask the stream whether it is done: what is there has no marker, and nothing was launched for a while.
     pub(super) fn quiet_at(&self) -> Option<Nanos> {
-        (self.unmarked > 0).then(|| (self.last + QUIET).min(self.unmarked_since + UNMARKED_MAX))
+        if self.unmarked == 0 || !self.marked.is_empty() {
+            return None;
+        }
+        if !self.is_asked {
+            return Some(self.last + QUIET);
+        }
+        let work = self.commands.least(0..self.in_flight());
+        Some(self.commands.done_at(self.looked, work)?.min(self.looked + LOOK_LATEST))
+    }
+
+    /// The stream was asked, and is not done.
+    pub(super) fn asked(&mut self, now: Nanos) {
+        self.is_asked = true;
+        self.looked(now);
     }
 
     /// The marker to look at next.
@@ -332,18 +381,27 @@ impl<M: Copy> Flight<M> {
         self.launched
     }
 
-    /// Somebody has seen that the first so many commands ever launched are complete. The device time that they took; none if
-    /// nothing is left of them. Adds markers that are not needed any more.
+    /// Somebody has seen that the first so many commands ever launched are complete: just now, or some time since the last
+    /// look. The device time that they took; none if nothing is left of them. Adds markers that are not needed any more.
     ///
     /// All at once, whatever markers are between them: only the end of the last is known.
-    pub(super) fn landed_before(&mut self, launched: u64, now: Nanos, retired: &mut Vec<M>) -> Option<Nanos> {
+    pub(super) fn landed_before(
+        &mut self,
+        launched: u64,
+        now: Nanos,
+        end: Seen,
+        retired: &mut Vec<M>,
+    ) -> Option<Nanos> {
         let in_flight = self.commands.outstanding() as u64;
         let completed = self.launched - in_flight;
         let commands = launched.saturating_sub(completed).min(in_flight) as usize;
         if commands == 0 {
             return None;
         }
-        let took = self.commands.waited(now, commands);
+        let took = match end {
+            Seen::JustNow => self.commands.waited(now, commands),
+            Seen::SinceTheLastLook => self.commands.completed(now, commands),
+        };
         let mut left = commands;
         while let Some(first) = self.marked.pop_front_if(|first| first.commands <= left) {
             left -= first.commands;
@@ -405,8 +463,8 @@ mod tests {
         let before = flight.launched_so_far();
         flight.launched(us(1), CLASS);
         assert_eq!(flight.marked(us(2), 1, before), None);
-        assert!(flight.quiet_at().is_some(), "the second has none");
         flight.landed(us(25), None).unwrap();
+        assert!(flight.quiet_at().is_some(), "the second has none");
         assert_eq!(flight.in_flight(), 1);
     }
 
@@ -457,7 +515,7 @@ mod tests {
         let mut flight = Flight::new(Limit::default());
         flight.launched(us(0), CLASS);
         mark(&mut flight, us(0), 0);
-        flight.landed_before(1, us(100), &mut Vec::new()).unwrap();
+        flight.landed_before(1, us(100), Seen::JustNow, &mut Vec::new()).unwrap();
         for command in 1..20 {
             flight.launched(us(command * 256), CLASS);
             mark(&mut flight, us(command * 256), command);
@@ -492,7 +550,7 @@ mod tests {
             }
         }
         let mut retired = Vec::new();
-        let took = flight.landed_before(6, us(5 * 256 + 100), &mut retired);
+        let took = flight.landed_before(6, us(5 * 256 + 100), Seen::JustNow, &mut retired);
         assert_eq!((took, retired), (Some(Nanos::from_micros(600)), vec![0, 2, 4]));
     }
 
@@ -517,10 +575,10 @@ mod tests {
         }
         let before = flight.launched_so_far() - 1;
         let mut retired = Vec::new();
-        assert!(flight.landed_before(before, us(100), &mut retired).is_some());
+        assert!(flight.landed_before(before, us(100), Seen::JustNow, &mut retired).is_some());
         assert_eq!((flight.first_marker(), retired), (None, vec![1]), "those with a marker, and the others");
         assert!(!flight.is_empty(), "one was launched later");
-        assert!(flight.landed_before(before + 1, us(101), &mut Vec::new()).is_some());
+        assert!(flight.landed_before(before + 1, us(101), Seen::JustNow, &mut Vec::new()).is_some());
         assert!(flight.is_empty());
     }
 
@@ -530,8 +588,8 @@ mod tests {
         (0..4).for_each(|command| flight.launched(us(command), CLASS));
         mark(&mut flight, us(4), 9);
         let mut retired = Vec::new();
-        assert!(flight.landed_before(3, us(50), &mut retired).is_some());
-        assert_eq!(flight.landed_before(3, us(51), &mut retired), None);
+        assert!(flight.landed_before(3, us(50), Seen::JustNow, &mut retired).is_some());
+        assert_eq!(flight.landed_before(3, us(51), Seen::JustNow, &mut retired), None);
         assert_eq!((flight.first_marker(), &retired[..]), (Some(9), &[][..]));
         assert!(flight.landed(us(60), None).is_some());
         assert!(flight.is_empty());
@@ -594,7 +652,11 @@ mod tests {
         (0..40).for_each(|_| flight.launched(us(1_010), CLASS));
         mark(&mut flight, us(1_010), 2);
         assert_eq!(flight.look_at(false), at, "whatever comes behind it");
-        assert!(flight.landed_before(flight.launched_so_far() - 41, us(1_160), &mut Vec::new()).is_some());
+        assert!(
+            flight
+                .landed_before(flight.launched_so_far() - 41, us(1_160), Seen::JustNow, &mut Vec::new())
+                .is_some()
+        );
         assert_eq!(flight.look_at(false), Some(us(1_160 + 150)), "one is left of the two");
     }
 

@@ -94,6 +94,8 @@ pub(super) struct State<D: Device> {
     pub(super) callers: usize,
     /// Callers that wait in place until something may go, also while they look whether it may.
     pub(super) in_place: usize,
+    /// How often the program has seen an event complete.
+    pub(super) events_seen: u64,
     /// When the watcher will look again by itself.
     pub(super) watch_at: Option<Nanos>,
     /// Whether gates may be used.
@@ -122,6 +124,7 @@ impl<D: Device> State<D> {
             pinned_launches: 0,
             callers: 0,
             in_place: 0,
+            events_seen: 0,
             watch_at: None,
             uses_gates: true,
             limit: Limit::default(),
@@ -219,9 +222,6 @@ impl<D: Device> State<D> {
         command: D::Command,
         now: Nanos,
     ) -> Pushed {
-        if demand.treatment.is_counted() {
-            self.wants(id);
-        }
         let queue = self.queues.get_mut(&id).expect("a queue is destroyed after its last command");
         let is_first = queue.buffer.is_empty();
         queue.has_worker = true;
@@ -236,6 +236,7 @@ impl<D: Device> State<D> {
             command,
         });
         queue.show();
+        self.tell_of_use(id);
         self.note_wait(id, number, demand, now);
         let position = Position { queue: id, number };
         if demand.treatment.is_forced() {
@@ -335,6 +336,7 @@ impl<D: Device> State<D> {
             queue.launching = None;
             queue.show();
         }
+        self.tell_of_uses();
     }
 
     pub(super) fn is_anything_buffered(&self) -> bool {

@@ -25,6 +25,10 @@ impl Device for Notes {
         None
     }
 
+    fn is_done(&self, (): ()) -> Option<bool> {
+        None
+    }
+
     fn is_complete(&self, (): ()) -> bool {
         true
     }
@@ -227,6 +231,10 @@ fn a_launch_that_waits_for_younger_work_gets_it() {
         }
 
         fn mark(&self, (): ()) -> Option<()> {
+            None
+        }
+
+        fn is_done(&self, (): ()) -> Option<bool> {
             None
         }
 

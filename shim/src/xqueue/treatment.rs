@@ -73,13 +73,26 @@ pub(crate) struct Demand {
     pub(crate) judgement: Judgement,
     /// To whom it belongs: for the accounts.
     pub(crate) origin: Origin,
+    pub(crate) end: End,
+}
+
+/// What a program may know of a command's end, without anything that comes behind it in its stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Nothing that is certain.
+    #[default]
+    Untold,
+    /// The call may return only then.
+    ByReturn,
+    /// An event of the program's is the command's own.
+    ByEvent,
 }
 
 impl Demand {
     /// What a command with this load asks for by what was said of it.
     pub(crate) fn judged(load: Load, judged: impl Into<Judged>) -> Self {
         let Judged { judgement, origin } = judged.into();
-        Self { load, treatment: judgement.into(), judgement, origin }
+        Self { load, treatment: judgement.into(), judgement, origin, end: End::Untold }
     }
 }
 

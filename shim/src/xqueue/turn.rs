@@ -85,9 +85,12 @@ impl<D: Device> XQueues<D> {
         let after = state.all_last();
         let demand = Demand { treatment, ..Load::Signal.into() };
         self.force_if_asked(&mut state, demand, &after);
-        drop(
-            self.wait_until(state, None, &after, |state| treatment.is_forced() || !state.is_any_suspended()),
-        );
+        let may_go = |state: &State<D>| treatment.is_forced() || !state.is_any_suspended();
+        let mut state = self.wait_until(state, None, &after, may_go);
+        if treatment.is_forced() {
+            state.pin_all();
+            state.set_gates(&self.device);
+        }
     }
 
     /// What a command comes after that must not wait goes at once, too.

@@ -2,12 +2,17 @@
 //! may go on.
 
 use std::sync::{Arc, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use xsched_sched::{Limit, Nanos};
 
 use crate::xqueue::claim::{ClaimId, ClaimKey, Seat, Usage};
 use crate::xqueue::contention::Place;
-use crate::xqueue::{Device, QueueId, XQueues, now};
+use crate::xqueue::{Device, QueueId, WAIT_MAX, XQueues, now};
+
+/// How often a marker is looked at that a caller waits for.
+const LOOK_AGAIN: Duration = Duration::from_micros(20);
 
 impl<D: Device> XQueues<D> {
     /// The claim with this key, a new one if need be.
@@ -76,8 +81,7 @@ impl<D: Device> XQueues<D> {
     /// to come later.
     pub(crate) fn tend(&self, latest: Nanos) -> Nanos {
         self.lock().set_gates(&self.device);
-        let has_landed = self.look_at_due_markers();
-        self.mark_quiet_streams();
+        let has_landed = self.look_at_due_markers() | self.ask_quiet_streams();
         let mut state = self.lock();
         // What kept them open may have landed.
         state.set_gates(&self.device);
@@ -140,9 +144,6 @@ impl<D: Device> XQueues<D> {
         if queues.is_empty() {
             return Vec::new();
         }
-        // A marker that is being recorded comes before the wait: what the wait does not see would still be on the stream behind
-        // it, and the program could ask.
-        let _no_marker = self.pause();
         self.lock().waits_for(queues)
     }
 
@@ -202,16 +203,57 @@ impl<D: Device> XQueues<D> {
         is_complete
     }
 
-    fn mark_quiet_streams(&self) {
+    /// Whether any was done.
+    fn ask_quiet_streams(&self) -> bool {
         let paused = self.pause();
         if *paused {
-            return;
+            return false;
         }
         let quiet = self.lock().quiet_streams(now());
+        let mut is_any_done = false;
         for (queue, stream, launched) in quiet {
-            let marker = self.device.mark(stream);
-            let retired = self.lock().marked(queue, marker, launched);
-            self.retire(retired);
+            let is_done = self.device.is_done(stream);
+            is_any_done |= is_done != Some(false);
+            self.note_answer(queue, launched, is_done);
+        }
+        is_any_done
+    }
+
+    /// A queue's stream is done with so many commands, or is not, or cannot tell. Only while markers are held.
+    pub(super) fn note_answer(&self, queue: QueueId, launched: u64, is_done: Option<bool>) {
+        if is_done == Some(true) {
+            // They know when.
+            self.look_on(Place::Queue(queue));
+        }
+        let retired = self.lock().asked(queue, launched, is_done);
+        self.retire(retired);
+    }
+
+    /// The program has seen that an event is complete.
+    pub(crate) fn has_seen_event(&self) {
+        self.lock().events_seen += 1;
+    }
+
+    /// The program is about to ask whether a queue's stream is done, or a claim's streams without a queue. If it may know that by an
+    /// event of its own, a marker behind that must not be what the stream has left to do: it is waited for, which takes as long
+    /// as the device needs from one packet to the next.
+    pub(crate) fn see_to_markers(&self, queue: Option<QueueId>, claim: Option<ClaimId>) {
+        let place = queue.map(Place::Queue).or(claim.map(Place::Loose));
+        let Some(marker) = place.and_then(|place| self.lock().marker_in_doubt(place)) else { return };
+        self.await_marker(marker);
+    }
+
+    /// Waits for a marker behind what is done.
+    pub(super) fn await_marker(&self, marker: D::Marker) {
+        let deadline = Instant::now() + WAIT_MAX;
+        while Instant::now() < deadline {
+            let paused = self.pause();
+            // It may be another command's by now, if somebody else has seen it complete: then this takes longer.
+            if *paused || self.device.is_complete(marker) {
+                return;
+            }
+            drop(paused);
+            thread::sleep(LOOK_AGAIN);
         }
     }
 }

@@ -115,6 +115,40 @@ CASE(each_thread_has_a_stream_of_its_own) {
     OK(hipStreamSynchronize(hipStreamPerThread));
 }
 
+// Again and again: whoever follows other people's work with events of his own records them at times of his own.
+CASE(a_stream_that_is_done_stays_so_while_the_null_stream_is_held_up) {
+    Stream blocking;
+    Event done;
+    Device<unsigned> data(COUNT, 0);
+    for (int i = 0; i < 20; i++) {
+        affine(blocking, data, COUNT, 1, 1);
+        OK(hipEventRecord(done, blocking));
+        OK(hipEventSynchronize(done));
+        Gate gate(nullptr);
+        std::this_thread::sleep_for(std::chrono::milliseconds(i % 4));
+        hipError_t ready = hipStreamQuery(blocking);
+        Pending synchronized([&] { return hipStreamSynchronize(blocking); });
+        bool returned = synchronized.returns();
+        gate.open();
+        OK(ready);
+        REQUIRE(returned);
+        OK(hipStreamSynchronize(nullptr));
+    }
+}
+
+CASE(a_stream_that_a_copy_has_waited_for_is_done) {
+    for (hipStream_t stream : {hipStream_t(nullptr), hipStreamPerThread}) {
+        Device<unsigned> data(COUNT, 0);
+        for (unsigned i = 0; i < 20; i++) {
+            std::vector<unsigned> seen(COUNT);
+            affine(stream, data, COUNT, 1, 1);
+            OK(hipMemcpyAsync(seen.data(), data, data.bytes(), hipMemcpyDeviceToHost, stream));
+            OK(hipStreamQuery(stream));
+            REQUIRE(seen[0] == i + 1);
+        }
+    }
+}
+
 CASE(a_per_thread_stream_waits_for_the_null_stream) { second_waits(nullptr, hipStreamPerThread); }
 CASE(the_null_stream_waits_for_a_per_thread_stream) { second_waits(hipStreamPerThread, nullptr); }
 

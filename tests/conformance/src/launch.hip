@@ -158,6 +158,23 @@ CASE(a_launch_with_events_times_itself) {
     REQUIRE(ms >= 0);
 }
 
+CASE(a_stream_is_done_when_its_last_launch_says_so_by_its_event) {
+    Stream made;
+    for (hipStream_t stream : {hipStream_t(made), hipStreamPerThread}) {
+        Device<unsigned> data(64, 0);
+        unsigned *out = data;
+        unsigned count = 64, factor = 1, term = 1;
+        void *arguments[] = {&out, &count, &factor, &term};
+        Event stop;
+        for (int i = 0; i < 50; i++) {
+            OK(hipExtLaunchKernel(affine_kernel(), dim3(1), dim3(64), arguments, 0, stream, nullptr, stop, 0));
+            OK(hipEventSynchronize(stop));
+            OK(hipStreamQuery(stream));
+        }
+        REQUIRE(data.holds(50));
+    }
+}
+
 CASE(a_cooperative_launch_runs) {
     if (attribute(hipDeviceAttributeCooperativeLaunch) == 0) suite::skip("no cooperative launches");
     Device<unsigned> data(64, 0);

@@ -15,6 +15,17 @@ pub enum Way {
     Table,
 }
 
+/// With whom a program's streams share their devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rivals {
+    /// Nobody.
+    None,
+    /// The streams of each device are scheduled among each other, by their priorities.
+    Streams,
+    /// Somebody more urgent, who comes and goes as the controller at [`Places::controller`] has it.
+    Others,
+}
+
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mode {
@@ -26,8 +37,8 @@ pub struct Mode {
     pub suspended: Option<u64>,
     /// Whether calls are treated in all ways at random, from this seed: scheduled, passed through, never suspended.
     pub treated: Option<u64>,
-    /// Whether the streams of each device are scheduled among each other, by their priorities.
-    pub scheduled: bool,
+    /// Whom the shim has to do with.
+    pub rivals: Rivals,
     /// A bug that the shim was compiled with, by name.
     pub bug: Option<&'static str>,
 }
@@ -39,6 +50,8 @@ pub struct Places {
     pub clients: PathBuf,
     /// The library to preload.
     pub shim: PathBuf,
+    /// The folder with the socket of a controller, for runs beside others.
+    pub controller: Option<PathBuf>,
 }
 
 const PRELOAD: &str = "LD_PRELOAD";
@@ -49,13 +62,14 @@ const TREAT: &str = "XSCHED_TEST_VERDICTS";
 /// Ten times the default: programs are short.
 const SUSPENSIONS_PER_SECOND: u32 = 200_000;
 const SCHEDULER: &str = "XSCHED_SCHEDULER";
+const CONTROLLER: &str = "XSCHED_SOCKET_DIR";
 const BUG: &str = "XSCHED_PLANTED_BUG";
 
 impl Mode {
     /// The runtime alone.
     #[must_use]
     pub fn native(major: u32) -> Self {
-        Self { major, way: Way::Native, suspended: None, treated: None, scheduled: false, bug: None }
+        Self { major, way: Way::Native, suspended: None, treated: None, rivals: Rivals::None, bug: None }
     }
 
     /// With the shim, which has nothing to schedule.
@@ -79,7 +93,13 @@ impl Mode {
     /// The same while streams are scheduled among each other: by their priorities, and little launched ahead.
     #[must_use]
     pub fn scheduled(self) -> Self {
-        Self { scheduled: true, ..self }
+        Self { rivals: Rivals::Streams, ..self }
+    }
+
+    /// The same beside somebody more urgent who comes and goes.
+    #[must_use]
+    pub fn beside(self) -> Self {
+        Self { rivals: Rivals::Others, ..self }
     }
 
     /// Every way to have the shim in, over all runtimes; tables are handed out from HIP 6 on.
@@ -93,6 +113,17 @@ impl Mode {
         [plain, suspended, treated].concat()
     }
 
+    /// The modes in which the shim schedules: the streams among each other, and the process beside others.
+    #[must_use]
+    pub fn scheduling() -> Vec<Self> {
+        use Way::{Symbols, Table};
+        let ways = [(5, Symbols), (6, Table), (7, Symbols)];
+        let alone = ways.map(|(major, way)| Self::with_shim(major, way));
+        let treated = alone.clone().map(|mode| mode.treated(1));
+        let rivals = alone.iter().cloned().flat_map(|mode| [mode.clone().scheduled(), mode.beside()]);
+        rivals.chain(treated.map(Self::beside)).collect()
+    }
+
     /// A command that runs the client with these words.
     pub fn command(&self, places: &Places, words: &[&str]) -> Command {
         let mut command = Command::new(places.clients.join(format!("differential-{}", self.major)));
@@ -101,6 +132,8 @@ impl Mode {
         for variable in [PRELOAD, TOOL, TOOLS_ENABLED, SUSPEND, TREAT, SCHEDULER, BUG] {
             command.env_remove(variable);
         }
+        // Where nobody listens.
+        command.env(CONTROLLER, &places.clients);
         command.env("HIP_SIM_DEVICES", "2").env("HIP_SIM_SHARED", "off");
         // One for each stream: in a shared hardware queue, a stream that is held up would hold up others.
         command.env("HIP_SIM_QUEUES", "64");
@@ -119,8 +152,14 @@ impl Mode {
         if let Some(seed) = self.treated {
             command.env(TREAT, format!("random:{seed}"));
         }
-        if self.scheduled {
-            command.env(SCHEDULER, "LCL");
+        match (self.rivals, &places.controller) {
+            (Rivals::Streams, _) => {
+                command.env(SCHEDULER, "LCL");
+            }
+            (Rivals::Others, Some(controller)) => {
+                command.env(CONTROLLER, controller);
+            }
+            (Rivals::Others | Rivals::None, _) => {}
         }
         if let Some(bug) = self.bug {
             command.env(BUG, bug);
@@ -133,7 +172,13 @@ impl Places {
     /// From a folder of artifacts and the library to preload.
     #[must_use]
     pub fn new(clients: &Path, shim: &Path) -> Self {
-        Self { clients: clients.to_owned(), shim: shim.to_owned() }
+        Self { clients: clients.to_owned(), shim: shim.to_owned(), controller: None }
+    }
+
+    /// The same with a controller that listens in this folder.
+    #[must_use]
+    pub fn with_controller(self, folder: &Path) -> Self {
+        Self { controller: Some(folder.to_owned()), ..self }
     }
 }
 
@@ -151,8 +196,10 @@ impl fmt::Display for Mode {
         if self.treated.is_some() {
             write!(f, " treated")?;
         }
-        if self.scheduled {
-            write!(f, " scheduled")?;
+        match self.rivals {
+            Rivals::None => {}
+            Rivals::Streams => write!(f, " scheduled")?,
+            Rivals::Others => write!(f, " beside others")?,
         }
         self.bug.map_or(Ok(()), |bug| write!(f, " {bug}"))
     }

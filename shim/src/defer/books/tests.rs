@@ -26,6 +26,10 @@ impl Device for Nowhere {
         None
     }
 
+    fn is_done(&self, (): ()) -> Option<bool> {
+        None
+    }
+
     fn is_complete(&self, (): ()) -> bool {
         true
     }

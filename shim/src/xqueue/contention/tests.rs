@@ -10,11 +10,12 @@ use xsched_sched::{Limit, Nanos};
 
 use crate::journal::tests::Recorder;
 use crate::xqueue::clock::tests::Stopped;
+use crate::xqueue::contention::Place;
 use crate::xqueue::state::Queue;
 use crate::xqueue::tests::face;
 use crate::xqueue::{
-    Admission, Begun, ClaimId, ClaimKey, Class, Demand, Device, Load, QueueId, Seat, Standing, Treatment,
-    XQueues, now,
+    Admission, Begun, ClaimId, ClaimKey, Class, Demand, Device, End, Load, QueueId, Seat, Standing,
+    Treatment, XQueues, now,
 };
 
 /// A device whose commands complete when the test says so.
@@ -25,6 +26,9 @@ struct Bench {
     recorded: AtomicU64,
     complete: AtomicU64,
     retired: AtomicU64,
+    /// How often a stream was asked whether it is done. It is once everything is complete.
+    asked: AtomicU64,
+    is_mute: AtomicBool,
     /// Whether it has gates; how many were put before commands, and whether they are shut.
     has_gates: AtomicBool,
     gated: AtomicU64,
@@ -54,6 +58,12 @@ impl Device for Arc<Bench> {
 
     fn mark(&self, (): ()) -> Option<u64> {
         Some(self.recorded.fetch_add(1, Ordering::SeqCst))
+    }
+
+    fn is_done(&self, (): ()) -> Option<bool> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        let is_mute = self.is_mute.load(Ordering::SeqCst);
+        (!is_mute).then(|| self.complete.load(Ordering::SeqCst) == u64::MAX)
     }
 
     fn is_complete(&self, marker: u64) -> bool {
@@ -233,6 +243,14 @@ impl Process {
         self.bench.launched.lock().unwrap().len()
     }
 
+    fn recorded(&self) -> u64 {
+        self.bench.recorded.load(Ordering::SeqCst)
+    }
+
+    fn asked(&self) -> u64 {
+        self.bench.asked.load(Ordering::SeqCst)
+    }
+
     /// Everything that the device was given is done.
     fn complete_all(&self) {
         self.bench.complete.store(u64::MAX, Ordering::SeqCst);
@@ -247,7 +265,7 @@ fn who_is_alone_tells_nobody_anything() {
     let process = Process::new(Standing::Alone);
     assert!(!process.queues.is_engaged());
     assert!(matches!(process.queues.admit(process.queue, &[], WORK), Admission::Free));
-    assert_eq!((process.stand.told(), process.bench.recorded.load(Ordering::SeqCst)), ((0, 0), 0));
+    assert_eq!((process.stand.told(), process.recorded()), ((0, 0), 0));
 }
 
 #[test]
@@ -280,9 +298,8 @@ fn work_is_told_once_and_its_end_after_the_linger() {
         assert!(process.launch(), "nobody is more urgent");
     }
     assert_eq!(process.stand.told(), (1, 0));
-    process.tend_until("a marker follows when it is quiet", |process| {
-        process.bench.recorded.load(Ordering::SeqCst) == 1
-    });
+    process.tend_until("it is asked for when it is quiet", |process| process.asked() > 0);
+    assert_eq!(process.recorded(), 0, "nothing is put behind what the program may have put there");
     process.pass(LINGER.into());
     process.tend();
     assert_eq!(process.stand.told(), (1, 0), "it is not done");
@@ -297,7 +314,7 @@ fn a_stream_that_orders_others_is_marked_at_once_or_not_at_all() {
     let process = Process::new(Standing::Beside);
     process.bench.orders_others.store(true, Ordering::SeqCst);
     let null = process.queues.create((), Some(process.claim), face());
-    let recorded = || process.bench.recorded.load(Ordering::SeqCst);
+    let recorded = || process.recorded();
     let Admission::Now(begun) = process.queues.admit(null, &[], WORK) else {
         panic!("nobody is more urgent")
     };
@@ -320,7 +337,7 @@ fn who_has_waited_for_a_stream_needs_no_marker() {
     process.tend();
     process.queues.has_waited(&waited, true);
     process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
-    assert_eq!(process.bench.recorded.load(Ordering::SeqCst), 0);
+    assert_eq!(process.recorded(), 0);
 }
 
 #[test]
@@ -349,8 +366,74 @@ fn a_wait_that_failed_proves_nothing() {
     assert!(process.launch());
     let waited = process.queues.waits_for(&[process.queue]);
     process.queues.has_waited(&waited, false);
-    process.tend_until("a marker follows", |process| process.bench.recorded.load(Ordering::SeqCst) == 1);
+    process.tend_until("it is asked for", |process| process.asked() > 0);
     assert_eq!(process.stand.told(), (1, 0));
+}
+
+#[test]
+fn a_stream_that_is_always_busy_gets_a_marker_now_and_then() {
+    let process = Process::new(Standing::Beside);
+    for launched in 0..300 {
+        assert!(process.launch());
+        process.clock.advance(Nanos::from_micros(10));
+        process.tend();
+        assert_eq!(
+            (process.asked(), process.recorded()),
+            (0, u64::from(launched >= 200)),
+            "after {launched}"
+        );
+    }
+}
+
+#[test]
+fn a_stream_that_cannot_tell_is_not_followed() {
+    let process = Process::new(Standing::Beside);
+    process.bench.is_mute.store(true, Ordering::SeqCst);
+    assert!(process.launch());
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+}
+
+#[test]
+fn a_call_that_waits_for_its_work_leaves_no_marker_behind() {
+    let copies = Demand { end: End::ByReturn, ..WORK.into() };
+    let process = Process::new(BELOW);
+    let copy = || {
+        let Admission::Now(begun) = process.queues.admit(process.queue, &[], copies) else {
+            panic!("there is room")
+        };
+        process.queues.finish(begun, true);
+    };
+    copy();
+    assert_eq!(process.recorded(), 1, "it has not waited");
+    process.complete_all();
+    (0..10).for_each(|_| copy());
+    assert_eq!((process.recorded(), process.bench.retired.load(Ordering::SeqCst)), (1, 1));
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+}
+
+#[test]
+fn a_marker_is_waited_for_by_who_knows_what_is_before_it_to_be_done() {
+    let timed = Demand { end: End::ByEvent, ..WORK.into() };
+    let process = Process::new(BELOW);
+    let launch = || {
+        let Admission::Now(begun) = process.queues.admit(process.queue, &[], timed) else {
+            panic!("there is room")
+        };
+        process.queues.finish(begun, true);
+    };
+    let in_doubt = || process.queues.lock().marker_in_doubt(Place::Queue(process.queue));
+    process.queues.has_seen_event();
+    launch();
+    assert_eq!(in_doubt(), None, "the event was an earlier one");
+    process.queues.has_seen_event();
+    assert_eq!((in_doubt(), in_doubt()), (Some(0), None), "once for each event");
+    process.queues.has_seen_event();
+    let (queues, queue) = (Arc::clone(&process.queues), process.queue);
+    process.complete_all();
+    queues.see_to_markers(Some(queue), None);
+    assert!(process.launch(), "of another kind");
+    process.queues.has_seen_event();
+    assert_eq!(in_doubt(), None, "no event is its own");
 }
 
 #[test]
@@ -358,10 +441,9 @@ fn what_was_launched_while_alone_is_followed_when_others_come() {
     let process = Process::new(Standing::Alone);
     assert!(matches!(process.queues.admit(process.queue, &[], WORK), Admission::Free));
     process.tend();
-    assert_eq!(process.bench.recorded.load(Ordering::SeqCst), 0);
+    assert_eq!(process.asked(), 0);
     process.stands(BELOW);
     assert_eq!(process.stand.told(), (1, 0), "there may be work");
-    process.tend_until("a marker is behind it", |process| process.bench.recorded.load(Ordering::SeqCst) == 1);
     assert!(process.launch() && !process.launch(), "one more is as much as may be ahead");
     process.complete_all();
     process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
@@ -505,6 +587,75 @@ fn who_waits_for_what_is_held_back_does_not_want_the_device_yet() {
     assert!(waiter.join().unwrap());
 }
 
+/// Beside a claim that is more urgent: held while that is ready.
+#[derive(Debug)]
+struct Behind(Arc<Stand>);
+
+impl Seat for Behind {
+    fn standing(&self) -> Standing {
+        Standing::Below { held: self.0.is_ready() }
+    }
+
+    fn tell_ready(&self) {}
+
+    fn tell_idle(&self) {}
+
+    fn levels(&self) -> (u8, u64) {
+        (4, 1 << 4)
+    }
+
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    fn lease(&self) -> Nanos {
+        self.0.lease()
+    }
+
+    fn linger(&self) -> Nanos {
+        self.0.linger()
+    }
+}
+
+#[test]
+fn who_comes_after_what_is_held_back_for_him_does_not_want_the_device_yet() {
+    let process = Process::new(BELOW);
+    let (urgent, usual) = (process.queue, ClaimKey { device: 1, stream_priority: -1 });
+    let usual = process.queues.claim(usual);
+    process.queues.seat(usual, Some(Arc::new(Behind(Arc::clone(&process.stand)))));
+    let other = process.queues.create((), Some(usual), face());
+    // It is at work, so the other is held back, and the next of its own with it.
+    assert!(process.launch() && process.stand.is_ready());
+    process.queues.submit(other, Vec::new(), WORK, 1).unwrap();
+    let record = process.queues.submit(other, Vec::new(), Load::Signal, 2).unwrap();
+    process.queues.submit(urgent, vec![record], Load::Signal, 3).unwrap();
+    process.queues.submit(urgent, Vec::new(), WORK, 4).unwrap();
+    process.pass(A_WHILE);
+    process.tend();
+    assert_eq!(process.launched(), 0);
+    process.complete_all();
+    process.tend_until("both go on in their order", |process| process.launched() == 4);
+    assert_eq!(*process.bench.launched.lock().unwrap(), [1, 2, 3, 4]);
+    let (told_ready, _) = process.stand.told();
+    assert_eq!(told_ready, 2, "again when it had a use for the device again");
+}
+
+#[test]
+fn who_comes_after_what_is_held_back_tells_of_work_once_that_is_launched() {
+    let process = Process::new(HELD);
+    let usual = process.queues.claim(ClaimKey { device: 1, stream_priority: -1 });
+    let stand = Stand::new(HELD);
+    process.queues.seat(usual, Some(Arc::clone(&stand) as Arc<dyn Seat>));
+    let other = process.queues.create((), Some(usual), face());
+    let first = process.queues.submit(other, Vec::new(), WORK, 1).unwrap();
+    process.queues.submit(process.queue, vec![first], WORK, 2).unwrap();
+    process.queues.submit(process.queue, Vec::new(), WORK, 3).unwrap();
+    assert_eq!((stand.told(), process.stand.told()), ((1, 0), (0, 0)));
+    *stand.standing.lock().unwrap() = BELOW;
+    process.tend_until("it has work now", |process| process.stand.told() == (1, 0));
+    assert_eq!(process.launched(), 1, "and is held");
+}
+
 #[test]
 fn without_a_seat_or_at_the_end_everything_goes() {
     let process = Process::new(HELD);
@@ -532,12 +683,12 @@ fn a_refused_launch_leaves_nothing_behind() {
 fn while_markers_are_paused_nothing_is_limited_or_looked_at() {
     let process = Process::new(BELOW);
     assert!(process.launch() && process.launch() && !process.launch());
-    let recorded = process.bench.recorded.load(Ordering::SeqCst);
+    let recorded = process.recorded();
     process.queues.pause_markers(true);
     assert!(matches!(process.queues.admit(process.queue, &[], WORK), Admission::Free));
     process.complete_all();
     process.tend();
-    assert_eq!(process.bench.recorded.load(Ordering::SeqCst), recorded);
+    assert_eq!(process.recorded(), recorded);
     process.queues.pause_markers(false);
     process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
 }
@@ -547,7 +698,7 @@ fn a_destroyed_queue_gives_its_markers_back() {
     let process = Process::new(BELOW);
     assert!(process.launch() && process.launch());
     process.queues.destroy(process.queue);
-    assert_eq!(process.bench.retired.load(Ordering::SeqCst), process.bench.recorded.load(Ordering::SeqCst));
+    assert_eq!(process.bench.retired.load(Ordering::SeqCst), process.recorded());
     process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
 }
 
@@ -576,7 +727,7 @@ fn per_thread_streams_are_held_and_limited_too() {
     assert!(go(Load::Signal).is_none(), "it goes, and nobody needs to know");
     process.complete_all();
     process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
-    assert_eq!(process.bench.recorded.load(Ordering::SeqCst), 2, "only its own thread could record them");
+    assert_eq!(process.recorded(), 2, "only its own thread could record them");
 }
 
 #[test]
@@ -714,6 +865,47 @@ fn what_passes_through_does_not_wait_behind_a_gate() {
     assert!(!process.is_shut(), "it comes after what the gate is before");
     process.complete_all();
     process.tend_until("the gate is shut when that has completed", Process::is_shut);
+}
+
+/// Whatever puts no work of its own on the device, and must not wait behind a gate.
+#[track_caller]
+fn opens_the_gate(what: &str, goes: impl FnOnce(&Process)) {
+    let process = Process::new(BELOW).has_gates();
+    assert!(process.launch());
+    process.stands(HELD);
+    assert!(process.is_shut());
+    goes(&process);
+    assert!(!process.is_shut(), "{what} comes after what the gate is before");
+    process.tend();
+    assert!(!process.is_shut(), "{what} is not there yet");
+    process.complete_all();
+    process.tend_until("the gate is shut when that has completed", Process::is_shut);
+}
+
+#[test]
+fn a_signal_that_must_not_be_stopped_does_not_wait_behind_a_gate() {
+    for treatment in [Treatment::PassThrough, Treatment::NeverSuspend] {
+        let signal = Demand { treatment, ..Load::Signal.into() };
+        opens_the_gate("a signal that is admitted", |process| {
+            assert!(matches!(process.queues.admit(process.queue, &[], signal), Admission::Free));
+        });
+        opens_the_gate("one that has waited in place", |process| {
+            assert!(process.queues.wait_turn(process.queue, &[], signal).is_none());
+        });
+        opens_the_gate("one that was held back", |process| {
+            process.queues.suspend(process.queue, true);
+            process.queues.submit(process.queue, Vec::new(), Load::Signal, 1).unwrap();
+            let position = process.queues.submit(process.queue, Vec::new(), signal, 2).unwrap();
+            process.queues.wait_launched(&[position]);
+        });
+        opens_the_gate("a launch on many streams", |process| process.queues.wait_turn_of_all(treatment));
+        opens_the_gate("a wait", |process| process.queues.urge(&[]));
+    }
+    let process = Process::new(BELOW).has_gates();
+    assert!(process.launch());
+    process.stands(HELD);
+    assert!(matches!(process.queues.admit(process.queue, &[], Load::Signal), Admission::Wait));
+    assert!(process.is_shut(), "others do");
 }
 
 #[test]
