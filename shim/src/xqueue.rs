@@ -254,22 +254,24 @@ impl<D: Device> XQueues<D> {
     pub(crate) fn finish(&self, begun: Begun<D>, on_device: bool) {
         let launched = self.lock().launched_one(&begun, on_device);
         let paused = launched.map(|_| self.pause()).filter(|paused| !**paused);
-        let may_be_done = begun.end == End::ByReturn;
-        let is_done = paused.is_some() && may_be_done && self.device.is_done(begun.stream) == Some(true);
-        let marker = match (begun.place, launched) {
+        let may_be_done = paused.is_some() && begun.end == End::ByReturn;
+        let is_done = may_be_done.then(|| self.device.is_done(begun.stream));
+        let marker = match (begun.place, is_done) {
             // The program may know it as well: there is nothing to wait for behind it.
-            (Place::Queue(queue), Some(launched)) if is_done => {
-                self.note_answer(queue, launched, Some(true));
+            (Place::Queue(queue), Some(Some(true))) => {
+                self.note_answer(queue, launched.unwrap_or(0), Some(true));
                 None
             }
+            // The watcher will ask.
+            (Place::Queue(queue), Some(None)) if self.lock().may_be_asked_later(queue) => None,
             _ => paused.as_ref().and_then(|_| self.device.mark(begun.stream)).zip(launched),
         };
         drop(paused);
         let (sleeps, retired) = self.lock().finish(&begun, marker);
         self.retire(retired);
-        if let (true, Some((marker, _))) = (is_done, marker) {
+        if is_done == Some(Some(true)) && marker.is_some() {
             // Streams without a queue are followed by markers only.
-            self.await_marker(marker);
+            self.await_marker(begun.stream);
         }
         if sleeps {
             self.wake_watcher();

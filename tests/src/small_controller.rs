@@ -23,8 +23,8 @@ use rustix::net::{
 };
 use rustix::time::{ClockId, clock_gettime};
 use xsched_abi::arbiter::{
-    AtomicWords, DEVICE_MAX, PAGE_MAGIC, PAGE_VERSION, PAGE_WORDS, Page, QUEUE_MAX, QueueWord, Report, Word,
-    Words, protocol,
+    AtomicWords, DEVICE_MAX, LEVEL_COUNT, PAGE_MAGIC, PAGE_VERSION, PAGE_WORDS, Page, QUEUE_MAX, QueueWord,
+    Report, Word, Words, protocol,
 };
 use xsched_abi::wire::{FromShim, Keeper, Opened, PACKET_LEN_MAX, PacketKind, SHIM_SOCKET, Usage, Welcome};
 use zerocopy::IntoBytes;
@@ -42,6 +42,10 @@ const LEASE: Duration = Duration::from_mins(10);
 
 /// The same, once it is silent on purpose.
 const SILENCE_ON_PURPOSE: Duration = Duration::from_millis(100);
+
+/// How long a process that neither launches nor completes counts as ready where minds change at random: as with the real
+/// controller, since a program may hold up its own streams meanwhile.
+const LEASE_AT_RANDOM: Duration = Duration::from_millis(50);
 
 /// How long its thread may take for anything.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -274,6 +278,9 @@ impl Controller {
         let is_silent = self.shared.is_silent.load(Ordering::SeqCst);
         let silence = if is_silent { SILENCE_ON_PURPOSE } else { SILENCE };
         self.memory.words.store(Word::SILENCE, silence.as_nanos() as u64);
+        let is_random = self.shared.flaps.load(Ordering::SeqCst) != 0;
+        let lease = if is_random { LEASE_AT_RANDOM } else { LEASE };
+        self.memory.words.store(Word::LEASE, lease.as_nanos() as u64);
         if is_silent {
             thread::sleep(Duration::from_millis(1));
             return Ok(());
@@ -354,7 +361,11 @@ impl Controller {
                     Err(_) => break,
                 };
                 let heard = FromShim::parse(&packet[..len]).expect("shims say what makes sense");
-                self.answer(index, &heard)?;
+                match self.answer(index, &heard) {
+                    // It has ended without waiting for an answer.
+                    Err(error) if is_end(&error) => break self.forget(index),
+                    answered => answered?,
+                }
             }
         }
         self.clients.retain(|client| client.owner != 0);
@@ -377,7 +388,8 @@ impl Controller {
             FromShim::OpenQueue(asked) => {
                 let device = self.device(asked.device);
                 let level = self.level;
-                self.level += 1;
+                // After very many, the next ones are urgent again.
+                self.level = FIRST + (level + 1 - FIRST) % (LEVEL_COUNT as u64 - FIRST);
                 self.shared.queues.fetch_add(1, Ordering::SeqCst);
                 let owner = self.clients[index].owner;
                 let (slot, word) = self.open(device, level, owner);
@@ -506,6 +518,11 @@ impl Controller {
     fn ring(&self) {
         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes()); // full is as good as rung
     }
+}
+
+/// Whether that is what sending to a process says that has ended.
+fn is_end(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 /// The page's clock.

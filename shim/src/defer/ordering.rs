@@ -7,9 +7,10 @@ use crate::abi::HipError;
 use crate::api::{Family, Id};
 use crate::defer::books::EventUse;
 use crate::defer::decision::{Decision, Followed};
+use crate::defer::marker::HipStream;
 use crate::defer::stopped::{Stopped, StreamName};
 use crate::defer::streams::StreamKey;
-use crate::defer::submission::demand;
+use crate::defer::submission::{PER_THREAD, demand};
 use crate::defer::{Deferral, deferral, device, real};
 use crate::hooks::Reason;
 use crate::instances::Instance;
@@ -90,10 +91,15 @@ impl Deferral {
 
     /// What the shim has recorded in a stream is not to be found there by a program that knows the stream to be done.
     fn see_to_markers(&self, call: &Stopped<'_>, copy: &'static Instance) {
-        let queue = self.known_stream(call, copy).map(|(_, entry)| entry.queue());
-        let is_per_thread = call.stream_name() == StreamName::PerThread;
-        let device = is_per_thread.then(|| real::current_device(copy)).flatten();
-        self.queues.see_to_markers(queue, device.and_then(|device| self.claim(copy, device, 0)));
+        let Some(device) = real::current_device(copy) else { return };
+        let (queue, handle) = match call.stream_name() {
+            StreamName::PerThread => (None, PER_THREAD),
+            StreamName::Legacy => (self.known_stream(call, copy), 0),
+            StreamName::Created(stream) => (self.known_stream(call, copy), stream.0.addr()),
+        };
+        let claim = if handle == PER_THREAD { self.claim(copy, device, 0) } else { None };
+        let queue = queue.map(|(_, entry)| entry.queue());
+        self.queues.see_to_markers(queue, claim, HipStream { copy, device, handle });
     }
 
     /// What a call that waits for the device will have seen complete.

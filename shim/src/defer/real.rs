@@ -139,13 +139,27 @@ pub(super) fn is_event_pending(copy: &Instance, event: Event) -> bool {
 }
 
 /// Whether a stream has nothing left to do; None if the runtime does not say.
+///
+/// That it has would be the thread's last error, which the application could read: this is taken back, and not asked while there
+/// is an error of the application's own.
 pub(super) fn is_stream_done(copy: &Instance, stream: Stream) -> Option<bool> {
     let query = real!(copy, hipStreamQuery: fn(Stream))?;
-    // SAFETY: a stream that its user keeps.
-    match unsafe { query(stream) } {
-        0 => Some(true),
-        NOT_READY => Some(false),
-        _ => None,
+    let peek = real!(copy, hipPeekAtLastError: fn())?;
+    let forget = real!(copy, hipGetLastError: fn())?;
+    // SAFETY: a stream that its user keeps; the others ask for nothing.
+    unsafe {
+        if peek() != 0 {
+            return None;
+        }
+        let code = query(stream);
+        if code != 0 {
+            forget();
+        }
+        match code {
+            0 => Some(true),
+            NOT_READY => Some(false),
+            _ => None,
+        }
     }
 }
 

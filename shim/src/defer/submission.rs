@@ -22,7 +22,7 @@ use crate::verdict;
 use crate::xqueue::{Admission, Course, Demand, End, Position, Refused, Treatment};
 
 /// `hipStreamPerThread`
-const PER_THREAD: usize = 2;
+pub(super) const PER_THREAD: usize = 2;
 /// Whether a call that puts work on a stream goes at once, as far as that shows without a lock: others are suspended or held
 /// back, and none of them concerns it.
 pub(crate) fn goes_by(call: &Stopped<'_>) -> bool {

@@ -371,6 +371,11 @@ impl<D: Device> State<D> {
         !queue.orders_others || self.queues.len() == 1
     }
 
+    /// Whether the watcher asks a queue's stream if nobody else has seen to it.
+    pub(super) fn may_be_asked_later(&self, queue: QueueId) -> bool {
+        self.queues.get(&queue).is_some_and(|queue| self.may_be_asked(queue))
+    }
+
     /// When a queue's stream is to be asked whether it is done, if no marker is recorded before.
     ///
     /// A marker behind what was launched a while ago would come after what the program has put there since, and by the rules of
@@ -415,10 +420,10 @@ impl<D: Device> State<D> {
         retired
     }
 
-    /// The marker behind a place's last command, if the program may know already that this is done.
-    pub(super) fn marker_in_doubt(&mut self, place: Place) -> Option<D::Marker> {
+    /// Whether there is a marker behind a place's last command of which the program may know already that it is done.
+    pub(super) fn is_marker_in_doubt(&mut self, place: Place) -> bool {
         let seen = self.events_seen;
-        self.flight_mut(place)?.marker_in_doubt(seen)
+        self.flight_mut(place).is_some_and(|flight| flight.is_marker_in_doubt(seen))
     }
 
     /// Somebody has looked at a first marker; `device_time` is what lies between it and the one before, if that is known.

@@ -251,13 +251,17 @@ impl<M: Copy> Flight<M> {
         self.blind_until = Some(seen);
     }
 
-    /// The marker behind the last command, if the program may know already that this is done: by now it has seen so many events
-    /// complete, which is more than when this was last asked.
-    pub(super) fn marker_in_doubt(&mut self, seen: u64) -> Option<M> {
-        let last = self.marked.back().filter(|_| self.unmarked == 0)?;
-        let before = self.blind_until.as_mut().filter(|before| **before < seen)?;
-        *before = seen;
-        Some(last.marker)
+    /// Whether there is a marker behind the last command of which the program may know already that it is done: by now it has seen so
+    /// many events complete, which is more than when this was last asked.
+    pub(super) fn is_marker_in_doubt(&mut self, seen: u64) -> bool {
+        let is_marked = self.unmarked == 0 && !self.marked.is_empty();
+        match self.blind_until.as_mut().filter(|before| is_marked && **before < seen) {
+            Some(before) => {
+                *before = seen;
+                true
+            }
+            None => false,
+        }
     }
 
     /// Something may be on the device of which nothing is known. The stream is to be asked at once.

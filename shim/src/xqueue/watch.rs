@@ -237,19 +237,19 @@ impl<D: Device> XQueues<D> {
     /// The program is about to ask whether a queue's stream is done, or a claim's streams without a queue. If it may know that by an
     /// event of its own, a marker behind that must not be what the stream has left to do: it is waited for, which takes as long
     /// as the device needs from one packet to the next.
-    pub(crate) fn see_to_markers(&self, queue: Option<QueueId>, claim: Option<ClaimId>) {
+    pub(crate) fn see_to_markers(&self, queue: Option<QueueId>, claim: Option<ClaimId>, stream: D::Stream) {
         let place = queue.map(Place::Queue).or(claim.map(Place::Loose));
-        let Some(marker) = place.and_then(|place| self.lock().marker_in_doubt(place)) else { return };
-        self.await_marker(marker);
+        if place.is_some_and(|place| self.lock().is_marker_in_doubt(place)) {
+            self.await_marker(stream);
+        }
     }
 
-    /// Waits for a marker behind what is done.
-    pub(super) fn await_marker(&self, marker: D::Marker) {
+    /// Waits until a stream is done, which has a marker left at most. On a thread of the program's.
+    pub(super) fn await_marker(&self, stream: D::Stream) {
         let deadline = Instant::now() + WAIT_MAX;
         while Instant::now() < deadline {
             let paused = self.pause();
-            // It may be another command's by now, if somebody else has seen it complete: then this takes longer.
-            if *paused || self.device.is_complete(marker) {
+            if *paused || self.device.is_done(stream) != Some(false) {
                 return;
             }
             drop(paused);

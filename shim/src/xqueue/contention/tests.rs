@@ -394,6 +394,29 @@ fn a_stream_that_cannot_tell_is_not_followed() {
 }
 
 #[test]
+fn a_call_that_cannot_ask_leaves_that_to_the_watcher() {
+    let process = Process::new(BELOW);
+    let copy = || match process.queues.admit(process.queue, &[], Demand { end: End::ByReturn, ..WORK.into() })
+    {
+        Admission::Now(begun) => process.queues.finish(begun, true),
+        other => panic!("there is room: {other:?}"),
+    };
+    process.bench.is_mute.store(true, Ordering::SeqCst);
+    copy();
+    assert_eq!(process.recorded(), 0, "the call may have waited");
+    process.bench.is_mute.store(false, Ordering::SeqCst);
+    process.complete_all();
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    process.bench.orders_others.store(true, Ordering::SeqCst);
+    let null = process.queues.create((), Some(process.claim), face());
+    process.bench.is_mute.store(true, Ordering::SeqCst);
+    let demand = Demand { end: End::ByReturn, ..WORK.into() };
+    let Admission::Now(begun) = process.queues.admit(null, &[], demand) else { panic!("there is room") };
+    process.queues.finish(begun, true);
+    assert_eq!(process.recorded(), 1, "nobody could ask that one later");
+}
+
+#[test]
 fn a_call_that_waits_for_its_work_leaves_no_marker_behind() {
     let copies = Demand { end: End::ByReturn, ..WORK.into() };
     let process = Process::new(BELOW);
@@ -421,19 +444,19 @@ fn a_marker_is_waited_for_by_who_knows_what_is_before_it_to_be_done() {
         };
         process.queues.finish(begun, true);
     };
-    let in_doubt = || process.queues.lock().marker_in_doubt(Place::Queue(process.queue));
+    let in_doubt = || process.queues.lock().is_marker_in_doubt(Place::Queue(process.queue));
     process.queues.has_seen_event();
     launch();
-    assert_eq!(in_doubt(), None, "the event was an earlier one");
+    assert!(!in_doubt(), "the event was an earlier one");
     process.queues.has_seen_event();
-    assert_eq!((in_doubt(), in_doubt()), (Some(0), None), "once for each event");
+    assert_eq!((in_doubt(), in_doubt()), (true, false), "once for each event");
     process.queues.has_seen_event();
     let (queues, queue) = (Arc::clone(&process.queues), process.queue);
     process.complete_all();
-    queues.see_to_markers(Some(queue), None);
+    queues.see_to_markers(Some(queue), None, ());
     assert!(process.launch(), "of another kind");
     process.queues.has_seen_event();
-    assert_eq!(in_doubt(), None, "no event is its own");
+    assert!(!in_doubt(), "no event is its own");
 }
 
 #[test]
