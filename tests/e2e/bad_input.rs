@@ -1,6 +1,6 @@
 //! Every mistake gets a message that names the thing, a hint, and its documented exit code.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 use xsched_tests::artifacts::{app, xsched_ctl as binary};
@@ -115,6 +115,88 @@ fn output_that_cannot_be_written() {
     let outcome = run(xsched_ctl(["trace", "-o", "/dev/full", "--"]).arg(app("vector_add")));
     assert_fails(&outcome, 74, "writing the trace to /dev/full failed: No space left on device");
     assert!(outcome.stdout.contains("vector_add: 300 launches"), "{}", outcome.stdout);
+}
+
+#[test]
+fn a_recording_that_does_not_begin_leaves_the_older_one_alone() {
+    if !may_trace("a_recording_that_does_not_begin_leaves_the_older_one_alone") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (older, new) = (dir.path().join("older.perfetto"), dir.path().join("new.perfetto"));
+    std::fs::write(&older, "older").unwrap();
+    for path in [&older, &new] {
+        let outcome = run(xsched_ctl(["trace", "-o"]).arg(path).args(["--", "no-such-command"]));
+        assert_fails(&outcome, 127, "cannot run `no-such-command`: not found");
+    }
+    assert_eq!(std::fs::read_to_string(older).unwrap(), "older");
+    assert!(!new.exists());
+}
+
+/// A pipe whose reader has gone, as `| head` leaves one.
+fn unread() -> Stdio {
+    let (reader, writer) = std::io::pipe().expect("a pipe can be made");
+    drop(reader);
+    writer.into()
+}
+
+#[test]
+fn nobody_reads_what_is_said() {
+    if !may_trace("nobody_reads_what_is_said") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    let mut tracer = xsched_ctl(["trace", "-o"]);
+    tracer.arg(&trace).arg("--").arg(app("vector_add")).stdout(Stdio::null()).stderr(unread());
+    assert_eq!(tracer.status().unwrap().code(), Some(0));
+    let launches = calls(&trace).unwrap().into_iter().filter(|call| call.category == "hip.launch");
+    assert_eq!(launches.count(), 300);
+
+    for arguments in [&["doctor"] as &[_], &["report", trace.to_str().unwrap()], &["rules", "check"]] {
+        let status = xsched_ctl(arguments).stdout(unread()).stderr(unread()).status().unwrap();
+        assert_eq!(status.code(), Some(0), "{arguments:?}");
+    }
+    let status = xsched_ctl(["report", "/no/such/file"]).stderr(unread()).status().unwrap();
+    assert_eq!(status.code(), Some(66));
+}
+
+#[test]
+fn a_watch_ends_when_nobody_reads_it() {
+    if !may_trace("a_watch_ends_when_nobody_reads_it") {
+        return;
+    }
+    let mut app = Running::start(Command::new(app("two_libraries")).args(["--seconds", "300"]));
+    app.wait_for_stdout("ready ");
+    let mut watch = xsched_ctl(["attach", "--interval", "0.1", "--pid"]);
+    let watch = Running::start_with_stdout(watch.arg(app.pid().to_string()), unread());
+    let outcome = watch.finish();
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("nobody reads the summaries"), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_report_that_cannot_be_written() {
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let status = xsched_ctl(["rules", "check"]).stdout(full()).status().unwrap();
+    assert_eq!(status.code(), Some(74));
+}
+
+/// Each tries in its own code what the kernel can do, and all of them are the same file, so that one's probes fire in others.
+#[test]
+fn tracers_that_start_together_do_not_mislead_each_other() {
+    if !may_trace("tracers_that_start_together_do_not_mislead_each_other") {
+        return;
+    }
+    let found = |text: &str| text.lines().find(|line| line.starts_with("BPF ")).map(str::to_owned);
+    let alone = found(&run(&mut xsched_ctl(["doctor"])).stdout);
+    assert!(alone.is_some());
+    for _ in 0..4 {
+        let together: Vec<_> = (0..8).map(|_| Running::start(&mut xsched_ctl(["doctor"]))).collect();
+        for doctor in together {
+            assert_eq!(found(&doctor.finish().stdout), alone);
+        }
+    }
 }
 
 /// A folder of four megabytes, in a mount namespace of its own; prints what became of the trace in it.

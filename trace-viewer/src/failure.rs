@@ -38,7 +38,7 @@ pub enum Failure {
         file: PathBuf,
     },
     /// It is something else.
-    #[error("{} is not a timeline: {source}", .file.display())]
+    #[error("{} is not a timeline: failed to {source}", .file.display())]
     NotATimeline {
         /// Which one.
         file: PathBuf,
@@ -46,7 +46,7 @@ pub enum Failure {
         source: ReadError,
     },
     /// The UI shows nothing of a damaged file.
-    #[error("{} is damaged after {whole_bytes} bytes: {source}", .file.display())]
+    #[error("{} is damaged after {whole_bytes} bytes: failed to {source}", .file.display())]
     Damaged {
         /// Which one.
         file: PathBuf,

@@ -21,7 +21,11 @@ mod store;
 mod summary;
 mod token;
 
-use std::{fs::File, path::Path};
+use std::{
+    fs::File,
+    io::{self, Write as _},
+    path::Path,
+};
 
 pub use crate::{cli::View, failure::Failure};
 use crate::{hand_over::HandOver, server::Server, summary::Summary};
@@ -34,14 +38,24 @@ pub fn view(arguments: &View) -> Result<(), Failure> {
     let file = open(&arguments.file)?;
     let store = store::load(&arguments.file, &file)?;
     let server = Server::listen(arguments.file.clone(), store, arguments.port.unwrap_or(0))?;
-    println!("{}", server.url());
+    show(&server.url());
     let opened = (!arguments.no_open).then(|| browser::open_privately(&server.url())).flatten();
     if opened.is_none() {
-        eprintln!("open this address in a browser on this machine");
+        say("open this address in a browser on this machine");
     }
     let until = if arguments.keep { "you press Ctrl-C" } else { "you close the page" };
-    eprintln!("serving {} on 127.0.0.1 until {until}", arguments.file.display());
+    say(&format!("serving {} on 127.0.0.1 until {until}", arguments.file.display()));
     server.serve(arguments.keep)
+}
+
+/// Prints an address. Not by `println!`, which panics when nobody reads it; a browser may have been opened all the same.
+fn show(address: &str) {
+    let _ = writeln!(io::stdout().lock(), "{address}");
+}
+
+/// Tells people something, likewise.
+fn say(words: &str) {
+    let _ = writeln!(io::stderr().lock(), "{words}");
 }
 
 /// The report of a timeline: an HTML page that stands by itself.
@@ -58,15 +72,15 @@ fn open(path: &Path) -> Result<File, Failure> {
 fn hand_over(arguments: &View) -> Result<(), Failure> {
     let mut trace = summary::open(&arguments.file)?;
     let summary = Summary::read(&arguments.file, &mut trace)?;
-    eprintln!("{}: {summary}", arguments.file.display());
+    say(&format!("{}: {summary}", arguments.file.display()));
 
     let port = arguments.port.unwrap_or(hand_over::PORT_ALLOWED_BY_THE_UI);
     let hand_over = HandOver::listen(&arguments.file, trace, port)?;
-    println!("{}", hand_over.ui_url());
+    show(&hand_over.ui_url());
     if arguments.no_open || !browser::open(&hand_over.ui_url()) {
-        eprintln!("open this address in a browser on this machine");
+        say("open this address in a browser on this machine");
     }
     let until = if arguments.keep { "you press Ctrl-C" } else { "it has been fetched" };
-    eprintln!("serving the timeline on 127.0.0.1:{} until {until}", hand_over.port());
+    say(&format!("serving the timeline on 127.0.0.1:{} until {until}", hand_over.port()));
     hand_over.serve(arguments.keep)
 }

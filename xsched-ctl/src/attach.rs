@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::output::Destination;
 use crate::preflight;
 use crate::recorder::{Recorder, Sink};
+use crate::say::say;
 use crate::session::{Session, Targets};
 use crate::signals::{Request, Signals};
 use crate::{trace, trace_config};
@@ -24,6 +25,7 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
     let target = arguments.pid.map(preflight::find_process).transpose()?;
     let mut display = Display::new(!matches!(output, Some((Destination::Stdout, _))));
     let mut signals = Signals::catch()?;
+    let is_recorded = output.is_some();
     let sink = output.map(|(destination, format)| Sink::open(destination, format)).transpose()?;
     let mut recorder = Recorder::new(sink, arguments.recording.style())?;
     if target.is_none() {
@@ -34,9 +36,9 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
         Session::start(target.map_or(Targets::Everybody, Targets::Process), settings, recorder)?;
     let whom = target.map_or_else(|| "every process".to_owned(), |pid| format!("process {pid}"));
     for runtime in session.runtimes() {
-        eprintln!("attached to {whom}: {}", runtime.display());
+        say!("attached to {whom}: {}", runtime.display());
     }
-    eprintln!("Ctrl-C detaches");
+    say!("Ctrl-C detaches");
 
     let started = Instant::now();
     let limits = Limits::begin(arguments.recording.duration);
@@ -58,11 +60,15 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
             trace::tell(notices);
         }
         if let Some(reason) = limits.reached(&mut session)? {
-            eprintln!("the watch ends: {reason}");
+            say!("the watch ends: {reason}");
+            break;
+        }
+        if display.is_unread && !is_recorded {
+            say!("the watch ends: nobody reads the summaries any more");
             break;
         }
         if session.target_has_ended() {
-            eprintln!("{whom} has ended");
+            say!("{whom} has ended");
             break;
         }
     }
@@ -74,7 +80,7 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
     }
     display.print(&format!("{}detached after {:.1} s\n", recorded.summary, started.elapsed().as_secs_f64()));
     if let Some((destination, bytes)) = &recorded.trace {
-        eprintln!("{bytes} bytes in {destination}");
+        say!("{bytes} bytes in {destination}");
     }
     trace::print_driver_summary(&recorded);
     trace::report_losses(&recorded);
@@ -86,13 +92,15 @@ struct Display {
     to_stdout: bool,
     redraws: bool,
     lines: usize,
+    /// Whoever read the summaries has gone.
+    is_unread: bool,
 }
 
 impl Display {
     /// Standard output, unless the trace goes there.
     fn new(to_stdout: bool) -> Self {
         let redraws = if to_stdout { io::stdout().is_terminal() } else { io::stderr().is_terminal() };
-        Self { to_stdout, redraws, lines: 0 }
+        Self { to_stdout, redraws, lines: 0, is_unread: false }
     }
 
     fn show(&mut self, elapsed: Duration, recorder: &Recorder) {
@@ -110,6 +118,9 @@ impl Display {
             recorder.lost().calls()
         );
         self.clear();
+        if !self.redraws {
+            text.push('\n');
+        }
         self.print(&text);
         self.lines = text.lines().count();
     }
@@ -123,13 +134,14 @@ impl Display {
         self.lines = 0;
     }
 
-    fn print(&self, text: &str) {
-        // Whoever reads it may be gone; the recording goes on.
-        let _ = if self.to_stdout {
+    fn print(&mut self, text: &str) {
+        let outcome = if self.to_stdout {
             let mut stdout = io::stdout().lock();
             stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())
         } else {
             io::stderr().lock().write_all(text.as_bytes())
         };
+        // A full disk may have room again.
+        self.is_unread |= outcome.is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
     }
 }

@@ -32,12 +32,17 @@ pub(crate) enum Verb {
     /// Record a timeline for ui.perfetto.dev
     ///
     /// Records the HIP calls of one process, of a command and its children, or of every process that uses HIP, until
-    /// the process ends or Ctrl-C.
+    /// the process ends or Ctrl-C. Without `-o` the timeline goes to standard output where that is a file or a pipe, else to a
+    /// new file `xsched-DATE-TIME.perfetto` in the current folder.
+    #[command(after_long_help = "Examples:\n  \
+        xsched-ctl trace -o run.perfetto -- ./app --its arguments\n  \
+        xsched-ctl trace -o slow.perfetto.gz --pid 4711 --api launch --min-duration 50us --duration 10s\n  \
+        xsched-ctl trace -o incident.perfetto --all --ring 64M --dump-on-slower 5ms")]
     Trace(Trace),
     /// Watch a running process: who launches how much
     ///
     /// Prints a summary per calling library while the process runs, and the final one on Ctrl-C, which takes
-    /// everything out of the process again.
+    /// everything out of the process again. A timeline is written with `-o` only.
     Attach(Attach),
     /// Sum up a recorded timeline
     ///
@@ -55,6 +60,10 @@ pub(crate) enum Verb {
     /// Run a command under the controller
     ///
     /// The command and its children get the shim by LD_PRELOAD, and the priority that is asked for.
+    #[command(after_long_help = "Examples:\n  \
+        xsched-ctl run --class high -- python serve_model.py\n  \
+        xsched-ctl run --class low -- python train.py\n  \
+        xsched-ctl run --policy partition --share 75 -- ./app")]
     Run(Run),
     /// Change how a process, cgroup or queue stands
     ///

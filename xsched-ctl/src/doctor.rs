@@ -11,8 +11,10 @@ use crate::bpf::{Attach, Features, FunctionsError, Options, PidFilter, Programs,
 use crate::cli::{self, Uprobes};
 use crate::driver::Devices;
 use crate::exit;
+use crate::failure::Failure;
 use crate::namespace::{self, PidNamespace};
 use crate::privilege;
+use crate::say::print;
 
 /// One requirement: what was found.
 struct Finding {
@@ -21,6 +23,14 @@ struct Finding {
     value: String,
     /// What to do about it, unless it is fine.
     advice: &'static str,
+}
+
+impl Finding {
+    /// What is printed about it.
+    fn lines(&self) -> String {
+        let line = format!("{:<12} {:<8} {}\n", self.name, self.verdict, self.value);
+        if self.verdict == Verdict::Found { line } else { format!("{line}{:21} -> {}\n", "", self.advice) }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,7 +56,7 @@ impl fmt::Display for Verdict {
 }
 
 /// Prints a line per requirement; the exit code says whether tracing works.
-pub(crate) async fn run() -> u8 {
+pub(crate) async fn run() -> Result<u8, Failure> {
     let findings = [
         kernel(),
         privileges(),
@@ -60,20 +70,16 @@ pub(crate) async fn run() -> u8 {
         runtime(),
         controller::finding().await,
     ];
-    for finding in &findings {
-        println!("{:<12} {:<8} {}", finding.name, finding.verdict, finding.value);
-        if finding.verdict != Verdict::Found {
-            println!("{:21} -> {}", "", finding.advice);
-        }
-    }
+    let text: String = findings.iter().map(Finding::lines).collect();
+    print(&text)?;
     let worst = |verdict| findings.iter().any(|finding| finding.verdict == verdict);
-    if findings.iter().any(|finding| finding.name == "privileges" && finding.verdict == Verdict::Missing) {
-        exit::NOT_PERMITTED
-    } else if worst(Verdict::Missing) {
-        exit::UNAVAILABLE
-    } else {
-        0
-    }
+    let is_unprivileged =
+        findings.iter().any(|finding| finding.name == "privileges" && finding.verdict == Verdict::Missing);
+    Ok(match worst(Verdict::Missing) {
+        _ if is_unprivileged => exit::NOT_PERMITTED,
+        true => exit::UNAVAILABLE,
+        false => 0,
+    })
 }
 
 fn kernel() -> Finding {
@@ -298,18 +304,18 @@ fn runtime() -> Finding {
         processes.runtimes().map(|(pid, mapping)| format!("{pid} {}", mapping.path.display())).collect();
     found.sort();
     found.dedup();
-    match found.len() {
-        0 => Finding {
+    let value = match found.len() {
+        0 => "no process uses it at present".to_owned(),
+        count => format!("{count} in use: {}", found.join(", ")),
+    };
+    if privilege::missing().is_empty() {
+        Finding { name: "HIP", verdict: Verdict::Found, value, advice: "" }
+    } else {
+        Finding {
             name: "HIP",
-            verdict: Verdict::Found,
-            value: "no process uses it at present".to_owned(),
-            advice: "",
-        },
-        count => Finding {
-            name: "HIP",
-            verdict: Verdict::Found,
-            value: format!("{count} in use: {}", found.join(", ")),
-            advice: "",
-        },
+            verdict: Verdict::Unknown,
+            value: format!("{value}, among the processes that this user may look at"),
+            advice: "run as root: sudo xsched-ctl doctor",
+        }
     }
 }

@@ -15,6 +15,9 @@ use crate::run::RunError;
 use crate::serve::ServeError;
 use crate::session::RuntimeError;
 
+/// `ENOEXEC`.
+const NO_EXECUTABLE: i32 = rustix::io::Errno::NOEXEC.raw_os_error();
+
 /// Why the program ends without having done what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -46,6 +49,9 @@ pub(crate) enum Failure {
         /// What is in the way.
         cause: String,
     },
+    /// The process is somebody else's.
+    #[error("process {0} cannot be looked at: it belongs to another user, or is protected")]
+    ForeignProcess(u32),
     /// `/proc` was mounted in another pid namespace than that of this process.
     #[error("/proc shows the process ids of another pid namespace than this process is in")]
     ForeignProc,
@@ -104,6 +110,9 @@ pub(crate) enum Failure {
         /// The system's error.
         cause: io::Error,
     },
+    /// What a verb has to say could not be written.
+    #[error("cannot write to standard output: {0}")]
+    Stdout(io::Error),
     /// The kernel's side could not be set up.
     #[error(transparent)]
     Bpf(#[from] BpfError),
@@ -146,6 +155,7 @@ impl Failure {
                 "it must be your own process, or be root; and xsched-ctl and the shim be of one version"
                     .to_owned()
             }
+            Self::ForeignProcess(_) => "run it as root (`sudo xsched-ctl …`), or as the process's user".to_owned(),
             Self::NoSuchProcess(_) => "`pgrep -af python` lists processes with their ids".to_owned(),
             Self::NoMemoryMap(_) => "only processes with a program of their own can be traced".to_owned(),
             Self::ForeignProc => {
@@ -156,6 +166,9 @@ impl Failure {
                     .to_owned()
             }
             Self::CommandNotFound(_) => "give a path, or a name that is on PATH".to_owned(),
+            Self::CommandNotExecutable { cause, .. } if cause.raw_os_error() == Some(NO_EXECUTABLE) => {
+                "it is neither a program of this machine nor a script whose first line begins with `#!`".to_owned()
+            }
             Self::CommandNotExecutable { command, .. } => {
                 format!("`ls -l {command}` shows whether it may be executed")
             }
@@ -181,7 +194,7 @@ impl Failure {
             Self::Ask(error) => return error.hint(),
             Self::Serve(error) => error.hint(),
             Self::Run(error) => return error.hint(),
-            Self::Internal { .. } => return None,
+            Self::Stdout(_) | Self::Internal { .. } => return None,
         })
     }
 
@@ -189,6 +202,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::NotPermitted { .. }
+            | Self::ForeignProcess(_)
             | Self::Sideband(xsched_symbols::SidebandError::NotPermitted)
             | Self::Ask(AskError::Refused { reason: Reason::NotPermitted, .. }) => exit::NOT_PERMITTED,
             Self::NoSuchProcess(_)
@@ -207,7 +221,7 @@ impl Failure {
             Self::Report(error) => error.exit_code(),
             Self::View(error) => error.exit_code(),
             Self::OutputNotCreated { .. } => exit::CANNOT_CREATE,
-            Self::OutputFailed { .. } => exit::OUTPUT_FAILED,
+            Self::OutputFailed { .. } | Self::Stdout(_) => exit::OUTPUT_FAILED,
             Self::Bpf(error) if error.is_permission() => exit::NOT_PERMITTED,
             Self::Bpf(_) | Self::DriverFunctions(_) | Self::Sideband(_) | Self::ForeignProc => {
                 exit::UNAVAILABLE

@@ -9,24 +9,27 @@ use crate::control::answer::{Answer, List, Process, Queue};
 use crate::control::client::Controller;
 use crate::control::request::Request;
 use crate::failure::Failure;
-use crate::order::{print_json, strange};
+use crate::order::{as_json, strange};
+use crate::say::{Reader, print};
 use crate::standing::{Class, WEIGHT_DEFAULT};
-use crate::table::{duration, short_name, write_table};
+use crate::table::{counted, duration, short_name, write_table};
 
 /// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::List) -> Result<u8, Failure> {
     let mut controller = Controller::connect().await?;
     loop {
         let answer = controller.ask(&Request::List {}).await?;
-        if !print_json(arguments.json, &answer) {
+        let text = if arguments.json {
+            as_json(&answer)
+        } else {
             let Answer::List(list) = answer else { return Err(strange(&answer)) };
-            if arguments.watch.is_some() && io::stdout().is_terminal() {
-                // Home, and clear what is below.
-                print!("\x1b[H\x1b[J");
-            }
-            print!("{}", text(&list, arguments.by));
-        }
-        let Some(seconds) = arguments.watch else { return Ok(0) };
+            text(&list, arguments.by)
+        };
+        // Home, and clear what is below.
+        let is_redrawn = arguments.watch.is_some() && !arguments.json && io::stdout().is_terminal();
+        let before = if is_redrawn { "\x1b[H\x1b[J" } else { "" };
+        let reader = print(&format!("{before}{text}"))?;
+        let Some(seconds) = arguments.watch.filter(|_| reader == Reader::Present) else { return Ok(0) };
         tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
     }
 }
@@ -50,8 +53,8 @@ const NAMES: usize = 6;
 
 fn text(list: &List, by: Lines) -> String {
     let controller = &list.controller;
-    let mut text =
-        format!("{}, policy {}, {} processes\n", controller.state, controller.policy, list.processes.len());
+    let processes = counted(list.processes.len() as u64, "process", "processes");
+    let mut text = format!("{}, policy {}, {processes}\n", controller.state, controller.policy);
     if list.processes.is_empty() {
         return text;
     }
@@ -205,7 +208,7 @@ mod tests {
         let list = list(vec![process]);
         let shown = text(&list, Lines::Queue);
         let lines: Vec<_> = shown.lines().collect();
-        assert_eq!(lines[0], "active, policy priority, 1 processes");
+        assert_eq!(lines[0], "active, policy priority, 1 process");
         assert_eq!(
             lines[2].split_whitespace().collect::<Vec<_>>().join(" "),
             "python3 root 0000:c1:00.0 high 120, x200 rule held 4711 3 1 25 % 1.50 ms"

@@ -34,6 +34,7 @@ mod report;
 mod ring_memory;
 mod rules;
 mod run;
+mod say;
 mod scheduling;
 mod serve;
 mod session;
@@ -53,6 +54,7 @@ use tracing_subscriber::EnvFilter;
 
 use cli::{Cli, Verb};
 use failure::Failure;
+use say::say;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -72,13 +74,15 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .without_time()
+        // By `eprintln!`, which panics when nobody reads it.
+        .log_internal_errors(false)
         .init();
     match run_verb(cli.verb) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            eprintln!("xsched-ctl: {failure}");
+            say!("xsched-ctl: {failure}");
             if let Some(hint) = failure.hint() {
-                eprintln!("hint: {hint}");
+                say!("hint: {hint}");
             }
             ExitCode::from(failure.exit_code())
         }
@@ -97,7 +101,7 @@ fn run_verb(verb: Verb) -> Result<u8, Failure> {
         Verb::Report(arguments) => report::run(&arguments),
         Verb::View(arguments) => Ok(trace_viewer::view(&arguments).map(|()| 0)?),
         Verb::Doctor(arguments) => match arguments.pid {
-            None => Ok(runtime.block_on(doctor::run())),
+            None => runtime.block_on(doctor::run()),
             Some(pid) => runtime.block_on(doctor::shim::run(pid)),
         },
         Verb::Serve(arguments) => runtime.block_on(serve::run(arguments)),

@@ -9,6 +9,7 @@ use crate::control::answer::Answer;
 use crate::control::client::{AskError, Controller, ask};
 use crate::control::request::{Request, Target};
 use crate::failure::Failure;
+use crate::say::print;
 
 /// How long `off` waits for a controller that may hang. Nobody is held back any more after the 100 ms of silence that the
 /// arbiter allows, whatever is answered.
@@ -23,39 +24,38 @@ pub(crate) async fn set(arguments: cli::Set) -> Result<u8, Failure> {
         .or(queue.map(Target::Queue))
         .ok_or_else(|| Failure::Usage("say whom: --pid, --cgroup or --queue".to_owned()))?;
     let answer = ask(&Request::Set { target: target.clone(), wish: standing.wish() }).await?;
-    if print_json(json, &answer) {
-        return Ok(0);
+    if json {
+        return printed(&as_json(&answer));
     }
     let Answer::Set { changed } = answer else { return Err(strange(&answer)) };
-    for process in &changed {
-        println!("{} ({}): {}; was {}", process.pid, process.command, process.new, process.old);
-    }
     if changed.is_empty() {
-        println!("noted for {target}; nobody there has joined yet");
+        return printed(&format!("noted for {target}; nobody there has joined yet\n"));
     }
-    Ok(0)
+    let lines = changed.iter().map(|process| {
+        format!("{} ({}): {}; was {}\n", process.pid, process.command, process.new, process.old)
+    });
+    printed(&lines.collect::<String>())
 }
 
 /// `xsched-ctl policy`.
 pub(crate) async fn policy(arguments: cli::Policy) -> Result<u8, Failure> {
     let answer = ask(&Request::Policy { name: arguments.name.map(|policy| policy.to_string()) }).await?;
-    if print_json(arguments.json, &answer) {
-        return Ok(0);
+    if arguments.json {
+        return printed(&as_json(&answer));
     }
     let Answer::Policy { policy, was } = answer else { return Err(strange(&answer)) };
     let change = if policy == was { policy } else { format!("{policy}; was {was}") };
-    println!("{change}");
-    Ok(0)
+    printed(&format!("{change}\n"))
 }
 
 /// `xsched-ctl on`.
 pub(crate) async fn on(arguments: cli::On) -> Result<u8, Failure> {
     let answer = ask(&Request::On {}).await?;
-    if !print_json(arguments.json, &answer) {
-        let Answer::State { state, was } = answer else { return Err(strange(&answer)) };
-        println!("{state}; was {was}");
+    if arguments.json {
+        return printed(&as_json(&answer));
     }
-    Ok(0)
+    let Answer::State { state, was } = answer else { return Err(strange(&answer)) };
+    printed(&format!("{state}; was {was}\n"))
 }
 
 /// `xsched-ctl off`.
@@ -65,31 +65,30 @@ pub(crate) async fn off(arguments: cli::Off) -> Result<u8, Failure> {
         Ok(controller) => controller,
         Err(AskError::NoController) => {
             // What was wanted holds already, and a script need not know whether it was so before.
-            if arguments.json {
-                println!("{}", serde_json::json!({ "answer": "state", "state": "off", "controller": false }));
+            let json = serde_json::json!({ "answer": "state", "state": "off", "controller": false });
+            return printed(&if arguments.json {
+                format!("{json}\n")
             } else {
-                println!("off: no controller is running, so nobody is held back");
-            }
-            return Ok(0);
+                "off: no controller is running, so nobody is held back\n".to_owned()
+            });
         }
         Err(error) => return Err(error.into()),
     };
     match controller.ask_within(&Request::Off {}, OFF_PATIENCE).await {
-        Ok(answer) if print_json(arguments.json, &answer) => Ok(0),
+        Ok(answer) if arguments.json => printed(&as_json(&answer)),
         Ok(Answer::State { state, was }) => {
             let ms = started.elapsed().as_secs_f64() * 1e3;
-            println!("{state}; was {was}; released in {ms:.1} ms");
-            Ok(0)
+            printed(&format!("{state}; was {was}; released in {ms:.1} ms\n"))
         }
         Ok(answer) => Err(strange(&answer)),
         Err(AskError::Silent { pid }) if arguments.force => {
             kill(pid)?;
-            if arguments.json {
-                println!("{}", serde_json::json!({ "answer": "killed", "pid": pid }));
+            let json = serde_json::json!({ "answer": "killed", "pid": pid });
+            printed(&if arguments.json {
+                format!("{json}\n")
             } else {
-                println!("the controller (process {pid}) did not answer and was killed: nobody is held back");
-            }
-            Ok(0)
+                format!("the controller (process {pid}) did not answer and was killed: nobody is held back\n")
+            })
         }
         Err(error) => Err(error.into()),
     }
@@ -105,12 +104,14 @@ fn kill(pid: u32) -> Result<(), Failure> {
         .map_err(|error| Failure::Internal { what: "killing the controller", cause: error.into() })
 }
 
-/// Prints an answer if it was asked for as JSON.
-pub(crate) fn print_json(is_wanted: bool, answer: &Answer) -> bool {
-    if is_wanted {
-        println!("{}", serde_json::to_string(answer).expect("answers have no maps with odd keys"));
-    }
-    is_wanted
+/// Prints what a verb has to say, which ends it; returns the exit code.
+fn printed(text: &str) -> Result<u8, Failure> {
+    print(text).map(|_| 0)
+}
+
+/// An answer as a line of JSON.
+pub(crate) fn as_json(answer: &Answer) -> String {
+    serde_json::to_string(answer).expect("answers have no maps with odd keys") + "\n"
 }
 
 /// The controller has answered something else than what was asked.

@@ -5,7 +5,7 @@
 
 mod compression;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -66,13 +66,44 @@ impl Destination {
         }
     }
 
-    fn open(&self) -> Result<File, Failure> {
+    /// Opens it, and leaves what is in it alone.
+    fn open(&self) -> Result<(File, Untouched), Failure> {
         let (path, opened) = match self {
             // A handle of its own, so that nothing else in the process can buffer in front of it.
-            Self::Stdout => (Path::new("standard output"), stdout_file()),
-            Self::File(path) => (path.as_path(), File::create(path)),
+            Self::Stdout => (Path::new("standard output"), stdout_file().map(|file| (file, Untouched(None)))),
+            Self::File(path) => (path.as_path(), open_file(path)),
         };
         opened.map_err(|cause| Failure::OutputNotCreated { path: path.to_owned(), cause })
+    }
+}
+
+fn open_file(path: &Path) -> io::Result<(File, Untouched)> {
+    match File::create_new(path) {
+        Ok(file) => Ok((file, Untouched(Some(path.to_owned())))),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let file = File::options().write(true).create(true).truncate(false).open(path)?;
+            Ok((file, Untouched(None)))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// A file that was made for a trace, as long as nothing has been handed over for it: it goes again if nothing ever is,
+/// since the recording has not begun then.
+struct Untouched(Option<PathBuf>);
+
+impl Untouched {
+    fn touch(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Untouched {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // Whoever does not let it go finds an empty file, which says as much.
+            let _ = fs::remove_file(path);
+        }
     }
 }
 
@@ -100,6 +131,7 @@ pub(crate) struct Output {
     handed: u64,
     progress: Arc<Progress>,
     result: oneshot::Receiver<io::Result<()>>,
+    untouched: Untouched,
 }
 
 /// How far the writing thread is, in bytes.
@@ -112,16 +144,19 @@ struct Progress {
 }
 
 impl Output {
-    /// Opens `destination` and starts to write to it.
+    /// Opens `destination` and is ready to write to it. A trace that is there already stays until the first bytes of the
+    /// new one come, so that a mistyped command does not cost it.
     pub(crate) fn open(destination: Destination, format: Format) -> Result<Self, Failure> {
-        let file = destination.open()?;
+        let (file, untouched) = destination.open()?;
+        let is_regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
         let (chunks, incoming) = mpsc::channel(CHUNKS_MAX);
         let (done, result) = oneshot::channel();
         let progress = Arc::new(Progress::default());
         let writer = Writer {
             file,
             compression: format.compression,
-            can_be_cut: matches!(destination, Destination::File(_)),
+            can_be_cut: is_regular && matches!(destination, Destination::File(_)),
+            has_begun: false,
             progress: progress.clone(),
         };
         std::thread::Builder::new()
@@ -137,6 +172,7 @@ impl Output {
             handed: 0,
             progress,
             result,
+            untouched,
         })
     }
 
@@ -160,6 +196,7 @@ impl Output {
         }
         // The bytes are taken once there is room for them: a caller that stops waiting here loses nothing.
         let Ok(room) = self.chunks.reserve().await else { return Err(self.failure().await) };
+        self.untouched.touch();
         self.handed += collected.len() as u64;
         room.send(std::mem::replace(collected, Vec::with_capacity(CHUNK_SIZE)));
         Ok(())
@@ -190,7 +227,8 @@ pub(crate) fn write_file(
     parts: &[Arc<[u8]>],
 ) -> io::Result<u64> {
     let progress = Arc::new(Progress::default());
-    let mut writer = Writer { file: File::create(path)?, compression, can_be_cut: true, progress };
+    let file = File::create(path)?;
+    let mut writer = Writer { file, compression, can_be_cut: true, has_begun: true, progress };
     parts.iter().try_for_each(|part| writer.write(part))?;
     Ok(writer.progress.written.load(Relaxed))
 }
@@ -201,6 +239,8 @@ struct Writer {
     compression: Option<Compression>,
     /// It is a file of this program's own, written from its beginning.
     can_be_cut: bool,
+    /// Nothing is in the file but what this has written.
+    has_begun: bool,
     progress: Arc<Progress>,
 }
 
@@ -220,6 +260,10 @@ impl Writer {
     fn write_part(&mut self, part: &[u8]) -> io::Result<()> {
         let encoded = self.compression.map(|compression| compression.encode(part));
         let bytes = encoded.as_deref().unwrap_or(part);
+        if !self.has_begun && self.can_be_cut {
+            self.file.set_len(0)?;
+        }
+        self.has_begun = true;
         if let Err(error) = self.file.write_all(bytes) {
             if self.can_be_cut {
                 // What has been written of this part would make a compressed file unreadable. If it cannot be taken
@@ -251,7 +295,24 @@ mod tests {
             assert!(chunk.is_empty());
         }
         output.finish().await.unwrap();
-        assert_eq!(std::fs::read(path).unwrap(), expected);
+        assert_eq!(fs::read(path).unwrap(), expected);
+    }
+
+    #[tokio::test]
+    async fn what_was_there_stays_until_something_new_comes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("trace");
+        drop(Output::open(Destination::File(path.clone()), Format::default()).unwrap());
+        assert!(!path.exists(), "a recording that has not begun leaves no file");
+
+        fs::write(&path, "an older and longer trace").unwrap();
+        drop(Output::open(Destination::File(path.clone()), Format::default()).unwrap());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "an older and longer trace");
+
+        let mut output = Output::open(Destination::File(path.clone()), Format::default()).unwrap();
+        output.pass_on(&mut b"new".to_vec(), true).await.unwrap();
+        output.finish().await.unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
     }
 
     #[tokio::test]

@@ -11,7 +11,7 @@ mod json;
 mod text;
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write as _};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use xsched_perfetto::{Input, ReadError, Tail, TraceReader};
@@ -20,6 +20,7 @@ use crate::cli;
 use crate::exit;
 use crate::failure::Failure;
 use crate::kernel_names::KernelNames;
+use crate::say::{print, say};
 use collect::Collected;
 pub(crate) use groups::Dimension;
 
@@ -29,6 +30,14 @@ pub(crate) enum ReportError {
     /// The file cannot be read.
     #[error("cannot read {path}: {cause}")]
     Unreadable {
+        /// Which one.
+        path: PathBuf,
+        /// The system's error.
+        cause: io::Error,
+    },
+    /// The page cannot be written.
+    #[error("cannot write {path}: {cause}")]
+    Page {
         /// Which one.
         path: PathBuf,
         /// The system's error.
@@ -63,6 +72,7 @@ impl ReportError {
     pub(crate) fn hint(&self) -> String {
         match self {
             Self::Unreadable { path, .. } => format!("`ls -l {}` shows it", path.display()),
+            Self::Page { .. } => "choose another file with `--html FILE`".to_owned(),
             Self::Empty(_) => "a recording has content from its first moment on, one that is kept with \
                                `--ring` from its first dump on"
                 .to_owned(),
@@ -77,6 +87,7 @@ impl ReportError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Unreadable { .. } => exit::NO_TARGET,
+            Self::Page { .. } => exit::CANNOT_CREATE,
             Self::Empty(_) | Self::NotATrace { .. } | Self::Foreign(_) | Self::Damaged { .. } => {
                 exit::BAD_DATA
             }
@@ -100,11 +111,11 @@ pub(crate) fn run(arguments: &cli::Report) -> Result<u8, Failure> {
     let (collected, tail, damage) = read(path, &mut input)?;
     match tail {
         Tail::Cut { offset, .. } if !input.is_compressed() => {
-            eprintln!("{} was cut off: the report is of its first {offset} bytes", path.display());
+            say!("{} was cut off: the report is of its first {offset} bytes", path.display());
         }
-        Tail::Cut { .. } => eprintln!("{} was cut off: the report is of what is there", path.display()),
+        Tail::Cut { .. } => say!("{} was cut off: the report is of what is there", path.display()),
         Tail::Whole if input.is_cut() => {
-            eprintln!("{} was cut off: the report is of what is there", path.display());
+            say!("{} was cut off: the report is of what is there", path.display());
         }
         Tail::Whole => {}
     }
@@ -115,11 +126,7 @@ pub(crate) fn run(arguments: &cli::Report) -> Result<u8, Failure> {
         let names = if arguments.full_names { KernelNames::Full } else { KernelNames::Folded };
         text::render(path, &collected, &arguments.by, arguments.top, names)
     };
-    match io::stdout().lock().write_all(report.as_bytes()) {
-        // Whoever reads it may have seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-        outcome => outcome.map_err(Failure::internal("writing the report"))?,
-    }
+    print(&report)?;
     damage.map_or(Ok(0), |cause| Err(ReportError::Damaged { path: path.clone(), cause }.into()))
 }
 
@@ -127,11 +134,11 @@ pub(crate) fn run(arguments: &cli::Report) -> Result<u8, Failure> {
 fn write_page(recording: &Path, page: &Path) -> Result<u8, Failure> {
     let content = trace_viewer::report(recording)?;
     if page == Path::new("-") {
-        io::stdout().lock().write_all(content.as_bytes()).map_err(Failure::internal("writing the page"))?;
+        print(&content)?;
         return Ok(0);
     }
-    fs::write(page, content).map_err(|cause| Failure::OutputNotCreated { path: page.to_owned(), cause })?;
-    eprintln!("{} written; it needs nothing beside it", page.display());
+    fs::write(page, content).map_err(|cause| ReportError::Page { path: page.to_owned(), cause })?;
+    say!("{} written; it needs nothing beside it", page.display());
     Ok(0)
 }
 

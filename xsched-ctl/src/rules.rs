@@ -10,7 +10,8 @@ use crate::control::answer::{Answer, By, Explained, Place};
 use crate::control::client::ask;
 use crate::control::request::Request;
 use crate::failure::Failure;
-use crate::order::{print_json, strange};
+use crate::order::{as_json, strange};
+use crate::say::print;
 
 /// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::Rules) -> Result<u8, Failure> {
@@ -23,7 +24,7 @@ pub(crate) async fn run(arguments: cli::Rules) -> Result<u8, Failure> {
 fn check(arguments: &cli::RulesCheck) -> Result<u8, Failure> {
     let rules = arguments.file.as_deref().map_or_else(|| Ok(Rules::default()), read)?;
     let file = arguments.file.as_deref().map(|file| file.display().to_string()).unwrap_or_default();
-    print!("{}", text(&rules, &file));
+    print(&text(&rules, &file))?;
     Ok(0)
 }
 
@@ -47,11 +48,12 @@ fn text(rules: &Rules, file: &str) -> String {
 
 async fn explain(arguments: &cli::RulesExplain) -> Result<u8, Failure> {
     let answer = ask(&Request::Explain { pid: arguments.pid }).await?;
-    if print_json(arguments.json, &answer) {
+    if arguments.json {
+        print(&as_json(&answer))?;
         return Ok(0);
     }
     let Answer::Explained(explained) = answer else { return Err(strange(&answer)) };
-    print!("{}", explanation(&explained));
+    print(&explanation(&explained))?;
     Ok(0)
 }
 

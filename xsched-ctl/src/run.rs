@@ -16,6 +16,7 @@ use crate::control::client::{AskError, Controller, ask};
 use crate::control::request::Request;
 use crate::exit;
 use crate::failure::Failure;
+use crate::say::say;
 use crate::signals::{Request as SignalRequest, Signals};
 use crate::standing::Wish;
 use environment::Token;
@@ -29,6 +30,9 @@ pub(crate) enum RunError {
     /// The shim is not where it should be.
     #[error("no shim at {0}")]
     NoShim(PathBuf),
+    /// It is something else.
+    #[error("{0} is no shared library, so it is not the shim")]
+    NotAShim(PathBuf),
     /// The loader would take its path for several.
     #[error("the path of the shim has a space or a colon in it, at which the loader splits LD_PRELOAD: {0}")]
     ShimPath(PathBuf),
@@ -41,7 +45,11 @@ impl RunError {
     /// What to do about it.
     pub(crate) fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::NoShim(_) => "give it with `--shim FILE`; `cargo build -p xsched-shim` makes it".to_owned(),
+            Self::NoShim(_) => {
+                "`cargo build --release` makes it beside xsched-ctl; `--shim FILE` names another place"
+                    .to_owned()
+            }
+            Self::NotAShim(_) => "name the file libxsched_shim.so itself with `--shim FILE`".to_owned(),
             Self::ShimPath(_) => "copy it elsewhere, and give that with `--shim FILE`".to_owned(),
             Self::Random(_) => return None,
         })
@@ -50,7 +58,7 @@ impl RunError {
     /// The exit code.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::NoShim(_) | Self::ShimPath(_) => exit::NO_TARGET,
+            Self::NoShim(_) | Self::NotAShim(_) | Self::ShimPath(_) => exit::NO_TARGET,
             Self::Random(_) => exit::SOFTWARE,
         }
     }
@@ -70,7 +78,7 @@ pub(crate) async fn run(arguments: cli::Run) -> Result<u8, Failure> {
         Err(error @ AskError::Refused { .. }) => return Err(error.into()),
         Err(error) if arguments.require_controller => return Err(error.into()),
         Err(error) => {
-            eprintln!("xsched-ctl: {error}: the command runs unscheduled until there is one");
+            say!("xsched-ctl: {error}: the command runs unscheduled until there is one");
             None
         }
     };
@@ -92,7 +100,7 @@ pub(crate) async fn run(arguments: cli::Run) -> Result<u8, Failure> {
     attendance.ask_who_joined().await;
     if arguments.json {
         let joined = attendance.joined;
-        eprintln!("{}", serde_json::json!({ "code": code, "controller": had_controller, "joined": joined }));
+        say!("{}", serde_json::json!({ "code": code, "controller": had_controller, "joined": joined }));
     }
     Ok(code)
 }

@@ -163,6 +163,9 @@ pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
     tasks.spawn_local(commands::accept(Rc::clone(&shared), sockets.commands));
     tasks.spawn_local(recorders::accept(Rc::clone(&shared), sockets.recorders));
     tracing::info!("{greeting}; sockets in {}", place.folder().path().display());
+    for warning in shared.controller.borrow().warnings() {
+        tracing::warn!("{warning}");
+    }
     manager.tell("READY=1");
     let outcome = tasks
         .run_until(async {

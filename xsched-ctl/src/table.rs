@@ -40,6 +40,11 @@ pub(crate) fn short_name(name: &str) -> String {
     format!("{begin}…{end}")
 }
 
+/// A number with the word for that many: `1 queue`, `2 queues`.
+pub(crate) fn counted(count: u64, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
 /// A duration to three or so digits: `820 ns`, `12.3 us`, `4.56 ms`, `1.20 s`; a dash for none.
 pub(crate) fn duration(ns: Option<u64>) -> String {
     let Some(ns) = ns else { return "-".to_owned() };

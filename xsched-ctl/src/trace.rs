@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::output::Destination;
 use crate::preflight;
 use crate::recorder::{Recorded, Recorder, Sink};
+use crate::say::say;
 use crate::session::{Session, Targets};
 use crate::signals::{Request, Signals};
 use crate::trace_config;
@@ -41,10 +42,10 @@ pub(crate) async fn run(arguments: cli::Trace) -> Result<u8, Failure> {
     let (code, recorded) = if targets == Targets::Children {
         record_command(session, &mut signals, limits, &arguments.command, command_output).await?
     } else {
-        eprintln!("recording {}; Ctrl-C ends it", describe(targets));
+        say!("recording {}; Ctrl-C ends it", describe(targets));
         (0, record_running(session, &mut signals, limits).await?)
     };
-    conclude(&recorded);
+    conclude(&recorded, targets);
     Ok(code)
 }
 
@@ -71,7 +72,7 @@ async fn record_running(
         }
         tell(session.take_notices());
         if let Some(reason) = limits.reached(&mut session)? {
-            eprintln!("recording ends: {reason}");
+            say!("recording ends: {reason}");
             break;
         }
         if session.target_has_ended() {
@@ -113,12 +114,12 @@ async fn record_command(
     // The command is the user's: it runs on, and this process still waits for it.
     let recorded = match outcome {
         Ok(reason) => {
-            eprintln!("recording ends: {reason}; waiting for the command to end");
+            say!("recording ends: {reason}; waiting for the command to end");
             session.finish().await
         }
         Err(failure) => {
             drop(session);
-            eprintln!("recording has stopped; waiting for the command to end");
+            say!("recording has stopped; waiting for the command to end");
             Err(failure)
         }
     };
@@ -147,7 +148,7 @@ impl CommandEnd<'_> {
                     // The terminal has sent it to the command too, which decides for itself what to make of it.
                     Request::Interrupt if !self.interrupted => {
                         self.interrupted = true;
-                        eprintln!("waiting for the command to end; Ctrl-C again does not wait");
+                        say!("waiting for the command to end; Ctrl-C again does not wait");
                     }
                     Request::Interrupt => return Ok(INTERRUPTED),
                     Request::Terminate => command::terminate(self.child),
@@ -166,50 +167,58 @@ pub(crate) const SIGNALLED: &str = "SIGUSR1";
 /// Passes on what a session wants to be told.
 pub(crate) fn tell(notices: impl IntoIterator<Item = String>) {
     for notice in notices {
-        eprintln!("{notice}");
+        say!("{notice}");
     }
 }
 
 /// The closing words.
-pub(crate) fn conclude(recorded: &Recorded) {
+fn conclude(recorded: &Recorded, targets: Targets) {
     tell(recorded.notices.iter().cloned());
     let summary = &recorded.summary;
     if summary.calls() > 0 {
-        eprintln!("\n{summary}");
+        say!("\n{summary}");
     } else if recorded.left_out.iter().any(|(_, count)| count > 0) {
-        eprintln!("no HIP calls passed the filters");
+        say!("no HIP calls passed the filters");
     } else {
-        eprintln!("no HIP calls were seen: `xsched-ctl doctor` lists the processes that use HIP");
+        say!("no HIP calls were seen: {}", why_none(targets));
     }
     print_driver_summary(recorded);
-    eprint!("{} HIP calls, {} launches", summary.calls(), summary.launches());
+    let mut totals = vec![format!("{} HIP calls, {} launches", summary.calls(), summary.launches())];
     if recorded.driver_summary.calls() > 0 {
-        eprint!(", {} driver calls", recorded.driver_summary.calls());
+        totals.push(format!("{} driver calls", recorded.driver_summary.calls()));
     }
-    if let Some((destination, bytes)) = &recorded.trace {
-        eprint!(", {bytes} bytes in {destination}");
-    }
-    eprintln!();
+    totals
+        .extend(recorded.trace.iter().map(|(destination, bytes)| format!("{bytes} bytes in {destination}")));
+    say!("{}", totals.join(", "));
     report_losses(recorded);
+}
+
+/// What may be the reason for a recording without calls.
+fn why_none(targets: Targets) -> &'static str {
+    match targets {
+        Targets::Children => "neither the command nor what it has started has called libamdhip64",
+        Targets::Process(_) => "the process has made none meanwhile",
+        Targets::Everybody => "`xsched-ctl doctor` lists the processes that use HIP",
+    }
 }
 
 /// What the driver was asked for, if anything.
 pub(crate) fn print_driver_summary(recorded: &Recorded) {
     if recorded.driver_summary.calls() > 0 {
-        eprintln!("{}", recorded.driver_summary);
+        say!("{}", recorded.driver_summary);
     }
 }
 
 /// What is missing, and what was left out on purpose, if anything.
 pub(crate) fn report_losses(recorded: &Recorded) {
     for (cause, count) in recorded.losses.iter().filter(|(_, count)| *count > 0) {
-        eprintln!("incomplete: {count} {}{}", cause.describe(), by_processor(&recorded.losses, cause));
+        say!("incomplete: {count} {}{}", cause.describe(), by_processor(&recorded.losses, cause));
     }
     for (reason, count) in recorded.left_out.iter().filter(|(_, count)| *count > 0) {
-        eprintln!("left out: {count} {}", reason.describe());
+        say!("left out: {count} {}", reason.describe());
     }
     if recorded.losses.calls() > 0 {
-        eprintln!("hint: a larger `--ring-size` loses less");
+        say!("hint: a larger `--ring-size` loses less");
     }
 }
 

@@ -29,6 +29,12 @@ pub(crate) fn build(workspace: &Workspace) -> Result<()> {
     apps::build(&workspace.root, &workspace.target_dir)
 }
 
+/// Brings the simulated runtime up to date, and the one program that a demonstration runs on it; its path.
+pub(crate) fn build_demo(workspace: &Workspace) -> Result<PathBuf> {
+    hip_sim::build(&workspace.root, &workspace.target_dir)?;
+    apps::build_two_libraries(&workspace.root, &workspace.target_dir)
+}
+
 /// Brings the simulated runtimes up to date; the folder that has them, each in one of its major's name.
 pub(crate) fn build_runtimes(workspace: &Workspace) -> Result<PathBuf> {
     hip_sim::build(&workspace.root, &workspace.target_dir)?;

@@ -15,27 +15,31 @@ const TIMELINE: &str = "run.perfetto";
 
 /// The verb.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    eprintln!("demo: what is needed; the first time all four steps take some minutes");
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms, Need::Kernel])?;
-    artifacts::build(workspace)?;
+    eprintln!("demo: a simulated HIP runtime, and a HIP program");
+    let program = artifacts::build_demo(workspace)?;
+    eprintln!("demo: xsched-ctl, its BPF programs and the shim; most of the time goes here");
     command::run(
         command::cargo(&workspace.root)
-            .args(["build", "--package", "xsched-ctl"])
+            .args(["build", "--package", "xsched-ctl", "--package", "xsched-shim"])
             .args(Profile::Release.arguments()),
     )?;
 
-    let program = workspace.target_dir.join("apps/two_libraries");
+    eprintln!("demo: a recording of the program");
     let mut trace = vec![workspace.built(Profile::Release, "xsched-ctl").into_os_string()];
     trace.extend(["trace", "-o", TIMELINE, "--"].map(Into::into));
     trace.extend([program.into_os_string(), "--launches".into(), "300".into()]);
     command::run(&mut as_root(workspace, &trace)?)?;
 
+    let xsched_ctl = workspace.built(Profile::Release, "xsched-ctl");
     let timeline = env::current_dir().context("failed to find the current folder")?.join(TIMELINE);
     println!("{}", timeline.display());
+    eprintln!("That is the timeline. To look at it, offline:");
+    eprintln!("    {} view {TIMELINE}", xsched_ctl.display());
     eprintln!(
-        "Open it at https://ui.perfetto.dev (\"Open trace file\"; the browser reads it, nobody else), or type:"
+        "It also opens at https://ui.perfetto.dev (\"Open trace file\"; the browser reads it, nobody else)."
     );
-    let command = workspace.built(Profile::Release, "xsched-ctl");
-    eprintln!("    {} view {TIMELINE}", command.display());
     Ok(())
 }
 

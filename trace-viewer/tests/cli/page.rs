@@ -161,7 +161,7 @@ fn what_is_no_recording_is_refused_with_a_hint() {
     let whole = trace();
     let refused = [
         ("empty", &b""[..], 65, " is empty\nhint: "),
-        ("text", b"hello, world", 65, " is not a timeline: "),
+        ("text", b"hello, world", 65, " is not a timeline: failed to "),
         ("start", &whole[..5], 65, " is no timeline, or was cut off at its very beginning\nhint: "),
     ];
     for (name, content, exit_code, said) in refused {

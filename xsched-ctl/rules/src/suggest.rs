@@ -4,6 +4,10 @@
 /// `lanch` still finds `launch`, and `x` finds nothing.
 const LIKENESS_MIN: f64 = 0.8;
 
+/// And by the letters that would have to change, likewise: Jaro and Winkler think much of a common beginning, which all
+/// functions of HIP have.
+const SAME_MIN: f64 = 0.65;
+
 /// The name that `word` is most like, if any is like it at all. Case does not matter.
 pub fn closest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
@@ -11,6 +15,7 @@ pub fn closest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Opti
         .into_iter()
         .map(|name| (strsim::jaro_winkler(&word, &name.to_lowercase()), name))
         .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
+        .filter(|(_, name)| strsim::normalized_levenshtein(&word, &name.to_lowercase()) >= SAME_MIN)
         .max_by(|(a, _), (b, _)| a.total_cmp(b))
         .map(|(_, name)| name)
 }
@@ -21,11 +26,13 @@ mod tests {
 
     #[test]
     fn slips_are_recognised_and_other_words_are_not() {
-        let names = ["launch", "copy", "hipLaunchKernel", "hipLaunchKernelExC"];
+        let names = ["launch", "copy", "hipFree", "hipLaunchKernel", "hipLaunchKernelExC"];
         assert_eq!(closest("lanch", names), Some("launch"));
         assert_eq!(closest("Copy", names), Some("copy"));
         assert_eq!(closest("hiplaunchkernel", names), Some("hipLaunchKernel"));
         assert_eq!(closest("x", names), None);
         assert_eq!(closest("cudaMemcpy", names), None);
+        // A prefix that all names have says nothing.
+        assert_eq!(closest("hipNope", names), None);
     }
 }

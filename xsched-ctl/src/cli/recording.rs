@@ -96,6 +96,8 @@ pub(crate) struct Recording {
 #[command(next_help_heading = "Filters")]
 struct Filter {
     /// Record these functions: names, globs, categories such as launch, with commas between them; `!` excludes
+    ///
+    /// Categories are launch, copy, set, memory, module, register, stream, synchronize, event, graph and device.
     #[arg(long, value_name = "LIST")]
     api: Option<Functions>,
 

@@ -14,7 +14,7 @@ pub(crate) struct Serve {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Who goes first, whatever the configuration says
+    /// Who goes first, whatever the configuration says: priority, fair or partition
     #[arg(long, value_name = "NAME")]
     pub(crate) policy: Option<PolicyKind>,
 
@@ -39,7 +39,7 @@ pub(crate) struct StandingOptions {
           value_parser = clap::value_parser!(i16).range(i64::from(PRIORITY_MIN)..=i64::from(PRIORITY_MAX)))]
     pub(crate) priority: Option<i16>,
 
-    /// The same by name: 200, 100, 0 or -100
+    /// A priority by its name
     #[arg(long, value_enum)]
     pub(crate) class: Option<Class>,
 
@@ -68,7 +68,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) standing: StandingOptions,
 
-    /// First change the policy, as `xsched-ctl policy` does
+    /// First change the policy for everybody, as `xsched-ctl policy` does
     #[arg(long, value_name = "NAME")]
     pub(crate) policy: Option<PolicyKind>,
 
@@ -121,7 +121,10 @@ pub(crate) struct Set {
 
 #[derive(Args, Debug)]
 pub(crate) struct Policy {
-    /// The one to change to
+    /// The one to change to: priority, fair or partition
+    ///
+    /// `priority`: the process of the highest priority that has work. `fair`: processes of equal priority share device time
+    /// by weight. `partition`: each process is promised a part of the device time.
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<PolicyKind>,
 

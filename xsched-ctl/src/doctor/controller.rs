@@ -4,6 +4,7 @@ use super::{Finding, Verdict};
 use crate::control::answer::{Answer, List, PageKeeper, Sight, State, Status};
 use crate::control::client::{AskError, ask};
 use crate::control::request::Request;
+use crate::table::counted;
 
 /// Asks it how it is.
 pub(super) async fn finding() -> Finding {
@@ -60,8 +61,8 @@ fn describe_status(status: &Status) -> String {
         count => format!(", {count} answers about calls given again for want of room"),
     };
     format!(
-        "process {pid}, {state}, policy {policy}, page kept by {keeper}, rules see {sight}, {} processes have joined{again}",
-        counts.joined
+        "process {pid}, {state}, policy {policy}, page kept by {keeper}, rules see {sight}, {} joined so far{again}",
+        counted(counts.joined, "process", "processes")
     )
 }
 
@@ -82,7 +83,14 @@ fn describe_joined(list: &List, pid: u32) -> (&'static str, String) {
                 PageKeeper::Programs => "heard by BPF programs",
                 PageKeeper::Controller => "over the socket",
             };
-            ("joined", format!("{}, {} queues, reports {heard}", process.standing, process.queues.len()))
+            (
+                "joined",
+                format!(
+                    "{}, {}, reports {heard}",
+                    process.standing,
+                    counted(process.queues.len() as u64, "queue", "queues")
+                ),
+            )
         }
     }
 }
@@ -114,7 +122,7 @@ mod tests {
         assert!(fine.verdict == Verdict::Found);
         assert_eq!(
             fine.value,
-            "process 7, active, policy fair, page kept by BPF programs, rules see whole call chains, 3 processes have joined"
+            "process 7, active, policy fair, page kept by BPF programs, rules see whole call chains, 3 processes joined so far"
         );
         for reduced in [
             of(State::Off, PageKeeper::Programs),

@@ -17,6 +17,7 @@ use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use super::controller;
 use crate::failure::Failure;
+use crate::say::print;
 
 /// How the file names of all builds of the shim begin.
 const SHIM_FILE_PREFIX: &str = "libxsched_shim";
@@ -33,14 +34,16 @@ struct Mapped {
 pub(crate) async fn run(pid: u32) -> Result<u8, Failure> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Failure::NoSuchProcess(pid),
+        io::ErrorKind::PermissionDenied => Failure::ForeignProcess(pid),
         _ => Failure::NoMemoryMap(pid),
     })?;
     let files = files(&maps);
     let runtimes: Vec<_> = files.iter().filter(|file| is_hip_runtime(Path::new(&file.path))).collect();
     let shim = files.iter().find(|file| file.name().starts_with(SHIM_FILE_PREFIX));
     let Some(shim) = shim else {
-        println!("{:<12} {:<8} not loaded into process {pid}", "shim", "absent");
-        print_runtimes(&runtimes, None);
+        print(
+            &(line("shim", "absent", &format!("not loaded into process {pid}")) + &about(&runtimes, None)),
+        )?;
         return Ok(0);
     };
     let status = read(pid, shim).map_err(|cause| Failure::Shim { pid, cause: cause.to_string() })?;
@@ -49,24 +52,30 @@ pub(crate) async fn run(pid: u32) -> Result<u8, Failure> {
         state if state == ShimState::Disabled as u32 => "disabled",
         _ => "idle",
     };
-    println!("{:<12} {state:<8} {}", "shim", shim.path);
-    print_runtimes(&runtimes, Some(&status));
+    let mut text = line("shim", state, &shim.path) + &about(&runtimes, Some(&status));
     let (word, detail) = callers(&status);
-    println!("{:<12} {word:<8} {detail}", "callers");
+    text += &line("callers", word, detail);
     let (word, detail) = controller::joined(pid).await;
-    println!("{:<12} {word:<8} {detail}", "controller");
+    text += &line("controller", word, &detail);
+    print(&text)?;
     Ok(0)
 }
 
-fn print_runtimes(runtimes: &[&Mapped], status: Option<&ShimStatus>) {
-    for runtime in runtimes {
+fn line(name: &str, word: &str, detail: &str) -> String {
+    format!("{name:<12} {word:<8} {detail}\n")
+}
+
+/// A line for each copy of the runtime.
+fn about(runtimes: &[&Mapped], status: Option<&ShimStatus>) -> String {
+    if runtimes.is_empty() {
+        return line("runtime", "absent", "no libamdhip64 is mapped");
+    }
+    let lines = runtimes.iter().map(|runtime| {
         let copy = status.and_then(|status| status.copies.iter().find(|copy| copy.base == runtime.base));
         let (way, detail) = copy.map_or(("unseen", String::new()), describe);
-        println!("{:<12} {way:<8} {}{detail}", "runtime", runtime.path);
-    }
-    if runtimes.is_empty() {
-        println!("{:<12} {:<8} no libamdhip64 is mapped", "runtime", "absent");
-    }
+        line("runtime", way, &format!("{}{detail}", runtime.path))
+    });
+    lines.collect()
 }
 
 /// How it is found out who makes a call.

@@ -11,7 +11,7 @@ use super::collect::Collected;
 use super::groups::{Dimension, Groups, Key};
 use crate::filter::Reason;
 use crate::kernel_names::KernelNames;
-use crate::table::{duration, short_name, write_table};
+use crate::table::{counted, duration, short_name, write_table};
 
 /// Tables that are shown where nobody asks for others.
 const USUAL: [Dimension; 3] = [Dimension::Library, Dimension::Kernel, Dimension::Api];
@@ -132,8 +132,4 @@ fn table(
         0 => Ok(()),
         more => writeln!(text, "and {more} more"),
     }
-}
-
-fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }

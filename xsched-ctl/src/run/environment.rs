@@ -10,6 +10,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::RunError;
+use crate::say::say;
 
 /// Carries the token to the shim, which takes it from there.
 pub(super) const TOKEN_VARIABLE: &str = "XSCHED_TOKEN";
@@ -45,10 +46,19 @@ pub(super) fn find_shim(asked: Option<&Path>) -> Result<PathBuf, RunError> {
     let Some(shim) = found else {
         return Err(RunError::NoShim(candidates.into_iter().next().unwrap_or_else(|| SHIM_FILE.into())));
     };
+    if !is_elf(&shim) {
+        return Err(RunError::NotAShim(shim));
+    }
     if shim.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b':' | b' ')) {
         return Err(RunError::ShimPath(shim));
     }
     Ok(shim)
+}
+
+/// Whether the loader will take it for anything at all; it complains in every program that is started otherwise.
+fn is_elf(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok_and(|()| magic == *b"\x7fELF")
 }
 
 fn usual_places() -> Vec<PathBuf> {
@@ -80,7 +90,7 @@ fn appended(existing: Option<OsString>, shim: &Path) -> OsString {
 pub(super) fn warn_if_not_preloadable(program: &OsStr) {
     let Some(path) = find(program) else { return };
     if let Some(obstacle) = obstacle(&path) {
-        eprintln!(
+        say!(
             "xsched-ctl: {} {obstacle}, so the loader does not give it the shim: it runs unscheduled",
             path.display()
         );
@@ -144,8 +154,11 @@ mod tests {
         let missing = dir.path().join("no.so");
         assert!(matches!(find_shim(Some(&missing)), Err(RunError::NoShim(path)) if path == missing));
         let odd = dir.path().join("a b.so");
-        std::fs::write(&odd, "").unwrap();
+        std::fs::write(&odd, "\x7fELF").unwrap();
         assert!(matches!(find_shim(Some(&odd)), Err(RunError::ShimPath(_))));
+        for other in [dir.path(), Path::new("/dev/null"), Path::new("/etc/passwd")] {
+            assert!(matches!(find_shim(Some(other)), Err(RunError::NotAShim(_))), "{}", other.display());
+        }
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use xsched_symbols::is_hip_runtime;
 
+use crate::say::say;
+
 /// When to look first; then after twice the time, and so on.
 const FIRST: Duration = Duration::from_millis(100);
 /// The longest time between two looks.
@@ -21,7 +23,7 @@ pub(super) async fn warn_without_shim(root: u32) -> Infallible {
         pause = (pause * 2).min(LONGEST);
         for pid in family(root) {
             if !told.contains(&pid) && uses_hip_without_shim(pid) {
-                eprintln!(
+                say!(
                     "xsched-ctl: process {pid} uses HIP without the shim, and runs unscheduled: the loader has not \
                      loaded it (setuid, another C library, or no access to the file)"
                 );

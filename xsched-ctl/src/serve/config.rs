@@ -35,6 +35,7 @@ use xsched_rules::{Mistake, RulesError};
 use xsched_sched::{Nanos, PolicyKind, Settings};
 
 use super::subject::Subject;
+use super::users::Users;
 use crate::standing::{Ceiling, Class, PRIORITY_MAX, PRIORITY_MIN, SHARE_MAX, Standing, WEIGHT_MAX, Wish};
 use selector::Selector;
 
@@ -208,6 +209,14 @@ impl Config {
         found.map_or_else(Ceiling::default, |found| found.ceiling)
     }
 
+    /// Names of users in it that nobody has, so that what is said about them never fits.
+    pub(crate) fn strangers(&self, users: &Users) -> Vec<String> {
+        let rules = self.standings.iter().map(|rule| &rule.selector);
+        let ceilings = self.ceilings.iter().map(|ceiling| &ceiling.selector);
+        let names = rules.chain(ceilings).filter_map(Selector::user_name);
+        names.filter(|name| !users.know(name)).collect()
+    }
+
     /// How many rules and ceilings there are.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.standings.len(), self.ceilings.len())
@@ -265,7 +274,8 @@ fn read_rule(section: Section<'_>, keys: &[&'static str]) -> Result<(Selector, W
 
 fn duration(entry: &Entry<'_>, min: Duration, max: Duration) -> Result<Duration, Fault> {
     let text = entry.text("a time such as \"50ms\"")?;
-    let duration = humantime::parse_duration(text).map_err(|error| entry.refuse(error.to_string()))?;
+    let duration = humantime::parse_duration(text)
+        .map_err(|_| entry.refuse("expected a time such as \"50ms\"".to_owned()))?;
     if (min..=max).contains(&duration) {
         Ok(duration)
     } else {

@@ -31,6 +31,7 @@ use super::users::Users;
 use crate::control::answer::{Counts, PageKeeper, Sight, State};
 use crate::origin::{Origin, OriginNames};
 use crate::standing::Wish;
+use crate::table::counted;
 use client::Client;
 use queue::Queue;
 use recording::Recording;
@@ -140,12 +141,26 @@ impl Controller {
     pub(crate) fn describe(&self) -> String {
         let (rules, ceilings) = self.config.counts();
         format!(
-            "{}, policy {}, page kept by {}, rules see {}, {rules} rules for processes, {ceilings} ceilings",
+            "{}, policy {}, page kept by {}, rules see {}, {}, {}",
             self.state,
             self.scheduler.policy(),
             self.keeper(),
-            self.sight
+            self.sight,
+            counted(rules as u64, "rule for processes", "rules for processes"),
+            counted(ceilings as u64, "ceiling", "ceilings"),
         )
+    }
+
+    /// What its log should warn of.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let strangers = self.config.strangers(&self.users).into_iter();
+        let warning = |name| {
+            format!(
+                "no user in /etc/passwd is called `{name}`, so what the configuration says of him never fits; \
+                 users of directory services are known by their numbers"
+            )
+        };
+        strangers.map(warning).collect()
     }
 
     fn keeper(&self) -> PageKeeper {

@@ -29,6 +29,11 @@ impl Users {
         Self(names)
     }
 
+    /// Whether somebody has this name.
+    pub(crate) fn know(&self, name: &str) -> bool {
+        self.0.values().any(|known| known == name)
+    }
+
     /// A user's name.
     pub(crate) fn name(&self, uid: u32) -> Option<&str> {
         self.0.get(&uid).map(String::as_str)
@@ -44,5 +49,6 @@ mod tests {
         let users =
             Users::parse("root:x:0:0:root:/root:/bin/sh\ntoor:x:0:0::/:\n# no\nbroken\nal:x:7:7::/:\n");
         assert_eq!((users.name(0), users.name(7), users.name(8)), (Some("root"), Some("al"), None));
+        assert!(users.know("al") && !users.know("toor") && !users.know("bob"));
     }
 }

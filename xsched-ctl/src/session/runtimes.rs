@@ -19,6 +19,7 @@ use crate::bpf::{
     Attachment, BpfError, DriverLinks, LOADER_SYMBOL, LoaderWatch, Probes, Reach, Site, is_loader, own_loader,
 };
 use crate::filter::Filters;
+use crate::say::say;
 
 /// Why a copy could not be probed.
 #[derive(Debug, thiserror::Error)]
@@ -313,7 +314,7 @@ impl Runtimes {
     /// Takes all probes out.
     pub(crate) fn detach(&mut self) {
         if self.probes.detach_slowly() && self.paths().next().is_some() {
-            eprintln!("taking the probes out, which takes some seconds on this kernel");
+            say!("taking the probes out, which takes some seconds on this kernel");
         }
         self.copies.clear();
     }

@@ -7,13 +7,13 @@ use super::{PRIORITY_MAX, PRIORITY_MIN};
 /// A class of priorities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum Class {
-    /// Work that nobody waits for.
+    /// -100: work that nobody waits for.
     Low,
-    /// What was given no class.
+    /// 0: what was given no class.
     Normal,
-    /// Services that somebody waits for.
+    /// 100: services that somebody waits for.
     High,
-    /// Work with deadlines.
+    /// 200: work with deadlines.
     Realtime,
 }
 

@@ -30,27 +30,17 @@ const RUN_PATH: &str = "-Wl,--enable-new-dtags,-rpath,$ORIGIN:$ORIGIN/../hip-sim
 /// The programs and their libraries; the simulated runtime must be there.
 pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     let apps = Apps::new(root, target_dir)?;
-    let module = apps.module("two_libraries/module_step.hip")?;
-    let twins = [apps.compile("twins/twins.cpp")?];
-    let kernels = [apps.compile("two_libraries/demo_kernels.hip")?];
-    let blas = [apps.compile("two_libraries/demo_blas.cpp")?];
     let vector_add = [apps.compile("vector_add/vector_add.hip")?];
     let device_load = [apps.compile("device_load/device_load.hip")?];
     let sched_client = [apps.compile("sched_client/sched_client.hip")?];
     let fast_path = [apps.compile("fast_path/fast_path.hip")?];
-    let two_libraries = [
-        apps.compile("two_libraries/direct_step.hip")?,
-        apps.compile_embedding("two_libraries/two_libraries.cpp", module)?,
-    ];
 
-    let twins = apps.library("libdemo_twins.so", &twins, &[])?;
-    let kernels = apps.library("libdemo_kernels.so", &kernels, &[&apps.runtime])?;
-    let blas = apps.library("libdemo_blas.so", &blas, &[&kernels, &apps.runtime])?;
+    let twins = apps.twins()?;
+    apps.two_libraries(&twins)?;
     apps.program("vector_add", &vector_add, &[&apps.runtime, &twins])?;
     apps.program("device_load", &device_load, &[&apps.runtime, &twins])?;
     apps.program("sched_client", &sched_client, &[&apps.runtime, &twins])?;
     apps.program("fast_path", &fast_path, &[&apps.runtime])?;
-    apps.program("two_libraries", &two_libraries, &[&blas, &apps.runtime, &twins])?;
     apps.two_runtimes(&target_dir.join("hip-sim"), &twins)?;
     for (name, flags) in CODE_OBJECTS {
         let object = [apps.compile_as(name, "vector_add/vector_add.hip", flags)?];
@@ -71,6 +61,12 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     let generated_code = [apps.compile("generated_code/generated_code.cpp")?];
     apps.program("generated_code", &generated_code, &[&apps.runtime])?;
     apps.deep_chain()
+}
+
+/// One program and its libraries; the simulated runtime must be there.
+pub(super) fn build_two_libraries(root: &Path, target_dir: &Path) -> Result<PathBuf> {
+    let apps = Apps::new(root, target_dir)?;
+    apps.two_libraries(&apps.twins()?)
 }
 
 /// Libraries with the names of AMD's, in a folder of their own, and how each of them keeps its frames.
@@ -189,6 +185,25 @@ impl Apps {
     fn module_as(&self, name: &str, source: &str, flags: &[&str]) -> Result<PathBuf> {
         let step = self.compilation(source, self.object(name, "co")).arguments(flags);
         step.arguments(["--offload-device-only"]).run()
+    }
+
+    /// What kernels do, for the simulator.
+    fn twins(&self) -> Result<PathBuf> {
+        self.library("libdemo_twins.so", &[self.compile("twins/twins.cpp")?], &[])
+    }
+
+    /// A program that launches by itself, from a module, and through two libraries.
+    fn two_libraries(&self, twins: &PathBuf) -> Result<PathBuf> {
+        let kernels = [self.compile("two_libraries/demo_kernels.hip")?];
+        let kernels = self.library("libdemo_kernels.so", &kernels, &[&self.runtime])?;
+        let blas = [self.compile("two_libraries/demo_blas.cpp")?];
+        let blas = self.library("libdemo_blas.so", &blas, &[&kernels, &self.runtime])?;
+        let module = self.module("two_libraries/module_step.hip")?;
+        let program = [
+            self.compile("two_libraries/direct_step.hip")?,
+            self.compile_embedding("two_libraries/two_libraries.cpp", module)?,
+        ];
+        self.program("two_libraries", &program, &[&blas, &self.runtime, twins])
     }
 
     /// Two plugins that bring a runtime each, and a program that has none.

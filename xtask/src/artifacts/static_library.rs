@@ -17,14 +17,12 @@ pub(super) struct StaticLibrary {
 
 /// Optimised, so that what tests drive does not dominate what they measure.
 pub(super) fn build(root: &Path, target_dir: &Path, package: &str) -> Result<StaticLibrary> {
-    let output = command::cargo(root)
-        .args(["build", "--quiet", "--package", package, "--release"])
-        .arg("--message-format=json-render-diagnostics")
-        .arg("--target-dir")
-        .arg(target_dir)
-        .stderr(Stdio::inherit())
-        .output()
-        .context("failed to start cargo")?;
+    let mut cargo = command::cargo(root);
+    cargo.args(["build", "--package", package, "--release"]);
+    cargo.arg("--message-format=json-render-diagnostics").arg("--target-dir").arg(target_dir);
+    command::announce(&cargo);
+    // It takes a minute the first time, and its words show that it goes on.
+    let output = cargo.stderr(Stdio::inherit()).output().context("failed to start cargo")?;
     ensure!(output.status.success(), "`cargo build --package {package}` ended with {}", output.status);
     let messages = String::from_utf8(output.stdout).context("cargo's messages are not text")?;
     built(&messages, package)

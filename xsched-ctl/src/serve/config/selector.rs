@@ -28,6 +28,15 @@ impl Selector {
     }
 }
 
+impl Selector {
+    /// The user's name, if it is one and not a number or a glob.
+    pub(super) fn user_name(&self) -> Option<String> {
+        let user = self.user.as_ref()?.to_string();
+        let is_name = !user.contains(['*', '?']) && user.parse::<u32>().is_err();
+        is_name.then_some(user)
+    }
+}
+
 fn is_executable(pattern: &Pattern, path: &Path) -> bool {
     let path = path.to_string_lossy();
     if pattern.to_string().contains('/') {

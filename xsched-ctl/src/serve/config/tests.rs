@@ -90,6 +90,7 @@ fn mistakes_are_named_with_their_line() {
         "[scheduler]\nstarvation = '1us'",
         "line 2: `starvation`: the bound on waiting is 1µs, not between 10ms and 3600s",
     );
+    assert_refused("[scheduler]\nlinger = '-1ms'", "line 2: `linger`: expected a time such as \"50ms\"");
     assert_refused("[scheduler]\npreemption = 3", "line 2: `preemption`: expected 1 to 2");
     assert_refused("\n[[rule]]\nuser = 'x'", "line 2: a rule needs a class, priority, weight or share");
     assert_refused("[[rule]]\nclass = 'high'\npriority = 3", "line 1: give a class or a priority, not both");
@@ -100,6 +101,13 @@ fn mistakes_are_named_with_their_line() {
         "[rule]\nclass = 'high'",
         "line 1: `rule` must be a list of tables, each headed by its name in double brackets, not a table",
     );
+}
+
+#[test]
+fn users_whom_nobody_knows_are_named() {
+    let text = "[[rule]]\nuser = 'root'\nclass = 'high'\n[[rule]]\nuser = 'no-such-user'\nclass = 'high'\n\
+                [[rule]]\nuser = 'no-such-*'\nclass = 'high'\n[[ceiling]]\nuser = '4711'\nclass = 'high'\n";
+    assert_eq!(Config::parse(text).unwrap().strangers(&Users::read()), ["no-such-user"]);
 }
 
 #[test]

@@ -1,0 +1,57 @@
+//! Words on standard output and standard error, where nobody may be reading any more.
+//!
+//! `println!` and `eprintln!` panic then, and `xsched-ctl trace -o FILE -- CMD 2>&1 | head` would lose its recording over a
+//! line for people. So nothing in this program uses them.
+
+use std::fmt;
+use std::io::{self, ErrorKind, Write as _};
+
+use crate::failure::Failure;
+
+/// As `eprintln!`, whether or not anybody reads it.
+macro_rules! say {
+    ($($words:tt)*) => { $crate::say::line(format_args!($($words)*)) };
+}
+pub(crate) use say;
+
+/// Writes a line to standard error.
+pub(crate) fn line(words: fmt::Arguments<'_>) {
+    // There is nobody else to tell.
+    let _ = io::stderr().lock().write_fmt(format_args!("{words}\n"));
+}
+
+/// Who reads standard output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// Somebody, as far as one knows.
+    Present,
+    /// Nobody any more: it is a pipe whose other end is closed. Whoever it was has seen enough, so that is no error.
+    Gone,
+}
+
+/// Writes data to standard output, all of it at once.
+pub(crate) fn print(text: &str) -> Result<Reader, Failure> {
+    let mut stdout = io::stdout().lock();
+    reader(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+}
+
+fn reader(outcome: io::Result<()>) -> Result<Reader, Failure> {
+    match outcome {
+        Ok(()) => Ok(Reader::Present),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Err(cause) => Err(Failure::Stdout(cause)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_has_seen_enough_is_no_error_and_a_full_disk_is() {
+        assert_eq!(reader(Ok(())).unwrap(), Reader::Present);
+        assert_eq!(reader(Err(ErrorKind::BrokenPipe.into())).unwrap(), Reader::Gone);
+        let full = reader(Err(ErrorKind::StorageFull.into())).unwrap_err();
+        assert_eq!(full.exit_code(), crate::exit::OUTPUT_FAILED);
+    }
+}
