@@ -7,9 +7,12 @@ use std::path::Path;
 use std::process::Command;
 
 use rustix::process::Signal;
-use xsched_tests::artifacts::{app, hip_sim, xsched_ctl as binary};
+use xsched_tests::artifacts::{app, hip_sim, shim, xsched_ctl as binary};
 use xsched_tests::privileged::may_trace;
-use xsched_tests::tracer::{Outcome, Running, TracedCall, calls, run, wait_for_bytes, xsched_ctl};
+use xsched_tests::serving::Serving;
+use xsched_tests::tracer::{
+    Outcome, Running, TracedCall, calls, run, wait_for_bytes, wait_until, xsched_ctl,
+};
 
 /// Whether this test can be run: as root, where namespaces may be made.
 fn may_unshare(test: &str) -> bool {
@@ -125,6 +128,39 @@ fn a_running_container_is_recorded_by_its_id_out_here() {
     };
     assert!(named("libdemo_kernels.so", "void demo::kernels::mix<"), "{calls:#?}");
     assert!(named("two_libraries", "direct_step("), "{calls:#?}");
+}
+
+/// The shim is at a path of the container's own. $1: an empty folder; $2: the shim; $3: the program.
+const SHIMMED: &str = r#"
+mount -t tmpfs tmpfs "$1"
+cp "$2" "$1"
+exec env LD_PRELOAD="$1/libxsched_shim.so" "$3" --seconds 300 --interval-us 100
+"#;
+
+/// What a container needs to take part is the folder of the sockets and the shim.
+#[test]
+fn a_container_takes_part_in_scheduling_under_its_ids_out_here() {
+    if !may_unshare("a_container_takes_part_in_scheduling_under_its_ids_out_here") {
+        return;
+    }
+    let controller = Serving::start("").unwrap();
+    let ask = |verb: &[&str]| run(xsched_ctl(verb).env("XSCHED_SOCKET_DIR", controller.folder()));
+    let folder = controller.file("hidden");
+    std::fs::create_dir(&folder).unwrap();
+    let mut container = contained(SHIMMED, &[&folder, &shim(), &app("two_libraries")]);
+    container.env("XSCHED_SOCKET_DIR", controller.folder()).process_group(0);
+    let mut container = Running::start(&mut container);
+    assert_eq!(container.wait_for_stdout("ready "), "ready 1");
+    let children = format!("/proc/{0}/task/{0}/children", container.pid());
+    let pid = std::fs::read_to_string(children).unwrap().trim().to_owned();
+    let joined = format!(r#""pid":{pid},"#);
+    wait_until("the container has joined", || ask(&["list", "--json"]).stdout.contains(&joined));
+    let set = ask(&["set", "--pid", &pid, "--priority", "-7"]);
+    assert_eq!((set.code, set.stdout.contains("priority -7")), (0, true), "{}{}", set.stdout, set.stderr);
+    let doctor = ask(&["doctor", "--pid", &pid]).stdout;
+    // Whether programs hear it was decided within a tenth of a second, which a slow machine may miss.
+    assert!(doctor.contains("controller   joined   priority -7"), "{doctor}");
+    container.signal_group(Signal::KILL);
 }
 
 #[test]

@@ -131,11 +131,11 @@ pub(crate) struct Report {
     /// The timeline, compressed or not; `-` is standard input
     pub(crate) file: PathBuf,
 
-    /// What to sum up by; several with commas between them
+    /// What to sum up by; several with commas between them [default: library,kernel,api]
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     pub(crate) by: Vec<Dimension>,
 
-    /// Rows of each table
+    /// Rows of each table [default: 20; with --json all]
     #[arg(long, value_name = "N")]
     pub(crate) top: Option<usize>,
 

@@ -21,7 +21,7 @@ pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// The command does not exist, as in shells.
 pub(crate) const NOT_FOUND: u8 = 127;
 
-/// The table for `--help`.
+/// The tables for `--help`.
 pub(crate) const HELP: &str = "\
 Exit codes:
   CMD's own status, or 128+N if signal N ended it; 0 without CMD
@@ -34,4 +34,8 @@ Exit codes:
   74   writing the output failed; what was written loads
   77   not permitted; run as root
   126  CMD cannot be executed
-  127  CMD was not found";
+  127  CMD was not found
+
+Environment:
+  XSCHED_SOCKET_DIR  folder of the controller's sockets, instead of /run/xsched or $XDG_RUNTIME_DIR/xsched
+  XSCHED_CTL_LOG     what to log on standard error, such as debug or warn,audit=info";
