@@ -31,6 +31,18 @@ struct EventEntry {
 pub(super) enum EventUse {
     Record(EventKey),
     Wait(EventKey),
+    /// No event, but memory by its address, which is freed: whoever frees it once more comes after that, and fails.
+    Free(EventKey),
+}
+
+impl EventUse {
+    /// The event, if it is one.
+    pub(super) fn event(self) -> Option<EventKey> {
+        match self {
+            Self::Record(event) | Self::Wait(event) => Some(event),
+            Self::Free(_) => None,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -39,6 +51,8 @@ pub(super) struct Books {
     /// Places that were streams'.
     spare: Vec<&'static StreamEntry>,
     events: HashMap<EventKey, EventEntry>,
+    /// Events that were there when so many had been destroyed.
+    alive: (u64, HashSet<EventKey>),
     /// Streams that captures began on: copy and handle.
     captures: HashSet<(usize, usize)>,
 }
@@ -142,7 +156,7 @@ impl Books {
     pub(super) fn before_uses(&self, uses: &[EventUse]) -> Vec<Position> {
         let mut before = Vec::new();
         for used in uses {
-            let (EventUse::Record(event) | EventUse::Wait(event)) = used;
+            let (EventUse::Record(event) | EventUse::Wait(event) | EventUse::Free(event)) = used;
             let Some(entry) = self.events.get(event) else { continue };
             before.extend(entry.record);
             if matches!(used, EventUse::Record(_)) && !is_planted(Bug::EarlyRecord) {
@@ -163,7 +177,7 @@ impl Books {
         for used in uses {
             match *used {
                 EventUse::Record(_) if is_planted(Bug::LostRecord) => {}
-                EventUse::Record(event) => {
+                EventUse::Record(event) | EventUse::Free(event) => {
                     self.events.insert(event, EventEntry { record: Some(position), waits: Vec::new() });
                 }
                 EventUse::Wait(event) => {
@@ -176,9 +190,22 @@ impl Books {
         }
     }
 
-    /// The event's last record, if it was held back.
+    /// The event's last record, or what frees the memory, if it was held back.
     pub(super) fn record_of(&self, event: EventKey) -> Option<Position> {
         self.events.get(&event)?.record
+    }
+
+    /// Whether an event is known to be there, when so many have been destroyed.
+    pub(super) fn is_alive(&self, event: EventKey, destroyed: u64) -> bool {
+        self.alive.0 == destroyed && self.alive.1.contains(&event)
+    }
+
+    /// Notes that it is.
+    pub(super) fn lives(&mut self, event: EventKey, destroyed: u64) {
+        if self.alive.0 != destroyed {
+            self.alive = (destroyed, HashSet::default());
+        }
+        self.alive.1.insert(event);
     }
 
     /// Forgets an event.
@@ -202,6 +229,7 @@ impl Books {
     /// Forgets all streams of a copy; returns their entries.
     pub(super) fn remove_streams(&mut self, copy: usize) -> Vec<&'static StreamEntry> {
         self.captures.retain(|&(of, _)| of != copy);
+        self.alive.1.clear();
         streams::renew();
         self.streams.extract_if(|key, _| key.copy() == copy).map(|(_, entry)| entry).collect()
     }

@@ -13,13 +13,14 @@ mod signal;
 
 use crate::api::{Family, Id};
 use crate::counters;
-use crate::defer::books::EventUse;
+use crate::defer::books::{EventKey, EventUse};
 use crate::defer::owned::OwnedCall;
 use crate::defer::stopped::Stopped;
+use crate::defer::{deferral, real};
 use crate::instances::Instance;
 use crate::planted::{Bug, is_planted};
 
-/// The events that a call records and waits for.
+/// The events that a call records and waits for, and memory that it frees.
 pub(super) fn events(call: &Stopped<'_>, copy: &Instance) -> Vec<EventUse> {
     let event = |argument| Some((copy.index(), call.size(argument))).filter(|&(_, event)| event != 0);
     let record = |argument| event(argument).map(EventUse::Record);
@@ -31,6 +32,7 @@ pub(super) fn events(call: &Stopped<'_>, copy: &Instance) -> Vec<EventUse> {
         Id::hipStreamWaitEvent | Id::hipStreamWaitEvent_spt => {
             event(1).map(EventUse::Wait).into_iter().collect()
         }
+        Id::hipFreeAsync => event(0).map(EventUse::Free).into_iter().collect(),
         Id::hipExtLaunchKernel => [record(6), stop(7)].into_iter().flatten().collect(),
         Id::hipExtModuleLaunchKernel
         | Id::hipHccModuleLaunchKernel
@@ -46,8 +48,10 @@ pub(super) fn events(call: &Stopped<'_>, copy: &Instance) -> Vec<EventUse> {
 ///
 /// `device` is the calling thread's, `uses` what [`events`] says.
 pub(super) fn own(call: &Stopped<'_>, copy: &Instance, device: i32, uses: &[EventUse]) -> Option<OwnedCall> {
-    if !uses.is_empty() {
+    let mut events = uses.iter().filter_map(|used| used.event()).peekable();
+    if events.peek().is_some() {
         events_are_private()?;
+        events.all(|event| is_alive(copy, event)).then_some(())?;
     }
     match call.function.family {
         Family::launch => launch::own(call, copy, device),
@@ -67,6 +71,19 @@ fn plain(call: &Stopped<'_>) -> Option<OwnedCall> {
 /// Some arguments point to what takes so many words.
 fn with_room(call: &Stopped<'_>, words: usize) -> Option<OwnedCall> {
     OwnedCall::new(call.frame, call.layout, call.target.address, words)
+}
+
+/// Whether an event is known to be there. Asked once for each, until any is destroyed.
+fn is_alive(copy: &Instance, event: EventKey) -> bool {
+    let ended = counters::calls(Id::hipEventDestroy as usize);
+    if deferral().books().is_alive(event, ended) {
+        return true;
+    }
+    let is_event = real::is_event(copy, event.1) == Some(true);
+    if is_event {
+        deferral().books().lives(event, ended);
+    }
+    is_event
 }
 
 /// Other processes look at shared events, and see only what has reached the runtime.

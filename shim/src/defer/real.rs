@@ -138,29 +138,41 @@ pub(super) fn is_event_pending(copy: &Instance, event: Event) -> bool {
     unsafe { query(event) == NOT_READY }
 }
 
-/// Whether a stream has nothing left to do; None if the runtime does not say.
-///
-/// That it has would be the thread's last error, which the application could read: this is taken back, and not asked while there
-/// is an error of the application's own.
+/// Whether a stream has nothing left to do; None if that cannot be asked.
 pub(super) fn is_stream_done(copy: &Instance, stream: Stream) -> Option<bool> {
     let query = real!(copy, hipStreamQuery: fn(Stream))?;
+    // SAFETY: a stream that its user keeps.
+    match quietly(copy, || unsafe { query(stream) })? {
+        0 => Some(true),
+        NOT_READY => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether there is an event with this handle; None if that cannot be asked.
+pub(super) fn is_event(copy: &Instance, handle: usize) -> Option<bool> {
+    let query = real!(copy, hipEventQuery: fn(Event))?;
+    let event = Event(std::ptr::without_provenance_mut(handle));
+    // SAFETY: what the application is about to use as an event.
+    let code = quietly(copy, || unsafe { query(event) })?;
+    Some(matches!(code, 0 | NOT_READY))
+}
+
+/// What a question answers that may fail. Its failure would be the thread's last error, which the application could read: it is
+/// taken back, and nothing is asked while there is an error of the application's own.
+fn quietly(copy: &Instance, ask: impl FnOnce() -> u32) -> Option<u32> {
     let peek = real!(copy, hipPeekAtLastError: fn())?;
     let forget = real!(copy, hipGetLastError: fn())?;
-    // SAFETY: a stream that its user keeps; the others ask for nothing.
-    unsafe {
-        if peek() != 0 {
-            return None;
-        }
-        let code = query(stream);
-        if code != 0 {
-            forget();
-        }
-        match code {
-            0 => Some(true),
-            NOT_READY => Some(false),
-            _ => None,
-        }
+    // SAFETY: they take nothing.
+    if unsafe { peek() } != 0 {
+        return None;
     }
+    let code = ask();
+    if code != 0 {
+        // SAFETY: as above.
+        unsafe { forget() };
+    }
+    Some(code)
 }
 
 /// Device time between two complete events.

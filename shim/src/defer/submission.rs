@@ -98,6 +98,9 @@ impl Deferral {
         demand: Demand,
         uses: &[EventUse],
     ) -> Decision {
+        if uses.iter().any(|used| self.is_freed_twice(*used)) {
+            return self.in_place(key, entry, demand, uses);
+        }
         let Some(owned) = own::own(call, copy, device, uses) else {
             return self.in_place(key, entry, demand, uses);
         };
@@ -131,6 +134,13 @@ impl Deferral {
             }
         }
         Decision::Answer(HipError(device::take_failure(&entry.failure).unwrap_or(0)))
+    }
+
+    /// Whether a call frees memory once more. The runtime refuses that as soon as it was freed.
+    fn is_freed_twice(&self, used: EventUse) -> bool {
+        let EventUse::Free(memory) = used else { return false };
+        let freed = self.books().record_of(memory);
+        freed.is_some_and(|freed| !self.queues.are_launched(&[freed]))
     }
 
     /// What a call on a stream comes after, of what is held back.

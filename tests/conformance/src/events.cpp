@@ -92,6 +92,19 @@ CASE(an_event_on_the_null_stream_waits_for_blocking_streams) {
     OK(hipEventSynchronize(event));
 }
 
+CASE(a_destroyed_event_is_refused) {
+    Stream stream;
+    for (int i = 0; i < 100; i++) {
+        hipEvent_t recorded = nullptr, waited = nullptr;
+        OK(hipEventCreate(&recorded));
+        OK(hipEventCreate(&waited));
+        OK(hipEventDestroy(recorded));
+        OK(hipEventDestroy(waited));
+        REFUSED(hipEventRecord(recorded, stream), hipErrorInvalidHandle);
+        REFUSED(hipStreamWaitEvent(stream, waited, 0), hipErrorInvalidHandle);
+    }
+}
+
 CASE(a_destroyed_event_still_orders_who_waited) {
     Device<unsigned> data(64, 1), seen(64, 0);
     Stream first(hipStreamNonBlocking), second(hipStreamNonBlocking);

@@ -201,6 +201,16 @@ CASE(freeing_in_a_stream_does_not_wait) {
     REQUIRE(returned);
 }
 
+CASE(what_was_freed_in_a_stream_is_not_freed_again) {
+    Stream stream(hipStreamNonBlocking), other(hipStreamNonBlocking);
+    for (int i = 0; i < 50; i++) {
+        void *address = nullptr;
+        OK(hipMallocAsync(&address, 256, stream));
+        OK(hipFreeAsync(address, stream));
+        REFUSED(hipFreeAsync(address, i % 2 ? stream : other), hipErrorInvalidValue);
+    }
+}
+
 CASE(a_device_has_a_default_pool) {
     hipMemPool_t pool = nullptr, current = nullptr;
     OK(hipDeviceGetDefaultMemPool(&pool, 0));

@@ -156,3 +156,31 @@ fn a_reset_forgets_streams_and_captures_of_its_copy_only() {
     assert_eq!(bench.books.remove_streams(COPY).len(), 1);
     assert!(bench.books.stream(elsewhere).is_some() && !bench.books.is_any_capturing());
 }
+
+#[test]
+fn who_frees_memory_once_more_comes_after_who_frees_it() {
+    let mut bench = Bench::new();
+    bench.add(created(1), DEVICE, false);
+    bench.add(created(2), DEVICE, false);
+    let memory = EventUse::Free((COPY, 0x7000));
+    let free = bench.submit(created(1), &[memory]);
+    assert_eq!(bench.books.before_uses(&[memory]), [free]);
+    assert_eq!(bench.books.record_of((COPY, 0x7000)), Some(free));
+    assert!(bench.books.before_uses(&[EventUse::Free((COPY, 0x8000))]).is_empty(), "other memory");
+    let again = bench.submit(created(2), &[memory]);
+    assert_eq!(bench.books.record_of((COPY, 0x7000)), Some(again));
+    assert_eq!((memory.event(), EventUse::Wait(EVENT).event()), (None, Some(EVENT)));
+}
+
+#[test]
+fn events_are_known_to_be_there_until_any_is_destroyed() {
+    let mut books = Books::default();
+    assert!(!books.is_alive(EVENT, 0));
+    books.lives(EVENT, 0);
+    assert!(books.is_alive(EVENT, 0) && !books.is_alive((COPY + 1, EVENT.1), 0));
+    assert!(!books.is_alive(EVENT, 1), "it may be the one");
+    books.lives((COPY, 1), 1);
+    assert!(!books.is_alive(EVENT, 1) && books.is_alive((COPY, 1), 1));
+    books.remove_streams(COPY);
+    assert!(!books.is_alive((COPY, 1), 1), "its device was reset");
+}
