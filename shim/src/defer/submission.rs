@@ -73,7 +73,11 @@ impl Deferral {
         };
         match admission {
             Admission::Free => goes(None, entry, reason(demand.treatment, Reason::NotScheduled)),
-            Admission::Now(begun) => goes(Some(begun), entry, reason(demand.treatment, Reason::Scheduled)),
+            Admission::Now(begun) => {
+                // What could be held back is what the runtime is certain to take.
+                let begun = begun.gated_if(|| own::own(call, copy, device, &uses).is_some());
+                goes(Some(begun), entry, reason(demand.treatment, Reason::Scheduled))
+            }
             Admission::Wait => self.later(call, copy, (key, entry, device), demand, &uses),
         }
     }
@@ -160,7 +164,7 @@ impl Deferral {
     ) -> Decision {
         let before = self.before(&self.books(), key, uses);
         let begun = self.queues.wait_turn(entry.queue(), &before, demand);
-        goes(begun, entry, Reason::WaitedInPlace)
+        goes(begun.map(|begun| begun.gated_if(|| false)), entry, Reason::WaitedInPlace)
     }
 
     /// A call on a stream that has no queue: the per-thread stream, what is no stream, or any after a fault.
@@ -186,6 +190,7 @@ impl Deferral {
             let stream = HipStream { copy, device, handle: PER_THREAD };
             if let Some(begun) = self.queues.wait_loose_turn(claim, stream, &before, demand_with(call, uses))
             {
+                let begun = begun.gated_if(|| own::own(call, copy, device, uses).is_some());
                 return Decision::Make(Followed::of(begun, Reason::WaitedInPlace));
             }
         }

@@ -51,6 +51,15 @@ pub(crate) struct Begun<D: Device> {
     is_first: bool,
 }
 
+impl<D: Device> Begun<D> {
+    /// The same, which the runtime may refuse: the gate before it would stay in its stream, with nothing behind it. It has one only
+    /// if it is certain to be taken.
+    pub(crate) fn gated_if(mut self, is_certain: impl FnOnce() -> bool) -> Self {
+        self.gate = self.gate.filter(|_| is_certain());
+        self
+    }
+}
+
 /// Where what is on the device is kept in mind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
