@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::Nanos;
-use estimate::{Estimate, Estimates};
+use estimate::{Estimate, Estimates, Known};
 
 /// The limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +86,14 @@ struct Command {
     launched: Nanos,
     /// What was known of its class.
     estimate: Option<Estimate>,
+}
+
+/// By what a time is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Clock {
+    /// That of the host, which is late to see.
+    Host,
+    Device,
 }
 
 /// What of others may be in flight when a queue is resumed: so many commands, or so much device time, and as much of the
@@ -190,7 +198,7 @@ impl InFlight {
         let earliest = (began + but_one).max(self.incomplete).max(self.last_begun(count)).min(now);
         // It must not be taken for now whenever somebody looks: the next look would be as late.
         let end = if now - earliest <= took / 8 { now } else { earliest + (now - earliest) / 2 };
-        let own = self.finish(end, now, count, end - began);
+        let own = self.finish(end, now, count, end - began, Clock::Host);
         self.incomplete = now;
         own
     }
@@ -199,7 +207,7 @@ impl InFlight {
     /// [`Self::completed`] does.
     pub fn waited(&mut self, now: Nanos, count: usize) -> Nanos {
         let Some(first) = self.launched.front() else { return Nanos::ZERO };
-        self.finish(now, now, count, now - self.began(first))
+        self.finish(now, now, count, now - self.began(first), Clock::Host)
     }
 
     /// The same with the time between the completion before and the last of these by the device's clock. It tells as well when
@@ -215,7 +223,7 @@ impl InFlight {
         let by = if is_possible { by.min(now) } else { now };
         let took = between.min(by - began);
         let end = (began + took).max(self.incomplete).min(now);
-        self.finish(end, by, count, took)
+        self.finish(end, by, count, took, Clock::Device)
     }
 
     /// When the launch of the last of the first `count` began: none of them was all done before.
@@ -224,8 +232,9 @@ impl InFlight {
         last.and_then(|last| self.launched.get(last)).map_or(Nanos::ZERO, |last| last.begun)
     }
 
-    /// The first `count` were done at `end`, probably, and by `by` for certain. They took that long with what was between them.
-    fn finish(&mut self, end: Nanos, by: Nanos, count: usize, took: Nanos) -> Nanos {
+    /// The first `count` were done at `end`, probably, and by `by` for certain. They took that long with what was between them,
+    /// by that clock.
+    fn finish(&mut self, end: Nanos, by: Nanos, count: usize, took: Nanos, clock: Clock) -> Nanos {
         let count = count.min(self.launched.len());
         if count == 0 {
             return Nanos::ZERO;
@@ -241,7 +250,15 @@ impl InFlight {
         let class = self.launched.front().map(|first| first.class);
         let is_proportionate = known == count as u64 || done().all(|command| Some(command.class) == class);
         let parts = done().map(|command| (command.begun, weight(command)));
-        let took = if is_proportionate { busy::at_most(took, by, parts) } else { took };
+        let in_proportion = if is_proportionate { busy::at_most(took, by, parts) } else { took };
+        // Commands of a class need not take equally long. How unlike they are is known where some were seen one by one.
+        let may_be_long = |command: &Command| Some((command.begun, command.estimate?.longest?));
+        let took = if done().all(|command| may_be_long(command).is_some()) {
+            in_proportion.max(busy::possibly(took, by, done().filter_map(may_be_long)))
+        } else {
+            in_proportion
+        };
+        let is_exact = count == 1 && clock == Clock::Device;
         let mut own = Nanos::ZERO;
         for _ in 0..count {
             let Some(command) = self.launched.pop_front() else { break };
@@ -254,7 +271,7 @@ impl InFlight {
             self.charge(command.payer, charge);
             self.at_least = self.at_least - command.at_least();
             self.at_most = self.at_most - command.at_most();
-            self.estimates.learn(command.class, part, disturbed);
+            self.estimates.learn(command.class, part, Known { disturbed, is_exact });
         }
         self.completed = end;
         self.completed_by = by;

@@ -37,6 +37,18 @@ pub(super) fn at_most(
     u64::try_from(u128::from(time.0) * u128::from(whole) / u128::from(weight.max(1))).map_or(took, Nanos)
 }
 
+/// The same if nothing is known of proportions but how long each hardly ever took longer than: those up to one of them took so
+/// long at most, and the others have run since that one was launched. Of each, in their order, since when it may have run, and that
+/// time.
+pub(super) fn possibly(took: Nanos, by: Nanos, commands: impl Iterator<Item = (Nanos, Nanos)>) -> Nanos {
+    let mut before = Nanos::ZERO;
+    commands.fold(took, |least, (begun, longest)| {
+        let here = before + (by - begun);
+        before += longest;
+        least.min(here)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +92,17 @@ mod tests {
             assert!(later >= before && later <= end + Nanos(late), "{late} late: {later:?}");
             before = later;
         }
+    }
+
+    #[test]
+    fn commands_that_may_be_unlike_are_not_taken_for_alike() {
+        // 150, then 10 and 10 when they are launched: the last one's 10 says nothing of the first.
+        let launched = [0, 200, 400].map(Nanos);
+        let each = |longest: u64| launched.map(|begun| (begun, Nanos(longest))).into_iter();
+        assert_eq!(found(&[(0, 1), (200, 1), (400, 1)], Nanos(410)), Nanos(30));
+        assert_eq!(possibly(Nanos(410), Nanos(410), each(150)), Nanos(310), "170 at least");
+        assert_eq!(possibly(Nanos(410), Nanos(410), each(10)), Nanos(30));
+        assert_eq!(possibly(Nanos(410), Nanos(410), each(900)), Nanos(410));
     }
 
     #[test]

@@ -22,6 +22,18 @@ pub(super) struct Estimate {
     /// What it took at least and at most of late.
     pub(super) at_least: Nanos,
     pub(super) at_most: Nanos,
+    /// The longest of late by the device's clock, of commands that were seen complete one by one; what several took together
+    /// does not show how unlike they are.
+    pub(super) longest: Option<Nanos>,
+}
+
+/// How it is known what a command took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    /// Commands of others probably ran in between.
+    pub(super) disturbed: bool,
+    /// It is the device's own time of this command alone.
+    pub(super) is_exact: bool,
 }
 
 impl Estimates {
@@ -29,15 +41,19 @@ impl Estimates {
         self.classes.get(&class).copied()
     }
 
-    /// `disturbed`: commands of others probably ran in between.
-    pub(super) fn learn(&mut self, class: u64, took: Nanos, disturbed: bool) {
-        if let Some(estimate) = self.classes.get_mut(&class) {
-            return estimate.learn(took, disturbed);
-        }
-        if self.classes.len() >= CLASS_MAX {
+    pub(super) fn learn(&mut self, class: u64, took: Nanos, known: Known) {
+        if !self.classes.contains_key(&class) && self.classes.len() >= CLASS_MAX {
             self.classes.clear();
         }
-        self.classes.insert(class, Estimate { expected: took, at_least: took, at_most: took });
+        let new = Estimate { expected: took, at_least: took, at_most: took, longest: None };
+        let estimate = self
+            .classes
+            .entry(class)
+            .and_modify(|estimate| estimate.learn(took, known.disturbed))
+            .or_insert(new);
+        if known.is_exact && !known.disturbed {
+            estimate.learn_longest(took);
+        }
     }
 }
 
@@ -69,16 +85,41 @@ impl Estimate {
         let decayed = self.at_most - (self.at_most - self.expected) / 8;
         self.at_most = if disturbed { decayed } else { took.max(decayed) }.max(self.expected);
     }
+
+    fn learn_longest(&mut self, took: Nanos) {
+        let decayed = self.longest.map_or(took, |longest| longest - (longest - self.expected) / 32);
+        self.longest = Some(took.max(decayed));
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const ROUGH: Known = Known { disturbed: false, is_exact: false };
+    const EXACT: Known = Known { disturbed: false, is_exact: true };
+
+    #[test]
+    fn what_is_known_exactly_shows_how_unlike_commands_are() {
+        let mut estimates = Estimates::default();
+        for took in [10, 90, 20] {
+            estimates.learn(1, Nanos(took), ROUGH);
+        }
+        assert_eq!(estimates.of(1).unwrap().longest, None);
+        for took in [10, 90, 20] {
+            estimates.learn(1, Nanos(took), EXACT);
+        }
+        estimates.learn(1, Nanos(500), Known { disturbed: true, ..EXACT });
+        let longest = estimates.of(1).unwrap().longest.unwrap();
+        assert!((Nanos(80)..=Nanos(90)).contains(&longest), "{longest}");
+        (0..300).for_each(|_| estimates.learn(1, Nanos(20), EXACT));
+        assert!(estimates.of(1).unwrap().longest < Some(Nanos(60)), "it was long ago");
+    }
+
     fn learnt(times: impl IntoIterator<Item = u64>) -> Estimate {
         let mut estimates = Estimates::default();
         for time in times {
-            estimates.learn(1, Nanos(time), false);
+            estimates.learn(1, Nanos(time), ROUGH);
         }
         estimates.of(1).unwrap()
     }
@@ -109,7 +150,7 @@ mod tests {
     fn memory_is_bounded() {
         let mut estimates = Estimates::default();
         for class in 0..10 * CLASS_MAX as u64 {
-            estimates.learn(class, Nanos(1), false);
+            estimates.learn(class, Nanos(1), ROUGH);
         }
         assert!(estimates.classes.len() <= CLASS_MAX);
     }

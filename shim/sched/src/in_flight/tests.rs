@@ -197,6 +197,31 @@ fn gaps_between_launches_are_not_the_commands_time_either() {
     assert_eq!(flight.expected(1), Some(micros(100)));
 }
 
+/// Kernels whose time depends on their data: one that is long is charged for though short ones of its class are behind it.
+#[test]
+fn a_short_command_behind_a_gap_does_not_make_the_ones_before_it_short() {
+    const CLASS: u64 = 1;
+    let charged = |is_seen_one_by_one: bool| {
+        let mut flight = InFlight::new(Limit::default());
+        let mut now = Nanos::ZERO;
+        for round in 0..60 {
+            let took = micros(if round % 3 == 0 { 150 } else { 50 });
+            flight.launched(now, CLASS);
+            now += took;
+            if is_seen_one_by_one {
+                flight.completed_in(now, 1, took)
+            } else {
+                flight.waited(now, 1)
+            };
+        }
+        (0..3).for_each(|command| flight.launched(now + micros(200 * command), CLASS));
+        flight.completed_in(now + micros(450), 3, micros(450))
+    };
+    let took = micros(150 + 50 + 50);
+    assert!((took..=micros(450)).contains(&charged(true)), "{}", charged(true));
+    assert_eq!(charged(false), micros(3 * 50), "nothing is known but that they are of a class");
+}
+
 #[test]
 fn a_gap_is_not_made_of_what_nothing_is_known() {
     let (mut flight, now) = experienced(Limit::default(), &[SHORT]);
