@@ -10,6 +10,7 @@
 pub(crate) mod clock;
 mod completion;
 mod device;
+mod eager;
 mod gate;
 mod hw_queue;
 mod patience;

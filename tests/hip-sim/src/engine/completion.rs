@@ -1,6 +1,6 @@
 //! What becomes of a command: not yet finished, or finished with its place on the timeline.
 
-use std::sync::{Condvar, Mutex};
+use std::sync::{Condvar, Mutex, MutexGuard};
 
 /// When a command ran, `CLOCK_MONOTONIC` nanoseconds of the simulated timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,34 +12,54 @@ pub(crate) struct Span {
 /// One command's completion, shared by the queue, events and waiters.
 #[derive(Debug, Default)]
 pub(crate) struct Completion {
-    span: Mutex<Option<Span>>,
+    state: Mutex<State>,
     done: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    span: Option<Span>,
+    /// Nobody is woken where nobody sleeps: most completions are waited for by nobody, and to wake is a system call.
+    sleepers: usize,
 }
 
 impl Completion {
     /// Of a command that took no time.
     pub(crate) fn finished_at(time_ns: u64) -> Self {
-        Self { span: Mutex::new(Some(Span { start_ns: time_ns, end_ns: time_ns })), done: Condvar::new() }
+        let completion = Self::default();
+        completion.finish(Span { start_ns: time_ns, end_ns: time_ns });
+        completion
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder panics")
     }
 
     /// The span once finished.
     pub(crate) fn poll(&self) -> Option<Span> {
-        *self.span.lock().expect("no holder panics")
+        self.lock().span
     }
 
     /// Blocks until finished.
     pub(crate) fn wait(&self) -> Span {
-        let mut span = self.span.lock().expect("no holder panics");
+        let mut state = self.lock();
         loop {
-            match *span {
-                Some(span) => return span,
-                None => span = self.done.wait(span).expect("no holder panics"),
+            if let Some(span) = state.span {
+                return span;
             }
+            state.sleepers += 1;
+            state = self.done.wait(state).expect("no holder panics");
+            state.sleepers -= 1;
         }
     }
 
     pub(super) fn finish(&self, span: Span) {
-        *self.span.lock().expect("no holder panics") = Some(span);
-        self.done.notify_all();
+        let mut state = self.lock();
+        state.span = Some(span);
+        let sleepers = state.sleepers;
+        drop(state);
+        if sleepers > 0 {
+            self.done.notify_all();
+        }
     }
 }

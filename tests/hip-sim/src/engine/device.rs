@@ -15,7 +15,7 @@ use rustix::time::Timespec;
 use self::file::{Access, Mapping};
 use self::region::{Region, Snapshot};
 use super::schedule::{DEPTH, Packet, Part, Progress, Schedule};
-use super::{Gate, HwQueue, Patience, clock};
+use super::{Gate, HwQueue, Patience, clock, eager};
 use crate::config::{self, Sharing};
 use crate::{boundary, inherited};
 
@@ -197,7 +197,7 @@ impl Device {
     fn transact<R>(&self, mut change: impl FnMut(&mut Schedule, u64) -> (bool, R)) -> (R, Progress) {
         let region = self.region();
         let (capacity, pending) = (region.capacity(), |queue, ticket| region.pending(queue, ticket));
-        let mut snapshot: MutexGuard<'_, Snapshot> = self.snapshot.lock().expect("no holder panics");
+        let mut snapshot = self.last_seen();
         loop {
             region.read(&mut snapshot);
             let now_ns = clock::now_ns();
@@ -238,6 +238,18 @@ impl Device {
         self.transact(|_, _| (false, ()));
     }
 
+    /// Starts what was to start by then, which is past.
+    pub(super) fn play_to(&self, time_ns: u64) {
+        if !self.last_seen().schedule.is_played_to(time_ns) {
+            self.play();
+        }
+    }
+
+    /// The schedule as this process last saw it, or made it. What has started there has started.
+    fn last_seen(&self) -> MutexGuard<'_, Snapshot> {
+        eager::lock(&self.snapshot)
+    }
+
     pub(super) fn post(&self, queue: usize, packet: Packet, gate: Option<Gate>) -> u64 {
         let ticket = self.region().post(queue, packet, gate);
         self.play();
@@ -253,7 +265,9 @@ impl Device {
 
     /// Sleeps until a packet has started; when it did, on the timeline.
     pub(super) fn wait_start(&self, queue: usize, ticket: u64) -> u64 {
-        if let Some(start_ns) = self.look(queue, ticket).start_ns {
+        // Most often whoever posted the packets behind it has found out.
+        let seen_ns = self.last_seen().schedule.start_ns(queue, ticket);
+        if let Some(start_ns) = seen_ns.or_else(|| self.look(queue, ticket).start_ns) {
             return start_ns;
         }
         let slot = &self.region().queues[queue];

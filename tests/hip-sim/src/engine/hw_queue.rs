@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use super::schedule::{DEPTH, Packet};
 use super::turns::Turns;
-use super::{Device, Gate, Span, clock};
+use super::{Device, Gate, Span, clock, eager};
 
 /// See the module.
 pub(crate) struct HwQueue {
@@ -25,6 +25,8 @@ struct Ring {
     known: u64,
     /// Of the packets from `known` on, those known too, as bits.
     known_ahead: u32,
+    /// Threads that wait for room.
+    sleepers: usize,
 }
 
 /// A packet in a queue.
@@ -37,7 +39,7 @@ pub(super) struct Ticket {
 impl HwQueue {
     /// `posted` packets were in it before.
     pub(super) fn new(device: Arc<Device>, index: usize, posted: u64) -> Self {
-        let ring = Ring { posted, known: posted, known_ahead: 0 };
+        let ring = Ring { posted, known: posted, known_ahead: 0, sleepers: 0 };
         let (has_room, turns, streams) = (Condvar::new(), Turns::default(), AtomicUsize::new(0));
         Self { device, index, ring: Mutex::new(ring), has_room, turns, streams }
     }
@@ -57,7 +59,7 @@ impl HwQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, Ring> {
-        self.ring.lock().expect("no holder panics")
+        eager::lock(&self.ring)
     }
 
     /// Appends a packet if there is room.
@@ -79,8 +81,12 @@ impl HwQueue {
     /// Returns when there was room since so many packets had been posted; somebody else may have taken it. On behalf of the
     /// caller, even: it has to look at its own packets then, instead of waiting for the room that only these will make.
     pub(super) fn wait_for_room(&self, posted: u64) {
-        let full = |ring: &mut Ring| ring.is_still_full(posted);
-        drop(self.has_room.wait_while(self.lock(), full).expect("no holder panics"));
+        let mut ring = self.lock();
+        while ring.is_still_full(posted) {
+            ring.sleepers += 1;
+            ring = self.has_room.wait(ring).expect("no holder panics");
+            ring.sleepers -= 1;
+        }
     }
 
     /// Among all that the device has.
@@ -91,16 +97,25 @@ impl HwQueue {
     /// Sleeps until a packet has started; its span.
     pub(super) fn wait_start(&self, ticket: Ticket) -> Span {
         let start_ns = self.device.wait_start(self.index, ticket.number);
-        self.lock().note_known(ticket.number);
-        self.has_room.notify_all();
+        let mut ring = self.lock();
+        ring.note_known(ticket.number);
+        let sleepers = ring.sleepers;
+        drop(ring);
+        if sleepers > 0 {
+            self.has_room.notify_all();
+        }
         Span { start_ns, end_ns: start_ns + ticket.duration_ns }
     }
 
     /// Sleeps until it has ended.
     pub(super) fn wait_end(&self, span: Span) {
+        if span.end_ns == span.start_ns {
+            // A gate: whoever has seen it start has started what came behind it.
+            return;
+        }
         clock::sleep_until(span.end_ns);
         // Whoever comes next starts now and is told by nobody else.
-        self.device.play();
+        self.device.play_to(span.end_ns);
     }
 }
 
@@ -128,7 +143,7 @@ mod tests {
 
     #[test]
     fn room_comes_in_the_order_of_the_packets() {
-        let mut ring = Ring { posted: DEPTH, known: 0, known_ahead: 0 };
+        let mut ring = Ring { posted: DEPTH, known: 0, known_ahead: 0, sleepers: 0 };
         assert!(!ring.has_room());
         ring.note_known(1);
         assert!(!ring.has_room());
@@ -138,7 +153,7 @@ mod tests {
 
     #[test]
     fn room_that_was_taken_at_once_has_been_there() {
-        let mut ring = Ring { posted: DEPTH, known: 0, known_ahead: 0 };
+        let mut ring = Ring { posted: DEPTH, known: 0, known_ahead: 0, sleepers: 0 };
         assert!(ring.is_still_full(DEPTH));
         ring.note_known(0);
         assert!(!ring.is_still_full(DEPTH));

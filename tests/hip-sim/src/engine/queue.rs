@@ -23,7 +23,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use super::hw_queue::Ticket;
 use super::schedule::Packet;
 use super::turns::{Turn, Way};
-use super::{Completion, Device, Gate, HwQueue, HwQueues, Span, clock, worker};
+use super::{Completion, Device, Gate, HwQueue, HwQueues, Span, clock, eager, worker};
 use crate::execution_log;
 use crate::memory::guard;
 
@@ -146,6 +146,8 @@ struct State {
     /// Of the newest command, pending or not.
     last: Option<Arc<Completion>>,
     has_thread: bool,
+    /// The thread has nothing to do.
+    is_asleep: bool,
     is_closed: bool,
 }
 
@@ -213,8 +215,11 @@ impl Queue {
             let shared = Arc::clone(shared);
             worker::spawn(format!("hip-sim-q{}", shared.number), move || shared.drain());
         }
+        let is_asleep = state.is_asleep;
         drop(state);
-        shared.changed.notify_one();
+        if is_asleep {
+            shared.changed.notify_one();
+        }
         completion
     }
 
@@ -242,7 +247,7 @@ impl Drop for Queue {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no holder panics")
+        eager::lock(&self.state)
     }
 
     fn hw_queues(&self) -> &HwQueues {
@@ -325,7 +330,10 @@ impl Shared {
             } else if state.is_closed {
                 return;
             } else {
-                self.changed.wait(state).expect("no holder panics")
+                state.is_asleep = true;
+                let mut state = self.changed.wait(state).expect("no holder panics");
+                state.is_asleep = false;
+                state
             };
         }
     }

@@ -262,6 +262,11 @@ impl Schedule {
         (packet.ready_ns <= self.clock_ns).then_some(packet)
     }
 
+    /// Whether everything up to a moment is decided, and what starts then has started.
+    pub(super) fn is_played_to(&self, time_ns: u64) -> bool {
+        self.clock_ns >= time_ns
+    }
+
     /// Whether the next packet of a queue is a gate that was found shut.
     pub(super) fn is_held(&self, queue: usize, ticket: u64) -> bool {
         self.queues[queue].shut != 0 && self.queues[queue].granted == ticket
