@@ -125,9 +125,12 @@ fn a_recording_that_does_not_begin_leaves_the_older_one_alone() {
     let dir = tempfile::tempdir().unwrap();
     let (older, new) = (dir.path().join("older.perfetto"), dir.path().join("new.perfetto"));
     std::fs::write(&older, "older").unwrap();
-    for path in [&older, &new] {
-        let outcome = run(xsched_ctl(["trace", "-o"]).arg(path).args(["--", "no-such-command"]));
-        assert_fails(&outcome, 127, "cannot run `no-such-command`: not found");
+    for options in [&[] as &[_], &["--ring", "4M"]] {
+        for path in [&older, &new] {
+            let mut trace = xsched_ctl(["trace", "-o"]);
+            let outcome = run(trace.arg(path).args(options).args(["--", "no-such-command"]));
+            assert_fails(&outcome, 127, "cannot run `no-such-command`: not found");
+        }
     }
     assert_eq!(std::fs::read_to_string(older).unwrap(), "older");
     assert!(!new.exists());

@@ -77,6 +77,11 @@ impl Destination {
     }
 }
 
+/// Makes sure that a file can be written to, and leaves what is in it alone.
+pub(crate) fn claim(path: &Path) -> io::Result<Untouched> {
+    open_file(path).map(|(_, untouched)| untouched)
+}
+
 fn open_file(path: &Path) -> io::Result<(File, Untouched)> {
     match File::create_new(path) {
         Ok(file) => Ok((file, Untouched(Some(path.to_owned())))),
@@ -90,10 +95,11 @@ fn open_file(path: &Path) -> io::Result<(File, Untouched)> {
 
 /// A file that was made for a trace, as long as nothing has been handed over for it: it goes again if nothing ever is,
 /// since the recording has not begun then.
-struct Untouched(Option<PathBuf>);
+pub(crate) struct Untouched(Option<PathBuf>);
 
 impl Untouched {
-    fn touch(&mut self) {
+    /// Something is handed over for it.
+    pub(crate) fn touch(&mut self) {
         self.0 = None;
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 use crate::failure::Failure;
-use crate::output::{Compression, Destination, write_file};
+use crate::output::{Compression, Destination, Untouched, claim, write_file};
 
 /// A file that has been written: which, and its size in bytes.
 pub(crate) type Written = (Destination, u64);
@@ -19,6 +19,8 @@ pub(super) struct Dumps {
     /// Dumps begun.
     count: u32,
     under_way: Option<UnderWay>,
+    /// The first file, before the first dump.
+    untouched: Untouched,
 }
 
 struct UnderWay {
@@ -40,16 +42,17 @@ impl UnderWay {
 }
 
 impl Dumps {
-    /// Makes the first file, so that a path that cannot be written to is found out before recording begins.
+    /// Makes the first file if there is none, so that a path that cannot be written to is found out before recording begins.
     pub(super) fn claim(path: PathBuf, compression: Option<Compression>) -> Result<Self, Failure> {
-        match write_file(&path, compression, &[]) {
-            Ok(_) => Ok(Self { path, compression, count: 0, under_way: None }),
+        match claim(&path) {
+            Ok(untouched) => Ok(Self { path, compression, count: 0, under_way: None, untouched }),
             Err(cause) => Err(Failure::OutputNotCreated { path, cause }),
         }
     }
 
     /// `FILE`, then `FILE.1` and so on.
     fn next_path(&mut self) -> PathBuf {
+        self.untouched.touch();
         let path = numbered(&self.path, self.count);
         self.count += 1;
         path
@@ -106,8 +109,13 @@ mod tests {
     async fn each_dump_has_a_file_of_its_own() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f.perfetto");
-        let mut dumps = Dumps::claim(path.clone(), None).unwrap();
+        let dumps = Dumps::claim(path.clone(), None).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"");
+        drop(dumps);
+        assert!(!path.exists(), "a recording that has not begun leaves no file");
+        std::fs::write(&path, "an older recording").unwrap();
+        let mut dumps = Dumps::claim(path.clone(), None).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"an older recording");
         dumps.begin(vec![Arc::from(*b"first")], "asked for".to_owned());
         assert!(dumps.is_under_way());
         assert_eq!(dumps.wait().await, Some(format!("dumped 5 bytes to {}: asked for", path.display())));
