@@ -16,7 +16,8 @@ pub(crate) type Variables = Vec<(&'static str, OsString)>;
 /// Builds the simulated HIP runtime with its programs, the command and the shim.
 ///
 /// `XSCHED_ARTIFACTS` is the folder that has `hip-sim/` and `apps/`, `XSCHED_CTL` the command and `XSCHED_SHIM` the
-/// library to preload.
+/// library to preload. `XSCHED_SOCKET_DIR` is a folder without a controller: no program of a test is scheduled by the one
+/// that this machine may have.
 pub(crate) fn build(workspace: &Workspace, profile: Profile) -> Result<Variables> {
     artifacts::build(workspace)?;
     command::run(
@@ -28,6 +29,7 @@ pub(crate) fn build(workspace: &Workspace, profile: Profile) -> Result<Variables
         ("XSCHED_ARTIFACTS", workspace.target_dir.clone().into()),
         ("XSCHED_CTL", workspace.built(profile, "xsched-ctl").into()),
         ("XSCHED_SHIM", workspace.built(profile, "libxsched_shim.so").into()),
+        ("XSCHED_SOCKET_DIR", workspace.target_dir.join("no-controller").into()),
     ])
 }
 
