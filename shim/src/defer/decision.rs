@@ -30,8 +30,8 @@ pub(crate) struct Followed {
     pub(super) waits_for: Vec<(QueueId, u64)>,
     /// It waits for something on a device, which somebody records.
     pub(super) is_watched_wait: bool,
-    /// Its success means that an event is complete.
-    pub(super) sees_event: bool,
+    /// Its success means that these events are complete; 0 is none.
+    pub(super) sees_events: [u64; 2],
 }
 
 impl Followed {
@@ -55,8 +55,8 @@ impl Followed {
         if self.is_watched_wait {
             queues.look_around();
         }
-        if self.sees_event && is_success {
-            queues.has_seen_event();
+        for event in self.sees_events.into_iter().filter(|&event| event != 0 && is_success) {
+            queues.has_seen_event(event);
         }
         self.tells.filter(|_| is_success).unwrap_or(result)
     }
@@ -73,7 +73,7 @@ impl Followed {
             begun: None,
             waits_for: Vec::new(),
             is_watched_wait: false,
-            sees_event: false,
+            sees_events: [0; 2],
         }
     }
 
@@ -83,7 +83,7 @@ impl Followed {
             || self.begun.is_some()
             || !self.waits_for.is_empty()
             || self.is_watched_wait
-            || self.sees_event;
+            || self.sees_events != [0; 2];
         if is_anything_wanted { Decision::Make(self) } else { Decision::Pass(self.reason) }
     }
 }

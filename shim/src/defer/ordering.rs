@@ -83,9 +83,12 @@ impl Deferral {
         let tells = known.as_ref().and_then(|(_, entry)| device::take_failure(&entry.failure)).map(HipError);
         let waits_for = self.waited_for(call, copy, known.map(|(_, entry)| entry.queue()));
         let is_watched_wait = call.id() == Id::hipEventSynchronize && self.queues.is_recorded();
-        let sees_event =
-            matches!(call.id(), Id::hipEventQuery | Id::hipEventSynchronize | Id::hipEventElapsedTime);
-        Followed { tells, waits_for, is_watched_wait, sees_event, ..Followed::nothing_of(Reason::Drained) }
+        let sees_events = match call.id() {
+            Id::hipEventQuery | Id::hipEventSynchronize => [call.word(0), 0],
+            Id::hipEventElapsedTime => [call.word(1), call.word(2)],
+            _ => [0; 2],
+        };
+        Followed { tells, waits_for, is_watched_wait, sees_events, ..Followed::nothing_of(Reason::Drained) }
             .decision()
     }
 

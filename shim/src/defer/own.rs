@@ -44,6 +44,19 @@ pub(super) fn events(call: &Stopped<'_>, copy: &Instance) -> Vec<EventUse> {
     }
 }
 
+/// The event that is the end of a launch, if it has one.
+pub(super) fn stop_event(call: &Stopped<'_>) -> Option<u64> {
+    let argument = match call.id() {
+        Id::hipExtLaunchKernel => 7,
+        Id::hipExtModuleLaunchKernel
+        | Id::hipHccModuleLaunchKernel
+        | Id::_Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j
+        | Id::_Z24hipHccModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_ => 12,
+        _ => return None,
+    };
+    Some(call.word(argument)).filter(|&event| event != 0)
+}
+
 /// The call with all that it needs, if it can be made later.
 ///
 /// `device` is the calling thread's, `uses` what [`events`] says.

@@ -63,7 +63,7 @@ impl Deferral {
         let Some((key, entry, device)) = self.stream_of(call, copy) else {
             return self.without_a_queue(call, copy, &uses);
         };
-        let demand = demand_with(call, &uses);
+        let demand = demand(call);
         if self.must_wait(entry, demand) {
             return self.later(call, copy, (key, entry, device), demand, &uses);
         }
@@ -188,8 +188,7 @@ impl Deferral {
                 before
             };
             let stream = HipStream { copy, device, handle: PER_THREAD };
-            if let Some(begun) = self.queues.wait_loose_turn(claim, stream, &before, demand_with(call, uses))
-            {
+            if let Some(begun) = self.queues.wait_loose_turn(claim, stream, &before, demand(call)) {
                 let begun = begun.gated_if(|| own::own(call, copy, device, uses).is_some());
                 return Decision::Make(Followed::of(begun, Reason::WaitedInPlace));
             }
@@ -207,16 +206,11 @@ fn reason(treatment: Treatment, scheduled: Reason) -> Reason {
     }
 }
 
-/// What a call asks for that uses no events.
-pub(super) fn demand(call: &Stopped<'_>) -> Demand {
-    demand_with(call, &[])
-}
-
 /// What a call asks for: what it means for its device, how whoever makes it is to be treated, and who may know of its end.
-fn demand_with(call: &Stopped<'_>, uses: &[EventUse]) -> Demand {
+pub(super) fn demand(call: &Stopped<'_>) -> Demand {
     let end = match call.function.family {
         Family::copy | Family::set => End::ByReturn,
-        Family::launch if !uses.is_empty() => End::ByEvent,
+        Family::launch => own::stop_event(call).map_or(End::Untold, End::ByEvent),
         _ => End::Untold,
     };
     Demand { end, ..Demand::judged(load(call), verdict::judge(call)) }

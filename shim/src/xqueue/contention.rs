@@ -282,7 +282,7 @@ impl<D: Device> State<D> {
         let now = now();
         self.claims[begun.claim.0].launching -= 1;
         self.pinned_launches -= usize::from(begun.is_pinned);
-        let (is_recorded, seen) = (self.is_recorded(), self.events_seen);
+        let is_recorded = self.is_recorded();
         let Some(flight) = self.flight_mut(begun.place).filter(|_| on_device) else {
             self.note_launch(begun, false, now, Nanos::ZERO);
             return None;
@@ -293,8 +293,8 @@ impl<D: Device> State<D> {
         if begun.is_pinned {
             flight.pin();
         }
-        if begun.end == End::ByEvent {
-            flight.ends_by_event(seen);
+        if let End::ByEvent(event) = begun.end {
+            flight.ends_by_event(event);
         }
         let is_worth_it = is_recorded && flight.is_worth_a_marker(begun.class);
         self.note_launch(begun, true, now, ahead);
@@ -429,10 +429,16 @@ impl<D: Device> State<D> {
         retired
     }
 
-    /// Whether there is a marker behind a place's last command of which the program may know already that it is done.
-    pub(super) fn is_marker_in_doubt(&mut self, place: Place) -> bool {
-        let seen = self.events_seen;
-        self.flight_mut(place).is_some_and(|flight| flight.is_marker_in_doubt(seen))
+    /// The program has seen that this event is complete.
+    pub(super) fn has_seen_event(&mut self, event: u64) {
+        let queues = self.queues.values_mut().map(|queue| &mut queue.flight);
+        let loose = self.claims.iter_mut().map(|claim| &mut claim.loose);
+        queues.chain(loose).for_each(|flight| flight.has_seen_event(event));
+    }
+
+    /// Whether there is a marker behind a place's last command of which the program knows that it is done.
+    pub(super) fn is_marker_in_doubt(&self, place: Place) -> bool {
+        self.flight(place).is_some_and(Flight::is_marker_in_doubt)
     }
 
     /// Somebody has looked at a first marker; `device_time` is what lies between it and the one before, if that is known.

@@ -76,9 +76,9 @@ pub(super) struct Flight<M> {
     looked: Nanos,
     /// Nothing was launched since somebody last asked the stream itself, which was not done.
     is_asked: bool,
-    /// How often the program had seen an event complete by the time that tells it nothing of the last command's end; None: no event
-    /// does.
-    blind_until: Option<u64>,
+    /// The program's event that is the last command's own, and whether the program has seen it complete.
+    ends_by: Option<u64>,
+    is_end_seen: bool,
     /// Work without a marker, as expected.
     unmarked_work: Nanos,
     /// Commands ever launched.
@@ -143,7 +143,8 @@ impl<M: Copy> Flight<M> {
             unmarked_work: Nanos::ZERO,
             looked: Nanos::ZERO,
             is_asked: false,
-            blind_until: None,
+            ends_by: None,
+            is_end_seen: false,
             launched: 0,
             ungated: GATED_MAX,
             longest_ungated: Nanos::ZERO,
@@ -231,7 +232,7 @@ impl<M: Copy> Flight<M> {
         self.unmarked += 1;
         self.unmarked_work += self.commands.expected(class.0).unwrap_or_else(|| self.mark_every());
         self.last = now;
-        (self.is_asked, self.blind_until) = (false, None);
+        (self.is_asked, self.ends_by, self.is_end_seen) = (false, None, false);
         self.launched += 1;
         self.commands.launched_for(begun, now, class.0, origin);
     }
@@ -246,22 +247,19 @@ impl<M: Copy> Flight<M> {
         self.launched - (self.commands.outstanding() as u64) < self.pinned
     }
 
-    /// An event is the end of the command that was launched last. The program has seen so many complete so far.
-    pub(super) fn ends_by_event(&mut self, seen: u64) {
-        self.blind_until = Some(seen);
+    /// This event is the end of the command that was launched last.
+    pub(super) fn ends_by_event(&mut self, event: u64) {
+        self.ends_by = Some(event);
     }
 
-    /// Whether there is a marker behind the last command of which the program may know already that it is done: by now it has seen so
-    /// many events complete, which is more than when this was last asked.
-    pub(super) fn is_marker_in_doubt(&mut self, seen: u64) -> bool {
-        let is_marked = self.unmarked == 0 && !self.marked.is_empty();
-        match self.blind_until.as_mut().filter(|before| is_marked && **before < seen) {
-            Some(before) => {
-                *before = seen;
-                true
-            }
-            None => false,
-        }
+    /// The program has seen that this event is complete.
+    pub(super) fn has_seen_event(&mut self, event: u64) {
+        self.is_end_seen |= self.ends_by == Some(event);
+    }
+
+    /// Whether there is a marker behind the last command of which the program knows that it is done.
+    pub(super) fn is_marker_in_doubt(&self) -> bool {
+        self.is_end_seen && self.unmarked == 0 && !self.marked.is_empty()
     }
 
     /// Something may be on the device of which nothing is known. The stream is to be asked at once.

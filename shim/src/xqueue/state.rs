@@ -94,8 +94,6 @@ pub(super) struct State<D: Device> {
     pub(super) callers: usize,
     /// Callers that wait in place until something may go, also while they look whether it may.
     pub(super) in_place: usize,
-    /// How often the program has seen an event complete.
-    pub(super) events_seen: u64,
     /// When the watcher will look again by itself.
     pub(super) watch_at: Option<Nanos>,
     /// Whether gates may be used.
@@ -124,7 +122,6 @@ impl<D: Device> State<D> {
             pinned_launches: 0,
             callers: 0,
             in_place: 0,
-            events_seen: 0,
             watch_at: None,
             uses_gates: true,
             limit: Limit::default(),

@@ -84,8 +84,8 @@ pub(crate) enum End {
     Untold,
     /// The call may return only then.
     ByReturn,
-    /// An event of the program's is the command's own.
-    ByEvent,
+    /// An event of the program's is the command's own: this one.
+    ByEvent(u64),
 }
 
 impl Demand {

@@ -9,10 +9,12 @@ use xsched_sched::{Limit, Nanos};
 
 use crate::xqueue::claim::{ClaimId, ClaimKey, Seat, Usage};
 use crate::xqueue::contention::Place;
-use crate::xqueue::{Device, QueueId, WAIT_MAX, XQueues, now};
+use crate::xqueue::{Device, QueueId, XQueues, now};
 
-/// How often a marker is looked at that a caller waits for.
+/// How often a marker is looked at that a caller waits for, and for how long at most: the device is done with what is before it,
+/// but the program may have used its event otherwise.
 const LOOK_AGAIN: Duration = Duration::from_micros(20);
+const MARKER_MAX: Duration = Duration::from_secs(1);
 
 impl<D: Device> XQueues<D> {
     /// The claim with this key, a new one if need be.
@@ -229,12 +231,12 @@ impl<D: Device> XQueues<D> {
         self.retire(retired);
     }
 
-    /// The program has seen that an event is complete.
-    pub(crate) fn has_seen_event(&self) {
-        self.lock().events_seen += 1;
+    /// The program has seen that this event is complete.
+    pub(crate) fn has_seen_event(&self, event: u64) {
+        self.lock().has_seen_event(event);
     }
 
-    /// The program is about to ask whether a queue's stream is done, or a claim's streams without a queue. If it may know that by an
+    /// The program is about to ask whether a queue's stream is done, or a claim's streams without a queue. If it knows that by an
     /// event of its own, a marker behind that must not be what the stream has left to do: it is waited for, which takes as long
     /// as the device needs from one packet to the next.
     pub(crate) fn see_to_markers(&self, queue: Option<QueueId>, claim: Option<ClaimId>, stream: D::Stream) {
@@ -246,7 +248,7 @@ impl<D: Device> XQueues<D> {
 
     /// Waits until a stream is done, which has a marker left at most. On a thread of the program's.
     pub(super) fn await_marker(&self, stream: D::Stream) {
-        let deadline = Instant::now() + WAIT_MAX;
+        let deadline = Instant::now() + MARKER_MAX;
         while Instant::now() < deadline {
             let paused = self.pause();
             if *paused || self.device.is_done(stream) != Some(false) {

@@ -436,27 +436,30 @@ fn a_call_that_waits_for_its_work_leaves_no_marker_behind() {
 
 #[test]
 fn a_marker_is_waited_for_by_who_knows_what_is_before_it_to_be_done() {
-    let timed = Demand { end: End::ByEvent, ..WORK.into() };
     let process = Process::new(BELOW);
-    let launch = || {
+    let launch = |event| {
+        let timed = Demand { end: End::ByEvent(event), ..WORK.into() };
         let Admission::Now(begun) = process.queues.admit(process.queue, &[], timed) else {
             panic!("there is room")
         };
         process.queues.finish(begun, true);
     };
     let in_doubt = || process.queues.lock().is_marker_in_doubt(Place::Queue(process.queue));
-    process.queues.has_seen_event();
-    launch();
-    assert!(!in_doubt(), "the event was an earlier one");
-    process.queues.has_seen_event();
-    assert_eq!((in_doubt(), in_doubt()), (true, false), "once for each event");
-    process.queues.has_seen_event();
-    let (queues, queue) = (Arc::clone(&process.queues), process.queue);
+    process.queues.has_seen_event(7);
+    launch(7);
+    assert!(!in_doubt(), "the event was an earlier launch's");
+    process.queues.has_seen_event(8);
+    assert!(!in_doubt(), "another event");
+    process.queues.has_seen_event(7);
+    assert!(in_doubt());
     process.complete_all();
-    queues.see_to_markers(Some(queue), None, ());
-    assert!(process.launch(), "of another kind");
-    process.queues.has_seen_event();
-    assert!(!in_doubt(), "no event is its own");
+    process.queues.see_to_markers(Some(process.queue), None, ());
+    launch(9);
+    assert!(!in_doubt(), "of a launch before");
+    process.queues.has_seen_event(9);
+    assert!(in_doubt());
+    process.tend_until("there is room", Process::launch);
+    assert!(!in_doubt(), "no event is the last one's own");
 }
 
 #[test]
