@@ -280,7 +280,6 @@ impl<D: Device> State<D> {
     /// them.
     pub(super) fn launched_one(&mut self, begun: &Begun<D>, on_device: bool) -> Option<u64> {
         let now = now();
-        self.claims[begun.claim.0].launching -= 1;
         self.pinned_launches -= usize::from(begun.is_pinned);
         let is_recorded = self.is_recorded();
         let Some(flight) = self.flight_mut(begun.place).filter(|_| on_device) else {
@@ -321,6 +320,8 @@ impl<D: Device> State<D> {
         marker: Option<(D::Marker, u64)>,
     ) -> (bool, Vec<D::Marker>) {
         let now = now();
+        // Not before: the watcher would ask the stream, and the marker would come behind what it knows to be done.
+        self.claims[begun.claim.0].launching -= 1;
         let mut retired = Vec::new();
         match (self.flight_mut(begun.place), marker) {
             (Some(flight), Some((marker, launched))) => retired.extend(flight.marked(now, marker, launched)),
