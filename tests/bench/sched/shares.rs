@@ -1,5 +1,6 @@
 //! Two processes that both want all of the device: a partition of three quarters and one, and the bound on starvation.
 
+use xsched_sched::Settings;
 use xsched_tests::bench::Goal;
 
 use crate::{
@@ -17,10 +18,6 @@ const WANTED_PERCENT: f64 = 75.0;
 const POINTS_MAX: f64 = 1.0;
 const TOTAL_MIN: f64 = 0.99;
 
-/// The bound that the scheduler has unless it is told another one, and the quantum in which it is kept.
-const BOUND_MS: f64 = 1000.0;
-const QUANTUM_MS: f64 = 2.0;
-
 pub(crate) fn run() -> Result<()> {
     let table = Table::measure("partition 75/25", Regime::all(), partition)?;
     let first = "device time of the first, of both";
@@ -33,7 +30,10 @@ pub(crate) fn run() -> Result<()> {
 
     let table = Table::measure("starvation, both want everything", Regime::all(), starvation)?;
     let gap = "longest time without the device, the less urgent one";
-    table.print(gap, "ms", |regime| regime.scheduled(Goal::ValueAtMost(BOUND_MS + QUANTUM_MS)))?;
+    // What the scheduler has unless it is told something else. The quantum is that of the turn which ends the wait.
+    let Settings { starvation_bound, quantum, .. } = Settings::default();
+    let most_ms = (starvation_bound + quantum).0 as f64 / 1e6;
+    table.print(gap, "ms", |regime| regime.scheduled(Goal::ValueAtMost(most_ms)))?;
     table.print("device time of the less urgent one", "%", no_goal)?;
     table.print_noise()
 }
