@@ -1,0 +1,169 @@
+//! What has completed, and how that is found out.
+
+use super::*;
+
+#[test]
+fn a_stream_that_orders_others_is_marked_at_once_or_not_at_all() {
+    let process = Process::new(Standing::Beside);
+    process.bench.orders_others.store(true, Ordering::SeqCst);
+    let null = process.queues.create((), Some(process.claim), face());
+    let recorded = || process.recorded();
+    let Admission::Now(begun) = process.queues.admit(null, &[], WORK) else {
+        panic!("nobody is more urgent")
+    };
+    process.queues.prepare(&begun);
+    process.queues.finish(begun, true);
+    assert_eq!(recorded(), 1, "before the program gives anything to another stream");
+    (0..10).for_each(|_| {
+        process.clock.advance(Nanos::from_millis(5));
+        process.tend();
+    });
+    assert_eq!(recorded(), 1);
+}
+
+#[test]
+fn who_has_waited_for_a_stream_needs_no_marker() {
+    let process = Process::new(Standing::Beside);
+    assert!(process.launch());
+    let waited = process.queues.waits_for(&[process.queue]);
+    process.pass(Duration::from_millis(1));
+    process.tend();
+    process.queues.has_waited(&waited, true);
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    assert_eq!(process.recorded(), 0);
+}
+
+#[test]
+fn the_watcher_is_woken_to_tell_of_the_end_in_time() {
+    let process = Process::new(Standing::Beside);
+    let rung = Arc::new(AtomicUsize::new(0));
+    let bell = Arc::clone(&rung);
+    process.queues.set_alarm(Box::new(move || {
+        bell.fetch_add(1, Ordering::SeqCst);
+    }));
+    assert!(process.launch());
+    process.queues.tend(now() + Nanos::from_secs(1));
+    let waited = process.queues.waits_for(&[process.queue]);
+    process.queues.tend(now() + Nanos::from_secs(1));
+    let before = rung.load(Ordering::SeqCst);
+    process.queues.has_waited(&waited, true);
+    assert_eq!(rung.load(Ordering::SeqCst), before + 1, "it would sleep for long");
+    process.queues.tend(now() + Nanos::from_secs(1));
+    process.queues.has_waited(&[], true);
+    assert_eq!(rung.load(Ordering::SeqCst), before + 1, "it comes in time");
+}
+
+#[test]
+fn a_wait_that_failed_proves_nothing() {
+    let process = Process::new(Standing::Beside);
+    assert!(process.launch());
+    let waited = process.queues.waits_for(&[process.queue]);
+    process.queues.has_waited(&waited, false);
+    process.tend_until("it is asked for", |process| process.asked() > 0);
+    assert_eq!(process.stand.told(), (1, 0));
+}
+
+#[test]
+fn a_stream_that_is_always_busy_gets_a_marker_now_and_then() {
+    let process = Process::new(Standing::Beside);
+    for launched in 0..300 {
+        assert!(process.launch());
+        process.clock.advance(Nanos::from_micros(10));
+        process.tend();
+        assert_eq!(
+            (process.asked(), process.recorded()),
+            (0, u64::from(launched >= 200)),
+            "after {launched}"
+        );
+    }
+}
+
+#[test]
+fn a_stream_that_cannot_tell_is_not_followed() {
+    let process = Process::new(Standing::Beside);
+    process.bench.is_mute.store(true, Ordering::SeqCst);
+    assert!(process.launch());
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+}
+
+#[test]
+fn a_call_that_cannot_ask_leaves_that_to_the_watcher() {
+    let process = Process::new(BELOW);
+    let copy = || match process.queues.admit(process.queue, &[], Demand { end: End::ByReturn, ..WORK.into() })
+    {
+        Admission::Now(begun) => process.queues.finish(begun, true),
+        other => panic!("there is room: {other:?}"),
+    };
+    process.bench.is_mute.store(true, Ordering::SeqCst);
+    copy();
+    assert_eq!(process.recorded(), 0, "the call may have waited");
+    process.bench.is_mute.store(false, Ordering::SeqCst);
+    process.complete_all();
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    process.bench.orders_others.store(true, Ordering::SeqCst);
+    let null = process.queues.create((), Some(process.claim), face());
+    process.bench.is_mute.store(true, Ordering::SeqCst);
+    let demand = Demand { end: End::ByReturn, ..WORK.into() };
+    let Admission::Now(begun) = process.queues.admit(null, &[], demand) else { panic!("there is room") };
+    process.queues.finish(begun, true);
+    assert_eq!(process.recorded(), 1, "nobody could ask that one later");
+}
+
+#[test]
+fn a_call_that_waits_for_its_work_leaves_no_marker_behind() {
+    let copies = Demand { end: End::ByReturn, ..WORK.into() };
+    let process = Process::new(BELOW);
+    let copy = || {
+        let Admission::Now(begun) = process.queues.admit(process.queue, &[], copies) else {
+            panic!("there is room")
+        };
+        process.queues.finish(begun, true);
+    };
+    copy();
+    assert_eq!(process.recorded(), 1, "it has not waited");
+    process.complete_all();
+    (0..10).for_each(|_| copy());
+    assert_eq!((process.recorded(), process.bench.retired.load(Ordering::SeqCst)), (1, 1));
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+}
+
+#[test]
+fn a_marker_is_waited_for_by_who_knows_what_is_before_it_to_be_done() {
+    let process = Process::new(BELOW);
+    let launch = |event| {
+        let timed = Demand { end: End::ByEvent(event), ..WORK.into() };
+        let Admission::Now(begun) = process.queues.admit(process.queue, &[], timed) else {
+            panic!("there is room")
+        };
+        process.queues.finish(begun, true);
+    };
+    let in_doubt = || process.queues.lock().is_marker_in_doubt(Place::Queue(process.queue));
+    process.queues.has_seen_event(7);
+    launch(7);
+    assert!(!in_doubt(), "the event was an earlier launch's");
+    process.queues.has_seen_event(8);
+    assert!(!in_doubt(), "another event");
+    process.queues.has_seen_event(7);
+    assert!(in_doubt());
+    process.complete_all();
+    process.queues.see_to_markers(Some(process.queue), None, ());
+    launch(9);
+    assert!(!in_doubt(), "of a launch before");
+    process.queues.has_seen_event(9);
+    assert!(in_doubt());
+    process.tend_until("there is room", Process::launch);
+    assert!(!in_doubt(), "no event is the last one's own");
+}
+
+#[test]
+fn what_was_launched_while_alone_is_followed_when_others_come() {
+    let process = Process::new(Standing::Alone);
+    assert!(matches!(process.queues.admit(process.queue, &[], WORK), Admission::Free));
+    process.tend();
+    assert_eq!(process.asked(), 0);
+    process.stands(BELOW);
+    assert_eq!(process.stand.told(), (1, 0), "there may be work");
+    assert!(process.launch() && !process.launch(), "one more is as much as may be ahead");
+    process.complete_all();
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+}

@@ -1,0 +1,195 @@
+//! Gates, and what they must not stop.
+
+use super::*;
+
+#[test]
+fn gates_are_shut_while_somebody_more_urgent_has_work() {
+    let process = Process::new(BELOW).has_gates();
+    assert!(process.launch() && process.launch());
+    assert_eq!((process.bench.gated.load(Ordering::SeqCst), process.is_shut()), (2, false));
+    process.stands(HELD);
+    assert!(process.is_shut());
+    process.stands(BELOW);
+    assert!(!process.is_shut());
+}
+
+#[test]
+fn whoever_launches_shuts_the_gate_before_the_watcher_comes() {
+    let process = Process::new(BELOW).has_gates();
+    assert!(process.launch());
+    *process.stand.standing.lock().unwrap() = HELD;
+    assert!(!process.launch() && process.is_shut());
+}
+
+/// It is not asked for before: what is in front of it says that it waits.
+#[test]
+fn whoever_is_held_back_shuts_it_as_well() {
+    let process = Process::new(BELOW).has_gates();
+    assert!(process.launch());
+    *process.stand.standing.lock().unwrap() = HELD;
+    process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
+    assert!(process.is_shut());
+}
+
+#[test]
+fn gates_open_for_good_when_the_process_ends_or_the_device_is_reset() {
+    let process = Process::new(HELD).has_gates();
+    process.tend();
+    assert!(process.is_shut());
+    process.queues.close(Instant::now());
+    assert!(!process.is_shut());
+    let process = Process::new(HELD).has_gates();
+    process.tend();
+    process.queues.forget_gates();
+    process.tend();
+    assert!(!process.is_shut());
+    process.stands(BELOW);
+    assert!(process.launch());
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn streams_of_several_priorities_have_no_gates() {
+    let process = Process::new(BELOW);
+    process.queues.claim(ClaimKey { device: 1, stream_priority: 1 });
+    let process = process.has_gates();
+    assert!(process.launch());
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn no_gate_is_made_while_a_stream_captures() {
+    let process = Process::new(BELOW);
+    process.queues.pause_markers(true);
+    let process = process.has_gates();
+    process.queues.pause_markers(false);
+    assert!(process.launch());
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
+    let process = process.has_gates();
+    assert!(process.launch());
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn who_is_not_below_anybody_puts_no_gates() {
+    let process = Process::new(BELOW).has_gates();
+    process.stands(Standing::Beside);
+    assert!(process.launch());
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
+}
+
+fn launch_treated(process: &Process, treatment: Treatment) -> bool {
+    match process.queues.admit(process.queue, &[], Demand { treatment, ..WORK.into() }) {
+        Admission::Now(begun) => {
+            process.queues.prepare(&begun);
+            process.queues.finish(begun, true);
+            true
+        }
+        Admission::Free => true,
+        Admission::Wait => false,
+    }
+}
+
+#[test]
+fn gates_stay_open_while_something_is_on_the_device_that_must_not_be_stopped() {
+    let process = Process::new(BELOW).has_gates();
+    assert!(process.launch());
+    process.stands(HELD);
+    assert!(process.is_shut() && !process.launch());
+    assert!(launch_treated(&process, Treatment::NeverSuspend), "it goes all the same");
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 1, "with no gate before it");
+    assert!(!process.is_shut(), "and what it may wait for goes on");
+    process.tend();
+    assert!(!process.is_shut());
+    process.complete_all();
+    process.tend_until("the gate is shut when it has completed", Process::is_shut);
+}
+
+#[test]
+fn what_may_be_kept_from_being_launched_only_is_not_stopped_afterwards() {
+    let process = Process::new(BELOW).has_gates();
+    assert!(launch_treated(&process, Treatment::Pinned));
+    process.stands(HELD);
+    assert!(!process.is_shut());
+    assert!(!launch_treated(&process, Treatment::Pinned), "but it is held back");
+}
+
+#[test]
+fn what_passes_through_is_no_work_of_the_process() {
+    let process = Process::new(HELD).has_gates();
+    assert!(launch_treated(&process, Treatment::PassThrough));
+    process.tend();
+    assert_eq!((process.stand.told(), process.is_shut()), ((0, 0), true));
+    assert_eq!(process.queues.usage(process.claim).launched, 0);
+    assert!(launch_treated(&process, Treatment::NeverSuspend));
+    assert_eq!(process.stand.told(), (1, 0), "what is never suspended is");
+    assert_eq!(process.queues.usage(process.claim).launched, 1);
+}
+
+#[test]
+fn what_passes_through_does_not_wait_behind_a_gate() {
+    let process = Process::new(BELOW).has_gates();
+    assert!(process.launch());
+    process.stands(HELD);
+    assert_eq!((process.bench.gated.load(Ordering::SeqCst), process.is_shut()), (1, true));
+    let passes = Demand { treatment: Treatment::PassThrough, ..WORK.into() };
+    assert!(matches!(process.queues.admit(process.queue, &[], passes), Admission::Free));
+    assert!(!process.is_shut(), "it comes after what the gate is before");
+    process.complete_all();
+    process.tend_until("the gate is shut when that has completed", Process::is_shut);
+}
+
+/// Whatever puts no work of its own on the device, and must not wait behind a gate.
+#[track_caller]
+fn opens_the_gate(what: &str, goes: impl FnOnce(&Process)) {
+    let process = Process::new(BELOW).has_gates();
+    assert!(process.launch());
+    process.stands(HELD);
+    assert!(process.is_shut());
+    goes(&process);
+    assert!(!process.is_shut(), "{what} comes after what the gate is before");
+    process.tend();
+    assert!(!process.is_shut(), "{what} is not there yet");
+    process.complete_all();
+    process.tend_until("the gate is shut when that has completed", Process::is_shut);
+}
+
+#[test]
+fn a_signal_that_must_not_be_stopped_does_not_wait_behind_a_gate() {
+    for treatment in [Treatment::PassThrough, Treatment::NeverSuspend] {
+        let signal = Demand { treatment, ..Load::Signal.into() };
+        opens_the_gate("a signal that is admitted", |process| {
+            assert!(matches!(process.queues.admit(process.queue, &[], signal), Admission::Free));
+        });
+        opens_the_gate("one that has waited in place", |process| {
+            assert!(process.queues.wait_turn(process.queue, &[], signal).is_none());
+        });
+        opens_the_gate("one that was held back", |process| {
+            process.queues.suspend(process.queue, true);
+            process.queues.submit(process.queue, Vec::new(), Load::Signal, 1).unwrap();
+            let position = process.queues.submit(process.queue, Vec::new(), signal, 2).unwrap();
+            process.queues.wait_launched(&[position]);
+        });
+        opens_the_gate("a launch on many streams", |process| process.queues.wait_turn_of_all(treatment));
+        opens_the_gate("a wait", |process| process.queues.urge(&[]));
+    }
+    let process = Process::new(BELOW).has_gates();
+    assert!(process.launch());
+    process.stands(HELD);
+    assert!(matches!(process.queues.admit(process.queue, &[], Load::Signal), Admission::Wait));
+    assert!(process.is_shut(), "others do");
+}
+
+#[test]
+fn what_is_launched_late_because_others_must_not_wait_is_not_stopped_either() {
+    let process = Process::new(BELOW).has_gates();
+    process.stands(HELD);
+    process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
+    let forced = Demand { treatment: Treatment::NeverSuspend, ..WORK.into() };
+    let last = process.queues.submit(process.queue, Vec::new(), forced, 2).unwrap();
+    process.queues.wait_launched(&[last]);
+    assert_eq!(*process.bench.launched.lock().unwrap(), [1, 2]);
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
+    process.tend();
+    assert!(!process.is_shut());
+}

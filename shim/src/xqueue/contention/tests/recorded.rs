@@ -1,0 +1,104 @@
+//! What is written down while somebody records.
+
+use super::*;
+
+/// The launches and completions among events: number and whether it had waited, or how far.
+fn course(events: &[Event]) -> Vec<(&'static str, u64)> {
+    let steps = events.iter().filter_map(|event| match *event {
+        Event::Waits { position, .. } => Some(("waits", position)),
+        Event::Launched { number, .. } => Some(("launched", number)),
+        Event::Completed { through, .. } => Some(("completed", through)),
+        Event::Stands { held, .. } => Some(("stands", held.into())),
+        _ => None,
+    });
+    steps.collect()
+}
+
+#[test]
+fn a_process_that_is_recorded_is_followed_also_when_it_is_alone() {
+    let process = Process::new(Standing::Alone);
+    let mut recorder = Recorder::new();
+    process.queues.record(Some(recorder.journal()));
+    assert!(process.queues.is_engaged());
+    let events = recorder.events();
+    let opened: Vec<_> = events
+        .iter()
+        .filter_map(|event| match *event {
+            Event::QueueOpened { stream, device, in_flight, .. } => Some((stream, device, in_flight)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(opened, [(2, 1, 0), (7, 1, 0)], "what has no queue, and the queue");
+    assert!(process.launch() && process.launch());
+    process.complete_all();
+    process.tend_until("it is done", |process| process.bench.retired.load(Ordering::SeqCst) >= 1);
+    let events = recorder.events();
+    let steps = [("launched", 1), ("launched", 2), ("completed", 1), ("completed", 2)];
+    assert_eq!(course(&events), steps);
+    let all_measured = events
+        .iter()
+        .all(|event| !matches!(event, Event::Completed { observed: Observed::Wait | Observed::Lost, .. }));
+    assert!(all_measured, "{events:?}");
+    assert_eq!(process.stand.told(), (0, 0), "the arbiter has nothing to do with it");
+    assert_eq!(process.queues.usage(process.claim).device_time, Nanos::ZERO, "nor has the scheduler");
+    process.queues.record(None);
+    assert!(!process.queues.is_engaged());
+    assert!(matches!(process.queues.admit(process.queue, &[], WORK), Admission::Free));
+    assert!(recorder.events().is_empty());
+}
+
+#[test]
+fn what_is_held_back_is_recorded_with_its_reason_and_its_end() {
+    let process = Process::new(BELOW);
+    let mut recorder = Recorder::new();
+    process.queues.record(Some(recorder.journal()));
+    process.tend();
+    process.stands(HELD);
+    process.queues.submit(process.queue, Vec::new(), WORK, 1).unwrap();
+    process.pass(A_WHILE);
+    process.stands(BELOW);
+    process.tend_until("it goes on", |process| process.launched() == 1);
+    process.complete_all();
+    process.tend_until("it is done", |process| process.queues.usage(process.claim).device_time > Nanos::ZERO);
+    let records = recorder.records();
+    let events: Vec<_> = records.iter().map(|record| Event::of(record).unwrap()).collect();
+    // Who looks first after a change tells of it.
+    let steps: Vec<_> = course(&events).into_iter().filter(|(what, _)| *what != "stands").collect();
+    assert_eq!(steps, [("waits", 1), ("launched", 1), ("completed", 1)]);
+    let held = |is: bool| {
+        events.iter().filter(move |event| matches!(event, Event::Stands { held, .. } if *held == is))
+    };
+    assert_eq!(held(true).count(), 1);
+    assert!(matches!(held(true).next(), Some(Event::Stands { level: 3, ready: 2, .. })));
+    let launched = events.iter().zip(&records).find_map(|(event, record)| match *event {
+        Event::Launched { waited_since_ns, position: 1, .. } => Some(record.time_ns - waited_since_ns),
+        _ => None,
+    });
+    assert!(launched.is_some_and(|waited_ns| waited_ns >= A_WHILE.as_nanos() as u64), "{events:?}");
+}
+
+#[test]
+fn who_waits_for_a_stream_sees_its_markers_first() {
+    let process = Process::new(Standing::Beside);
+    let mut recorder = Recorder::new();
+    process.queues.record(Some(recorder.journal()));
+    for _ in 0..3 {
+        assert!(process.launch());
+    }
+    process.complete_all();
+    let waited = process.queues.waits_for(&[process.queue]);
+    process.queues.has_waited(&waited, true);
+    let completed: Vec<_> =
+        course(&recorder.events()).into_iter().filter(|step| step.0 == "completed").collect();
+    assert_eq!(completed, [("completed", 1), ("completed", 2), ("completed", 3)]);
+}
+
+#[test]
+fn a_refused_launch_is_recorded_as_one() {
+    let process = Process::new(BELOW);
+    let mut recorder = Recorder::new();
+    process.queues.record(Some(recorder.journal()));
+    let begun = process.admit().unwrap();
+    process.queues.finish(begun, false);
+    assert_eq!(course(&recorder.events()).last(), Some(&("launched", 0)));
+}
