@@ -197,7 +197,7 @@ impl Device {
         } else {
             self.ready -= 1;
             process.ready -= 1;
-            queue.patience.became_idle(queue.level == self.mask.front(), settings);
+            queue.patience.became_idle(queue.level == self.mask.front());
             queue.level.inspect(|level| self.mask.remove(*level));
         }
         self.due = Some(Nanos::ZERO);

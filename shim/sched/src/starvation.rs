@@ -2,7 +2,8 @@
 //!
 //! A queue that was ready for longer than the bound without being allowed to launch gets a *turn*: the most urgent level
 //! for a quantum. With it go all queues of the device that have waited for half the bound, so that the next turn is
-//! half a bound away, at least: however many starve, turns take no more than two quanta in a bound from the urgent ones.
+//! half a bound away, at least: however many starve, turns that are used take no more than two quanta in a bound from the urgent
+//! ones.
 //!
 //! Being allowed takes back waiting, at a rate at which a quantum takes back the whole bound: a moment in which nobody
 //! more urgent was ready is not enough. Waiting is forgotten after a turn, and when the queue has finished its work while
@@ -10,9 +11,10 @@
 //! for a quantum in each bound of waiting in the long run.
 //!
 //! To be allowed is not to be served: on a busy machine a process may not get a processor in time to launch anything. So waiting
-//! is taken back on trust, and comes back if the queue must wait again and is not heard to have used the device meanwhile; of a
-//! whole bound three quarters do, since whoever has no use for turns must not have them all the time. So turns begin a
-//! quarter of a bound apart at least, however many have no use for theirs.
+//! is taken back on trust, and all of it comes back, with the time for which it was allowed, if the queue is not heard to have
+//! used the device while it waits for as long as the patience, however often it is allowed for a moment meanwhile. After a turn
+//! no more than three quarters of a bound come back, since whoever has no use for turns must not have them all the time. So
+//! turns begin a quarter of a bound apart at least, however many have no use for theirs.
 
 use crate::device::Queue;
 use crate::{Level, Nanos, Settings};
@@ -22,7 +24,7 @@ use crate::{Level, Nanos, Settings};
 pub(crate) struct Patience {
     waited: Nanos,
     turn_until: Option<Nanos>,
-    /// What was taken back and is not known to have been of use, and for how long it had to wait since.
+    /// What was taken back and is not known to have been of use, and for how long it had to wait since this began.
     on_trust: Nanos,
     silent: Nanos,
     /// It is known to have used its turn.
@@ -44,9 +46,11 @@ impl Patience {
     pub(crate) fn was_allowed(&mut self, time: Nanos, settings: &Settings) {
         if !self.waited.is_zero() {
             let rate = settings.starvation_bound.0 / settings.quantum.0.max(1);
-            self.take_back(time.times(rate), settings);
+            self.take_back(time.times(rate));
         }
-        self.silent = Nanos::ZERO;
+        if !self.on_trust.is_zero() {
+            self.on_trust += time;
+        }
     }
 
     /// It was ready and not allowed to launch.
@@ -56,38 +60,47 @@ impl Patience {
             self.silent += time;
             if self.silent >= settings.patience {
                 self.waited += self.on_trust;
-                self.on_trust = Nanos::ZERO;
+                self.trust(Nanos::ZERO);
             }
         }
     }
 
     /// It says that it has used the device.
     pub(crate) fn used(&mut self) {
-        self.on_trust = Nanos::ZERO;
+        self.trust(Nanos::ZERO);
         self.has_used_turn = self.has_turn();
     }
 
     /// It has no work any more.
-    pub(crate) fn became_idle(&mut self, while_allowed: bool, settings: &Settings) {
+    pub(crate) fn became_idle(&mut self, while_allowed: bool) {
         if while_allowed {
-            self.take_back(self.waited, settings);
+            self.take_back(self.waited);
         }
     }
 
-    fn take_back(&mut self, time: Nanos, settings: &Settings) {
-        let most = (settings.starvation_bound / 4).times(3);
-        self.on_trust = (self.on_trust + time.min(self.waited)).min(most);
+    fn take_back(&mut self, time: Nanos) {
+        self.on_trust += time.min(self.waited);
         self.waited = self.waited - time;
+    }
+
+    /// So much is on trust from now on.
+    fn trust(&mut self, time: Nanos) {
+        self.on_trust = time;
+        self.silent = Nanos::ZERO;
     }
 
     /// Its turn is over.
     fn end_turn(&mut self, settings: &Settings) {
         self.turn_until = None;
-        self.take_back(self.waited, settings);
-        self.silent = Nanos::ZERO;
-        if std::mem::take(&mut self.has_used_turn) {
-            self.on_trust = Nanos::ZERO;
-        }
+        self.take_back(self.waited);
+        let has_used_turn = std::mem::take(&mut self.has_used_turn);
+        let most = (settings.starvation_bound / 4).times(3);
+        self.trust(if has_used_turn { Nanos::ZERO } else { self.on_trust.min(most) });
+    }
+
+    /// How long it has waited if what is on trust was of no use.
+    fn waited_at_worst(&self) -> Nanos {
+        self.waited + self.on_trust
     }
 
     /// After how much more waiting its time may have come.
@@ -118,7 +131,7 @@ pub(crate) fn take_turns(now: Nanos, settings: &Settings, queues: &mut [Queue]) 
     }
     let mut turns = 0;
     for Queue { patience, ready, .. } in queues {
-        if somebody_starves && *ready && !patience.has_turn() && patience.waited >= bound / 2 {
+        if somebody_starves && *ready && !patience.has_turn() && patience.waited_at_worst() >= bound / 2 {
             patience.turn_until = Some(now + settings.quantum);
         }
         turns += usize::from(patience.has_turn());

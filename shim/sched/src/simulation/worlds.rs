@@ -115,6 +115,19 @@ pub(super) fn with_sleepers(policy: PolicyKind, seed: u64, settings: Settings) -
     world
 }
 
+/// One is the most urgent and pauses often, but only for a moment. The others always have work and are too slow for moments; a
+/// turn is long enough for them.
+pub(super) fn with_moments(policy: PolicyKind, seed: u64, settings: Settings) -> World {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut world = with_sleepers(policy, seed, settings);
+    let pause = Nanos::from_micros(random.u64(100..600));
+    world.plans[0].work = Work::Requests { kernels: random.u32(10..100), pause };
+    for plan in world.plans.iter_mut().skip(1) {
+        plan.misses = Misses { in_a_row: u32::MAX, asleep: settings.quantum / 2 };
+    }
+    world
+}
+
 fn process(index: u32) -> Attributes {
     Attributes::new(DeviceId(0), ProcessId(index))
 }

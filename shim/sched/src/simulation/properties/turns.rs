@@ -107,14 +107,19 @@ fn is_served(trace: &Trace) -> Verdict {
     for (client, plan) in trace.plans.iter().enumerate() {
         let in_a_row = u64::from(plan.misses.in_a_row);
         let longest = SETTINGS.starvation_bound + turn + again.times(in_a_row) + plan.misses.asleep;
-        let launches = trace.of(client).filter(|(_, act)| matches!(act, Act::Launched { .. } | Act::Opened));
-        let times: Vec<_> = launches.map(|(time, _)| time).chain([trace.until]).collect();
-        let mut waits = times.array_windows();
-        if let Some([from, to]) = waits.find(|[from, to]| *to - *from > longest) {
-            return Err(format!("{client} is not served from {from} to {to}"));
-        }
+        is_served_within(trace, client, longest)?;
     }
     Ok(())
+}
+
+/// Whether a client that always has work launches something at least so often.
+fn is_served_within(trace: &Trace, client: usize, longest: Nanos) -> Verdict {
+    let launches = trace.of(client).filter(|(_, act)| matches!(act, Act::Launched { .. } | Act::Opened));
+    let times: Vec<_> = launches.map(|(time, _)| time).chain([trace.until]).collect();
+    match times.array_windows().find(|[from, to]| *to - *from > longest) {
+        Some([from, to]) => Err(format!("{client} is not served from {from} to {to}")),
+        None => Ok(()),
+    }
 }
 
 #[test]
@@ -126,6 +131,29 @@ fn a_turn_that_was_not_used_does_not_count() -> Result<(), String> {
 fn a_scheduler_that_counts_them_is_found() {
     let settings = Settings { patience: Nanos::from_secs(3_600), ..SETTINGS };
     holds(|seed| worlds::with_sleepers(PolicyKind::Priority, seed, settings), is_served).unwrap_err();
+}
+
+// --- Moments: to be allowed for too short a time to launch anything is no better.
+
+/// Who is too slow for moments gets a turn as soon as the bound is over, or as it is known that moments were of no use.
+fn moments_are_no_service(trace: &Trace) -> Verdict {
+    let turn = SETTINGS.quantum + late();
+    let longest = SETTINGS.starvation_bound + SETTINGS.patience + turn.times(2);
+    (1..trace.plans.len()).try_for_each(|client| is_served_within(trace, client, longest))
+}
+
+#[test]
+fn a_moment_that_was_not_used_does_not_count() -> Result<(), String> {
+    [PolicyKind::Priority, PolicyKind::Fair].into_iter().try_for_each(|policy| {
+        holds(|seed| worlds::with_moments(policy, seed, SETTINGS), moments_are_no_service)
+    })
+}
+
+#[test]
+fn a_scheduler_that_counts_moments_is_found() {
+    let settings = Settings { patience: Nanos::from_secs(3_600), ..SETTINGS };
+    holds(|seed| worlds::with_moments(PolicyKind::Priority, seed, settings), moments_are_no_service)
+        .unwrap_err();
 }
 
 // --- Harmless: what turns take from the urgent ones is bounded, whoever has use for them.
@@ -154,7 +182,8 @@ fn urgent_work_is_safe(trace: &Trace) -> Verdict {
 
 #[test]
 fn turns_that_nobody_uses_take_little_from_urgent_work() -> Result<(), String> {
-    holds(|seed| worlds::with_sleepers(PolicyKind::Priority, seed, SETTINGS), urgent_work_is_safe)
+    holds(|seed| worlds::with_sleepers(PolicyKind::Priority, seed, SETTINGS), urgent_work_is_safe)?;
+    holds(|seed| worlds::with_moments(PolicyKind::Priority, seed, SETTINGS), urgent_work_is_safe)
 }
 
 #[test]
