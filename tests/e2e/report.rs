@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -195,7 +196,25 @@ fn files_that_are_none_of_ours() {
         );
         assert!(outcome.stderr.contains(message), "{message}: {}", outcome.stderr);
     }
+    let piped = run(xsched_ctl(["report", "-"]).stdin(Stdio::null()));
+    assert!(piped.code == 65 && piped.stderr.contains("standard input is empty"), "{}", piped.stderr);
     let missing = report(Path::new("/no/such/file"), &[]);
     assert_eq!(missing.code, 66, "{}", missing.stderr);
     assert_eq!(report(&file, &["--by", "colour"]).code, 64);
+}
+
+#[test]
+fn a_recording_without_calls_has_no_tables() {
+    if !may_trace("a_recording_without_calls_has_no_tables") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("f");
+    let outcome = run(xsched_ctl(["trace", "-o"]).arg(&trace).args(["--", "true"]));
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let text = report(&trace, &[]);
+    assert_eq!(text.code, 0, "{}", text.stderr);
+    assert!(text.stdout.contains(": 0 HIP calls, 0 launches"), "{}", text.stdout);
+    assert!(text.stdout.contains("no HIP call is in it"), "{}", text.stdout);
+    assert!(!text.stdout.contains("p50"), "{}", text.stdout);
 }

@@ -136,8 +136,11 @@ fn row(process: &Process, queue: Option<&Queue>) -> [String; HEADINGS.len()] {
     let state = queue.map(|queue| match (queue.ready, queue.held) {
         (true, true) => "held",
         (true, false) => "ready",
+        (false, _) if queue.alone => "alone",
         (false, _) => "idle",
     });
+    // What nobody follows is not known to be nothing.
+    let device_share = queue.filter(|queue| !queue.alone || queue.device_share >= 0.005);
     [
         short_name(if process.command.is_empty() { "-" } else { &process.command }),
         process.user.clone(),
@@ -148,7 +151,7 @@ fn row(process: &Process, queue: Option<&Queue>) -> [String; HEADINGS.len()] {
         process.pid.to_string(),
         or_dash(queue.map(|queue| queue.slot.to_string())),
         or_dash(queue.map(|queue| queue.level.to_string())),
-        or_dash(queue.map(|queue| percent(queue.device_share))),
+        or_dash(device_share.map(|queue| percent(queue.device_share))),
         duration(queue.filter(|queue| queue.suspended_ns > 0).map(|queue| queue.suspended_ns)),
     ]
 }
@@ -174,9 +177,8 @@ mod tests {
         List { controller, processes }
     }
 
-    #[test]
-    fn a_queue_is_a_line() {
-        let queue = Queue {
+    fn queue() -> Queue {
+        Queue {
             slot: 3,
             device: "0000:c1:00.0".to_owned(),
             standing: None,
@@ -184,6 +186,7 @@ mod tests {
             level: 1,
             ready: true,
             held: true,
+            alone: false,
             device_share: 0.254,
             device_ns: 9,
             origins: vec![
@@ -193,8 +196,11 @@ mod tests {
             launched: 2,
             held_back: 1,
             suspended_ns: 1_500_000,
-        };
-        let process = Process {
+        }
+    }
+
+    fn process(queue: Queue) -> Process {
+        Process {
             pid: 4711,
             uid: 0,
             user: "root".to_owned(),
@@ -204,8 +210,12 @@ mod tests {
             from: From::Rule,
             reports: PageKeeper::Programs,
             queues: vec![queue],
-        };
-        let list = list(vec![process]);
+        }
+    }
+
+    #[test]
+    fn a_queue_is_a_line() {
+        let list = list(vec![process(queue())]);
         let shown = text(&list, Lines::Queue);
         let lines: Vec<_> = shown.lines().collect();
         assert_eq!(lines[0], "active, policy priority, 1 process");
@@ -224,6 +234,15 @@ mod tests {
             "[unknown] python3 root 0000:c1:00.0 4711 3 5 % 7 ns",
         ];
         assert_eq!(lines, wanted);
+    }
+
+    #[test]
+    fn what_nobody_follows_is_not_shown_as_nothing() {
+        let queue = Queue { ready: false, held: false, alone: true, device_share: 0.0, ..queue() };
+        let shown = text(&list(vec![process(queue)]), Lines::Queue);
+        let line = shown.lines().nth(2).unwrap_or_default();
+        let words: Vec<_> = line.split_whitespace().collect();
+        assert_eq!(words.join(" "), "python3 root 0000:c1:00.0 high 120, x200 rule alone 4711 3 1 - 1.50 ms");
     }
 
     #[test]

@@ -71,6 +71,9 @@ impl ReportError {
     /// What to do about it.
     pub(crate) fn hint(&self) -> String {
         match self {
+            Self::Unreadable { path, .. } if path == Path::new(STDIN) => {
+                "a recording is to be piped in: `xsched-ctl report - < FILE`".to_owned()
+            }
             Self::Unreadable { path, .. } => format!("`ls -l {}` shows it", path.display()),
             Self::Page { .. } => "choose another file with `--html FILE`".to_owned(),
             Self::Empty(_) => "a recording has content from its first moment on, one that is kept with \
@@ -95,18 +98,19 @@ impl ReportError {
     }
 }
 
+/// What messages call it.
+const STDIN: &str = "standard input";
+
 /// Runs the verb; returns the exit code.
 pub(crate) fn run(arguments: &cli::Report) -> Result<u8, Failure> {
-    let path = &arguments.file;
     if let Some(page) = &arguments.html {
-        return write_page(path, page);
+        return write_page(&arguments.file, page);
     }
-    let unreadable = |cause| ReportError::Unreadable { path: path.clone(), cause };
-    let file: Box<dyn Read> = if path == Path::new("-") {
-        Box::new(io::stdin())
-    } else {
-        Box::new(File::open(path).map_err(unreadable)?)
-    };
+    let is_stdin = arguments.file == Path::new("-");
+    let path = if is_stdin { Path::new(STDIN) } else { &arguments.file };
+    let unreadable = |cause| ReportError::Unreadable { path: path.to_owned(), cause };
+    let file: Box<dyn Read> =
+        if is_stdin { Box::new(io::stdin()) } else { Box::new(File::open(path).map_err(unreadable)?) };
     let mut input = Input::open(file).map_err(unreadable)?;
     let (collected, tail, damage) = read(path, &mut input)?;
     match tail {
@@ -121,13 +125,13 @@ pub(crate) fn run(arguments: &cli::Report) -> Result<u8, Failure> {
     }
     let is_whole = tail == Tail::Whole && !input.is_cut() && damage.is_none();
     let report = if arguments.json {
-        json::render(path, &collected, &arguments.by, arguments.top, is_whole)
+        json::render(&arguments.file, &collected, &arguments.by, arguments.top, is_whole)
     } else {
         let names = if arguments.full_names { KernelNames::Full } else { KernelNames::Folded };
         text::render(path, &collected, &arguments.by, arguments.top, names)
     };
     print(&report)?;
-    damage.map_or(Ok(0), |cause| Err(ReportError::Damaged { path: path.clone(), cause }.into()))
+    damage.map_or(Ok(0), |cause| Err(ReportError::Damaged { path: path.to_owned(), cause }.into()))
 }
 
 /// Writes the page. It is made in memory that grows with the recording, as the picture in it needs every slice.

@@ -263,6 +263,9 @@ pub(crate) struct Queue {
     pub(crate) ready: bool,
     /// A more urgent queue of its device has work.
     pub(crate) held: bool,
+    /// No other queue is open on its device. Its process follows none of its commands then, so it does not say whether it has
+    /// work, nor what it uses.
+    pub(crate) alone: bool,
     /// Part of the device's time that its work took in the last second or so.
     pub(crate) device_share: f64,
     /// Device time of its work so far, as its process reports it.

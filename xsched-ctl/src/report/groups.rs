@@ -93,6 +93,11 @@ impl Groups {
         }
     }
 
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The same calls in fewer groups: those whose keys `rename` makes equal are added up.
     pub(super) fn merged(&self, rename: impl Fn(&Key) -> Key) -> Self {
         let mut merged: HashMap<Key, Group> = HashMap::new();

@@ -63,11 +63,17 @@ fn write(
     if !collected.device_time.is_empty() {
         write!(text, "\n{}", collected.device_time)?;
     }
+    if collected.calls == 0 {
+        writeln!(text, "no HIP call is in it: the programs made none, or filters have left them out")?;
+    }
     for &dimension in if by.is_empty() { &USUAL } else { by } {
         let groups = match (dimension, names) {
             (Dimension::Kernel, KernelNames::Folded) => &collected.groups(dimension).merged(folded),
             _ => collected.groups(dimension),
         };
+        if by.is_empty() && groups.is_empty() {
+            continue;
+        }
         table(text, collected, dimension, groups, top.unwrap_or(TOP), names)?;
     }
     Ok(())

@@ -74,6 +74,7 @@ impl Controller {
             level: word.level(),
             ready: word.is_ready(),
             held: page.load(Word::ready(word.device())) & more_urgent(word.level()) != 0,
+            alone: self.queues.values().filter(|other| other.device == queue.device).count() == 1,
             device_share: queue.usage.device.share(now_ns()),
             device_ns: queue.usage.device.ns,
             origins: if may_know { self.origins(queue, client) } else { Vec::new() },

@@ -23,6 +23,7 @@ impl Controller {
     /// Does what is asked, if whoever asks may.
     pub(crate) fn order(&mut self, actor: Actor, request: Request, attendance: &mut Attendance) -> Answer {
         let what = describe(&request);
+        let is_change = is_change(&request);
         let outcome = match request {
             Request::Status {} => Ok(Answer::Status(self.status())),
             Request::List {} => Ok(Answer::List(self.list(actor))),
@@ -38,7 +39,7 @@ impl Controller {
         };
         match outcome {
             Ok(answer) => {
-                if let Some(what) = what {
+                if is_change {
                     audit(actor, &what, Ok(&effect(&answer)));
                 }
                 answer
@@ -46,7 +47,7 @@ impl Controller {
             Err(error) => {
                 self.counts.forbidden +=
                     u64::from(error.reason() == crate::control::answer::Reason::NotPermitted);
-                audit(actor, what.as_deref().unwrap_or("a request"), Err(&error));
+                audit(actor, &what, Err(&error));
                 Answer::Refused { reason: error.reason(), message: error.to_string() }
             }
         }
@@ -232,23 +233,37 @@ impl Controller {
     }
 }
 
-/// What is asked for, for the account; none for what changes nothing.
-fn describe(request: &Request) -> Option<String> {
-    Some(match request {
+/// Whether the account has it also when it is allowed.
+fn is_change(request: &Request) -> bool {
+    match request {
         Request::Status {}
         | Request::List {}
         | Request::Policy { name: None }
         | Request::Explain { .. }
-        | Request::Joined {} => {
-            return None;
-        }
+        | Request::Joined {} => false,
+        Request::Set { .. }
+        | Request::Policy { name: Some(_) }
+        | Request::Off {}
+        | Request::On {}
+        | Request::Run { .. } => true,
+    }
+}
+
+/// What is asked for, for the account.
+fn describe(request: &Request) -> String {
+    match request {
+        Request::Status {} => "status".to_owned(),
+        Request::List {} => "list".to_owned(),
+        Request::Policy { name: None } => "policy".to_owned(),
+        Request::Explain { pid } => format!("explain process {pid}"),
+        Request::Joined {} => "whether a command's processes have joined".to_owned(),
         Request::Set { target, wish } if wish.is_empty() => format!("reset {target}"),
         Request::Set { target, wish } => format!("set {target} to {}", parts(*wish)),
         Request::Policy { name: Some(name) } => format!("policy {name:?}"),
         Request::Off {} => "off".to_owned(),
         Request::On {} => "on".to_owned(),
         Request::Run { wish, .. } => format!("run a command with {}", parts(*wish)),
-    })
+    }
 }
 
 fn parts(wish: Wish) -> String {

@@ -126,6 +126,22 @@ fn device_time_is_told_by_the_libraries_that_used_it() {
 }
 
 #[test]
+fn who_has_a_device_for_itself_is_listed_as_alone() {
+    let mut bench = Bench::new("");
+    let alone = |bench: &mut Bench| {
+        let queues = bench.list().processes.into_iter().flat_map(|process| process.queues);
+        queues.map(|queue| queue.alone).collect::<Vec<_>>()
+    };
+    bench.joined(11, 0);
+    assert_eq!(alone(&mut bench), [true]);
+    let elsewhere = bench.admit(12, hello(0));
+    bench.open(elsewhere, 2);
+    assert_eq!(alone(&mut bench), [true, true]);
+    bench.joined(13, 5);
+    assert_eq!(alone(&mut bench), [false, true, false]);
+}
+
+#[test]
 fn a_user_with_many_processes_leaves_room_for_others_devices() {
     let mut bench = Bench::new("");
     let wanted = |device: usize| OpenQueue {
