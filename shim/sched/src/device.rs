@@ -62,8 +62,7 @@ pub(crate) struct Device {
     /// At which levels queues are ready, and how many are at all.
     mask: Mask,
     ready: u32,
-    /// How many queues have their turn, and when that may change.
-    turns: usize,
+    /// When somebody's turn may begin or end.
     turn_due: Option<Nanos>,
     /// There are queues, or attributes, that the policy has not seen.
     altered: bool,
@@ -82,7 +81,6 @@ impl Device {
             now,
             mask: Mask::new(),
             ready: 0,
-            turns: 0,
             turn_due: None,
             altered: false,
             due: None,
@@ -232,7 +230,7 @@ impl Device {
         self.pass(now, settings);
         let turns_due = self.turn_due.is_some_and(|due| due <= self.now);
         if turns_due {
-            self.turns = starvation::take_turns(self.now, settings, &mut self.queues);
+            starvation::take_turns(self.now, settings, &mut self.queues);
         }
         let view = View {
             now: self.now,
@@ -240,7 +238,7 @@ impl Device {
             queues: &self.queues,
             processes: &self.processes,
             altered: self.altered,
-            turn: self.turns > 0,
+            turn: self.queues.iter().any(|queue| queue.ready && queue.patience.has_turn()),
         };
         if self.altered {
             self.ranks.reset(self.queues.len());

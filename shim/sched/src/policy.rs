@@ -25,7 +25,7 @@ pub(crate) struct View<'a> {
     pub(crate) processes: &'a [Process],
     /// Queues came or went, or something else is known of one, since the last call.
     pub(crate) altered: bool,
-    /// Somebody has a turn now, whatever the ranks are.
+    /// Somebody has a turn now and work to use it for, whatever the ranks are.
     pub(crate) turn: bool,
 }
 

@@ -74,7 +74,14 @@ pub struct QueueState {
 impl Scheduler {
     /// A scheduler that knows no queues yet.
     pub fn new(policy: PolicyKind, settings: Settings) -> Self {
-        Self { policy, settings, devices: Vec::new(), places: HashMap::new(), moves: Vec::new(), ignored: 0 }
+        Self {
+            policy,
+            settings: settings.in_range(),
+            devices: Vec::new(),
+            places: HashMap::new(),
+            moves: Vec::new(),
+            ignored: 0,
+        }
     }
 
     /// The policy at work.

@@ -13,8 +13,9 @@
 //! To be allowed is not to be served: on a busy machine a process may not get a processor in time to launch anything. So waiting
 //! is taken back on trust, and all of it comes back, with the time for which it was allowed, if the queue is not heard to have
 //! used the device while it waits for as long as the patience, however often it is allowed for a moment meanwhile. After a turn
-//! no more than three quarters of a bound come back, since whoever has no use for turns must not have them all the time. So
-//! turns begin a quarter of a bound apart at least, however many have no use for theirs.
+//! no more than three quarters of a bound come back, since whoever has no use for turns must not have them all the time. The same
+//! goes for queues that would have a turn and have no work just then. So turns begin a quarter of a bound apart at least, however
+//! many have no use for theirs.
 
 use crate::device::Queue;
 use crate::{Level, Nanos, Settings};
@@ -58,10 +59,15 @@ impl Patience {
         self.waited += time;
         if !self.on_trust.is_zero() {
             self.silent += time;
-            if self.silent >= settings.patience {
-                self.waited += self.on_trust;
-                self.trust(Nanos::ZERO);
-            }
+            self.doubt(settings);
+        }
+    }
+
+    /// After so much silence what is on trust comes back.
+    fn doubt(&mut self, settings: &Settings) {
+        if !self.on_trust.is_zero() && self.silent >= settings.patience {
+            self.waited += self.on_trust;
+            self.trust(Nanos::ZERO);
         }
     }
 
@@ -89,7 +95,7 @@ impl Patience {
         self.silent = Nanos::ZERO;
     }
 
-    /// Its turn is over.
+    /// Its turn is over, or one begins in which it has no work.
     fn end_turn(&mut self, settings: &Settings) {
         self.turn_until = None;
         self.take_back(self.waited);
@@ -117,8 +123,8 @@ impl Patience {
     }
 }
 
-/// Ends the turns that are over and begins one if somebody's time has come. Returns how many queues have their turn.
-pub(crate) fn take_turns(now: Nanos, settings: &Settings, queues: &mut [Queue]) -> usize {
+/// Ends the turns that are over and begins one if somebody's time has come.
+pub(crate) fn take_turns(now: Nanos, settings: &Settings, queues: &mut [Queue]) {
     let bound = settings.starvation_bound;
     let mut somebody_starves = false;
     for Queue { patience, ready, .. } in &mut *queues {
@@ -126,17 +132,20 @@ pub(crate) fn take_turns(now: Nanos, settings: &Settings, queues: &mut [Queue]) 
             *patience = Patience::default();
         } else if patience.turn_until.is_some_and(|until| until <= now) {
             patience.end_turn(settings);
+        } else {
+            // The settings may be others now.
+            patience.doubt(settings);
         }
         somebody_starves |= *ready && patience.starves(settings);
     }
-    let mut turns = 0;
-    for Queue { patience, ready, .. } in queues {
-        if somebody_starves && *ready && !patience.has_turn() && patience.waited_at_worst() >= bound / 2 {
-            patience.turn_until = Some(now + settings.quantum);
+    let concerns = |patience: &Patience| !patience.has_turn() && patience.waited_at_worst() >= bound / 2;
+    for Queue { patience, ready, .. } in queues.iter_mut().filter(|queue| concerns(&queue.patience)) {
+        match (somebody_starves, *ready) {
+            (true, true) => patience.turn_until = Some(now + settings.quantum),
+            (true, false) => patience.end_turn(settings),
+            (false, _) => {}
         }
-        turns += usize::from(patience.has_turn());
     }
-    turns
 }
 
 /// When a turn will end or somebody's time will have come, if nothing happens before.

@@ -1,3 +1,5 @@
+mod anything;
+
 use super::*;
 use crate::ProcessId;
 
@@ -388,4 +390,73 @@ fn there_is_always_time_until_the_next_question() {
             fixture.decide(again);
         }
     }
+}
+
+/// Two that share the device, and a third of lower priority, which has its turn from 1 s on.
+fn turn_beside_sharers() -> Fixture {
+    let mut fixture = Fixture::with(PolicyKind::Fair);
+    fixture.open(1, 1).open(2, 1).open(3, 0);
+    for queue in 1..=3 {
+        fixture.at(ms(0), ready(queue));
+    }
+    for step in 1..=1_000 {
+        fixture.at(ms(step), used(1)).at(ms(step), used(2));
+    }
+    assert_eq!((fixture.level(3), fixture.again), (Level::TURN.number(), Some(ms(1_010))));
+    fixture
+}
+
+#[test]
+fn slices_pass_again_when_a_queue_is_closed_that_has_its_turn() {
+    let mut fixture = turn_beside_sharers();
+    fixture.at(ms(1_001), closed(3));
+    assert_eq!(fixture.again, Some(ms(1_005)));
+}
+
+#[test]
+fn slices_pass_while_who_has_its_turn_has_no_work() {
+    let mut fixture = turn_beside_sharers();
+    fixture.at(ms(1_001), idle(3));
+    assert_eq!(fixture.again, Some(ms(1_005)));
+    fixture.at(ms(1_002), ready(3));
+    assert_eq!(fixture.again, Some(ms(1_010)));
+}
+
+/// Else many who stop their processes in time, and let them go on one by one, would have turns all the time.
+#[test]
+fn who_is_idle_when_a_turn_begins_does_not_have_the_next_one_at_once() {
+    let mut fixture = Fixture::new();
+    fixture.open(0, 1).at(ms(0), ready(0));
+    for queue in 1..=20 {
+        fixture.open(queue, 0).at(ms(0), ready(queue));
+    }
+    for queue in 2..=20 {
+        fixture.at(ms(999), idle(queue));
+    }
+    fixture.decide(ms(1_000));
+    assert_eq!(fixture.level(1), Level::TURN.number());
+    let mut turns = 0;
+    for step in 1..=300 {
+        fixture.at(ms(1_000 + u64::from(step)), ready(2 + step / 16));
+        turns += u32::from((1..=20).any(|queue| fixture.level(queue) == Level::TURN.number()));
+    }
+    assert!(turns < 25, "{turns} ms of 300");
+}
+
+#[test]
+fn a_patience_that_becomes_shorter_may_be_over_at_once() {
+    let mut fixture = Fixture::new();
+    fixture.open(1, 0).open(2, 1).at(ms(0), ready(1)).at(ms(0), ready(2));
+    fixture.at(ms(900), idle(2)).at(ms(910), ready(2)).decide(ms(990));
+    let settings = Settings { patience: ms(20), ..Settings::default() };
+    fixture.scheduler.set_settings(ms(990), settings);
+    fixture.decide(ms(990));
+    assert_eq!((fixture.state(1).waited, fixture.again), (ms(990), Some(ms(1_000))));
+}
+
+#[test]
+fn what_a_scheduler_begins_with_is_brought_in_range() {
+    let settings = Settings { quantum: Nanos::ZERO, slice: Nanos::ZERO, ..Settings::default() };
+    let scheduler = Scheduler::new(PolicyKind::Fair, settings);
+    assert_eq!(scheduler.settings().check(), Ok(()));
 }

@@ -1,0 +1,211 @@
+//! Whatever happens, in whatever order and at whatever times: what holds after each decision.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+
+/// Runs for each policy.
+const SEEDS: u64 = 16;
+
+/// Names of queues, which are used again and again, and processes, each with some of them on either device.
+const QUEUES: u32 = 8;
+const PROCESSES: u32 = 5;
+
+/// What a device's queues were like after the last decision.
+#[derive(Default)]
+struct Seen {
+    /// Since when queues have waited, and since when they have their turns.
+    held: BTreeMap<QueueId, Nanos>,
+    turns: BTreeMap<QueueId, Nanos>,
+    /// When the last turn began.
+    last_turn: Option<Nanos>,
+}
+
+struct Run {
+    scheduler: Scheduler,
+    random: fastrand::Rng,
+    now: Nanos,
+    /// The longest so far.
+    quantum: Nanos,
+    seen: BTreeMap<DeviceId, Seen>,
+}
+
+fn pick<T: Copy>(random: &mut fastrand::Rng, values: &[T]) -> T {
+    values[random.usize(..values.len())]
+}
+
+fn some_attributes(random: &mut fastrand::Rng) -> Attributes {
+    Attributes {
+        priority: pick(random, &[0, 0, 0, 100]),
+        weight: random.u32(0..1_000),
+        share: random.bool().then(|| random.u8(0..=100)),
+        stream_priority: random.i32(-1..=1),
+        ..Attributes::new(DeviceId(random.u16(..2)), ProcessId(random.u32(..PROCESSES)))
+    }
+}
+
+fn some_settings(random: &mut fastrand::Rng) -> Settings {
+    let starvation_bound = pick(random, &[ms(0), ms(10), ms(60), ms(400)]);
+    Settings {
+        starvation_bound,
+        quantum: pick(random, &[Nanos::ZERO, ms(2), ms(20), ms(1_000)]),
+        slice: pick(random, &[Nanos::ZERO, ms(1), ms(4)]),
+        patience: pick(random, &[ms(20), ms(100), ms(3_000)]),
+    }
+}
+
+impl Run {
+    fn new(policy: PolicyKind, seed: u64) -> Self {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let scheduler = Scheduler::new(policy, some_settings(&mut random));
+        let quantum = scheduler.settings().quantum;
+        Self { scheduler, random, now: Nanos::ZERO, quantum, seen: BTreeMap::new() }
+    }
+
+    /// With `changes`, another policy or other settings may hold from some time on.
+    fn steps(&mut self, count: usize, changes: bool) -> Result<(), String> {
+        for _ in 0..count {
+            let longest = 1 << self.random.u32(10..26);
+            let next = self.now + Nanos(self.random.u64(..longest));
+            self.pass(next)?;
+            for _ in 0..self.random.usize(1..3) {
+                self.happen(changes);
+            }
+            self.decide()?;
+        }
+        Ok(())
+    }
+
+    /// It is asked when it wants to be.
+    fn pass(&mut self, until: Nanos) -> Result<(), String> {
+        let mut again = self.scheduler.decide(self.now).again;
+        while let Some(due) = again.filter(|due| *due < until) {
+            self.now = due;
+            again = self.decide()?;
+        }
+        self.now = until;
+        Ok(())
+    }
+
+    fn happen(&mut self, changes: bool) {
+        let queue = QueueId(self.random.u32(..QUEUES));
+        let event = match self.random.u32(..40) {
+            0..2 => Event::Opened { queue, attributes: some_attributes(&mut self.random) },
+            2 => Event::Closed { queue },
+            3 => Event::Changed { queue, attributes: some_attributes(&mut self.random) },
+            4..8 => Event::Used { queue, device: Nanos(self.random.u64(..20_000_000)) },
+            8..14 => Event::Idle { queue },
+            14 if changes => {
+                let settings = some_settings(&mut self.random);
+                self.scheduler.set_settings(self.now, settings);
+                // A turn that has begun ends when it was to end.
+                self.quantum = self.quantum.max(self.scheduler.settings().quantum);
+                for Seen { held, last_turn, .. } in self.seen.values_mut() {
+                    (*held, *last_turn) = (BTreeMap::new(), None);
+                }
+                return;
+            }
+            15 if changes => {
+                return self.scheduler.set_policy(self.now, pick(&mut self.random, PolicyKind::ALL));
+            }
+            _ => Event::Ready { queue },
+        };
+        if let Event::Opened { .. } | Event::Changed { .. } = event {
+            // It may be another queue now.
+            for seen in self.seen.values_mut() {
+                seen.held.remove(&queue);
+            }
+        }
+        self.scheduler.handle(self.now, event);
+    }
+
+    fn decide(&mut self) -> Result<Option<Nanos>, String> {
+        let again = self.scheduler.decide(self.now).again;
+        if again.is_some_and(|again| again <= self.now) {
+            return Err(format!("at {} it wants to be asked at {}", self.now, again.unwrap_or_default()));
+        }
+        let queues: Vec<_> = self.scheduler.queues().collect();
+        for device in [0, 1].map(DeviceId) {
+            let here: Vec<_> = queues.iter().filter(|queue| queue.attributes.device == device).collect();
+            let verdict = self.look(device, &here).and_then(|()| self.slices_end(&here, again));
+            verdict.map_err(|broken| format!("at {}: {broken}", self.now))?;
+        }
+        Ok(again)
+    }
+
+    fn look(&mut self, device: DeviceId, queues: &[&QueueState]) -> Result<(), String> {
+        let (now, settings) = (self.now, *self.scheduler.settings());
+        let bound = settings.starvation_bound;
+        let Seen { held, turns, last_turn } = self.seen.entry(device).or_default();
+        let front = queues.iter().filter(|queue| queue.ready).filter_map(|queue| queue.level).min();
+        let names: BTreeSet<_> = queues.iter().map(|queue| queue.queue).collect();
+        held.retain(|queue, _| names.contains(queue));
+        turns.retain(|queue, _| names.contains(queue));
+        for QueueState { queue, level, ready, allowed, .. } in queues {
+            let Some(level) = *level else { return Err(format!("{queue:?} has no level")) };
+            if *allowed != front.is_none_or(|front| level <= front) {
+                return Err(format!("{queue:?} is at {level:?}, the first that is ready at {front:?}"));
+            }
+            let since = *held.entry(*queue).or_insert(now);
+            if *allowed || !ready {
+                held.remove(queue);
+            } else if !bound.is_zero() && now - since > bound {
+                return Err(format!("{queue:?} waits since {since}"));
+            }
+            if level != Level::TURN {
+                turns.remove(queue);
+                continue;
+            }
+            let began = *turns.entry(*queue).or_insert(now);
+            if bound.is_zero() || now - began >= self.quantum {
+                return Err(format!("the turn of {queue:?} lasts since {began}"));
+            }
+            let before = if began == now { last_turn.replace(now) } else { None };
+            if before.is_some_and(|before| before < now && now - before < bound / 4) {
+                return Err(format!("turns begin at {before:?} and {now}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody is in front for longer than a slice while others of its priority have work as well, and nobody a turn.
+    fn slices_end(&self, queues: &[&QueueState], again: Option<Nanos>) -> Result<(), String> {
+        if self.scheduler.policy() == PolicyKind::Priority {
+            return Ok(());
+        }
+        let mut processes: BTreeMap<ProcessId, (i16, bool)> = BTreeMap::new();
+        for queue in queues {
+            let is_fair = self.scheduler.policy() == PolicyKind::Fair;
+            let priority = if is_fair { queue.attributes.priority } else { 0 };
+            let process = processes.entry(queue.attributes.process).or_insert((priority, false));
+            *process = (process.0.max(priority), process.1 || queue.ready);
+        }
+        let ready = || processes.values().filter(|(_, ready)| *ready).map(|(priority, _)| *priority);
+        let share = ready().filter(|priority| Some(*priority) == ready().max()).count();
+        let is_turn = queues.iter().any(|queue| queue.ready && queue.level == Some(Level::TURN));
+        let ends = again.is_some_and(|again| again <= self.now + self.scheduler.settings().slice);
+        if share > 1 && !is_turn && !ends {
+            return Err(format!("{share} share the device, and it wants to be asked at {again:?}"));
+        }
+        Ok(())
+    }
+}
+
+fn holds(changes: bool) {
+    for policy in PolicyKind::ALL {
+        for seed in 0..SEEDS {
+            let verdict = Run::new(*policy, seed).steps(1_000, changes);
+            assert_eq!(verdict, Ok(()), "policy {policy}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn whatever_happens_waits_turns_and_slices_end() {
+    holds(false);
+}
+
+#[test]
+fn whatever_is_set_in_the_middle_they_end_as_well() {
+    holds(true);
+}
