@@ -267,6 +267,28 @@ fn device_time_goes_by_weight_roughly_if_kernels_are_as_long_as_slices() -> Resu
     holds(|seed| World { settings, ..worlds::saturated(PolicyKind::Fair, seed) }, fairness(6.0))
 }
 
+/// What somebody urgent leaves to the others is theirs by weight, in moments and turns. Within so many points of the device.
+fn fairness_of_the_rest(within: f64) -> impl Fn(&Trace) -> Verdict {
+    move |trace| {
+        let weight = |client: usize| f64::from(trace.plans[client].attributes.weight);
+        let urgent = trace.parts(SHARED_FROM, trace.until)[0];
+        let sum: f64 = (1..trace.plans.len()).map(weight).sum();
+        let due = |client| if client == 0 { urgent } else { weight(client) / sum * (100.0 - urgent) };
+        parts_are(trace, SHARED_FROM, trace.until, due, within)
+    }
+}
+
+#[test]
+fn what_is_left_goes_by_weight() -> Result<(), String> {
+    holds(|seed| worlds::saturated_in_moments(PolicyKind::Fair, seed), fairness_of_the_rest(2.0))
+}
+
+#[test]
+fn a_policy_that_leaves_the_rest_to_anybody_is_found() {
+    holds(|seed| worlds::saturated_in_moments(PolicyKind::Priority, seed), fairness_of_the_rest(2.0))
+        .unwrap_err();
+}
+
 #[test]
 fn a_policy_that_does_not_share_is_found() {
     holds(|seed| worlds::saturated(PolicyKind::Priority, seed), fairness(6.0)).unwrap_err();

@@ -73,6 +73,19 @@ pub(super) fn saturated(policy: PolicyKind, seed: u64) -> World {
     always_busy(policy, seed, ms(2_000), &clients)
 }
 
+/// Weights from one to ten, beside somebody urgent who pauses often, but only for a moment.
+pub(super) fn saturated_in_moments(policy: PolicyKind, seed: u64) -> World {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut clients: Vec<_> = (0..random.u32(3..=5))
+        .map(|index| Attributes { weight: random.u32(50..=500), ..process(index) })
+        .collect();
+    clients[0].priority = 100;
+    let mut world = always_busy(policy, seed, ms(3_000), &clients);
+    let pause = Nanos::from_micros(random.u64(100..2_000));
+    world.plans[0].work = Work::Requests { kernels: random.u32(10..100), pause };
+    world
+}
+
 /// The last one comes after half a second.
 pub(super) fn with_a_newcomer(policy: PolicyKind, seed: u64) -> World {
     let mut random = fastrand::Rng::with_seed(seed);
