@@ -7,7 +7,7 @@ use xsched_abi::verdict::Judgement;
 use xsched_sched::{Limit, Nanos};
 
 use crate::xqueue::claim::{Claim, ClaimId, ClaimKey, Seat, Standing, Usage};
-use crate::xqueue::flight::{Class, Flight, Landed, Seen};
+use crate::xqueue::flight::{Class, Flight, Landed, QUIET, Seen};
 use crate::xqueue::origins::Origin;
 use crate::xqueue::recording::Held;
 use crate::xqueue::state::{Queue, State};
@@ -16,6 +16,9 @@ use crate::xqueue::{Device, QueueId, now};
 
 /// How often completions are looked for at least while somebody records.
 const LOOK_EVERY: Nanos = Nanos::from_millis(1);
+
+/// How late, at the latest, it is noticed that a launch has returned for which streams were not asked.
+const LAUNCHED_WITHIN: Nanos = Nanos::from_millis(1);
 
 /// What a command means for its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -398,9 +401,10 @@ impl<D: Device> State<D> {
     /// Streams with commands on the device that no marker follows, and none is to be expected soon; how many were launched.
     pub(super) fn quiet_streams(&self, now: Nanos) -> Vec<(QueueId, D::Stream, u64)> {
         let quiet = self.queues.iter().filter(|(_, queue)| {
-            let is_launching = queue.claim.is_some_and(|claim| self.claims[claim.0].launching > 0);
             // Whoever waits for the stream sees its completion.
-            !is_launching && queue.awaited == 0 && self.quiet_at(queue).is_some_and(|at| at <= now)
+            !self.is_launching(queue)
+                && queue.awaited == 0
+                && self.quiet_at(queue).is_some_and(|at| at <= now)
         });
         quiet.map(|(&id, queue)| (id, queue.stream, queue.flight.launched_so_far())).collect()
     }
@@ -530,13 +534,32 @@ impl<D: Device> State<D> {
             let (has_work, waits) = (self.has_work(id), self.is_waited_for(id));
             come_at(self.claims[index].tend(has_work, waits, now));
         }
+        if self.unlimited {
+            // Nobody may look at anything; whoever ends that wakes the watcher.
+            return next;
+        }
         for (place, flight) in self.flights() {
             come_at(self.look_at(place, flight));
         }
         for queue in self.queues.values().filter(|queue| queue.awaited == 0) {
-            come_at(self.quiet_at(queue));
+            come_at(self.ask_at(queue, now));
         }
         next
+    }
+
+    /// When to come to ask a queue's stream. It is not asked while a launch is on its way, which may take long to return.
+    fn ask_at(&self, queue: &Queue<D>, now: Nanos) -> Option<Nanos> {
+        let at = self.quiet_at(queue)?;
+        Some(if self.is_launching(queue) {
+            at.max(now + (now - at).clamp(QUIET, LAUNCHED_WITHIN))
+        } else {
+            at
+        })
+    }
+
+    /// Whether a launch of the queue's claim is on its way: its marker may be still to come.
+    fn is_launching(&self, queue: &Queue<D>) -> bool {
+        queue.claim.is_some_and(|claim| self.claims[claim.0].launching > 0)
     }
 
     pub(super) fn seat(&mut self, claim: ClaimId, seat: Option<Arc<dyn Seat>>) {

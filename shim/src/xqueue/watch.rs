@@ -77,6 +77,10 @@ impl<D: Device> XQueues<D> {
         let mut state = self.lock();
         state.unlimited = paused;
         self.publish(&mut state);
+        drop(state);
+        if !paused {
+            self.wake_watcher();
+        }
     }
 
     /// Does all that is due; returns when to come again at the latest, if anything is to be expected, and does not expect

@@ -78,6 +78,57 @@ fn a_stream_that_is_always_busy_gets_a_marker_now_and_then() {
     }
 }
 
+/// How often the watcher looks in 50 ms. At a thousand it is enough.
+fn looks(process: &Process) -> usize {
+    let since = now();
+    let look = |_: &usize| {
+        let next = process.queues.tend(now() + Nanos::from_millis(10));
+        process.clock.advance((next - now()).max(Nanos(1)));
+        now() - since < Nanos::from_millis(50)
+    };
+    (0..1_000).take_while(look).count()
+}
+
+/// A copy that waits for its work, or a full hardware queue.
+#[test]
+fn a_launch_that_does_not_return_does_not_keep_the_watcher_busy() {
+    let process = Process::new(Standing::Beside);
+    assert!(process.launch());
+    let other = process.queues.create((), Some(process.claim), face());
+    let Admission::Now(begun) = process.queues.admit(other, &[], WORK) else {
+        panic!("nobody is more urgent")
+    };
+    let looks = looks(&process);
+    assert!(looks < 100, "{looks}");
+    assert_eq!(process.asked(), 0);
+    process.complete_all();
+    process.queues.finish(begun, true);
+    let next = process.queues.tend(now() + Nanos::from_millis(10));
+    assert!(next - now() < Nanos::from_micros(200), "it is asked soon: {}", next - now());
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+}
+
+/// While a stream captures, say.
+#[test]
+fn markers_that_nobody_may_look_at_do_not_keep_the_watcher_busy() {
+    for standing in [BELOW, Standing::Beside] {
+        let process = Process::new(standing);
+        let rung = Arc::new(AtomicUsize::new(0));
+        let bell = Arc::clone(&rung);
+        assert!(process.launch());
+        process.queues.set_alarm(Box::new(move || {
+            bell.fetch_add(1, Ordering::SeqCst);
+        }));
+        process.queues.pause_markers(true);
+        let looks = looks(&process);
+        assert!(looks < 100, "{looks}, {standing:?}");
+        process.complete_all();
+        process.queues.pause_markers(false);
+        assert_eq!(rung.load(Ordering::SeqCst), 1, "it would come too late");
+        process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    }
+}
+
 #[test]
 fn a_stream_that_cannot_tell_is_not_followed() {
     let process = Process::new(Standing::Beside);
