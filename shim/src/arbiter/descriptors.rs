@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 const NONE: i32 = -1;
 
-/// At most these are open at a time.
+/// At most these are open at a time: what the watcher polls to be woken, what it is woken with, the connection, and what tells of
+/// masks.
 static OPEN: [AtomicI32; 4] = [const { AtomicI32::new(NONE) }; 4];
 
 /// A descriptor that a forked child closes.
@@ -23,6 +24,11 @@ impl Inherited {
             .iter()
             .find(|place| place.compare_exchange(NONE, number, Ordering::Relaxed, Ordering::Relaxed).is_ok());
         Self(fd)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_known(&self) -> bool {
+        OPEN.iter().any(|place| place.load(Ordering::Relaxed) == self.0.as_raw_fd())
     }
 }
 

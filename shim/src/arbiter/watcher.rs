@@ -30,11 +30,9 @@ const ALONE: Nanos = Nanos::from_secs(1);
 
 /// Starts the watcher of these queues.
 pub(super) fn start<D: Device>(queues: &Arc<XQueues<D>>) -> io::Result<()> {
-    let alarm = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-    queues.set_alarm(ringer(&alarm)?);
-    let ring = ringer(&alarm)?;
-    let alarm = Inherited::new(alarm);
     let scheduled = hints::scheduled();
+    let Bells { alarm, of_queues, of_scheduler } = Bells::new(scheduled)?;
+    queues.set_alarm(of_queues);
     if let SchedulerChoice::Itself(_) = scheduled {
         // The first command of a stream may be what others of the process have to give way to.
         queues.look_at_all();
@@ -48,7 +46,8 @@ pub(super) fn start<D: Device>(queues: &Arc<XQueues<D>>) -> io::Result<()> {
             SchedulerChoice::Controller => (Client::new(Arc::clone(&link)), None),
             SchedulerChoice::Nobody => (Client::without_controller(Arc::clone(&link)), None),
             SchedulerChoice::Itself(policy) => {
-                (Client::without_controller(Arc::clone(&link)), Some(LocalArbiter::new(policy, ring)))
+                let local = of_scheduler.map(|ring| LocalArbiter::new(policy, ring));
+                (Client::without_controller(Arc::clone(&link)), local)
             }
         };
         let mut watcher = Watcher { queues, link, client, local, alarm };
@@ -63,7 +62,29 @@ pub(super) fn start<D: Device>(queues: &Arc<XQueues<D>>) -> io::Result<()> {
 }
 
 /// Wakes the watcher.
-fn ringer(alarm: &OwnedFd) -> io::Result<Box<dyn Fn() + Send + Sync>> {
+type Bell = Box<dyn Fn() + Send + Sync>;
+
+/// What the watcher polls, and who may wake it.
+struct Bells {
+    alarm: Inherited,
+    of_queues: Bell,
+    /// Of a process that schedules itself.
+    of_scheduler: Option<Bell>,
+}
+
+impl Bells {
+    fn new(scheduled: SchedulerChoice) -> io::Result<Self> {
+        let alarm = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let of_queues = bell(&alarm)?;
+        let of_scheduler = match scheduled {
+            SchedulerChoice::Itself(_) => Some(bell(&alarm)?),
+            SchedulerChoice::Controller | SchedulerChoice::Nobody => None,
+        };
+        Ok(Self { alarm: Inherited::new(alarm), of_queues, of_scheduler })
+    }
+}
+
+fn bell(alarm: &OwnedFd) -> io::Result<Bell> {
     let ringer = Inherited::new(alarm.try_clone()?);
     Ok(Box::new(move || {
         // Full is as good as rung.
@@ -157,4 +178,19 @@ impl<D: Device> Watcher<D> {
 fn fine_timers() {
     // SAFETY: sets a number of the calling thread's.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No other test has any.
+    #[test]
+    fn a_forked_child_knows_all_descriptors_of_the_watcher() {
+        let bells = Bells::new(SchedulerChoice::Controller).unwrap();
+        // The connection, and what comes with it.
+        let later = [(); 2].map(|()| Inherited::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap()));
+        assert!(later.iter().chain([&bells.alarm]).all(Inherited::is_known));
+        assert!(bells.of_scheduler.is_none());
+    }
 }
