@@ -253,7 +253,9 @@ impl<D: Device> Claim<D> {
     }
 
     /// Another place with the arbiter, or none any more.
-    pub(super) fn seated(&mut self, seat: Option<Arc<dyn Seat>>) {
+    pub(super) fn seated(&mut self, seat: Option<Arc<dyn Seat>>, now: Nanos) {
+        // Nobody holds it any more who did.
+        self.note_held(false, now);
         self.seat = seat;
         self.told = None;
     }

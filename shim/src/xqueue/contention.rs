@@ -563,7 +563,7 @@ impl<D: Device> State<D> {
     }
 
     pub(super) fn seat(&mut self, claim: ClaimId, seat: Option<Arc<dyn Seat>>) {
-        self.claims[claim.0].seated(seat);
+        self.claims[claim.0].seated(seat, now());
     }
 
     pub(super) fn usage(&self, claim: ClaimId) -> Usage {

@@ -47,6 +47,21 @@ fn who_is_held_launches_nothing_and_still_has_work() {
 }
 
 #[test]
+fn nobody_is_suspended_while_there_is_no_controller() {
+    let process = Process::new(HELD);
+    process.queues.submit(process.queue, Vec::new(), WORK, 0).expect("it is held back");
+    process.tend();
+    process.clock.advance(Nanos::from_millis(1));
+    process.queues.seat(process.claim, None);
+    process.tend();
+    process.queues.wait_all_launched();
+    process.clock.advance(Nanos::from_secs(3_600));
+    process.queues.seat(process.claim, Some(Arc::clone(&process.stand) as Arc<dyn Seat>));
+    process.stands(BELOW);
+    assert_eq!(process.queues.usage(process.claim).suspended, Nanos::from_millis(1));
+}
+
+#[test]
 fn who_waits_in_place_is_held_as_well() {
     let process = Process::new(HELD);
     let waiter = {
