@@ -102,10 +102,12 @@ impl LocalArbiter {
 
     fn tell(&self, event: Event) {
         let mut state = self.lock();
+        let before = state.again;
         let changes = state.core.handle(now(), event);
         state.apply(&changes);
         drop(state);
-        if !changes.suspended.is_empty() || !changes.resumed.is_empty() {
+        let comes_too_late = changes.again.is_some_and(|again| before.is_none_or(|before| again < before));
+        if comes_too_late || !changes.suspended.is_empty() || !changes.resumed.is_empty() {
             (self.ring)();
         }
     }
@@ -235,12 +237,16 @@ mod tests {
     use super::*;
 
     fn seats(priorities: &[i32]) -> (Vec<LocalSeat>, Arc<AtomicUsize>) {
+        seats_by(PolicyKind::Priority, priorities)
+    }
+
+    fn seats_by(policy: PolicyKind, priorities: &[i32]) -> (Vec<LocalSeat>, Arc<AtomicUsize>) {
         let rung = Arc::new(AtomicUsize::new(0));
         let bell = Arc::clone(&rung);
         let ring = move || {
             bell.fetch_add(1, Ordering::SeqCst);
         };
-        let arbiter = LocalArbiter::new(PolicyKind::Priority, Box::new(ring));
+        let arbiter = LocalArbiter::new(policy, Box::new(ring));
         let open = |(index, &priority): (usize, &i32)| {
             let (queue, place) = arbiter.lock().open(now(), ClaimId::for_tests(index), 7, priority);
             LocalSeat { arbiter: Arc::clone(&arbiter), queue, place }
@@ -260,6 +266,18 @@ mod tests {
         assert_eq!(rung.load(Ordering::SeqCst), 1);
         urgent.tell_idle();
         assert_eq!((usual.standing(), rung.load(Ordering::SeqCst)), (Standing::Below { held: false }, 2));
+    }
+
+    #[test]
+    fn the_watcher_knows_when_a_slice_ends_that_begins_while_it_sleeps() {
+        let (seats, rung) = seats_by(PolicyKind::Fair, &[0, 1]);
+        seats[0].tell_ready();
+        assert_eq!((rung.load(Ordering::SeqCst), seats[0].arbiter.again()), (1, None));
+        seats[1].tell_ready();
+        assert!(seats[0].arbiter.again().is_some() && seats[1].standing().is_held());
+        assert_eq!(rung.load(Ordering::SeqCst), 2, "it had no reason to come so soon");
+        seats[1].tell_idle();
+        assert_eq!((rung.load(Ordering::SeqCst), seats[0].arbiter.again()), (2, None));
     }
 
     #[test]
