@@ -138,7 +138,9 @@ fn a_scheduler_that_counts_them_is_found() {
 /// Who is too slow for moments gets a turn as soon as the bound is over, or as it is known that moments were of no use.
 fn moments_are_no_service(trace: &Trace) -> Verdict {
     let turn = SETTINGS.quantum + late();
-    let longest = SETTINGS.starvation_bound + SETTINGS.patience + turn.times(2);
+    // What it used before may be heard of in the middle, and stand for a moment since then.
+    let heard = ms(10) + late();
+    let longest = SETTINGS.starvation_bound + SETTINGS.patience + turn.times(2) + heard;
     (1..trace.plans.len()).try_for_each(|client| is_served_within(trace, client, longest))
 }
 
