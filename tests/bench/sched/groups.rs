@@ -21,8 +21,18 @@ const GROUPS: [(Standing, [&str; 4]); 3] = [
     (Standing::Low, ["low: mean", "low: p50", "low: p99", "low: requests a second"]),
 ];
 
+/// Under the second one at most one of several equals has kernels on the device, since they take turns.
+const POLICIES: [&str; 2] = ["priority", "fair"];
+
 pub(crate) fn run() -> Result<()> {
-    let table = Table::measure("six services in three groups", Regime::all(), measure)?;
+    for policy in POLICIES {
+        let name = format!("six services in three groups, {policy}");
+        print(&Table::measure(name, Regime::all(), |regime| measure(regime, policy))?)?;
+    }
+    Ok(())
+}
+
+fn print(table: &Table) -> Result<()> {
     table.print("high group alone, p99", "ms", no_goal)?;
     for (standing, [mean, p50, p99, rate]) in GROUPS {
         table.print(mean, "ms", no_goal)?;
@@ -41,7 +51,7 @@ pub(crate) fn run() -> Result<()> {
     table.print_noise()
 }
 
-fn measure(regime: Regime) -> Result<Figures> {
+fn measure(regime: Regime, policy: &'static str) -> Result<Figures> {
     let plans: Vec<_> = GROUPS
         .iter()
         .flat_map(|(standing, _)| [*standing; 2])
@@ -51,8 +61,8 @@ fn measure(regime: Regime) -> Result<Figures> {
             (Plan { seed, ..plan }, standing)
         })
         .collect();
-    let alone = Run::of(&Node::new(regime)?, &plans[..2])?;
-    let run = Run::of(&Node::new(regime)?, &plans)?;
+    let alone = Run::of(&Node::with(regime, policy, 1)?, &plans[..2])?;
+    let run = Run::of(&Node::with(regime, policy, 1)?, &plans)?;
     let mut figures =
         Figures::from([("high group alone, p99", quantile(latencies_us(&alone.outcomes), 0.99)? / 1e3)]);
     let mut means_ms = Vec::new();
