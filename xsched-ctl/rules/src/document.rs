@@ -28,7 +28,7 @@ pub enum Mistake {
     #[error("{0}")]
     Syntax(String),
     /// There is no such thing.
-    #[error("there is no {kind} `{found}`{}", suggestion(*.meant))]
+    #[error("there is no {kind} `{found}`{}", suggestion(*.meant, .known))]
     Unknown {
         /// `table`, `key`, `policy`, ...
         kind: &'static str,
@@ -36,6 +36,8 @@ pub enum Mistake {
         found: String,
         /// What was probably meant.
         meant: Option<&'static str>,
+        /// All that there are, if they are few.
+        known: Vec<&'static str>,
     },
     /// A value has the wrong type.
     #[error("`{key}` must be {wanted}, not {found}")]
@@ -63,8 +65,12 @@ pub enum Mistake {
     Together(&'static str),
 }
 
-fn suggestion(meant: Option<&str>) -> String {
-    meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default()
+fn suggestion(meant: Option<&str>, known: &[&str]) -> String {
+    match meant {
+        Some(meant) => format!("; did you mean `{meant}`?"),
+        None if known.is_empty() => String::new(),
+        None => format!("; there are: {}", known.join(", ")),
+    }
 }
 
 /// A mistake, and the byte at which it stands.
@@ -248,12 +254,14 @@ impl<'d> Entry<'d> {
 }
 
 fn unknown(kind: &'static str, found: &str, known: &[&'static str]) -> Mistake {
-    Mistake::Unknown { kind, found: found.to_owned(), meant: closest(found, known.iter().copied()) }
+    let meant = closest(found, known.iter().copied());
+    Mistake::Unknown { kind, found: found.to_owned(), meant, known: known.to_vec() }
 }
 
 /// There is no such function.
 pub(crate) fn unknown_function(found: &str, known: impl IntoIterator<Item = &'static str>) -> Mistake {
-    Mistake::Unknown { kind: "function", found: found.to_owned(), meant: closest(found, known) }
+    let meant = closest(found, known);
+    Mistake::Unknown { kind: "function", found: found.to_owned(), meant, known: Vec::new() }
 }
 
 fn line_of(text: &str, offset: usize) -> usize {
@@ -289,6 +297,8 @@ mod tests {
     fn a_wrong_word_is_told_with_the_right_one() {
         let refused = one("a = 'tiger'", |entry| entry.word("animal", &["cat", "tigers"])).unwrap_err();
         assert_eq!(refused, "line 1: there is no animal `tiger`; did you mean `tigers`?");
+        let refused = one("a = 'horse'", |entry| entry.word("animal", &["cat", "tigers"])).unwrap_err();
+        assert_eq!(refused, "line 1: there is no animal `horse`; there are: cat, tigers");
     }
 
     #[test]

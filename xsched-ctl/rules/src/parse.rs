@@ -185,7 +185,10 @@ mod tests {
     #[test]
     fn mistakes_are_named_with_their_line() {
         assert_refused("\n[orgin]\n", "line 2: there is no table `orgin`; did you mean `origin`?");
-        assert_refused("[[weather]]\n", "line 1: there is no table `weather`");
+        assert_refused(
+            "[[weather]]\n",
+            "line 1: there is no table `weather`; there are: origin, profile, rule",
+        );
         assert_refused(
             "profile = 'compact'",
             "line 1: there is no profile `compact`; did you mean `compat`?",
@@ -247,7 +250,10 @@ mod tests {
             "cgroup = 'batch'",
             "line 6: a cgroup is a path from the root on, such as \"/system.slice/*\"",
         );
-        assert_refused("[[rule]]\naction = 'skip'", "line 2: there is no action `skip`");
+        assert_refused(
+            "[[rule]]\naction = 'skip'",
+            "line 2: there is no action `skip`; there are: schedule, passthrough, never-suspend",
+        );
         assert_refused(
             "[[rule]]\naction = 'passthru'",
             "line 2: there is no action `passthru`; did you mean `passthrough`?",

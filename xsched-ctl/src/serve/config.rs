@@ -27,6 +27,7 @@
 
 mod selector;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -214,7 +215,8 @@ impl Config {
         let rules = self.standings.iter().map(|rule| &rule.selector);
         let ceilings = self.ceilings.iter().map(|ceiling| &ceiling.selector);
         let names = rules.chain(ceilings).filter_map(Selector::user_name);
-        names.filter(|name| !users.know(name)).collect()
+        let strangers: BTreeSet<_> = names.filter(|name| !users.know(name)).collect();
+        strangers.into_iter().collect()
     }
 
     /// How many rules and ceilings there are.

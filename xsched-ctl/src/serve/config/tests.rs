@@ -95,7 +95,10 @@ fn mistakes_are_named_with_their_line() {
     assert_refused("\n[[rule]]\nuser = 'x'", "line 2: a rule needs a class, priority, weight or share");
     assert_refused("[[rule]]\nclass = 'high'\npriority = 3", "line 1: give a class or a priority, not both");
     assert_refused("[[rule]]\npriority = 256", "line 2: `priority`: expected -255 to 255");
-    assert_refused("[[ceiling]]\nexecutable = 'x'\nclass = 'high'", "line 2: there is no key `executable`");
+    assert_refused(
+        "[[ceiling]]\nexecutable = 'x'\nclass = 'high'",
+        "line 2: there is no key `executable`; there are: cgroup, class, priority, share, user, weight",
+    );
     assert_refused("[[rule]]\nuser = ''\nclass = 'high'", "line 2: an empty pattern matches nothing");
     assert_refused(
         "[rule]\nclass = 'high'",
@@ -106,7 +109,8 @@ fn mistakes_are_named_with_their_line() {
 #[test]
 fn users_whom_nobody_knows_are_named() {
     let text = "[[rule]]\nuser = 'root'\nclass = 'high'\n[[rule]]\nuser = 'no-such-user'\nclass = 'high'\n\
-                [[rule]]\nuser = 'no-such-*'\nclass = 'high'\n[[ceiling]]\nuser = '4711'\nclass = 'high'\n";
+                [[rule]]\nuser = 'no-such-*'\nclass = 'high'\n[[ceiling]]\nuser = '4711'\nclass = 'high'\n\
+                [[ceiling]]\nuser = 'no-such-user'\nclass = 'high'\n";
     assert_eq!(Config::parse(text).unwrap().strangers(&Users::read()), ["no-such-user"]);
 }
 
