@@ -76,7 +76,7 @@ fn off_releases_everybody_until_on() {
     process.report("ready");
     process.wait_for_ready(5, mask);
     controller.say(&["off"]);
-    assert_eq!(controller.say(&["policy", "fair"]), "fair; was priority\n");
+    assert_eq!(controller.say(&["policy", "fair"]), "fair; was priority; active again, was off\n");
     assert_eq!(controller.list()["controller"]["state"], "active");
     let (code, message) = controller.refused(&["policy", "prority"]);
     assert_eq!(code, 64, "{message}");
@@ -114,14 +114,16 @@ fn a_user_changes_his_own_processes_within_his_ceiling() {
     };
     assert_eq!(own.ask(&set(own.id(), -3))["answer"], "set");
     assert_eq!(own.ask(&set(own.id(), 49))["answer"], "set");
+    let run = r#"order {"verb":"run","wish":{"priority":50},"token":"000102030405060708090a0b0c0d0e0f"}"#;
+    for order in [&set(own.id(), 50), run] {
+        assert_eq!(own.ask(order)["reason"], "above-ceiling", "{order}");
+    }
     for order in [
-        &set(own.id(), 50),
         &set(roots.id(), -1),
         r#"order {"verb":"off"}"#,
         r#"order {"verb":"on"}"#,
         r#"order {"verb":"policy","name":"fair"}"#,
         r#"order {"verb":"set","target":{"cgroup":"/"},"wish":{"priority":-1}}"#,
-        r#"order {"verb":"run","wish":{"priority":50},"token":"000102030405060708090a0b0c0d0e0f"}"#,
     ] {
         assert_eq!(own.ask(order)["reason"], "not-permitted", "{order}");
     }

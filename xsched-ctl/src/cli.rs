@@ -71,12 +71,14 @@ pub(crate) enum Verb {
     /// user may do anything.
     Set(Set),
     /// Say which policy is at work, or change it
+    ///
+    /// A policy is changed to be at work: this ends `off`.
     Policy(Policy),
     /// List the processes under the controller
     List(List),
     /// Check rules on call chains, or explain what they have decided
     Rules(Rules),
-    /// Hold nobody back any more, until `on`
+    /// Hold nobody back any more, until `on`, or until a policy is chosen
     Off(Off),
     /// Hold back who should wait, after `off`
     On(On),

@@ -204,7 +204,9 @@ impl Failure {
             Self::NotPermitted { .. }
             | Self::ForeignProcess(_)
             | Self::Sideband(xsched_symbols::SidebandError::NotPermitted)
-            | Self::Ask(AskError::Refused { reason: Reason::NotPermitted, .. }) => exit::NOT_PERMITTED,
+            | Self::Ask(AskError::Refused { reason: Reason::NotPermitted | Reason::AboveCeiling, .. }) => {
+                exit::NOT_PERMITTED
+            }
             Self::NoSuchProcess(_)
             | Self::NoMemoryMap(_)
             | Self::NoRuntime { .. }

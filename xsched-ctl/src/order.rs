@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::cli;
-use crate::control::answer::Answer;
+use crate::control::answer::{Answer, Reason, State};
 use crate::control::client::{AskError, Controller, ask};
 use crate::control::request::{Request, Target};
 use crate::failure::Failure;
@@ -14,6 +16,9 @@ use crate::say::print;
 /// How long `off` waits for a controller that may hang. Nobody is held back any more after the 100 ms of silence that the
 /// arbiter allows, whatever is answered.
 const OFF_PATIENCE: Duration = Duration::from_millis(500);
+
+/// How long a controller that was killed may take to die.
+const DEATH: Duration = Duration::from_secs(2);
 
 /// `xsched-ctl set`.
 pub(crate) async fn set(arguments: cli::Set) -> Result<u8, Failure> {
@@ -43,9 +48,17 @@ pub(crate) async fn policy(arguments: cli::Policy) -> Result<u8, Failure> {
     if arguments.json {
         return printed(&as_json(&answer));
     }
-    let Answer::Policy { policy, was } = answer else { return Err(strange(&answer)) };
-    let change = if policy == was { policy } else { format!("{policy}; was {was}") };
-    printed(&format!("{change}\n"))
+    let Answer::Policy { policy, was, turned } = answer else { return Err(strange(&answer)) };
+    printed(&format!("{}\n", chosen(&policy, &was, turned)))
+}
+
+/// What a policy has become, for people.
+fn chosen(policy: &str, was: &str, turned: Option<State>) -> String {
+    let change = if policy == was { policy.to_owned() } else { format!("{policy}; was {was}") };
+    match turned {
+        Some(state) => format!("{change}; {state} again, was off"),
+        None => change,
+    }
 }
 
 /// `xsched-ctl on`.
@@ -99,9 +112,25 @@ fn kill(pid: u32) -> Result<(), Failure> {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
         return Err(Failure::Usage("the controller is in another pid namespace: kill it there".to_owned()));
     };
-    pidfd_open(pid, PidfdFlags::empty())
-        .and_then(|controller| pidfd_send_signal(controller, Signal::KILL))
-        .map_err(|error| Failure::Internal { what: "killing the controller", cause: error.into() })
+    let killed = pidfd_open(pid, PidfdFlags::empty()).and_then(|controller| {
+        pidfd_send_signal(&controller, Signal::KILL)?;
+        // What it had claimed is free only then, for whoever starts the next one.
+        let end = Timespec { tv_sec: DEATH.as_secs() as i64, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&controller, PollFlags::IN)], Some(&end))
+    });
+    match killed {
+        Ok(_) | Err(Errno::SRCH) => Ok(()),
+        Err(error) => Err(not_killed(pid, error)),
+    }
+}
+
+fn not_killed(pid: Pid, error: Errno) -> Failure {
+    if error != Errno::PERM {
+        return Failure::Internal { what: "killing the controller", cause: error.into() };
+    }
+    let pid = pid.as_raw_nonzero();
+    let message = format!("the controller (process {pid}) does not answer, and belongs to another user");
+    AskError::Refused { reason: Reason::NotPermitted, message }.into()
 }
 
 /// Prints what a verb has to say, which ends it; returns the exit code.
@@ -117,4 +146,31 @@ pub(crate) fn as_json(answer: &Answer) -> String {
 /// The controller has answered something else than what was asked.
 pub(crate) fn strange(answer: &Answer) -> Failure {
     AskError::Strange(format!("{answer:?}")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_that_ends_off_says_so() {
+        assert_eq!(chosen("fair", "fair", None), "fair");
+        assert_eq!(chosen("fair", "priority", None), "fair; was priority");
+        assert_eq!(chosen("fair", "fair", Some(State::Active)), "fair; active again, was off");
+    }
+
+    #[test]
+    fn who_was_killed_is_dead() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        kill(child.id()).unwrap();
+        assert!(child.try_wait().unwrap().is_some());
+    }
+
+    #[test]
+    fn somebody_elses_controller_is_no_fault_of_this_program() {
+        let failure = not_killed(Pid::INIT, Errno::PERM);
+        assert_eq!(failure.exit_code(), crate::exit::NOT_PERMITTED);
+        assert!(failure.hint().is_some());
+        assert_eq!(not_killed(Pid::INIT, Errno::NOSYS).exit_code(), crate::exit::SOFTWARE);
+    }
 }

@@ -68,7 +68,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) standing: StandingOptions,
 
-    /// First change the policy for everybody, as `xsched-ctl policy` does
+    /// First change the policy for everybody, as `xsched-ctl policy` does, which ends `off`
     #[arg(long, value_name = "NAME")]
     pub(crate) policy: Option<PolicyKind>,
 
@@ -135,7 +135,7 @@ pub(crate) struct Policy {
 
 #[derive(Args, Debug)]
 pub(crate) struct List {
-    /// Again and again, every so many seconds
+    /// Again and again, every so many seconds; each second if no number is given
     #[arg(short, long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
           value_parser = super::seconds)]
     pub(crate) watch: Option<f64>,

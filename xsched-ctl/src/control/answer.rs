@@ -23,6 +23,9 @@ pub(crate) enum Answer {
         policy: String,
         /// The name of the one before; the same if nothing was asked for.
         was: String,
+        /// The controller was off, and is in this state for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        turned: Option<State>,
     },
     /// The controller is in this state, and was in that.
     State {
@@ -59,6 +62,8 @@ pub(crate) enum Reason {
     Malformed,
     /// The user may not.
     NotPermitted,
+    /// The user may, but not so far.
+    AboveCeiling,
     /// There is no such process, queue or policy.
     NotFound,
     /// There is too much of it already.

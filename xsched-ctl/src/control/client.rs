@@ -133,6 +133,9 @@ impl AskError {
             Self::Gone(_) => "`xsched-ctl doctor` says whether there is one now".to_owned(),
             Self::Strange(_) => "controller and command must be of one version".to_owned(),
             Self::Refused { reason: Reason::NotPermitted, .. } => {
+                "be root, or the user that runs the controller".to_owned()
+            }
+            Self::Refused { reason: Reason::AboveCeiling, .. } => {
                 "be root, or the user that runs the controller; a `[[ceiling]]` in its configuration lets others go higher"
                     .to_owned()
             }

@@ -42,7 +42,12 @@ impl PlaceError {
         match self {
             Self::NoFolder => format!("run it as root, or set {VARIABLE} to a folder"),
             Self::Taken { pid, .. } => {
-                format!("`xsched-ctl list` asks it; `kill {pid}` ends it; {VARIABLE} names another folder")
+                format!(
+                    "`xsched-ctl list` asks it; `kill {pid}` ends it; `xsched-ctl off --force` one that hangs"
+                )
+            }
+            Self::NotMade { path, cause } if cause.kind() == io::ErrorKind::StorageFull => {
+                format!("make room there (`df {}`), or set {VARIABLE} to another folder", folder_of(path))
             }
             Self::NotMade { .. } => format!("run it as root, or set {VARIABLE} to a folder that is yours"),
         }
@@ -55,6 +60,11 @@ impl PlaceError {
             Self::Taken { .. } => exit::UNAVAILABLE,
         }
     }
+}
+
+/// Where a file is, which need not be there.
+fn folder_of(path: &Path) -> String {
+    path.parent().unwrap_or(path).display().to_string()
 }
 
 /// The folder, claimed. The claim ends with the process, however it ends.
@@ -141,6 +151,16 @@ fn not_made(path: &Path) -> impl FnOnce(io::Error) -> PlaceError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_disk_is_nothing_that_root_has_more_of() {
+        let refused = |kind: io::ErrorKind| {
+            PlaceError::NotMade { path: "/run/xsched/lock".into(), cause: kind.into() }.hint()
+        };
+        assert!(refused(io::ErrorKind::PermissionDenied).contains("as root"));
+        let full = refused(io::ErrorKind::StorageFull);
+        assert!(full.contains("df /run/xsched`") && !full.contains("root"), "{full}");
+    }
 
     #[tokio::test]
     async fn one_controller_to_a_folder() {

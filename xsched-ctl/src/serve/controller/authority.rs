@@ -41,7 +41,8 @@ impl OrderError {
     /// Of what sort it is.
     pub(crate) fn reason(&self) -> Reason {
         match self {
-            Self::NotPrivileged | Self::NotYours | Self::AboveCeiling(_) => Reason::NotPermitted,
+            Self::NotPrivileged | Self::NotYours => Reason::NotPermitted,
+            Self::AboveCeiling(_) => Reason::AboveCeiling,
             Self::NotFound(_) => Reason::NotFound,
             Self::Malformed(_) => Reason::Malformed,
             Self::Full(_) => Reason::Full,

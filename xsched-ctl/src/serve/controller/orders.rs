@@ -7,7 +7,7 @@ use super::authority::{Actor, OrderError, audit};
 use super::client::Said;
 use super::tokens::{TokenKey, TokenRefused};
 use super::{ClientId, Controller};
-use crate::control::answer::{Answer, Changed, State};
+use crate::control::answer::{Answer, Changed, Reason, State};
 use crate::control::request::{Request, Target};
 use crate::serve::subject::Subject;
 use crate::standing::{Standing, Wish};
@@ -45,8 +45,8 @@ impl Controller {
                 answer
             }
             Err(error) => {
-                self.counts.forbidden +=
-                    u64::from(error.reason() == crate::control::answer::Reason::NotPermitted);
+                let is_forbidden = matches!(error.reason(), Reason::NotPermitted | Reason::AboveCeiling);
+                self.counts.forbidden += u64::from(is_forbidden);
                 audit(actor, &what, Err(&error));
                 Answer::Refused { reason: error.reason(), message: error.to_string() }
             }
@@ -162,7 +162,7 @@ impl Controller {
 
     fn policy(&self) -> Answer {
         let policy = self.scheduler.policy().to_string();
-        Answer::Policy { was: policy.clone(), policy }
+        Answer::Policy { was: policy.clone(), policy, turned: None }
     }
 
     fn set_policy(&mut self, actor: Actor, name: &str) -> Result<Answer, OrderError> {
@@ -173,10 +173,11 @@ impl Controller {
         let was = self.scheduler.policy().to_string();
         self.scheduler.set_policy(Nanos(now_ns()), policy);
         // A policy is changed to be at work.
-        if self.state == State::Off {
-            self.turn(self.state_when_on());
+        let turned = (self.state == State::Off).then(|| self.state_when_on());
+        if let Some(state) = turned {
+            self.turn(state);
         }
-        Ok(Answer::Policy { policy: policy.to_string(), was })
+        Ok(Answer::Policy { policy: policy.to_string(), was, turned })
     }
 
     fn set_state(&mut self, actor: Actor, state: State) -> Result<Answer, OrderError> {
@@ -285,7 +286,8 @@ fn effect(answer: &Answer) -> String {
                 .collect();
             if changes.is_empty() { "noted".to_owned() } else { changes.join("; ") }
         }
-        Answer::Policy { policy, was } => format!("{was} -> {policy}"),
+        Answer::Policy { policy, was, turned: None } => format!("{was} -> {policy}"),
+        Answer::Policy { policy, was, turned: Some(state) } => format!("{was} -> {policy}; off -> {state}"),
         Answer::State { state, was } => format!("{was} -> {state}"),
         _ => "done".to_owned(),
     }

@@ -219,8 +219,13 @@ fn a_policy_is_at_work_after_it_was_chosen() {
     let mut bench = Bench::new("");
     bench.order(ROOT, Request::Off {});
     let answer = bench.order(ROOT, Request::Policy { name: Some("fair".into()) });
-    assert_eq!(answer, Answer::Policy { policy: "fair".into(), was: "priority".into() });
+    assert_eq!(
+        answer,
+        Answer::Policy { policy: "fair".into(), was: "priority".into(), turned: Some(State::Active) }
+    );
     assert_eq!(bench.list().controller.state, State::Active);
+    let answer = bench.order(ROOT, Request::Policy { name: Some("fair".into()) });
+    assert_eq!(answer, Answer::Policy { policy: "fair".into(), was: "fair".into(), turned: None });
     assert_refused(&bench.order(ROOT, Request::Policy { name: Some("no".into()) }), Reason::NotFound);
 }
 
@@ -322,7 +327,7 @@ fn a_user_does_with_his_own_what_he_may() {
     let (owner, other) = (Actor { pid: 2, uid: USER }, Actor { pid: 3, uid: USER + 1 });
     assert!(matches!(bench.order(owner, set(11, -255)), Answer::Set { .. }));
     assert!(matches!(bench.order(owner, set(11, 49)), Answer::Set { .. }));
-    assert_refused(&bench.order(owner, set(11, 50)), Reason::NotPermitted);
+    assert_refused(&bench.order(owner, set(11, 50)), Reason::AboveCeiling);
     assert_refused(&bench.order(other, set(11, -1)), Reason::NotPermitted);
     for request in [
         Request::Off {},
@@ -346,7 +351,7 @@ fn what_root_has_lowered_its_user_does_not_raise_by_resetting_beyond_the_ceiling
     bench.order(ROOT, set(11, -200));
     let owner = Actor { pid: 2, uid: USER };
     let reset = Request::Set { target: Target::Pid(11), wish: Wish::default() };
-    assert_refused(&bench.order(owner, reset), Reason::NotPermitted);
+    assert_refused(&bench.order(owner, reset), Reason::AboveCeiling);
     assert_eq!(bench.list().processes[0].standing.priority, -200);
 }
 
@@ -391,7 +396,7 @@ fn a_command_stands_as_it_was_run() {
     let wish = Wish { priority: Some(150), ..Wish::default() };
     let run = Request::Run { wish, token: token.into() };
     let user = Actor { pid: 2, uid: USER };
-    assert_refused(&bench.order(user, run.clone()), Reason::NotPermitted);
+    assert_refused(&bench.order(user, run.clone()), Reason::AboveCeiling);
     // The process comes first, as after a restart of the controller.
     let key: [u8; 16] = std::array::from_fn(|index| index as u8);
     let id = bench.admit(11, Hello { token: key, ..hello(-9) });
