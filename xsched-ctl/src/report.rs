@@ -12,6 +12,7 @@ mod text;
 
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use xsched_perfetto::{Input, ReadError, Tail, TraceReader};
@@ -43,6 +44,9 @@ pub(crate) enum ReportError {
         /// The system's error.
         cause: io::Error,
     },
+    /// The page would replace the recording.
+    #[error("{0} is the recording itself, which the page would replace")]
+    PageIsRecording(PathBuf),
     /// There is nothing in it.
     #[error("{0} is empty")]
     Empty(PathBuf),
@@ -75,7 +79,9 @@ impl ReportError {
                 "a recording is to be piped in: `xsched-ctl report - < FILE`".to_owned()
             }
             Self::Unreadable { path, .. } => format!("`ls -l {}` shows it", path.display()),
-            Self::Page { .. } => "choose another file with `--html FILE`".to_owned(),
+            Self::Page { .. } | Self::PageIsRecording(_) => {
+                "choose another file with `--html FILE`".to_owned()
+            }
             Self::Empty(_) => "a recording has content from its first moment on, one that is kept with \
                                `--ring` from its first dump on"
                 .to_owned(),
@@ -90,7 +96,7 @@ impl ReportError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Unreadable { .. } => exit::NO_TARGET,
-            Self::Page { .. } => exit::CANNOT_CREATE,
+            Self::Page { .. } | Self::PageIsRecording(_) => exit::CANNOT_CREATE,
             Self::Empty(_) | Self::NotATrace { .. } | Self::Foreign(_) | Self::Damaged { .. } => {
                 exit::BAD_DATA
             }
@@ -136,6 +142,9 @@ pub(crate) fn run(arguments: &cli::Report) -> Result<u8, Failure> {
 
 /// Writes the page. It is made in memory that grows with the recording, as the picture in it needs every slice.
 fn write_page(recording: &Path, page: &Path) -> Result<u8, Failure> {
+    if is_same_file(recording, page) {
+        return Err(ReportError::PageIsRecording(page.to_owned()).into());
+    }
     let content = trace_viewer::report(recording)?;
     if page == Path::new("-") {
         print(&content)?;
@@ -144,6 +153,11 @@ fn write_page(recording: &Path, page: &Path) -> Result<u8, Failure> {
     fs::write(page, content).map_err(|cause| ReportError::Page { path: page.to_owned(), cause })?;
     say!("{} written; it needs nothing beside it", page.display());
     Ok(0)
+}
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    place(one).is_some_and(|place_of_one| place(other) == Some(place_of_one))
 }
 
 /// Reads a trace as far as it can be read: what is in it, how it ends, what is wrong with it.
@@ -174,4 +188,22 @@ fn read(path: &Path, input: &mut impl Read) -> Result<(Collected, Tail, Option<R
         });
     }
     Ok((collected, tail, damage))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_does_not_replace_its_recording() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("f"), dir.path().join("link"));
+        fs::write(&file, "a recording").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        for page in [&file, &link] {
+            let refused = write_page(&file, page).unwrap_err();
+            assert_eq!(refused.exit_code(), exit::CANNOT_CREATE, "{refused}");
+            assert_eq!(fs::read_to_string(&file).unwrap(), "a recording");
+        }
+    }
 }

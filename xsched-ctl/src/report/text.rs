@@ -110,6 +110,14 @@ fn folded(key: &Key) -> Key {
     }
 }
 
+/// Where what is missing would come from, where that is not plain.
+fn whence(dimension: Dimension) -> &'static str {
+    match dimension {
+        Dimension::Rule => ": only recordings beside a controller do, of programs with the shim",
+        _ => "",
+    }
+}
+
 fn table(
     text: &mut String,
     collected: &Collected,
@@ -133,9 +141,27 @@ fn table(
         ]
     });
     writeln!(text)?;
+    if groups.is_empty() && collected.calls > 0 {
+        return writeln!(text, "no call in it has a {}{}", dimension.name(), whence(dimension));
+    }
     write_table(text, &std::iter::once(header).chain(rows).collect::<Vec<_>>(), 1)?;
     match groups.len().saturating_sub(top) {
         0 => Ok(()),
         more => writeln!(text, "and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_without_rows_says_what_would_fill_it() {
+        let mut collected = Collected::default();
+        collected.calls = 1;
+        let by = [Dimension::Rule, Dimension::Stream];
+        let text = render(Path::new("f"), &collected, &by, None, KernelNames::Folded);
+        assert!(text.contains("no call in it has a rule: only recordings beside a controller do"), "{text}");
+        assert!(text.contains("no call in it has a stream\n") && !text.contains("p50"), "{text}");
     }
 }
