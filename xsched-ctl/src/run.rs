@@ -90,16 +90,15 @@ pub(crate) async fn run(arguments: cli::Run) -> Result<u8, Failure> {
         .env(environment::TOKEN_VARIABLE, token.to_string());
     environment::warn_if_not_preloadable(&arguments.command[0]);
     let mut child = command::start(&mut prepared)?;
-    let mut attendance = Attendance { wish, token, controller, joined: 0 };
+    let mut attendance = Attendance { wish, token, controller };
     let pid = child.id().unwrap_or(0);
     let code = tokio::select! {
         code = wait(&mut child, &mut signals) => code?,
         never = attendance.keep() => match never {},
         never = watch::warn_without_shim(pid) => match never {},
     };
-    attendance.ask_who_joined().await;
     if arguments.json {
-        let joined = attendance.joined;
+        let joined = attendance.ask_who_joined().await;
         say!("{}", serde_json::json!({ "code": code, "controller": had_controller, "joined": joined }));
     }
     Ok(code)
@@ -119,7 +118,6 @@ struct Attendance {
     wish: Wish,
     token: Token,
     controller: Option<Controller>,
-    joined: u64,
 }
 
 impl Attendance {
@@ -136,11 +134,11 @@ impl Attendance {
         }
     }
 
-    async fn ask_who_joined(&mut self) {
-        if let Some(controller) = &mut self.controller
-            && let Ok(Answer::Joined { count, .. }) = controller.ask(&Request::Joined {}).await
-        {
-            self.joined = count;
+    /// How many of the command's processes have joined; none if there is no controller to say so.
+    async fn ask_who_joined(&mut self) -> Option<u64> {
+        match self.controller.as_mut()?.ask(&Request::Joined {}).await {
+            Ok(Answer::Joined { count, .. }) => Some(count),
+            _ => None,
         }
     }
 }
@@ -158,5 +156,17 @@ async fn wait(child: &mut Child, signals: &mut Signals) -> Result<u8, Failure> {
                 SignalRequest::Terminate => command::terminate(child),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn without_a_controller_nobody_knows_who_has_joined() {
+        let token = Token::draw().unwrap();
+        let mut attendance = Attendance { wish: Wish::default(), token, controller: None };
+        assert_eq!(attendance.ask_who_joined().await, None);
     }
 }
