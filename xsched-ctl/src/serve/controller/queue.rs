@@ -97,10 +97,21 @@ impl DeviceTime {
 
     /// It is so much by now; returns what has been added. It does not become less.
     fn update(&mut self, now_ns: u64, device_ns: u64) -> u64 {
+        if self.ns == 0 {
+            self.begin(now_ns, device_ns);
+        }
         self.roll(now_ns);
         let more = device_ns.saturating_sub(self.ns);
         self.ns += more;
         more
+    }
+
+    /// The first report. A process that was there under another controller tells what it has used in its whole life, of which
+    /// no more than the time since it came is of now.
+    fn begin(&mut self, now_ns: u64, device_ns: u64) {
+        let known_for_ns = now_ns.saturating_sub(self.marks[0].0);
+        self.ns = device_ns.saturating_sub(known_for_ns);
+        self.marks = self.marks.map(|(at_ns, _)| (at_ns, self.ns));
     }
 
     /// Part of the device's time in the last one to two seconds.
@@ -130,6 +141,20 @@ mod tests {
     use zerocopy::FromZeros as _;
 
     use super::*;
+
+    #[test]
+    fn what_was_used_under_another_controller_is_not_of_now() {
+        const MS: u64 = 1_000_000;
+        let mut used = Used::new(1000 * MS);
+        let mut say = |at_ms: u64, device_ms: u64| {
+            let usage = Usage { device_ns: device_ms * MS, ..Usage::new_zeroed() };
+            used.update(at_ms * MS, &usage) / MS
+        };
+        assert_eq!(say(1100, 60_000), 100, "a minute of before is no debt");
+        assert_eq!(say(1200, 60_050), 50);
+        assert!(used.device.share(1200 * MS) < 1.0, "{}", used.device.share(1200 * MS));
+        assert_eq!(used.device.ns, 60_050 * MS);
+    }
 
     #[test]
     fn shares_are_of_the_last_seconds() {
