@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use crate::cli::{self, Lines};
-use crate::control::answer::{Answer, List, Process, Queue};
+use crate::control::answer::{Answer, From, List, Process, Queue, State};
 use crate::control::client::Controller;
 use crate::control::request::Request;
 use crate::failure::Failure;
@@ -86,9 +86,9 @@ fn queue_rows(list: &List) -> Vec<[String; HEADINGS.len()]> {
     let mut rows = vec![HEADINGS.map(str::to_owned)];
     for process in &list.processes {
         if process.queues.is_empty() {
-            rows.push(row(process, None));
+            rows.push(row(list.controller.state, process, None));
         }
-        rows.extend(process.queues.iter().map(|queue| row(process, Some(queue))));
+        rows.extend(process.queues.iter().map(|queue| row(list.controller.state, process, Some(queue))));
     }
     rows
 }
@@ -124,8 +124,9 @@ fn percent(part: f64) -> String {
     format!("{:.0} %", part * 100.0)
 }
 
-fn row(process: &Process, queue: Option<&Queue>) -> [String; HEADINGS.len()] {
-    let standing = queue.and_then(|queue| queue.standing).unwrap_or(process.standing);
+fn row(controller: State, process: &Process, queue: Option<&Queue>) -> [String; HEADINGS.len()] {
+    let of_queue = queue.and_then(|queue| queue.standing);
+    let (standing, from) = of_queue.map_or((process.standing, process.from), |own| (own, From::Set));
     let class = format!("{} {}", Class::of(standing.priority), standing.priority);
     let standing = match (standing.share, standing.weight) {
         (Some(share), _) => format!("{class}, {share} %"),
@@ -134,19 +135,22 @@ fn row(process: &Process, queue: Option<&Queue>) -> [String; HEADINGS.len()] {
     };
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let state = queue.map(|queue| match (queue.ready, queue.held) {
+        (true, true) if controller == State::Observing => "would wait",
         (true, true) => "held",
         (true, false) => "ready",
         (false, _) if queue.alone => "alone",
+        (false, _) if controller == State::Off => "free",
         (false, _) => "idle",
     });
     // What nobody follows is not known to be nothing.
-    let device_share = queue.filter(|queue| !queue.alone || queue.device_share >= 0.005);
+    let is_followed = |queue: &&Queue| !queue.alone && controller != State::Off;
+    let device_share = queue.filter(|queue| is_followed(queue) || queue.device_share >= 0.005);
     [
         short_name(if process.command.is_empty() { "-" } else { &process.command }),
         process.user.clone(),
         or_dash(queue.map(|queue| queue.device.clone())),
         standing,
-        process.from.to_string(),
+        from.to_string(),
         or_dash(state.map(str::to_owned)),
         process.pid.to_string(),
         or_dash(queue.map(|queue| queue.slot.to_string())),
@@ -243,6 +247,35 @@ mod tests {
         let line = shown.lines().nth(2).unwrap_or_default();
         let words: Vec<_> = line.split_whitespace().collect();
         assert_eq!(words.join(" "), "python3 root 0000:c1:00.0 high 120, x200 rule alone 4711 3 1 - 1.50 ms");
+    }
+
+    /// The last line of a list with one queue, in this state of the controller.
+    fn line(state: State, queue: Queue) -> String {
+        let mut list = list(vec![process(queue)]);
+        list.controller = Status { state, counts: Counts::default(), ..list.controller };
+        let shown = text(&list, Lines::Queue);
+        shown.lines().last().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn while_off_nobody_is_called_idle() {
+        let queue = || Queue { ready: false, held: false, device_share: 0.0, ..queue() };
+        let before = "python3 root 0000:c1:00.0 high 120, x200 rule";
+        assert_eq!(line(State::Off, queue()), format!("{before} free 4711 3 1 - 1.50 ms"));
+        assert_eq!(line(State::Active, queue()), format!("{before} idle 4711 3 1 0 % 1.50 ms"));
+    }
+
+    #[test]
+    fn an_observer_shows_who_would_wait() {
+        let before = "python3 root 0000:c1:00.0 high 120, x200 rule";
+        assert_eq!(line(State::Observing, queue()), format!("{before} would wait 4711 3 1 25 % 1.50 ms"));
+    }
+
+    #[test]
+    fn what_was_set_for_a_queue_is_shown_as_set() {
+        let standing = Some(Standing { priority: -7, weight: 100, share: None });
+        let shown = line(State::Active, Queue { standing, ..queue() });
+        assert!(shown.contains("normal -7 set held"), "{shown}");
     }
 
     #[test]

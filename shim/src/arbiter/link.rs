@@ -55,6 +55,12 @@ impl Link {
         self.is_heeded.store(heeds, Ordering::Release);
     }
 
+    /// Believes the page unless its controller is silent. One that only looks on has nobody obeyed and so gives no sign of
+    /// life; it wants to know who has work all the same.
+    pub(super) fn judge(&self, is_silent: bool) {
+        self.heed(!is_silent || self.only_observes.load(Ordering::Relaxed));
+    }
+
     pub(super) fn is_heeded(&self) -> bool {
         self.is_heeded.load(Ordering::Acquire)
     }
@@ -182,6 +188,20 @@ mod tests {
         assert_eq!(link.standing(urgent), Standing::Beside);
         arbiter.ready(turn);
         assert!(link.standing(urgent).is_held(), "a turn comes before all");
+    }
+
+    #[test]
+    fn who_looks_on_learns_who_has_work_and_holds_nobody() {
+        let (arbiter, link) = Arbiter::new();
+        let (own, urgent) = (arbiter.open(0, 5), arbiter.open(1, 1));
+        protocol::release(&arbiter.0);
+        link.connect(None, true);
+        link.judge(true);
+        arbiter.ready(urgent);
+        assert_eq!((link.standing(own), link.standing(urgent)), (Standing::Beside, Standing::Beside));
+        link.connect(None, false);
+        link.judge(true);
+        assert_eq!(link.standing(own), Standing::Alone, "this one hangs, or is off");
     }
 
     #[test]

@@ -135,7 +135,7 @@ impl<D: Device> Watcher<D> {
         if is_silent && self.link.page.load(Word::OBEY) != 0 {
             self.link.report(Report::Check, 0, 0, keeper);
         }
-        self.link.heed(!is_silent);
+        self.link.judge(is_silent);
     }
 
     /// Looks for queues that hold this process's back although their leases are over.

@@ -22,7 +22,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE")]
     pub(crate) rules: Option<PathBuf>,
 
-    /// Decide and show, and hold nobody back
+    /// Decide and show who would wait, and hold nobody back
     #[arg(long)]
     pub(crate) observe: bool,
 

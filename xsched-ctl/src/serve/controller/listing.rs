@@ -10,7 +10,7 @@ use super::Controller;
 use super::authority::Actor;
 use super::client::{Client, Said};
 use super::queue::Queue;
-use crate::control::answer::{self, Counts, List, Status};
+use crate::control::answer::{self, Counts, List, State, Status};
 use crate::device_address::device_name;
 use crate::standing::Class;
 
@@ -62,6 +62,19 @@ impl Controller {
         }
     }
 
+    /// Whether a more urgent queue of its device has work. An observer has nobody obeyed, and the masks are empty then.
+    fn has_more_urgent_work(&self, queue: &Queue) -> bool {
+        let page = self.arbiter.page();
+        let word = page.queue(queue.key.slot).word;
+        if self.state != State::Observing {
+            return page.load(Word::ready(word.device())) & more_urgent(word.level()) != 0;
+        }
+        let others = self.queues.values().filter(|other| other.device == queue.device);
+        others
+            .map(|other| page.queue(other.key.slot).word)
+            .any(|other| other.is_open() && other.is_ready() && other.level() < word.level())
+    }
+
     fn queue(&self, queue: &Queue, client: &Client, said: Said, may_know: bool) -> answer::Queue {
         let page = self.arbiter.page();
         let word = page.queue(queue.key.slot).word;
@@ -73,7 +86,7 @@ impl Controller {
             stream_priority: queue.stream_priority,
             level: word.level(),
             ready: word.is_ready(),
-            held: page.load(Word::ready(word.device())) & more_urgent(word.level()) != 0,
+            held: self.has_more_urgent_work(queue),
             alone: self.queues.values().filter(|other| other.device == queue.device).count() == 1,
             device_share: queue.usage.device.share(now_ns()),
             device_ns: queue.usage.device.ns,

@@ -238,6 +238,12 @@ fn an_observer_decides_and_holds_nobody_back() {
     bench.0.beat(now_ns());
     assert!(bench.level(urgent) < bench.level(batch));
     assert_eq!(bench.ready(), 0);
+    let held = |bench: &mut Bench| -> Vec<_> {
+        bench.list().processes.iter().map(|process| process.queues[0].held).collect()
+    };
+    assert_eq!(held(&mut bench), [true, false], "what would be is shown");
+    bench.report(id, urgent, Report::Idle);
+    assert_eq!(held(&mut bench), [false, false]);
     let answer = bench.order(ROOT, Request::On {});
     assert_eq!(answer, Answer::State { state: State::Observing, was: State::Observing });
 }
