@@ -3,6 +3,7 @@
 //! `println!` and `eprintln!` panic then, and `xsched-ctl trace -o FILE -- CMD 2>&1 | head` would lose its recording over a
 //! line for people. So nothing in this program uses them.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, ErrorKind, Write as _};
 
@@ -18,6 +19,22 @@ pub(crate) use say;
 pub(crate) fn line(words: fmt::Arguments<'_>) {
     // There is nobody else to tell.
     let _ = io::stderr().lock().write_fmt(format_args!("{words}\n"));
+}
+
+/// Words of somebody else's, in which nothing ends a line or orders a terminal about.
+pub(crate) fn one_line(words: &str) -> Cow<'_, str> {
+    if !words.contains(char::is_control) {
+        return words.into();
+    }
+    let mut line = String::with_capacity(words.len());
+    for character in words.chars() {
+        if character.is_control() {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
+    }
+    line.into()
 }
 
 /// Who reads standard output.
@@ -46,6 +63,12 @@ fn reader(outcome: io::Result<()>) -> Result<Reader, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_others_stay_on_their_line() {
+        assert_eq!(one_line("/a b/\u{fc}"), "/a b/\u{fc}");
+        assert_eq!(one_line("/x\n INFO\x1b[2J\u{9b}"), r"/x\n INFO\u{1b}[2J\u{9b}");
+    }
 
     #[test]
     fn a_reader_that_has_seen_enough_is_no_error_and_a_full_disk_is() {

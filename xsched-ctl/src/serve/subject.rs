@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::users::Users;
+use crate::say::one_line;
 
 /// Longest file of `/proc` that is read; a cgroup's path has at most 4096 bytes.
 const FILE_LEN_MAX: usize = 64 << 10;
@@ -20,7 +21,7 @@ pub(crate) struct Subject {
     pub(crate) user: Option<String>,
     /// The file that it executes; empty if that may not be known.
     pub(crate) executable: PathBuf,
-    /// Its name.
+    /// Its name, with what a process may have written into it that would not be seen.
     pub(crate) command: String,
     /// Its cgroup of the unified hierarchy; empty if there is none.
     pub(crate) cgroup: String,
@@ -35,7 +36,7 @@ impl Subject {
             uid,
             user: users.name(uid).map(str::to_owned),
             executable: fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default(),
-            command: file("comm").trim_end().to_owned(),
+            command: one_line(file("comm").trim_end()).into_owned(),
             cgroup: unified(&file("cgroup")).to_owned(),
         }
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::control::answer::Reason;
+use crate::say::one_line;
 use crate::standing::{AboveCeiling, Ceiling, Standing, Wish};
 
 /// Who asks, as the kernel knows him.
@@ -52,7 +53,7 @@ impl OrderError {
 
 impl Actor {
     /// Whether he may do anything: he is root, or runs the controller.
-    pub(super) fn is_privileged(self) -> bool {
+    pub(crate) fn is_privileged(self) -> bool {
         self.uid == 0 || self.uid == rustix::process::geteuid().as_raw()
     }
 
@@ -87,10 +88,12 @@ impl fmt::Display for Actor {
 
 /// Writes down a change that was asked for: who, what, and what became of it.
 pub(super) fn audit(actor: Actor, what: &str, outcome: Result<&str, &OrderError>) {
-    match outcome {
-        Ok(effect) => tracing::info!(target: "audit", "{actor} allowed: {what}: {effect}"),
-        Err(error) => tracing::info!(target: "audit", "{actor} refused: {what}: {error}"),
-    }
+    let line = match outcome {
+        Ok(effect) => format!("{actor} allowed: {what}: {effect}"),
+        Err(error) => format!("{actor} refused: {what}: {error}"),
+    };
+    // Whoever asks has chosen some of the words, and is not to write lines of his own.
+    tracing::info!(target: "audit", "{}", one_line(&line));
 }
 
 #[cfg(test)]

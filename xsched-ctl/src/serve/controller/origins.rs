@@ -13,6 +13,7 @@ use super::client::Client;
 use super::queue::Queue;
 use super::{ClientId, Controller};
 use crate::control::answer;
+use crate::say::one_line;
 
 /// A library is not known.
 const UNKNOWN: &str = "[unknown]";
@@ -52,7 +53,7 @@ impl Controller {
         let mut origins: Vec<_> = by_name
             .into_iter()
             .map(|(name, (device_share, device_ns))| answer::Origin {
-                library: name.to_owned(),
+                library: one_line(name).into_owned(),
                 device_share,
                 device_ns,
             })
