@@ -93,7 +93,10 @@ fn order(arbiter: &mut Arbiter, line: &str) -> Result<String, Box<dyn Error>> {
     let words: Vec<_> = line.split_whitespace().collect();
     let numbers: Vec<u64> = words.iter().filter_map(|word| word.parse().ok()).collect();
     Ok(match (words.first().copied(), numbers.as_slice()) {
-        (Some("expect"), &[pid]) => arbiter.expect(pid as u32)?.to_string(),
+        (Some("expect"), &[pid]) => {
+            let shim = arbiter.search(pid as u32)?.run()?;
+            arbiter.expect(shim)?.to_string()
+        }
         (Some("joined"), &[number]) => arbiter.joined(number).map_or(0, |owner| owner.0).to_string(),
         (Some("open"), &[owner, device, level]) => {
             let queue = arbiter.open(Owner(owner), device, level as u8)?;

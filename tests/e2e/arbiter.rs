@@ -48,7 +48,8 @@ fn key() -> u64 {
 
 /// Has an application join.
 fn join(arbiter: &mut Arbiter, application: &mut Peer) -> Owner {
-    let number = arbiter.expect(application.pid()).unwrap();
+    let shim = arbiter.search(application.pid()).unwrap().run().unwrap();
+    let number = arbiter.expect(shim).unwrap();
     assert_eq!(arbiter.joined(number), None);
     application.ask(&format!("report {} 0 {number}", Report::Join as u64));
     arbiter.joined(number).expect("the program hears it before its function returns")
@@ -243,14 +244,14 @@ fn a_dead_controller_holds_nobody_back_and_its_successor_finds_everything() {
 #[test]
 fn a_process_without_the_shim_is_told_apart() {
     let Some(pins) = Pins::of("without") else { return };
-    let mut arbiter = pins.arbiter(&Times::default());
+    let arbiter = pins.arbiter(&Times::default());
     let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-    let error = arbiter.expect(child.id());
+    let error = arbiter.search(child.id()).unwrap().run();
     child.kill().unwrap();
     child.wait().unwrap();
-    let is_without = matches!(&error, Err(ArbiterError::Programs(ProgramsError::NoShim { .. })));
+    let is_without = matches!(&error, Err(ProgramsError::NoShim { .. }));
     assert!(is_without, "{error:?}");
-    let gone = arbiter.expect(child.id());
-    assert!(matches!(&gone, Err(ArbiterError::Programs(ProgramsError::Mappings { .. }))), "{gone:?}");
+    let gone = arbiter.search(child.id()).unwrap().run();
+    assert!(matches!(&gone, Err(ProgramsError::Mappings { .. })), "{gone:?}");
     assert!(Path::new(&pins.0).exists());
 }

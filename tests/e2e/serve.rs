@@ -62,6 +62,63 @@ fn rules_hints_and_orders_say_how_a_process_stands() {
 }
 
 #[test]
+fn a_controller_says_as_json_that_it_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut serve = xsched_ctl(["serve", "--no-bpf", "--json"]);
+    let mut running = Running::start(serve.env("XSCHED_SOCKET_DIR", folder.path()));
+    let line = running.wait_for_stdout("answer");
+    let status: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((&status["answer"], &status["state"]), (&"status".into(), &"active".into()), "{line}");
+    assert_eq!(status["pid"], running.pid(), "{line}");
+    running.signal(Signal::TERM);
+    assert_eq!(running.finish().code, 0);
+}
+
+#[test]
+fn nobody_keeps_others_from_giving_orders() {
+    let controller = Controller::start("");
+    let mut user = controller.process_of(USER);
+    let held = user.ask("crowd 3000");
+    assert!(held["held"].as_u64().is_some_and(|held| (1..2000).contains(&held)), "{held}");
+    assert!(controller.say(&["off"]).starts_with("off; was active"));
+}
+
+#[test]
+fn nobody_writes_into_the_account_of_changes() {
+    let mut controller = Controller::start("");
+    let mut user = controller.process_of(USER);
+    let forged =
+        r#"{"verb":"set","target":{"cgroup":"/x\n\u0020INFO\u0020audit:\u0020uid=0"},"wish":{"priority":3}}"#;
+    assert_eq!(user.ask(&format!("order {forged}"))["answer"], "refused");
+    controller.process().signal(Signal::TERM);
+    let account = controller.finish().stderr;
+    assert!(account.contains("refused: set cgroup /x"), "{account}");
+    assert!(!account.lines().any(|line| line.starts_with(" INFO audit: uid=0")), "{account}");
+}
+
+/// A process maps what it likes, and the controller looks for the shim in it.
+#[test]
+fn a_process_that_maps_much_keeps_nobody_waiting() {
+    if !may_trace("a_process_that_maps_much_keeps_nobody_waiting") {
+        return;
+    }
+    let controller = Controller::start_with_programs("");
+    let mut user = controller.process_of(USER);
+    user.ask("clutter 30000");
+    let pending = std::thread::scope(|scope| {
+        let joining = scope.spawn(move || user.ask("connect"));
+        for _ in 0..20 {
+            let began = std::time::Instant::now();
+            controller.say(&["list"]);
+            let took = began.elapsed();
+            assert!(took < std::time::Duration::from_millis(900), "{took:?}");
+        }
+        joining.join().unwrap()
+    });
+    assert_eq!(pending["keeper"], 1, "{pending}");
+}
+
+#[test]
 fn off_releases_everybody_until_on() {
     let controller = Controller::start("");
     let mut process = controller.joined(0, 5);

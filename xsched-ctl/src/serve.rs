@@ -10,6 +10,7 @@
 //! | `commands` | one task for each command that asks |
 //! | `rules`, `verdicts` | the rules on call chains, and how processes come to know what these say |
 //! | `recorders` | one task for each recorder |
+//! | `room` | how many may be connected |
 //! | `peer` | who is at the other end |
 //! | `notify` | the service manager |
 //!
@@ -22,6 +23,7 @@ mod notify;
 pub(crate) mod peer;
 mod place;
 mod recorders;
+mod room;
 mod rules;
 mod shims;
 mod socket;
@@ -39,11 +41,14 @@ use tokio::time::MissedTickBehavior;
 use xsched_arbiter::{Arbiter, ArbiterError, ProgramsError, Times, now_ns};
 
 use crate::cli;
+use crate::control::answer::Answer;
 use crate::control::folder::Folder;
 use crate::exit;
 use crate::failure::Failure;
+use crate::order::as_json;
 use crate::origin::{Origin, RuleNames};
 use crate::readiness::watch;
+use crate::say::print;
 use crate::signals::{Request, Signals};
 use config::{Config, ConfigError};
 use controller::Controller;
@@ -117,6 +122,7 @@ struct Shared {
     origin: Option<Origin>,
     /// Somebody records, or nobody does any more.
     recording: Notify,
+    searches: shims::Searches,
 }
 
 impl Shared {
@@ -153,6 +159,7 @@ pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
         rule_names,
         origin,
         recording: Notify::new(),
+        searches: shims::Searches::default(),
     });
     if let Some(origin) = &shared.origin {
         shared.controller.borrow_mut().see_chains(origin);
@@ -167,6 +174,10 @@ pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
         tracing::warn!("{warning}");
     }
     manager.tell("READY=1");
+    if arguments.json {
+        let status = shared.controller.borrow().status();
+        print(&as_json(&Answer::Status(status)))?;
+    }
     let outcome = tasks
         .run_until(async {
             tokio::select! {
@@ -277,7 +288,7 @@ async fn reassure(manager: &notify::Manager, every: Option<Duration>) -> std::co
     }
 }
 
-/// Each process takes two descriptors, and the usual limit is 1024. It stays as it is where it cannot be raised.
+/// Each process takes four descriptors, and the usual limit is 1024. It stays as it is where it cannot be raised.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);

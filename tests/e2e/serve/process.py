@@ -4,7 +4,7 @@ Each line is an order, and is answered by a line of JSON. It is a stand-in for t
 layout of packets and page is that of xsched_abi::wire and xsched_abi::arbiter.
 """
 
-import array, json, mmap, os, select, socket, struct, sys
+import array, ctypes, json, mmap, os, resource, select, socket, struct, sys, time
 
 HELLO, WELCOME, OPEN, OPENED, REPORTED, USAGE, REFUSAL, VERDICTS, RULES = range(1, 10)
 REPORTS = {"join": 1, "ready": 2, "idle": 3, "expire": 4, "check": 5, "close": 6}
@@ -120,6 +120,40 @@ class Process:
         control.sendall(" ".join(words).encode() + b"\n")
         answer = control.makefile().readline()
         return json.loads(answer) if answer else {"end": True}
+
+    def crowd(self, count):
+        """Connects so many times to where commands do, and says how many of these connections are held."""
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+        self.connections = [socket.socket(socket.AF_UNIX) for _ in range(int(count))]
+        for connection in self.connections:
+            connection.settimeout(1)
+            try:
+                connection.connect(self.control_path)
+            except TimeoutError:
+                break
+        time.sleep(1)
+        return {"held": sum(map(self.is_open, self.connections))}
+
+    @staticmethod
+    def is_open(connection):
+        connection.setblocking(False)
+        try:
+            return connection.recv(1) != b""
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def clutter(self, count):
+        """Maps its own program so many times, to run."""
+        libc = ctypes.CDLL(None)
+        word, number = ctypes.c_size_t, ctypes.c_int
+        libc.mmap.argtypes = [word, word, number, number, number, word]
+        with open("/proc/self/exe", "rb") as file:
+            for _ in range(int(count)):
+                libc.mmap(0, 4096, mmap.PROT_READ | mmap.PROT_EXEC, mmap.MAP_PRIVATE, file.fileno(), 0)
+        return {}
 
     def id(self):
         return {"pid": os.getpid()}

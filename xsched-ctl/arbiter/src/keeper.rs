@@ -11,7 +11,7 @@ use xsched_abi::wire::Keeper;
 
 use crate::memory::Memory;
 use crate::page::Page;
-use crate::programs::{PINS, Programs, ProgramsError};
+use crate::programs::{FoundShim, PINS, Programs, ProgramsError, ShimSearch};
 use crate::times::Times;
 use crate::wake;
 
@@ -168,16 +168,28 @@ impl Arbiter {
         }
     }
 
+    /// How to find the shim of a process, for [`Self::expect`]. That is apart because of the time that it takes.
+    ///
+    /// # Errors
+    ///
+    /// [`ArbiterError::NoPrograms`]
+    pub fn search(&self, pid: u32) -> Result<ShimSearch, ArbiterError> {
+        match &self.backend {
+            Backend::Memory(_) => Err(ArbiterError::NoPrograms),
+            Backend::Programs(programs) => Ok(programs.search(pid)),
+        }
+    }
+
     /// Gets ready to hear a process: its copy of the shim is probed. Returns the number that it is to show by
     /// [`Report::Join`].
     ///
     /// # Errors
     ///
     /// If no program will hear it: then the controller may [`Self::speak_for`] it.
-    pub fn expect(&mut self, pid: u32) -> Result<u64, ArbiterError> {
+    pub fn expect(&mut self, shim: FoundShim) -> Result<u64, ArbiterError> {
         match &mut self.backend {
             Backend::Memory(_) => Err(ArbiterError::NoPrograms),
-            Backend::Programs(programs) => programs.expect(pid).map_err(ArbiterError::Programs),
+            Backend::Programs(programs) => programs.expect(shim).map_err(ArbiterError::Programs),
         }
     }
 

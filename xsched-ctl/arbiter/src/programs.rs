@@ -24,6 +24,7 @@ use crate::times::Times;
 pub use pins::PINS;
 use pins::Pins;
 use ring::Ring;
+pub use shim::{FoundShim, ShimSearch};
 
 /// Why there are no programs that keep a page.
 #[derive(Debug, thiserror::Error)]
@@ -184,9 +185,13 @@ impl Programs {
         }
     }
 
+    pub(crate) fn search(&self, pid: u32) -> ShimSearch {
+        ShimSearch::new(&self.pins, pid)
+    }
+
     /// Puts the probe into the shim of a process and returns a number for it to show.
-    pub(crate) fn expect(&mut self, pid: u32) -> Result<u64, ProgramsError> {
-        shim::probe(&mut self.report, &self.pins, pid)?;
+    pub(crate) fn expect(&mut self, shim: FoundShim) -> Result<u64, ProgramsError> {
+        shim::probe(&mut self.report, &self.pins, shim)?;
         self.new_number()
     }
 

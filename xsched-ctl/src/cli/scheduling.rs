@@ -29,6 +29,10 @@ pub(crate) struct Serve {
     /// Do without BPF programs, as a controller does that lacks the privileges: processes then report over the socket
     #[arg(long)]
     pub(crate) no_bpf: bool,
+
+    /// As soon as processes can join, print on standard output as one JSON object how the controller is
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// How something is to stand.

@@ -6,32 +6,31 @@ use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
+use xsched_abi::wire::RefusalReason;
 
 use super::Shared;
 use super::controller::{Actor, Attendance};
 use super::peer::{PATIENCE, Peer};
+use super::room::{Place, Room};
 use crate::control::answer::{Answer, Explained, Reason};
 use crate::control::request::{LINE_LEN_MAX, Request};
 use crate::origin::Order;
-
-/// Connections at once. Each `run` has one.
-const CONNECTIONS_MAX: usize = 4096;
 
 /// How long to wait when there are no descriptors left for another connection.
 const NO_DESCRIPTORS: Duration = Duration::from_millis(100);
 
 /// Takes in whoever connects.
 pub(super) async fn accept(shared: Rc<Shared>, listener: UnixListener) {
-    let room = std::sync::Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let room = Room::new();
     loop {
-        let permit = Semaphore::acquire_owned(std::sync::Arc::clone(&room)).await;
-        let Ok(permit) = permit else { return };
         match listener.accept().await {
-            Ok((stream, _)) => {
-                tokio::task::spawn_local(serve(Rc::clone(&shared), stream, permit));
-            }
+            Ok((stream, _)) => match room.take_in(&stream) {
+                Some((peer, place)) => {
+                    tokio::task::spawn_local(serve(Rc::clone(&shared), stream, peer, place));
+                }
+                None => shared.controller.borrow_mut().count_end(Some(RefusalReason::Full), false),
+            },
             Err(error) => {
                 tracing::warn!("cannot take in another command: {error}");
                 tokio::time::sleep(NO_DESCRIPTORS).await;
@@ -40,12 +39,7 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: UnixListener) {
     }
 }
 
-async fn serve(shared: Rc<Shared>, stream: UnixStream, _permit: OwnedSemaphorePermit) {
-    let peer = match Peer::of(&stream) {
-        Ok(peer) => peer,
-        // It has ended already.
-        Err(error) => return tracing::debug!("a connection without a peer: {error}"),
-    };
+async fn serve(shared: Rc<Shared>, stream: UnixStream, peer: Peer, _place: Place) {
     let actor = Actor { pid: peer.pid, uid: peer.uid };
     let mut attendance = Attendance::default();
     let end = converse(&shared, stream, actor, &mut attendance).await;

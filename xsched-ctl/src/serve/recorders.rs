@@ -13,6 +13,7 @@ use zerocopy::IntoBytes as _;
 use super::Shared;
 use super::controller::{Actor, Announcement, Recorded};
 use super::peer::{PATIENCE, Peer};
+use super::room::{Place, Room};
 use super::socket::{Connection, Listener, Packet};
 use crate::origin::Names;
 
@@ -21,10 +22,13 @@ const NO_ROOM: Duration = Duration::from_millis(5);
 
 /// Takes in whoever connects, one at a time until he has said what he wants: hardly anybody does.
 pub(super) async fn accept(shared: Rc<Shared>, listener: Listener) {
+    let room = Room::new();
     loop {
         match listener.accept().await {
             Ok(connection) => {
-                tokio::task::spawn_local(serve(Rc::clone(&shared), connection));
+                if let Some((peer, place)) = room.take_in(&connection) {
+                    tokio::task::spawn_local(serve(Rc::clone(&shared), connection, peer, place));
+                }
             }
             Err(error) => {
                 tracing::warn!("cannot take in a recorder: {error}");
@@ -34,12 +38,7 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: Listener) {
     }
 }
 
-async fn serve(shared: Rc<Shared>, connection: Connection) {
-    let peer = match Peer::of(&connection) {
-        Ok(peer) => peer,
-        // It has ended already.
-        Err(error) => return tracing::debug!("a connection without a peer: {error}"),
-    };
+async fn serve(shared: Rc<Shared>, connection: Connection, peer: Peer, _place: Place) {
     let actor = Actor { pid: peer.pid, uid: peer.uid };
     let begun = match greet(&connection).await {
         Ok(()) => shared.with(|controller| controller.record(actor)),

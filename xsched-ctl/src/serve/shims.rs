@@ -1,24 +1,26 @@
 //! One task for each process with the shim: takes in its packets, and answers.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 use xsched_abi::wire::{FromShim, Hello, PacketKind, Refusal, RefusalReason};
+use xsched_arbiter::FoundShim;
 use zerocopy::IntoBytes as _;
 
 use super::Shared;
 use super::controller::{Admitted, ClientId, Told};
 use super::peer::{PATIENCE, Peer};
+use super::room::{Place, Room};
 use super::socket::{Connection, Listener, Packet};
 use super::verdicts;
 use crate::origin::Order;
-
-/// Connections at once. More wait in the kernel, and their processes run unscheduled meanwhile.
-const CONNECTIONS_MAX: usize = 4096;
 
 /// Packets of one process that are taken in before others have their turn.
 const TURN: u32 = 64;
@@ -34,14 +36,15 @@ const NO_DESCRIPTORS: Duration = Duration::from_millis(100);
 
 /// Takes in whoever connects.
 pub(super) async fn accept(shared: Rc<Shared>, listener: Listener) {
-    let room = std::sync::Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let room = Room::new();
     loop {
-        let permit = Semaphore::acquire_owned(std::sync::Arc::clone(&room)).await;
-        let Ok(permit) = permit else { return };
         match listener.accept().await {
-            Ok(connection) => {
-                tokio::task::spawn_local(serve(Rc::clone(&shared), connection, permit));
-            }
+            Ok(connection) => match room.take_in(&connection) {
+                Some((peer, place)) => {
+                    tokio::task::spawn_local(serve(Rc::clone(&shared), connection, peer, place));
+                }
+                None => shared.controller.borrow_mut().count_end(Some(RefusalReason::Full), false),
+            },
             Err(error) => {
                 tracing::warn!("cannot take in another process: {error}");
                 tokio::time::sleep(NO_DESCRIPTORS).await;
@@ -65,12 +68,7 @@ enum End {
     Failed(io::Error),
 }
 
-async fn serve(shared: Rc<Shared>, connection: Connection, _permit: OwnedSemaphorePermit) {
-    let peer = match Peer::of(&connection) {
-        Ok(peer) => peer,
-        // It has ended already.
-        Err(error) => return tracing::debug!("a connection without a peer: {error}"),
-    };
+async fn serve(shared: Rc<Shared>, connection: Connection, peer: Peer, _place: Place) {
     let end = match greet(&shared, &connection, &peer).await {
         Ok(admitted) => {
             let end = tokio::select! {
@@ -123,7 +121,8 @@ async fn greet(shared: &Shared, connection: &Connection, peer: &Peer) -> Result<
         },
     };
     check_version(&hello)?;
-    let admitted = shared.with(|controller| controller.admit(peer, &hello)).map_err(End::Refused)?;
+    let shim = find_shim(shared, peer).await;
+    let admitted = shared.with(|controller| controller.admit(peer, &hello, shim)).map_err(End::Refused)?;
     // What was read of the process by its id may be another's by now.
     if !peer.is_alive() {
         shared.with(|controller| controller.leave(admitted.id));
@@ -139,6 +138,47 @@ async fn greet(shared: &Shared, connection: &Connection, peer: &Peer) -> Result<
         send_failed(error)
     })?;
     Ok(admitted)
+}
+
+/// Looks for a process's shim, on a thread of its own: how much there is to read depends on the process, and everybody
+/// else waits for this one. A user has one search at a time.
+async fn find_shim(shared: &Shared, peer: &Peer) -> Option<FoundShim> {
+    let search = shared.controller.borrow().search(peer)?;
+    let searches = shared.searches.of(peer.uid);
+    let found = timeout(PATIENCE, async {
+        let turn = searches.acquire_owned().await.ok()?;
+        let (tell, told) = oneshot::channel();
+        let thread = std::thread::Builder::new().name("xsched-search".to_owned()).spawn(move || {
+            // If nobody waits for it any more, the process reports over the socket already.
+            let _ = tell.send(search.run());
+            drop(turn);
+        });
+        thread
+            .inspect_err(|error| tracing::warn!("{}: cannot look for its shim: {error}", peer.describe()))
+            .ok()?;
+        told.await.ok()?.inspect_err(|error| tracing::debug!("{}: {error}", peer.describe())).ok()
+    });
+    found.await.unwrap_or_else(|_| {
+        tracing::warn!(
+            "{}: it takes too long to look for its shim: it reports over the socket",
+            peer.describe()
+        );
+        None
+    })
+}
+
+/// Searches under way, by user.
+#[derive(Debug, Default)]
+pub(super) struct Searches(RefCell<BTreeMap<u32, Arc<Semaphore>>>);
+
+impl Searches {
+    /// Those of a user.
+    fn of(&self, uid: u32) -> Arc<Semaphore> {
+        let mut users = self.0.borrow_mut();
+        // Nobody searches or waits where nobody else has it.
+        users.retain(|_, searches| Arc::strong_count(searches) > 1);
+        Arc::clone(users.entry(uid).or_insert_with(|| Arc::new(Semaphore::new(1))))
+    }
 }
 
 fn check_version(hello: &Hello) -> Result<(), End> {

@@ -1,7 +1,9 @@
 //! Finding a function that a process has mapped, in whatever file it is.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io;
+use std::time::{Duration, Instant};
 
 use crate::elf::symbol_file_offsets;
 use crate::mapping::FileId;
@@ -42,12 +44,15 @@ pub fn own_code(address: u64) -> io::Result<(File, u64)> {
     Ok((file, address - mapping.start + mapping.file_offset))
 }
 
+/// How long a search may take. A process may map what it likes, and its files are read on somebody else's time.
+const SEARCH_MAX: Duration = Duration::from_secs(1);
+
 /// Looks for the function `symbol` in what a process has mapped to run: first in files whose names begin with
-/// `usual_name`, then in all others.
+/// `usual_name`, then in all others. Each file is looked at once, however often it is mapped.
 ///
 /// # Errors
 ///
-/// If the process's mappings cannot be read.
+/// If the process's mappings cannot be read, or it takes more than a second to look through its files.
 pub fn find_function(
     pid: u32,
     symbol: &str,
@@ -56,8 +61,12 @@ pub fn find_function(
 ) -> io::Result<MappedFunction> {
     let mut mappings = executable_mappings(pid)?;
     mappings.sort_by_key(|mapping| !mapping.library().starts_with(usual_name));
+    let (began, mut seen) = (Instant::now(), HashSet::new());
     for mapping in &mappings {
-        let Some(id) = mapping.file else { continue };
+        let Some(id) = mapping.file.filter(|id| seen.insert(*id)) else { continue };
+        if began.elapsed() > SEARCH_MAX {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "there are too many files"));
+        }
         if is_known(id) {
             return Ok(MappedFunction::Known(id));
         }

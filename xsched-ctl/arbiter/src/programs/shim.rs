@@ -1,5 +1,8 @@
 //! Probes the shim of a process: the very file that it has mapped, at the offset that this file itself names.
 
+use std::fs::File;
+use std::path::PathBuf;
+
 use aya::programs::UProbe;
 use aya::programs::links::FdLink;
 use xsched_abi::arbiter::REPORT_SYMBOL;
@@ -17,17 +20,51 @@ const PREFIX: &str = "shim-";
 /// Builds of the shim on one machine. Others than the shim can only make their own calls slower, but not without end.
 const SHIMS_MAX: usize = 256;
 
+/// A search for the shim of a process, which reads what the process has mapped: as much as that process likes.
+#[derive(Debug)]
+pub struct ShimSearch {
+    pins: PathBuf,
+    pid: u32,
+}
+
+/// The shim of a process.
+#[derive(Debug)]
+pub struct FoundShim {
+    /// None: it is probed already.
+    unprobed: Option<(FileId, File, u64)>,
+}
+
+impl ShimSearch {
+    pub(super) fn new(pins: &Pins, pid: u32) -> Self {
+        Self { pins: pins.path(""), pid }
+    }
+
+    /// Searches, on any thread. It may take seconds.
+    ///
+    /// # Errors
+    ///
+    /// [`ProgramsError::NoShim`] and [`ProgramsError::Mappings`]
+    pub fn run(self) -> Result<FoundShim, ProgramsError> {
+        let pid = self.pid;
+        // A link holds its file, so nobody else's has the same number.
+        let is_probed = |id| self.pins.join(link_name(id)).exists();
+        let found = find_function(pid, REPORT_SYMBOL, USUAL_NAME, is_probed)
+            .map_err(|cause| ProgramsError::Mappings { pid, cause })?;
+        match found {
+            MappedFunction::Known(_) => Ok(FoundShim { unprobed: None }),
+            MappedFunction::Nowhere => Err(ProgramsError::NoShim { pid }),
+            MappedFunction::New { id, file, offset } => Ok(FoundShim { unprobed: Some((id, file, offset)) }),
+        }
+    }
+}
+
 /// Sees to a probe in the shim of a process.
-pub(super) fn probe(program: &mut UProbe, pins: &Pins, pid: u32) -> Result<(), ProgramsError> {
-    // A link holds its file, so nobody else's has the same number.
-    let is_probed = |id| pins.path(&link_name(id)).exists();
-    let found = find_function(pid, REPORT_SYMBOL, USUAL_NAME, is_probed)
-        .map_err(|cause| ProgramsError::Mappings { pid, cause })?;
-    let (id, file, offset) = match found {
-        MappedFunction::Known(_) => return Ok(()),
-        MappedFunction::Nowhere => return Err(ProgramsError::NoShim { pid }),
-        MappedFunction::New { id, file, offset } => (id, file, offset),
-    };
+pub(super) fn probe(program: &mut UProbe, pins: &Pins, shim: FoundShim) -> Result<(), ProgramsError> {
+    let Some((id, file, offset)) = shim.unprobed else { return Ok(()) };
+    if pins.path(&link_name(id)).exists() {
+        // Another process with the same shim was faster.
+        return Ok(());
+    }
     if pins.count(PREFIX) >= SHIMS_MAX {
         return Err(ProgramsError::TooManyShims);
     }

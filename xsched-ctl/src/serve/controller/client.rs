@@ -8,7 +8,7 @@ use xsched_abi::wire::Hello;
 use xsched_arbiter::Owner;
 
 use super::recording::RecordingId;
-use super::tokens::TokenKey;
+use super::tokens::{Granted, TokenKey};
 use crate::control::answer::From;
 use crate::serve::config::Config;
 use crate::serve::subject::Subject;
@@ -52,17 +52,21 @@ pub(super) struct Said {
     /// `set` for the queue, the process or its cgroup.
     pub(super) set: Wish,
     /// `run`.
-    pub(super) run: Wish,
+    pub(super) run: Granted,
 }
 
 impl Client {
-    /// How it stands: what was set goes before what `run` has asked for, that before the process's own hints, as far
-    /// as its ceiling lets them count, and these before the rules.
+    /// How it stands: what was set goes before what `run` has asked for, that before the process's own hints, and these
+    /// before the rules. Hints count as far as its ceiling lets them, and so does `run`, unless by somebody who may do
+    /// anything.
     pub(super) fn standing(&self, config: &Config, said: Said) -> (Standing, From) {
         let base = config.standing(&self.subject);
-        let hint = config.ceiling(&self.subject).limit(self.hint, base);
-        let standing = said.set.or(said.run).or(hint).applied_to(base);
-        let from = match (said.set.priority, said.run.priority, hint.priority) {
+        let ceiling = config.ceiling(&self.subject);
+        let hint = ceiling.limit(self.hint, base);
+        let Granted { wish, is_privileged } = said.run;
+        let run = if is_privileged { wish } else { ceiling.limit(wish, base) };
+        let standing = said.set.or(run).or(hint).applied_to(base);
+        let from = match (said.set.priority, run.priority, hint.priority) {
             (Some(_), ..) => From::Set,
             (_, Some(_), _) => From::Run,
             (.., Some(_)) => From::Hint,
@@ -112,7 +116,9 @@ mod tests {
     #[test]
     fn who_has_more_to_say_decides() {
         let config = Config::parse("[[rule]]\npriority = -10\nweight = 7").unwrap();
-        let standing = |hint, run, set| client(hint).standing(&config, Said { set, run });
+        let standing = |hint, wish, set| {
+            client(hint).standing(&config, Said { set, run: Granted { wish, is_privileged: true } })
+        };
         let none = Wish::default();
         let stands = |priority, from| (Standing { priority, weight: 7, share: None }, from);
         assert_eq!(standing(none, none, none), stands(-10, From::Rule));

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use xsched_abi::arbiter::{DEVICE_MAX, Report};
+use xsched_abi::arbiter::{DEVICE_MAX, QUEUE_MAX, Report};
 use xsched_abi::wire::{
     Hello, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Reported, Usage, Welcome,
 };
-use xsched_arbiter::{ArbiterError, now_ns};
+use xsched_arbiter::{ArbiterError, FoundShim, ShimSearch, now_ns};
 use xsched_sched::{Event, Level, Nanos, QueueId};
 
 use super::authority::{Actor, OrderError};
@@ -25,6 +25,9 @@ const CLIENTS_PER_USER_MAX: usize = 1024;
 /// Queues of one process at once: eight devices at eight stream priorities.
 const QUEUES_PER_CLIENT_MAX: usize = 64;
 
+/// Queues that the processes of one user can have, unless that is root: the page has room for so many of all users.
+const QUEUES_PER_USER_MAX: usize = QUEUE_MAX / 4 * 3;
+
 /// Devices that the processes of one user can name, unless that is root: the page has room for few, and anybody may name
 /// devices that there are not.
 const DEVICES_PER_USER_MAX: usize = DEVICE_MAX / 4 * 3;
@@ -33,8 +36,18 @@ const DEVICES_PER_USER_MAX: usize = DEVICE_MAX / 4 * 3;
 const STREAM_PRIORITY_MAX: i32 = 255;
 
 impl Controller {
-    /// A process introduces itself.
-    pub(crate) fn admit(&mut self, peer: &Peer, hello: &Hello) -> Result<Admitted, RefusalReason> {
+    /// How to find a process's shim, if programs are to hear it.
+    pub(crate) fn search(&self, peer: &Peer) -> Option<ShimSearch> {
+        self.arbiter.search(peer.pid).ok()
+    }
+
+    /// A process introduces itself. Without a shim that was found no program will hear it.
+    pub(crate) fn admit(
+        &mut self,
+        peer: &Peer,
+        hello: &Hello,
+        shim: Option<FoundShim>,
+    ) -> Result<Admitted, RefusalReason> {
         let of_user = self.clients.values().filter(|client| client.subject.uid == peer.uid).count();
         if of_user >= CLIENTS_PER_USER_MAX {
             return Err(RefusalReason::Full);
@@ -44,8 +57,10 @@ impl Controller {
         self.next_client = self.next_client.wrapping_add(1);
         let id = ClientId(self.next_client);
         // What programs cannot hear is heard over the socket.
-        let (link, number) = match self.arbiter.expect(peer.pid) {
-            Ok(number) => (Link::Awaited(number), number),
+        let expected = shim.map(|shim| self.arbiter.expect(shim)).transpose();
+        let (link, number) = match expected {
+            Ok(Some(number)) => (Link::Awaited(number), number),
+            Ok(None) => (self.speak(id, peer.pid), 0),
             Err(error) => {
                 tracing::debug!("{}: {error}", peer.describe());
                 (self.speak(id, peer.pid), 0)
@@ -144,6 +159,15 @@ impl Controller {
         if client.queues.len() >= QUEUES_PER_CLIENT_MAX {
             return Err(RefusalReason::Full);
         }
+        if !self.may_open(client.subject.uid) {
+            tracing::warn!(
+                "process {} is refused: processes of user {} have {QUEUES_PER_USER_MAX} queues, and there is room for \
+                 {QUEUE_MAX} of all users",
+                client.subject.pid,
+                client.subject.uid
+            );
+            return Err(RefusalReason::Full);
+        }
         if !self.may_name(client.subject.uid, wanted.device) {
             tracing::warn!(
                 "process {} is refused: processes of user {} use {DEVICES_PER_USER_MAX} devices, and there is room for \
@@ -192,17 +216,26 @@ impl Controller {
         })
     }
 
+    /// Whether a user may have another queue.
+    fn may_open(&self, uid: u32) -> bool {
+        let queues: usize = self.clients_of(uid).map(|client| client.queues.len()).sum();
+        uid == 0 || queues < QUEUES_PER_USER_MAX
+    }
+
     /// Whether a user may have another queue on this device.
     fn may_name(&self, uid: u32, device_key: u64) -> bool {
         // One that has its place takes none from anybody.
         if uid == 0 || self.queues.values().any(|queue| queue.device_key == device_key) {
             return true;
         }
-        let is_users =
-            |queue: &&Queue| self.clients.get(&queue.client).is_some_and(|client| client.subject.uid == uid);
+        let slots = self.clients_of(uid).flat_map(|client| &client.queues);
         let devices: BTreeSet<_> =
-            self.queues.values().filter(is_users).map(|queue| queue.device_key).collect();
+            slots.filter_map(|slot| self.queues.get(slot)).map(|queue| queue.device_key).collect();
         devices.len() < DEVICES_PER_USER_MAX
+    }
+
+    fn clients_of(&self, uid: u32) -> impl Iterator<Item = &Client> {
+        self.clients.values().filter(move |client| client.subject.uid == uid)
     }
 
     /// A process reports over the socket.
@@ -264,7 +297,7 @@ impl Controller {
     pub(super) fn said(&self, client: &Client) -> Said {
         let is_in = |cgroup: &str| client.subject.cgroups().any(|own| own == cgroup);
         let group = self.groups.iter().rev().find(|(cgroup, _)| is_in(cgroup));
-        let run = client.token.as_ref().map(|token| self.tokens.wish(token)).unwrap_or_default();
+        let run = client.token.as_ref().map(|token| self.tokens.granted(token)).unwrap_or_default();
         Said { set: client.set.or(group.map(|(_, wish)| *wish).unwrap_or_default()), run }
     }
 

@@ -16,7 +16,7 @@ use crate::standing::Class;
 
 impl Controller {
     /// How the controller is.
-    pub(super) fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> Status {
         let page = self.arbiter.page();
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -5,7 +5,7 @@ use xsched_sched::{Nanos, PolicyKind};
 
 use super::authority::{Actor, OrderError, audit};
 use super::client::Said;
-use super::tokens::{TokenKey, TokenRefused};
+use super::tokens::{Granted, TokenKey, TokenRefused};
 use super::{ClientId, Controller};
 use crate::control::answer::{Answer, Changed, Reason, State};
 use crate::control::request::{Request, Target};
@@ -213,7 +213,8 @@ impl Controller {
         // The command does not run yet: its cgroup is that of who starts it. Rules may give it more than the ceiling does.
         let subject = Subject::read(actor.pid, actor.uid, &self.users);
         actor.check_change(actor.uid, self.config.ceiling(&subject), Standing::default(), wish)?;
-        let key = self.tokens.register(actor.uid, token, wish).map_err(|refused| match refused {
+        let granted = Granted { wish, is_privileged: actor.is_privileged() };
+        let key = self.tokens.register(actor.uid, token, granted).map_err(|refused| match refused {
             TokenRefused::Malformed => OrderError::Malformed("a token has 32 hexadecimal digits".to_owned()),
             TokenRefused::Taken => OrderError::Malformed("the token is in use".to_owned()),
             TokenRefused::Full => OrderError::Full("too many commands run at once"),

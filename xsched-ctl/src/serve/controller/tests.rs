@@ -28,7 +28,7 @@ impl Bench {
 
     /// Takes in a process that is not there, by this id.
     fn admit(&mut self, pid: u32, hello: Hello) -> ClientId {
-        self.0.admit(&Peer::unknown(pid, USER), &hello).unwrap().id
+        self.0.admit(&Peer::unknown(pid, USER), &hello, None).unwrap().id
     }
 
     fn open(&mut self, id: ClientId, device: u32) -> Opened {
@@ -160,7 +160,7 @@ fn a_user_with_many_processes_leaves_room_for_others_devices() {
     assert_eq!(bench.0.open(late, &wanted(48)).unwrap_err(), RefusalReason::Full);
     bench.0.open(late, &wanted(47)).unwrap();
     for (uid, devices) in [(USER + 1, 48..56), (0, 56..64)] {
-        let id = bench.0.admit(&Peer::unknown(200 + uid, uid), &hello(0)).unwrap().id;
+        let id = bench.0.admit(&Peer::unknown(200 + uid, uid), &hello(0), None).unwrap().id;
         for device in devices {
             bench.0.open(id, &wanted(device)).unwrap();
         }
@@ -288,8 +288,8 @@ fn a_user_has_so_many_processes_and_no_more() {
     for pid in 1..=1024 {
         bench.admit(pid, hello(0));
     }
-    assert_eq!(bench.0.admit(&Peer::unknown(5000, USER), &hello(0)).unwrap_err(), RefusalReason::Full);
-    assert!(bench.0.admit(&Peer::unknown(5000, USER + 1), &hello(0)).is_ok());
+    assert_eq!(bench.0.admit(&Peer::unknown(5000, USER), &hello(0), None).unwrap_err(), RefusalReason::Full);
+    assert!(bench.0.admit(&Peer::unknown(5000, USER + 1), &hello(0), None).is_ok());
 }
 
 #[test]
@@ -418,6 +418,42 @@ fn a_command_stands_as_it_was_run() {
     bench.0.leave(id);
     bench.admit(12, Hello { token: key, ..hello(-9) });
     assert_eq!(bench.list().processes[0].standing.priority, -9, "nobody needs the token any more");
+}
+
+#[test]
+fn a_token_that_is_passed_on_raises_nobody_above_his_own_ceiling() {
+    let mut bench = Bench::new(&format!("[[ceiling]]\nuser = '{USER}'\nclass = 'high'"));
+    let token = "000102030405060708090a0b0c0d0e0f";
+    let key: [u8; 16] = std::array::from_fn(|index| index as u8);
+    let wish = Wish { priority: Some(120), ..Wish::default() };
+    let run = Request::Run { wish, token: token.into() };
+    let mut attendance = Attendance::default();
+    let granted = bench.0.order(Actor { pid: 2, uid: USER }, run, &mut attendance);
+    assert_eq!(granted, Answer::Run);
+    for (pid, uid) in [(11, USER), (12, USER + 1)] {
+        let hello = Hello { token: key, ..hello(0) };
+        bench.0.admit(&Peer::unknown(pid, uid), &hello, None).unwrap();
+    }
+    let standings: Vec<_> = bench.list().processes.iter().map(|one| one.standing.priority).collect();
+    assert_eq!(standings, [120, 49]);
+}
+
+#[test]
+fn a_user_with_many_queues_leaves_room_for_others() {
+    let mut bench = Bench::new("");
+    let mut open = |pid, uid| {
+        let id = bench.0.admit(&Peer::unknown(pid, uid), &hello(0), None).unwrap().id;
+        let wanted = |priority| OpenQueue {
+            kind: PacketKind::OpenQueue as u32,
+            device: device_key(0, 1, 0, 0),
+            stream_priority: priority,
+            ..OpenQueue::new_zeroed()
+        };
+        (0..64).filter(|priority| bench.0.open(id, &wanted(*priority)).is_ok()).count()
+    };
+    let taken: usize = (1..=64).map(|pid| open(pid, USER)).sum();
+    assert_eq!(taken, 3072, "three quarters");
+    assert_eq!((open(100, USER + 1), open(101, 0)), (64, 64));
 }
 
 #[test]

@@ -18,13 +18,22 @@ pub(super) struct Tokens(HashMap<TokenKey, Token>);
 #[derive(Debug)]
 struct Token {
     uid: u32,
-    wish: Wish,
+    granted: Granted,
     /// Those that have joined and are there.
     clients: BTreeSet<ClientId>,
     /// Those that have ever joined.
     joined: u64,
     /// `run` is there.
     is_attended: bool,
+}
+
+/// What was asked for with a token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Granted {
+    pub(super) wish: Wish,
+    /// By somebody who may give anything to anybody. Else each process has as much of it as its own ceiling allows: tokens
+    /// can be passed on.
+    pub(super) is_privileged: bool,
 }
 
 /// Why a token is not taken.
@@ -40,19 +49,24 @@ pub(super) enum TokenRefused {
 
 impl Tokens {
     /// Takes a token, or what is now asked for with one that is known.
-    pub(super) fn register(&mut self, uid: u32, text: &str, wish: Wish) -> Result<TokenKey, TokenRefused> {
+    pub(super) fn register(
+        &mut self,
+        uid: u32,
+        text: &str,
+        granted: Granted,
+    ) -> Result<TokenKey, TokenRefused> {
         let key = parse(text).ok_or(TokenRefused::Malformed)?;
         if let Some(known) = self.0.get_mut(&key) {
             if known.uid != uid || known.is_attended {
                 return Err(TokenRefused::Taken);
             }
-            (known.wish, known.is_attended) = (wish, true);
+            (known.granted, known.is_attended) = (granted, true);
             return Ok(key);
         }
         if self.0.values().filter(|token| token.uid == uid).count() >= TOKENS_PER_USER_MAX {
             return Err(TokenRefused::Full);
         }
-        let token = Token { uid, wish, clients: BTreeSet::new(), joined: 0, is_attended: true };
+        let token = Token { uid, granted, clients: BTreeSet::new(), joined: 0, is_attended: true };
         self.0.insert(key, token);
         Ok(key)
     }
@@ -81,8 +95,8 @@ impl Tokens {
     }
 
     /// What was asked for with a token.
-    pub(super) fn wish(&self, key: &TokenKey) -> Wish {
-        self.0.get(key).map(|token| token.wish).unwrap_or_default()
+    pub(super) fn granted(&self, key: &TokenKey) -> Granted {
+        self.0.get(key).map(|token| token.granted).unwrap_or_default()
     }
 
     /// Who has joined with a token and is there, and how many have ever.
@@ -112,7 +126,8 @@ mod tests {
 
     const TEXT: &str = "000102030405060708090a0b0c0d0e0f";
     const KEY: TokenKey = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
-    const WISH: Wish = Wish { priority: Some(3), weight: None, share: None };
+    const WISH: Granted =
+        Granted { wish: Wish { priority: Some(3), weight: None, share: None }, is_privileged: false };
 
     #[test]
     fn a_token_lives_as_long_as_anybody_needs_it() {
@@ -120,10 +135,10 @@ mod tests {
         assert_eq!(tokens.register(7, TEXT, WISH), Ok(KEY));
         tokens.join(&KEY, ClientId(1));
         tokens.leave(&KEY);
-        assert_eq!(tokens.wish(&KEY), WISH);
+        assert_eq!(tokens.granted(&KEY), WISH);
         assert_eq!(tokens.joined(&KEY), ([ClientId(1)].into(), 1));
         tokens.part(&KEY, ClientId(1));
-        assert_eq!((tokens.wish(&KEY), tokens.0.len()), (Wish::default(), 0));
+        assert_eq!((tokens.granted(&KEY), tokens.0.len()), (Granted::default(), 0));
     }
 
     #[test]
