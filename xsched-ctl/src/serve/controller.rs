@@ -27,6 +27,7 @@ use xsched_arbiter::{Arbiter, now_ns};
 use xsched_sched::{Event, Nanos, QueueId, Scheduler};
 
 use super::config::Config;
+use super::peer::Peer;
 use super::users::Users;
 use crate::control::answer::{Counts, PageKeeper, Sight, State};
 use crate::origin::{Origin, OriginNames};
@@ -81,6 +82,8 @@ pub(crate) struct Controller {
     /// By slot.
     queues: BTreeMap<u32, Queue>,
     tokens: Tokens,
+    /// Processes that may connect again, by id, and what was set for them.
+    departed: BTreeMap<u32, (Peer, Wish)>,
     /// What was set for cgroups, the latest last.
     groups: Vec<(String, Wish)>,
     next_client: u32,
@@ -118,6 +121,7 @@ impl Controller {
             clients: BTreeMap::new(),
             queues: BTreeMap::new(),
             tokens: Tokens::default(),
+            departed: BTreeMap::new(),
             groups: Vec::new(),
             next_client: 0,
             recording: None,

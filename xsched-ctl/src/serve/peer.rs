@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -10,14 +11,14 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::readiness::watch;
 
 /// A process, or what was one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Peer {
     /// Its id, in this process's pid namespace; 0 if it has none there.
     pub(crate) pid: u32,
     /// Its effective user when it connected.
     pub(crate) uid: u32,
     /// Names it also when its id has passed on.
-    pidfd: Option<OwnedFd>,
+    pidfd: Option<Arc<OwnedFd>>,
 }
 
 impl Peer {
@@ -26,7 +27,7 @@ impl Peer {
         let credentials: libc::ucred = option(&socket, libc::SO_PEERCRED)?;
         // 0 in another pid namespace that is not inside this one.
         let pid = u32::try_from(credentials.pid).unwrap_or(0);
-        Ok(Self { pid, uid: credentials.uid, pidfd: pidfd(&socket, credentials.pid)? })
+        Ok(Self { pid, uid: credentials.uid, pidfd: pidfd(&socket, credentials.pid)?.map(Arc::new) })
     }
 
     /// Whether the process has not ended. True where that cannot be told.

@@ -11,6 +11,7 @@ use super::recording::RecordingId;
 use super::tokens::{Granted, TokenKey};
 use crate::control::answer::From;
 use crate::serve::config::Config;
+use crate::serve::peer::Peer;
 use crate::serve::subject::Subject;
 use crate::standing::{PRIORITY_MAX, PRIORITY_MIN, SHARE_MAX, Standing, WEIGHT_MAX, Wish};
 
@@ -28,6 +29,8 @@ pub(super) enum Link {
 pub(super) struct Client {
     /// Who it is.
     pub(super) subject: Subject,
+    /// The same by what tells its end.
+    pub(super) peer: Peer,
     /// How its reports arrive.
     pub(super) link: Link,
     /// What it says of itself.
@@ -98,6 +101,7 @@ mod tests {
     fn client(hint: Wish) -> Client {
         Client {
             subject: Subject::read(std::process::id(), 0, &Users::default()),
+            peer: Peer::unknown(0, 0),
             link: Link::Awaited(0),
             hint,
             token: None,

@@ -76,7 +76,8 @@ impl Controller {
             link,
             hint: hints(hello),
             token,
-            set: Wish::default(),
+            set: self.set_before(peer),
+            peer: peer.clone(),
             queues: BTreeSet::new(),
             origins: BTreeMap::new(),
             recording: None,
@@ -103,6 +104,14 @@ impl Controller {
             client.replaced.notify_one();
             self.leave(id);
         }
+    }
+
+    /// What was set for a process when it was connected before. It holds as long as the process lives, and its user is the
+    /// same: else it could shake it off.
+    fn set_before(&mut self, peer: &Peer) -> Wish {
+        let before = self.departed.remove(&peer.pid);
+        let is_same = |(before, _): &(Peer, Wish)| before.uid == peer.uid && before.is_alive();
+        before.filter(is_same).map(|(_, set)| set).unwrap_or_default()
     }
 
     /// Whether a process is known to the arbiter.
@@ -281,6 +290,10 @@ impl Controller {
         }
         if let Some(token) = &client.token {
             self.tokens.part(token, id);
+        }
+        if !client.set.is_empty() && client.peer.pid != 0 {
+            self.departed.retain(|_, (peer, _)| peer.is_alive());
+            self.departed.insert(client.peer.pid, (client.peer, client.set));
         }
     }
 

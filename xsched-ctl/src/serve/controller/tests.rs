@@ -439,6 +439,20 @@ fn a_token_that_is_passed_on_raises_nobody_above_his_own_ceiling() {
 }
 
 #[test]
+fn what_was_set_for_a_process_holds_when_it_connects_anew() {
+    let mut bench = Bench::new("");
+    let wish = Wish { priority: Some(-100), ..Wish::default() };
+    let id = bench.admit(11, hello(0));
+    bench.order(ROOT, Request::Set { target: Target::Pid(11), wish });
+    bench.0.leave(id);
+    let id = bench.admit(11, hello(0));
+    assert_eq!(bench.list().processes[0].standing.priority, -100);
+    bench.0.leave(id);
+    bench.0.admit(&Peer::unknown(11, USER + 1), &hello(0), None).unwrap();
+    assert_eq!(bench.list().processes[0].standing.priority, 0, "another user's process");
+}
+
+#[test]
 fn a_user_with_many_queues_leaves_room_for_others() {
     let mut bench = Bench::new("");
     let mut open = |pid, uid| {
