@@ -12,7 +12,7 @@ use xsched_abi::wire::Usage;
 use xsched_tests::artifacts::shim;
 use xsched_tests::device_load::{DeviceLoad, command};
 use xsched_tests::execution_log::Timeline;
-use xsched_tests::small_controller::SmallController;
+use xsched_tests::small_controller::{SmallController, refuse_one};
 use xsched_tests::tracer::wait_until;
 
 /// Long enough for what should not happen.
@@ -157,6 +157,21 @@ fn a_controller_that_comes_late_is_found() {
     let machine = Machine::new("late");
     let mut load = machine.begin("single --launches 8000 --us 500");
     thread::sleep(Duration::from_millis(100));
+    let controller = machine.controller();
+    hold(&machine, &controller, &mut load);
+    controller.hold(false);
+    is_right(load);
+}
+
+#[test]
+fn a_controller_of_another_version_may_be_followed_by_one_of_the_same() {
+    let machine = Machine::new("version");
+    let mut load = thread::scope(|scope| {
+        let refusing = scope.spawn(|| refuse_one(machine.folder.path()));
+        let load = machine.begin("single --launches 8000 --us 500");
+        refusing.join().expect("it does not panic").expect("it refuses");
+        load
+    });
     let controller = machine.controller();
     hold(&machine, &controller, &mut load);
     controller.hold(false);

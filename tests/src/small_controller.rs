@@ -26,7 +26,9 @@ use xsched_abi::arbiter::{
     AtomicWords, DEVICE_MAX, LEVEL_COUNT, PAGE_MAGIC, PAGE_VERSION, PAGE_WORDS, Page, QUEUE_MAX, QueueWord,
     Report, Word, Words, protocol,
 };
-use xsched_abi::wire::{FromShim, Keeper, Opened, PACKET_LEN_MAX, PacketKind, SHIM_SOCKET, Usage, Welcome};
+use xsched_abi::wire::{
+    FromShim, Keeper, Opened, PACKET_LEN_MAX, PacketKind, Refusal, RefusalReason, SHIM_SOCKET, Usage, Welcome,
+};
 use zerocopy::IntoBytes;
 
 use crate::execution_log::SpanNs;
@@ -84,6 +86,23 @@ struct Urgent {
 pub struct SmallController {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// A controller of another version, which refuses one process and ends.
+///
+/// # Errors
+///
+/// The system's.
+pub fn refuse_one(folder: &Path) -> io::Result<()> {
+    let path = folder.join(SHIM_SOCKET);
+    let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    bind(&listener, &SocketAddrUnix::new(&path)?)?;
+    listen(&listener, 1)?;
+    let socket = accept_with(&listener, SocketFlags::CLOEXEC)?;
+    recv(&socket, &mut [0; PACKET_LEN_MAX], rustix::net::RecvFlags::empty())?;
+    let refusal = Refusal { kind: PacketKind::Refusal as u32, reason: RefusalReason::Version as u32 };
+    send(&socket, refusal.as_bytes(), SendFlags::empty())?;
+    std::fs::remove_file(path)
 }
 
 impl SmallController {

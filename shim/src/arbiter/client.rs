@@ -3,7 +3,7 @@
 //! ```text
 //!   away --connected--> greeted --Welcome--> joined --Opened--> claims have their places
 //!    ^                     |                   |
-//!    '--- a second later --+---- the end ------'      a refusal for good: away for ever
+//!    '--- a second later --+---- the end ------'      a refusal for good: away until there is another
 //! ```
 
 use std::fs::File;
@@ -24,7 +24,7 @@ use crate::arbiter::hints;
 use crate::arbiter::link::{Link, Slot};
 use crate::arbiter::page::PageError;
 use crate::arbiter::seat::PageSeat;
-use crate::arbiter::socket::{Received, Socket, SocketError};
+use crate::arbiter::socket::{Place, Received, Socket, SocketError, places};
 use crate::arbiter::told;
 use crate::counters::{self, Trouble};
 use crate::journal::Journal;
@@ -96,16 +96,18 @@ enum Phase {
 pub(super) struct Client {
     link: Arc<Link>,
     phase: Phase,
+    /// The sockets that there were when a controller refused for good: another one may not.
+    refused_at: Option<Vec<Place>>,
 }
 
 impl Client {
     pub(super) fn new(link: Arc<Link>) -> Self {
-        Self { link, phase: Phase::Away { retry_at: Nanos::ZERO } }
+        Self { link, phase: Phase::Away { retry_at: Nanos::ZERO }, refused_at: None }
     }
 
     /// Never looks for a controller.
     pub(super) fn without_controller(link: Arc<Link>) -> Self {
-        Self { link, phase: Phase::Away { retry_at: Nanos(u64::MAX) } }
+        Self { link, phase: Phase::Away { retry_at: Nanos(u64::MAX) }, refused_at: None }
     }
 
     /// What to poll: the connection, and what tells that masks have changed.
@@ -138,8 +140,8 @@ impl Client {
     pub(super) fn step<D: Device>(&mut self, queues: &XQueues<D>, now: Nanos) {
         // There is nobody to tell of a failure: most processes run without a controller.
         if let Err(error) = self.try_step(queues, now) {
-            let retry_at = if error.is_final() { Nanos(u64::MAX) } else { now + RETRY };
-            self.leave(queues, retry_at);
+            self.refused_at = error.is_final().then(places);
+            self.leave(queues, now + RETRY);
         }
     }
 
@@ -168,6 +170,11 @@ impl Client {
             if now < retry_at {
                 return Ok(());
             }
+            if self.refused_at.as_ref().is_some_and(|refused_at| *refused_at == places()) {
+                self.phase = Phase::Away { retry_at: now + RETRY };
+                return Ok(());
+            }
+            self.refused_at = None;
             let socket = Arc::new(Socket::connect()?);
             socket.send(&hints::hello()).map_err(SocketError::from)?;
             self.phase = Phase::Greeted { socket };

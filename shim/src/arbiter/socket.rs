@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use rustix::io::Errno;
@@ -146,6 +147,18 @@ fn peer_user(socket: &OwnedFd) -> Result<u32, Errno> {
     } else {
         Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
     }
+}
+
+/// The socket at one of the places where controllers have theirs: device, inode, and when it was made.
+pub(crate) type Place = Option<(u64, u64, i64, i64)>;
+
+/// All of them. One of them differs when another controller has come.
+pub(crate) fn places() -> Vec<Place> {
+    let place = |folder: PathBuf| {
+        let metadata = std::fs::symlink_metadata(folder.join(SHIM_SOCKET)).ok()?;
+        Some((metadata.dev(), metadata.ino(), metadata.ctime(), metadata.ctime_nsec()))
+    };
+    folders().into_iter().map(place).collect()
 }
 
 /// Where controllers have their sockets: the one that the environment names, or else the machine's and the user's.
