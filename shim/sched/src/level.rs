@@ -4,7 +4,7 @@
 //!   0       a turn, see `starvation`
 //!   1       the most urgent rank, if nothing but a turn will ever come before it: who is here needs no limit to what it
 //!           has launched ahead
-//!   2..63   the other ranks, without gaps; the last level holds all that are left
+//!   2..63   the other ranks, without gaps; if there are more of them, near ones share a level
 //! ```
 
 use crate::QueueId;

@@ -3,6 +3,9 @@
 //! Which levels there are depends on which different ranks there are. That seldom changes: when one process takes another's
 //! place in front, both ranks are there before and after, and only these two move. So the different ranks are counted, and a
 //! queue's level is looked for anew only if its own rank has changed or the list of them has.
+//!
+//! If there are more ranks than levels, those that are nearest to each other share one: whoever has many ranks of his own, by the
+//! priorities of his streams, say, does not bring others together that are far apart.
 
 use crate::Level;
 
@@ -25,6 +28,8 @@ pub(crate) struct Ranks {
     /// Queues whose rank has changed since the levels were looked at; all of them if the list has changed.
     moved: Vec<usize>,
     all_moved: bool,
+    /// The levels of the different ranks, if there are too many for one each.
+    shared: Vec<Level>,
 }
 
 impl Ranks {
@@ -65,9 +70,10 @@ impl Ranks {
         if all {
             self.moved.clear();
             self.moved.extend(0..self.of_queues.len());
+            self.shared = shared_levels(&self.distinct);
         }
-        let Self { of_queues, distinct, moved, .. } = self;
-        moved.drain(..).map(|index| (index, level(distinct, of_queues[index])))
+        let Self { of_queues, distinct, moved, shared, .. } = self;
+        moved.drain(..).map(|index| (index, level(distinct, shared, of_queues[index])))
     }
 
     fn find(&self, rank: Rank) -> Result<usize, usize> {
@@ -76,10 +82,34 @@ impl Ranks {
 }
 
 /// The level of a rank among others.
-fn level(distinct: &[(Rank, usize)], rank: Rank) -> Level {
-    let first = if distinct.first().is_some_and(|(rank, _)| rank.sliced) { 2 } else { 1 };
+fn level(distinct: &[(Rank, usize)], shared: &[Level], rank: Rank) -> Level {
     let place = distinct.partition_point(|(other, _)| *other < rank);
-    Level::new(first + place as u64)
+    shared.get(place).copied().unwrap_or_else(|| Level::new(first_level(distinct) + place as u64))
+}
+
+fn first_level(distinct: &[(Rank, usize)]) -> u64 {
+    if distinct.first().is_some_and(|(rank, _)| rank.sliced) { 2 } else { Level::UNLIMITED.number() }
+}
+
+/// The levels of ranks of which there are more than levels; none if there are enough. The widest gaps between ranks are those
+/// between levels, of equal ones the more urgent.
+fn shared_levels(distinct: &[(Rank, usize)]) -> Vec<Level> {
+    let first = first_level(distinct);
+    let count = Level::COUNT - first as usize;
+    if distinct.len() <= count {
+        return Vec::new();
+    }
+    let mut gaps: Vec<_> = distinct
+        .array_windows()
+        .enumerate()
+        .map(|(place, [(one, _), (next, _)])| (next.order - one.order, place))
+        .collect();
+    gaps.sort_by_key(|&(gap, place)| (std::cmp::Reverse(gap), place));
+    let mut ends: Vec<_> = gaps.iter().take(count - 1).map(|&(_, place)| place).collect();
+    ends.sort_unstable();
+    (0..distinct.len())
+        .map(|place| Level::new(first + ends.partition_point(|&end| end < place) as u64))
+        .collect()
 }
 
 #[cfg(test)]
@@ -125,6 +155,17 @@ mod tests {
         assert_eq!(levels[61].1, 62);
         assert_eq!(levels[62].1, Level::LAST.number());
         assert_eq!(levels[99].1, Level::LAST.number());
+    }
+
+    #[test]
+    fn those_that_are_far_apart_do_not_share_a_level() {
+        let many = (0..200).map(|number| rank(5_000 + number, false));
+        let few = [10, 4_000, 9_000, 9_100].map(|order| rank(order, false));
+        let levels = levels(&mut of(&few.into_iter().chain(many).collect::<Vec<_>>()));
+        let [first, second, third, fourth] = [0, 1, 2, 3].map(|index| levels[index].1);
+        assert_eq!((first, second, third, fourth), (1, 2, 62, 63));
+        assert!(levels[4..].iter().all(|(_, level)| (3..=61).contains(level)), "{levels:?}");
+        assert!(levels[4..].is_sorted_by_key(|(_, level)| *level), "{levels:?}");
     }
 
     #[test]

@@ -240,6 +240,25 @@ fn those_that_starve_go_together() {
 }
 
 #[test]
+fn a_process_with_many_streams_leaves_others_their_levels() {
+    for policy in [PolicyKind::Priority, PolicyKind::Fair] {
+        let mut fixture = Fixture::with(policy);
+        fixture.open(1, 0).open(2, -100);
+        for stream in 0..70 {
+            let attributes = Attributes {
+                priority: 49,
+                ceiling: 49,
+                stream_priority: stream as i32,
+                ..Attributes::new(DeviceId(0), ProcessId(9))
+            };
+            fixture.open_with(10 + stream, attributes);
+        }
+        assert!(fixture.level(1) < fixture.level(2), "{policy}: {} {}", fixture.level(1), fixture.level(2));
+        assert!((10..80).all(|queue| fixture.level(queue) < fixture.level(1)), "{policy}");
+    }
+}
+
+#[test]
 fn without_a_bound_there_are_no_turns() {
     let mut fixture = Fixture::new();
     let settings = Settings { starvation_bound: Nanos::ZERO, ..Settings::default() };
