@@ -96,18 +96,20 @@ enum Phase {
 pub(super) struct Client {
     link: Arc<Link>,
     phase: Phase,
-    /// The sockets that there were when a controller refused for good: another one may not.
-    refused_at: Option<Vec<Place>>,
+    /// The sockets that there were just before it connected last, and whether the controller there refused for good: another
+    /// one may not.
+    tried: Vec<Place>,
+    is_refused: bool,
 }
 
 impl Client {
     pub(super) fn new(link: Arc<Link>) -> Self {
-        Self { link, phase: Phase::Away { retry_at: Nanos::ZERO }, refused_at: None }
+        Self { link, phase: Phase::Away { retry_at: Nanos::ZERO }, tried: Vec::new(), is_refused: false }
     }
 
     /// Never looks for a controller.
     pub(super) fn without_controller(link: Arc<Link>) -> Self {
-        Self { link, phase: Phase::Away { retry_at: Nanos(u64::MAX) }, refused_at: None }
+        Self { link, phase: Phase::Away { retry_at: Nanos(u64::MAX) }, tried: Vec::new(), is_refused: false }
     }
 
     /// What to poll: the connection, and what tells that masks have changed.
@@ -140,7 +142,7 @@ impl Client {
     pub(super) fn step<D: Device>(&mut self, queues: &XQueues<D>, now: Nanos) {
         // There is nobody to tell of a failure: most processes run without a controller.
         if let Err(error) = self.try_step(queues, now) {
-            self.refused_at = error.is_final().then(places);
+            self.is_refused = error.is_final();
             self.leave(queues, now + RETRY);
         }
     }
@@ -170,11 +172,13 @@ impl Client {
             if now < retry_at {
                 return Ok(());
             }
-            if self.refused_at.as_ref().is_some_and(|refused_at| *refused_at == places()) {
+            // A socket that takes the place of another from here on is a new one the next time.
+            let before = std::mem::replace(&mut self.tried, places());
+            if self.is_refused && before == self.tried {
                 self.phase = Phase::Away { retry_at: now + RETRY };
                 return Ok(());
             }
-            self.refused_at = None;
+            self.is_refused = false;
             let socket = Arc::new(Socket::connect()?);
             socket.send(&hints::hello()).map_err(SocketError::from)?;
             self.phase = Phase::Greeted { socket };

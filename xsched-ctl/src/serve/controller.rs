@@ -6,6 +6,7 @@
 mod authority;
 mod client;
 mod clients;
+mod departed;
 mod listing;
 mod orders;
 mod origins;
@@ -27,13 +28,13 @@ use xsched_arbiter::{Arbiter, now_ns};
 use xsched_sched::{Event, Nanos, QueueId, Scheduler};
 
 use super::config::Config;
-use super::peer::Peer;
 use super::users::Users;
 use crate::control::answer::{Counts, PageKeeper, Sight, State};
 use crate::origin::{Origin, OriginNames};
 use crate::standing::Wish;
 use crate::table::counted;
 use client::Client;
+use departed::Departed;
 use queue::Queue;
 use recording::Recording;
 use tokens::Tokens;
@@ -82,8 +83,8 @@ pub(crate) struct Controller {
     /// By slot.
     queues: BTreeMap<u32, Queue>,
     tokens: Tokens,
-    /// Processes that may connect again, by id, and what was set for them.
-    departed: BTreeMap<u32, (Peer, Wish)>,
+    /// Processes that may connect again.
+    departed: Departed,
     /// What was set for cgroups, the latest last.
     groups: Vec<(String, Wish)>,
     next_client: u32,
@@ -121,7 +122,7 @@ impl Controller {
             clients: BTreeMap::new(),
             queues: BTreeMap::new(),
             tokens: Tokens::default(),
-            departed: BTreeMap::new(),
+            departed: Departed::default(),
             groups: Vec::new(),
             next_client: 0,
             recording: None,
@@ -195,6 +196,7 @@ impl Controller {
             self.arbiter.heartbeat();
         }
         let has_joined = self.take_events(now_ns);
+        self.departed.look_at_one();
         // Waiters see to this too, but nobody may be waiting.
         for queue in self.queues.values() {
             let state = self.arbiter.page().queue(queue.key.slot);

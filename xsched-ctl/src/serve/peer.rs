@@ -60,6 +60,12 @@ impl Peer {
     pub(crate) fn unknown(pid: u32, uid: u32) -> Self {
         Self { pid, uid, pidfd: None }
     }
+
+    /// A process that is there.
+    pub(crate) fn by_pid(pid: u32, uid: u32) -> io::Result<Self> {
+        let id = Pid::from_raw(pid.cast_signed()).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(Self { pid, uid, pidfd: Some(Arc::new(pidfd_open(id, PidfdFlags::empty())?)) })
+    }
 }
 
 /// The peer's own pid descriptor, since Linux 6.5; before, one by its number. None if it is of another pid namespace.

@@ -76,7 +76,7 @@ impl Controller {
             link,
             hint: hints(hello),
             token,
-            set: self.set_before(peer),
+            set: self.departed.take(peer),
             peer: peer.clone(),
             queues: BTreeSet::new(),
             origins: BTreeMap::new(),
@@ -104,14 +104,6 @@ impl Controller {
             client.replaced.notify_one();
             self.leave(id);
         }
-    }
-
-    /// What was set for a process when it was connected before. It holds as long as the process lives, and its user is the
-    /// same: else it could shake it off.
-    fn set_before(&mut self, peer: &Peer) -> Wish {
-        let before = self.departed.remove(&peer.pid);
-        let is_same = |(before, _): &(Peer, Wish)| before.uid == peer.uid && before.is_alive();
-        before.filter(is_same).map(|(_, set)| set).unwrap_or_default()
     }
 
     /// Whether a process is known to the arbiter.
@@ -291,10 +283,7 @@ impl Controller {
         if let Some(token) = &client.token {
             self.tokens.part(token, id);
         }
-        if !client.set.is_empty() && client.peer.pid != 0 {
-            self.departed.retain(|_, (peer, _)| peer.is_alive());
-            self.departed.insert(client.peer.pid, (client.peer, client.set));
-        }
+        self.departed.keep(client.peer, client.set);
     }
 
     /// A queue is not there any more.
