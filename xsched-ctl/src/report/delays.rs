@@ -3,6 +3,7 @@
 //! Read from the executions of a timeline, see `timeline/scheduling.rs`. Times of commands are added up, so they exceed the
 //! length of the recording where several commands wait at a time.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -76,7 +77,7 @@ impl Delays {
     pub(super) fn json(&self) -> Value {
         let processes = self.0.iter().map(|(process, delay)| {
             let gave_way: Vec<_> =
-                delay.gave_way_ns.iter().map(|(to, ns)| json!({ "to": &**to, "ns": ns })).collect();
+                delay.gave_way().into_iter().map(|(to, ns)| json!({ "to": to, "ns": ns })).collect();
             json!({
                 "process": &**process,
                 "commands": delay.commands,
@@ -90,6 +91,15 @@ impl Delays {
             })
         });
         processes.collect()
+    }
+}
+
+impl Delay {
+    /// To whom it gave way and for how long, the longest first.
+    fn gave_way(&self) -> Vec<(&str, u64)> {
+        let mut gave_way: Vec<_> = self.gave_way_ns.iter().map(|(to, ns)| (&**to, *ns)).collect();
+        gave_way.sort_by_key(|&(_, ns)| Reverse(ns));
+        gave_way
     }
 }
 
@@ -123,8 +133,8 @@ impl fmt::Display for Delays {
         }
         write_table(f, &rows, 1)?;
         for (process, delay) in &self.0 {
-            for (holder, ns) in &delay.gave_way_ns {
-                writeln!(f, "{} gave way to {} for {}", process, holder, duration(Some(*ns)))?;
+            for (holder, ns) in delay.gave_way() {
+                writeln!(f, "{process} gave way to {holder} for {}", duration(Some(ns)))?;
             }
         }
         Ok(())
@@ -205,5 +215,15 @@ mod tests {
         let text = delays.to_string();
         assert!(text.contains("low 1 gave way to high 2 for 800 ns"), "{text}");
         assert!(text.contains("600 ns (30 %)"), "{text}");
+    }
+
+    #[test]
+    fn who_was_given_way_to_for_longest_comes_first() {
+        let mut delays = Delays::default();
+        let low = ("process", "low 1");
+        delays.add(&execution(0, 1, &[low], &[("suspended_ns", 3)]));
+        delays.add(&execution(2, 3, &[low, ("by", "high 2")], &[("suspended_ns", 400)]));
+        let expected = json!([{ "to": "high 2", "ns": 400 }, { "to": "(unknown)", "ns": 3 }]);
+        assert_eq!(delays.json()[0]["gave_way"], expected);
     }
 }
