@@ -62,7 +62,8 @@ pub(crate) struct Device {
     /// At which levels queues are ready, and how many are at all.
     mask: Mask,
     ready: u32,
-    /// When somebody's turn may begin or end.
+    /// Somebody may have a turn, and when one may begin or end.
+    turns: bool,
     turn_due: Option<Nanos>,
     /// There are queues, or attributes, that the policy has not seen.
     altered: bool,
@@ -81,6 +82,7 @@ impl Device {
             now,
             mask: Mask::new(),
             ready: 0,
+            turns: false,
             turn_due: None,
             altered: false,
             due: None,
@@ -230,7 +232,7 @@ impl Device {
         self.pass(now, settings);
         let turns_due = self.turn_due.is_some_and(|due| due <= self.now);
         if turns_due {
-            starvation::take_turns(self.now, settings, &mut self.queues);
+            self.turns = starvation::take_turns(self.now, settings, &mut self.queues);
         }
         let view = View {
             now: self.now,
@@ -238,7 +240,7 @@ impl Device {
             queues: &self.queues,
             processes: &self.processes,
             altered: self.altered,
-            turn: self.queues.iter().any(|queue| queue.ready && queue.patience.has_turn()),
+            turn: self.turns && self.queues.iter().any(|queue| queue.ready && queue.patience.has_turn()),
         };
         if self.altered {
             self.ranks.reset(self.queues.len());

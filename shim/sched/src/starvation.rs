@@ -123,8 +123,8 @@ impl Patience {
     }
 }
 
-/// Ends the turns that are over and begins one if somebody's time has come.
-pub(crate) fn take_turns(now: Nanos, settings: &Settings, queues: &mut [Queue]) {
+/// Ends the turns that are over and begins one if somebody's time has come. Whether anybody has one.
+pub(crate) fn take_turns(now: Nanos, settings: &Settings, queues: &mut [Queue]) -> bool {
     let bound = settings.starvation_bound;
     let mut somebody_starves = false;
     for Queue { patience, ready, .. } in &mut *queues {
@@ -146,6 +146,7 @@ pub(crate) fn take_turns(now: Nanos, settings: &Settings, queues: &mut [Queue]) 
             (false, _) => {}
         }
     }
+    queues.iter().any(|queue| queue.patience.has_turn())
 }
 
 /// When a turn will end or somebody's time will have come, if nothing happens before.
