@@ -93,9 +93,8 @@ mod tests {
     #[test]
     fn many_users_together_leave_room_for_root() {
         let room = Room::new();
-        let taken: Vec<_> =
-            (0..10).flat_map(|user| std::iter::from_fn(move || Some(USER + user)).take(1000)).collect();
-        let taken: Vec<_> = taken.into_iter().filter_map(|uid| room.place(of(uid))).collect();
+        let users = (0..10).flat_map(|user| std::iter::repeat_n(USER + user, 1000));
+        let taken: Vec<_> = users.filter_map(|uid| room.place(of(uid))).collect();
         assert_eq!(taken.len(), CONNECTIONS_MAX);
         let root: Vec<_> = (0..10_000).filter_map(|_| room.place(of(0))).collect();
         assert_eq!(root.len(), 10_000);

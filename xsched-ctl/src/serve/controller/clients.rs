@@ -160,21 +160,11 @@ impl Controller {
         if client.queues.len() >= QUEUES_PER_CLIENT_MAX {
             return Err(RefusalReason::Full);
         }
-        if !self.may_open(client.subject.uid) {
+        let Subject { pid, uid, .. } = client.subject;
+        if let Some((most, what, of_all)) = self.beyond_share(uid, wanted.device) {
             tracing::warn!(
-                "process {} is refused: processes of user {} have {QUEUES_PER_USER_MAX} queues, and there is room for \
-                 {QUEUE_MAX} of all users",
-                client.subject.pid,
-                client.subject.uid
-            );
-            return Err(RefusalReason::Full);
-        }
-        if !self.may_name(client.subject.uid, wanted.device) {
-            tracing::warn!(
-                "process {} is refused: processes of user {} use {DEVICES_PER_USER_MAX} devices, and there is room for \
-                 {DEVICE_MAX} of all users",
-                client.subject.pid,
-                client.subject.uid
+                "process {pid} is refused: processes of user {uid} have {most} {what}, and there is room for {of_all} of \
+                 all users"
             );
             return Err(RefusalReason::Full);
         }
@@ -215,6 +205,17 @@ impl Controller {
             keeper: keeper as u32,
             reserved: 0,
         })
+    }
+
+    /// What a user would have too much of with another queue on this device: his share, of what, and how much there is.
+    fn beyond_share(&self, uid: u32, device_key: u64) -> Option<(usize, &'static str, usize)> {
+        if !self.may_open(uid) {
+            Some((QUEUES_PER_USER_MAX, "queues", QUEUE_MAX))
+        } else if !self.may_name(uid, device_key) {
+            Some((DEVICES_PER_USER_MAX, "devices", DEVICE_MAX))
+        } else {
+            None
+        }
     }
 
     /// Whether a user may have another queue.
