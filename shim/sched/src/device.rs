@@ -62,9 +62,11 @@ pub(crate) struct Device {
     /// At which levels queues are ready, and how many are at all.
     mask: Mask,
     ready: u32,
-    /// Somebody may have a turn, and when one may begin or end.
+    /// Somebody may have a turn. None begins or ends before `turn_due`, unless `others_wait` than when
+    /// that was found, or for another time.
     turns: bool,
     turn_due: Option<Nanos>,
+    others_wait: bool,
     /// There are queues, or attributes, that the policy has not seen.
     altered: bool,
     /// When there is something to decide at the latest. The past: at once.
@@ -84,6 +86,7 @@ impl Device {
             ready: 0,
             turns: false,
             turn_due: None,
+            others_wait: false,
             altered: false,
             due: None,
         }
@@ -186,20 +189,21 @@ impl Device {
             return;
         }
         queue.ready = ready;
+        let front = self.mask.front();
         let process = &mut self.processes[queue.process];
         if ready {
             self.ready += 1;
             process.ready += 1;
             queue.level.inspect(|level| self.mask.add(*level));
-            if queue.patience.starves(settings) {
-                self.turn_due = Some(now);
-            }
+            let due = queue.patience.due(now, settings);
+            self.turn_due = self.turn_due.into_iter().chain(due).min();
         } else {
             self.ready -= 1;
             process.ready -= 1;
-            queue.patience.became_idle(queue.level == self.mask.front());
+            queue.patience.became_idle(queue.level == front);
             queue.level.inspect(|level| self.mask.remove(*level));
         }
+        self.others_wait |= self.mask.front() != front;
         self.due = Some(Nanos::ZERO);
     }
 
@@ -220,7 +224,7 @@ impl Device {
         self.pass(now, settings);
         let queue = &mut self.queues[index];
         if !used.is_zero() {
-            queue.patience.used();
+            self.others_wait |= queue.patience.used();
         }
         let correction = queue.account.reported(now, used, settings.patience);
         self.processes[queue.process].charge(correction);
@@ -246,9 +250,16 @@ impl Device {
             self.ranks.reset(self.queues.len());
         }
         let again = self.policy.rank(&view, &mut self.ranks);
-        self.altered = false;
         self.assign(turns_due, moves);
-        self.turn_due = starvation::next(self.now, settings, &self.queues, self.mask.front());
+        let next = || starvation::next(self.now, settings, &self.queues, self.mask.front());
+        if turns_due || self.altered || self.others_wait {
+            self.turn_due = next();
+        }
+        debug_assert!(
+            next().is_none_or(|next| self.turn_due.is_some_and(|due| due <= next)),
+            "a turn is missed"
+        );
+        (self.altered, self.others_wait) = (false, false);
         self.due = again.into_iter().chain(self.turn_due).min();
     }
 
@@ -266,6 +277,7 @@ impl Device {
                 self.mask.add(level);
             }
             moves.push(Move { queue: queue.id, from, to: level });
+            self.others_wait = true;
         }
     }
 

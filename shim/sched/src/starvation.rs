@@ -71,10 +71,12 @@ impl Patience {
         }
     }
 
-    /// It says that it has used the device.
-    pub(crate) fn used(&mut self) {
+    /// It says that it has used the device. Whether anything was on trust until now.
+    pub(crate) fn used(&mut self) -> bool {
+        let trusted = !self.on_trust.is_zero();
         self.trust(Nanos::ZERO);
         self.has_used_turn = self.has_turn();
+        trusted
     }
 
     /// It has no work any more.
@@ -109,11 +111,15 @@ impl Patience {
         self.waited + self.on_trust
     }
 
-    /// After how much more waiting its time may have come.
-    fn left(&self, settings: &Settings) -> Nanos {
-        let left = settings.starvation_bound - self.waited;
+    /// When its turn will end, or may begin if it waits from now on; `None`: never.
+    pub(crate) fn due(&self, now: Nanos, settings: &Settings) -> Option<Nanos> {
+        if settings.starvation_bound.is_zero() {
+            return None;
+        }
+        let waits_for = settings.starvation_bound - self.waited;
         let trusted_for = settings.patience - self.silent;
-        if self.on_trust.is_zero() { left } else { left.min(trusted_for) }
+        let left = if self.on_trust.is_zero() { waits_for } else { waits_for.min(trusted_for) };
+        Some(self.turn_until.unwrap_or(now + left))
     }
 
     /// Whether it has to get a turn as soon as it is ready.
@@ -151,14 +157,7 @@ pub(crate) fn take_turns(now: Nanos, settings: &Settings, queues: &mut [Queue]) 
 
 /// When a turn will end or somebody's time will have come, if nothing happens before.
 pub(crate) fn next(now: Nanos, settings: &Settings, queues: &[Queue], front: Option<Level>) -> Option<Nanos> {
-    let bound = settings.starvation_bound;
-    if bound.is_zero() {
-        return None;
-    }
-    let due = |queue: &Queue| match queue.patience.turn_until {
-        Some(until) => Some(until),
-        None if queue.ready && queue.level != front => Some(now + queue.patience.left(settings)),
-        None => None,
-    };
-    queues.iter().filter_map(due).min()
+    let waits = |queue: &Queue| queue.ready && queue.level != front;
+    let concerned = queues.iter().filter(|queue| queue.patience.has_turn() || waits(queue));
+    concerned.filter_map(|queue| queue.patience.due(now, settings)).min()
 }

@@ -44,6 +44,8 @@ struct Member {
     counted: Nanos,
     ready: bool,
     front: bool,
+    /// It came to the front, or left it, just now.
+    moved: bool,
     /// [`Process::allowed`] when its slice began.
     slice_began: Nanos,
 }
@@ -79,7 +81,8 @@ impl VirtualTime {
         self.catch_up(view, claims);
         let (changed, again) = self.elect(view);
         if changed || view.altered {
-            for (index, queue) in view.queues.iter().enumerate() {
+            let concerns = |queue: &Queue| view.altered || self.members[queue.process].moved;
+            for (index, queue) in view.queues.iter().enumerate().filter(|(_, queue)| concerns(queue)) {
                 ranks.set(index, self.rank_of(queue));
             }
         }
@@ -98,10 +101,12 @@ impl VirtualTime {
             let allowed = |index: usize| view.processes[index].allowed;
             let left = group.front.and_then(|front| self.members[front].slice_left(allowed(front), slice));
             if left.is_none() {
-                group.front.inspect(|front| self.members[*front].front = false);
-                self.members[least].front = true;
+                if group.front != Some(least) {
+                    changed = true;
+                    group.front.inspect(|front| self.members[*front].moves(false));
+                    self.members[least].moves(true);
+                }
                 self.members[least].slice_began = allowed(least);
-                changed |= group.front != Some(least);
             }
             if group.ready > 1 && first == Some(group.number) && !view.turn {
                 again = Some(view.now + left.unwrap_or(slice));
@@ -171,11 +176,17 @@ impl Member {
             self.time += i128::from(used.saturating_mul(SCALE) / i64::from(claim.weight));
             self.counted = process.charged;
         }
+        self.moved = false;
         let ready = process.ready > 0;
         if ready && !self.ready {
             self.time = self.time.max(floor);
         }
         self.ready = ready;
+    }
+
+    fn moves(&mut self, front: bool) {
+        self.front = front;
+        self.moved = true;
     }
 
     /// What it has left of its slice in front, if it can use it. `allowed` is what its process was allowed by now.
