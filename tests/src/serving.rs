@@ -43,6 +43,15 @@ impl Serving {
         Self::start_with(rules, &["--no-bpf"], "rules see the immediate caller only")
     }
 
+    /// The same, but it decides and suspends nobody.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub fn start_observing() -> io::Result<Self> {
+        Self::start_with("", &["--observe"], "rules see the whole call chain")
+    }
+
     fn start_with(rules: &str, options: &[&str], sight: &'static str) -> io::Result<Self> {
         let folder = TempDir::new()?;
         let file = folder.path().join("rules.toml");
@@ -82,6 +91,29 @@ impl Serving {
     #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(self.file("log")).unwrap_or_default()
+    }
+
+    /// Waits until so many processes have joined, and have a queue each.
+    ///
+    /// # Errors
+    ///
+    /// The system's errors, and that they do not.
+    pub fn wait_for_queues(&self, processes: usize) -> io::Result<()> {
+        let begin = Instant::now();
+        loop {
+            let output = xsched_ctl(["list", "--json"]).env("XSCHED_SOCKET_DIR", self.folder()).output()?;
+            let list: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            let with_queues = list["processes"].as_array().into_iter().flatten();
+            let count =
+                with_queues.filter(|process| process["queues"].as_array().is_some_and(|it| !it.is_empty()));
+            if count.count() >= processes {
+                return Ok(());
+            }
+            if begin.elapsed() > PATIENCE {
+                return Err(io::Error::other(format!("{processes} processes have not joined: {list}")));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Waits until it is known how the calls of a process are told apart: by whole chains, or by immediate callers.

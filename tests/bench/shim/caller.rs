@@ -5,6 +5,7 @@ use std::{
     cell::Cell,
     error::Error,
     hint::black_box,
+    io,
     ptr::null_mut,
     sync::Barrier,
     thread,
@@ -56,6 +57,11 @@ pub(crate) fn run(scenario: Scenario) -> Result<(), Box<dyn Error>> {
     match scenario {
         Scenario::Calls => calls(&hip)?,
         Scenario::Launches => launches(&hip, |_| Ok(()), |_| true)?,
+        Scenario::LaunchesWhenTold => {
+            wait_with_a_queue(&hip)?;
+            launches(&hip, |_| Ok(()), |_| true)?;
+        }
+        Scenario::Company => wait_with_a_queue(&hip)?,
         Scenario::HeldLaunches => {
             launches(&hip, |stream| wait_until_held(&hip, stream), |stream| hip.query(stream) == NOT_READY)?;
         }
@@ -172,6 +178,13 @@ fn launches(
     }
     finding(STREAM_LAUNCH, "p50", Samples::new(p50).median());
     finding(STREAM_LAUNCH, "p99", Samples::new(p99).median());
+    Ok(())
+}
+
+/// Launches once, so that a controller knows the process, and waits until there is nothing more to read.
+fn wait_with_a_queue(hip: &Hip) -> Result<(), Box<dyn Error>> {
+    check(hip.launch(hip.stream()?))?;
+    io::copy(&mut io::stdin(), &mut io::sink())?;
     Ok(())
 }
 

@@ -14,8 +14,9 @@ mod process;
 use std::{env, error::Error, process::ExitCode};
 
 use caller::{FUNCTIONS, LAUNCH_AND_SYNCHRONIZE, STREAM_LAUNCH, THREADS_LAUNCH, TIMER};
-use process::{Findings, Scenario, Way, measure, pairs};
+use process::{Company, Findings, Scenario, Way, measure, measure_under, pairs};
 use xsched_tests::bench::{Goal, Paired, Row, alternate};
+use xsched_tests::serving::Serving;
 
 const BENCH: &str = "shim";
 const ROUNDS: usize = 21;
@@ -60,6 +61,9 @@ fn compare() -> Result<(), Box<dyn Error>> {
     }
     for way in [Way::Symbols, Way::Tables] {
         held_launches(way)?;
+    }
+    for way in [Way::Symbols, Way::Tables] {
+        launches_under_a_controller(way)?;
     }
     for way in [Way::Symbols, Way::Tables] {
         threads(way)?;
@@ -116,6 +120,28 @@ fn held_launches(way: Way) -> Result<(), Box<dyn Error>> {
             let row = Row::compared(BENCH, format!("{name}, {aspect}: {}", way.name()), "ns", &pair);
             if aspect == "p50" { row.with_goal(Goal::ValueAtMost(HELD_LAUNCH_NS_MAX)) } else { row }
                 .print()?;
+        }
+    }
+    Ok(())
+}
+
+/// What a launch costs that goes at once, in a process that has a controller.
+fn launches_under_a_controller(way: Way) -> Result<(), Box<dyn Error>> {
+    for (name, observing, others) in
+        [("alone", false, 0), ("beside an idle process", false, 1), ("observed", true, 0)]
+    {
+        let controller = if observing { Serving::start_observing()? } else { Serving::start("")? };
+        let _others: Vec<_> =
+            (0..others).map(|_| Company::join(&controller, way)).collect::<Result<_, _>>()?;
+        let rounds = alternate(
+            ROUNDS,
+            || measure(Way::Absent, Scenario::Launches),
+            || measure_under(&controller, way, others),
+        )?;
+        for aspect in ["p50", "p99"] {
+            let pair = Paired::new(&pairs(&rounds, &format!("{STREAM_LAUNCH}: {aspect}"))?);
+            let metric = format!("launch under a controller, {name}, {aspect}: {}: added", way.name());
+            Row::added(BENCH, metric, "ns", &pair).print()?;
         }
     }
     Ok(())

@@ -5,11 +5,12 @@ use std::{
     env,
     error::Error,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Child, Command, Output, Stdio},
     time::Duration,
 };
 
 use xsched_tests::artifacts::{hip_sim, shim};
+use xsched_tests::serving::Serving;
 
 use crate::caller::ENTERED;
 
@@ -45,7 +46,11 @@ pub(crate) enum Scenario {
     Calls,
     /// Launches on a stream of its own, nothing being suspended.
     Launches,
-    /// The same while the process is suspended.
+    /// The same when it has been told to begin: a controller has to know the process first.
+    LaunchesWhenTold,
+    /// Has launched once, and waits.
+    Company,
+    /// Launches likewise while the process is suspended.
     HeldLaunches,
     /// The same beside a stream of another priority, both being scheduled.
     HeldLaunchesBesideOthers,
@@ -56,9 +61,11 @@ pub(crate) enum Scenario {
 }
 
 impl Scenario {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 8] = [
         Self::Calls,
         Self::Launches,
+        Self::LaunchesWhenTold,
+        Self::Company,
         Self::HeldLaunches,
         Self::HeldLaunchesBesideOthers,
         Self::Threads,
@@ -73,6 +80,8 @@ impl Scenario {
         match self {
             Self::Calls => "calls",
             Self::Launches => "launches",
+            Self::LaunchesWhenTold => "launches-when-told",
+            Self::Company => "company",
             Self::HeldLaunches => "held-launches",
             Self::HeldLaunchesBesideOthers => "held-launches-beside-others",
             Self::Threads => "threads",
@@ -87,7 +96,7 @@ impl Scenario {
     /// What the shim is told to suspend.
     fn suspension(self) -> Option<String> {
         match self {
-            Self::Calls | Self::Launches | Self::Threads => None,
+            Self::Calls | Self::Launches | Self::LaunchesWhenTold | Self::Company | Self::Threads => None,
             Self::HeldLaunches | Self::HeldLaunchesBesideOthers => {
                 Some(format!("held:{}", Self::HELD.as_millis()))
             }
@@ -102,7 +111,51 @@ pub(crate) type Findings = Vec<(String, f64)>;
 
 /// Runs a process whose calls are expected to enter the right library first.
 pub(crate) fn measure(way: Way, scenario: Scenario) -> Result<Findings, Box<dyn Error>> {
-    let (shim, runtime) = (shim(), hip_sim(6).join("libamdhip64.so.6"));
+    heard(way, &command(way, scenario)?.output()?)
+}
+
+/// Runs one that launches when it, and all others there, have joined a controller.
+pub(crate) fn measure_under(
+    controller: &Serving,
+    way: Way,
+    others: usize,
+) -> Result<Findings, Box<dyn Error>> {
+    let mut caller = command(way, Scenario::LaunchesWhenTold)?;
+    let caller = caller.env(SOCKETS, controller.folder()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut caller = caller.stderr(Stdio::piped()).spawn()?;
+    let joined = controller.wait_for_queues(others + 1);
+    // It begins when there is nothing more to read.
+    drop(caller.stdin.take());
+    let output = caller.wait_with_output()?;
+    joined?;
+    heard(way, &output)
+}
+
+/// A process beside those that are measured: it has a queue on the device, and nothing to do. Ended when dropped.
+pub(crate) struct Company(Child);
+
+impl Company {
+    pub(crate) fn join(controller: &Serving, way: Way) -> Result<Self, Box<dyn Error>> {
+        let mut company = command(way, Scenario::Company)?;
+        let company = company.env(SOCKETS, controller.folder()).stdin(Stdio::piped()).stdout(Stdio::null());
+        let company = Self(company.spawn()?);
+        controller.wait_for_queues(1)?;
+        Ok(company)
+    }
+}
+
+impl Drop for Company {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+/// Where processes look for their controller.
+const SOCKETS: &str = "XSCHED_SOCKET_DIR";
+
+fn command(way: Way, scenario: Scenario) -> Result<Command, Box<dyn Error>> {
+    let shim = shim();
     let mut caller = Command::new(env::current_exe()?);
     caller.args([crate::CALLER, scenario.word()]).env("HIP_SIM_NULL", "1");
     for variable in [
@@ -126,12 +179,17 @@ pub(crate) fn measure(way: Way, scenario: Scenario) -> Result<Findings, Box<dyn 
     if scenario == Scenario::HeldLaunchesBesideOthers {
         caller.env("XSCHED_SCHEDULER", "LCL");
     }
+    Ok(caller)
+}
+
+/// What a process has said that has ended.
+fn heard(way: Way, output: &Output) -> Result<Findings, Box<dyn Error>> {
+    let (shim, runtime) = (shim(), hip_sim(6).join("libamdhip64.so.6"));
     let entered = if matches!(way, Way::Symbols | Way::Tables) { &shim } else { &runtime };
-    let output = caller.output()?;
     if !output.status.success() {
         return Err(format!("caller: {}", String::from_utf8_lossy(&output.stderr).trim()).into());
     }
-    read(&String::from_utf8(output.stdout)?, entered)
+    read(str::from_utf8(&output.stdout)?, entered)
 }
 
 fn read(said: &str, expected: &Path) -> Result<Findings, Box<dyn Error>> {
