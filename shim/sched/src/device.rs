@@ -200,6 +200,7 @@ impl Device {
         } else {
             self.ready -= 1;
             process.ready -= 1;
+            self.others_wait |= queue.patience.due(now, settings) == self.turn_due;
             queue.patience.became_idle(queue.level == front);
             queue.level.inspect(|level| self.mask.remove(*level));
         }

@@ -156,6 +156,8 @@ impl<D: Device> Watcher<D> {
     /// Sleeps until then, or until something happens.
     fn sleep(&self, until: Nanos) {
         let (socket, wake) = self.client.descriptors();
+        // All who wait for changes are woken before the launch that makes one.
+        let wake = wake.filter(|_| !self.queues.is_unconcerned());
         let mut polled = vec![PollFd::new(&self.alarm, PollFlags::IN)];
         polled.extend(wake.map(|wake| PollFd::new(wake, PollFlags::IN)));
         polled.extend(socket.map(|socket| PollFd::new(socket, PollFlags::IN)));

@@ -94,12 +94,18 @@ impl<D: Device> XQueues<D> {
         let next = state.tend_claims(now());
         let next = next.map_or(latest, |next| next.min(latest));
         state.watch_at = Some(next);
+        state.is_watcher_deaf = state.is_unconcerned();
         if state.is_standing_new() || has_landed {
             self.publish(&mut state);
         } else {
             self.publish_quietly(&state);
         }
         next
+    }
+
+    /// Whether the watcher need not be woken by what the arbiter tells everybody, before it has to [`Self::tend`] again.
+    pub(crate) fn is_unconcerned(&self) -> bool {
+        self.lock().is_watcher_deaf
     }
 
     /// Makes gates for claims that need them. May take a while, once for each claim.

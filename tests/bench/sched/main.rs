@@ -15,6 +15,7 @@ mod scenario;
 mod service;
 
 mod arrival;
+mod crowd;
 mod devices;
 mod faults;
 mod field;
@@ -35,7 +36,7 @@ type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 type Scenario = (&'static str, fn() -> Result<()>);
 
 /// In the order of the issue that asks for them.
-const SCENARIOS: [Scenario; 10] = [
+const SCENARIOS: [Scenario; 11] = [
     ("preemption", preemption::run),
     ("neighbours", neighbours::run),
     ("field", field::run),
@@ -44,6 +45,7 @@ const SCENARIOS: [Scenario; 10] = [
     ("shares", shares::run),
     ("limits", limits::run),
     ("arrival", arrival::run),
+    ("crowd", crowd::run),
     ("faults", faults::run),
     ("policy", policy_step::run),
 ];
