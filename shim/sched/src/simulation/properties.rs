@@ -4,6 +4,7 @@ mod planted;
 mod turns;
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 use super::client::Work;
 use super::trace::{Act, Trace};
@@ -11,8 +12,12 @@ use super::{Delays, World, run, worlds};
 use crate::{Attributes, Level, Nanos, PolicyKind, Settings};
 use planted::{LeastUsedFirst, Nobody, Reversed};
 
-/// Worlds for each property and policy.
-const SEEDS: u64 = 16;
+/// Worlds for each property and policy: as many as `XSCHED_TEST_SEEDS` says. Properties hold for 2,000:
+/// `XSCHED_TEST_SEEDS=2000 cargo test --release -p xsched-sched simulation`.
+fn seeds() -> Range<u64> {
+    let count = std::env::var("XSCHED_TEST_SEEDS").ok();
+    0..count.map_or(16, |count| count.parse().expect("`XSCHED_TEST_SEEDS` is a number"))
+}
 
 const fn ms(count: u64) -> Nanos {
     Nanos::from_millis(count)
@@ -23,7 +28,7 @@ type Verdict = Result<(), String>;
 
 /// Runs a property over many worlds. The seed of the first that breaks it is in the message.
 fn holds(world: impl Fn(u64) -> World, property: impl Fn(&Trace) -> Verdict) -> Verdict {
-    (0..SEEDS)
+    seeds()
         .try_for_each(|seed| property(&run(world(seed))).map_err(|broken| format!("seed {seed}: {broken}")))
 }
 
@@ -346,7 +351,7 @@ fn a_policy_that_promises_nothing_is_found() {
 /// Who is promised a part and comes and goes gets what it asks for, beside one that always has work.
 #[test]
 fn a_promise_holds_for_who_comes_and_goes() {
-    for seed in 0..SEEDS {
+    for seed in seeds() {
         let mut world = worlds::partitioned(PolicyKind::Partition, seed);
         world.plans[0].kernel = Nanos::from_micros(500);
         // 10 ms of work, and then 10 ms of pause: half of the device, which is less than it is promised.

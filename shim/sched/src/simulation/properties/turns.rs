@@ -3,7 +3,7 @@
 //! In these worlds somebody urgent always has work, so all that others get are turns; some of them sleep through theirs, as
 //! processes do on a busy machine.
 
-use super::{Verdict, holds, ms};
+use super::{Verdict, holds, ms, seeds};
 use crate::simulation::trace::{Act, Trace};
 use crate::simulation::{Delays, run, worlds};
 use crate::{Level, Nanos, PolicyKind, Settings};
@@ -88,7 +88,7 @@ fn sleepers_miss_turns_in_these_worlds() {
         let trace = run(worlds::with_sleepers(PolicyKind::Priority, seed, SETTINGS));
         (0..trace.plans.len()).map(|client| unused(&trace, client).len()).sum::<usize>()
     };
-    assert!((0..super::SEEDS).map(missed).sum::<usize>() > 50);
+    assert!(seeds().map(missed).sum::<usize>() > 50);
 }
 
 /// One whose patience never ends takes each turn for used.
