@@ -327,12 +327,15 @@ impl InFlight {
 
     /// When to look for completions if there is more to launch: when the first command may have completed, and only half of
     /// what may be ahead may be left, so that short commands are not looked for one by one. `None`: nothing is in flight.
+    ///
+    /// Of what was launched without a limit there may be many times as much, and each may take less time than it did, beside
+    /// others': it is looked at as often as what a limit leaves room for.
     pub fn room_at(&self, now: Nanos) -> Option<Nanos> {
         let first = self.launched.front()?;
         let end = self.end_of(first);
         let wanted = match self.limit {
             Limit::Time { ahead, commands } if self.launched.len() > commands as usize => {
-                end.max(self.began(first) + (self.at_least - ahead / 2))
+                end.max(self.began(first) + (self.at_least - ahead / 2)).min(end + ahead)
             }
             _ => end,
         };

@@ -147,6 +147,24 @@ fn short_commands_are_looked_for_by_the_dozen() {
     assert_eq!(flight.room_at(now), Some(now + micros(50)));
 }
 
+/// Many were launched while nobody else was there, and then the device is busy with them for a tenth of the time that they took
+/// beside others.
+#[test]
+fn a_backlog_is_not_left_alone_for_as_long_as_it_took_beside_others() {
+    const WRONG: u64 = 10;
+    let (mut flight, start) = experienced(Limit::default(), &[WRONG * SHORT]);
+    (0..1_000).for_each(|_| flight.launched(start, WRONG * SHORT));
+    let end = start + micros(1_000 * SHORT);
+    let mut now = start;
+    while flight.outstanding() > 0 {
+        now = flight.room_at(now).unwrap();
+        let done = (now - start).0.min((end - start).0) / micros(SHORT).0;
+        flight.completed(now, done as usize - (1_000 - flight.outstanding()));
+    }
+    let ahead = micros(100);
+    assert!(now - end <= ahead + micros(WRONG * SHORT), "{} late", now - end);
+}
+
 #[test]
 fn what_is_overdue_is_looked_for_less_and_less_often() {
     let (mut flight, now) = experienced(Limit::default(), &[LONG]);
