@@ -172,6 +172,7 @@ impl Simulation {
     pub(super) fn look(&mut self, index: usize) {
         let others = self.others(index);
         let client = &mut self.clients[index];
+            self.trace.act(self.now, index, if is_allowed { Act::Chance } else { Act::Kept });
         if client.closed {
             return;
         }

@@ -183,17 +183,33 @@ fn a_client_that_stays_ready_without_work_is_found() {
 
 // --- Starvation: nobody with work waits for longer than the bound, and a quantum of being allowed is worth a bound.
 
+/// When a client had work and masks did not let it launch. What lies between it may not have noticed: a moment in which masks
+/// let it counts all the same, until the patience is over.
+fn kept_waiting(trace: &Trace, client: usize) -> Vec<(Nanos, Nanos)> {
+    let mut times = Vec::new();
+    let mut since = None;
+    for (time, act) in trace.of(client) {
+        match act {
+            Act::Blocked | Act::Kept => since = since.or(Some(time)),
+            Act::Allowed | Act::Chance | Act::Idle => times.extend(since.take().map(|since| (since, time))),
+            _ => {}
+        }
+    }
+    times.extend(since.map(|since| (since, trace.until)));
+    times
+}
+
 fn starvation(settings: Settings) -> impl Fn(&Trace) -> Verdict {
     move |trace| {
         let late = Delays::default().sum();
         let worth = settings.starvation_bound.0 / settings.quantum.0;
         for client in 0..trace.plans.len() {
-            let blocked = trace.times(client, Act::Blocked, Act::Allowed);
+            let waits = kept_waiting(trace, client);
             for (from, to) in trace.times(client, Act::Ready, Act::Idle) {
                 // Waits less what being allowed has taken back, from the worst beginning; but client and scheduler see
                 // each of them begin and end at other times.
                 let (mut waited, mut end) = (Nanos::ZERO, from);
-                for (began, ended) in blocked.iter().filter(|(began, ended)| *began < to && *ended > from) {
+                for (began, ended) in waits.iter().filter(|(began, ended)| *began < to && *ended > from) {
                     let (began, ended) = (*began.max(&from), *ended.min(&to));
                     waited = waited - ((began - end) + late.times(2)).times(worth);
                     waited += ended - began;

@@ -29,6 +29,9 @@ pub(crate) enum Act {
     Allowed,
     /// With this one, it has so many kernels in flight; all but the first will take so much device time.
     Launched {
+    /// It is blocked, and masks have changed: they would let it launch now, or would not.
+    Chance,
+    Kept,
         limited: bool,
         count: usize,
         time: Nanos,
