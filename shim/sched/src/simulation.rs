@@ -182,6 +182,8 @@ impl Simulation {
                     }
                 }
                 self.decide();
+                let charged = self.charged();
+                self.trace.charges.push((self.now, charged));
             }
             Happening::Due(appointment) => {
                 if self.appointment == appointment {
@@ -195,6 +197,15 @@ impl Simulation {
     fn tell(&mut self, event: Event) {
         self.told.push(event);
         self.plan_in(self.world.delays.hear, Happening::Heard(1));
+    }
+
+    /// What each client is charged for by now.
+    fn charged(&self) -> Vec<Nanos> {
+        let mut charged = vec![Nanos::ZERO; self.clients.len()];
+        for queue in self.scheduler.queues() {
+            charged[queue.queue.0 as usize] = queue.charged;
+        }
+        charged
     }
 
     fn decide(&mut self) {

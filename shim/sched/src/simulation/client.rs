@@ -64,9 +64,17 @@ pub(super) struct Client {
 }
 
 /// Kernels that an application launches ahead where nothing limits it.
-const UNLIMITED: usize = 16;
+pub(super) const UNLIMITED: usize = 16;
 
-const REPORT_EVERY: Nanos = Nanos::from_millis(10);
+/// How often it says what it used.
+pub(super) const REPORT_EVERY: Nanos = Nanos::from_millis(10);
+
+impl Plan {
+    /// The longest that a kernel of its may take.
+    pub(super) fn longest(&self) -> Nanos {
+        self.kernel + self.kernel / 5
+    }
+}
 
 impl Client {
     pub(super) fn new(plan: Plan) -> Self {
@@ -164,6 +172,7 @@ impl Simulation {
             }
             let is_allowed = client.level.is_some_and(|level| self.masks[device].allows(level));
             client.gets_a_chance(self.now, is_allowed);
+            self.trace.act(self.now, index, if is_allowed { Act::Chance } else { Act::Kept });
             self.make_appointment(index, self.now + self.world.delays.wake);
         }
     }
@@ -172,7 +181,6 @@ impl Simulation {
     pub(super) fn look(&mut self, index: usize) {
         let others = self.others(index);
         let client = &mut self.clients[index];
-            self.trace.act(self.now, index, if is_allowed { Act::Chance } else { Act::Kept });
         if client.closed {
             return;
         }

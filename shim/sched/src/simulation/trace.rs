@@ -12,6 +12,8 @@ pub(crate) struct Trace {
     pub(crate) steps: Vec<(Nanos, Option<Event>)>,
     /// What it decided.
     pub(crate) decisions: Vec<(Nanos, Vec<(QueueId, Level)>)>,
+    /// What each client was charged for by then, each time that the scheduler was told something.
+    pub(super) charges: Vec<(Nanos, Vec<Nanos>)>,
     pub(crate) plans: Vec<Plan>,
     pub(super) until: Nanos,
 }
@@ -27,11 +29,11 @@ pub(crate) enum Act {
     /// It has something to launch and may not, or may again.
     Blocked,
     Allowed,
-    /// With this one, it has so many kernels in flight; all but the first will take so much device time.
-    Launched {
     /// It is blocked, and masks have changed: they would let it launch now, or would not.
     Chance,
     Kept,
+    /// With this one, it has so many kernels in flight; all but the first will take so much device time.
+    Launched {
         limited: bool,
         count: usize,
         time: Nanos,
@@ -74,6 +76,13 @@ impl Trace {
     pub(super) fn used(&self, client: usize, from: Nanos, to: Nanos) -> Nanos {
         let times = self.times(client, Act::Started, Act::Ended);
         times.into_iter().map(|(began, ended)| ended.min(to) - began.max(from)).sum()
+    }
+
+    /// What each client was charged for between the first report after a time and the last one of all; and when these were.
+    pub(super) fn charged(&self, from: Nanos) -> Option<(Nanos, Nanos, Vec<Nanos>)> {
+        let (from, before) = self.charges.iter().find(|(time, _)| *time >= from)?;
+        let (to, after) = self.charges.last()?;
+        Some((*from, *to, after.iter().zip(before).map(|(after, before)| *after - *before).collect()))
     }
 
     /// Each client's part of the device time of all, in percent.
