@@ -8,9 +8,9 @@
 //!
 //! A queue that is allowed to run is charged for all of that time until it reports what its work took; then the report
 //! counts. It may be a lie, so it has limits: it never used more than has passed; and of the time for which it kept others
-//! out it used at least half, whatever it says. The second limit is looked at over a longer time, since work of others that
-//! was launched before may fill much of a slice. It costs an honest queue something only if it stays ready with the
-//! device idle for more than half of the time, which nobody else could use then.
+//! out it used at least half, whatever it says. The second limit is looked at over a longer time, and time that others say they
+//! used meanwhile is not part of it: work that was launched before may fill whole slices. So it costs an honest queue something
+//! only if it stays ready with the device idle for more than half of the time, which nobody else could use then.
 //!
 //! Work that is still running when others have taken over is charged as measured, not cut at the time that the queue was
 //! allowed.
@@ -27,11 +27,13 @@ pub(crate) struct Account {
     /// Time for which it kept others out, and what it was charged for by settlement meanwhile.
     held: u64,
     settled_meanwhile: u64,
+    /// What was taken back with the last report: it may have been used all the same, and be part of the next one.
+    taken_back: u64,
 }
 
 impl Account {
     pub(crate) fn new(now: Nanos) -> Self {
-        Self { settled: 0, provisional: 0, since: now, held: 0, settled_meanwhile: 0 }
+        Self { settled: 0, provisional: 0, since: now, held: 0, settled_meanwhile: 0, taken_back: 0 }
     }
 
     /// Device time that it is charged for.
@@ -51,10 +53,27 @@ impl Account {
         time.0 as i64
     }
 
+    /// Time for which it kept others out, as far as nobody is known to have used it.
+    pub(crate) fn unused(&self) -> Nanos {
+        Nanos(self.held) - Nanos(self.settled_meanwhile) - Nanos(self.provisional)
+    }
+
+    /// Others used so much of that.
+    pub(crate) fn was_filled(&mut self, time: Nanos) {
+        self.held = self.held.saturating_sub(time.0);
+    }
+
+    /// What a report says beyond the time for which it was allowed to run: others were, then.
+    pub(crate) fn ran_on(&self, now: Nanos, used: Nanos) -> Nanos {
+        used.min(now - self.since) - Nanos(self.provisional) - Nanos(self.taken_back)
+    }
+
     /// It says what it used. The least that it is believed is looked at when it has kept others out for `patience`.
     pub(crate) fn reported(&mut self, now: Nanos, used: Nanos, patience: Nanos) -> i64 {
         let before = self.charged().0;
-        self.settle(now, used.0.min((now - self.since).0));
+        let used = used.0.min((now - self.since).0);
+        self.taken_back = self.provisional.saturating_sub(used);
+        self.settle(now, used);
         if self.held > patience.0 {
             let least = self.held / 2;
             self.settled = self.settled.saturating_add(least.saturating_sub(self.settled_meanwhile));
@@ -95,6 +114,15 @@ mod tests {
     fn work_that_ran_on_while_others_were_allowed_counts() {
         let mut account = after_running(100, true);
         assert_eq!(account.reported(Nanos(150), Nanos(140), PATIENCE), 40);
+    }
+
+    #[test]
+    fn what_is_said_a_report_later_ran_when_it_was_allowed() {
+        let mut account = after_running(100, true);
+        account.reported(Nanos(100), Nanos(30), PATIENCE);
+        assert_eq!(account.ran_on(Nanos(250), Nanos(70)), Nanos::ZERO);
+        assert_eq!(account.ran_on(Nanos(250), Nanos(90)), Nanos(20));
+        assert_eq!(account.ran_on(Nanos(250), Nanos(900)), Nanos(80), "no more than has passed");
     }
 
     /// It runs for 11 times 100 and says each time that it has used so much.

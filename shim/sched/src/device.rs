@@ -227,9 +227,24 @@ impl Device {
         if !used.is_zero() {
             self.others_wait |= queue.patience.used();
         }
+        let ran_on = queue.account.ran_on(now, used);
         let correction = queue.account.reported(now, used, settings.patience);
         self.processes[queue.process].charge(correction);
+        if !ran_on.is_zero() {
+            self.fill(index, ran_on);
+        }
         self.due = Some(Nanos::ZERO);
+    }
+
+    /// A queue has used so much of the time for which others kept it out: of what these did not use themselves, in proportion.
+    fn fill(&mut self, index: usize, time: Nanos) {
+        let unused = |queue: &Queue| u128::from(queue.account.unused().0);
+        let all: u128 = self.queues.iter().map(unused).sum::<u128>() - unused(&self.queues[index]);
+        for (_, queue) in self.queues.iter_mut().enumerate().filter(|(other, _)| *other != index) {
+            // No more than the time.
+            let part = u128::from(time.0) * unused(queue) / all.max(1);
+            queue.account.was_filled(Nanos(part as u64));
+        }
     }
 
     /// Levels that are to change are added to `moves`.

@@ -357,6 +357,43 @@ fn lies_about_use_do_not_pay() {
     assert!(in_front[1] > 2_000 / 3 - 100, "who tells the truth has a third, at least: {in_front:?}");
 }
 
+/// Two in turn. Of each millisecond in which the first is in front, the second's earlier work takes so many parts of ten;
+/// of what is left the first says that it used as many as `says`. Returns for how long the first was in front, and its charge.
+fn beside_who_runs_on(runs_on: u64, says: u64) -> (Nanos, Nanos) {
+    let mut fixture = Fixture::with(PolicyKind::Fair);
+    fixture.open(1, 0).open(2, 0).at(ms(0), ready(1)).at(ms(0), ready(2));
+    let (mut in_front, mut device) = (Nanos::ZERO, [Nanos::ZERO; 2]);
+    for step in 1..=4_000 {
+        let parts = if fixture.level(1) == 2 { [says, runs_on] } else { [0, 10] };
+        in_front += if parts[1] == 10 { Nanos::ZERO } else { MS };
+        for (device, parts) in device.iter_mut().zip(parts) {
+            *device += (MS / 10).times(parts);
+        }
+        fixture.decide(ms(step));
+        for queue in [1, 2] {
+            if step % 10 == 0 {
+                let device = std::mem::take(&mut device[queue - 1]);
+                fixture.at(ms(step), Event::Used { queue: QueueId(queue as u32), device });
+            }
+        }
+    }
+    (in_front, fixture.state(1).charged)
+}
+
+#[test]
+fn who_finds_the_device_full_pays_for_what_it_used() {
+    let (in_front, charged) = beside_who_runs_on(9, 1);
+    let used = in_front / 10;
+    assert!(charged <= used + ms(20) && charged + ms(20) >= used, "{charged} for {used}");
+}
+
+#[test]
+fn lies_beside_who_runs_on_do_not_pay() {
+    let (in_front, charged) = beside_who_runs_on(4, 0);
+    let least = in_front.times(6) / 10 / 2;
+    assert!(charged + ms(100) >= least, "{charged} for {least}");
+}
+
 #[test]
 fn settings_of_queues_survive_a_change_of_policy() {
     let mut fixture = Fixture::new();
