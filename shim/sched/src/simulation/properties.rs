@@ -263,9 +263,6 @@ const SHARED_FROM: Nanos = ms(100);
 /// What is charged goes by weight. Of two that always have work, each may be ahead of the other by what it gets before it is
 /// looked at again: a slice, what it used since its last report, and what it has launched by then. While somebody is alone
 /// that is not limited, and how much it was is known when others are there.
-///
-/// Where two kernels of others fill its slices, it may use less than half of them, and is charged for half now and then: for a
-/// patience at once.
 fn fairness(settings: Settings) -> impl Fn(&Trace) -> Verdict {
     move |trace| {
         let Some((from, to, charged)) = trace.charged(SHARED_FROM) else {
@@ -279,9 +276,7 @@ fn fairness(settings: Settings) -> impl Fn(&Trace) -> Verdict {
                 trace.of(client).any(|(_, act)| matches!(act, Act::Launched { limited: false, .. }));
             if was_alone { trace.plans[client].longest().times(UNLIMITED as u64) } else { limited }
         };
-        let is_filled = trace.plans.iter().any(|plan| plan.longest().times(2) >= settings.slice);
-        let at_once = if is_filled { settings.patience / 2 } else { Nanos::ZERO };
-        let unseen = settings.slice + REPORT_EVERY + at_once;
+        let unseen = settings.slice + REPORT_EVERY;
         let ahead: Vec<_> = (0..charged.len()).map(|client| (unseen + in_flight(client)).0 as f64).collect();
         let sum: f64 = ahead.iter().sum();
         for (client, charged) in charged.into_iter().enumerate() {
