@@ -12,7 +12,7 @@ use xsched_abi::wire::RefusalReason;
 use super::Shared;
 use super::controller::{Actor, Attendance};
 use super::peer::{PATIENCE, Peer};
-use super::room::{Place, Room};
+use super::room::{Occupant, Room};
 use crate::control::answer::{Answer, Explained, Reason};
 use crate::control::request::{LINE_LEN_MAX, Request};
 use crate::origin::Order;
@@ -26,8 +26,8 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: UnixListener) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => match room.take_in(&stream) {
-                Some((peer, place)) => {
-                    tokio::task::spawn_local(serve(Rc::clone(&shared), stream, peer, place));
+                Some((peer, occupant)) => {
+                    tokio::task::spawn_local(serve(Rc::clone(&shared), stream, peer, occupant));
                 }
                 None => shared.controller.borrow_mut().count_end(Some(RefusalReason::Full), false),
             },
@@ -39,7 +39,7 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: UnixListener) {
     }
 }
 
-async fn serve(shared: Rc<Shared>, stream: UnixStream, peer: Peer, _place: Place) {
+async fn serve(shared: Rc<Shared>, stream: UnixStream, peer: Peer, _occupant: Occupant) {
     let actor = Actor { pid: peer.pid, uid: peer.uid };
     let mut attendance = Attendance::default();
     let end = converse(&shared, stream, actor, &mut attendance).await;

@@ -13,7 +13,7 @@ use zerocopy::IntoBytes as _;
 use super::Shared;
 use super::controller::{Actor, Announcement, Recorded};
 use super::peer::{PATIENCE, Peer};
-use super::room::{Place, Room};
+use super::room::{Occupant, Room};
 use super::socket::{Connection, Listener, Packet};
 use crate::origin::Names;
 
@@ -26,8 +26,8 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: Listener) {
     loop {
         match listener.accept().await {
             Ok(connection) => {
-                if let Some((peer, place)) = room.take_in(&connection) {
-                    tokio::task::spawn_local(serve(Rc::clone(&shared), connection, peer, place));
+                if let Some((peer, occupant)) = room.take_in(&connection) {
+                    tokio::task::spawn_local(serve(Rc::clone(&shared), connection, peer, occupant));
                 }
             }
             Err(error) => {
@@ -38,7 +38,7 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: Listener) {
     }
 }
 
-async fn serve(shared: Rc<Shared>, connection: Connection, peer: Peer, _place: Place) {
+async fn serve(shared: Rc<Shared>, connection: Connection, peer: Peer, _occupant: Occupant) {
     let actor = Actor { pid: peer.pid, uid: peer.uid };
     let begun = match greet(&connection).await {
         Ok(()) => shared.with(|controller| controller.record(actor)),

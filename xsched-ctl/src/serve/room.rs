@@ -18,9 +18,9 @@ const CONNECTIONS_PER_USER_MAX: usize = 1024 + 256;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Room(Rc<RefCell<BTreeMap<u32, usize>>>);
 
-/// One connection's place; free again when this is dropped.
+/// Somebody has been taken in; there is room for another when this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Occupant {
     room: Room,
     /// Whose it is; none if he need not be counted.
     uid: Option<u32>,
@@ -33,17 +33,17 @@ impl Room {
     }
 
     /// Takes in whoever has connected. None if there is no room for him, or he has ended already.
-    pub(super) fn take_in(&self, connection: impl AsFd) -> Option<(Peer, Place)> {
+    pub(super) fn take_in(&self, connection: impl AsFd) -> Option<(Peer, Occupant)> {
         let peer = Peer::of(connection)
             .inspect_err(|error| tracing::debug!("a connection without a peer: {error}"))
             .ok()?;
-        let place = self.place(Actor { pid: peer.pid, uid: peer.uid })?;
-        Some((peer, place))
+        let occupant = self.occupant(Actor { pid: peer.pid, uid: peer.uid })?;
+        Some((peer, occupant))
     }
 
-    fn place(&self, actor: Actor) -> Option<Place> {
+    fn occupant(&self, actor: Actor) -> Option<Occupant> {
         if actor.is_privileged() {
-            return Some(Place { room: self.clone(), uid: None });
+            return Some(Occupant { room: self.clone(), uid: None });
         }
         let mut users = self.0.borrow_mut();
         let all: usize = users.values().sum();
@@ -52,11 +52,11 @@ impl Room {
             return None;
         }
         users.insert(actor.uid, own + 1);
-        Some(Place { room: self.clone(), uid: Some(actor.uid) })
+        Some(Occupant { room: self.clone(), uid: Some(actor.uid) })
     }
 }
 
-impl Drop for Place {
+impl Drop for Occupant {
     fn drop(&mut self) {
         let Some(uid) = self.uid else { return };
         let mut users = self.room.0.borrow_mut();
@@ -83,20 +83,20 @@ mod tests {
     #[test]
     fn who_takes_all_that_he_can_leaves_room_for_others() {
         let room = Room::new();
-        let mut taken: Vec<_> = std::iter::from_fn(|| room.place(of(USER))).collect();
+        let mut taken: Vec<_> = std::iter::from_fn(|| room.occupant(of(USER))).collect();
         assert_eq!(taken.len(), CONNECTIONS_PER_USER_MAX);
-        assert!(room.place(of(USER + 1)).is_some() && room.place(of(0)).is_some());
+        assert!(room.occupant(of(USER + 1)).is_some() && room.occupant(of(0)).is_some());
         taken.pop();
-        assert!(room.place(of(USER)).is_some(), "a place is free again");
+        assert!(room.occupant(of(USER)).is_some(), "there is room again");
     }
 
     #[test]
     fn many_users_together_leave_room_for_root() {
         let room = Room::new();
         let users = (0..10).flat_map(|user| std::iter::repeat_n(USER + user, 1000));
-        let taken: Vec<_> = users.filter_map(|uid| room.place(of(uid))).collect();
+        let taken: Vec<_> = users.filter_map(|uid| room.occupant(of(uid))).collect();
         assert_eq!(taken.len(), CONNECTIONS_MAX);
-        let root: Vec<_> = (0..10_000).filter_map(|_| room.place(of(0))).collect();
+        let root: Vec<_> = (0..10_000).filter_map(|_| room.occupant(of(0))).collect();
         assert_eq!(root.len(), 10_000);
         drop(taken);
         assert!(room.0.borrow().is_empty());

@@ -17,7 +17,7 @@ use zerocopy::IntoBytes as _;
 use super::Shared;
 use super::controller::{Admitted, ClientId, Told};
 use super::peer::{PATIENCE, Peer};
-use super::room::{Place, Room};
+use super::room::{Occupant, Room};
 use super::socket::{Connection, Listener, Packet};
 use super::verdicts;
 use crate::origin::Order;
@@ -40,8 +40,8 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: Listener) {
     loop {
         match listener.accept().await {
             Ok(connection) => match room.take_in(&connection) {
-                Some((peer, place)) => {
-                    tokio::task::spawn_local(serve(Rc::clone(&shared), connection, peer, place));
+                Some((peer, occupant)) => {
+                    tokio::task::spawn_local(serve(Rc::clone(&shared), connection, peer, occupant));
                 }
                 None => shared.controller.borrow_mut().count_end(Some(RefusalReason::Full), false),
             },
@@ -68,7 +68,7 @@ enum End {
     Failed(io::Error),
 }
 
-async fn serve(shared: Rc<Shared>, connection: Connection, peer: Peer, _place: Place) {
+async fn serve(shared: Rc<Shared>, connection: Connection, peer: Peer, _occupant: Occupant) {
     let end = match greet(&shared, &connection, &peer).await {
         Ok(admitted) => {
             let end = tokio::select! {
