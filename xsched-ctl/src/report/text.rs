@@ -140,8 +140,12 @@ fn table(
             duration(group.durations.max_ns()),
         ]
     });
+    if groups.is_empty() && collected.calls == 0 {
+        // Which has been said.
+        return Ok(());
+    }
     writeln!(text)?;
-    if groups.is_empty() && collected.calls > 0 {
+    if groups.is_empty() {
         return writeln!(text, "no call in it has a {}{}", dimension.name(), whence(dimension));
     }
     write_table(text, &std::iter::once(header).chain(rows).collect::<Vec<_>>(), 1)?;
@@ -163,5 +167,12 @@ mod tests {
         let text = render(Path::new("f"), &collected, &by, None, KernelNames::Folded);
         assert!(text.contains("no call in it has a rule: only recordings beside a controller do"), "{text}");
         assert!(text.contains("no call in it has a stream\n") && !text.contains("p50"), "{text}");
+    }
+
+    #[test]
+    fn without_calls_there_are_no_tables() {
+        let by = [Dimension::Library, Dimension::Kernel];
+        let text = render(Path::new("f"), &Collected::default(), &by, None, KernelNames::Folded);
+        assert!(text.ends_with("or filters have left them out\n"), "{text}");
     }
 }
