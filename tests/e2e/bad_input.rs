@@ -232,6 +232,43 @@ fn a_disk_that_is_full_in_the_middle() {
     assert!(launches[0]["n"].as_i64().unwrap() > 1000, "{launches:?}");
 }
 
+/// A full disk in a mount namespace of its own, with a page on it; prints what becomes of new files.
+const FULL_DISK: &str = r#"
+"$2" trace -o "$4" -- "$3" 2> /dev/null && mount -t tmpfs -o size=64k tmpfs "$1" && cd "$1" || exit 1
+echo older > page.html
+head -c 64k /dev/zero > filler 2> /dev/null
+for verb in "report $4 --html page.html" "trace -o run.perfetto -- $3" "trace --ring 1M -o ring.perfetto -- $3"; do
+    "$2" $verb
+    echo "code $?"
+done
+"$2" trace -- "$3" > stdout.perfetto
+echo "code $?"
+rm filler
+wc -c *
+"#;
+
+#[test]
+fn a_disk_that_is_full_from_the_beginning() {
+    if !may_trace("a_disk_that_is_full_from_the_beginning") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let disk = dir.path().join("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "bash", "-c", FULL_DISK, "bash"]).arg(&disk).arg(binary());
+    let outcome = run(command.arg(app("vector_add")).arg(dir.path().join("run.perfetto")));
+    let said: Vec<_> = outcome.stdout.lines().map(str::trim).filter(|line| !line.ends_with(", ok")).collect();
+    let files = ["6 page.html", "0 ring.perfetto", "0 run.perfetto", "0 stdout.perfetto", "6 total"];
+    assert_eq!(
+        said,
+        [&["code 73", "code 74", "code 74", "code 74"], &files[..]].concat(),
+        "{}",
+        outcome.stderr
+    );
+    assert_eq!(outcome.stderr.matches("hint: there is nothing in it to load: make room").count(), 3);
+}
+
 #[test]
 fn a_wrong_command_line() {
     for line in [&["bogus"][..], &[], &["trace", "--pid", "x"], &["trace", "--pidd", "1"], &["attach"]] {

@@ -109,6 +109,8 @@ pub(crate) enum Failure {
         to: String,
         /// The system's error.
         cause: io::Error,
+        /// Bytes that are there and load.
+        written: u64,
     },
     /// What a verb has to say could not be written.
     #[error("cannot write to standard output: {0}")]
@@ -181,6 +183,12 @@ impl Failure {
             Self::Report(error) => error.hint(),
             Self::View(error) => return error.hint(),
             Self::OutputNotCreated { .. } => "choose another file with `-o FILE`".to_owned(),
+            Self::OutputFailed { written: 0, cause, .. } if cause.kind() == io::ErrorKind::StorageFull => {
+                "there is nothing in it to load: make room (`df -h`), or choose another file with `-o FILE`".to_owned()
+            }
+            Self::OutputFailed { written: 0, .. } => {
+                "there is nothing in it to load: choose another file with `-o FILE`".to_owned()
+            }
             Self::OutputFailed { .. } => "what was written up to then loads in Perfetto".to_owned(),
             Self::Bpf(error) if error.is_permission() => {
                 "`xsched-ctl doctor` lists what is missing".to_owned()

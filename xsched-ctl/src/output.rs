@@ -6,7 +6,7 @@
 mod compression;
 
 use std::fs::{self, File};
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -213,8 +213,9 @@ impl Output {
         drop(self.chunks);
         let outcome =
             self.result.await.unwrap_or_else(|_| Err(io::Error::other("the writing thread ended early")));
-        outcome.map_err(|cause| Failure::OutputFailed { to: self.destination.to_string(), cause })?;
-        Ok(self.progress.written.load(Relaxed))
+        let written = self.progress.written.load(Relaxed);
+        let to = self.destination.to_string();
+        outcome.map(|()| written).map_err(|cause| Failure::OutputFailed { to, cause, written })
     }
 
     async fn failure(&mut self) -> Failure {
@@ -222,7 +223,8 @@ impl Output {
             Ok(Err(cause)) => cause,
             Ok(Ok(())) | Err(_) => io::Error::other("the writing thread ended early"),
         };
-        Failure::OutputFailed { to: self.destination.to_string(), cause }
+        let written = self.progress.written.load(Relaxed);
+        Failure::OutputFailed { to: self.destination.to_string(), cause, written }
     }
 }
 
@@ -275,6 +277,9 @@ impl Writer {
                 // What has been written of this part would make a compressed file unreadable. If it cannot be taken
                 // off either, readers find a cut tail.
                 let _ = self.file.set_len(self.progress.written.load(Relaxed));
+            } else if let (None, Ok(end)) = (self.compression, self.file.stream_position()) {
+                // What has been written of it stays, and loads up to its last whole packet.
+                self.progress.written.store(end, Relaxed);
             }
             return Err(error);
         }
@@ -334,6 +339,8 @@ mod tests {
         let failure = failure.expect("/dev/full takes nothing");
         assert_eq!(failure.exit_code(), crate::exit::OUTPUT_FAILED);
         assert!(failure.to_string().starts_with("writing the trace to /dev/full failed: "), "{failure}");
+        let hint = failure.hint().unwrap();
+        assert!(hint.starts_with("there is nothing in it to load: make room"), "{hint}");
     }
 
     #[test]

@@ -10,8 +10,9 @@ mod groups;
 mod json;
 mod text;
 
+use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -79,6 +80,11 @@ impl ReportError {
                 "a recording is to be piped in: `xsched-ctl report - < FILE`".to_owned()
             }
             Self::Unreadable { path, .. } => format!("`ls -l {}` shows it", path.display()),
+            Self::Page { path, cause } if cause.kind() == io::ErrorKind::StorageFull => {
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                let folder = folder.unwrap_or(Path::new(".")).display();
+                format!("make room there (`df {folder}`), or choose another file with `--html FILE`")
+            }
             Self::Page { .. } | Self::PageIsRecording(_) => {
                 "choose another file with `--html FILE`".to_owned()
             }
@@ -150,9 +156,32 @@ fn write_page(recording: &Path, page: &Path) -> Result<u8, Failure> {
         print(&content)?;
         return Ok(0);
     }
-    fs::write(page, content).map_err(|cause| ReportError::Page { path: page.to_owned(), cause })?;
+    write_whole(page, content.as_bytes())
+        .map_err(|cause| ReportError::Page { path: page.to_owned(), cause })?;
     say!("{} written; it needs nothing beside it", page.display());
     Ok(0)
+}
+
+/// Writes a file of which nobody finds a part: it is made beside its place, and what was there stays until it is whole.
+fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
+    let path = match fs::canonicalize(path) {
+        Ok(file) if file.is_file() => file,
+        // A pipe or a device keeps its place.
+        Ok(other) => return fs::write(other, content),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
+        Err(error) => return Err(error),
+    };
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}", std::process::id()));
+    let beside = path.with_file_name(name);
+    let mut file = File::create_new(&beside)?;
+    let outcome = file.write_all(content).and_then(|()| fs::rename(&beside, &path));
+    if outcome.is_err() {
+        // Of why it is not written people are told; what cannot be removed either is found beside its place.
+        let _ = fs::remove_file(&beside);
+    }
+    outcome
 }
 
 fn is_same_file(one: &Path, other: &Path) -> bool {
@@ -205,5 +234,23 @@ mod tests {
             assert_eq!(refused.exit_code(), exit::CANNOT_CREATE, "{refused}");
             assert_eq!(fs::read_to_string(&file).unwrap(), "a recording");
         }
+    }
+
+    #[test]
+    fn a_page_takes_the_place_of_another_and_of_no_device() {
+        let dir = tempfile::tempdir().unwrap();
+        let (page, link) = (dir.path().join("page"), dir.path().join("link"));
+        std::os::unix::fs::symlink(&page, &link).unwrap();
+        fs::write(&page, "an older one").unwrap();
+        write_whole(&link, b"new").unwrap();
+        assert_eq!(fs::read_to_string(&page).unwrap(), "new");
+        assert!(link.is_symlink());
+
+        let device = dir.path().join("device");
+        std::os::unix::fs::symlink("/dev/null", &device).unwrap();
+        write_whole(&device, b"new").unwrap();
+        assert!(!device.is_file());
+        assert_eq!(write_whole(dir.path(), b"new").unwrap_err().kind(), io::ErrorKind::IsADirectory);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "nothing is left beside them");
     }
 }

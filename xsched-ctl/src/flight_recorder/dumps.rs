@@ -1,5 +1,6 @@
 //! Writing what is kept to files, one after the other, beside the recording.
 
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -86,8 +87,11 @@ impl Dumps {
         let (target, compression) = (path.clone(), self.compression);
         let task = tokio::task::spawn_blocking(move || write_file(&target, compression, &parts));
         let outcome = task.await.unwrap_or_else(|panic| Err(panic.into()));
-        let bytes =
-            outcome.map_err(|cause| Failure::OutputFailed { to: path.display().to_string(), cause })?;
+        let bytes = outcome.map_err(|cause| Failure::OutputFailed {
+            to: path.display().to_string(),
+            cause,
+            written: fs::metadata(&path).map_or(0, |file| file.len()),
+        })?;
         Ok((Destination::File(path), bytes))
     }
 }
@@ -110,22 +114,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f.perfetto");
         let dumps = Dumps::claim(path.clone(), None).unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"");
+        assert_eq!(fs::read(&path).unwrap(), b"");
         drop(dumps);
         assert!(!path.exists(), "a recording that has not begun leaves no file");
-        std::fs::write(&path, "an older recording").unwrap();
+        fs::write(&path, "an older recording").unwrap();
         let mut dumps = Dumps::claim(path.clone(), None).unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"an older recording");
+        assert_eq!(fs::read(&path).unwrap(), b"an older recording");
         dumps.begin(vec![Arc::from(*b"first")], "asked for".to_owned());
         assert!(dumps.is_under_way());
         assert_eq!(dumps.wait().await, Some(format!("dumped 5 bytes to {}: asked for", path.display())));
         let (destination, bytes) = dumps.finish(vec![Arc::from(*b"sec"), Arc::from(*b"ond")]).await.unwrap();
         let second = dir.path().join("f.perfetto.1");
         assert_eq!((destination, bytes), (Destination::File(second.clone()), 6));
-        assert_eq!(
-            (std::fs::read(path).unwrap(), std::fs::read(second).unwrap()),
-            (b"first".into(), b"second".into())
-        );
+        assert_eq!((fs::read(path).unwrap(), fs::read(second).unwrap()), (b"first".into(), b"second".into()));
     }
 
     #[tokio::test]
