@@ -1,6 +1,7 @@
 //! The command line.
 
 mod driver;
+mod mistyped;
 mod recording;
 mod scheduling;
 mod units;
@@ -8,7 +9,7 @@ mod units;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::exit;
 use crate::report::Dimension;
@@ -25,6 +26,13 @@ pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub(crate) verb: Verb,
+}
+
+impl Cli {
+    /// Reads a command line, the program's name first.
+    pub(crate) fn read(words: &[OsString]) -> Result<Self, clap::Error> {
+        Self::try_parse_from(words).map_err(|error| mistyped::explain(error, &Self::command(), words))
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -163,8 +171,6 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]
@@ -181,9 +187,24 @@ mod tests {
         assert_eq!(trace.recording.output, Some("f".into()));
     }
 
+    #[track_caller]
+    fn refused(words: &[&str]) -> String {
+        let words: Vec<_> = ["xsched-ctl"].iter().chain(words).map(OsString::from).collect();
+        Cli::read(&words).unwrap_err().to_string()
+    }
+
     #[test]
     fn a_mistyped_option_is_not_taken_for_a_command() {
-        assert!(Cli::try_parse_from(["xsched-ctl", "trace", "--pidd", "1"]).is_err());
+        for (words, meant) in [
+            (&["trace", "--pidd", "1"][..], "a similar argument exists: '--pid'"),
+            (&["trace", "--pdi", "1"], "a similar argument exists: '--pid'"),
+            (&["rules", "explain", "--ipd", "1"], "a similar argument exists: '--pid'"),
+            (&["run", "--calss", "low", "app"], "a similar argument exists: '--class'"),
+            (&["trace", "--colour", "app"], "unexpected argument '--colour' found"),
+        ] {
+            let refused = refused(words);
+            assert!(refused.contains(meant) && !refused.contains("as a value"), "{refused}");
+        }
     }
 
     #[test]

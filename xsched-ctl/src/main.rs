@@ -49,7 +49,6 @@ mod trace_config;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use tracing_subscriber::EnvFilter;
 
 use cli::{Cli, Verb};
@@ -57,7 +56,7 @@ use failure::Failure;
 use say::say;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::read(&std::env::args_os().collect::<Vec<_>>()) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version go to standard output and are no errors.

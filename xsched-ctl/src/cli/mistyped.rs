@@ -1,0 +1,47 @@
+//! What may have been meant by an option that there is not.
+
+use std::ffi::OsString;
+
+use clap::Command;
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+
+/// Adds what may have been meant to an error about `words`, the command line. Options that differ in the order of their
+/// letters are not alike to clap, where they are short. Where a command may follow it proposes to take the option for one,
+/// which nobody means.
+pub(super) fn explain(mut error: Error, command: &Command, words: &[OsString]) -> Error {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return error;
+    }
+    error.remove(ContextKind::Suggested);
+    let is_explained = error.get(ContextKind::SuggestedArg).is_some();
+    if let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg)
+        && !is_explained
+        && let Some(meant) = same_letters(verb(command, words), typed)
+    {
+        error.insert(ContextKind::SuggestedArg, ContextValue::String(meant));
+    }
+    error
+}
+
+/// The verb that the words begin with, and the verb of that.
+fn verb<'a>(mut command: &'a Command, words: &[OsString]) -> &'a Command {
+    for word in words.iter().skip(1) {
+        match command.find_subcommand(word) {
+            Some(verb) => command = verb,
+            None => break,
+        }
+    }
+    command
+}
+
+/// The option with the letters of another.
+fn same_letters(verb: &Command, typed: &str) -> Option<String> {
+    let letters = |name: &str| {
+        let mut letters: Vec<_> = name.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    let typed = letters(typed.strip_prefix("--")?);
+    let mut names = verb.get_arguments().filter_map(|argument| argument.get_long());
+    names.find(|name| letters(name) == typed).map(|name| format!("--{name}"))
+}
