@@ -99,7 +99,7 @@ impl Failure {
                 file.display()
             )),
             Self::Listen { port, source } if source.kind() == io::ErrorKind::AddrInUse => Some(format!(
-                "end what uses the port, perhaps another trace-viewer: `ss -ltnp 'sport = :{port}'` shows it"
+                "end what uses the port, perhaps another viewer: `ss -ltnp 'sport = :{port}'` shows it"
             )),
             Self::Listen { .. } | Self::Serve { .. } => None,
         }
