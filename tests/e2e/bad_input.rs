@@ -40,6 +40,13 @@ fn a_process_without_hip() {
         assert_fails(&outcome, 66, &format!("process {own} (bad_input"));
         assert!(outcome.stderr.contains("does not use HIP"), "{}", outcome.stderr);
     }
+    // In a container there is none, and the id another's.
+    if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
+        for arguments in [["trace", "--pid", "2"], ["doctor", "--pid", "2"]] {
+            let outcome = run(&mut xsched_ctl(arguments));
+            assert_fails(&outcome, 66, "process 2 runs no program: it is a thread of the kernel's");
+        }
+    }
 }
 
 #[test]

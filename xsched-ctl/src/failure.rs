@@ -30,9 +30,14 @@ pub(crate) enum Failure {
     /// No process has this id.
     #[error("no process has the id {0}")]
     NoSuchProcess(u32),
-    /// The process exists and cannot be read: it is a kernel thread, or ending.
-    #[error("process {0} cannot be traced: it has no readable memory map")]
-    NoMemoryMap(u32),
+    /// The process exists and runs no program that could be read.
+    #[error("process {pid} runs no program: {why}")]
+    NoProgram {
+        /// Its id.
+        pid: u32,
+        /// What it is, or what is in the way.
+        why: &'static str,
+    },
     /// The process exists and has no HIP runtime mapped.
     #[error("process {pid} ({name}) does not use HIP: no libamdhip64 is mapped into it")]
     NoRuntime {
@@ -159,7 +164,7 @@ impl Failure {
             }
             Self::ForeignProcess(_) => "run it as root (`sudo xsched-ctl …`), or as the process's user".to_owned(),
             Self::NoSuchProcess(_) => "`pgrep -af python` lists processes with their ids".to_owned(),
-            Self::NoMemoryMap(_) => "only processes with a program of their own can be traced".to_owned(),
+            Self::NoProgram { .. } => "only processes with a program of their own can be traced".to_owned(),
             Self::ForeignProc => {
                 "mount this namespace's: `mount -t proc proc /proc`, or `unshare --mount-proc`".to_owned()
             }
@@ -216,7 +221,7 @@ impl Failure {
                 exit::NOT_PERMITTED
             }
             Self::NoSuchProcess(_)
-            | Self::NoMemoryMap(_)
+            | Self::NoProgram { .. }
             | Self::NoRuntime { .. }
             | Self::Shim { .. }
             | Self::InputUnreadable { .. }

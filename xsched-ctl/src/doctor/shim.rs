@@ -17,6 +17,7 @@ use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use super::controller;
 use crate::failure::Failure;
+use crate::preflight;
 use crate::say::print;
 
 /// How the file names of all builds of the shim begin.
@@ -35,8 +36,11 @@ pub(crate) async fn run(pid: u32) -> Result<u8, Failure> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Failure::NoSuchProcess(pid),
         io::ErrorKind::PermissionDenied => Failure::ForeignProcess(pid),
-        _ => Failure::NoMemoryMap(pid),
+        _ => Failure::NoProgram { pid, why: preflight::why_nothing_is_mapped(pid) },
     })?;
+    if maps.is_empty() {
+        return Err(Failure::NoProgram { pid, why: preflight::why_nothing_is_mapped(pid) });
+    }
     let files = files(&maps);
     let runtimes: Vec<_> = files.iter().filter(|file| is_hip_runtime(Path::new(&file.path))).collect();
     let shim = files.iter().find(|file| file.name().starts_with(SHIM_FILE_PREFIX));
