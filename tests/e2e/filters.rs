@@ -3,11 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "tests, helpers included")]
 
 use std::path::Path;
+use std::process::Command;
 
+use rustix::process::Signal;
 use xsched_tests::artifacts::app;
 use xsched_tests::privileged::may_trace;
 use xsched_tests::sql::Sql;
-use xsched_tests::tracer::{Outcome, TracedCall, calls, run, xsched_ctl};
+use xsched_tests::tracer::{Outcome, Running, TracedCall, calls, run, xsched_ctl};
 
 /// Records `two_libraries` with further options.
 fn record(trace: &Path, launches: &str, options: &[&str]) -> Outcome {
@@ -76,6 +78,28 @@ fn libraries_and_kernels_by_glob() {
     record(&trace, "300", &["--kernel", "demo::*", "--kernel", "!*scale_add*"]);
     let kept = calls(&trace).unwrap();
     assert_eq!((launches(&kept), counter(&trace, "left_out.kernel") + kept.len()), (50, all));
+}
+
+#[test]
+fn launches_that_are_left_out_lack_no_names() {
+    if !may_trace("launches_that_are_left_out_lack_no_names") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    // It looks its kernels up before recording begins.
+    let mut command = Command::new(app("two_libraries"));
+    let mut app = Running::start(command.args(["--seconds", "120", "--interval-us", "200"]));
+    app.wait_for_stdout("ready ");
+    let pid = app.pid().to_string();
+    let nameless = |options: &[&str]| {
+        let mut trace = xsched_ctl(["trace", "--pid", &pid, "--duration", "300ms", "-o"]);
+        let outcome = run(trace.arg(dir.path().join("run.perfetto")).args(options));
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        outcome.stderr.contains("launches show addresses for kernels")
+    };
+    assert!(nameless(&[]));
+    assert!(!nameless(&["--library", "libno_such.so"]));
+    app.signal(Signal::KILL);
 }
 
 #[test]

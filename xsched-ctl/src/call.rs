@@ -78,6 +78,11 @@ impl HipCall {
         self.probe.category == xsched_abi::Category::Launch
     }
 
+    /// Whether it starts a kernel that is shown by its handle for want of a name, which no identifier looks like.
+    pub(crate) fn is_unnamed(&self) -> bool {
+        self.is_launch() && self.kernel.as_deref().is_some_and(|kernel| kernel.starts_with("0x"))
+    }
+
     /// Whether the programs record the chains of such calls.
     pub(crate) fn has_chain(&self) -> bool {
         self.probe.category != xsched_abi::Category::Register

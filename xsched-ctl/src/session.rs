@@ -99,7 +99,9 @@ pub(crate) struct Session {
     unreadable: u64,
     /// Processes that may have made calls before there were probes.
     late: u64,
-    /// Calls by how their chains end.
+    /// Recorded launches whose kernels have no known name.
+    unnamed: u64,
+    /// Recorded calls by how their chains end.
     chain_ends: [u64; ChainEnd::ALL.len()],
     /// Processes that have ended, and when that was learnt: their chains are kept a while for calls that wait.
     ended: VecDeque<(u32, u64)>,

@@ -126,7 +126,7 @@ impl Session {
     pub(super) fn report_losses(&mut self, now_ns: u64) -> Result<(), Failure> {
         let mut losses = self.maps.losses().plus(Counter::LateProbes, self.late);
         losses = losses.plus(Counter::ChainMapsFull, self.chains.refused());
-        losses = losses.plus(Counter::KernelUnnamed, self.resolver.unnamed());
+        losses = losses.plus(Counter::KernelUnnamed, self.unnamed);
         for (cause, count) in self.scheduling.losses() {
             losses = losses.plus(cause, count);
         }
@@ -202,6 +202,7 @@ impl Session {
                 if let Some(chain) = &call.chain {
                     self.chain_ends[chain.end as usize] += 1;
                 }
+                self.unnamed += u64::from(call.is_unnamed());
                 self.recorder.call(&mut self.processes, call)?;
                 is_written = true;
             }

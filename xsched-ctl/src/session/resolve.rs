@@ -24,8 +24,6 @@ pub(crate) struct Resolver {
     sees_all: bool,
     /// Calls that were lost before the present batch.
     lost: u64,
-    /// Launches whose kernels have no known name.
-    unnamed: u64,
     /// By process, what addresses have turned out to be. Emptied whenever the process's mappings change.
     known: HashMap<u32, Known>,
 }
@@ -78,7 +76,6 @@ impl Resolver {
             graphs,
             sees_all,
             lost: 0,
-            unnamed: 0,
             known: HashMap::new(),
         }
     }
@@ -91,11 +88,6 @@ impl Resolver {
         } else if self.sees_all && self.graphs.is_incomplete() {
             self.graphs.set_incomplete(false);
         }
-    }
-
-    /// Launches so far whose kernels have no known name.
-    pub(crate) fn unnamed(&self) -> u64 {
-        self.unnamed
     }
 
     /// Takes note of what has changed in a process.
@@ -175,11 +167,8 @@ impl Resolver {
             (_, Some(handle)) => Some(self.kernel(processes, pid, handle, begin_ns)),
             _ => None,
         };
-        if let Some(kernel) = &kernel {
-            if let Some(handle) = defined_handle(probe, call) {
-                self.kernels.define(pid, handle, kernel.clone());
-            }
-            self.unnamed += u64::from(probe.category == Category::Launch && is_address(&kernel.name));
+        if let (Some(kernel), Some(handle)) = (&kernel, defined_handle(probe, call)) {
+            self.kernels.define(pid, handle, kernel.clone());
         }
         let kernel = kernel.map(|kernel| kernel.name);
         // The return address may already belong to the next function: look at the call before it.
@@ -293,10 +282,6 @@ impl Resolver {
     }
 }
 
-/// Whether a kernel is shown by its handle for want of a name, which no identifier looks like.
-fn is_address(name: &str) -> bool {
-    name.starts_with("0x")
-}
 /// Addresses of a process that are remembered.
 const FUNCTIONS_MAX: usize = 1 << 16;
 

@@ -96,6 +96,7 @@ impl Session {
             housekeeping_ns: now_ns(),
             unreadable: 0,
             late: 0,
+            unnamed: 0,
             chain_ends: [0; ChainEnd::ALL.len()],
             ended: VecDeque::new(),
             guardian: None,
