@@ -59,6 +59,12 @@ fn rules_hints_and_orders_say_how_a_process_stands() {
     assert!(table.contains("low -99") && table.contains("normal 20"), "{table}");
     let (code, message) = controller.refused(&["set", "--pid", "4194305", "--priority", "1"]);
     assert_eq!(code, 66, "{message}");
+    let (code, message) = controller.refused(&["rules", "explain", "--pid", &pid]);
+    assert_eq!(code, 69, "{message}");
+    assert!(
+        message.contains("this controller has no BPF programs") && message.contains("doctor`"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -68,6 +68,8 @@ pub(crate) enum Reason {
     NotFound,
     /// There is too much of it already.
     Full,
+    /// The controller lacks what it takes, as it was started.
+    Unavailable,
     /// Something failed.
     Failed,
 }

@@ -142,6 +142,11 @@ impl AskError {
             Self::Refused { reason: Reason::NotFound, .. } => {
                 "`xsched-ctl list` shows what there is".to_owned()
             }
+            Self::Refused { reason: Reason::Unavailable, .. } => {
+                "`xsched-ctl doctor` says how the controller is; a process that is started with `XSCHED_VERBOSE=2` names its \
+                 calls that pass through"
+                    .to_owned()
+            }
             Self::Refused { .. } => return None,
         })
     }

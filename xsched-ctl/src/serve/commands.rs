@@ -87,9 +87,12 @@ async fn converse(
 
 /// What was decided about the calls of a process that has joined.
 async fn explain(shared: &Shared, pid: u32) -> Answer {
-    let refuse = |message: &str| Answer::Refused { reason: Reason::NotFound, message: message.to_owned() };
+    let refuse = |reason, message: &str| Answer::Refused { reason, message: message.to_owned() };
     let Some(origin) = &shared.origin else {
-        return refuse("no programs decide here: processes do so themselves, by their immediate callers");
+        return refuse(
+            Reason::Unavailable,
+            "this controller has no BPF programs that see calls: processes decide themselves, by their immediate callers",
+        );
     };
     let (reply, answer) = tokio::sync::oneshot::channel();
     origin.tell(Order::Explain(pid, reply));
@@ -98,8 +101,11 @@ async fn explain(shared: &Shared, pid: u32) -> Answer {
             let file = shared.rules.borrow().path().map(|path| path.display().to_string());
             Answer::Explained(Explained { file, ..explained })
         }
-        Ok(None) => refuse("the process decides about its calls itself, by their immediate callers"),
-        Err(_) => refuse("the thread that decides has ended"),
+        Ok(None) => refuse(
+            Reason::Unavailable,
+            "no BPF program hears this process: it decides about its calls itself, by their immediate callers",
+        ),
+        Err(_) => refuse(Reason::Failed, "the thread that decides has ended"),
     }
 }
 
