@@ -7,11 +7,11 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::cli;
-use crate::control::answer::{Answer, Reason, State};
+use crate::control::answer::{Answer, Overpromised, Reason, State};
 use crate::control::client::{AskError, Controller, ask};
 use crate::control::request::{Request, Target};
 use crate::failure::Failure;
-use crate::say::print;
+use crate::say::{print, say};
 
 /// How long `off` waits for a controller that may hang. Nobody is held back any more after the 100 ms of silence that the
 /// arbiter allows, whatever is answered.
@@ -32,7 +32,10 @@ pub(crate) async fn set(arguments: cli::Set) -> Result<u8, Failure> {
     if json {
         return printed(&as_json(&answer));
     }
-    let Answer::Set { changed } = answer else { return Err(strange(&answer)) };
+    let Answer::Set { changed, overpromised } = answer else { return Err(strange(&answer)) };
+    if let (Some(share), Some(overpromised)) = (standing.share, &overpromised) {
+        say!("{}", warning(share, overpromised));
+    }
     if changed.is_empty() {
         return printed(&format!("noted for {target}; nobody there has joined yet\n"));
     }
@@ -40,6 +43,14 @@ pub(crate) async fn set(arguments: cli::Set) -> Result<u8, Failure> {
         format!("{} ({}): {}; was {}\n", process.pid, process.command, process.new, process.old)
     });
     printed(&lines.collect::<String>())
+}
+
+/// What a share is worth where more is promised than there is.
+fn warning(share: u8, Overpromised { device, percent }: &Overpromised) -> String {
+    format!(
+        "warning: shares of {device} come to {percent} %, so all shrink in proportion: {share} % is {:.0} % while all have work",
+        f64::from(share) * 100.0 / f64::from(*percent)
+    )
 }
 
 /// `xsched-ctl policy`.
@@ -157,6 +168,15 @@ mod tests {
         assert_eq!(chosen("fair", "fair", None), "fair");
         assert_eq!(chosen("fair", "priority", None), "fair; was priority");
         assert_eq!(chosen("fair", "fair", Some(State::Active)), "fair; active again, was off");
+    }
+
+    #[test]
+    fn a_share_of_too_many_is_worth_less() {
+        let overpromised = Overpromised { device: "0000:01:00.0".to_owned(), percent: 150 };
+        assert_eq!(
+            warning(75, &overpromised),
+            "warning: shares of 0000:01:00.0 come to 150 %, so all shrink in proportion: 75 % is 50 % while all have work"
+        );
     }
 
     #[test]

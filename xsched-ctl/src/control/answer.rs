@@ -16,6 +16,9 @@ pub(crate) enum Answer {
     Set {
         /// Processes that were there.
         changed: Vec<Changed>,
+        /// A share was set, and shares come to more than a device.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        overpromised: Option<Overpromised>,
     },
     /// The policy, and the one before.
     Policy {
@@ -310,6 +313,15 @@ pub(crate) struct Changed {
     pub(crate) old: Standing,
     /// Now.
     pub(crate) new: Standing,
+}
+
+/// More of a device is promised than there is, so that all parts of it shrink in proportion.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Overpromised {
+    /// The device, as in [`Queue`].
+    pub(crate) device: String,
+    /// What the shares of all processes with queues there come to.
+    pub(crate) percent: u32,
 }
 
 /// What the rules have said of a process's calls so far.

@@ -10,6 +10,7 @@ mod departed;
 mod listing;
 mod orders;
 mod origins;
+mod promises;
 mod queue;
 mod recording;
 mod tokens;

@@ -96,7 +96,8 @@ impl Controller {
                 new: self.standing(*id, target),
             }
         });
-        Ok(Answer::Set { changed: changed.collect() })
+        let overpromised = wish.share.and_then(|_| self.overpromised(&ids));
+        Ok(Answer::Set { changed: changed.collect(), overpromised })
     }
 
     /// Remembers what was set. Parts that were not mentioned stay as they were set before; nothing takes all back.
@@ -280,7 +281,7 @@ fn parts(wish: Wish) -> String {
 
 fn effect(answer: &Answer) -> String {
     match answer {
-        Answer::Set { changed } => {
+        Answer::Set { changed, .. } => {
             let changes: Vec<_> = changed
                 .iter()
                 .map(|one| format!("process {}: {} -> {}", one.pid, one.old, one.new))

@@ -310,7 +310,7 @@ fn what_is_set_holds_until_it_is_taken_back() {
     let (_, low) = bench.joined(11, -20);
     let (_, high) = bench.joined(12, 20);
     assert!(bench.level(high) < bench.level(low));
-    let Answer::Set { changed } = bench.order(ROOT, set(11, 200)) else { panic!() };
+    let Answer::Set { changed, .. } = bench.order(ROOT, set(11, 200)) else { panic!() };
     assert_eq!((changed[0].old.priority, changed[0].new.priority), (-20, 200));
     assert!(bench.level(low) < bench.level(high));
     assert_eq!(bench.list().processes[0].from, From::Set);
@@ -492,4 +492,24 @@ fn a_lease_that_nobody_waits_for_ends_too() {
     bench.0.settle(now_ns());
     assert_eq!(bench.ready(), 0);
     assert_eq!(bench.list().controller.counts.expired, 1);
+}
+
+#[test]
+fn who_promises_more_than_there_is_is_told() {
+    let mut bench = Bench::new("");
+    bench.joined(11, 0);
+    let (both, first) = bench.joined(12, 0);
+    bench.open(both, 2);
+    let mut share = |target, share| {
+        let wish = Wish { share: Some(share), ..Wish::default() };
+        match bench.order(ROOT, Request::Set { target, wish }) {
+            Answer::Set { overpromised, .. } => overpromised.map(|beyond| (beyond.device, beyond.percent)),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(share(Target::Pid(12), 75), None);
+    assert_eq!(share(Target::Pid(11), 25), None, "all of it is not too much");
+    assert_eq!(share(Target::Pid(11), 75), Some(("0000:01:00.0".to_owned(), 150)));
+    assert_eq!(share(Target::Pid(11), 20), None);
+    assert_eq!(share(Target::Queue(first.slot), 90), Some(("0000:01:00.0".to_owned(), 110)));
 }
