@@ -4,8 +4,10 @@
 mod fixture;
 
 use std::path::Path;
+use std::process::Command;
 
 use rustix::process::Signal;
+use xsched_tests::artifacts::xsched_ctl as binary;
 use xsched_tests::privileged::may_trace;
 use xsched_tests::tracer::{Running, run, xsched_ctl};
 
@@ -210,6 +212,23 @@ fn a_second_controller_is_refused() {
     let pid = controller.process().pid();
     assert!(message.contains(&format!("a controller is running already: process {pid}")), "{message}");
     assert!(message.contains("hint: "), "{message}");
+}
+
+#[test]
+fn who_lacks_the_privileges_for_programs_is_told_which() {
+    if !may_trace("who_lacks_the_privileges_for_programs_is_told_which") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let lacking = "-sys_admin,-bpf";
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set", lacking, "--inh-caps", lacking]).arg(binary()).arg("serve");
+    let mut serve = Running::start(command.env("XSCHED_SOCKET_DIR", folder.path()));
+    serve.wait_for_stderr("page kept by the controller itself");
+    let outcome = serve.interrupt();
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains(": Operation not permitted"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("missing: CAP_BPF, CAP_SYS_ADMIN; `--no-bpf`"), "{}", outcome.stderr);
 }
 
 #[test]

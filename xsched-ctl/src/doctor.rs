@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::bpf::{Attach, Features, FunctionsError, Options, PidFilter, Programs, try_driver_functions};
+use crate::causes::with_causes;
 use crate::cli::{self, Uprobes};
 use crate::driver::Devices;
 use crate::exit;
@@ -102,7 +103,11 @@ fn privileges() -> Finding {
             name: "privileges",
             verdict: Verdict::Missing,
             value: format!("without {}", missing.join(", ")),
-            advice: "run as root: sudo xsched-ctl doctor",
+            advice: if namespace::user_is_initial() {
+                "run as root: sudo xsched-ctl doctor"
+            } else {
+                privilege::OUTSIDE
+            },
         }
     }
 }
@@ -192,7 +197,7 @@ fn links() -> Finding {
         Err(error) => Finding {
             name,
             verdict: Verdict::Missing,
-            value: error.to_string(),
+            value: with_causes(&error),
             advice: "a kernel of 5.15 or later with BPF (CONFIG_BPF_SYSCALL, CONFIG_BPF_JIT)",
         },
     }

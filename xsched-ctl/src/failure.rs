@@ -14,6 +14,7 @@ use crate::report::ReportError;
 use crate::run::RunError;
 use crate::serve::ServeError;
 use crate::session::RuntimeError;
+use crate::{namespace, privilege};
 
 /// `ENOEXEC`.
 const NO_EXECUTABLE: i32 = rustix::io::Errno::NOEXEC.raw_os_error();
@@ -155,6 +156,7 @@ impl Failure {
     /// What to do about it.
     pub(crate) fn hint(&self) -> Option<String> {
         Some(match self {
+            Self::NotPermitted { .. } if !namespace::user_is_initial() => privilege::OUTSIDE.to_owned(),
             Self::NotPermitted { .. } => {
                 "run it as root (`sudo xsched-ctl …`), or grant the missing capabilities".to_owned()
             }
@@ -195,9 +197,8 @@ impl Failure {
                 "there is nothing in it to load: choose another file with `-o FILE`".to_owned()
             }
             Self::OutputFailed { .. } => "what was written up to then loads in Perfetto".to_owned(),
-            Self::Bpf(error) if error.is_permission() => {
-                "`xsched-ctl doctor` lists what is missing".to_owned()
-            }
+            Self::Bpf(error) if error.is_permission() => privilege::advice(),
+            Self::Sideband(xsched_symbols::SidebandError::NotPermitted) => privilege::advice(),
             Self::Runtime(_) => {
                 "name the file libamdhip64.so.N itself, as this machine sees it: `find / -name 'libamdhip64.so*'`"
                     .to_owned()

@@ -5,6 +5,7 @@
 mod attach;
 mod bpf;
 mod call;
+mod causes;
 mod chain;
 mod cli;
 mod command;
@@ -51,6 +52,7 @@ use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
 
+use causes::with_causes;
 use cli::{Cli, Verb};
 use failure::Failure;
 use say::say;
@@ -79,7 +81,7 @@ fn main() -> ExitCode {
     match run_verb(cli.verb) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            say!("xsched-ctl: {failure}");
+            say!("xsched-ctl: {}", with_causes(&failure));
             if let Some(hint) = failure.hint() {
                 say!("hint: {hint}");
             }

@@ -50,6 +50,15 @@ impl PidNamespace {
     }
 }
 
+/// Whether this process is in the initial user namespace, for which the kernel asks when it asks for capabilities.
+pub(crate) fn user_is_initial() -> bool {
+    /// Inode of the initial user namespace, fixed in the kernel (`PROC_USER_INIT_INO`).
+    const INITIAL: u64 = 0xEFFF_FFFD;
+
+    // A kernel without user namespaces has no such file.
+    fs::metadata("/proc/self/ns/user").map_or(true, |namespace| namespace.ino() == INITIAL)
+}
+
 /// Whether `/proc` shows this process under its own id, and so all others of its namespace under theirs.
 pub(crate) fn proc_is_own() -> bool {
     fs::read_link("/proc/self").is_ok_and(|name| name.as_os_str() == std::process::id().to_string().as_str())

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use crate::namespace;
+
 /// A capability: its name, its bit, what it is for.
 pub(crate) struct Capability {
     /// As capabilities(7) calls it.
@@ -11,7 +13,7 @@ pub(crate) struct Capability {
     pub(crate) purpose: &'static str,
 }
 
-/// `CAP_SYS_ADMIN`, which implies the other two on kernels before 5.8.
+/// `CAP_SYS_ADMIN`, which implies the first two.
 const SYS_ADMIN: u32 = 21;
 
 /// Capabilities without which tracing cannot start.
@@ -29,8 +31,16 @@ impl Capability {
     }
 }
 
-/// The effective capabilities of this process.
+/// Wanted for probes that are perf events by Linux 6.16 and the stable kernels since 6.12.39, 6.6.99, 6.1.146 and 5.15.189
+/// (CVE-2025-38466).
+const FOR_PERF_EVENTS: Capability =
+    Capability { name: "CAP_SYS_ADMIN", bit: SYS_ADMIN, purpose: "probe functions by perf events" };
+
+/// The effective capabilities of this process, as far as the kernel takes them for such: not those of a user namespace.
 pub(crate) fn effective() -> u64 {
+    if !namespace::user_is_initial() {
+        return 0;
+    }
     fs::read_to_string("/proc/self/status").ok().and_then(|status| parse(&status)).unwrap_or(0)
 }
 
@@ -41,13 +51,30 @@ fn parse(status: &str) -> Option<u64> {
 
 /// Names of the needed capabilities that this process lacks.
 pub(crate) fn missing() -> Vec<&'static str> {
-    let effective = effective();
-    NEEDED
-        .iter()
-        .filter(|capability| !capability.is_in(effective))
-        .map(|capability| capability.name)
-        .collect()
+    lacking(&NEEDED.each_ref())
 }
+
+fn lacking(capabilities: &[&Capability]) -> Vec<&'static str> {
+    let effective = effective();
+    let lacking = capabilities.iter().filter(|capability| !capability.is_in(effective));
+    lacking.map(|capability| capability.name).collect()
+}
+
+/// What to do where the kernel has refused something that takes privileges.
+pub(crate) fn advice() -> String {
+    let [bpf, perfmon, ptrace] = &NEEDED;
+    let missing = lacking(&[bpf, perfmon, ptrace, &FOR_PERF_EVENTS]);
+    if !namespace::user_is_initial() {
+        OUTSIDE.to_owned()
+    } else if missing.is_empty() {
+        "no capability is missing: a container's settings (seccomp) or the kernel's lockdown may be in the way".to_owned()
+    } else {
+        format!("run it as root (`sudo xsched-ctl …`), or grant what is missing: {}", missing.join(", "))
+    }
+}
+
+/// What to do in a user namespace.
+pub(crate) const OUTSIDE: &str = "run it as root outside this user namespace (a rootless container has one), whose capabilities do not count";
 
 #[cfg(test)]
 mod tests {

@@ -40,6 +40,7 @@ use tokio::task::LocalSet;
 use tokio::time::MissedTickBehavior;
 use xsched_arbiter::{Arbiter, ArbiterError, ProgramsError, Times, now_ns};
 
+use crate::causes::{is_permission, with_causes};
 use crate::cli;
 use crate::control::answer::Answer;
 use crate::control::folder::Folder;
@@ -47,6 +48,7 @@ use crate::exit;
 use crate::failure::Failure;
 use crate::order::as_json;
 use crate::origin::{Origin, RuleNames};
+use crate::privilege;
 use crate::readiness::watch;
 use crate::say::print;
 use crate::signals::{Request, Signals};
@@ -208,7 +210,13 @@ fn make_arbiter(config: &Config, no_bpf: bool) -> Result<Arbiter, ArbiterError> 
     }
     match Arbiter::programs(&times) {
         Err(ArbiterError::Programs(error)) if !matches!(error, ProgramsError::Occupied(_)) => {
-            tracing::warn!("the controller keeps the page itself, and reports are slower: {error}");
+            tracing::warn!(
+                "the controller keeps the page itself, and reports are slower: {}",
+                with_causes(&error)
+            );
+            if is_permission(&error) {
+                tracing::warn!("for BPF programs, {}; `--no-bpf` does without", privilege::advice());
+            }
             Arbiter::in_memory(&times)
         }
         made => made,
@@ -223,7 +231,10 @@ fn make_origin(arbiter: &Arbiter, rules: &RulesFile, names: &RuleNames) -> Optio
     let rules = rules.subscribe().borrow().rules.clone();
     Origin::start(rules, names.clone())
         .inspect_err(|error| {
-            tracing::warn!("processes decide about their calls by the immediate caller only: {error}");
+            tracing::warn!(
+                "processes decide about their calls by the immediate caller only: {}",
+                with_causes(error)
+            );
         })
         .ok()
 }

@@ -38,6 +38,7 @@ pub enum ProgramsError {
         /// Where it is.
         path: String,
         /// The kernel's error.
+        #[source]
         cause: io::Error,
     },
     /// The kernel refused the maps.
@@ -49,6 +50,7 @@ pub enum ProgramsError {
         /// Its name.
         program: &'static str,
         /// The kernel's error, with the verifier's log if it wrote one.
+        #[source]
         cause: Box<ProgramError>,
     },
     /// A program could not be attached so that it stays attached (before Linux 5.15).
@@ -60,17 +62,19 @@ pub enum ProgramsError {
         /// Its name.
         map: &'static str,
         /// The kernel's error.
+        #[source]
         cause: MapError,
     },
     /// The page could not be mapped or frozen.
     #[error("cannot set up the page: {0}")]
-    Page(io::Error),
+    Page(#[source] io::Error),
     /// Something could not be pinned.
     #[error("cannot pin {name}: {cause}")]
     Pin {
         /// What.
         name: String,
         /// The kernel's error.
+        #[source]
         cause: io::Error,
     },
     /// The kernel does not say where it counts threads.
@@ -78,7 +82,7 @@ pub enum ProgramsError {
     Types(#[from] xsched_programs::TypesError),
     /// This process's own code was not found.
     #[error("cannot find own code: {0}")]
-    OwnCode(io::Error),
+    OwnCode(#[source] io::Error),
     /// The probe at this process's own function did not fire.
     #[error("the programs do not hear this process")]
     Unheard,
@@ -94,6 +98,7 @@ pub enum ProgramsError {
         /// The process.
         pid: u32,
         /// The kernel's error.
+        #[source]
         cause: io::Error,
     },
     /// There are too many different files that say they are the shim.

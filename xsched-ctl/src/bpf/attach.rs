@@ -13,6 +13,7 @@ use xsched_abi::Cookie;
 use super::object::{BpfError, Programs};
 use super::self_test::{Attach, Features, PidFilter};
 use super::sys::{self, Direction};
+use crate::causes;
 
 /// A function to probe: its row in the table and its offset in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,11 +199,8 @@ fn tracepoint_error(program: &'static str, category: &str, name: &str, error: Pr
 }
 
 /// The kernel's own error, if there is one below aya's.
-fn cause(error: ProgramError) -> io::Error {
-    let kind = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source())
-        .find_map(|error| error.downcast_ref::<io::Error>())
-        .map_or(io::ErrorKind::Other, io::Error::kind);
-    io::Error::new(kind, error)
+pub(super) fn cause(error: ProgramError) -> io::Error {
+    io::Error::new(causes::kind(&error).unwrap_or(io::ErrorKind::Other), error)
 }
 
 /// Links of one program. Dropping them detaches.

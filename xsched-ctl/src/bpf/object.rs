@@ -10,6 +10,7 @@ use aya::{Ebpf, EbpfError, EbpfLoader};
 use xsched_programs::TRACER;
 
 use super::sys::{self, Purpose};
+use crate::causes::is_permission;
 use crate::cli::{Driver, ExtraDevice, Uprobes};
 
 /// Why the kernel's side could not be set up.
@@ -24,6 +25,7 @@ pub(crate) enum BpfError {
         /// The file that says so.
         path: &'static str,
         /// The kernel's error.
+        #[source]
         cause: io::Error,
     },
     /// The verifier refused a program, or the kernel lacks something that it uses.
@@ -32,6 +34,7 @@ pub(crate) enum BpfError {
         /// Its name.
         program: &'static str,
         /// The kernel's error.
+        #[source]
         cause: io::Error,
         /// The last lines of the verifier's log, each on a line of its own, or nothing.
         log: String,
@@ -44,6 +47,7 @@ pub(crate) enum BpfError {
         /// What it was to be attached to.
         path: PathBuf,
         /// The kernel's error.
+        #[source]
         cause: io::Error,
     },
     /// A map could not be used.
@@ -52,6 +56,7 @@ pub(crate) enum BpfError {
         /// Its name.
         map: &'static str,
         /// What happened.
+        #[source]
         cause: aya::maps::MapError,
     },
 }
@@ -59,21 +64,8 @@ pub(crate) enum BpfError {
 impl BpfError {
     /// Whether the cause is a missing permission.
     pub(crate) fn is_permission(&self) -> bool {
-        match self {
-            Self::Load { cause, .. } | Self::Attach { cause, .. } => {
-                cause.kind() == io::ErrorKind::PermissionDenied
-            }
-            Self::Processors { .. } => false,
-            Self::Object(error) => chain_has_permission_error(error),
-            Self::Map { cause, .. } => chain_has_permission_error(cause),
-        }
+        is_permission(self)
     }
-}
-
-fn chain_has_permission_error(error: &(dyn std::error::Error + 'static)) -> bool {
-    std::iter::successors(Some(error), |error| error.source())
-        .filter_map(|error| error.downcast_ref::<io::Error>())
-        .any(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 /// What the user may choose.

@@ -9,6 +9,7 @@ use std::path::Path;
 use aya::maps::Array;
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeScope};
 
+use super::attach::cause;
 use super::object::{BpfError, Programs};
 use super::sys::{self, Direction};
 use crate::cli::Uprobes;
@@ -143,9 +144,9 @@ fn perf_works(programs: &mut Programs, offset: u64) -> Result<(), BpfError> {
     let program = programs.uprobe("self_test")?;
     let link = program
         .attach(UProbeAttachLocation::AbsoluteOffset(offset), OWN_FILE, UProbeScope::AllProcesses)
-        .map_err(|error| attach_error(io::Error::other(error)))?;
+        .map_err(|error| attach_error(cause(error)))?;
     let fired = hits_from_thread(programs)? > 0;
-    programs.uprobe("self_test")?.detach(link).map_err(|error| attach_error(io::Error::other(error)))?;
+    programs.uprobe("self_test")?.detach(link).map_err(|error| attach_error(cause(error)))?;
     if fired { Ok(()) } else { Err(attach_error(io::Error::other("the probe did not fire"))) }
 }
 
