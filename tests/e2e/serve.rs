@@ -52,6 +52,9 @@ fn rules_hints_and_orders_say_how_a_process_stands() {
     let said = controller.say(&["set", "--pid", &pid, "--class", "realtime"]);
     assert!(said.contains("priority 200 (realtime)") && said.contains("was priority -7"), "{said}");
     assert_eq!(stands(&by_hint), (200, "set".into()));
+    let outcome = run(&mut controller.command(&["set", "--pid", &pid, "--share", "30"]));
+    let note = "note: policy `priority` takes no notice of shares; `xsched-ctl policy partition` does\n";
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, note));
     controller.say(&["set", "--pid", &pid, "--reset"]);
     assert_eq!(stands(&by_hint), (-7, "hint".into()));
     controller.say(&["set", "--queue", &by_hint.slot().to_string(), "--priority", "-99"]);

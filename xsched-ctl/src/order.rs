@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use xsched_sched::PolicyKind;
 
 use crate::cli;
 use crate::control::answer::{Answer, Overpromised, Reason, State};
@@ -12,6 +13,7 @@ use crate::control::client::{AskError, Controller, ask};
 use crate::control::request::{Request, Target};
 use crate::failure::Failure;
 use crate::say::{print, say};
+use crate::standing::Wish;
 
 /// How long `off` waits for a controller that may hang. Nobody is held back any more after the 100 ms of silence that the
 /// arbiter allows, whatever is answered.
@@ -28,11 +30,14 @@ pub(crate) async fn set(arguments: cli::Set) -> Result<u8, Failure> {
         .or(cgroup.map(Target::Cgroup))
         .or(queue.map(Target::Queue))
         .ok_or_else(|| Failure::Usage("say whom: --pid, --cgroup or --queue".to_owned()))?;
-    let answer = ask(&Request::Set { target: target.clone(), wish: standing.wish() }).await?;
+    let wish = standing.wish();
+    let mut controller = Controller::connect().await?;
+    let answer = controller.ask(&Request::Set { target: target.clone(), wish }).await?;
     if json {
         return printed(&as_json(&answer));
     }
     let Answer::Set { changed, overpromised } = answer else { return Err(strange(&answer)) };
+    tell_unheeded(&mut controller, wish).await;
     if let (Some(share), Some(overpromised)) = (standing.share, &overpromised) {
         say!("{}", warning(share, overpromised));
     }
@@ -43,6 +48,21 @@ pub(crate) async fn set(arguments: cli::Set) -> Result<u8, Failure> {
         format!("{} ({}): {}; was {}\n", process.pid, process.command, process.new, process.old)
     });
     printed(&lines.collect::<String>())
+}
+
+/// Tells people which parts of a wish have no effect while the policy is as it is.
+pub(crate) async fn tell_unheeded(controller: &mut Controller, wish: Wish) {
+    if wish.is_empty() {
+        return;
+    }
+    // What was wanted has been done: a controller that does not answer now need not be talked about.
+    if let Ok(Answer::Policy { policy, .. }) = controller.ask(&Request::Policy { name: None }).await
+        && let Ok(policy) = policy.parse::<PolicyKind>()
+    {
+        for note in wish.unheeded(policy) {
+            say!("note: {note}");
+        }
+    }
 }
 
 /// What a share is worth where more is promised than there is.

@@ -16,6 +16,7 @@ use crate::control::client::{AskError, Controller, ask};
 use crate::control::request::Request;
 use crate::exit;
 use crate::failure::Failure;
+use crate::order::tell_unheeded;
 use crate::say::say;
 use crate::signals::{Request as SignalRequest, Signals};
 use crate::standing::Wish;
@@ -73,7 +74,10 @@ pub(crate) async fn run(arguments: cli::Run) -> Result<u8, Failure> {
         ask(&Request::Policy { name: Some(policy.to_string()) }).await?;
     }
     let controller = match register(wish, &token).await {
-        Ok(controller) => Some(controller),
+        Ok(mut controller) => {
+            tell_unheeded(&mut controller, wish).await;
+            Some(controller)
+        }
         // Not what somebody wants who has asked for a priority that is not to be had.
         Err(error @ AskError::Refused { .. }) => return Err(error.into()),
         Err(error) if arguments.require_controller => return Err(error.into()),

@@ -5,6 +5,7 @@ mod class;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use xsched_sched::PolicyKind;
 
 pub(crate) use class::Class;
 
@@ -94,6 +95,22 @@ impl Wish {
             weight: self.weight.or(other.weight),
             share: self.share.or(other.share),
         }
+    }
+
+    /// What to tell somebody who asks for parts of which a policy takes no notice.
+    pub(crate) fn unheeded(self, policy: PolicyKind) -> impl Iterator<Item = String> {
+        use PolicyKind::{Fair, Partition, Priority};
+        let parts = [
+            ("priorities", self.priority.is_some(), &[Priority, Fair][..]),
+            ("weights", self.weight.is_some(), &[Fair]),
+            ("shares", self.share.is_some(), &[Partition]),
+        ];
+        let unheeded = parts
+            .into_iter()
+            .filter(move |(_, is_asked, heeded_by)| *is_asked && !heeded_by.contains(&policy));
+        unheeded.map(move |(parts, _, heeded_by)| {
+            format!("policy `{policy}` takes no notice of {parts}; `xsched-ctl policy {}` does", heeded_by[0])
+        })
     }
 
     /// A standing with these parts changed.
@@ -230,6 +247,18 @@ mod tests {
         );
         let ceiling = Ceiling { share: Some(30), ..Ceiling::default() };
         assert_eq!(ceiling.limit(wish, Standing::default()), wish);
+    }
+
+    #[test]
+    fn each_policy_says_what_it_takes_no_notice_of() {
+        let all = Wish { priority: Some(1), weight: Some(1), share: Some(1) };
+        let unheeded = |wish: Wish, policy| wish.unheeded(policy).collect::<Vec<_>>().join("\n");
+        assert_eq!(
+            unheeded(all, PolicyKind::Fair),
+            "policy `fair` takes no notice of shares; `xsched-ctl policy partition` does"
+        );
+        assert_eq!(unheeded(all, PolicyKind::Partition).lines().count(), 2);
+        assert_eq!(unheeded(priority(3), PolicyKind::Priority), "");
     }
 
     #[test]
