@@ -30,7 +30,7 @@ pub struct View {
 }
 
 const AFTER_HELP: &str =
-    "On another machine: ssh -L 8000:127.0.0.1:8000 MACHINE xsched-ctl view --port 8000 FILE";
+    "On another machine: ssh -L 8000:127.0.0.1:8000 MACHINE xsched-ctl view --no-open --port 8000 FILE";
 
 const AFTER_LONG_HELP: &str = "\
 On another machine:

@@ -27,9 +27,10 @@ fn describe(answer: Result<Answer, AskError>) -> Finding {
                     Verdict::Reduced,
                     "calls are judged by their immediate callers: its log says what is missing",
                 ),
-                (State::Active, PageKeeper::Controller) => {
-                    (Verdict::Reduced, "reports are slower, and depend on the controller: run it as root")
-                }
+                (State::Active, PageKeeper::Controller) => (
+                    Verdict::Reduced,
+                    "reports are slower, and depend on the controller: run it as root, without `--no-bpf`",
+                ),
             };
             Finding { name, verdict, value: describe_status(&status), advice }
         }

@@ -53,7 +53,8 @@ fn write(
         write!(text, ", {}", counted(collected.driver_calls, "driver call", "driver calls"))?;
     }
     if collected.unfinished > 0 {
-        write!(text, ", {} calls had not returned at the end", collected.unfinished)?;
+        let unfinished = counted(collected.unfinished, "call", "calls");
+        write!(text, ", {unfinished} had not returned at the end")?;
     }
     writeln!(text)?;
     losses(text, collected)?;
