@@ -65,7 +65,10 @@ impl Summary {
 fn failure(path: &Path, error: ReadError, whole_bytes: u64) -> Failure {
     let file = path.to_owned();
     match error {
-        ReadError::Io { source, .. } => Failure::Input { file, source },
+        // What is not the system's error is the file's: it is compressed, and damaged from its beginning.
+        ReadError::Io { source, .. } if whole_bytes > 0 || source.raw_os_error().is_some() => {
+            Failure::Input { file, source }
+        }
         source if whole_bytes == 0 => Failure::NotATimeline { file, source },
         source => Failure::Damaged { file, whole_bytes, source },
     }
@@ -192,6 +195,7 @@ mod tests {
     fn damage_is_told_from_other_files() {
         let failure = |mut trace: &[u8]| Summary::read(Path::new("x"), &mut trace).unwrap_err();
         assert!(matches!(failure(b"[{\"ph\": \"X\"}]"), Failure::NotATimeline { .. }));
+        assert!(matches!(failure(b"\x1f\x8bnot gzip after all"), Failure::NotATimeline { .. }));
         let mut damaged = trace();
         let whole = damaged.len() as u64;
         damaged.extend(b"garbage");

@@ -197,7 +197,10 @@ fn read(path: &Path, input: &mut impl Read) -> Result<(Collected, Tail, Option<R
     while let Some(event) = reader.next() {
         match event {
             Ok(event) => collected.event(event),
-            Err(ReadError::Io { source, .. }) if reader.bytes_read() == 0 => {
+            // What is not the system's error is the file's: it is compressed and damaged.
+            Err(ReadError::Io { source, .. })
+                if reader.bytes_read() == 0 && source.raw_os_error().is_some() =>
+            {
                 return Err(ReportError::Unreadable { path: path.to_owned(), cause: source });
             }
             Err(cause) if reader.bytes_read() == 0 => {

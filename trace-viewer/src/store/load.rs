@@ -84,7 +84,10 @@ fn store(path: &Path, (texts, parts): (Mutex<Texts>, Vec<Part>), is_cut: bool) -
     if reading.bytes == 0 {
         let file = path.to_owned();
         return Err(match reading.error {
-            Some(ReadError::Io { source, .. }) => Failure::Input { file, source },
+            // What is not the system's error is the file's: it is compressed and damaged.
+            Some(ReadError::Io { source, .. }) if source.raw_os_error().is_some() => {
+                Failure::Input { file, source }
+            }
             Some(source) => Failure::NotATimeline { file, source },
             None if is_cut => Failure::NothingWhole { file },
             None => Failure::Empty { file },
