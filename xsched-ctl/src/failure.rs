@@ -14,7 +14,7 @@ use crate::report::ReportError;
 use crate::run::RunError;
 use crate::serve::ServeError;
 use crate::session::RuntimeError;
-use crate::{namespace, privilege};
+use crate::{namespace, privilege, unreadable};
 
 /// `ENOEXEC`.
 const NO_EXECUTABLE: i32 = rustix::io::Errno::NOEXEC.raw_os_error();
@@ -182,7 +182,7 @@ impl Failure {
                 format!("`ls -l {command}` shows whether it may be executed")
             }
             Self::Usage(_) | Self::Filters(_) => "`xsched-ctl help trace` lists the options".to_owned(),
-            Self::InputUnreadable { path, .. } => format!("`ls -l {}` shows it", path.display()),
+            Self::InputUnreadable { path, cause } => unreadable::hint(path, cause),
             Self::Rules { .. } => {
                 "README.md, section \"Rules\", has an example; `xsched-ctl rules check FILE` checks a file"
                     .to_owned()
@@ -225,7 +225,6 @@ impl Failure {
             | Self::NoProgram { .. }
             | Self::NoRuntime { .. }
             | Self::Shim { .. }
-            | Self::InputUnreadable { .. }
             | Self::Runtime(_)
             | Self::Ask(AskError::Refused { reason: Reason::NotFound, .. }) => exit::NO_TARGET,
             Self::CommandNotFound(_) => exit::NOT_FOUND,
@@ -233,6 +232,7 @@ impl Failure {
             Self::Usage(_)
             | Self::Filters(_)
             | Self::Ask(AskError::Refused { reason: Reason::Malformed, .. }) => exit::USAGE,
+            Self::InputUnreadable { cause, .. } => unreadable::exit_code(cause),
             Self::Rules { .. } => exit::BAD_DATA,
             Self::Report(error) => error.exit_code(),
             Self::View(error) => error.exit_code(),

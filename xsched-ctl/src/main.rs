@@ -46,6 +46,7 @@ mod table;
 mod timeline;
 mod trace;
 mod trace_config;
+mod unreadable;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;

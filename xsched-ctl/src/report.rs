@@ -23,6 +23,7 @@ use crate::exit;
 use crate::failure::Failure;
 use crate::kernel_names::KernelNames;
 use crate::say::{print, say};
+use crate::unreadable;
 use collect::Collected;
 pub(crate) use groups::Dimension;
 
@@ -79,10 +80,9 @@ impl ReportError {
             Self::Unreadable { path, .. } if path == Path::new(STDIN) => {
                 "a recording is to be piped in: `xsched-ctl report - < FILE`".to_owned()
             }
-            Self::Unreadable { path, .. } => format!("`ls -l {}` shows it", path.display()),
+            Self::Unreadable { path, cause } => unreadable::hint(path, cause),
             Self::Page { path, cause } if cause.kind() == io::ErrorKind::StorageFull => {
-                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-                let folder = folder.unwrap_or(Path::new(".")).display();
+                let folder = unreadable::folder_of(path).display();
                 format!("make room there (`df {folder}`), or choose another file with `--html FILE`")
             }
             Self::Page { .. } | Self::PageIsRecording(_) => {

@@ -52,6 +52,7 @@ use crate::privilege;
 use crate::readiness::watch;
 use crate::say::print;
 use crate::signals::{Request, Signals};
+use crate::unreadable;
 use config::{Config, ConfigError};
 use controller::Controller;
 use place::{Place, PlaceError};
@@ -81,10 +82,8 @@ impl ServeError {
     /// What to do about it.
     pub(crate) fn hint(&self) -> String {
         match self {
-            Self::Config(ConfigError::Unreadable { path, .. })
-            | Self::Rules(RulesFileError::Unreadable { path, .. }) => {
-                format!("`ls -l {}` shows it", path.display())
-            }
+            Self::Config(ConfigError::Unreadable { path, cause })
+            | Self::Rules(RulesFileError::Unreadable { path, cause }) => unreadable::hint(path, cause),
             Self::Config(ConfigError::Wrong { .. }) => {
                 "README.md, section \"What you can control\", has an example".to_owned()
             }
@@ -99,9 +98,8 @@ impl ServeError {
     /// The exit code.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Config(ConfigError::Unreadable { .. }) | Self::Rules(RulesFileError::Unreadable { .. }) => {
-                exit::NO_TARGET
-            }
+            Self::Config(ConfigError::Unreadable { cause, .. })
+            | Self::Rules(RulesFileError::Unreadable { cause, .. }) => unreadable::exit_code(cause),
             Self::Config(ConfigError::Wrong { .. }) | Self::Rules(RulesFileError::Wrong { .. }) => {
                 exit::BAD_DATA
             }

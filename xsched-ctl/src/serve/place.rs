@@ -11,6 +11,7 @@ use tokio::net::UnixListener;
 use super::socket::Listener;
 use crate::control::folder::{Folder, VARIABLE};
 use crate::exit;
+use crate::unreadable::folder_of;
 
 /// Why there are no sockets.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +48,10 @@ impl PlaceError {
                 )
             }
             Self::NotMade { path, cause } if cause.kind() == io::ErrorKind::StorageFull => {
-                format!("make room there (`df {}`), or set {VARIABLE} to another folder", folder_of(path))
+                format!(
+                    "make room there (`df {}`), or set {VARIABLE} to another folder",
+                    folder_of(path).display()
+                )
             }
             Self::NotMade { .. } => format!("run it as root, or set {VARIABLE} to a folder that is yours"),
         }
@@ -60,11 +64,6 @@ impl PlaceError {
             Self::Taken { .. } => exit::UNAVAILABLE,
         }
     }
-}
-
-/// Where a file is, which need not be there.
-fn folder_of(path: &Path) -> String {
-    path.parent().unwrap_or(path).display().to_string()
 }
 
 /// The folder, claimed. The claim ends with the process, however it ends.
