@@ -44,7 +44,7 @@ fn a_process_without_hip() {
     if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
         for arguments in [["trace", "--pid", "2"], ["doctor", "--pid", "2"]] {
             let outcome = run(&mut xsched_ctl(arguments));
-            assert_fails(&outcome, 66, "process 2 runs no program: it is a thread of the kernel's");
+            assert_fails(&outcome, 66, "process 2 cannot be looked at: it is a thread of the kernel's");
         }
     }
 }

@@ -31,8 +31,8 @@ pub(crate) enum Failure {
     /// No process has this id.
     #[error("no process has the id {0}")]
     NoSuchProcess(u32),
-    /// The process exists and runs no program that could be read.
-    #[error("process {pid} runs no program: {why}")]
+    /// The process exists, and there is no program in it that could be read.
+    #[error("process {pid} cannot be looked at: {why}")]
     NoProgram {
         /// Its id.
         pid: u32,

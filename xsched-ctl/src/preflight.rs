@@ -76,7 +76,7 @@ mod tests {
     fn who_has_ended_is_no_program_that_lacks_hip() {
         let mut child =
             std::process::Command::new("true").stdin(std::process::Stdio::piped()).spawn().unwrap();
-        let ended = format!("process {} runs no program: it has ended", child.id());
+        let ended = format!("process {} cannot be looked at: it has ended", child.id());
         let patience = std::time::Instant::now() + std::time::Duration::from_secs(30);
         loop {
             let found = find_process(child.id()).unwrap_err().to_string();
