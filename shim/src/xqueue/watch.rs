@@ -103,8 +103,14 @@ impl<D: Device> XQueues<D> {
         next
     }
 
-    /// Whether the watcher need not be woken by what the arbiter tells everybody, before it has to [`Self::tend`] again.
+    /// Whether nothing that others do concerns this process at present: it knows that they are there, and has no work.
     pub(crate) fn is_unconcerned(&self) -> bool {
+        self.lock().is_unconcerned()
+    }
+
+    /// Whether that was so when the watcher last did what was due. Then it need not hear what the arbiter tells everybody: what
+    /// changes that wakes it.
+    pub(crate) fn is_watcher_deaf(&self) -> bool {
         self.lock().is_watcher_deaf
     }
 
