@@ -18,6 +18,7 @@ pub(crate) use recording::{Recording, Uprobes};
 pub(crate) use scheduling::{
     Lines, List, Off, On, Policy, Rules, RulesCheck, RulesExplain, RulesVerb, Run, Serve, Set,
 };
+use units::process_id;
 
 /// See every HIP launch with the library that made it, and say who goes first, on programs nobody prepared.
 #[derive(Debug, Parser)]
@@ -95,14 +96,14 @@ pub(crate) enum Verb {
 #[derive(Args, Debug)]
 pub(crate) struct Doctor {
     /// Say how the shim sees the HIP calls of this process instead
-    #[arg(short, long, value_name = "PID")]
+    #[arg(short, long, value_name = "PID", value_parser = process_id)]
     pub(crate) pid: Option<u32>,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Trace {
     /// Record a running process
-    #[arg(short, long, value_name = "PID", conflicts_with = "command")]
+    #[arg(short, long, value_name = "PID", value_parser = process_id, conflicts_with = "command")]
     pub(crate) pid: Option<u32>,
 
     /// Record every process that uses HIP, also those that start later: what happens without PID and CMD
@@ -121,7 +122,7 @@ pub(crate) struct Trace {
 #[command(group(ArgGroup::new("whom").args(["pid", "all"]).required(true)))]
 pub(crate) struct Attach {
     /// The process
-    #[arg(short, long, value_name = "PID")]
+    #[arg(short, long, value_name = "PID", value_parser = process_id)]
     pub(crate) pid: Option<u32>,
 
     /// Every process that uses HIP, also those that start later, with a line for each

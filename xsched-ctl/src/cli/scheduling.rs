@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use xsched_sched::PolicyKind;
 
+use super::units::process_id;
 use crate::standing::{Class, PRIORITY_MAX, PRIORITY_MIN, SHARE_MAX, WEIGHT_MAX, Wish};
 
 #[derive(Args, Debug)]
@@ -100,7 +101,7 @@ pub(crate) struct Run {
 ))]
 pub(crate) struct Set {
     /// A process that has joined
-    #[arg(short, long, value_name = "PID")]
+    #[arg(short, long, value_name = "PID", value_parser = process_id)]
     pub(crate) pid: Option<u32>,
 
     /// All processes of this cgroup and below it, those that join later too
@@ -198,7 +199,7 @@ pub(crate) struct RulesCheck {
 #[derive(Args, Debug)]
 pub(crate) struct RulesExplain {
     /// A process that has joined
-    #[arg(short, long, value_name = "PID")]
+    #[arg(short, long, value_name = "PID", value_parser = process_id)]
     pub(crate) pid: u32,
 
     /// Print the controller's answer as JSON

@@ -43,6 +43,11 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// `4711`.
+pub(super) fn process_id(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "expected a number, such as `pgrep NAME` prints".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,6 +70,14 @@ mod tests {
         assert!(large_size("1023K").is_err());
         for bad in ["", "M", "1.5M", "1MB", "-1M", "99999999999999999999", "99999999T"] {
             assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_process_is_named_by_its_number() {
+        assert_eq!(process_id("4711"), Ok(4711));
+        for bad in ["", "-1", "python3", "4294967296"] {
+            assert!(process_id(bad).unwrap_err().contains("pgrep"), "{bad}");
         }
     }
 
