@@ -171,6 +171,13 @@ impl Recorder {
         }
     }
 
+    /// The probes are in: the timeline begins now, not when they were begun with. Nothing was recorded so far.
+    pub(crate) fn begin(&mut self) -> Result<(), Failure> {
+        let Some(recording) = &mut self.recording else { return Ok(()) };
+        recording.timeline.collected().clear();
+        recording.timeline.restart().map_err(memory_write)
+    }
+
     /// Takes note of a change: names that may be new are written again when they are next needed.
     pub(crate) fn changed(&mut self, change: &Change) {
         if let (Some(machine), Change::Executed { pid } | Change::Exited { pid }) =

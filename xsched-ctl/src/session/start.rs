@@ -105,6 +105,7 @@ impl Session {
             session.runtimes.probe_named(path)?;
         }
         session.choose(options.depth)?;
+        session.recorder.begin()?;
         Ok(session)
     }
 
