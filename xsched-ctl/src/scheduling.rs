@@ -156,9 +156,9 @@ impl Scheduling {
         ]
     }
 
-    /// Executions that were written before the calls that have started them were known.
-    pub(crate) fn uncalled(&self) -> u64 {
-        self.processes.uncalled()
+    /// Executions of these processes that were written before the calls that have started them were known.
+    pub(crate) fn uncalled(&self, includes: impl Fn(u32) -> bool) -> u64 {
+        self.processes.uncalled(includes)
     }
 
     /// What people should be told.

@@ -134,7 +134,11 @@ impl fmt::Display for Delays {
         write_table(f, &rows, 1)?;
         for (process, delay) in &self.0 {
             for (holder, ns) in delay.gave_way() {
-                writeln!(f, "{process} gave way to {holder} for {}", duration(Some(ns)))?;
+                writeln!(
+                    f,
+                    "{process} gave way to {holder} for {}, its commands added up",
+                    duration(Some(ns))
+                )?;
             }
         }
         Ok(())
@@ -213,7 +217,7 @@ mod tests {
         ]);
         assert_eq!(json, expected);
         let text = delays.to_string();
-        assert!(text.contains("low 1 gave way to high 2 for 800 ns"), "{text}");
+        assert!(text.contains("low 1 gave way to high 2 for 800 ns, its commands added up"), "{text}");
         assert!(text.contains("600 ns (30 %)"), "{text}");
     }
 

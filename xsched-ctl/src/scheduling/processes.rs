@@ -19,8 +19,8 @@ pub(super) struct Processes {
     by_pid: HashMap<u32, Teller>,
     /// Commands whose end nobody saw, of processes that are gone.
     unseen: u64,
-    /// Executions that were handed out before their calls were known, of processes that are gone.
-    uncalled: u64,
+    /// Executions that were handed out before their calls were known, by process, of those that are gone.
+    uncalled: HashMap<u32, u64>,
 }
 
 /// What is known under the id of a process.
@@ -84,7 +84,7 @@ impl Processes {
         }
         for (_, process) in self.by_ring.extract_if(|_, process| process.is_done()) {
             self.unseen += process.unseen();
-            self.uncalled += process.uncalled();
+            *self.uncalled.entry(process.pid()).or_default() += process.uncalled();
             if let Some(teller) = self.by_pid.get_mut(&process.pid()) {
                 teller.rings -= 1;
             }
@@ -102,7 +102,7 @@ impl Processes {
         for (_, mut process) in self.by_ring.drain() {
             process.close(now_ns, entries);
             self.unseen += process.unseen();
-            self.uncalled += process.uncalled();
+            *self.uncalled.entry(process.pid()).or_default() += process.uncalled();
         }
         self.by_pid.clear();
     }
@@ -112,9 +112,11 @@ impl Processes {
         self.unseen
     }
 
-    /// Executions that were handed out before their calls were known.
-    pub(super) fn uncalled(&self) -> u64 {
-        self.uncalled + self.by_ring.values().map(Process::uncalled).sum::<u64>()
+    /// Executions that were handed out before their calls were known, of these processes.
+    pub(super) fn uncalled(&self, includes: impl Fn(u32) -> bool) -> u64 {
+        let gone = self.uncalled.iter().map(|(pid, uncalled)| (*pid, *uncalled));
+        let present = self.by_ring.values().map(|process| (process.pid(), process.uncalled()));
+        gone.chain(present).filter(|(pid, _)| includes(*pid)).map(|(_, uncalled)| uncalled).sum()
     }
 }
 
@@ -208,7 +210,7 @@ mod tests {
         assert!(bench.called(100));
         assert_eq!(bench.executions(Called::Until(210))[0].api, Some("hipLaunchKernel"));
         assert!(!bench.called(100) && bench.processes.told(PID) == Told::Not);
-        assert_eq!((bench.processes.uncalled(), bench.processes.unseen()), (0, 0));
+        assert_eq!((bench.processes.uncalled(|_| true), bench.processes.unseen()), (0, 0));
     }
 
     #[test]
@@ -242,8 +244,10 @@ mod tests {
             bench.processes.ended(ring, 200);
             assert_eq!(bench.executions(Called::All).len(), 1);
         }
-        assert_eq!(bench.processes.uncalled(), 2);
+        assert_eq!(bench.processes.uncalled(|pid| pid == PID), 2);
+        assert_eq!(bench.processes.uncalled(|pid| pid != PID), 0, "nobody else's");
         bench.processes.close(300, &mut bench.entries);
-        assert_eq!((bench.processes.uncalled(), bench.processes.unseen()), (2, 0));
+        assert_eq!((bench.processes.uncalled(|pid| pid == PID), bench.processes.unseen()), (2, 0));
+        assert_eq!(bench.processes.uncalled(|pid| pid != PID), 0, "nobody else's");
     }
 }

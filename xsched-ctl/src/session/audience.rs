@@ -56,6 +56,15 @@ impl Audience {
         }
     }
 
+    /// Whether a process is, or may have been, one whose calls are recorded: children that have ended are not told from
+    /// others.
+    pub(super) fn asks_for(&self, pid: u32) -> bool {
+        match self.targets {
+            Targets::Process(target) => pid == target.get(),
+            Targets::Everybody | Targets::Children => true,
+        }
+    }
+
     /// Whether records must be looked at before they are taken: the programs report more than was asked for.
     pub(super) fn selects(&self) -> bool {
         self.descendants.is_some()

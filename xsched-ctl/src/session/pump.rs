@@ -131,7 +131,7 @@ impl Session {
             losses = losses.plus(cause, count);
         }
         if self.filters.take_every_call() {
-            losses = losses.plus(Counter::SchedulingUncalled, self.scheduling.uncalled());
+            losses = losses.plus(Counter::SchedulingUncalled, self.uncalled());
         }
         for (end, count) in ChainEnd::ALL.into_iter().zip(self.chain_ends) {
             if let Some(cause) = Counter::of_chain(end) {
@@ -215,13 +215,18 @@ impl Session {
         Ok(())
     }
 
+    /// Executions without their calls, of processes whose calls were asked for: those of others have none on purpose.
+    fn uncalled(&self) -> u64 {
+        self.scheduling.uncalled(|pid| self.audience.asks_for(pid))
+    }
+
     /// What filters have left out so far.
     pub(super) fn left_out(&self) -> LeftOut {
         let mut left_out = self.left_out;
         left_out.add(Reason::Short, self.maps.left_out(Filter::Short));
         left_out.add(Reason::Unsampled, self.maps.left_out(Filter::Unsampled));
         if !self.filters.take_every_call() {
-            left_out.add(Reason::Uncalled, self.scheduling.uncalled());
+            left_out.add(Reason::Uncalled, self.uncalled());
         }
         left_out
     }
