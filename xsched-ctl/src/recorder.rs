@@ -3,6 +3,7 @@
 mod sink;
 
 use std::collections::HashSet;
+use std::fs;
 
 use xsched_perfetto::{Process, ProcessId, ThreadId, WriteError};
 use xsched_symbols::{Change, Processes, now_ns};
@@ -341,8 +342,8 @@ impl Recording {
             let start_ns = found.map_or(0, xsched_symbols::Process::started_ns);
             let id = ProcessId { pid, start_ns };
             if self.programs.get(&pid).is_none_or(|program| found.is_some() && program.id != id) {
-                let name = found.map(|process| process.display_name().into_owned()).unwrap_or_default();
-                let label = format!("{name} {pid}");
+                let name = found.map(|process| process.display_name().into_owned());
+                let label = format!("{} {pid}", name.or_else(|| neighbour(pid)).unwrap_or_default());
                 self.programs.insert(pid, Scheduled { id, label: label.trim_start().into() });
             }
         }
@@ -356,6 +357,12 @@ impl Recording {
         self.threads.clear();
         self.timeline.restart().map_err(memory_write)
     }
+}
+
+/// What a process is called that is not recorded, and so not followed, and still runs.
+fn neighbour(pid: u32) -> Option<String> {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    Some(name.trim_end_matches('\n').to_owned())
 }
 
 /// The timeline is written into memory, which does not fail.
