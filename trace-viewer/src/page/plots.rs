@@ -13,6 +13,8 @@ const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 132.0;
 /// Room for the axis below.
 const AXIS: f64 = 20.0;
+/// Half of the widest label of an axis: one closer to the right edge would be cut off.
+const LABEL_HALF: f64 = 26.0;
 /// Ticks of the time axis.
 const TICKS: usize = 5;
 
@@ -92,10 +94,17 @@ pub(super) fn latencies(html: &mut Html, counts: &[u32]) {
     label(html, (0.0, 10.0), "start", &count(highest as u64));
     let every = (shown.len() / 6).max(1);
     for place in (0..shown.len()).step_by(every) {
-        let anchor = if place == 0 { "start" } else { "middle" };
+        let x = place as f64 * step;
+        let anchor = if place == 0 {
+            "start"
+        } else if x > WIDTH - LABEL_HALF {
+            "end"
+        } else {
+            "middle"
+        };
         label(
             html,
-            (place as f64 * step, HEIGHT - 5.0),
+            (if anchor == "end" { WIDTH } else { x }, HEIGHT - 5.0),
             anchor,
             &duration_f64(bucket_begin_ns(first + place)),
         );
