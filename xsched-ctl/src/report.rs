@@ -176,7 +176,10 @@ fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
     name.push(format!(".{}", std::process::id()));
     let beside = path.with_file_name(name);
     let mut file = File::create_new(&beside)?;
-    let outcome = file.write_all(content).and_then(|()| fs::rename(&beside, &path));
+    // Who may read the page that was there may read this one.
+    let permissions = fs::metadata(&path).map(|before| before.permissions());
+    let kept = permissions.map_or(Ok(()), |permissions| file.set_permissions(permissions));
+    let outcome = kept.and_then(|()| file.write_all(content)).and_then(|()| fs::rename(&beside, &path));
     if outcome.is_err() {
         // Of why it is not written people are told; what cannot be removed either is found beside its place.
         let _ = fs::remove_file(&beside);
@@ -224,6 +227,8 @@ fn read(path: &Path, input: &mut impl Read) -> Result<(Collected, Tail, Option<R
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -245,9 +250,11 @@ mod tests {
         let (page, link) = (dir.path().join("page"), dir.path().join("link"));
         std::os::unix::fs::symlink(&page, &link).unwrap();
         fs::write(&page, "an older one").unwrap();
+        fs::set_permissions(&page, fs::Permissions::from_mode(0o600)).unwrap();
         write_whole(&link, b"new").unwrap();
         assert_eq!(fs::read_to_string(&page).unwrap(), "new");
         assert!(link.is_symlink());
+        assert_eq!(fs::metadata(&page).unwrap().permissions().mode() & 0o777, 0o600);
 
         let device = dir.path().join("device");
         std::os::unix::fs::symlink("/dev/null", &device).unwrap();
