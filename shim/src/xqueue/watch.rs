@@ -91,10 +91,12 @@ impl<D: Device> XQueues<D> {
         let mut state = self.lock();
         // What kept them open may have landed.
         state.set_gates(&self.device);
+        // First: who is not alone any more has something to be looked at.
+        let is_standing_new = state.is_standing_new();
         let next = state.tend_claims(now());
         let next = next.map_or(latest, |next| next.min(latest));
         state.watch_at = Some(next);
-        if state.is_standing_new() || has_landed {
+        if is_standing_new || has_landed {
             self.publish(&mut state);
         } else {
             self.publish_quietly(&state);
