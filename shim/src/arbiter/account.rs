@@ -26,6 +26,11 @@ pub(super) struct Names {
 }
 
 impl Account {
+    /// Whether the claim has used nothing since this last told.
+    pub(super) fn is_told<D: Device>(&self, queues: &XQueues<D>, claim: ClaimId) -> bool {
+        queues.usage(claim) == self.usage
+    }
+
     /// Tells what a claim has used since this last told. What a controller that is far behind does not take, the next packet
     /// says again.
     pub(super) fn tell<D: Device>(

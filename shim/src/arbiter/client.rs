@@ -155,6 +155,15 @@ impl Client {
         }
     }
 
+    /// Whether the controller was told all that queues have used.
+    pub(super) fn has_told<D: Device>(&self, queues: &XQueues<D>) -> bool {
+        let claims = match &self.phase {
+            Phase::Joined { claims, .. } => claims.as_slice(),
+            Phase::Away { .. } | Phase::Greeted { .. } => &[],
+        };
+        claims.iter().all(|seated| seated.account.is_told(queues, seated.claim))
+    }
+
     fn leave<D: Device>(&mut self, queues: &XQueues<D>, retry_at: Nanos) {
         self.link.heed(false);
         self.link.connect(None, false);

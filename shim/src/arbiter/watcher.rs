@@ -23,7 +23,7 @@ use crate::counters::{self, Trouble};
 use crate::xqueue::{Device, XQueues, now};
 use crate::{hooks, threads};
 
-/// How long it sleeps at most: while others use the same devices, while there is a controller, and otherwise.
+/// How long it sleeps at most: while it has work beside others on the same devices, while there is a controller, and otherwise.
 const BESIDE_OTHERS: Nanos = Nanos::from_millis(10);
 const CONNECTED: Nanos = Nanos::from_millis(100);
 const ALONE: Nanos = Nanos::from_secs(1);
@@ -120,10 +120,16 @@ impl<D: Device> Watcher<D> {
 
     fn patience(&self) -> Nanos {
         match self.client.descriptors() {
-            _ if self.queues.is_contended() => BESIDE_OTHERS,
+            _ if self.queues.is_contended() && !self.is_at_rest() => BESIDE_OTHERS,
             (Some(_), _) => CONNECTED,
             (None, _) => ALONE,
         }
+    }
+
+    /// Whether the process has no work, and the controller knows what it has had: told with the next work, it would count as use of
+    /// that.
+    fn is_at_rest(&self) -> bool {
+        self.queues.is_unconcerned() && self.client.has_told(&self.queues)
     }
 
     /// Does not believe the page while its controller is silent.
@@ -156,6 +162,8 @@ impl<D: Device> Watcher<D> {
     /// Sleeps until then, or until something happens.
     fn sleep(&self, until: Nanos) {
         let (socket, wake) = self.client.descriptors();
+        // All who wait for changes are woken before the launch that makes one.
+        let wake = wake.filter(|_| !self.queues.is_watcher_deaf());
         let mut polled = vec![PollFd::new(&self.alarm, PollFlags::IN)];
         polled.extend(wake.map(|wake| PollFd::new(wake, PollFlags::IN)));
         polled.extend(socket.map(|socket| PollFd::new(socket, PollFlags::IN)));

@@ -205,6 +205,11 @@ impl<D: Device> Claim<D> {
         self.standing() == Standing::Alone
     }
 
+    /// Whether the arbiter was told that it has work.
+    pub(super) fn is_told(&self) -> bool {
+        self.told.is_some()
+    }
+
     pub(super) fn is_below(&self) -> bool {
         matches!(self.standing(), Standing::Below { .. })
     }

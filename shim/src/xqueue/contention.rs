@@ -92,9 +92,10 @@ impl<D: Device> State<D> {
         !self.closed && self.claims[claim.0].standing().is_held()
     }
 
-    /// Whether anybody else uses a device of this process.
+    /// Whether anybody else uses a device of this process. A watcher that is deaf does not see them go and come again, and would
+    /// not look for what was launched between: so they have not gone until it looks.
     pub(super) fn is_contended(&self) -> bool {
-        !self.closed && self.claims.iter().any(|claim| claim.standing() != Standing::Alone)
+        !self.closed && (self.is_watcher_deaf || self.claims.iter().any(|claim| !claim.is_alone()))
     }
 
     /// Whether somebody more urgent may use a device of this process at any time.
@@ -239,7 +240,7 @@ impl<D: Device> State<D> {
             return None;
         };
         let standing = self.claims[claim.0].standing();
-        let is_alone = standing == Standing::Alone;
+        let is_alone = standing == Standing::Alone && !self.is_watcher_deaf;
         if self.unlimited || is_alone && !self.is_recorded() {
             self.note_unfollowed(place, held, judgement, now());
             return None;
@@ -350,9 +351,20 @@ impl<D: Device> State<D> {
         self.claims[claim.0].waiting > 0 || self.has_buffered(claim)
     }
 
-    /// Whether the watcher is not about to look at this time.
+    /// Whether the watcher is not about to look at this time, or hears nothing before.
     pub(super) fn sleeps_beyond(&self, at: Nanos) -> bool {
-        self.watch_at.is_some_and(|watch_at| watch_at > at)
+        self.is_watcher_deaf || self.watch_at.is_some_and(|watch_at| watch_at > at)
+    }
+
+    /// Whether nothing of this process can be concerned by what others do, until it launches or holds back something: it is known
+    /// that there are others, and it has no work.
+    pub(super) fn is_unconcerned(&self) -> bool {
+        let is_idle =
+            |claim: &Claim<D>| !claim.is_alone() && !claim.is_told() && claim.waiting + claim.launching == 0;
+        !self.claims.is_empty()
+            && self.claims.iter().all(is_idle)
+            && self.flights().all(|(_, flight)| flight.is_empty())
+            && !self.is_anything_buffered()
     }
 
     fn has_buffered(&self, claim: ClaimId) -> bool {

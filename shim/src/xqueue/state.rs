@@ -96,6 +96,8 @@ pub(super) struct State<D: Device> {
     pub(super) in_place: usize,
     /// When the watcher will look again by itself.
     pub(super) watch_at: Option<Nanos>,
+    /// It does not hear until then what the arbiter tells everybody: nothing was there that this could concern.
+    pub(super) is_watcher_deaf: bool,
     /// Whether gates may be used.
     pub(super) uses_gates: bool,
     /// How much may be launched ahead beside more urgent neighbours.
@@ -123,6 +125,7 @@ impl<D: Device> State<D> {
             callers: 0,
             in_place: 0,
             watch_at: None,
+            is_watcher_deaf: false,
             uses_gates: true,
             limit: Limit::default(),
             standings: Vec::new(),

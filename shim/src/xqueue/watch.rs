@@ -96,12 +96,24 @@ impl<D: Device> XQueues<D> {
         let next = state.tend_claims(now());
         let next = next.map_or(latest, |next| next.min(latest));
         state.watch_at = Some(next);
+        state.is_watcher_deaf = state.is_unconcerned();
         if is_standing_new || has_landed {
             self.publish(&mut state);
         } else {
             self.publish_quietly(&state);
         }
         next
+    }
+
+    /// Whether nothing that others do concerns this process at present: it knows that they are there, and has no work.
+    pub(crate) fn is_unconcerned(&self) -> bool {
+        self.lock().is_unconcerned()
+    }
+
+    /// Whether that was so when the watcher last did what was due. Then it need not hear what the arbiter tells everybody: what
+    /// changes that wakes it.
+    pub(crate) fn is_watcher_deaf(&self) -> bool {
+        self.lock().is_watcher_deaf
     }
 
     /// Makes gates for claims that need them. May take a while, once for each claim.

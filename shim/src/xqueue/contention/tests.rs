@@ -21,6 +21,7 @@ use crate::xqueue::{
 mod completions;
 mod gates;
 mod limits;
+mod news;
 mod recorded;
 
 /// A device whose commands complete when the test says so.
