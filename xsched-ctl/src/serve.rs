@@ -32,9 +32,12 @@ mod users;
 mod verdicts;
 
 use std::cell::RefCell;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
+use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tokio::task::LocalSet;
 use tokio::time::MissedTickBehavior;
@@ -54,12 +57,9 @@ use crate::say::print;
 use crate::signals::{Request, Signals};
 use crate::unreadable;
 use config::{Config, ConfigError};
-use controller::Controller;
+use controller::{Controller, HEARTBEAT};
 use place::{Place, PlaceError};
 use rules::{RulesFile, RulesFileError};
-
-/// How often the controller shows that it lives; five times in the silence that it is allowed.
-const HEARTBEAT: Duration = Duration::from_millis(20);
 
 /// Why there is no controller.
 #[derive(Debug, thiserror::Error)]
@@ -126,12 +126,16 @@ struct Shared {
 }
 
 impl Shared {
-    /// Does something with the controller, and puts into effect what follows.
+    /// Does something with the controller that knows what has happened until now, and puts into effect what follows.
     fn with<T>(&self, change: impl FnOnce(&mut Controller) -> T) -> T {
         let mut controller = self.controller.borrow_mut();
+        let has_joined = controller.take_events(now_ns());
         let result = change(&mut controller);
         controller.settle(now_ns());
         self.decided.notify_one();
+        if has_joined {
+            self.joined.notify_waiters();
+        }
         result
     }
 }
@@ -244,47 +248,48 @@ async fn end(signals: &mut Signals) {
 
 /// Does what has to be done in time: shows that the controller lives, takes in what happened, decides.
 async fn attend(shared: &Shared) -> Result<(), Failure> {
-    let events = shared
-        .controller
-        .borrow()
-        .events_fd()
-        .and_then(watch)
-        .map_err(Failure::internal("waiting for the arbiter's events"))?;
-    let mut beats = tokio::time::interval(HEARTBEAT);
+    let mut beats = tokio::time::interval(Duration::from_nanos(HEARTBEAT.0));
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut events = None;
     loop {
+        let again = shared.controller.borrow().again();
+        listen(shared, &mut events).map_err(Failure::internal("waiting for the arbiter's events"))?;
         tokio::select! {
-            _ = beats.tick() => {
-                if shared.with(|controller| controller.beat(now_ns())) {
-                    shared.joined.notify_waiters();
-                }
+            _ = beats.tick() => shared.with(|controller| controller.beat(now_ns())),
+            heard = next_events(events.as_ref()) => {
+                heard.map_err(Failure::internal("waiting for the arbiter's events"))?;
+                shared.with(|_| ());
             }
-            ready = events.readable() => {
-                ready.map_err(Failure::internal("waiting for the arbiter's events"))?.clear_ready();
-                if shared.with(|controller| controller.take_events(now_ns())) {
-                    shared.joined.notify_waiters();
-                }
-            }
-            () = next_decision(shared) => shared.with(|_| ()),
+            () = until(again) => shared.with(|_| ()),
+            // What it waits for may be something else now.
+            () = shared.decided.notified() => {}
         }
     }
 }
 
-/// Waits for the time at which the scheduler wants to be asked again.
-async fn next_decision(shared: &Shared) {
-    loop {
-        let again = shared.controller.borrow().again();
-        let wait = async {
-            match again {
-                Some(at) => tokio::time::sleep(Duration::from_nanos(at.saturating_sub(now_ns()))).await,
-                None => std::future::pending().await,
-            }
+/// Listens to the arbiter's events from now on, or does not.
+fn listen(shared: &Shared, events: &mut Option<AsyncFd<OwnedFd>>) -> io::Result<()> {
+    let controller = shared.controller.borrow();
+    if controller.listens() != events.is_some() {
+        *events = match events {
+            None => Some(watch(controller.events_fd()?)?),
+            Some(_) => None,
         };
-        tokio::select! {
-            () = wait => return,
-            () = shared.decided.notified() => {}
-        }
     }
+    Ok(())
+}
+
+/// Waits until something happens to the page; for ever if nobody listens.
+async fn next_events(events: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
+    let Some(events) = events else { return std::future::pending().await };
+    events.readable().await?.clear_ready();
+    Ok(())
+}
+
+/// Waits until it is so late on the arbiter's clock; for ever if no time is given.
+async fn until(time_ns: Option<u64>) {
+    let Some(time_ns) = time_ns else { return std::future::pending().await };
+    tokio::time::sleep(Duration::from_nanos(time_ns.saturating_sub(now_ns()))).await;
 }
 
 /// Tells the service manager that the controller lives, if it wants to know.

@@ -105,6 +105,11 @@ impl Device {
         self.due
     }
 
+    /// Whether ranks here depend on who has work.
+    pub(crate) fn follows_work(&self) -> bool {
+        self.policy.follows_work()
+    }
+
     /// Another policy takes over; it knows nothing of what was before but what is kept of queues and processes.
     pub(crate) fn set_policy(&mut self, now: Nanos, policy: Box<dyn Policy>, settings: &Settings) {
         self.pass(now, settings);

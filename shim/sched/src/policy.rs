@@ -37,6 +37,11 @@ pub(crate) trait Policy: fmt::Debug + Send {
     /// A process has been added at the end.
     fn joined(&mut self) {}
 
+    /// Whether ranks depend on who has work and on what was used, and not only on who there is.
+    fn follows_work(&self) -> bool {
+        true
+    }
+
     /// A process is gone; the last one has taken its place.
     fn left(&mut self, index: usize) {
         let _ = index;

@@ -151,6 +151,19 @@ impl Scheduler {
         self.settings = settings.in_range();
     }
 
+    /// How late it may be heard that a queue has work, or none, with no decision later or another for it, as long as
+    /// [`Self::handle`] gets what has happened in order and before [`Self::decide`]: a policy that follows work has to know at
+    /// once, and otherwise it only matters to who has waited for too long.
+    pub fn may_hear_late(&self) -> Nanos {
+        if self.devices.iter().any(Device::follows_work) {
+            return Nanos::ZERO;
+        }
+        match self.settings.starvation_bound {
+            Nanos::ZERO => Nanos(u64::MAX),
+            bound => bound.min(self.settings.patience),
+        }
+    }
+
     /// What follows from all that happened. To be called after events, and when it was asked for.
     pub fn decide(&mut self, now: Nanos) -> Decisions {
         self.moves.clear();

@@ -44,6 +44,10 @@ pub(crate) use authority::Actor;
 pub(crate) use orders::Attendance;
 pub(crate) use recording::{Announcement, Recorded, Told};
 
+/// How often the controller shows that it lives, and looks at what has happened, at least; five times in the silence that it
+/// is allowed.
+pub(crate) const HEARTBEAT: Nanos = Nanos::from_millis(20);
+
 /// Names a connection of a process; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ClientId(u32);
@@ -181,6 +185,14 @@ impl Controller {
         self.arbiter.page_fd()
     }
 
+    /// Whether it has to hear at once what happens to the page. If not, it is enough to hear it with each [`Self::beat`] and
+    /// before anything else changes: whoever listens is woken before the launch that is reported.
+    pub(crate) fn listens(&self) -> bool {
+        self.scheduler.may_hear_late() < HEARTBEAT.times(2)
+            || self.recording.is_some()
+            || self.clients.values().any(Client::is_awaited)
+    }
+
     /// Signals that something happened, see [`Arbiter::events_fd`].
     pub(crate) fn events_fd(&self) -> io::Result<OwnedFd> {
         self.arbiter.events_fd().try_clone_to_owned()
@@ -191,12 +203,11 @@ impl Controller {
         self.again.map(|at| at.0)
     }
 
-    /// Shows that it lives, and looks after what nobody tells it; true if a process may have joined.
-    pub(crate) fn beat(&mut self, now_ns: u64) -> bool {
+    /// Shows that it lives, and looks after what nobody tells it.
+    pub(crate) fn beat(&mut self, now_ns: u64) {
         if self.state == State::Active {
             self.arbiter.heartbeat();
         }
-        let has_joined = self.take_events(now_ns);
         self.departed.look_at_one();
         // Waiters see to this too, but nobody may be waiting.
         for queue in self.queues.values() {
@@ -206,7 +217,6 @@ impl Controller {
                 self.arbiter.expire(queue.key);
             }
         }
-        has_joined
     }
 
     /// Nobody is held back any more.

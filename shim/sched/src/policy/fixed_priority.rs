@@ -14,6 +14,10 @@ use crate::{Attributes, Nanos, ProcessId};
 pub(super) struct FixedPriority;
 
 impl Policy for FixedPriority {
+    fn follows_work(&self) -> bool {
+        false
+    }
+
     fn rank(&mut self, view: &View<'_>, ranks: &mut Ranks) -> Option<Nanos> {
         if !view.altered {
             return None;

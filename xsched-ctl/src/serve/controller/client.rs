@@ -59,6 +59,11 @@ pub(super) struct Said {
 }
 
 impl Client {
+    /// Whether it is still to show its number.
+    pub(super) fn is_awaited(&self) -> bool {
+        matches!(self.link, Link::Awaited(_))
+    }
+
     /// How it stands: what was set goes before what `run` has asked for, that before the process's own hints, and these
     /// before the rules. Hints count as far as its ceiling lets them, and so does `run`, unless by somebody who may do
     /// anything.

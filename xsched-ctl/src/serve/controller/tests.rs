@@ -201,6 +201,24 @@ fn who_leaves_holds_nobody_back() {
 }
 
 #[test]
+fn events_are_listened_to_only_where_a_decision_hangs_on_them() {
+    let mut bench = Bench::new("");
+    let (id, _) = bench.joined(11, 0);
+    assert!(!bench.0.listens(), "priorities do not follow work");
+    bench.order(ROOT, Request::Policy { name: Some("fair".into()) });
+    assert!(bench.0.listens());
+    bench.order(ROOT, Request::Policy { name: Some("priority".into()) });
+    let recorded = bench.0.record(ROOT).unwrap();
+    assert!(bench.0.listens(), "the recorder wants them in time");
+    bench.0.stop_recording(recorded.id);
+    assert!(!bench.0.listens());
+    bench.0.clients.get_mut(&id).unwrap().link = client::Link::Awaited(7);
+    assert!(bench.0.listens(), "it waits to be known");
+    let soon = Bench::new("[scheduler]\nstarvation = '20ms'\n");
+    assert!(soon.0.listens(), "a turn is due before the next look");
+}
+
+#[test]
 fn off_releases_everybody_until_on() {
     let mut bench = Bench::new("");
     let (id, queue) = bench.joined(11, 0);
