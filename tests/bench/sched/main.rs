@@ -17,6 +17,7 @@ mod service;
 mod arrival;
 mod crowd;
 mod devices;
+mod equals;
 mod faults;
 mod field;
 mod groups;
@@ -36,7 +37,7 @@ type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 type Scenario = (&'static str, fn() -> Result<()>);
 
 /// In the order of the issue that asks for them.
-const SCENARIOS: [Scenario; 11] = [
+const SCENARIOS: [Scenario; 12] = [
     ("preemption", preemption::run),
     ("neighbours", neighbours::run),
     ("field", field::run),
@@ -44,6 +45,7 @@ const SCENARIOS: [Scenario; 11] = [
     ("devices", devices::run),
     ("shares", shares::run),
     ("limits", limits::run),
+    ("equals", equals::run),
     ("arrival", arrival::run),
     ("crowd", crowd::run),
     ("faults", faults::run),

@@ -1,0 +1,47 @@
+//! Two programs of equal priority that both fill the device: what their sharing it costs both together, by policy and by the
+//! length of their kernels. No share is asked for here; see `shares`.
+
+use crate::{
+    Result,
+    client::{Outcome, Plan, Standing},
+    node::{Node, Regime},
+    scenario::{Figures, Run, Table, no_goal},
+};
+
+/// The shortest are about as long as it takes to launch one.
+const KERNELS_US: [u32; 3] = [5, 30, 100];
+const SECONDS: f64 = 1.0;
+/// Equals run side by side under the first and take turns under the second.
+const POLICIES: [&str; 2] = ["priority", "fair"];
+
+pub(crate) fn run() -> Result<()> {
+    for policy in POLICIES {
+        for kernel_us in KERNELS_US {
+            let name = format!("two equals, T = {kernel_us} us, {policy}");
+            let table = Table::measure(name, Regime::all(), |regime| measure(regime, policy, kernel_us))?;
+            table.print("kernels a second, both over one alone", "", no_goal)?;
+            table.print("kernels a second, the slower one over the faster", "", no_goal)?;
+            table.print_noise()?;
+        }
+    }
+    Ok(())
+}
+
+fn measure(regime: Regime, policy: &'static str, kernel_us: u32) -> Result<Figures> {
+    let plan = Plan::saturating(vec![kernel_us; 8], SECONDS);
+    let alone = Run::of(&Node::with(regime, policy, 1)?, &[(plan.clone(), Standing::Normal)])?;
+    let both =
+        Run::of(&Node::with(regime, policy, 1)?, &[plan.clone(), plan].map(|plan| (plan, Standing::Normal)))?;
+    let rates: Vec<_> = both.outcomes.iter().map(requests_a_second).collect();
+    let (sum, slower) = (rates.iter().sum::<f64>(), rates.iter().copied().fold(f64::INFINITY, f64::min));
+    Ok(Figures::from([
+        ("kernels a second, both over one alone", sum / requests_a_second(&alone.outcomes[0])),
+        ("kernels a second, the slower one over the faster", slower / (sum - slower)),
+    ]))
+}
+
+/// They have the same number of kernels each.
+fn requests_a_second(outcome: &Outcome) -> f64 {
+    let (from_ns, to_ns) = outcome.span_ns();
+    outcome.requests.len() as f64 / ((to_ns - from_ns) as f64 / 1e9)
+}
