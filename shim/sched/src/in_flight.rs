@@ -325,6 +325,14 @@ impl InFlight {
         self.launched.front().map_or(Nanos::ZERO, |first| self.running_for(now) - first.at_most())
     }
 
+    /// Whether half of what may be ahead is there, or may be: what is still to be launched may soon wait for room.
+    pub fn is_half_full(&self, now: Nanos) -> bool {
+        match self.limit {
+            Limit::Time { ahead, .. } => self.ahead(now) > ahead / 2 || !self.all_known(),
+            Limit::Commands { threshold, .. } => 2 * self.launched.len() as u64 >= u64::from(threshold),
+        }
+    }
+
     /// When to look for completions if there is more to launch: when the first command may have completed, and only half of
     /// what may be ahead may be left, so that short commands are not looked for one by one. `None`: nothing is in flight.
     ///

@@ -337,16 +337,24 @@ impl<D: Device> State<D> {
             }
             (_, None) => {}
         }
-        let is_waited_for = self.is_waited_for(begun.claim);
+        let waits_for_room = self.waits_for_room(begun.place);
         let flight = self.flight(begun.place);
         let due = flight
             .and_then(|flight| self.look_at(begun.place, flight).into_iter().chain(flight.quiet_at()).min());
         // Most often it comes early enough by itself.
-        let sleeps = (begun.is_first || is_waited_for) && self.sleeps_beyond(due.unwrap_or(now));
+        let sleeps = (begun.is_first || waits_for_room) && self.sleeps_beyond(due.unwrap_or(now));
         (sleeps, retired)
     }
 
-    /// Whether something waits for room on the device.
+    /// Whether something waits until less is on the device, or soon will. What a worker is about to launch does not, where there is
+    /// much room: to wake the watcher with each launch takes longer than the launch.
+    fn waits_for_room(&self, place: Place) -> bool {
+        let Some(claim) = self.claim_at(place) else { return false };
+        let is_half_full = || self.flight(place).is_some_and(|flight| flight.is_half_full(now()));
+        self.claims[claim.0].waiting > 0 || self.has_buffered(claim) && is_half_full()
+    }
+
+    /// Whether commands of a claim wait, for whatever.
     fn is_waited_for(&self, claim: ClaimId) -> bool {
         self.claims[claim.0].waiting > 0 || self.has_buffered(claim)
     }
@@ -379,7 +387,7 @@ impl<D: Device> State<D> {
     }
 
     fn look_at(&self, place: Place, flight: &Flight<D::Marker>) -> Option<Nanos> {
-        let at = flight.look_at(self.claim_at(place).is_some_and(|claim| self.is_waited_for(claim)))?;
+        let at = flight.look_at(self.waits_for_room(place))?;
         // The end of all that was launched is not soon enough for who wants to know of each.
         Some(if self.is_recorded() { at.min(flight.looked_at() + LOOK_EVERY) } else { at })
     }

@@ -193,6 +193,11 @@ impl<M: Copy> Flight<M> {
         self.marked.is_empty() || self.unmarked_work >= self.mark_every()
     }
 
+    /// Whether what is still to be launched may soon have to wait until less is there.
+    pub(super) fn is_half_full(&self, now: Nanos) -> bool {
+        self.commands.is_half_full(now)
+    }
+
     fn mark_every(&self) -> Nanos {
         match self.commands.limit() {
             Limit::Time { ahead, .. } => ahead / MARKS,

@@ -92,6 +92,8 @@ pub(super) struct State<D: Device> {
     pub(super) pinned_launches: usize,
     /// Callers that wait for a change.
     pub(super) callers: usize,
+    /// Of those that wait for launches, what each waits for next.
+    pub(super) awaited_launches: Vec<Position>,
     /// Callers that wait in place until something may go, also while they look whether it may.
     pub(super) in_place: usize,
     /// When the watcher will look again by itself.
@@ -123,6 +125,7 @@ impl<D: Device> State<D> {
             unlimited: false,
             pinned_launches: 0,
             callers: 0,
+            awaited_launches: Vec::new(),
             in_place: 0,
             watch_at: None,
             is_watcher_deaf: false,
@@ -261,9 +264,23 @@ impl<D: Device> State<D> {
     }
 
     pub(super) fn are_launched(&self, positions: &[Position]) -> bool {
-        positions.iter().all(|position| {
-            self.queues.get(&position.queue).is_none_or(|queue| queue.launched >= position.number)
-        })
+        positions.iter().all(|position| self.is_launched(position))
+    }
+
+    pub(super) fn is_launched(&self, position: &Position) -> bool {
+        self.queues.get(&position.queue).is_none_or(|queue| queue.launched >= position.number)
+    }
+
+    /// Whether any caller that waits may be able to go on.
+    pub(super) fn concerns_callers(&self) -> bool {
+        self.callers > self.awaited_launches.len()
+            || self.awaited_launches.iter().any(|position| self.is_launched(position))
+    }
+
+    /// A caller has waited for this.
+    pub(super) fn await_no_more(&mut self, awaited: Position) {
+        let known = self.awaited_launches.iter().position(|position| *position == awaited);
+        known.map(|known| self.awaited_launches.swap_remove(known));
     }
 
     pub(super) fn is_any_suspended(&self) -> bool {

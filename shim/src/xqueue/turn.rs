@@ -16,15 +16,12 @@ impl<D: Device> XQueues<D> {
 
     /// Waits until all of these were launched.
     pub(crate) fn wait_launched(&self, positions: &[Position]) {
-        drop(self.wait_in_place(self.lock(), |state| state.are_launched(positions)));
+        drop(self.wait_launched_in_place(self.lock(), positions));
     }
 
     /// The same for a call that will wait for the device anyway. Limits stay: the program expects to wait.
     pub(crate) fn wait_launched_as_expected(&self, positions: &[Position]) {
-        let mut state = self.lock();
-        while !state.are_launched(positions) {
-            state = self.wait(state);
-        }
+        drop(self.wait_for_launches(self.lock(), positions));
     }
 
     /// Waits until everything that is held back now was launched.
@@ -110,7 +107,7 @@ impl<D: Device> XQueues<D> {
         may_go: impl Fn(&State<D>) -> bool,
     ) -> MutexGuard<'a, State<D>> {
         // Until then it has no use for the device: as one that is ready it could hold back the very ones that it waits for.
-        let mut state = self.wait_in_place(state, |state| state.are_launched(after));
+        let mut state = self.wait_launched_in_place(state, after);
         if may_go(&state) {
             return state;
         }
@@ -122,6 +119,18 @@ impl<D: Device> XQueues<D> {
         if let Some(claim) = claim {
             state.waits(claim, false);
         }
+        state
+    }
+
+    /// The same until all of these were launched.
+    fn wait_launched_in_place<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<D>>,
+        positions: &[Position],
+    ) -> MutexGuard<'a, State<D>> {
+        state.in_place += 1;
+        state = self.wait_for_launches(state, positions);
+        state.in_place -= 1;
         state
     }
 

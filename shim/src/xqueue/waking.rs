@@ -2,13 +2,15 @@
 //!
 //! To wake everybody at every change is simple, and dear: with a few streams held back, each launch would wake the workers
 //! of all of them, to find that it is not their turn. So one worker is woken, that of the queue whose command may go next;
-//! one that is awake launches for all queues. Callers that wait for something are woken all, if there are any.
+//! one that is awake launches for all queues. Callers that wait for launches are woken when one of these has returned, or else a
+//! caller that waits for the last of many commands would be woken by each of them, which takes longer than to launch it; callers
+//! that wait for anything else are woken by every change.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::xqueue::state::State;
-use crate::xqueue::{Device, QueueId, WAIT_MAX, XQueues};
+use crate::xqueue::{Device, Position, QueueId, WAIT_MAX, XQueues};
 
 impl<D: Device> XQueues<D> {
     /// Makes a change known to those that wait, and to the fast path.
@@ -28,7 +30,7 @@ impl<D: Device> XQueues<D> {
     /// The same, of a worker that goes on to look for itself what may go.
     pub(super) fn publish_to_callers(&self, state: &State<D>) {
         self.publish_quietly(state);
-        if state.callers > 0 {
+        if state.concerns_callers() {
             self.changed.notify_all();
         }
     }
@@ -43,6 +45,20 @@ impl<D: Device> XQueues<D> {
         state.callers += 1;
         let mut state = self.changed.wait_timeout(state, WAIT_MAX).unwrap_or_else(PoisonError::into_inner).0;
         state.callers -= 1;
+        state
+    }
+
+    /// A caller waits until all of these were launched.
+    pub(super) fn wait_for_launches<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<D>>,
+        positions: &[Position],
+    ) -> MutexGuard<'a, State<D>> {
+        while let Some(&awaited) = positions.iter().find(|position| !state.is_launched(position)) {
+            state.awaited_launches.push(awaited);
+            state = self.wait(state);
+            state.await_no_more(awaited);
+        }
         state
     }
 

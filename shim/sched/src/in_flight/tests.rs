@@ -322,3 +322,26 @@ fn a_command_that_takes_too_long_is_overdue() {
     assert_eq!((flight.running_for(later), flight.overdue(later)), (micros(LONG + 300), micros(300)));
     assert_eq!(flight.overdue(now + micros(LONG / 2)), Nanos::ZERO);
 }
+
+#[test]
+fn it_is_half_full_before_it_is_full() {
+    let limit = Limit::Time { ahead: Nanos::from_micros(100), commands: 2 };
+    let mut queue = InFlight::new(limit);
+    queue.launched(Nanos(0), 1);
+    assert!(queue.is_half_full(Nanos(0)), "nothing is known of it");
+    queue.waited(Nanos::from_micros(10), 1);
+    let now = Nanos::from_micros(10);
+    let mut launches = 0;
+    while !queue.is_half_full(now) {
+        queue.launched(now, 1);
+        launches += 1;
+    }
+    assert_eq!(launches, 6, "of 10 us each");
+    assert!(queue.may_launch(now, 1));
+    assert!(!queue.is_half_full(now + Nanos::from_micros(10)), "one of them is nearly done");
+    let mut queue = InFlight::new(Limit::Commands { threshold: 8, batch: 1 });
+    (0..3).for_each(|_| queue.launched(now, 1));
+    assert!(!queue.is_half_full(now));
+    queue.launched(now, 1);
+    assert!(queue.is_half_full(now));
+}
