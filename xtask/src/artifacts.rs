@@ -35,6 +35,12 @@ pub(crate) fn build_demo(workspace: &Workspace) -> Result<PathBuf> {
     apps::build_two_libraries(&workspace.root, &workspace.target_dir)
 }
 
+/// The same with the two programs that share a device in the other demonstration; the folder that has them.
+pub(crate) fn build_demo_sched(workspace: &Workspace) -> Result<PathBuf> {
+    hip_sim::build(&workspace.root, &workspace.target_dir)?;
+    apps::build_shared_device(&workspace.root, &workspace.target_dir)
+}
+
 /// Brings the simulated runtimes up to date; the folder that has them, each in one of its major's name.
 pub(crate) fn build_runtimes(workspace: &Workspace) -> Result<PathBuf> {
     hip_sim::build(&workspace.root, &workspace.target_dir)?;

@@ -66,7 +66,7 @@ pub(crate) fn shown(command: &Command) -> String {
 }
 
 /// Program and arguments.
-fn words(command: &Command) -> String {
+pub(crate) fn words(command: &Command) -> String {
     let program = command.get_program();
     let program =
         if env::var_os("CARGO").is_some_and(|cargo| cargo == program) { "cargo".as_ref() } else { program };

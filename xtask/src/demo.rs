@@ -1,8 +1,16 @@
 //! `cargo xtask demo`: from a fresh checkout to a timeline that one can look at.
 
-use std::{env, ffi::OsString, process::Command};
+mod sched;
+
+use std::{
+    env,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context as _, Result, bail};
+use clap::Subcommand;
 
 use crate::{
     artifacts, command,
@@ -13,34 +21,69 @@ use crate::{
 /// Left in the current folder; git ignores its ending.
 const TIMELINE: &str = "run.perfetto";
 
+/// Arguments of the verb.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    other: Option<Other>,
+}
+
+/// What there is to be seen besides a timeline of calls.
+#[derive(Subcommand)]
+enum Other {
+    /// An online service beside a batch job, on a simulated device: alone, natively and under xsched-ctl
+    Sched,
+}
+
 /// The verb.
-pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    match args.other {
+        None => record(workspace),
+        Some(Other::Sched) => sched::run(workspace),
+    }
+}
+
+fn record(workspace: &Workspace) -> Result<()> {
     eprintln!("demo: what is needed; the first time all four steps take some minutes");
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms, Need::Kernel])?;
     eprintln!("demo: a simulated HIP runtime, and a HIP program");
     let program = artifacts::build_demo(workspace)?;
-    eprintln!("demo: xsched-ctl, its BPF programs and the shim; most of the time goes here");
-    command::run(
-        command::cargo(&workspace.root)
-            .args(["build", "--package", "xsched-ctl", "--package", "xsched-shim"])
-            .args(Profile::Release.arguments()),
-    )?;
+    build_commands(workspace)?;
 
     eprintln!("demo: a recording of the program");
     let mut trace = vec![workspace.built(Profile::Release, "xsched-ctl").into_os_string()];
     trace.extend(["trace", "-o", TIMELINE, "--"].map(Into::into));
     trace.extend([program.into_os_string(), "--launches".into(), "300".into()]);
     command::run(&mut as_root(workspace, &trace)?)?;
+    show_timeline(workspace, &here(TIMELINE)?);
+    Ok(())
+}
 
-    let xsched_ctl = workspace.built(Profile::Release, "xsched-ctl");
-    let timeline = env::current_dir().context("failed to find the current folder")?.join(TIMELINE);
+/// What users install.
+fn build_commands(workspace: &Workspace) -> Result<()> {
+    eprintln!("demo: xsched-ctl, its BPF programs and the shim; most of the time goes here");
+    command::run(
+        command::cargo(&workspace.root)
+            .args(["build", "--package", "xsched-ctl", "--package", "xsched-shim"])
+            .args(Profile::Release.arguments()),
+    )
+}
+
+/// A file in the current folder.
+fn here(name: &str) -> Result<PathBuf> {
+    Ok(env::current_dir().context("failed to find the current folder")?.join(name))
+}
+
+/// Says where a recording is and how to look at it.
+fn show_timeline(workspace: &Workspace, timeline: &Path) {
     println!("{}", timeline.display());
     eprintln!("That is the timeline. To look at it, offline:");
-    eprintln!("    {} view {TIMELINE}", xsched_ctl.display());
+    let mut view = Command::new(workspace.built(Profile::Release, "xsched-ctl"));
+    view.arg("view").args(timeline.file_name());
+    eprintln!("    {}", command::shown(&view));
     eprintln!(
         "It also opens at https://ui.perfetto.dev (\"Open trace file\"; the browser reads it, nobody else)."
     );
-    Ok(())
 }
 
 /// Only the traced command gets root's rights, and only where nothing has to be asked for them.

@@ -36,8 +36,8 @@ struct Cli {
 enum Verb {
     /// Install and mount everything that the other verbs need; says what it cannot get
     Setup,
-    /// Record a timeline of a small HIP program that calls through two libraries
-    Demo,
+    /// Record a timeline of a small HIP program that calls through two libraries; or see urgent work go first
+    Demo(demo::Args),
     /// Check format, lints, documentation and forbidden things; runs all, then lists the failures
     Check,
     /// Run the tests, end-to-end tests included
@@ -62,7 +62,7 @@ fn run(verb: Verb) -> Result<()> {
     let workspace = Workspace::find()?;
     match verb {
         Verb::Setup => setup::everything(&workspace),
-        Verb::Demo => demo::run(&workspace),
+        Verb::Demo(args) => demo::run(&workspace, &args),
         Verb::Check => check::run(&workspace),
         Verb::Test(args) => test::run(&workspace, &args),
         Verb::Conformance(args) => conformance::run(&workspace, &args),

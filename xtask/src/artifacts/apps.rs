@@ -40,6 +40,7 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
     apps.program("vector_add", &vector_add, &[&apps.runtime, &twins])?;
     apps.program("device_load", &device_load, &[&apps.runtime, &twins])?;
     apps.program("sched_client", &sched_client, &[&apps.runtime, &twins])?;
+    apps.shared_device(&twins)?;
     apps.program("fast_path", &fast_path, &[&apps.runtime])?;
     apps.two_runtimes(&target_dir.join("hip-sim"), &twins)?;
     for (name, flags) in CODE_OBJECTS {
@@ -67,6 +68,13 @@ pub(super) fn build(root: &Path, target_dir: &Path) -> Result<()> {
 pub(super) fn build_two_libraries(root: &Path, target_dir: &Path) -> Result<PathBuf> {
     let apps = Apps::new(root, target_dir)?;
     apps.two_libraries(&apps.twins()?)
+}
+
+/// An online service and a batch job; the simulated runtime must be there. The folder that has them.
+pub(super) fn build_shared_device(root: &Path, target_dir: &Path) -> Result<PathBuf> {
+    let apps = Apps::new(root, target_dir)?;
+    apps.shared_device(&apps.twins()?)?;
+    Ok(apps.folder)
 }
 
 /// Libraries with the names of AMD's, in a folder of their own, and how each of them keeps its frames.
@@ -204,6 +212,15 @@ impl Apps {
             self.compile_embedding("two_libraries/two_libraries.cpp", module)?,
         ];
         self.program("two_libraries", &program, &[&blas, &self.runtime, twins])
+    }
+
+    /// `sched_client` under names by which a timeline tells who is who.
+    fn shared_device(&self, twins: &PathBuf) -> Result<()> {
+        let object = [self.compile("sched_client/sched_client.hip")?];
+        for name in ["online_service", "batch_job"] {
+            self.program(name, &object, &[&self.runtime, twins])?;
+        }
+        Ok(())
     }
 
     /// Two plugins that bring a runtime each, and a program that has none.

@@ -1,0 +1,69 @@
+use super::*;
+
+/// What `cargo xtask test` has built: the stage for it, or none without.
+fn stage() -> Option<Stage> {
+    let (Some(xsched_ctl), Some(artifacts)) = (env::var_os("XSCHED_CTL"), env::var_os("XSCHED_ARTIFACTS"))
+    else {
+        eprintln!("skipped: XSCHED_CTL and XSCHED_ARTIFACTS are not set; `cargo xtask test` sets them");
+        return None;
+    };
+    Some(Stage::new(xsched_ctl.as_ref(), &Path::new(&artifacts).join("apps")).unwrap())
+}
+
+#[test]
+fn the_batch_job_gives_way_under_the_controller_of_the_demo_and_not_natively() {
+    let Some(stage) = stage() else { return };
+    let native = Figures::beside(&stage.run("native", Rights::Own, &beside("", "", 2)).unwrap()).unwrap();
+    let controller = Controller::start(&stage, Rights::Own).unwrap();
+    let scheduled = Figures::beside(&stage.run("scheduled", Rights::Own, &scheduled(2)).unwrap()).unwrap();
+    drop(controller);
+    // Hardware queues take turns: one kernel of the other's for each of the request's, however slow this machine is.
+    assert!(native.between > 4.0, "{}", native.between);
+    assert!(scheduled.between < native.between / 2.0, "{} of {}", scheduled.between, native.between);
+    assert!(scheduled.batch_rate > 0.0);
+}
+
+#[test]
+fn a_command_that_fails_is_no_figure() {
+    let Some(stage) = stage() else { return };
+    // Nobody listens there.
+    let error = stage.run("scheduled", Rights::Own, &scheduled(1)).unwrap_err();
+    assert!(error.to_string().contains("ended with exit status: 69"), "{error}");
+}
+
+fn figures(latencies_ms: &[f64], between: f64, batch_rate: f64) -> Figures {
+    Figures::given(latencies_ms.to_vec(), between, batch_rate)
+}
+
+#[test]
+fn the_table_says_what_was_gained_and_what_it_cost() {
+    let table = Table {
+        alone: figures(&[0.9; 60], 0.0, 500.0),
+        native: figures(&[17.0; 60], 8.04, 480.0),
+        scheduled: figures(&[2.1; 60], 0.3, 475.0),
+    };
+    assert_eq!(
+        table.to_string(),
+        "                                               alone    native  xsched-ctl
+requests                                          60        60          60
+request, p50                                  0.9 ms   17.0 ms      2.1 ms
+request, p99                                  0.9 ms   17.0 ms      2.1 ms
+batch kernels that start during a request          -       8.0         0.3
+batch kernels a second                           500       480         475
+
+Beside the batch job a request takes 16.1 ms longer than alone, under xsched-ctl 1.2 ms (p50);
+one kernel of the batch job takes 2.0 ms.
+The batch job keeps 95 % of its kernels a second, natively 96 %; the service needs 3 % of the device."
+    );
+}
+
+#[test]
+fn no_gain_is_called_none() {
+    let latencies = |longest: f64| [[1.0; 59].as_slice(), &[longest]].concat();
+    let table = Table {
+        alone: figures(&[0.9; 60], 0.0, 500.0),
+        native: figures(&latencies(5.0), 8.0, 480.0),
+        scheduled: figures(&latencies(6.0), 8.0, 480.0),
+    };
+    assert!(table.to_string().contains("NOT answered sooner than natively"), "{table}");
+}
