@@ -53,7 +53,8 @@ fn record(workspace: &Workspace) -> Result<()> {
     eprintln!("demo: a recording of the program");
     let mut trace = vec![workspace.built(Profile::Release, "xsched-ctl").into_os_string()];
     trace.extend(["trace", "-o", TIMELINE, "--"].map(Into::into));
-    trace.extend([program.into_os_string(), "--launches".into(), "300".into()]);
+    trace.push(program.into_os_string());
+    trace.extend(["--launches", "300", "--threads", "4"].map(Into::into));
     command::run(&mut as_root(workspace, &trace)?)?;
     show_timeline(workspace, &here(TIMELINE)?);
     Ok(())
