@@ -102,3 +102,21 @@ fn a_refused_launch_is_recorded_as_one() {
     process.queues.finish(begun, false);
     assert_eq!(course(&recorder.events()).last(), Some(&("launched", 0)));
 }
+
+#[test]
+fn what_a_caller_has_seen_complete_makes_room_at_once() {
+    let process = Process::new(BELOW);
+    process.queues.set_limit(Limit::Commands { threshold: 2, batch: 1 });
+    let recorder = Recorder::new();
+    process.queues.record(Some(recorder.journal()));
+    for command in 0..3 {
+        process.queues.submit(process.queue, Vec::new(), WORK, command).unwrap();
+    }
+    process
+        .tend_until("two are on the device", |process| process.launched() == 2 && process.do_workers_sleep());
+    process.bench.complete.store(1, Ordering::SeqCst);
+    // The watcher would find nothing new after that. A worker that nobody wakes looks by itself some milliseconds later.
+    process.queues.look_around();
+    assert!(!process.do_workers_sleep() || process.launched() == 3, "nobody has woken the worker");
+    process.tend_until("the third goes", |process| process.launched() == 3);
+}
