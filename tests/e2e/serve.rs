@@ -101,6 +101,9 @@ fn nobody_writes_into_the_account_of_changes() {
     let forged =
         r#"{"verb":"set","target":{"cgroup":"/x\n\u0020INFO\u0020audit:\u0020uid=0"},"wish":{"priority":3}}"#;
     assert_eq!(user.ask(&format!("order {forged}"))["answer"], "refused");
+    user.ask("connect");
+    user.ask(r#"settings "x\n INFO audit: uid=0" = 1"#);
+    controller.process().wait_for_stderr("own rules are left out");
     controller.process().signal(Signal::TERM);
     let account = controller.finish().stderr;
     assert!(account.contains("refused: set cgroup /x"), "{account}");

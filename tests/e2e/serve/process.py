@@ -4,9 +4,10 @@ Each line is an order, and is answered by a line of JSON. It is a stand-in for t
 layout of packets and page is that of xsched_abi::wire and xsched_abi::arbiter.
 """
 
-import array, ctypes, json, mmap, os, resource, select, socket, struct, sys, time
+import array, ctypes, fcntl, json, mmap, os, resource, select, socket, struct, sys, time
 
 HELLO, WELCOME, OPEN, OPENED, REPORTED, USAGE, REFUSAL, VERDICTS, RULES = range(1, 10)
+SETTINGS = 12
 REPORTS = {"join": 1, "ready": 2, "idle": 3, "expire": 4, "check": 5, "close": 6}
 DEVICES, DEVICE_LEN, QUEUES, QUEUE_LEN = 128, 32 + 16 * 64, 128 + 64 * (32 + 16 * 64), 32
 PAGE_LEN = QUEUES + 4096 * QUEUE_LEN
@@ -94,6 +95,14 @@ class Process:
     def throw(self, text):
         """Sends any bytes, and does not wait for anything."""
         self.socket.send(bytes.fromhex(text))
+        return {}
+
+    def settings(self, *words):
+        """Tells rules of its own, in words of TOML, which go into a sealed file."""
+        text, file = " ".join(words).encode(), os.memfd_create("rules", os.MFD_ALLOW_SEALING)
+        os.write(file, text)
+        fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)
+        socket.send_fds(self.socket, [struct.pack("=II", SETTINGS, len(text))], [file])
         return {}
 
     def raw(self, text="-"):

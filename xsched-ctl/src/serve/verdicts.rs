@@ -20,6 +20,7 @@ use super::rules::Loaded;
 use super::socket::Connection;
 use super::subject::Subject;
 use crate::origin::{JoinError, Newcomer, Order, Page};
+use crate::say::one_line;
 
 /// How long a process may take to show the number that it was given before it is told the rules instead.
 const JOIN_PATIENCE: Duration = Duration::from_secs(1);
@@ -164,7 +165,8 @@ pub(super) fn settings(
                 origin.tell(Order::Settings(id.number(), Box::new(rules)));
             }
         }
-        Err(error) => tracing::warn!("a process's own rules are left out: {error}"),
+        // Some of the words are the process's, which is not to write lines of its own.
+        Err(error) => tracing::warn!("a process's own rules are left out: {}", one_line(&error.to_string())),
     }
     Ok(())
 }
