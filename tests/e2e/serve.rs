@@ -471,3 +471,56 @@ fn mistakes_in_the_configuration_are_named_with_their_line() {
     let wanted = "config.toml, line 2: there is no policy `piority`; did you mean `priority`?";
     assert!(outcome.stderr.contains(wanted), "{}", outcome.stderr);
 }
+
+#[test]
+fn a_configuration_is_checked_and_nothing_is_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, rules) = (folder.path().join("config.toml"), folder.path().join("rules.toml"));
+    let sockets = folder.path().join("sockets");
+    std::fs::create_dir(&sockets).unwrap();
+    let check = |config_text: &str, rules_text: &str| {
+        std::fs::write(&config, config_text).unwrap();
+        std::fs::write(&rules, rules_text).unwrap();
+        let mut check = xsched_ctl(["serve", "--check", "--config"]);
+        run(check.arg(&config).env("XSCHED_SOCKET_DIR", &sockets))
+    };
+    let outcome = check(
+        "rules = 'rules.toml'\n[scheduler]\npolicy = 'piority'\nlease = 3\n[[rule]]\nuser = 'root'\n",
+        "[[rule]]\naction = 'skip'\n[[rule]]\nlibary = 'x'\n",
+    );
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (65, ""));
+    let (config_name, rules_name) = (config.display(), rules.display());
+    for line in [
+        format!("xsched-ctl: {config_name}, line 3: there is no policy `piority`; did you mean `priority`?"),
+        format!("{config_name}, line 4: `lease` must be a time such as \"50ms\", not a number"),
+        format!("{config_name}, line 5: a rule needs a class, priority, weight or share"),
+        format!(
+            "xsched-ctl: {rules_name}, line 2: there is no action `skip`; there are: schedule, passthrough, never-suspend"
+        ),
+        format!("{rules_name}, line 4: there is no key `libary`; did you mean `library`?"),
+    ] {
+        assert!(outcome.stderr.lines().any(|told| told == line), "{line}: {}", outcome.stderr);
+    }
+    assert_eq!(outcome.stderr.matches("\nhint: ").count(), 2, "{}", outcome.stderr);
+    let outcome = check(
+        "rules = 'rules.toml'\n[[rule]]\nuser = 'no-such-user'\nclass = 'high'\n",
+        "[[rule]]\nlibrary = 'a.so'\naction = 'passthrough'\n",
+    );
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let rule = format!("  {config_name}:2: user no-such-user: priority 100 (high), weight 100\n");
+    assert!(outcome.stdout.contains(&rule), "{}", outcome.stdout);
+    assert!(
+        outcome.stdout.contains(&format!("  {rules_name}:1: passthrough: library a.so\n")),
+        "{}",
+        outcome.stdout
+    );
+    assert!(
+        outcome.stderr.starts_with(&format!("warning: {config_name}, line 2: no user")),
+        "{}",
+        outcome.stderr
+    );
+    std::fs::remove_file(&rules).unwrap();
+    let outcome = run(xsched_ctl(["serve", "--check", "--config"]).arg(&config));
+    assert_eq!(outcome.code, 66, "{}", outcome.stderr);
+    assert_eq!(std::fs::read_dir(&sockets).unwrap().count(), 0, "nothing was started");
+}

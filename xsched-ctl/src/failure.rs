@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use xsched_rules::RulesError;
+use xsched_rules::Mistakes;
 
 use crate::bpf::{BpfError, FunctionsError};
 use crate::control::answer::Reason;
@@ -87,12 +87,12 @@ pub(crate) enum Failure {
         cause: io::Error,
     },
     /// A file of rules is wrong.
-    #[error("{path}, {cause}")]
+    #[error("{}", .cause.of_file(.path))]
     Rules {
         /// The file.
         path: PathBuf,
-        /// What is wrong in which line.
-        cause: RulesError,
+        /// What is wrong in which lines.
+        cause: Mistakes,
     },
     /// There is no report.
     #[error(transparent)]

@@ -24,7 +24,7 @@ pub(crate) async fn run(arguments: cli::Rules) -> Result<u8, Failure> {
 fn check(arguments: &cli::RulesCheck) -> Result<u8, Failure> {
     let rules = arguments.file.as_deref().map_or_else(|| Ok(Rules::default()), read)?;
     let file = arguments.file.as_deref().map(|file| file.display().to_string()).unwrap_or_default();
-    print(&text(&rules, &file))?;
+    print(&listed(&rules, &file))?;
     Ok(0)
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn read(path: &Path) -> Result<Rules, Failure> {
 }
 
 /// A line for each rule: where it is written, its name, and what it says.
-fn text(rules: &Rules, file: &str) -> String {
+pub(crate) fn listed(rules: &Rules, file: &str) -> String {
     let mut text = String::new();
     for rule in rules.rules() {
         let name = rule.name.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
@@ -105,7 +105,7 @@ mod tests {
     fn rules_are_listed_with_their_places() {
         let rules =
             Rules::parse("[[rule]]\nname = 'mine'\nlibrary = 'a.so'\naction = 'passthrough'\n").unwrap();
-        let shown = text(&rules, "my.toml");
+        let shown = listed(&rules, "my.toml");
         assert!(shown.starts_with("my.toml:1 (mine): passthrough: library a.so\ndefault:"), "{shown}");
         assert!(shown.ends_with("otherwise: schedule\n"), "{shown}");
     }

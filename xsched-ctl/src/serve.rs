@@ -4,6 +4,7 @@
 //! | module | responsible for |
 //! | --- | --- |
 //! | `config`, `subject`, `users` | what the file says, and about whom |
+//! | `asked`, `check` | what the command line says beside it; trying both without starting anything |
 //! | `controller` | all that is known and decided; has no sockets and never waits |
 //! | `place` | the folder of the sockets: one controller in it |
 //! | `shims`, `socket` | one task for each process with the shim |
@@ -16,6 +17,8 @@
 //!
 //! Everything runs on one thread: tasks share the controller and never hold it while they wait.
 
+mod asked;
+mod check;
 mod commands;
 mod config;
 mod controller;
@@ -56,6 +59,7 @@ use crate::readiness::watch;
 use crate::say::print;
 use crate::signals::{Request, Signals};
 use crate::unreadable;
+use asked::Asked;
 use config::{Config, ConfigError};
 use controller::{Controller, HEARTBEAT};
 use place::{Place, PlaceError};
@@ -85,10 +89,10 @@ impl ServeError {
             Self::Config(ConfigError::Unreadable { path, cause })
             | Self::Rules(RulesFileError::Unreadable { path, cause }) => unreadable::hint(path, cause),
             Self::Config(ConfigError::Wrong { .. }) => {
-                "README.md, section \"What you can control\", has an example".to_owned()
+                "README.md, section \"What you can control\", has an example; `xsched-ctl serve --check` tries a file".to_owned()
             }
             Self::Rules(RulesFileError::Wrong { .. }) => {
-                "README.md, section \"Rules\", has an example".to_owned()
+                "README.md, section \"Rules\", has an example; `xsched-ctl serve --check` tries a file".to_owned()
             }
             Self::Place(error) => error.hint(),
             Self::Arbiter(_) => "`--no-bpf` does without the kernel's help".to_owned(),
@@ -142,10 +146,12 @@ impl Shared {
 
 /// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
-    let mut config = Config::load(arguments.config.as_deref()).map_err(ServeError::from)?;
-    config.policy = arguments.policy.unwrap_or(config.policy);
-    config.observe |= arguments.observe;
-    let rules = RulesFile::load(arguments.rules.or_else(|| config.rules.take())).map_err(ServeError::from)?;
+    let asked = Asked::of(&arguments);
+    if arguments.check {
+        return check::check(&asked);
+    }
+    let config = asked.config().map_err(ServeError::from)?;
+    let rules = RulesFile::load(config.rules.clone()).map_err(ServeError::from)?;
     let manager = notify::Manager::of_environment().map_err(Failure::internal("reading NOTIFY_SOCKET"))?;
     raise_descriptor_limit();
     let mut signals = Signals::catch_for_service()?;

@@ -3,7 +3,10 @@
 //! Whoever reads a file asks for what it knows and refuses the rest by [`Entry::unknown`], which offers what was probably
 //! meant.
 
+use std::error::Error;
+use std::fmt;
 use std::ops::RangeInclusive;
+use std::path::Path;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -73,18 +76,84 @@ fn suggestion(meant: Option<&str>, known: &[&str]) -> String {
     }
 }
 
+/// Mistakes of a file after which it is not read on: who has so many knows where to begin, and texts may be anybody's.
+const MISTAKES_MAX: usize = 50;
+
+/// What is wrong with a file: at least one mistake, in the order of their lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistakes {
+    named: Vec<RulesError>,
+    /// There may be others.
+    is_cut: bool,
+}
+
+impl Mistakes {
+    /// The first one.
+    pub fn first(&self) -> &RulesError {
+        &self.named[0]
+    }
+
+    /// A line for each, which begins with the file's name.
+    pub fn of_file(&self, path: &Path) -> String {
+        let path = path.display();
+        let mut lines: Vec<_> = self.named.iter().map(|mistake| format!("{path}, {mistake}")).collect();
+        if self.is_cut {
+            lines.push(format!("{path} was not read on after so many mistakes"));
+        }
+        lines.join("\n")
+    }
+}
+
+/// The first one, and how many there are besides.
+impl fmt::Display for Mistakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let others = self.named.len() - 1;
+        write!(f, "{}", self.first())?;
+        if others == 0 { Ok(()) } else { write!(f, "; and {others} more") }
+    }
+}
+
+impl Error for Mistakes {}
+
 /// A mistake, and the byte at which it stands.
 #[derive(Debug)]
 pub struct Fault(usize, Mistake);
 
-/// Reads a document; `read` is given its outermost table.
-pub fn read<T>(text: &str, read: impl FnOnce(Section<'_>) -> Result<T, Fault>) -> Result<T, RulesError> {
+/// The faults of a document so far. Who reads it goes on behind each, so that all are named at once.
+#[derive(Debug, Default)]
+pub struct Faults(Vec<Fault>);
+
+impl Faults {
+    /// Keeps what is at fault; returns what was read if nothing is.
+    pub fn note<T>(&mut self, read: Result<T, Fault>) -> Option<T> {
+        read.map_err(|fault| self.0.push(fault)).ok()
+    }
+}
+
+/// Reads a document; `read` is given its outermost table. What could be read comes with the mistakes, if there are any.
+pub fn read<T>(text: &str, read: impl FnOnce(Section<'_>, &mut Faults) -> T) -> (T, Option<Mistakes>) {
+    let (document, errors) = DeTable::parse_recoverable(text);
+    let mut faults = Faults::default();
+    let result = read(Section { text, offset: 0, table: document.get_ref() }, &mut faults);
+    if !errors.is_empty() {
+        // What else is wrong may be so for want of what could not be read.
+        let fault = |error: toml::de::Error| {
+            let offset = error.span().map_or(0, |span| span.start);
+            Fault(offset, Mistake::Syntax(error.message().to_owned()))
+        };
+        faults = Faults(errors.into_iter().take(MISTAKES_MAX).map(fault).collect());
+    }
+    let Faults(mut faults) = faults;
+    faults.sort_by_key(|Fault(offset, _)| *offset);
+    let is_cut = faults.len() >= MISTAKES_MAX;
+    faults.truncate(MISTAKES_MAX);
     let located = |Fault(offset, mistake)| RulesError { line: line_of(text, offset), mistake };
-    let document = DeTable::parse(text).map_err(|error| {
-        let offset = error.span().map_or(0, |span| span.start);
-        located(Fault(offset, Mistake::Syntax(error.message().to_owned())))
-    })?;
-    read(Section { text, offset: 0, table: document.get_ref() }).map_err(located)
+    let mut named: Vec<_> = faults.into_iter().map(located).collect();
+    // One slip breaks the rest of its line in several ways.
+    named.dedup_by(|later, earlier| {
+        later.line == earlier.line && matches!(earlier.mistake, Mistake::Syntax(_))
+    });
+    (result, (!named.is_empty()).then_some(Mistakes { named, is_cut }))
 }
 
 /// A table.
@@ -98,7 +167,7 @@ pub struct Section<'d> {
 
 impl<'d> Section<'d> {
     /// What is in it.
-    pub fn entries(self) -> impl Iterator<Item = Entry<'d>> {
+    fn entries(self) -> impl Iterator<Item = Entry<'d>> {
         let text = self.text;
         self.table.iter().map(move |(key, value)| Entry {
             key: key.get_ref(),
@@ -106,6 +175,23 @@ impl<'d> Section<'d> {
             offset: key.span().start,
             value,
         })
+    }
+
+    /// Hands each entry to `read`, also those behind one that is at fault; true if none is.
+    pub fn each(
+        self,
+        faults: &mut Faults,
+        mut read: impl FnMut(Entry<'d>, &mut Faults) -> Result<(), Fault>,
+    ) -> bool {
+        let before = faults.0.len();
+        for entry in self.entries() {
+            if faults.0.len() >= MISTAKES_MAX {
+                return false;
+            }
+            let read = read(entry, faults);
+            faults.note(read);
+        }
+        faults.0.len() == before
     }
 
     /// The line of its head, counted from 1.
@@ -274,8 +360,57 @@ mod tests {
 
     /// Reads a document with one entry.
     fn one<T>(text: &str, convert: impl Fn(Entry<'_>) -> Result<T, Fault>) -> Result<T, String> {
-        read(text, |root| convert(root.entries().next().expect("one entry")))
-            .map_err(|error| error.to_string())
+        let (read, mistakes) = read(text, |root, faults| {
+            let read = convert(root.entries().next().expect("one entry"));
+            faults.note(read)
+        });
+        mistakes.map_or_else(
+            || Ok(read.expect("what is not at fault was read")),
+            |mistakes| Err(mistakes.to_string()),
+        )
+    }
+
+    #[test]
+    fn reading_goes_on_behind_a_mistake() {
+        let mut read_keys = Vec::new();
+        let ((), mistakes) = read("b = 'x'\na = 1\n\nc = 'y'\n", |root, faults| {
+            root.each(faults, |entry, _| {
+                read_keys.push(entry.key.to_owned());
+                entry.truth().map(drop)
+            });
+        });
+        assert_eq!(read_keys.len(), 3);
+        let mistakes = mistakes.unwrap();
+        assert_eq!(
+            mistakes.of_file(Path::new("f.toml")),
+            "f.toml, line 1: `b` must be true or false, not a text\n\
+             f.toml, line 2: `a` must be true or false, not a number\n\
+             f.toml, line 4: `c` must be true or false, not a text"
+        );
+        assert_eq!(mistakes.to_string(), "line 1: `b` must be true or false, not a text; and 2 more");
+    }
+
+    #[test]
+    fn of_many_mistakes_so_many_are_named() {
+        let text =
+            (0..MISTAKES_MAX + 7).map(|number| format!("k{number} = 1")).collect::<Vec<_>>().join("\n");
+        let ((), mistakes) = read(&text, |root, faults| {
+            root.each(faults, |entry, _| entry.truth().map(drop));
+        });
+        let lines = mistakes.unwrap().of_file(Path::new("f"));
+        assert_eq!(lines.lines().count(), MISTAKES_MAX + 1);
+        assert!(lines.ends_with("\nf was not read on after so many mistakes"), "{lines}");
+    }
+
+    #[test]
+    fn where_it_is_no_toml_nothing_else_is_said() {
+        let ((), mistakes) = read("a = \nb = 1\nc = = 2\n", |root, faults| {
+            root.each(faults, |entry, _| Err(entry.unknown("key", &["d"])));
+        });
+        let mistakes = mistakes.unwrap();
+        let lines: Vec<_> = mistakes.named.iter().map(|mistake| mistake.line).collect();
+        assert_eq!(lines, [1, 3], "{mistakes}");
+        assert!(mistakes.named.iter().all(|one| matches!(one.mistake, Mistake::Syntax(_))), "{mistakes}");
     }
 
     #[test]

@@ -42,7 +42,7 @@ mod suggest;
 
 pub use builtin::Profile;
 pub use decide::{Call, Caller, Decider, Decision, Domain, Rulebook};
-pub use document::{Mistake, RulesError};
+pub use document::{Mistake, Mistakes, RulesError};
 pub use origin::{BUILT_IN_TRANSPARENT, Rules};
 pub use patterns::{Pattern, PatternError, Patterns};
 pub use rule::{Frame, Rule, Source, action_name};

@@ -3,7 +3,7 @@
 use xsched_abi::PROBES;
 
 use crate::builtin::Profile;
-use crate::document::{self, Entry, Fault, Mistake, Section};
+use crate::document::{self, Entry, Fault, Faults, Mistake, Mistakes, Section};
 use crate::origin::Rules;
 use crate::patterns::Pattern;
 use crate::rule::{ACTIONS, FramePattern, Rule, Source, Wanted};
@@ -28,61 +28,66 @@ const RULE_KEYS: [&str; 13] = [
 
 impl Rules {
     /// Reads the text of a file of rules. What it does not mention stays as built in.
-    pub fn parse(text: &str) -> Result<Self, document::RulesError> {
-        document::read(text, |root| {
+    pub fn parse(text: &str) -> Result<Self, Mistakes> {
+        let (rules, mistakes) = document::read(text, |root, faults| {
             let mut rules = Self::default();
             let mut own = Vec::new();
-            for entry in root.entries() {
+            root.each(faults, |entry, faults| {
                 match entry.key {
-                    "origin" => rules.parse_origin(entry.section()?)?,
+                    "origin" => rules.parse_origin(entry.section()?, faults),
                     "profile" => rules.profile = Profile::ALL[entry.word("profile", &Profile::NAMES)?],
-                    "rule" => own = parse_rules(entry, Source::File)?,
+                    "rule" => own = parse_rules(entry, Source::File, faults)?,
                     _ => return Err(entry.unknown("table", &KEYS)),
                 }
-            }
+                Ok(())
+            });
             own.extend_from_slice(rules.profile.rules());
             rules.list = own;
-            Ok(rules)
-        })
+            rules
+        });
+        mistakes.map_or(Ok(rules), Err)
     }
 
-    fn parse_origin(&mut self, origin: Section<'_>) -> Result<(), Fault> {
+    fn parse_origin(&mut self, origin: Section<'_>, faults: &mut Faults) {
         const WANTED: &str = "a list of file names such as [\"libmine.so*\"]";
         let mut added: Vec<Pattern> = Vec::new();
-        for entry in origin.entries() {
+        origin.each(faults, |entry, _| {
             match entry.key {
                 "transparent" => self.transparent = entry.patterns(WANTED)?,
                 "also_transparent" => added = entry.patterns(WANTED)?,
                 _ => return Err(entry.unknown("key", &ORIGIN_KEYS)),
             }
-        }
+            Ok(())
+        });
         self.transparent.append(&mut added);
-        Ok(())
     }
 }
 
 /// Reads a text of nothing but rules.
-pub(crate) fn rules_of(text: &str, source: Source) -> Result<Vec<Rule>, document::RulesError> {
-    document::read(text, |root| {
+pub(crate) fn rules_of(text: &str, source: Source) -> Result<Vec<Rule>, Mistakes> {
+    let (rules, mistakes) = document::read(text, |root, faults| {
         let mut rules = Vec::new();
-        for entry in root.entries() {
+        root.each(faults, |entry, faults| {
             match entry.key {
-                "rule" => rules = parse_rules(entry, source)?,
+                "rule" => rules = parse_rules(entry, source, faults)?,
                 _ => return Err(entry.unknown("table", &["rule"])),
             }
-        }
-        Ok(rules)
-    })
+            Ok(())
+        });
+        rules
+    });
+    mistakes.map_or(Ok(rules), Err)
 }
 
-fn parse_rules(entry: Entry<'_>, source: Source) -> Result<Vec<Rule>, Fault> {
-    entry.sections()?.into_iter().map(|section| parse_rule(section, source)).collect()
+fn parse_rules(entry: Entry<'_>, source: Source, faults: &mut Faults) -> Result<Vec<Rule>, Fault> {
+    Ok(entry.sections()?.into_iter().filter_map(|section| parse_rule(section, source, faults)).collect())
 }
 
-fn parse_rule(section: Section<'_>, source: Source) -> Result<Rule, Fault> {
+/// One rule; none if something is wrong with it.
+fn parse_rule(section: Section<'_>, source: Source, faults: &mut Faults) -> Option<Rule> {
     let (mut name, mut action, mut level) = (None, None, 0);
     let mut wanted = Wanted::default();
-    for entry in section.entries() {
+    let is_sound = section.each(faults, |entry, _| {
         match entry.key {
             "name" => name = Some(entry.text("a text for people")?.to_owned()),
             "action" => action = Some(ACTIONS[entry.word("action", &ACTIONS.map(|(name, _)| name))?].1),
@@ -108,13 +113,17 @@ fn parse_rule(section: Section<'_>, source: Source) -> Result<Rule, Fault> {
             }
             _ => return Err(entry.unknown("key", &RULE_KEYS)),
         }
+        Ok(())
+    });
+    if !is_sound {
+        return None;
     }
-    let Some(action) = action else {
-        return Err(section.fault(Mistake::Together(
-            "a rule needs an action: `schedule`, `passthrough` or `never-suspend`",
-        )));
-    };
-    Ok(Rule { name, source, line: section.line(), action, level, wanted })
+    let action = action.ok_or_else(|| {
+        section
+            .fault(Mistake::Together("a rule needs an action: `schedule`, `passthrough` or `never-suspend`"))
+    });
+    let action = faults.note(action)?;
+    Some(Rule { name, source, line: section.line(), action, level, wanted })
 }
 
 const LIBRARY: &str = "a file name such as \"libsolver.so*\", or a list of them";
@@ -166,7 +175,6 @@ fn cgroup(text: &str) -> Result<Pattern, Mistake> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::Mistake;
 
     #[test]
     fn lists_replace_or_extend_the_built_in_one() {
@@ -211,10 +219,12 @@ mod tests {
 
     #[test]
     fn what_is_no_toml_is_refused_with_its_line() {
-        let error = Rules::parse("[origin]\ntransparent = [\"a\n").unwrap_err();
-        assert_eq!(error.line, 2, "{error}");
-        assert!(matches!(error.mistake, Mistake::Syntax(_)), "{error:?}");
-        assert!(Rules::parse("[origin]\ntransparent = []\ntransparent = []\n").unwrap_err().line >= 2);
+        for text in ["[origin]\ntransparent = [\"a\n", "[origin]\ntransparent = []\ntransparent = []\n"] {
+            let mistakes = Rules::parse(text).unwrap_err();
+            let first = mistakes.first();
+            assert!(first.line >= 2, "{mistakes}");
+            assert!(matches!(first.mistake, Mistake::Syntax(_)), "{mistakes:?}");
+        }
     }
 
     #[test]
@@ -261,6 +271,19 @@ mod tests {
         assert_refused(
             "\n[[rule]]\nlibrary = 'x'",
             "line 2: a rule needs an action: `schedule`, `passthrough` or `never-suspend`",
+        );
+    }
+
+    #[test]
+    fn all_mistakes_are_named_at_once() {
+        let text = "profile = 'compact'\n[[rule]]\naction = 'skip'\nlevel = 4\n[[rule]]\nlibrary = 'x'\n[[rule]]\nlibary = 'x'\n";
+        assert_eq!(
+            Rules::parse(text).unwrap_err().of_file("my.toml".as_ref()),
+            "my.toml, line 1: there is no profile `compact`; did you mean `compat`?\n\
+             my.toml, line 3: there is no action `skip`; there are: schedule, passthrough, never-suspend\n\
+             my.toml, line 4: `level`: expected 1 to 3\n\
+             my.toml, line 5: a rule needs an action: `schedule`, `passthrough` or `never-suspend`\n\
+             my.toml, line 8: there is no key `libary`; did you mean `library`?"
         );
     }
 

@@ -31,6 +31,10 @@ pub(crate) struct Serve {
     #[arg(long)]
     pub(crate) no_bpf: bool,
 
+    /// Read the configuration and the rules as the controller would, name every mistake, print what would hold, and start nothing
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) check: bool,
+
     /// As soon as processes can join, print on standard output as one JSON object how the controller is
     #[arg(long)]
     pub(crate) json: bool,

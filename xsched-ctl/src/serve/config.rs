@@ -26,13 +26,13 @@
 //! ```
 
 mod selector;
+mod shown;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use xsched_rules::document::{self, Entry, Fault, Section};
-use xsched_rules::{Mistake, RulesError};
+use xsched_rules::document::{self, Entry, Fault, Faults, Section};
+use xsched_rules::{Mistake, Mistakes};
 use xsched_sched::{Nanos, PolicyKind, Settings};
 
 use super::subject::Subject;
@@ -68,18 +68,22 @@ pub(crate) struct Config {
     pub(crate) observe: bool,
     /// The file of rules on call chains.
     pub(crate) rules: Option<PathBuf>,
+    /// The file that it was read from; none if there is none.
+    pub(crate) file: Option<PathBuf>,
     standings: Vec<Rule>,
     ceilings: Vec<CeilingRule>,
 }
 
 #[derive(Clone, Debug)]
 struct Rule {
+    line: usize,
     selector: Selector,
     wish: Wish,
 }
 
 #[derive(Clone, Debug)]
 struct CeilingRule {
+    line: usize,
     selector: Selector,
     ceiling: Ceiling,
 }
@@ -95,6 +99,7 @@ impl Default for Config {
             preemption_level: 2,
             observe: false,
             rules: None,
+            file: None,
             standings: Vec::new(),
             ceilings: Vec::new(),
         }
@@ -113,59 +118,55 @@ pub(crate) enum ConfigError {
         cause: std::io::Error,
     },
     /// The file is wrong.
-    #[error("{path}, {cause}")]
+    #[error("{}", .cause.of_file(.path))]
     Wrong {
         /// Which one.
         path: PathBuf,
-        /// What is wrong in which line.
-        cause: RulesError,
+        /// What is wrong in which lines.
+        cause: Mistakes,
     },
 }
 
 impl Config {
-    /// Reads the file that was asked for, or else the default one, if there is one.
-    pub(crate) fn load(asked: Option<&Path>) -> Result<Self, ConfigError> {
+    /// Reads the file that was asked for, or else the default one, if there is one. What could be read of a file that is wrong
+    /// comes with the error.
+    pub(crate) fn read_file(asked: Option<&Path>) -> (Self, Option<ConfigError>) {
         let path = asked.unwrap_or(Path::new(DEFAULT_FILE));
         match std::fs::read_to_string(path) {
             Ok(text) => {
-                let mut config = Self::parse(&text)
-                    .map_err(|cause| ConfigError::Wrong { path: path.to_owned(), cause })?;
+                let (mut config, mistakes) = Self::read(&text);
                 config.rules = config.rules.map(|rules| path.parent().unwrap_or(Path::new("")).join(rules));
-                Ok(config)
+                config.file = Some(path.to_owned());
+                (config, mistakes.map(|cause| ConfigError::Wrong { path: path.to_owned(), cause }))
             }
             Err(error) if asked.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
-                Ok(Self::default())
+                (Self::default(), None)
             }
-            Err(cause) => Err(ConfigError::Unreadable { path: path.to_owned(), cause }),
+            Err(cause) => (Self::default(), Some(ConfigError::Unreadable { path: path.to_owned(), cause })),
         }
     }
 
-    /// Reads the text of a file.
-    pub(crate) fn parse(text: &str) -> Result<Self, RulesError> {
-        document::read(text, |root| {
+    /// Reads the text of a file, and what can be read of it if it is wrong.
+    fn read(text: &str) -> (Self, Option<Mistakes>) {
+        document::read(text, |root, faults| {
             let mut config = Self::default();
-            for entry in root.entries() {
+            root.each(faults, |entry, faults| {
                 match entry.key {
-                    "scheduler" => config.read_scheduler(entry.section()?)?,
+                    "scheduler" => config.read_scheduler(entry.section()?, faults),
                     "rules" => config.rules = Some(entry.text("the path of a file")?.into()),
-                    "rule" => {
-                        config.standings =
-                            entry.sections()?.into_iter().map(rule).collect::<Result<_, _>>()?;
-                    }
-                    "ceiling" => {
-                        config.ceilings =
-                            entry.sections()?.into_iter().map(ceiling).collect::<Result<_, _>>()?;
-                    }
+                    "rule" => config.standings = all(entry, faults, rule)?,
+                    "ceiling" => config.ceilings = all(entry, faults, ceiling)?,
                     _ => return Err(entry.unknown("table", &TABLES)),
                 }
-            }
-            Ok(config)
+                Ok(())
+            });
+            config
         })
     }
 
-    fn read_scheduler(&mut self, section: Section<'_>) -> Result<(), Fault> {
+    fn read_scheduler(&mut self, section: Section<'_>, faults: &mut Faults) {
         const LONG: Duration = Duration::from_hours(1);
-        for entry in section.entries() {
+        section.each(faults, |entry, _| {
             match entry.key {
                 "policy" => {
                     let names: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
@@ -186,8 +187,8 @@ impl Config {
                 "observe" => self.observe = entry.truth()?,
                 _ => return Err(entry.unknown("key", &SCHEDULER_KEYS)),
             }
-        }
-        Ok(())
+            Ok(())
+        });
     }
 
     /// What the scheduler is to know.
@@ -210,13 +211,19 @@ impl Config {
         found.map_or_else(Ceiling::default, |found| found.ceiling)
     }
 
-    /// Names of users in it that nobody has, so that what is said about them never fits.
-    pub(crate) fn strangers(&self, users: &Users) -> Vec<String> {
-        let rules = self.standings.iter().map(|rule| &rule.selector);
-        let ceilings = self.ceilings.iter().map(|ceiling| &ceiling.selector);
-        let names = rules.chain(ceilings).filter_map(Selector::user_name);
-        let strangers: BTreeSet<_> = names.filter(|name| !users.know(name)).collect();
-        strangers.into_iter().collect()
+    /// What is probably not meant as it stands there, though it can be obeyed.
+    pub(crate) fn warnings(&self, users: &Users) -> Vec<String> {
+        let file = self.file.as_ref().map(|file| format!("{}, ", file.display())).unwrap_or_default();
+        let rules = self.standings.iter().map(|rule| (&rule.selector, rule.line));
+        let ceilings = self.ceilings.iter().map(|ceiling| (&ceiling.selector, ceiling.line));
+        let named = rules.chain(ceilings).filter_map(|(selector, line)| Some((selector.user_name()?, line)));
+        let strangers = named.filter(|(name, _)| !users.know(name)).map(|(name, line)| {
+            format!(
+                "{file}line {line}: no user in /etc/passwd is called `{name}`, so this never fits; users of directory services \
+                 are known by their numbers"
+            )
+        });
+        strangers.collect()
     }
 
     /// How many rules and ceilings there are.
@@ -225,32 +232,42 @@ impl Config {
     }
 }
 
-fn rule(section: Section<'_>) -> Result<Rule, Fault> {
-    let (selector, wish) = read_rule(section, &RULE_KEYS)?;
-    if wish.is_empty() {
-        return Err(section.fault(Mistake::Together("a rule needs a class, priority, weight or share")));
-    }
-    Ok(Rule { selector, wish })
+/// All tables of a list that are in order.
+fn all<T>(
+    entry: Entry<'_>,
+    faults: &mut Faults,
+    read: impl Fn(Section<'_>, &mut Faults) -> Option<T>,
+) -> Result<Vec<T>, Fault> {
+    Ok(entry.sections()?.into_iter().filter_map(|section| read(section, faults)).collect())
 }
 
-fn ceiling(section: Section<'_>) -> Result<CeilingRule, Fault> {
-    let (selector, wish) = read_rule(section, &CEILING_KEYS)?;
+fn rule(section: Section<'_>, faults: &mut Faults) -> Option<Rule> {
+    let (selector, wish) = read_rule(section, &RULE_KEYS, faults)?;
+    if wish.is_empty() {
+        const EMPTY: Mistake = Mistake::Together("a rule needs a class, priority, weight or share");
+        return faults.note(Err(section.fault(EMPTY)));
+    }
+    Some(Rule { line: section.line(), selector, wish })
+}
+
+fn ceiling(section: Section<'_>, faults: &mut Faults) -> Option<CeilingRule> {
+    let (selector, wish) = read_rule(section, &CEILING_KEYS, faults)?;
     let built_in = Ceiling::default();
     let ceiling = Ceiling {
         priority: wish.priority.unwrap_or(built_in.priority),
         weight: wish.weight.unwrap_or(built_in.weight),
         share: wish.share.or(built_in.share),
     };
-    Ok(CeilingRule { selector, ceiling })
+    Some(CeilingRule { line: section.line(), selector, ceiling })
 }
 
-/// Reads what rules and ceilings have in common. A class stands for its own priority in a rule, and for its highest in a
-/// ceiling, which alone has no executables: who owns a process can rename its file.
-fn read_rule(section: Section<'_>, keys: &[&'static str]) -> Result<(Selector, Wish), Fault> {
+/// Reads what rules and ceilings have in common; none if something is wrong with it. A class stands for its own priority in a
+/// rule, and for its highest in a ceiling, which alone has no executables: who owns a process can rename its file.
+fn read_rule(section: Section<'_>, keys: &[&'static str], faults: &mut Faults) -> Option<(Selector, Wish)> {
     let is_ceiling = !keys.contains(&"executable");
     let (mut selector, mut wish) = (Selector::default(), Wish::default());
     let mut class = None;
-    for entry in section.entries() {
+    let is_sound = section.each(faults, |entry, _| {
         match entry.key {
             "executable" if !is_ceiling => selector.executable = Some(entry.pattern()?),
             "user" => selector.user = Some(entry.pattern()?),
@@ -264,14 +281,19 @@ fn read_rule(section: Section<'_>, keys: &[&'static str]) -> Result<(Selector, W
             "share" => wish.share = Some(entry.integer(1..=i64::from(SHARE_MAX))? as u8),
             _ => return Err(entry.unknown("key", keys)),
         }
+        Ok(())
+    });
+    if !is_sound {
+        return None;
     }
     if let Some(class) = class {
         if wish.priority.is_some() {
-            return Err(section.fault(Mistake::Together("give a class or a priority, not both")));
+            const BOTH: Mistake = Mistake::Together("give a class or a priority, not both");
+            return faults.note(Err(section.fault(BOTH)));
         }
         wish.priority = Some(if is_ceiling { class.highest() } else { class.priority() });
     }
-    Ok((selector, wish))
+    Some((selector, wish))
 }
 
 fn duration(entry: &Entry<'_>, min: Duration, max: Duration) -> Result<Duration, Fault> {
@@ -283,6 +305,15 @@ fn duration(entry: &Entry<'_>, min: Duration, max: Duration) -> Result<Duration,
     } else {
         let (min, max) = (humantime::format_duration(min), humantime::format_duration(max));
         Err(entry.refuse(format!("expected {min} to {max}")))
+    }
+}
+
+#[cfg(test)]
+impl Config {
+    /// Reads the text of a file.
+    pub(crate) fn parse(text: &str) -> Result<Self, Mistakes> {
+        let (config, mistakes) = Self::read(text);
+        mistakes.map_or(Ok(config), Err)
     }
 }
 

@@ -163,14 +163,7 @@ impl Controller {
 
     /// What its log should warn of.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        let strangers = self.config.strangers(&self.users).into_iter();
-        let warning = |name| {
-            format!(
-                "no user in /etc/passwd is called `{name}`, so what the configuration says of him never fits; \
-                 users of directory services are known by their numbers"
-            )
-        };
-        strangers.map(warning).collect()
+        self.config.warnings(&self.users)
     }
 
     fn keeper(&self) -> PageKeeper {

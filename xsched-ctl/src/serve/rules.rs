@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
-use xsched_rules::{Rules, RulesError};
+use xsched_rules::{Mistakes, Rules};
 
 use super::Shared;
 use crate::failure::Failure;
@@ -36,12 +36,12 @@ pub(crate) enum RulesFileError {
         cause: std::io::Error,
     },
     /// The file is wrong.
-    #[error("{path}, {cause}")]
+    #[error("{}", .cause.of_file(.path))]
     Wrong {
         /// Which one.
         path: PathBuf,
-        /// What is wrong in which line.
-        cause: RulesError,
+        /// What is wrong in which lines.
+        cause: Mistakes,
     },
 }
 
@@ -57,13 +57,10 @@ pub(crate) struct RulesFile {
 }
 
 impl RulesFile {
-    /// Reads the file; without one the built-in rules hold.
+    /// Reads the file, if there is one.
     pub(crate) fn load(path: Option<PathBuf>) -> Result<Self, RulesFileError> {
         let stamp = path.as_deref().and_then(stamp);
-        let loaded = match &path {
-            Some(path) => read(path)?,
-            None => Loaded { rules: Arc::new(Rules::default()), text: "".into() },
-        };
+        let loaded = read(path.as_deref())?;
         Ok(Self { path, stamp, current: watch::Sender::new(loaded) })
     }
 
@@ -85,7 +82,7 @@ impl RulesFile {
             return None;
         }
         self.stamp = stamp;
-        match read(path) {
+        match read(Some(path)) {
             Ok(loaded) => Some(loaded),
             Err(error) => {
                 tracing::error!("the rules stay as they were: {error}");
@@ -100,7 +97,11 @@ fn stamp(path: &Path) -> Stamp {
     Some((metadata.modified().ok()?, metadata.len()))
 }
 
-fn read(path: &Path) -> Result<Loaded, RulesFileError> {
+/// Reads a file of rules; without one the built-in ones hold.
+pub(super) fn read(path: Option<&Path>) -> Result<Loaded, RulesFileError> {
+    let Some(path) = path else {
+        return Ok(Loaded { rules: Arc::new(Rules::default()), text: "".into() });
+    };
     let text = fs::read_to_string(path)
         .map_err(|cause| RulesFileError::Unreadable { path: path.to_owned(), cause })?;
     let rules =

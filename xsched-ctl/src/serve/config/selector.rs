@@ -1,5 +1,6 @@
 //! Whom a rule is about.
 
+use std::fmt;
 use std::path::Path;
 
 use xsched_rules::Pattern;
@@ -34,6 +35,21 @@ impl Selector {
         let user = self.user.as_ref()?.to_string();
         let is_name = !user.contains(['*', '?']) && user.parse::<u32>().is_err();
         is_name.then_some(user)
+    }
+}
+
+/// `executable */online-*, user alice`, or `any process`.
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [("executable", &self.executable), ("user", &self.user), ("cgroup", &self.cgroup)];
+        let mut separator = "";
+        for (key, pattern) in parts {
+            if let Some(pattern) = pattern {
+                write!(f, "{separator}{key} {pattern}")?;
+                separator = ", ";
+            }
+        }
+        if separator.is_empty() { f.write_str("any process") } else { Ok(()) }
     }
 }
 

@@ -107,19 +107,45 @@ fn mistakes_are_named_with_their_line() {
 }
 
 #[test]
+fn all_mistakes_are_named_at_once_and_the_rest_is_read() {
+    let text = "rules = 'r.toml'\n[scheduler]\npolicy = 'fiar'\nlease = 3\nlinger = '1ms'\n[[rule]]\nuser = 'x'\n\
+                [[rule]]\nclas = 'high'\npriority = 999\n[[ceiling]]\nclass = 'high'\npriority = 3\n[[rool]]\n";
+    let (config, mistakes) = Config::read(text);
+    let lines = [
+        "f.toml, line 3: there is no policy `fiar`; there are: priority, fair, partition",
+        "f.toml, line 4: `lease` must be a time such as \"50ms\", not a number",
+        "f.toml, line 6: a rule needs a class, priority, weight or share",
+        "f.toml, line 9: there is no key `clas`; did you mean `class`?",
+        "f.toml, line 10: `priority`: expected -255 to 255",
+        "f.toml, line 11: give a class or a priority, not both",
+        "f.toml, line 14: there is no table `rool`; there are: ceiling, rule, rules, scheduler",
+    ];
+    assert_eq!(mistakes.unwrap().of_file("f.toml".as_ref()), lines.join("\n"));
+    assert_eq!((config.rules, config.linger), (Some("r.toml".into()), Duration::from_millis(1)));
+}
+
+#[test]
 fn users_whom_nobody_knows_are_named() {
     let text = "[[rule]]\nuser = 'root'\nclass = 'high'\n[[rule]]\nuser = 'no-such-user'\nclass = 'high'\n\
                 [[rule]]\nuser = 'no-such-*'\nclass = 'high'\n[[ceiling]]\nuser = '4711'\nclass = 'high'\n\
                 [[ceiling]]\nuser = 'no-such-user'\nclass = 'high'\n";
-    assert_eq!(Config::parse(text).unwrap().strangers(&Users::read()), ["no-such-user"]);
+    let config = Config { file: Some("c.toml".into()), ..Config::parse(text).unwrap() };
+    let warnings = config.warnings(&Users::read());
+    let starts: Vec<_> =
+        warnings.iter().filter_map(|warning| warning.split_once(',')?.1.split_once(',')).collect();
+    let who = " no user in /etc/passwd is called `no-such-user`";
+    assert_eq!(
+        starts.iter().map(|(start, _)| *start).collect::<Vec<_>>(),
+        [" line 4:", " line 13:"].map(|line| format!("{line}{who}"))
+    );
 }
 
 #[test]
 fn a_file_that_was_asked_for_must_be_there() {
     let missing = Path::new("/nonexistent/config.toml");
-    assert!(matches!(Config::load(Some(missing)), Err(ConfigError::Unreadable { .. })));
+    assert!(matches!(Config::read_file(Some(missing)), (_, Some(ConfigError::Unreadable { .. }))));
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&file, "[scheduler]\nobserve = 1").unwrap();
-    let refused = Config::load(Some(file.path())).unwrap_err().to_string();
+    let refused = Config::read_file(Some(file.path())).1.unwrap().to_string();
     assert!(refused.ends_with("line 2: `observe` must be true or false, not a number"), "{refused}");
 }
