@@ -524,3 +524,125 @@ fn a_configuration_is_checked_and_nothing_is_started() {
     assert_eq!(outcome.code, 66, "{}", outcome.stderr);
     assert_eq!(std::fs::read_dir(&sockets).unwrap().count(), 0, "nothing was started");
 }
+
+#[test]
+fn a_configuration_that_is_read_anew_holds_for_those_who_are_connected() {
+    let mut controller = Controller::start("[[rule]]\nuser = 'root'\npriority = 20\n");
+    let (mut roots, mut users) = (controller.process_of(0), controller.process_of(USER));
+    for process in [&mut roots, &mut users] {
+        process.ask("connect");
+        process.open(5);
+    }
+    assert!(roots.level() < users.level());
+    let said = controller.reload(
+        "[scheduler]\npolicy = 'fair'\npreemption = 1\n[[rule]]\nuser = '65534'\npriority = 30\n",
+        "files were read anew",
+    );
+    assert!(said.contains("active, policy fair, ") && said.contains("1 rule for processes"), "{said}");
+    let priority = |controller: &Controller, process: &Process| {
+        controller.listed(process)["standing"]["priority"].as_i64().unwrap()
+    };
+    assert_eq!((priority(&controller, &roots), priority(&controller, &users)), (0, 30));
+    assert!(users.level() < roots.level());
+    // A file that is wrong changes nothing.
+    let said =
+        controller.reload("[scheduler]\npolicy = 'partiton'\n[[rule]]\nclass = 'low'\n", "nothing changes: ");
+    assert!(
+        said.contains("config.toml, line 4: there is no policy `partiton`; did you mean `partition`?"),
+        "{said}"
+    );
+    assert_eq!(
+        (priority(&controller, &users), &controller.list()["controller"]["policy"]),
+        (30, &"fair".into())
+    );
+    // What was ordered goes before the file.
+    controller.say(&["policy", "priority"]);
+    controller.say(&["set", "--pid", &roots.id().to_string(), "--priority", "7"]);
+    let said = controller.reload("[[rule]]\npriority = -9\n", "files were read anew");
+    assert!(said.contains("policy priority"), "{said}");
+    assert_eq!((priority(&controller, &roots), priority(&controller, &users)), (7, -9));
+    let said = controller.reload("[scheduler]\npolicy = 'partition'\n", "a command has ordered");
+    assert!(said.contains("policy priority stays"), "{said}");
+    // A user cannot have it read.
+    assert_eq!(users.ask(&format!("signal {}", controller.process().pid()))["error"], "PermissionError");
+    controller.process().signal(Signal::TERM);
+    let outcome = controller.finish();
+    assert_eq!(outcome.code, 0);
+    for line in ["policy: priority -> fair", "preemption: 2 -> 1: for processes that connect from now on"] {
+        assert!(outcome.stderr.contains(line), "{line}: {}", outcome.stderr);
+    }
+}
+
+#[test]
+fn rules_on_calls_are_read_anew_with_the_configuration_that_names_them() {
+    let mut controller = Controller::start("");
+    let rules = controller.folder().join("rules.toml");
+    std::fs::write(&rules, "[[rule]]\nlibrary = 'a.so'\naction = 'pass'\n").unwrap();
+    let names_them = "rules = 'rules.toml'\n[[rule]]\npriority = 9\n";
+    let said = controller.reload(names_them, "nothing changes: ");
+    assert!(said.contains("rules.toml, line 3: there is no action `pass`"), "{said}");
+    assert!(controller.say(&["list"]).contains("priority"), "it lives");
+    std::fs::write(&rules, "profile = 'compat'\n").unwrap();
+    controller.reload(names_them, "rules on calls hold from now on");
+    controller.process().wait_for_stderr("files were read anew");
+    // From now on it is looked at.
+    std::fs::write(&rules, "profile = 'default'\n").unwrap();
+    controller.process().wait_for_stderr("rules on calls hold from now on");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_at_once_keeps_nobody_waiting() {
+    let mut controller = Controller::start("");
+    let mut process = controller.joined(0, 5);
+    let file = controller.folder().join("config.toml");
+    std::fs::remove_file(&file).unwrap();
+    // It can be read when somebody has written it.
+    rustix::fs::mkfifoat(rustix::fs::CWD, &file, rustix::fs::Mode::RUSR).unwrap();
+    controller.process().signal(Signal::HUP);
+    let writer = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
+    let mask = 1 << process.level();
+    for _ in 0..3 {
+        process.report("ready");
+        process.wait_for_ready(5, mask);
+        process.report("idle");
+        process.wait_for_ready(5, 0);
+        assert_eq!(controller.listed(&process)["standing"]["priority"], 0);
+    }
+    std::io::Write::write_all(&mut &writer, b"[[rule]]\npriority = 9\nweight = 3\n").unwrap();
+    drop(writer);
+    controller.process().wait_for_stderr("files were read anew");
+    assert_eq!(controller.listed(&process)["standing"]["weight"], 3);
+}
+
+#[test]
+fn a_service_manager_is_told_when_files_are_read_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let manager = std::os::unix::net::UnixDatagram::bind(folder.path().join("notify")).unwrap();
+    manager.set_read_timeout(Some(std::time::Duration::from_mins(1))).unwrap();
+    let hear = || {
+        let mut message = [0; 256];
+        let len = manager.recv(&mut message).unwrap();
+        String::from_utf8(message[..len].to_vec()).unwrap()
+    };
+    let config = folder.path().join("config.toml");
+    std::fs::write(&config, "").unwrap();
+    let mut serve = xsched_ctl(["serve", "--no-bpf", "--config"]);
+    serve.arg(&config).env("XSCHED_SOCKET_DIR", folder.path());
+    let running = Running::start(serve.env("NOTIFY_SOCKET", folder.path().join("notify")));
+    assert_eq!(hear(), "READY=1");
+    for (text, status) in [
+        ("[scheduler]\npolicy = 'fair'\n", "files were read anew"),
+        ("policy = 'fair'\n", "files were read anew and are wrong, so that what held before holds"),
+    ] {
+        std::fs::write(&config, text).unwrap();
+        let before = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        running.signal(Signal::HUP);
+        let reloading = hear();
+        let us: i64 = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap().parse().unwrap();
+        assert!(us >= before.tv_sec * 1_000_000 + before.tv_nsec / 1_000, "{us} {before:?}");
+        assert_eq!(hear(), format!("READY=1\nSTATUS={status}"));
+    }
+    running.signal(Signal::TERM);
+    assert_eq!(hear(), "STOPPING=1");
+    assert_eq!(running.finish().code, 0);
+}

@@ -9,6 +9,7 @@
 //! | `place` | the folder of the sockets: one controller in it |
 //! | `shims`, `socket` | one task for each process with the shim |
 //! | `commands` | one task for each command that asks |
+//! | `files` | reading all that anew |
 //! | `rules`, `verdicts` | the rules on call chains, and how processes come to know what these say |
 //! | `recorders` | one task for each recorder |
 //! | `room` | how many may be connected |
@@ -22,6 +23,7 @@ mod check;
 mod commands;
 mod config;
 mod controller;
+mod files;
 mod notify;
 pub(crate) mod peer;
 mod place;
@@ -38,10 +40,11 @@ use std::cell::RefCell;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::unix::AsyncFd;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::LocalSet;
 use tokio::time::MissedTickBehavior;
 use xsched_arbiter::{Arbiter, ArbiterError, ProgramsError, Times, now_ns};
@@ -55,15 +58,16 @@ use crate::failure::Failure;
 use crate::order::as_json;
 use crate::origin::{Origin, RuleNames};
 use crate::privilege;
-use crate::readiness::watch;
-use crate::say::print;
+use crate::readiness;
+use crate::say::{print, say};
 use crate::signals::{Request, Signals};
 use crate::unreadable;
 use asked::Asked;
 use config::{Config, ConfigError};
 use controller::{Controller, HEARTBEAT};
+use files::Reading;
 use place::{Place, PlaceError};
-use rules::{RulesFile, RulesFileError};
+use rules::{Loaded, RulesFileError};
 
 /// Why there is no controller.
 #[derive(Debug, thiserror::Error)]
@@ -120,7 +124,7 @@ struct Shared {
     decided: Notify,
     /// Processes may have joined.
     joined: Notify,
-    rules: RefCell<RulesFile>,
+    rules: watch::Sender<Loaded>,
     rule_names: RuleNames,
     /// Programs that say whose calls are; none where processes have to find out themselves.
     origin: Option<Origin>,
@@ -150,11 +154,10 @@ pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
     if arguments.check {
         return check::check(&asked);
     }
-    let config = asked.config().map_err(ServeError::from)?;
-    let rules = RulesFile::load(config.rules.clone()).map_err(ServeError::from)?;
+    let Reading { config, users, rules, source } = Reading::read(&asked).map_err(first_of)?;
     let manager = notify::Manager::of_environment().map_err(Failure::internal("reading NOTIFY_SOCKET"))?;
     raise_descriptor_limit();
-    let mut signals = Signals::catch_for_service()?;
+    let (mut signals, hangups) = (Signals::catch_for_service()?, files::hangups()?);
     let folder = Folder::own().ok_or(PlaceError::NoFolder).map_err(ServeError::from)?;
     let place = Place::claim(folder).map_err(ServeError::from)?;
     let arbiter = make_arbiter(&config, arguments.no_bpf).map_err(ServeError::from)?;
@@ -162,10 +165,10 @@ pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
     let rule_names = RuleNames::new();
     let origin = make_origin(&arbiter, &rules, &rule_names);
     let shared = Rc::new(Shared {
-        controller: RefCell::new(Controller::new(arbiter, config)),
+        controller: RefCell::new(Controller::new(arbiter, config, users)),
         decided: Notify::new(),
         joined: Notify::new(),
-        rules: RefCell::new(rules),
+        rules: watch::Sender::new(rules),
         rule_names,
         origin,
         recording: Notify::new(),
@@ -193,7 +196,9 @@ pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
             tokio::select! {
                 () = end(&mut signals) => Ok(()),
                 failure = attend(&shared) => failure,
-                failure = rules::follow(&shared) => failure.map(|never| match never {}),
+                failure = files::follow(&shared, &manager, asked, source, hangups) => {
+                    failure.map(|never| match never {})
+                }
                 never = reassure(&manager, watchdog) => match never {},
             }
         })
@@ -208,6 +213,15 @@ pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
     }
     tracing::info!("everybody is released");
     outcome.map(|()| 0)
+}
+
+/// The error that ends the start. Others are said before it.
+fn first_of(mut errors: Vec<ServeError>) -> ServeError {
+    let first = errors.remove(0);
+    for error in errors {
+        say!("xsched-ctl: {error}");
+    }
+    first
 }
 
 /// Programs keep the page where they can. Without the rights or the kernel for that, the controller does.
@@ -232,12 +246,11 @@ fn make_arbiter(config: &Config, no_bpf: bool) -> Result<Arbiter, ArbiterError> 
 }
 
 /// Programs say whose calls are where they also keep the page: a process is known to both by its id there.
-fn make_origin(arbiter: &Arbiter, rules: &RulesFile, names: &RuleNames) -> Option<Origin> {
+fn make_origin(arbiter: &Arbiter, rules: &Loaded, names: &RuleNames) -> Option<Origin> {
     if arbiter.keeper() != xsched_abi::wire::Keeper::Programs {
         return None;
     }
-    let rules = rules.subscribe().borrow().rules.clone();
-    Origin::start(rules, names.clone())
+    Origin::start(Arc::clone(&rules.rules), names.clone())
         .inspect_err(|error| {
             tracing::warn!(
                 "processes decide about their calls by the immediate caller only: {}",
@@ -278,7 +291,7 @@ fn listen(shared: &Shared, events: &mut Option<AsyncFd<OwnedFd>>) -> io::Result<
     let controller = shared.controller.borrow();
     if controller.listens() != events.is_some() {
         *events = match events {
-            None => Some(watch(controller.events_fd()?)?),
+            None => Some(readiness::watch(controller.events_fd()?)?),
             Some(_) => None,
         };
     }

@@ -6,9 +6,10 @@ use std::fs::Permissions;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 use xsched_abi::arbiter::PAGE_VERSION;
@@ -47,20 +48,34 @@ impl Controller {
 
     /// Starts another in the same folder.
     pub(crate) fn restart(&mut self, config: &str) {
+        let file = self.write(config);
+        let mut command = self.command(&["serve"]);
+        command.args((!self.has_programs).then_some("--no-bpf"));
+        let mut running = Running::start(command.arg("--config").arg(file));
+        running.wait_for_stderr("sockets in");
+        self.running = Some(running);
+    }
+
+    /// Gives it another configuration, and waits until it says this of it.
+    #[track_caller]
+    pub(crate) fn reload(&mut self, config: &str, said: &str) -> String {
+        self.write(config);
+        self.process().signal(Signal::HUP);
+        self.process().wait_for_stderr(said)
+    }
+
+    /// Writes its configuration, with what keeps it quiet.
+    fn write(&self, config: &str) -> PathBuf {
         let file = self.folder.path().join("config.toml");
         let quiet = "[scheduler]\nlease = '10s'\nstarvation = '0s'\n";
         std::fs::write(
             &file,
             config
                 .strip_prefix("[scheduler]\n")
-                .map_or_else(|| format!("{quiet}{config}"), |more| format!("{quiet}{more}")),
+                .map_or_else(|| format!("{config}{quiet}"), |more| format!("{quiet}{more}")),
         )
         .unwrap();
-        let mut command = self.command(&["serve"]);
-        command.args((!self.has_programs).then_some("--no-bpf"));
-        let mut running = Running::start(command.arg("--config").arg(file));
-        running.wait_for_stderr("sockets in");
-        self.running = Some(running);
+        file
     }
 
     /// The controller's process.

@@ -27,19 +27,22 @@ impl Asked {
         }
     }
 
-    /// Reads the configuration, and puts before it what was asked for.
-    pub(super) fn config(&self) -> Result<Config, ConfigError> {
-        let (config, error) = self.examine();
-        error.map_or(Ok(config), Err)
-    }
-
-    /// Likewise, with what could be read of a file that is wrong.
+    /// Reads the configuration, and puts before it what was asked for. What could be read of a file that is wrong comes with the
+    /// error.
     pub(super) fn examine(&self) -> (Config, Option<ConfigError>) {
         let (mut config, error) = Config::read_file(self.config.as_deref());
         config.policy = self.policy.unwrap_or(config.policy);
         config.observe |= self.observe;
         config.rules = self.rules.clone().or(config.rules);
         (config, error)
+    }
+}
+
+#[cfg(test)]
+impl Asked {
+    /// A configuration, and nothing else.
+    pub(super) fn for_file(config: &std::path::Path) -> Self {
+        Self { config: Some(config.to_owned()), ..Self::default() }
     }
 }
 
@@ -51,13 +54,13 @@ mod tests {
     fn what_was_asked_for_goes_before_the_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(&file, "rules = 'file.toml'\n[scheduler]\npolicy = 'fair'\nlinger = '2ms'\n").unwrap();
-        let of_file = Asked { config: Some(file.path().to_owned()), ..Asked::default() };
-        let config = of_file.config().unwrap();
+        let of_file = Asked::for_file(file.path());
+        let (config, _) = of_file.examine();
         assert_eq!((config.policy, config.observe), (PolicyKind::Fair, false));
         assert_eq!(config.rules, Some(file.path().with_file_name("file.toml")));
         let (policy, rules) = (Some(PolicyKind::Partition), Some("mine.toml".into()));
         let asked = Asked { policy, rules: rules.clone(), observe: true, ..of_file };
-        let config = asked.config().unwrap();
+        let (config, _) = asked.examine();
         assert_eq!((config.policy, config.observe, config.rules), (PolicyKind::Partition, true, rules));
         assert_eq!(config.linger.as_millis(), 2);
     }

@@ -98,7 +98,7 @@ async fn explain(shared: &Shared, pid: u32) -> Answer {
     origin.tell(Order::Explain(pid, reply));
     match answer.await {
         Ok(Some(explained)) => {
-            let file = shared.rules.borrow().path().map(|path| path.display().to_string());
+            let file = shared.rules.borrow().path.as_ref().map(|path| path.display().to_string());
             Answer::Explained(Explained { file, ..explained })
         }
         Ok(None) => refuse(

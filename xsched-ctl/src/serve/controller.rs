@@ -12,6 +12,7 @@ mod orders;
 mod origins;
 mod promises;
 mod queue;
+mod reconfigure;
 mod recording;
 mod tokens;
 
@@ -77,6 +78,8 @@ pub(crate) struct Controller {
     arbiter: Arbiter,
     scheduler: Scheduler,
     config: Config,
+    /// A command has chosen the policy: what the configuration says of it waits for another start.
+    is_policy_ordered: bool,
     users: Users,
     state: State,
     sight: Sight,
@@ -107,7 +110,7 @@ pub(crate) struct Controller {
 
 impl Controller {
     /// One that knows nobody yet.
-    pub(crate) fn new(mut arbiter: Arbiter, config: Config) -> Self {
+    pub(crate) fn new(mut arbiter: Arbiter, config: Config, users: Users) -> Self {
         let state = if config.observe { State::Observing } else { State::Active };
         // What a predecessor has opened: its processes connect anew, and open theirs again.
         let events_lost = arbiter.page().load(Word::EVENTS_LOST);
@@ -119,7 +122,8 @@ impl Controller {
             arbiter,
             scheduler: Scheduler::new(config.policy, config.settings()),
             config,
-            users: Users::read(),
+            is_policy_ordered: false,
+            users,
             state,
             sight: Sight::Callers,
             answered_again: Arc::default(),

@@ -8,6 +8,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// The manager, if there is one.
 pub(crate) struct Manager(Option<(UnixDatagram, SocketAddr)>);
 
@@ -35,6 +37,14 @@ impl Manager {
             let _ = socket.send_to_addr(message.as_bytes(), address);
         }
     }
+}
+
+/// Says that files are read anew, until the next `READY=1`. The time tells the manager that it is not the answer to an earlier
+/// request of its own (systemd.service(5), `Type=notify-reload`).
+pub(crate) fn reloading() -> String {
+    let now = clock_gettime(ClockId::Monotonic);
+    let us = now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000;
+    format!("RELOADING=1\nMONOTONIC_USEC={us}")
 }
 
 /// How often the manager wants to hear that the controller lives, if it does: twice in the time that it allows.

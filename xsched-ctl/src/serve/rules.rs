@@ -1,20 +1,11 @@
-//! The rules by which calls are decided about: where they are from, and that they are read again when they change.
+//! The rules by which calls are decided about: where they are from, and whether they have changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{oneshot, watch};
 use xsched_rules::{Mistakes, Rules};
-
-use super::Shared;
-use crate::failure::Failure;
-use crate::origin::Order;
-
-/// How often the file is looked at.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// Rules that hold.
 #[derive(Clone, Debug)]
@@ -22,6 +13,8 @@ pub(crate) struct Loaded {
     pub(crate) rules: Arc<Rules>,
     /// Their text, for processes that decide themselves.
     pub(crate) text: Arc<str>,
+    /// The file, if there is one.
+    pub(crate) path: Option<PathBuf>,
 }
 
 /// There are no rules.
@@ -48,44 +41,38 @@ pub(crate) enum RulesFileError {
 /// What tells one state of a file from another.
 type Stamp = Option<(SystemTime, u64)>;
 
-/// Where rules are from.
-#[derive(Debug)]
-pub(crate) struct RulesFile {
+/// Where rules are from, and the state of the file when it was read.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
     path: Option<PathBuf>,
     stamp: Stamp,
-    current: watch::Sender<Loaded>,
 }
 
-impl RulesFile {
-    /// Reads the file, if there is one.
-    pub(crate) fn load(path: Option<PathBuf>) -> Result<Self, RulesFileError> {
+impl Source {
+    /// Reads the file, if there is one; else the built-in rules hold.
+    pub(crate) fn read(path: Option<PathBuf>) -> Result<(Self, Loaded), RulesFileError> {
         let stamp = path.as_deref().and_then(stamp);
-        let loaded = read(path.as_deref())?;
-        Ok(Self { path, stamp, current: watch::Sender::new(loaded) })
+        let loaded = match &path {
+            Some(path) => read(path)?,
+            None => Loaded { rules: Arc::new(Rules::default()), text: "".into(), path: None },
+        };
+        Ok((Self { path, stamp }, loaded))
     }
 
-    /// What holds now, and what will.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<Loaded> {
-        self.current.subscribe()
-    }
-
-    /// The file, if there is one.
-    pub(crate) fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
-    }
-
-    /// Reads the file if it has changed, or in any case. What is wrong is said once, and changes nothing.
-    fn reread(&mut self, in_any_case: bool) -> Option<Loaded> {
+    /// Reads the file if it has changed. What is wrong is said once, and changes nothing.
+    pub(crate) fn reread(&mut self) -> Option<Loaded> {
         let path = self.path.as_deref()?;
         let stamp = stamp(path);
-        if stamp == self.stamp && !in_any_case {
+        if stamp == self.stamp {
             return None;
         }
         self.stamp = stamp;
-        match read(Some(path)) {
+        match read(path) {
             Ok(loaded) => Some(loaded),
             Err(error) => {
-                tracing::error!("the rules stay as they were: {error}");
+                for line in error.to_string().lines() {
+                    tracing::error!("the rules stay as they were: {line}");
+                }
                 None
             }
         }
@@ -97,37 +84,12 @@ fn stamp(path: &Path) -> Stamp {
     Some((metadata.modified().ok()?, metadata.len()))
 }
 
-/// Reads a file of rules; without one the built-in ones hold.
-pub(super) fn read(path: Option<&Path>) -> Result<Loaded, RulesFileError> {
-    let Some(path) = path else {
-        return Ok(Loaded { rules: Arc::new(Rules::default()), text: "".into() });
-    };
+fn read(path: &Path) -> Result<Loaded, RulesFileError> {
     let text = fs::read_to_string(path)
         .map_err(|cause| RulesFileError::Unreadable { path: path.to_owned(), cause })?;
     let rules =
         Rules::parse(&text).map_err(|cause| RulesFileError::Wrong { path: path.to_owned(), cause })?;
-    Ok(Loaded { rules: Arc::new(rules), text: text.into() })
-}
-
-/// Sees to it that the rules are those of the file: looks at it again and again, and when SIGHUP says so.
-pub(super) async fn follow(shared: &Shared) -> Result<std::convert::Infallible, Failure> {
-    let mut hangups = signal(SignalKind::hangup()).map_err(Failure::internal("catching signals"))?;
-    let mut looks = tokio::time::interval(LOOK);
-    loop {
-        let in_any_case = tokio::select! {
-            _ = hangups.recv() => true,
-            _ = looks.tick() => false,
-        };
-        let Some(loaded) = shared.rules.borrow_mut().reread(in_any_case) else { continue };
-        if let Some(origin) = &shared.origin {
-            let (reply, done) = oneshot::channel();
-            origin.tell(Order::Rules(Arc::clone(&loaded.rules), reply));
-            // If the thread is gone, nobody asks it either.
-            let _ = done.await;
-        }
-        tracing::info!("{} rules hold from now on", loaded.rules.rules().len());
-        shared.rules.borrow().current.send_replace(loaded);
-    }
+    Ok(Loaded { rules: Arc::new(rules), text: text.into(), path: Some(path.to_owned()) })
 }
 
 #[cfg(test)]
@@ -139,18 +101,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rules.toml");
         fs::write(&path, "[[rule]]\nlibrary = 'a.so'\naction = 'passthrough'\n").unwrap();
-        let mut file = RulesFile::load(Some(path.clone())).unwrap();
-        let count = file.current.borrow().rules.rules().len();
-        assert!(file.reread(false).is_none(), "nothing has changed");
+        let (mut source, loaded) = Source::read(Some(path.clone())).unwrap();
+        assert!(source.reread().is_none(), "nothing has changed");
         fs::write(&path, "[[rule]]\nlibrary = 'a.so'\naction = 'pass'\n").unwrap();
-        assert!(file.reread(false).is_none(), "it is wrong");
+        assert!(source.reread().is_none(), "it is wrong");
         fs::write(&path, "profile = 'compat'\n").unwrap();
-        let loaded = file.reread(false).unwrap();
-        assert_ne!(loaded.rules.rules().len(), count);
-        assert!(file.reread(true).is_some(), "in any case");
+        let changed = source.reread().unwrap();
+        assert_ne!(changed.rules.rules().len(), loaded.rules.rules().len());
         fs::remove_file(&path).unwrap();
-        assert!(file.reread(false).is_none());
-        let error = RulesFile::load(Some(path)).unwrap_err();
+        assert!(source.reread().is_none());
+        let error = Source::read(Some(path)).unwrap_err();
         assert!(matches!(error, RulesFileError::Unreadable { .. }), "{error}");
     }
 }

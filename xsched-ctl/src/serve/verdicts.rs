@@ -31,7 +31,7 @@ pub(super) async fn provide(
     connection: &Connection,
     id: ClientId,
 ) -> Result<std::convert::Infallible, io::Error> {
-    let mut rules = shared.rules.borrow().subscribe();
+    let mut rules = shared.rules.subscribe();
     wait_until_joined(shared, id).await;
     let Some((subject, tgid)) = shared.controller.borrow().identity(id) else { std::future::pending().await };
     let caller = caller(&subject);

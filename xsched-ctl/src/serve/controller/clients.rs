@@ -17,7 +17,7 @@ use super::{Admitted, ClientId, Controller};
 use crate::control::answer::{PageKeeper, State};
 use crate::serve::peer::Peer;
 use crate::serve::subject::Subject;
-use crate::standing::Wish;
+use crate::standing::{Standing, Wish};
 
 /// Processes of one user at once.
 const CLIENTS_PER_USER_MAX: usize = 1024;
@@ -302,6 +302,11 @@ impl Controller {
         let group = self.groups.iter().rev().find(|(cgroup, _)| is_in(cgroup));
         let run = client.token.as_ref().map(|token| self.tokens.granted(token)).unwrap_or_default();
         Said { set: client.set.or(group.map(|(_, wish)| *wish).unwrap_or_default()), run }
+    }
+
+    /// How a process stands, but for what was set for single queues of it.
+    pub(super) fn standing_of(&self, client: &Client) -> Standing {
+        client.standing(&self.config, self.said(client)).0
     }
 
     /// What the scheduler is to know of a queue.

@@ -173,6 +173,7 @@ impl Controller {
             .map_err(|error: xsched_sched::UnknownPolicy| OrderError::NotFound(error.to_string()))?;
         let was = self.scheduler.policy().to_string();
         self.scheduler.set_policy(Nanos(now_ns()), policy);
+        self.is_policy_ordered = true;
         // A policy is changed to be at work.
         let turned = (self.state == State::Off).then(|| self.state_when_on());
         if let Some(state) = turned {
