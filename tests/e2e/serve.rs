@@ -416,6 +416,33 @@ fn a_command_stands_as_it_was_run() {
 }
 
 #[test]
+fn who_promises_more_than_there_is_is_told_by_run_and_in_the_log() {
+    let mut controller = Controller::start(
+        "[scheduler]\npolicy = 'partition'\n[[rule]]\nuser = 'root'\nshare = 70\n[[rule]]\nshare = 40\n",
+    );
+    let warned = "shares of 0000:05:00.0 ";
+    let first = controller.joined(0, 5);
+    let mut run_with = controller.command(&["run", "--share", "50", "--shim"]);
+    let outcome = run(run_with.arg(xsched_tests::artifacts::shim()).args(["--", "true"]));
+    let told = format!(
+        "warning: {warned}would come, with this command's, to 120 %, so all shrink in proportion: 50 % is 42 % while all have work\n"
+    );
+    assert_eq!((outcome.code, outcome.stderr), (0, told));
+    let second = controller.joined(0, 5);
+    let line = controller.process().wait_for_stderr(warned);
+    let pid = second.id();
+    assert!(
+        line.contains(&format!("with process {pid} {warned}come to 140 %, so all shrink in proportion")),
+        "{line}"
+    );
+    drop((first, second));
+    controller.process().signal(Signal::TERM);
+    let said = controller.finish().stderr;
+    assert_eq!(said.matches(warned).count(), 1, "{said}");
+    assert!(said.contains("config.toml, lines 5, 8: shares of these rules come to 110 %, "), "{said}");
+}
+
+#[test]
 fn a_command_gets_the_shim_after_what_it_had_preloaded() {
     let folder = tempfile::tempdir().unwrap();
     let shim = xsched_tests::artifacts::shim();

@@ -39,7 +39,7 @@ pub(crate) async fn set(arguments: cli::Set) -> Result<u8, Failure> {
     let Answer::Set { changed, overpromised } = answer else { return Err(strange(&answer)) };
     tell_unheeded(&mut controller, wish).await;
     if let (Some(share), Some(overpromised)) = (standing.share, &overpromised) {
-        say!("{}", warning(share, overpromised));
+        say!("{}", diluted(share, overpromised, "come"));
     }
     if changed.is_empty() {
         return printed(&format!("noted for {target}; nobody there has joined yet\n"));
@@ -65,10 +65,10 @@ pub(crate) async fn tell_unheeded(controller: &mut Controller, wish: Wish) {
     }
 }
 
-/// What a share is worth where more is promised than there is.
-fn warning(share: u8, Overpromised { device, percent }: &Overpromised) -> String {
+/// What a share is worth where more is promised than there is. They `come` to more, or would.
+pub(crate) fn diluted(share: u8, Overpromised { device, percent }: &Overpromised, come: &str) -> String {
     format!(
-        "warning: shares of {device} come to {percent} %, so all shrink in proportion: {share} % is {:.0} % while all have work",
+        "warning: shares of {device} {come} to {percent} %, so all shrink in proportion: {share} % is {:.0} % while all have work",
         f64::from(share) * 100.0 / f64::from(*percent)
     )
 }
@@ -194,7 +194,7 @@ mod tests {
     fn a_share_of_too_many_is_worth_less() {
         let overpromised = Overpromised { device: "0000:01:00.0".to_owned(), percent: 150 };
         assert_eq!(
-            warning(75, &overpromised),
+            diluted(75, &overpromised, "come"),
             "warning: shares of 0000:01:00.0 come to 150 %, so all shrink in proportion: 75 % is 50 % while all have work"
         );
     }

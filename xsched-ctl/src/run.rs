@@ -11,12 +11,12 @@ use tokio::process::Child;
 
 use crate::cli;
 use crate::command;
-use crate::control::answer::Answer;
+use crate::control::answer::{Answer, Overpromised};
 use crate::control::client::{AskError, Controller, ask};
 use crate::control::request::Request;
 use crate::exit;
 use crate::failure::Failure;
-use crate::order::tell_unheeded;
+use crate::order::{diluted, tell_unheeded};
 use crate::say::say;
 use crate::signals::{Request as SignalRequest, Signals};
 use crate::standing::Wish;
@@ -74,8 +74,11 @@ pub(crate) async fn run(arguments: cli::Run) -> Result<u8, Failure> {
         ask(&Request::Policy { name: Some(policy.to_string()) }).await?;
     }
     let controller = match register(wish, &token).await {
-        Ok(mut controller) => {
+        Ok((mut controller, overpromised)) => {
             tell_unheeded(&mut controller, wish).await;
+            if let (Some(share), Some(overpromised)) = (wish.share, &overpromised) {
+                say!("{}", diluted(share, overpromised, "would come, with this command's,"));
+            }
             Some(controller)
         }
         // Not what somebody wants who has asked for a priority that is not to be had.
@@ -108,11 +111,11 @@ pub(crate) async fn run(arguments: cli::Run) -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// Makes a token known.
-async fn register(wish: Wish, token: &Token) -> Result<Controller, AskError> {
+/// Makes a token known; also returns of which device too much would be promised.
+async fn register(wish: Wish, token: &Token) -> Result<(Controller, Option<Overpromised>), AskError> {
     let mut controller = Controller::connect().await?;
     match controller.ask(&Request::Run { wish, token: token.to_string() }).await? {
-        Answer::Run => Ok(controller),
+        Answer::Run { overpromised } => Ok((controller, overpromised)),
         answer => Err(AskError::Strange(format!("{answer:?}"))),
     }
 }
@@ -134,7 +137,7 @@ impl Attendance {
             }
             tokio::time::sleep(AGAIN).await;
             // Why it fails was said at the beginning.
-            self.controller = register(self.wish, &self.token).await.ok();
+            self.controller = register(self.wish, &self.token).await.ok().map(|(controller, _)| controller);
         }
     }
 

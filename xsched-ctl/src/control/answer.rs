@@ -38,7 +38,11 @@ pub(crate) enum Answer {
         was: State,
     },
     /// The token is known from now on.
-    Run,
+    Run {
+        /// A share was asked for, and if the command used this device, shares of it would come to more than there is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        overpromised: Option<Overpromised>,
+    },
     /// Processes with the token of this connection that have joined so far, their ids.
     Joined {
         /// Those that are still there.
@@ -320,7 +324,7 @@ pub(crate) struct Changed {
 pub(crate) struct Overpromised {
     /// The device, as in [`Queue`].
     pub(crate) device: String,
-    /// What the shares of all processes with queues there come to.
+    /// What the shares of all processes with queues there come to, or would come to.
     pub(crate) percent: u32,
 }
 

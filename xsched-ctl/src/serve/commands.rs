@@ -68,7 +68,7 @@ async fn converse(
                 let explained = if let Request::Explain { pid } = request { Some(pid) } else { None };
                 let answer = shared.with(|controller| controller.order(actor, request, attendance));
                 match (explained, answer) {
-                    (Some(pid), Answer::Run) => explain(shared, pid).await,
+                    (Some(pid), Answer::Run { .. }) => explain(shared, pid).await,
                     (_, answer) => answer,
                 }
             }

@@ -35,6 +35,7 @@ use xsched_rules::document::{self, Entry, Fault, Faults, Section};
 use xsched_rules::{Mistake, Mistakes};
 use xsched_sched::{Nanos, PolicyKind, Settings};
 
+use super::controller::WHOLE_PERCENT;
 use super::subject::Subject;
 use super::users::Users;
 use crate::standing::{Ceiling, Class, PRIORITY_MAX, PRIORITY_MIN, SHARE_MAX, Standing, WEIGHT_MAX, Wish};
@@ -223,7 +224,18 @@ impl Config {
                  are known by their numbers"
             )
         });
-        strangers.collect()
+        let shares: Vec<_> =
+            self.standings.iter().filter_map(|rule| Some((rule.line, u32::from(rule.wish.share?)))).collect();
+        let percent: u32 = shares.iter().map(|(_, share)| share).sum();
+        let overpromised = (percent > WHOLE_PERCENT).then(|| {
+            let lines: Vec<_> = shares.iter().map(|(line, _)| line.to_string()).collect();
+            format!(
+                "{file}lines {}: shares of these rules come to {percent} %, so all shrink in proportion where a process of each \
+                 uses one device",
+                lines.join(", ")
+            )
+        });
+        strangers.chain(overpromised).collect()
     }
 
     /// How many rules and ceilings there are.

@@ -43,6 +43,7 @@ use tokens::Tokens;
 
 pub(crate) use authority::Actor;
 pub(crate) use orders::Attendance;
+pub(super) use promises::WHOLE_PERCENT;
 pub(crate) use recording::{Announcement, Recorded, Told};
 
 /// How often the controller shows that it lives, and looks at what has happened, at least; five times in the silence that it
@@ -104,6 +105,7 @@ pub(crate) struct Controller {
     again: Option<Nanos>,
     /// [`Word::EVENTS_LOST`], when the page was last read whole.
     events_lost: u64,
+    promises_warned: promises::Warned,
     /// Reused between calls.
     events: Vec<ArbiterEvent>,
 }
@@ -140,6 +142,7 @@ impl Controller {
             started_ns: now_ns(),
             again: None,
             events_lost,
+            promises_warned: promises::Warned::new(),
             events: Vec::new(),
         }
     }

@@ -141,6 +141,22 @@ fn users_whom_nobody_knows_are_named() {
 }
 
 #[test]
+fn rules_that_promise_more_than_there_is_are_named() {
+    let rules = |shares: &[u8]| {
+        let rules =
+            shares.iter().map(|share| format!("[[rule]]\nexecutable = 'x{share}'\nshare = {share}\n"));
+        Config::parse(&rules.collect::<Vec<_>>().concat()).unwrap().warnings(&Users::default())
+    };
+    assert_eq!(rules(&[50, 20, 30]), [""; 0], "all of it is not too much");
+    assert_eq!(
+        rules(&[60, 1, 70]),
+        [
+            "lines 1, 4, 7: shares of these rules come to 131 %, so all shrink in proportion where a process of each uses one device"
+        ]
+    );
+}
+
+#[test]
 fn a_file_that_was_asked_for_must_be_there() {
     let missing = Path::new("/nonexistent/config.toml");
     assert!(matches!(Config::read_file(Some(missing)), (_, Some(ConfigError::Unreadable { .. }))));

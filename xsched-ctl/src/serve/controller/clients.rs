@@ -195,6 +195,11 @@ impl Controller {
         self.note_seat(key.slot);
         if let Some(attributes) = self.attributes(key.slot) {
             self.scheduler.handle(Nanos(now_ns), Event::Opened { queue: QueueId(key.slot), attributes });
+            if attributes.share.is_some()
+                && let Some(warning) = self.warn_of_promises(wanted.device, now_ns)
+            {
+                tracing::warn!("with process {pid} {warning}");
+            }
         }
         let keeper = if owner.is_spoken_for() { Keeper::Controller } else { Keeper::Programs };
         Ok(Opened {

@@ -35,7 +35,9 @@ impl Controller {
             Request::Run { wish, token } => self.register(actor, wish, &token, attendance),
             Request::Joined {} => Ok(self.joined(attendance)),
             // Asked elsewhere; here only whether it may be.
-            Request::Explain { pid } => self.check_sight(actor, pid).map(|()| Answer::Run),
+            Request::Explain { pid } => {
+                self.check_sight(actor, pid).map(|()| Answer::Run { overpromised: None })
+            }
         };
         match outcome {
             Ok(answer) => {
@@ -174,6 +176,7 @@ impl Controller {
         let was = self.scheduler.policy().to_string();
         self.scheduler.set_policy(Nanos(now_ns()), policy);
         self.is_policy_ordered = true;
+        self.warn_of_all_promises(now_ns());
         // A policy is changed to be at work.
         let turned = (self.state == State::Off).then(|| self.state_when_on());
         if let Some(state) = turned {
@@ -215,6 +218,8 @@ impl Controller {
         // The command does not run yet: its cgroup is that of who starts it. Rules may give it more than the ceiling does.
         let subject = Subject::read(actor.pid, actor.uid, &self.users);
         actor.check_change(actor.uid, self.config.ceiling(&subject), Standing::default(), wish)?;
+        // Nobody knows yet which devices it will use.
+        let overpromised = wish.share.and_then(|share| self.overpromised_with(share));
         let granted = Granted { wish, is_privileged: actor.is_privileged() };
         let key = self.tokens.register(actor.uid, token, granted).map_err(|refused| match refused {
             TokenRefused::Malformed => OrderError::Malformed("a token has 32 hexadecimal digits".to_owned()),
@@ -228,7 +233,7 @@ impl Controller {
             self.tokens.join(&key, id);
             self.restand(id);
         }
-        Ok(Answer::Run)
+        Ok(Answer::Run { overpromised })
     }
 
     fn joined(&self, attendance: &Attendance) -> Answer {

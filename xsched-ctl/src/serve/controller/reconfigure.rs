@@ -47,6 +47,7 @@ impl Controller {
             self.restand(*id);
             restood += usize::from(self.standing_of(&self.clients[id]) != before);
         }
+        self.warn_of_all_promises(now_ns());
         changes.effective.push(format!("{restood} of {} processes stand otherwise", ids.len()));
         changes
     }
