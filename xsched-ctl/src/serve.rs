@@ -3,7 +3,7 @@
 //!
 //! | module | responsible for |
 //! | --- | --- |
-//! | `config`, `subject`, `users` | what the file says, and about whom |
+//! | `config`, `subject`, `users`, `directory` | what the file says, and about whom; what they are called |
 //! | `asked`, `check` | what the command line says beside it; trying both without starting anything |
 //! | `controller` | all that is known and decided; has no sockets and never waits |
 //! | `place` | the folder of the sockets: one controller in it |
@@ -23,6 +23,7 @@ mod check;
 mod commands;
 mod config;
 mod controller;
+mod directory;
 mod files;
 mod notify;
 pub(crate) mod peer;
@@ -65,6 +66,7 @@ use crate::unreadable;
 use asked::Asked;
 use config::{Config, ConfigError};
 use controller::{Controller, HEARTBEAT};
+use directory::Directory;
 use files::Reading;
 use place::{Place, PlaceError};
 use rules::{Loaded, RulesFileError};
@@ -130,6 +132,8 @@ struct Shared {
     origin: Option<Origin>,
     /// Somebody records, or nobody does any more.
     recording: Notify,
+    /// What users are called.
+    directory: Directory,
     searches: shims::Searches,
 }
 
@@ -158,6 +162,8 @@ pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
     let manager = notify::Manager::of_environment().map_err(Failure::internal("reading NOTIFY_SOCKET"))?;
     raise_descriptor_limit();
     let (mut signals, hangups) = (Signals::catch_for_service()?, files::hangups()?);
+    let names = config.user_names();
+    let (directory, answers) = Directory::start(users::name_service::name)?;
     let folder = Folder::own().ok_or(PlaceError::NoFolder).map_err(ServeError::from)?;
     let place = Place::claim(folder).map_err(ServeError::from)?;
     let arbiter = make_arbiter(&config, arguments.no_bpf).map_err(ServeError::from)?;
@@ -172,6 +178,7 @@ pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
         rule_names,
         origin,
         recording: Notify::new(),
+        directory,
         searches: shims::Searches::default(),
     });
     if let Some(origin) = &shared.origin {
@@ -183,7 +190,7 @@ pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
     tasks.spawn_local(commands::accept(Rc::clone(&shared), sockets.commands));
     tasks.spawn_local(recorders::accept(Rc::clone(&shared), sockets.recorders));
     tracing::info!("{greeting}; sockets in {}", place.folder().path().display());
-    for warning in shared.controller.borrow().warnings() {
+    for warning in shared.controller.borrow().warnings(&shared.rules.borrow()) {
         tracing::warn!("{warning}");
     }
     manager.tell("READY=1");
@@ -196,9 +203,10 @@ pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
             tokio::select! {
                 () = end(&mut signals) => Ok(()),
                 failure = attend(&shared) => failure,
-                failure = files::follow(&shared, &manager, asked, source, hangups) => {
+                failure = files::follow(&shared, &manager, asked, source, names, hangups) => {
                     failure.map(|never| match never {})
                 }
+                never = directory::follow(&shared, answers) => match never {},
                 never = reassure(&manager, watchdog) => match never {},
             }
         })

@@ -14,6 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use xsched_abi::arbiter::PAGE_VERSION;
 use xsched_abi::wire::WIRE_VERSION;
+use xsched_tests::artifacts::xsched_ctl as binary;
 use xsched_tests::tracer::{Outcome, Running, run, xsched_ctl};
 
 const PROCESS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/serve/process.py");
@@ -23,25 +24,32 @@ pub(crate) struct Controller {
     folder: TempDir,
     running: Option<Running>,
     has_programs: bool,
+    /// A script that runs it, by its arguments.
+    wrapper: Option<PathBuf>,
 }
 
 impl Controller {
     /// Starts one with this configuration, which keeps its page itself. Levels change by what a test does and by nothing
     /// else, unless the configuration says so.
     pub(crate) fn start(config: &str) -> Self {
-        Self::start_with(config, false)
+        Self::start_with(config, false, None)
     }
 
     /// Starts one whose page is kept by BPF programs.
     pub(crate) fn start_with_programs(config: &str) -> Self {
-        Self::start_with(config, true)
+        Self::start_with(config, true, None)
     }
 
-    fn start_with(config: &str, has_programs: bool) -> Self {
+    /// Starts one that this script runs, by its arguments.
+    pub(crate) fn start_by(wrapper: PathBuf, config: &str) -> Self {
+        Self::start_with(config, false, Some(wrapper))
+    }
+
+    fn start_with(config: &str, has_programs: bool, wrapper: Option<PathBuf>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         // Other users have to reach the sockets.
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
-        let mut controller = Self { folder, running: None, has_programs };
+        let mut controller = Self { folder, running: None, has_programs, wrapper };
         controller.restart(config);
         controller
     }
@@ -49,8 +57,12 @@ impl Controller {
     /// Starts another in the same folder.
     pub(crate) fn restart(&mut self, config: &str) {
         let file = self.write(config);
-        let mut command = self.command(&["serve"]);
-        command.args((!self.has_programs).then_some("--no-bpf"));
+        let mut command = match &self.wrapper {
+            Some(wrapper) => Command::new(wrapper),
+            None => xsched_ctl([""; 0]),
+        };
+        command.args(self.wrapper.as_ref().map(|_| binary())).env("XSCHED_SOCKET_DIR", self.folder.path());
+        command.arg("serve").args((!self.has_programs).then_some("--no-bpf"));
         let mut running = Running::start(command.arg("--config").arg(file));
         running.wait_for_stderr("sockets in");
         self.running = Some(running);
@@ -246,4 +258,25 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A folder with a name service that is far away, and a script that runs a command whose users are known there.
+pub(crate) fn far_away_users() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/serve/name_service.c");
+    let mut compiler = Command::new("cc");
+    let built =
+        compiler.args(["-shared", "-fPIC", source, "-o"]).arg(at("libnss_faraway.so.2")).status().unwrap();
+    assert!(built.success());
+    std::fs::write(at("nsswitch.conf"), "passwd: files faraway\n").unwrap();
+    let here = folder.path().display();
+    let script = format!(
+        "#!/bin/sh\nexport LD_LIBRARY_PATH={here} FARAWAY_SLOW={here}/slow\n\
+         exec unshare --mount sh -c 'mount --bind {here}/nsswitch.conf /etc/nsswitch.conf && exec \"$@\"' sh \"$@\"\n"
+    );
+    std::fs::write(at("run"), script).unwrap();
+    std::fs::set_permissions(at("run"), Permissions::from_mode(0o755)).unwrap();
+    let wrapper = at("run");
+    (folder, wrapper)
 }

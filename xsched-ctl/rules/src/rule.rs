@@ -104,6 +104,11 @@ impl Rule {
         !self.wanted.kernel.is_empty()
     }
 
+    /// Of whose processes it asks, by name or number.
+    pub fn users(&self) -> &[Pattern] {
+        &self.wanted.user
+    }
+
     /// Where it is written, for people; `file` is the name of the file.
     pub fn place(&self, file: &str) -> String {
         match self.source {

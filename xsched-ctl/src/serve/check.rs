@@ -22,7 +22,7 @@ pub(super) fn check(asked: &Asked) -> Result<u8, Failure> {
         listed(&rules.rules, &rules_file).lines().flat_map(|line| ["  ", line, "\n"]).collect();
     let shown = config.shown();
     print(&format!("{shown}\nOf a call becomes what the first rule says that fits it:\n{calls}"))?;
-    for warning in config.warnings(&users) {
+    for warning in config.warnings(&users).into_iter().chain(rules.warnings(&users)) {
         say!("warning: {warning}");
     }
     Ok(0)

@@ -11,6 +11,7 @@ use xsched_abi::wire::RefusalReason;
 
 use super::Shared;
 use super::controller::{Actor, Attendance};
+use super::directory;
 use super::peer::{PATIENCE, Peer};
 use super::room::{Occupant, Room};
 use crate::control::answer::{Answer, Explained, Reason};
@@ -66,6 +67,10 @@ async fn converse(
         let answer = match serde_json::from_slice::<Request>(&line) {
             Ok(request) if is_whole => {
                 let explained = if let Request::Explain { pid } = request { Some(pid) } else { None };
+                if matches!(request, Request::Run { .. }) {
+                    // Its ceiling may be one for the name.
+                    directory::learn(shared, actor.uid).await;
+                }
                 let answer = shared.with(|controller| controller.order(actor, request, attendance));
                 match (explained, answer) {
                     (Some(pid), Answer::Run { .. }) => explain(shared, pid).await,

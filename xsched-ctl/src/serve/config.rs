@@ -28,6 +28,7 @@
 mod selector;
 mod shown;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -40,6 +41,7 @@ use super::subject::Subject;
 use super::users::Users;
 use crate::standing::{Ceiling, Class, PRIORITY_MAX, PRIORITY_MIN, SHARE_MAX, Standing, WEIGHT_MAX, Wish};
 use selector::Selector;
+pub(crate) use selector::user_name;
 
 /// Where the configuration is if nobody says otherwise. It need not exist.
 pub(crate) const DEFAULT_FILE: &str = "/etc/xsched/config.toml";
@@ -215,14 +217,8 @@ impl Config {
     /// What is probably not meant as it stands there, though it can be obeyed.
     pub(crate) fn warnings(&self, users: &Users) -> Vec<String> {
         let file = self.file.as_ref().map(|file| format!("{}, ", file.display())).unwrap_or_default();
-        let rules = self.standings.iter().map(|rule| (&rule.selector, rule.line));
-        let ceilings = self.ceilings.iter().map(|ceiling| (&ceiling.selector, ceiling.line));
-        let named = rules.chain(ceilings).filter_map(|(selector, line)| Some((selector.user_name()?, line)));
-        let strangers = named.filter(|(name, _)| !users.know(name)).map(|(name, line)| {
-            format!(
-                "{file}line {line}: no user in /etc/passwd is called `{name}`, so this never fits; users of directory services \
-                 are known by their numbers"
-            )
+        let strangers = self.named().filter_map(|(name, line)| {
+            users.warning(&name).map(|warning| format!("{file}line {line}: {warning}"))
         });
         let shares: Vec<_> =
             self.standings.iter().filter_map(|rule| Some((rule.line, u32::from(rule.wish.share?)))).collect();
@@ -236,6 +232,18 @@ impl Config {
             )
         });
         strangers.chain(overpromised).collect()
+    }
+
+    /// Names of users in it, without numbers and globs.
+    pub(crate) fn user_names(&self) -> BTreeSet<String> {
+        self.named().map(|(name, _)| name).collect()
+    }
+
+    /// The same with their lines.
+    fn named(&self) -> impl Iterator<Item = (String, usize)> {
+        let rules = self.standings.iter().map(|rule| (&rule.selector, rule.line));
+        let ceilings = self.ceilings.iter().map(|ceiling| (&ceiling.selector, ceiling.line));
+        rules.chain(ceilings).filter_map(|(selector, line)| Some((selector.user_name()?, line)))
     }
 
     /// How many rules and ceilings there are.

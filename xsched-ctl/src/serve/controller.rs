@@ -30,6 +30,7 @@ use xsched_arbiter::{Arbiter, now_ns};
 use xsched_sched::{Event, Nanos, QueueId, Scheduler};
 
 use super::config::Config;
+use super::rules::Loaded;
 use super::users::Users;
 use crate::control::answer::{Counts, PageKeeper, Sight, State};
 use crate::origin::{Origin, OriginNames};
@@ -169,8 +170,9 @@ impl Controller {
     }
 
     /// What its log should warn of.
-    pub(crate) fn warnings(&self) -> Vec<String> {
-        self.config.warnings(&self.users)
+    pub(crate) fn warnings(&self, rules: &Loaded) -> Vec<String> {
+        let of_rules = rules.warnings(&self.users);
+        self.config.warnings(&self.users).into_iter().chain(of_rules).collect()
     }
 
     fn keeper(&self) -> PageKeeper {

@@ -4,6 +4,7 @@
 //! Reading anew is the business of a thread of its own: a file system or a service for names may keep it waiting, and nobody
 //! waits for the controller.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::{Arc, mpsc as orders};
 use std::thread;
@@ -44,7 +45,10 @@ impl Reading {
         let (config, error) = asked.examine();
         let read = Source::read(config.rules.clone()).map_err(ServeError::from);
         match (error.map(ServeError::from), read) {
-            (None, Ok((source, rules))) => Ok(Self { config, users: Users::read(), rules, source }),
+            (None, Ok((source, rules))) => {
+                let users = Users::read(&config.user_names() | &rules.user_names());
+                Ok(Self { config, users, rules, source })
+            }
             // The mistakes of both at once: whoever mends one file need not come back for the other.
             (error, read) => Err(error.into_iter().chain(read.err()).collect()),
         }
@@ -53,8 +57,8 @@ impl Reading {
 
 /// What the thread has read.
 enum News {
-    /// The file of rules has changed.
-    Rules(Loaded),
+    /// The file of rules has changed: the rules, and who there is.
+    Rules(Loaded, Users),
     /// Everything, because somebody wants it.
     Everything(Result<Box<Reading>, Vec<ServeError>>),
 }
@@ -64,19 +68,20 @@ pub(super) fn hangups() -> Result<Signal, Failure> {
     signal(SignalKind::hangup()).map_err(Failure::internal("catching signals"))
 }
 
-/// Sees to it that what files say holds.
+/// Sees to it that what files say holds. `names` are the users that the configuration names.
 pub(super) async fn follow(
     shared: &Shared,
     manager: &Manager,
     asked: Asked,
     source: Source,
+    names: BTreeSet<String>,
     mut hangups: Signal,
 ) -> Result<Infallible, Failure> {
     let (order, orders) = orders::channel();
     let (tell, mut news) = news::unbounded_channel();
     thread::Builder::new()
         .name("xsched-files".to_owned())
-        .spawn(move || read_on(&asked, source, &orders, &tell))
+        .spawn(move || read_on(&asked, source, names, &orders, &tell))
         .map_err(Failure::internal("starting the thread that reads files"))?;
     loop {
         tokio::select! {
@@ -86,7 +91,14 @@ pub(super) async fn follow(
                 let _ = order.send(());
             }
             read = news.recv() => match read {
-                Some(News::Rules(rules)) => adopt_rules(shared, rules).await,
+                Some(News::Rules(rules, users)) => {
+                    let warnings = rules.warnings(&users);
+                    shared.with(|controller| controller.replace_users(users));
+                    adopt_rules(shared, rules).await;
+                    for warning in warnings {
+                        tracing::warn!("{warning}");
+                    }
+                }
                 Some(News::Everything(read)) => manager.tell(&format!("READY=1\nSTATUS={}", adopt(shared, read).await)),
                 None => return Err(Failure::internal("reading files anew")(std::io::ErrorKind::BrokenPipe.into())),
             },
@@ -98,6 +110,7 @@ pub(super) async fn follow(
 fn read_on(
     asked: &Asked,
     mut source: Source,
+    mut names: BTreeSet<String>,
     orders: &orders::Receiver<()>,
     tell: &news::UnboundedSender<News>,
 ) {
@@ -108,11 +121,14 @@ fn read_on(
                 while orders.try_recv().is_ok() {}
                 let read = Reading::read(asked).map(Box::new);
                 if let Ok(read) = &read {
-                    source = read.source.clone();
+                    (source, names) = (read.source.clone(), read.config.user_names());
                 }
                 Some(News::Everything(read))
             }
-            Err(orders::RecvTimeoutError::Timeout) => source.reread().map(News::Rules),
+            Err(orders::RecvTimeoutError::Timeout) => source.reread().map(|rules| {
+                let users = Users::read(&names | &rules.user_names());
+                News::Rules(rules, users)
+            }),
             Err(orders::RecvTimeoutError::Disconnected) => return,
         };
         if read.is_some_and(|read| tell.send(read).is_err()) {
@@ -143,7 +159,7 @@ async fn adopt(shared: &Shared, read: Result<Box<Reading>, Vec<ServeError>>) -> 
     adopt_rules(shared, rules).await;
     let (greeting, warnings) = {
         let controller = shared.controller.borrow();
-        (controller.describe(), controller.warnings())
+        (controller.describe(), controller.warnings(&shared.rules.borrow()))
     };
     tracing::info!("files were read anew: {greeting}");
     for warning in warnings {

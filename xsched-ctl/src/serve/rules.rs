@@ -1,11 +1,15 @@
 //! The rules by which calls are decided about: where they are from, and whether they have changed.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use xsched_rules::{Mistakes, Rules};
+
+use super::config::user_name;
+use super::users::Users;
 
 /// Rules that hold.
 #[derive(Clone, Debug)]
@@ -15,6 +19,30 @@ pub(crate) struct Loaded {
     pub(crate) text: Arc<str>,
     /// The file, if there is one.
     pub(crate) path: Option<PathBuf>,
+}
+
+impl Loaded {
+    /// Names of users in the file, without numbers and globs.
+    pub(crate) fn user_names(&self) -> BTreeSet<String> {
+        self.named().map(|(name, _)| name).collect()
+    }
+
+    /// What is probably not meant as it stands there.
+    pub(crate) fn warnings(&self, users: &Users) -> Vec<String> {
+        let file = self.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        let warnings = self.named().filter_map(|(name, line)| {
+            users.warning(&name).map(|warning| format!("{file}, line {line}: {warning}"))
+        });
+        warnings.collect()
+    }
+
+    /// Names of users with the lines of their rules. Built-in rules have none.
+    fn named(&self) -> impl Iterator<Item = (String, usize)> {
+        self.rules
+            .rules()
+            .iter()
+            .flat_map(|rule| rule.users().iter().filter_map(user_name).map(|name| (name, rule.line)))
+    }
 }
 
 /// There are no rules.

@@ -16,6 +16,7 @@ use zerocopy::IntoBytes as _;
 
 use super::Shared;
 use super::controller::{Admitted, ClientId, Told};
+use super::directory;
 use super::peer::{PATIENCE, Peer};
 use super::room::{Occupant, Room};
 use super::socket::{Connection, Listener, Packet};
@@ -122,6 +123,7 @@ async fn greet(shared: &Shared, connection: &Connection, peer: &Peer) -> Result<
     };
     check_version(&hello)?;
     let shim = find_shim(shared, peer).await;
+    directory::learn(shared, peer.uid).await;
     let admitted = shared.with(|controller| controller.admit(peer, &hello, shim)).map_err(End::Refused)?;
     // What was read of the process by its id may be another's by now.
     if !peer.is_alive() {

@@ -17,8 +17,8 @@ pub(crate) struct Subject {
     pub(crate) pid: u32,
     /// Who runs it.
     pub(crate) uid: u32,
-    /// The same by name, if it has one.
-    pub(crate) user: Option<String>,
+    /// The same by name, if it has any; the first is what people are shown.
+    pub(crate) users: Vec<String>,
     /// The file that it executes; empty if that may not be known.
     pub(crate) executable: PathBuf,
     /// Its name, with what a process may have written into it that would not be seen.
@@ -34,7 +34,7 @@ impl Subject {
         Self {
             pid,
             uid,
-            user: users.name(uid).map(str::to_owned),
+            users: users.names(uid),
             executable: fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default(),
             command: one_line(file("comm").trim_end()).into_owned(),
             cgroup: unified(&file("cgroup")).to_owned(),

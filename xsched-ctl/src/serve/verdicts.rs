@@ -77,7 +77,7 @@ async fn wait_until_joined(shared: &Shared, id: ClientId) {
 fn caller(subject: &Subject) -> Caller {
     Caller {
         executable: subject.executable.to_string_lossy().into_owned(),
-        users: std::iter::once(subject.uid.to_string()).chain(subject.user.clone()).collect(),
+        users: std::iter::once(subject.uid.to_string()).chain(subject.users.iter().cloned()).collect(),
         cgroups: subject.cgroups().map(str::to_owned).collect(),
     }
 }

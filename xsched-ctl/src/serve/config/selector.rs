@@ -32,9 +32,7 @@ impl Selector {
 impl Selector {
     /// The user's name, if it is one and not a number or a glob.
     pub(super) fn user_name(&self) -> Option<String> {
-        let user = self.user.as_ref()?.to_string();
-        let is_name = !user.contains(['*', '?']) && user.parse::<u32>().is_err();
-        is_name.then_some(user)
+        self.user.as_ref().and_then(user_name)
     }
 }
 
@@ -53,6 +51,13 @@ impl fmt::Display for Selector {
     }
 }
 
+/// The user's name that a pattern is, if it is no number and no glob.
+pub(crate) fn user_name(pattern: &Pattern) -> Option<String> {
+    let user = pattern.to_string();
+    let is_name = !user.contains(['*', '?']) && user.parse::<u32>().is_err();
+    is_name.then_some(user)
+}
+
 fn is_executable(pattern: &Pattern, path: &Path) -> bool {
     let path = path.to_string_lossy();
     if pattern.to_string().contains('/') {
@@ -62,6 +67,5 @@ fn is_executable(pattern: &Pattern, path: &Path) -> bool {
 }
 
 fn is_user(pattern: &Pattern, subject: &Subject) -> bool {
-    pattern.matches(&subject.uid.to_string())
-        || subject.user.as_deref().is_some_and(|name| pattern.matches(name))
+    pattern.matches(&subject.uid.to_string()) || subject.users.iter().any(|name| pattern.matches(name))
 }

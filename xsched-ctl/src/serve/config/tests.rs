@@ -4,7 +4,7 @@ fn subject(executable: &str, user: &str, cgroup: &str) -> Subject {
     Subject {
         pid: 1,
         uid: 1000,
-        user: Some(user.to_owned()),
+        users: vec![user.to_owned()],
         executable: executable.into(),
         command: "x".to_owned(),
         cgroup: cgroup.to_owned(),
@@ -130,10 +130,11 @@ fn users_whom_nobody_knows_are_named() {
                 [[rule]]\nuser = 'no-such-*'\nclass = 'high'\n[[ceiling]]\nuser = '4711'\nclass = 'high'\n\
                 [[ceiling]]\nuser = 'no-such-user'\nclass = 'high'\n";
     let config = Config { file: Some("c.toml".into()), ..Config::parse(text).unwrap() };
-    let warnings = config.warnings(&Users::read());
+    assert_eq!(config.user_names(), ["root".to_owned(), "no-such-user".to_owned()].into());
+    let warnings = config.warnings(&Users::read(config.user_names()));
     let starts: Vec<_> =
         warnings.iter().filter_map(|warning| warning.split_once(',')?.1.split_once(',')).collect();
-    let who = " no user in /etc/passwd is called `no-such-user`";
+    let who = " no user is called `no-such-user`";
     assert_eq!(
         starts.iter().map(|(start, _)| *start).collect::<Vec<_>>(),
         [" line 4:", " line 13:"].map(|line| format!("{line}{who}"))

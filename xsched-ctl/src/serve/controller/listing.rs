@@ -52,7 +52,7 @@ impl Controller {
         answer::Process {
             pid: subject.pid,
             uid: subject.uid,
-            user: subject.user.clone().unwrap_or_else(|| subject.uid.to_string()),
+            user: subject.users.first().cloned().unwrap_or_else(|| subject.uid.to_string()),
             command: if may_know { subject.command.clone() } else { String::new() },
             standing,
             class: Class::of(standing.priority).to_string(),

@@ -34,12 +34,9 @@ impl Controller {
         self.change_policy(&config, &mut changes);
         self.change_times(&config, &mut changes);
         self.say_what_newcomers_are_told(&config, &mut changes);
-        self.users = users;
-        for client in self.clients.values_mut() {
-            client.subject.user = self.users.name(client.subject.uid).map(str::to_owned);
-        }
         let before: Vec<_> = self.clients.values().map(|client| self.standing_of(client)).collect();
         self.config = config;
+        self.replace_users(users);
         let ids = self.clients.keys().copied().collect::<Vec<_>>();
         let mut restood = 0;
         for (id, before) in ids.iter().zip(before) {
@@ -50,6 +47,38 @@ impl Controller {
         self.warn_of_all_promises(now_ns());
         changes.effective.push(format!("{restood} of {} processes stand otherwise", ids.len()));
         changes
+    }
+
+    /// Other users are known by name.
+    pub(crate) fn replace_users(&mut self, users: Users) {
+        self.users.replace(users);
+        self.name_clients(|_| true);
+    }
+
+    /// Whether it need not be asked what a user is called.
+    pub(crate) fn knows_user(&self, uid: u32) -> bool {
+        self.users.knows(uid)
+    }
+
+    /// A user is called so, or has no name.
+    pub(crate) fn learn_user(&mut self, uid: u32, name: Option<&str>) {
+        self.users.learn(uid, name);
+        self.name_clients(|of| of == uid);
+    }
+
+    /// Processes of these users are known by the names that are known now, and stand accordingly.
+    fn name_clients(&mut self, of: impl Fn(u32) -> bool) {
+        let mut renamed = Vec::new();
+        for (id, client) in self.clients.iter_mut().filter(|(_, client)| of(client.subject.uid)) {
+            let names = self.users.names(client.subject.uid);
+            if names != client.subject.users {
+                client.subject.users = names;
+                renamed.push(*id);
+            }
+        }
+        for id in renamed {
+            self.restand(id);
+        }
     }
 
     fn change_policy(&mut self, config: &Config, changes: &mut Changes) {

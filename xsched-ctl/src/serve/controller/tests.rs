@@ -21,7 +21,7 @@ pub(super) struct Bench(pub(super) Controller);
 impl Bench {
     pub(super) fn new(config: &str) -> Self {
         let arbiter = Arbiter::in_memory(&Times::default()).unwrap();
-        let mut controller = Controller::new(arbiter, Config::parse(config).unwrap(), Users::read());
+        let mut controller = Controller::new(arbiter, Config::parse(config).unwrap(), Users::default());
         controller.beat(now_ns());
         Self(controller)
     }
@@ -570,7 +570,7 @@ fn the_log_says_that_too_much_is_promised_and_says_it_seldom() {
 impl Bench {
     /// Reads a configuration as SIGHUP has it read.
     fn reconfigure(&mut self, config: &str) -> reconfigure::Changes {
-        let changes = self.0.reconfigure(Config::parse(config).unwrap(), Users::read());
+        let changes = self.0.reconfigure(Config::parse(config).unwrap(), Users::default());
         self.0.settle(now_ns());
         changes
     }
