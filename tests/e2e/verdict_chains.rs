@@ -433,7 +433,11 @@ fn a_process_that_decides_itself_names_the_rule() {
     if !may_trace("a_process_that_decides_itself_names_the_rule") {
         return;
     }
-    let controller = Controller::start_without_bpf(OWN_RULE);
+    let id = Command::new("id").arg("-un").output().unwrap().stdout;
+    let user = String::from_utf8(id).unwrap();
+    // It knows its user by number; what he is called it is told.
+    let rule = format!("{OWN_RULE}user = '{}'\nprocess = 'callers'\n", user.trim_end());
+    let controller = Controller::start_without_bpf(&rule);
     let own = || shown("callers", "schedule", "the program itself", Some(1));
     // A search is not known by the immediate caller, a compiled stub.
     let search = || shown("libMIOpen.so.1", "schedule", "none fits", None);

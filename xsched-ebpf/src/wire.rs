@@ -351,7 +351,7 @@ impl Verdicts {
 }
 
 /// The process decides about its calls itself. One descriptor comes with it: a sealed memory file with the text of the
-/// rules. Sent again when they change.
+/// rules, and behind it what the process's user is called, a line for each name. Sent again when they change.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Rules {

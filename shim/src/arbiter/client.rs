@@ -7,8 +7,8 @@
 //! ```
 
 use std::fs::File;
+use std::io::Read as _;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -247,8 +247,10 @@ impl Client {
             }
             (FromController::Rules(rules), Phase::Joined { .. }) => {
                 let [file] = one(received.descriptors)?;
+                let (text, users) = text(rules, file)?;
                 verdict::set_rules(Some(verdict::HandedOut {
-                    text: text(rules, file)?,
+                    text,
+                    users,
                     first: u16::try_from(rules.first_rule).unwrap_or(0),
                 }));
                 Ok(())
@@ -295,14 +297,18 @@ fn one(descriptors: Vec<OwnedFd>) -> Result<[OwnedFd; 1], ClientError> {
     descriptors.try_into().map_err(|_| ClientError::OutOfTurn)
 }
 
-/// The text of the controller's rules.
-fn text(rules: Rules, file: OwnedFd) -> Result<String, ClientError> {
+/// The text of the controller's rules, and what this process's user is called.
+fn text(rules: Rules, file: OwnedFd) -> Result<(String, Vec<String>), ClientError> {
     if rules.len > RULES_MAX {
         return Err(ClientError::Rules);
     }
-    let mut text = vec![0; rules.len as usize];
-    File::from(file).read_exact_at(&mut text, 0).map_err(|_| ClientError::Rules)?;
-    String::from_utf8(text).map_err(|_| ClientError::Rules)
+    let mut text = Vec::new();
+    File::from(file).take(RULES_MAX.into()).read_to_end(&mut text).map_err(|_| ClientError::Rules)?;
+    let mut text = String::from_utf8(text).map_err(|_| ClientError::Rules)?;
+    let len = rules.len as usize;
+    let users = text.get(len..).ok_or(ClientError::Rules)?.lines().map(str::to_owned).collect();
+    text.truncate(len);
+    Ok((text, users))
 }
 
 fn keeper(number: u32) -> Keeper {

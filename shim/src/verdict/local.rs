@@ -30,6 +30,8 @@ struct Local {
 /// A controller's rules.
 pub(crate) struct HandedOut {
     pub(crate) text: String,
+    /// What the user of this process is called.
+    pub(crate) users: Vec<String>,
     /// Number of the first; 0: they have none.
     pub(crate) first: u16,
 }
@@ -164,13 +166,14 @@ impl Local {
 
     fn read(&mut self) -> Book {
         let own = parse(self.settings());
-        let (text, first) =
-            self.controllers.as_ref().map_or(("", 0), |rules| (rules.text.as_str(), rules.first));
+        let (text, first, users) = self.controllers.as_ref().map_or(("", 0, [].as_slice()), |rules| {
+            (rules.text.as_str(), rules.first, rules.users.as_slice())
+        });
         let controllers = parse(text);
         let before = controllers.rules().len();
         let all = controllers.behind(&own);
         let own_count = (all.rules().len() - before) as u32;
-        Book { rules: Rulebook::new(Arc::new(all), &this_process()), own_count, first }
+        Book { rules: Rulebook::new(Arc::new(all), &this_process(users)), own_count, first }
     }
 }
 
@@ -183,14 +186,16 @@ fn parse(text: &str) -> Rules {
     })
 }
 
-fn this_process() -> Caller {
+fn this_process(users: &[String]) -> Caller {
     let executable = std::env::current_exe().map(|path| path.to_string_lossy().into_owned());
     let cgroup = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let own = cgroup.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
     let cgroups = std::path::Path::new(own).ancestors();
     Caller {
         executable: executable.unwrap_or_default(),
-        users: vec![rustix::process::geteuid().as_raw().to_string()],
+        users: std::iter::once(rustix::process::geteuid().as_raw().to_string())
+            .chain(users.iter().cloned())
+            .collect(),
         cgroups: cgroups.map(|path| path.to_string_lossy().into_owned()).collect(),
     }
 }

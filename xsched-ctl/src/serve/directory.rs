@@ -144,7 +144,7 @@ mod tests {
     async fn so_many_wait_and_no_more() {
         let (directory, _answers) = Directory::start(|_| {
             loop {
-                thread::park()
+                thread::park();
             }
         })
         .unwrap();

@@ -50,7 +50,12 @@ pub(super) async fn provide(
                     send_page(connection, page, flags)?;
                 }
             }
-            None => send_rules(connection, &loaded, shared.rule_names.hand_out(&loaded.rules))?,
+            None => send_rules(
+                connection,
+                &loaded,
+                &names(shared, id),
+                shared.rule_names.hand_out(&loaded.rules),
+            )?,
         }
         if rules.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -120,8 +125,14 @@ fn send_page(connection: &Connection, page: &OwnedFd, flags: u32) -> io::Result<
     connection.send(packet.as_bytes(), &[page.as_fd()])
 }
 
-fn send_rules(connection: &Connection, loaded: &Loaded, first_rule: u16) -> io::Result<()> {
-    let text = sealed(&loaded.text)?;
+/// What the user of a process is called.
+fn names(shared: &Shared, id: ClientId) -> Vec<String> {
+    shared.controller.borrow().identity(id).map_or(Vec::new(), |(subject, _)| subject.users)
+}
+
+/// A process knows its user by number alone: what he is called may be known to a network only.
+fn send_rules(connection: &Connection, loaded: &Loaded, users: &[String], first_rule: u16) -> io::Result<()> {
+    let text = sealed(&format!("{}{}", loaded.text, users.join("\n")))?;
     let (kind, len) = (PacketKind::Rules as u32, loaded.text.len() as u32);
     let packet = Rules { kind, len, first_rule: first_rule.into() };
     connection.send(packet.as_bytes(), &[text.as_fd()])
