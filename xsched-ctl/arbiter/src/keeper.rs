@@ -278,7 +278,7 @@ impl Arbiter {
         self.check(queue)
     }
 
-    /// Ends a queue's lease: it does not count as ready until it reports again.
+    /// A queue whose lease is over by now does not count as ready until it reports again.
     pub fn expire(&mut self, queue: Queue) {
         self.control(Control::Expire, u64::from(queue.slot), u64::from(queue.generation), 0);
     }

@@ -95,8 +95,13 @@ fn a_ready_queue_shows_until_it_is_idle() {
         arbiter.report(a, Report::Idle, urgent.slot, u64::from(urgent.generation));
         assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 7);
         arbiter.expire(other);
-        assert_eq!(arbiter.page().load(Word::ready(0)), 0);
-        assert_eq!(arbiter.page().load(Word::exists(0)), 1 | 1 << 7);
+        assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 7, "its lease is not over");
+        arbiter.set_times(&Times { lease: Duration::ZERO, ..Times::default() });
+        let short = arbiter.open(b, key(), 9).unwrap();
+        ready(&mut arbiter, b, short);
+        arbiter.expire(short);
+        assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 7);
+        assert_eq!(arbiter.page().load(Word::exists(0)), 1 | 1 << 7 | 1 << 9);
         let mut events = Vec::new();
         arbiter.drain(&mut events);
         let changes: Vec<_> = events.iter().map(|event| event.change).collect();
@@ -108,6 +113,8 @@ fn a_ready_queue_shows_until_it_is_idle() {
             ArbiterChange::Ready,
             ArbiterChange::Level,
             ArbiterChange::Idle,
+            ArbiterChange::Opened,
+            ArbiterChange::Ready,
             ArbiterChange::Expired,
         ];
         assert_eq!(changes, expected.map(|change| change as u32));

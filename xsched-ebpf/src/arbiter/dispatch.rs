@@ -112,7 +112,7 @@ pub fn control<H: Host>(host: &H, owner: u64, control: Control, slot: u64, first
             host.store(Word::LINGER, second);
         }
         Control::Expire => {
-            let outcome = protocol::expire(host, slot, generation, u64::MAX);
+            let outcome = protocol::expire(host, slot, generation, host.now_ns());
             tell(host, ArbiterChange::Expired, slot, owner, outcome);
         }
         Control::Speak => {

@@ -38,7 +38,7 @@ pub enum Control {
     SetLevel = 6,
     /// Lease and linger. First and second: nanoseconds.
     SetTimes = 7,
-    /// A queue's lease is over. First: its generation.
+    /// A queue may have outlived its lease. The page's clock decides. First: its generation.
     Expire = 8,
     /// The caller is the controller from now on. First: a number that it has put where only the owner of the maps can.
     Claim = 9,

@@ -114,18 +114,24 @@ pub fn ready<W: Words>(
     caller: Caller,
     now_ns: u64,
 ) -> Result<Change, Refusal> {
-    let until = now_ns + words.load(Word::LEASE);
-    transition(words, slot, |word| {
-        if !is_of(words, slot, word, caller) || word.generation() != generation {
-            return None;
+    let is_meant = |word: QueueWord| is_of(words, slot, word, caller) && word.generation() == generation;
+    // Before the word counts the renewal, so that who judges the lease by that word sees this one.
+    if is_meant(QueueWord(words.load(Word::queue(slot)))) {
+        prolong(words, slot, now_ns + words.load(Word::LEASE));
+    }
+    transition(words, slot, |word| is_meant(word).then(|| word.renewed()))
+}
+
+/// Makes a lease last until then, unless it lasts longer: a thread that has slept since it read the clock must not shorten
+/// what others have said since, be it about a queue that has the slot by now.
+#[inline(always)]
+fn prolong<W: Words>(words: &W, slot: u64, until_ns: u64) {
+    for _ in 0..TRIES {
+        let lease_ns = words.load(Word::lease_until(slot));
+        if lease_ns >= until_ns || words.replace(Word::lease_until(slot), lease_ns, until_ns) {
+            return;
         }
-        // Before the word counts the renewal, so that who judges the lease by that word sees this one. A thread that has
-        // slept since it read the clock must not shorten it.
-        if words.load(Word::lease_until(slot)) < until {
-            words.store(Word::lease_until(slot), until);
-        }
-        Some(word.renewed())
-    })
+    }
 }
 
 /// A queue has no work.

@@ -33,6 +33,11 @@ fn control(control: Control, slot: u64, first: u64, second: u64) -> Box<dyn Fn(&
     Box::new(move |machine| dispatch::control(machine, 0, control, slot, first, second))
 }
 
+/// The controller ends a lease that has long been over.
+fn expire(slot: u64) -> Box<dyn Fn(&Machine<'_>)> {
+    Box::new(move |machine| dispatch::control(machine.at(5000), 0, Control::Expire, slot, 1, 0))
+}
+
 /// What the programs do when a process ends.
 fn death(owner: u64) -> Box<dyn Fn(&Machine<'_>)> {
     Box::new(move |machine| {
@@ -311,22 +316,79 @@ fn a_slot_that_changes_hands_obeys_nobody_from_before() {
     assert_eq!(explored.violation, None);
 }
 
-#[test]
-fn a_lease_that_is_renewed_does_not_run_out() {
-    let begin = page(&[(A, 2, true), (B, 5, false)]);
-    // It lasts until 1050.
-    let threads: [Operations<'_>; 2] = [
-        vec![Box::new(|machine| dispatch::report(machine.at(1060), A, Report::Ready, 0, 1))],
-        vec![Box::new(|machine| dispatch::report(machine.at(1061), B, Report::Expire, 0, 1))],
-    ];
-    let explored = explore(
-        &begin,
-        &threads,
+/// Explores what threads do to the lease of the queue in slot 0: in the end it must not have run out.
+fn lasts(begin: &Memory, threads: &[Operations<'_>]) -> Explored {
+    explore(
+        begin,
+        threads,
         |_| Ok(()),
         |memory, _| {
             is_consistent(memory)?;
             let is_ready = QueueWord(word(memory, Word::queue(0))).is_ready();
             if is_ready { Ok(()) } else { Err("it ran out".to_owned()) }
+        },
+    )
+}
+
+/// A says at this time that the queue in slot 0 still has work.
+fn renew(now_ns: u64) -> Box<dyn Fn(&Machine<'_>)> {
+    Box::new(move |machine| dispatch::report(machine.at(now_ns), A, Report::Ready, 0, 1))
+}
+
+/// B says at this time that the lease of the queue in slot 0 may be over.
+fn doubt(now_ns: u64) -> Box<dyn Fn(&Machine<'_>)> {
+    Box::new(move |machine| dispatch::report(machine.at(now_ns), B, Report::Expire, 0, 1))
+}
+
+#[test]
+fn a_lease_that_is_renewed_does_not_run_out() {
+    let begin = page(&[(A, 2, true), (B, 5, false)]);
+    // It lasts until 1050.
+    let explored = lasts(&begin, &[vec![renew(1060)], vec![doubt(1061)]]);
+    assert_eq!(explored.violation, None);
+}
+
+#[test]
+fn a_lease_that_is_renewed_does_not_run_out_for_the_controller() {
+    let begin = page(&[(A, 2, true), (B, 5, false)]);
+    // It looks at the lease, and then orders.
+    let look: Operations<'_> = vec![Box::new(|machine| {
+        let word = QueueWord(machine.at(1061).load(Word::queue(0)));
+        if word.is_ready() && machine.load(Word::lease_until(0)) < 1061 {
+            dispatch::control(machine, 0, Control::Expire, 0, 1, 0);
+        }
+    })];
+    let explored = lasts(&begin, &[vec![renew(1060)], look]);
+    assert_eq!(explored.violation, None);
+}
+
+#[test]
+fn a_thread_that_has_slept_does_not_shorten_a_lease() {
+    let begin = page(&[(A, 2, true), (B, 5, false)]);
+    // One thread of A reads the clock and sleeps until another has renewed, and others doubt.
+    let explored = lasts(&begin, &[vec![renew(1005)], vec![renew(1060)], vec![doubt(1061)]]);
+    assert_eq!(explored.violation, None);
+}
+
+#[test]
+fn a_thread_that_has_slept_does_not_shorten_the_lease_of_a_slots_next_queue() {
+    let begin = page(&[(A, 2, true)]);
+    // Renewed for what is long gone; then it is B's, who has work from 2000 until 2050.
+    let next: Operations<'_> = vec![
+        control(Control::Close, 0, 1, 0),
+        Box::new(|machine| {
+            dispatch::control(machine, 0, Control::Open, 0, QueueWord::new(2, 0, 4).0, B);
+        }),
+        Box::new(|machine| dispatch::report(machine.at(2000), B, Report::Ready, 0, 2)),
+    ];
+    let explored = explore(
+        &begin,
+        &[vec![renew(1005)], next],
+        |_| Ok(()),
+        |memory, _| {
+            is_consistent(memory)?;
+            let until = word(memory, Word::lease_until(0));
+            if until == 2050 { Ok(()) } else { Err(format!("it lasts until {until}")) }
         },
     );
     assert_eq!(explored.violation, None);
@@ -356,7 +418,7 @@ fn who_begins_to_wait_is_woken_when_the_other_is_done() {
 #[test]
 fn who_waits_is_woken_when_the_other_dies_or_leaves() {
     waits(vec![vec![death(A)]]);
-    waits(vec![vec![report(A, Report::Close, 1)], vec![control(Control::Expire, 1, 1, 0)]]);
+    waits(vec![vec![report(A, Report::Close, 1)], vec![expire(1)]]);
 }
 
 #[test]
@@ -364,7 +426,7 @@ fn who_waits_is_woken_when_levels_change() {
     waits(vec![vec![control(Control::SetLevel, 1, 1, 9)], vec![report(A, Report::Ready, 1)]]);
     waits(vec![vec![control(Control::SetLevel, 0, 1, 0)]]);
     // Also if the arbiter takes the one that waits for idle.
-    waits(vec![vec![control(Control::Expire, 0, 1, 0), control(Control::SetLevel, 0, 1, 0)]]);
+    waits(vec![vec![expire(0), control(Control::SetLevel, 0, 1, 0)]]);
 }
 
 #[test]
