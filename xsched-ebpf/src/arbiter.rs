@@ -153,15 +153,16 @@ pub const fn more_urgent(level: u64) -> u64 {
     (1 << (level & (LEVEL_COUNT as u64 - 1))) - 1
 }
 
-/// Names a device by its PCI address and partition: ordinals differ between processes.
+/// Names a device by its PCI address and partition: ordinals differ between processes. A domain has all the bits that
+/// Linux and the runtimes give it: those of Intel's VMD begin at 0x10000.
 ///
 /// ```text
-///   63   62        40 39            24 23      16 15      8 7       0
-///   1    0            domain           bus        device    partition
+///   63   62     56 55            24 23      16 15      8 7       0
+///   1    0         domain           bus        device    partition
 /// ```
 pub const fn device_key(domain: u32, bus: u32, device: u32, partition: u32) -> u64 {
     1 << 63
-        | (domain as u64 & 0xffff) << 24
+        | (domain as u64) << 24
         | (bus as u64 & 0xff) << 16
         | (device as u64 & 0xff) << 8
         | partition as u64 & 0xff
@@ -169,7 +170,7 @@ pub const fn device_key(domain: u32, bus: u32, device: u32, partition: u32) -> u
 
 /// Whether [`device_key`] makes such numbers.
 pub const fn is_device_key(key: u64) -> bool {
-    key >> 40 == 1 << 23
+    key >> 56 == 1 << 7
 }
 
 #[cfg(test)]
@@ -199,7 +200,17 @@ mod tests {
     fn a_device_has_a_key_whatever_its_address() {
         assert_ne!(device_key(0, 0, 0, 0), 0);
         assert_ne!(device_key(0, 0xc1, 0, 1), device_key(0, 0xc1, 1, 0));
-        assert!(is_device_key(device_key(0, 0, 0, 0)) && is_device_key(device_key(0xffff, 0xff, 0x1f, 7)));
+        assert!(is_device_key(device_key(0, 0, 0, 0)) && is_device_key(device_key(u32::MAX, 0xff, 0x1f, 7)));
         assert!(![0, 7, 1 << 62, u64::MAX].into_iter().any(is_device_key));
+    }
+
+    #[test]
+    fn devices_of_different_domains_have_different_keys() {
+        // Behind Intel's VMD domains begin at 0x10000.
+        let keys = [0, 1, 0xffff, 0x1_0000, 0x1_0001, i32::MAX.cast_unsigned(), u32::MAX];
+        let keys = keys.map(|domain| device_key(domain, 0xc1, 0, 0));
+        for (index, key) in keys.iter().enumerate() {
+            assert!(is_device_key(*key) && !keys[..index].contains(key), "{key:x}");
+        }
     }
 }

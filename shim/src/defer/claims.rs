@@ -85,6 +85,8 @@ mod tests {
         assert_eq!(parse("0000:c1:00.0"), Some(device_key(0, 0xc1, 0, 0)));
         assert_eq!(parse("0001:0A:1f.3"), Some(device_key(1, 0x0a, 0x1f, 3)));
         assert_eq!(parse("c1:00.0"), Some(device_key(0, 0xc1, 0, 0)));
+        assert_eq!(parse("10000:c1:00.0"), Some(device_key(0x1_0000, 0xc1, 0, 0)));
+        assert_ne!(parse("10000:c1:00.0"), parse("0000:c1:00.0"), "one is behind Intel's VMD");
         for wrong in ["", "c1", "0000:c1:zz.0", "0:0:0:0.0"] {
             assert_eq!(parse(wrong), None, "{wrong}");
         }
