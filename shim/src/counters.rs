@@ -60,6 +60,8 @@ counted! {
         LateTable = "dispatch tables that came late",
         /// The runtime refused a command that was launched late; the stream's next call told so.
         LateFailure = "failures told late",
+        /// The controller had no room for the process, or for one more of its queues: it was not scheduled.
+        NoRoom = "times that the controller had no room: unscheduled for a second at least",
         /// The controller did not take a report: it was too far behind.
         UnsentReport = "reports that could not be sent",
         /// The controller gave memory for events that the shim does not write into.

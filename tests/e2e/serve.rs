@@ -91,6 +91,7 @@ fn nobody_keeps_others_from_giving_orders() {
     let mut user = controller.process_of(USER);
     let held = user.ask("crowd 3000");
     assert!(held["held"].as_u64().is_some_and(|held| (1..2000).contains(&held)), "{held}");
+    assert!(held["told"][0].as_str().is_some_and(|told| told.contains("too many connections")), "{held}");
     assert!(controller.say(&["off"]).starts_with("off; was active"));
 }
 

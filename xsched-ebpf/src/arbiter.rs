@@ -24,8 +24,9 @@ pub use queue_word::QueueWord;
 pub use words::AtomicWords;
 pub use words::{PAGE_WORDS, Word, Words};
 
-/// Devices that a page has room for: eight accelerators in eight partitions each.
-pub const DEVICE_MAX: usize = 64;
+/// Devices that a page has room for: eight accelerators in eight partitions each take a quarter. Anybody may name devices
+/// that there are not.
+pub const DEVICE_MAX: usize = 256;
 
 /// Levels of urgency; 0 is the most urgent.
 pub const LEVEL_COUNT: usize = 64;
@@ -37,7 +38,7 @@ pub const QUEUE_MAX: usize = 4096;
 pub const PAGE_MAGIC: u64 = u64::from_le_bytes(*b"XSCHPAGE");
 
 /// Changes whenever the page or the operations of the report function change their layout or meaning.
-pub const PAGE_VERSION: u64 = 1;
+pub const PAGE_VERSION: u64 = 2;
 
 /// Bytes of the programs' ring of events.
 pub const EVENTS_SIZE: u32 = 1 << 20;
@@ -179,11 +180,11 @@ mod tests {
 
     #[test]
     fn a_word_keeps_its_parts_apart() {
-        let word = QueueWord::new(u32::MAX, 63, 63);
-        assert_eq!((word.generation(), word.device(), word.level()), (u32::MAX, 63, 63));
+        let word = QueueWord::new(u32::MAX, 255, 63);
+        assert_eq!((word.generation(), word.device(), word.level()), (u32::MAX, 255, 63));
         assert!(word.is_open() && !word.is_ready());
         let word = word.with_ready(true).with_level(5);
-        assert_eq!((word.generation(), word.device(), word.level()), (u32::MAX, 63, 5));
+        assert_eq!((word.generation(), word.device(), word.level()), (u32::MAX, 255, 5));
         assert!(word.is_ready() && !word.with_ready(false).is_ready());
         assert!(!word.closed().is_open() && !word.closed().is_ready());
         assert_eq!(word.closed().generation(), u32::MAX);

@@ -142,6 +142,9 @@ impl Client {
     pub(super) fn step<D: Device>(&mut self, queues: &XQueues<D>, now: Nanos) {
         // There is nobody to tell of a failure: most processes run without a controller.
         if let Err(error) = self.try_step(queues, now) {
+            if matches!(error, ClientError::Refused(reason) if reason == RefusalReason::Full as u32) {
+                counters::trouble(Trouble::NoRoom);
+            }
             self.is_refused = error.is_final();
             self.leave(queues, now + RETRY);
         }

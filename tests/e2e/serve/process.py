@@ -9,7 +9,7 @@ import array, ctypes, fcntl, json, mmap, os, resource, select, socket, struct, s
 HELLO, WELCOME, OPEN, OPENED, REPORTED, USAGE, REFUSAL, VERDICTS, RULES = range(1, 10)
 SETTINGS = 12
 REPORTS = {"join": 1, "ready": 2, "idle": 3, "expire": 4, "check": 5, "close": 6}
-DEVICES, DEVICE_LEN, QUEUES, QUEUE_LEN = 128, 32 + 16 * 64, 128 + 64 * (32 + 16 * 64), 32
+DEVICES, DEVICE_LEN, QUEUES, QUEUE_LEN = 128, 32 + 16 * 64, 128 + 256 * (32 + 16 * 64), 32
 PAGE_LEN = QUEUES + 4096 * QUEUE_LEN
 
 
@@ -142,17 +142,23 @@ class Process:
             except TimeoutError:
                 break
         time.sleep(1)
-        return {"held": sum(map(self.is_open, self.connections))}
+        said = [self.left(connection) for connection in self.connections]
+        told = [json.loads(text) for text, _ in said if text]
+        return {"held": sum(is_open for _, is_open in said), "told": [answer["message"] for answer in told]}
 
     @staticmethod
-    def is_open(connection):
+    def left(connection):
+        """What was said, and whether the connection is still there."""
         connection.setblocking(False)
+        text = b""
         try:
-            return connection.recv(1) != b""
+            while part := connection.recv(4096):
+                text += part
+            return text, False
         except BlockingIOError:
-            return True
+            return text, True
         except OSError:
-            return False
+            return text, False
 
     def clutter(self, count):
         """Maps its own program so many times, to run."""

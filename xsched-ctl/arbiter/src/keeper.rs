@@ -330,9 +330,12 @@ impl Arbiter {
     /// The place of a device that nobody uses any more: anybody may name devices that there are not, and whoever comes
     /// next must find room.
     fn unused_device(&self) -> Option<u64> {
-        let used = self.page().queues().fold(0_u64, |used, queue| used | 1 << queue.word.device());
+        let mut used = [false; DEVICE_MAX];
+        for queue in self.page().queues() {
+            used[queue.word.device() as usize] = true;
+        }
         (0..DEVICE_MAX as u64)
-            .find(|&index| used >> index & 1 == 0 && self.page().load(Word::exists(index)) == 0)
+            .find(|&index| !used[index as usize] && self.page().load(Word::exists(index)) == 0)
     }
 
     fn check(&self, queue: Queue) -> Result<(), ArbiterError> {

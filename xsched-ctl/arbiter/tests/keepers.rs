@@ -11,7 +11,7 @@ use std::{fs, io};
 use rustix::event::epoll;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect};
 use rustix::time::Timespec;
-use xsched_abi::arbiter::{ArbiterChange, PAGE_WORDS, QUEUE_MAX, Report, Word, device_key};
+use xsched_abi::arbiter::{ArbiterChange, DEVICE_MAX, PAGE_WORDS, QUEUE_MAX, Report, Word, device_key};
 use xsched_arbiter::{Arbiter, ArbiterError, Owner, PINS, ProgramsError, Queue, Times};
 
 /// Tests so far that have pinned a page.
@@ -208,17 +208,17 @@ fn the_end_of_a_process_closes_its_queues_and_no_others() {
 fn a_full_page_says_so() {
     with_each_obeyed(|mut arbiter| {
         let owner = arbiter.speak_for(100);
-        let mut open = |device| arbiter.open(owner, device_key(0, device, 0, 0), 1).unwrap();
-        let queues: Vec<_> = (0..64).map(&mut open).collect();
-        let one_more = arbiter.open(owner, device_key(0, 64, 0, 0), 1);
+        let mut open = |device| arbiter.open(owner, device_key(1, device, 0, 0), 1).unwrap();
+        let queues: Vec<_> = (0..DEVICE_MAX as u32).map(&mut open).collect();
+        let one_more = arbiter.open(owner, key(), 1);
         assert!(matches!(one_more, Err(ArbiterError::DevicesFull)), "{one_more:?}");
         // A device that nobody uses any more makes room for another.
         arbiter.close(queues[7]);
-        arbiter.open(owner, device_key(0, 64, 0, 0), 1).unwrap();
-        assert_eq!(arbiter.page().device(device_key(0, 64, 0, 0)), Some(7));
-        let opened = std::iter::repeat_with(|| arbiter.open(owner, device_key(0, 0, 0, 0), 1));
-        assert_eq!(opened.take_while(Result::is_ok).count(), QUEUE_MAX - 64);
-        let one_more = arbiter.open(owner, device_key(0, 0, 0, 0), 1);
+        arbiter.open(owner, key(), 1).unwrap();
+        assert_eq!(arbiter.page().device(key()), Some(7));
+        let opened = std::iter::repeat_with(|| arbiter.open(owner, device_key(1, 0, 0, 0), 1));
+        assert_eq!(opened.take_while(Result::is_ok).count(), QUEUE_MAX - DEVICE_MAX);
+        let one_more = arbiter.open(owner, device_key(1, 0, 0, 0), 1);
         assert!(matches!(one_more, Err(ArbiterError::QueuesFull)), "{one_more:?}");
         assert!(matches!(arbiter.open(owner, 0, 1), Err(ArbiterError::NoDevice(0))));
     });

@@ -94,12 +94,14 @@ impl Controller {
     async fn exchange(&mut self, request: &Request) -> Result<Answer, AskError> {
         let mut line = serde_json::to_vec(request).expect("requests have no maps with odd keys");
         line.push(b'\n');
-        self.stream.write_all(&line).await.map_err(AskError::Gone)?;
+        // Who is refused before he has asked anything finds the reason there.
+        let asked = self.stream.write_all(&line).await;
         let mut answer = String::new();
         // Its own answers are shorter; another program's need not be.
         let mut bounded = (&mut self.stream).take(64 * LINE_LEN_MAX as u64);
         bounded.read_line(&mut answer).await.map_err(AskError::Gone)?;
         if answer.is_empty() {
+            asked.map_err(AskError::Gone)?;
             return Err(AskError::Gone(io::ErrorKind::UnexpectedEof.into()));
         }
         match serde_json::from_str(&answer) {

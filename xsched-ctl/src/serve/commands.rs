@@ -1,6 +1,6 @@
 //! One task for each command that asks: reads its lines, and answers them.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -30,7 +30,11 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: UnixListener) {
                 Some((peer, occupant)) => {
                     tokio::task::spawn_local(serve(Rc::clone(&shared), stream, peer, occupant));
                 }
-                None => shared.controller.borrow_mut().count_end(Some(RefusalReason::Full), false),
+                None => {
+                    // Whoever does not read it sees the connection end.
+                    let _ = stream.into_std().and_then(|mut stream| stream.write_all(&as_line(&no_room())?));
+                    shared.controller.borrow_mut().count_end(Some(RefusalReason::Full), false);
+                }
             },
             Err(error) => {
                 tracing::warn!("cannot take in another command: {error}");
@@ -80,14 +84,23 @@ async fn converse(
             Ok(_) => malformed("a request ends with a line feed"),
             Err(error) => malformed(&error.to_string()),
         };
-        let mut text = serde_json::to_vec(&answer)?;
-        text.push(b'\n');
         // Who does not read the answer is not waited for.
-        timeout(PATIENCE, stream.write_all(&text)).await??;
+        timeout(PATIENCE, stream.write_all(&as_line(&answer)?)).await??;
         if matches!(answer, Answer::Refused { reason: Reason::Malformed, .. }) {
             return Ok(());
         }
     }
+}
+
+fn as_line(answer: &Answer) -> io::Result<Vec<u8>> {
+    let mut text = serde_json::to_vec(answer)?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+fn no_room() -> Answer {
+    let message = "this user has too many connections to the controller, and what room there is for more is kept for others";
+    Answer::Refused { reason: Reason::Full, message: message.to_owned() }
 }
 
 /// What was decided about the calls of a process that has joined.

@@ -98,6 +98,8 @@ pub(crate) struct Controller {
     /// What was set for cgroups, the latest last.
     groups: Vec<(String, Wish)>,
     next_client: u32,
+    /// When the log last said that a user's processes are refused.
+    mentioned: BTreeMap<u32, u64>,
     /// Who records.
     recording: Option<Recording>,
     next_recording: u32,
@@ -137,6 +139,7 @@ impl Controller {
             departed: Departed::default(),
             groups: Vec::new(),
             next_client: 0,
+            mentioned: BTreeMap::new(),
             recording: None,
             next_recording: 0,
             counts: Counts::default(),

@@ -1,4 +1,4 @@
-//! Room for connections: nobody takes all of it, and whoever may do anything finds some.
+//! Room: nobody takes all of it, users who work together do not, and whoever may do anything finds some.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,10 +8,33 @@ use std::rc::Rc;
 use super::controller::Actor;
 use super::peer::Peer;
 
-/// Connections at once of all users that are not privileged. Each costs a descriptor or four.
-const CONNECTIONS_MAX: usize = 4096;
+/// Users that are sure of their parts, at once. What others do takes nothing from these.
+const USERS: usize = 32;
 
-/// Of each of them: one for each of its processes or for each `run`, and some for other commands.
+/// How something that there is only so much of is divided among users that are not privileged. Each is sure of a part, as long
+/// as no more than [`USERS`] have any; what is beyond all these parts goes to who comes first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Division {
+    /// For all of them together. What there is beyond is for who is privileged.
+    pub(super) room: usize,
+    /// What each is sure of.
+    pub(super) each: usize,
+}
+
+impl Division {
+    /// Whether a user may have one more, given what each has by now.
+    pub(super) fn allows(self, uid: u32, users: &BTreeMap<u32, usize>) -> bool {
+        let own = users.get(&uid).copied().unwrap_or(0);
+        let all: usize = users.values().sum();
+        let beyond: usize = users.values().map(|count| count.saturating_sub(self.each)).sum();
+        all < self.room && (own < self.each || beyond < self.room - USERS * self.each)
+    }
+}
+
+/// Connections. Each costs a descriptor or four.
+const CONNECTIONS: Division = Division { room: 4096, each: 64 };
+
+/// Of each user: one for each of his processes or for each `run`, and some for other commands.
 const CONNECTIONS_PER_USER_MAX: usize = 1024 + 256;
 
 /// Who is connected: users that are not privileged, with their connections.
@@ -46,9 +69,8 @@ impl Room {
             return Some(Occupant { room: self.clone(), uid: None });
         }
         let mut users = self.0.borrow_mut();
-        let all: usize = users.values().sum();
         let own = users.get(&actor.uid).copied().unwrap_or(0);
-        if all >= CONNECTIONS_MAX || own >= CONNECTIONS_PER_USER_MAX {
+        if own >= CONNECTIONS_PER_USER_MAX || !CONNECTIONS.allows(actor.uid, &users) {
             return None;
         }
         users.insert(actor.uid, own + 1);
@@ -91,14 +113,51 @@ mod tests {
     }
 
     #[test]
-    fn many_users_together_leave_room_for_root() {
+    fn many_users_together_leave_room_for_others_and_for_root() {
         let room = Room::new();
-        let users = (0..10).flat_map(|user| std::iter::repeat_n(USER + user, 1000));
-        let taken: Vec<_> = users.filter_map(|uid| room.occupant(of(uid))).collect();
-        assert_eq!(taken.len(), CONNECTIONS_MAX);
+        let of_users = |users: std::ops::Range<u32>, each| {
+            let users = users.flat_map(move |user| std::iter::repeat_n(USER + user, each));
+            users.filter_map(|uid| room.occupant(of(uid))).collect::<Vec<_>>()
+        };
+        let greedy = of_users(0..4, 2000);
+        let others = of_users(4..32, CONNECTIONS.each);
+        assert_eq!(others.len(), 28 * CONNECTIONS.each);
+        assert_eq!(greedy.len() + others.len(), CONNECTIONS.room);
         let root: Vec<_> = (0..10_000).filter_map(|_| room.occupant(of(0))).collect();
         assert_eq!(root.len(), 10_000);
-        drop(taken);
+        drop((greedy, others));
         assert!(room.0.borrow().is_empty());
+    }
+
+    #[test]
+    fn whatever_others_do_a_user_has_his_part() {
+        let seed = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64);
+        eprintln!("seed {seed}");
+        let mut state = seed | 1;
+        // xorshift64
+        let mut below = |end: usize| {
+            for shift in [13, -7, 17] {
+                state ^= if shift > 0 { state << shift } else { state >> -shift };
+            }
+            (state % end as u64) as usize
+        };
+        for _ in 0..100 {
+            let each = 1 + below(5);
+            let division = Division { each, room: USERS * each + below(50) };
+            let mut users = BTreeMap::new();
+            for _ in 0..1000 {
+                // Some take more than others, and give back less.
+                let uid = below(USERS).min(below(USERS)) as u32;
+                let own = users.get(&uid).copied().unwrap_or(0);
+                if own > 0 && below(USERS) < uid as usize {
+                    users.insert(uid, own - 1);
+                } else {
+                    let allowed = division.allows(uid, &users);
+                    assert!(allowed || own >= each, "{division:?} {uid} {users:?}");
+                    users.insert(uid, own + usize::from(allowed));
+                }
+                assert!(users.values().sum::<usize>() <= division.room);
+            }
+        }
     }
 }

@@ -44,7 +44,10 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: Listener) {
                 Some((peer, occupant)) => {
                     tokio::task::spawn_local(serve(Rc::clone(&shared), connection, peer, occupant));
                 }
-                None => shared.controller.borrow_mut().count_end(Some(RefusalReason::Full), false),
+                None => {
+                    refuse(&connection, RefusalReason::Full);
+                    shared.controller.borrow_mut().count_end(Some(RefusalReason::Full), false);
+                }
             },
             Err(error) => {
                 tracing::warn!("cannot take in another process: {error}");
@@ -90,9 +93,7 @@ async fn serve(shared: Rc<Shared>, connection: Connection, peer: Peer, _occupant
         Err(end) => end,
     };
     if let End::Refused(reason) = end {
-        let refusal = Refusal { kind: PacketKind::Refusal as u32, reason: reason as u32 };
-        // Whoever does not read it sees the connection end.
-        let _ = connection.send(refusal.as_bytes(), &[]);
+        refuse(&connection, reason);
     }
     match &end {
         End::Failed(error) => tracing::warn!("{}: {error}", peer.describe()),
@@ -109,6 +110,12 @@ async fn serve(shared: Rc<Shared>, connection: Connection, peer: Peer, _occupant
         },
         matches!(end, End::Slow),
     );
+}
+
+fn refuse(connection: &Connection, reason: RefusalReason) {
+    let refusal = Refusal { kind: PacketKind::Refusal as u32, reason: reason as u32 };
+    // Whoever does not read it sees the connection end.
+    let _ = connection.send(refusal.as_bytes(), &[]);
 }
 
 /// Hears a process's first packet, and takes it in.

@@ -16,6 +16,7 @@ use super::queue::{Queue, Used};
 use super::{Admitted, ClientId, Controller};
 use crate::control::answer::{PageKeeper, State};
 use crate::serve::peer::Peer;
+use crate::serve::room::Division;
 use crate::serve::subject::Subject;
 use crate::standing::{Standing, Wish};
 
@@ -25,12 +26,14 @@ const CLIENTS_PER_USER_MAX: usize = 1024;
 /// Queues of one process at once: eight devices at eight stream priorities.
 const QUEUES_PER_CLIENT_MAX: usize = 64;
 
-/// Queues that the processes of one user can have, unless that is root: the page has room for so many of all users.
-const QUEUES_PER_USER_MAX: usize = QUEUE_MAX / 4 * 3;
+/// Queues: each user is sure of as many as one process can have.
+const QUEUES: Division = Division { room: QUEUE_MAX - 256, each: QUEUES_PER_CLIENT_MAX };
 
-/// Devices that the processes of one user can name, unless that is root: the page has room for few, and anybody may name
-/// devices that there are not.
-const DEVICES_PER_USER_MAX: usize = DEVICE_MAX / 4 * 3;
+/// Devices that processes name first. Others on the same take none, and anybody may name devices that there are not.
+const DEVICES: Division = Division { room: DEVICE_MAX - 64, each: 4 };
+
+/// How long a user who is refused goes without being mentioned in the log again.
+const MENTION_AGAIN_NS: u64 = 3600 * 1_000_000_000;
 
 /// How far a program's own stream priorities can go; HIP's go from -1 to 1.
 const STREAM_PRIORITY_MAX: i32 = 255;
@@ -50,6 +53,7 @@ impl Controller {
     ) -> Result<Admitted, RefusalReason> {
         let of_user = self.clients.values().filter(|client| client.subject.uid == peer.uid).count();
         if of_user >= CLIENTS_PER_USER_MAX {
+            self.mention_refusal(peer.pid, peer.uid, CLIENTS_PER_USER_MAX, "processes");
             return Err(RefusalReason::Full);
         }
         self.replace(peer.pid);
@@ -161,11 +165,8 @@ impl Controller {
             return Err(RefusalReason::Full);
         }
         let Subject { pid, uid, .. } = client.subject;
-        if let Some((most, what, of_all)) = self.beyond_share(uid, wanted.device) {
-            tracing::warn!(
-                "process {pid} is refused: processes of user {uid} have {most} {what}, and there is room for {of_all} of \
-                 all users"
-            );
+        if let Err((own, what)) = self.check_share(uid, wanted.device) {
+            self.mention_refusal(pid, uid, own, what);
             return Err(RefusalReason::Full);
         }
         let key = match self.arbiter.open(owner, wanted.device, Level::LAST.number() as u8) {
@@ -212,37 +213,61 @@ impl Controller {
         })
     }
 
-    /// What a user would have too much of with another queue on this device: his share, of what, and how much there is.
-    fn beyond_share(&self, uid: u32, device_key: u64) -> Option<(usize, &'static str, usize)> {
-        if !self.may_open(uid) {
-            Some((QUEUES_PER_USER_MAX, "queues", QUEUE_MAX))
-        } else if !self.may_name(uid, device_key) {
-            Some((DEVICES_PER_USER_MAX, "devices", DEVICE_MAX))
-        } else {
-            None
+    /// Whether a user may have another queue, and on this device. If not: how many he has of what there is no more for him.
+    fn check_share(&self, uid: u32, device_key: u64) -> Result<(), (usize, &'static str)> {
+        if (Actor { pid: 0, uid }).is_privileged() {
+            return Ok(());
         }
-    }
-
-    /// Whether a user may have another queue.
-    fn may_open(&self, uid: u32) -> bool {
-        let queues: usize = self.clients_of(uid).map(|client| client.queues.len()).sum();
-        uid == 0 || queues < QUEUES_PER_USER_MAX
-    }
-
-    /// Whether a user may have another queue on this device.
-    fn may_name(&self, uid: u32, device_key: u64) -> bool {
+        let check = |division: Division, users: &BTreeMap<u32, usize>, what| {
+            let own = users.get(&uid).copied().unwrap_or(0);
+            if division.allows(uid, users) { Ok(()) } else { Err((own, what)) }
+        };
+        let mut queues = BTreeMap::new();
+        for uid in self.queues.values().filter_map(|queue| self.counted_user(queue)) {
+            *queues.entry(uid).or_default() += 1;
+        }
+        check(QUEUES, &queues, "queues")?;
         // One that has its place takes none from anybody.
-        if uid == 0 || self.queues.values().any(|queue| queue.device_key == device_key) {
-            return true;
+        if self.queues.values().any(|queue| queue.device_key == device_key) {
+            return Ok(());
         }
-        let slots = self.clients_of(uid).flat_map(|client| &client.queues);
-        let devices: BTreeSet<_> =
-            slots.filter_map(|slot| self.queues.get(slot)).map(|queue| queue.device_key).collect();
-        devices.len() < DEVICES_PER_USER_MAX
+        check(DEVICES, &self.devices_by_user(), "devices")
     }
 
-    fn clients_of(&self, uid: u32) -> impl Iterator<Item = &Client> {
-        self.clients.values().filter(move |client| client.subject.uid == uid)
+    /// How many devices each user has. One that several use is counted once, and not if who is privileged uses it.
+    fn devices_by_user(&self) -> BTreeMap<u32, usize> {
+        let mut users = BTreeMap::new();
+        for queue in self.queues.values() {
+            let uid = self.counted_user(queue);
+            users
+                .entry(queue.device_key)
+                .and_modify(|of_all: &mut Option<u32>| *of_all = uid.min(*of_all))
+                .or_insert(uid);
+        }
+        let mut counts = BTreeMap::new();
+        for uid in users.into_values().flatten() {
+            *counts.entry(uid).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Whose a queue is, unless that is somebody privileged.
+    fn counted_user(&self, queue: &Queue) -> Option<u32> {
+        let uid = self.clients.get(&queue.client)?.subject.uid;
+        (!Actor { pid: 0, uid }.is_privileged()).then_some(uid)
+    }
+
+    /// Says in the log why a user's process is not scheduled: once, since it tries again every second.
+    fn mention_refusal(&mut self, pid: u32, uid: u32, own: usize, what: &str) {
+        let now_ns = now_ns();
+        self.mentioned.retain(|_, at_ns| now_ns.saturating_sub(*at_ns) < MENTION_AGAIN_NS);
+        if !self.mentioned.contains_key(&uid) {
+            self.mentioned.insert(uid, now_ns);
+            tracing::warn!(
+                "process {pid} runs unscheduled: user {uid} has {own} {what}, and what room there is for more is kept for \
+                 others (this is said once an hour for each user)"
+            );
+        }
     }
 
     /// A process reports over the socket.
