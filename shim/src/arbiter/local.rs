@@ -3,7 +3,7 @@
 //! The scheduler and its masks are in this process. A claim on a device takes the place that a process has among others: one
 //! for each stream priority. A process whose streams have none is alone with its devices, and nothing is done.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use xsched_sched::{
@@ -49,6 +49,8 @@ struct Claim {
 struct Place {
     standing: AtomicU8,
     is_ready: AtomicBool,
+    /// Until when it counts as ready without being told again.
+    lease_until: AtomicU64,
 }
 
 const ALONE: u8 = 0;
@@ -84,6 +86,7 @@ impl LocalArbiter {
             self.lock().hear_of_usage(now, &used);
         }
         let mut state = self.lock();
+        state.expire(now);
         let changes = state.core.look(now);
         state.apply(&changes);
     }
@@ -132,7 +135,11 @@ impl State {
             ceiling: i16::MAX,
             ..Attributes::new(DeviceId(device), ProcessId(process))
         };
-        let place = Arc::new(Place { standing: AtomicU8::new(ALONE), is_ready: AtomicBool::new(false) });
+        let place = Arc::new(Place {
+            standing: AtomicU8::new(ALONE),
+            is_ready: AtomicBool::new(false),
+            lease_until: AtomicU64::new(0),
+        });
         self.claims.push(Claim { id, device, place: Arc::clone(&place), told: Nanos::ZERO });
         let changes = self.core.handle(now, Event::Opened { queue, attributes });
         self.apply(&changes);
@@ -151,6 +158,21 @@ impl State {
         }
         for event in news {
             let changes = self.core.handle(now, event);
+            self.apply(&changes);
+        }
+    }
+
+    /// Who has neither launched nor completed anything for as long as a lease has no work until he does: what is on the device
+    /// may wait for those whom it holds back.
+    fn expire(&mut self, now: Nanos) {
+        let is_over = |place: &Place| {
+            place.is_ready.load(Ordering::Acquire) && place.lease_until.load(Ordering::Acquire) < now.0
+        };
+        let over: Vec<_> =
+            (0..self.claims.len()).filter(|&index| is_over(&self.claims[index].place)).collect();
+        for index in over {
+            self.claims[index].place.is_ready.store(false, Ordering::Release);
+            let changes = self.core.handle(now, Event::Idle { queue: QueueId(index as u32) });
             self.apply(&changes);
         }
     }
@@ -199,6 +221,7 @@ impl Seat for LocalSeat {
     }
 
     fn tell_ready(&self) {
+        self.place.lease_until.store((now() + LEASE).0, Ordering::Release);
         self.place.is_ready.store(true, Ordering::Release);
         self.arbiter.tell(Event::Ready { queue: self.queue });
     }
@@ -266,6 +289,24 @@ mod tests {
         assert_eq!(rung.load(Ordering::SeqCst), 1);
         urgent.tell_idle();
         assert_eq!((usual.standing(), rung.load(Ordering::SeqCst)), (Standing::Below { held: false }, 2));
+    }
+
+    #[test]
+    fn who_shows_no_progress_holds_nobody_back_for_long() {
+        let (seats, _) = seats(&[0, 1]);
+        let [usual, urgent] = seats.as_slice() else { panic!("there are two") };
+        usual.tell_ready();
+        urgent.tell_ready();
+        let later = |time: Nanos| {
+            urgent.arbiter.lock().expire(now() + time);
+            usual.tell_ready();
+        };
+        later(LEASE / 2);
+        assert!(usual.standing().is_held() && urgent.is_ready());
+        later(LEASE.times(2));
+        assert!(!usual.standing().is_held() && !urgent.is_ready());
+        urgent.tell_ready();
+        assert!(usual.standing().is_held() && urgent.is_ready(), "it goes on");
     }
 
     #[test]
