@@ -94,7 +94,7 @@ fn order(arbiter: &mut Arbiter, line: &str) -> Result<String, Box<dyn Error>> {
     let numbers: Vec<u64> = words.iter().filter_map(|word| word.parse().ok()).collect();
     Ok(match (words.first().copied(), numbers.as_slice()) {
         (Some("expect"), &[pid]) => {
-            let shim = arbiter.search(pid as u32)?.run()?;
+            let shim = arbiter.search(pid as u32)?.run()?.probe()?;
             arbiter.expect(shim)?.to_string()
         }
         (Some("joined"), &[number]) => arbiter.joined(number).map_or(0, |owner| owner.0).to_string(),

@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn measure_all(arbiter: &mut Arbiter) -> Result<(), Box<dyn Error>> {
-    let shim = arbiter.search(std::process::id())?.run()?;
+    let shim = arbiter.search(std::process::id())?.run()?.probe()?;
     let number = arbiter.expect(shim)?;
     xsched_arbiter_report(Report::Join as u64, 0, number);
     let owner = arbiter.joined(number).ok_or("the programs do not hear this process")?;

@@ -48,7 +48,7 @@ fn key() -> u64 {
 
 /// Has an application join.
 fn join(arbiter: &mut Arbiter, application: &mut Peer) -> Owner {
-    let shim = arbiter.search(application.pid()).unwrap().run().unwrap();
+    let shim = arbiter.search(application.pid()).unwrap().run().unwrap().probe().unwrap();
     let number = arbiter.expect(shim).unwrap();
     assert_eq!(arbiter.joined(number), None);
     application.ask(&format!("report {} 0 {number}", Report::Join as u64));

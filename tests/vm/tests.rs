@@ -214,7 +214,7 @@ fn the_arbiters_programs_hear_a_process_and_its_end() {
     arbiter.heartbeat();
     let peer = host("arbiter-peer");
     let mut application = Peer::application(peer.to_str().expect("it was staged under this name"));
-    let shim = arbiter.search(application.pid()).unwrap().run().unwrap();
+    let shim = arbiter.search(application.pid()).unwrap().run().unwrap().probe().unwrap();
     let number = arbiter.expect(shim).unwrap();
     application.ask(&format!("report {} 0 {number}", Report::Join as u64));
     let owner = arbiter.joined(number).expect("the program hears it");

@@ -29,6 +29,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use tokio::sync::{oneshot, watch};
 use xsched_abi::wire::SchedulingDomain;
 use xsched_rules::{Caller, Rules};
+use xsched_symbols::FileId;
 
 use crate::bpf::BpfError;
 use crate::control::answer::Explained;
@@ -59,7 +60,7 @@ pub(crate) enum OriginError {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JoinError {
     /// It has no function to ask by.
-    #[error("process {0} has mapped no file with the function `{symbol}`", symbol = xsched_abi::verdict::CLASSIFY_SYMBOL)]
+    #[error("the shim of process {0} does not have the function `{symbol}`", symbol = xsched_abi::verdict::CLASSIFY_SYMBOL)]
     NoFunction(u32),
     /// It cannot be looked at.
     #[error("cannot read process {pid}: {cause}")]
@@ -72,9 +73,6 @@ pub(crate) enum JoinError {
     /// The kernel refused a page or a probe.
     #[error(transparent)]
     Bpf(#[from] BpfError),
-    /// There are too many already.
-    #[error("too many {0}")]
-    Full(&'static str),
 }
 
 /// Names a connection of a process.
@@ -89,6 +87,8 @@ pub(crate) struct Newcomer {
     pub(crate) pid: u32,
     /// Its id in the initial pid namespace.
     pub(crate) tgid: u32,
+    /// The file of its shim.
+    pub(crate) shim: FileId,
     /// What rules may ask about it.
     pub(crate) caller: Caller,
 }

@@ -8,10 +8,11 @@ use xsched_abi::arbiter::{
     ArbiterEvent, Control, DEVICE_MAX, LEVEL_COUNT, QUEUE_MAX, QueueWord, Report, SPOKEN_FOR, Word,
 };
 use xsched_abi::wire::Keeper;
+use xsched_symbols::FileId;
 
 use crate::memory::Memory;
 use crate::page::Page;
-use crate::programs::{FoundShim, PINS, Programs, ProgramsError, ShimSearch};
+use crate::programs::{PINS, ProbedShim, Programs, ProgramsError, ShimSearch};
 use crate::times::Times;
 use crate::wake;
 
@@ -180,16 +181,31 @@ impl Arbiter {
         }
     }
 
-    /// Gets ready to hear a process: its copy of the shim is probed. Returns the number that it is to show by
-    /// [`Report::Join`].
+    /// Gets ready to hear a process with this shim. Returns the number that it is to show by [`Report::Join`].
     ///
     /// # Errors
     ///
     /// If no program will hear it: then the controller may [`Self::speak_for`] it.
-    pub fn expect(&mut self, shim: FoundShim) -> Result<u64, ArbiterError> {
+    pub fn expect(&mut self, shim: ProbedShim) -> Result<u64, ArbiterError> {
         match &mut self.backend {
             Backend::Memory(_) => Err(ArbiterError::NoPrograms),
             Backend::Programs(programs) => programs.expect(shim).map_err(ArbiterError::Programs),
+        }
+    }
+
+    /// Files that are probed as shims.
+    pub fn probed(&self) -> Vec<FileId> {
+        match &self.backend {
+            Backend::Memory(_) => Vec::new(),
+            Backend::Programs(programs) => programs.probed(),
+        }
+    }
+
+    /// Takes the probe out of a file. Processes that have mapped it are heard no more.
+    pub fn unprobe(&self, id: FileId) {
+        match &self.backend {
+            Backend::Memory(_) => {}
+            Backend::Programs(programs) => programs.unprobe(id),
         }
     }
 

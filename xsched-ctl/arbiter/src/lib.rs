@@ -16,5 +16,5 @@ mod wake;
 pub use clock::now_ns;
 pub use keeper::{Arbiter, ArbiterError, Owner, Queue};
 pub use page::{Page, QueueState};
-pub use programs::{FoundShim, PINS, ProgramsError, ShimSearch};
+pub use programs::{FoundShim, PINS, ProbedShim, ProgramsError, SHIMS_MAX, ShimSearch};
 pub use times::Times;

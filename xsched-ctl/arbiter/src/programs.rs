@@ -18,13 +18,14 @@ use aya::maps::{HashMap, Map, MapData, MapError};
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeScope};
 use aya::programs::{ProbeKind, ProgramError, UProbe};
 use xsched_abi::arbiter::{ArbiterEvent, Control, PAGE_MAGIC, PAGE_VERSION, SPOKEN_FOR, Word};
+use xsched_symbols::FileId;
 
 use crate::page::Page;
 use crate::times::Times;
 pub use pins::PINS;
 use pins::Pins;
 use ring::Ring;
-pub use shim::{FoundShim, ShimSearch};
+pub use shim::{FoundShim, ProbedShim, SHIMS_MAX, ShimSearch};
 
 /// Why there are no programs that keep a page.
 #[derive(Debug, thiserror::Error)]
@@ -101,9 +102,9 @@ pub enum ProgramsError {
         #[source]
         cause: io::Error,
     },
-    /// There are too many different files that say they are the shim.
-    #[error("too many files have the function `{}`", xsched_abi::arbiter::REPORT_SYMBOL)]
-    TooManyShims,
+    /// The probe in the process's shim was taken away while the process was looked at.
+    #[error("the probe in its shim is gone")]
+    ProbeGone,
 }
 
 /// The maps, the programs and this controller's hold on them.
@@ -115,7 +116,6 @@ pub(crate) struct Programs {
     ring: Ring,
     expected: HashMap<MapData, u64, u64>,
     owners: HashMap<MapData, u64, u64>,
-    report: UProbe,
     /// Its link is the one that must not outlive this process.
     _control: UProbe,
     pins: Pins,
@@ -161,7 +161,6 @@ impl Programs {
             ring: Ring::map(events_map.fd().as_fd()).map_err(ProgramsError::Page)?,
             expected: table_at(&pins, "expected")?,
             owners: table_at(&pins, "owners")?,
-            report: program_at(&pins, "report")?,
             _control: control,
             page_map,
             events_map,
@@ -194,10 +193,17 @@ impl Programs {
         ShimSearch::new(&self.pins, pid)
     }
 
-    /// Puts the probe into the shim of a process and returns a number for it to show.
-    pub(crate) fn expect(&mut self, shim: FoundShim) -> Result<u64, ProgramsError> {
-        shim::probe(&mut self.report, &self.pins, shim)?;
-        self.new_number()
+    /// A number for a process with this shim to show.
+    pub(crate) fn expect(&mut self, shim: ProbedShim) -> Result<u64, ProgramsError> {
+        if shim.is_there(&self.pins) { self.new_number() } else { Err(ProgramsError::ProbeGone) }
+    }
+
+    pub(crate) fn probed(&self) -> Vec<FileId> {
+        shim::probed(&self.pins)
+    }
+
+    pub(crate) fn unprobe(&self, id: FileId) {
+        shim::unprobe(&self.pins, id);
     }
 
     fn new_number(&mut self) -> Result<u64, ProgramsError> {

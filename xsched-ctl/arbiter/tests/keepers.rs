@@ -9,9 +9,13 @@ use std::time::Duration;
 use std::{fs, io};
 
 use rustix::event::epoll;
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect};
 use rustix::time::Timespec;
-use xsched_abi::arbiter::{ArbiterChange, DEVICE_MAX, PAGE_WORDS, QUEUE_MAX, Report, Word, device_key};
+use xsched_abi::arbiter::{
+    ArbiterChange, DEVICE_MAX, PAGE_WORDS, QUEUE_MAX, REPORT_SYMBOL, Report, Word, device_key,
+};
+use xsched_abi::wire::Keeper;
 use xsched_arbiter::{Arbiter, ArbiterError, Owner, PINS, ProgramsError, Queue, Times};
 
 /// Tests so far that have pinned a page.
@@ -275,5 +279,64 @@ fn each_process_is_woken_by_each_change_however_often_the_events_are_drained() {
                 assert!(!wait(waiter, 0).unwrap(), "{operation:?}");
             }
         }
+    });
+}
+
+/// The least file that has the function of the shim: one segment, which is all of it, and one dynamic symbol.
+fn shim() -> Vec<u8> {
+    const CODE: u64 = 0x200;
+    let name = REPORT_SYMBOL.as_bytes();
+    let strings = [b"\0", name, b"\0"].concat();
+    let (symbols_at, strings_at) = (0x100_u64, 0x180_u64);
+    let mut file = vec![0; 0x1000];
+    let mut put = |at: u64, numbers: &[(u64, usize)]| {
+        let mut at = at as usize;
+        for &(number, len) in numbers {
+            file[at..at + len].copy_from_slice(&number.to_le_bytes()[..len]);
+            at += len;
+        }
+    };
+    // Of 64 bits, little-endian; a shared object for x86-64; program headers at 64, three sections at 0x300.
+    put(0, &[(0x1_0102_464c_457f, 8), (0, 8), (3, 2), (62, 2), (1, 4), (0, 8), (64, 8), (0x300, 8), (0, 4)]);
+    put(52, &[(64, 2), (56, 2), (1, 2), (64, 2), (3, 2), (0, 2)]);
+    // Loaded, to be read and executed.
+    put(64, &[(1, 4), (5, 4), (0, 8), (0, 8), (0, 8), (0x1000, 8), (0x1000, 8), (0x1000, 8)]);
+    // A global function.
+    put(symbols_at + 24, &[(1, 4), (0x12, 1), (0, 1), (1, 2), (CODE, 8), (2, 8)]);
+    put(CODE, &[(0xc390, 2)]);
+    let section = |kind, at, len, link, entry| {
+        [(0, 4), (kind, 4), (0, 8), (at, 8), (at, 8), (len, 8), (link, 4), (1, 4), (8, 8), (entry, 8)]
+    };
+    put(0x340, &section(11, symbols_at, 48, 2, 24));
+    put(0x380, &section(3, strings_at, strings.len() as u64, 0, 0));
+    file[strings_at as usize..][..strings.len()].copy_from_slice(&strings);
+    file
+}
+
+#[test]
+fn a_file_that_says_that_it_is_the_shim_is_probed_until_its_probe_is_taken_out() {
+    with_each(&Times::default(), |mut arbiter| {
+        if arbiter.keeper() == Keeper::Controller {
+            return;
+        }
+        let file = memfd_create("shim", MemfdFlags::CLOEXEC).unwrap();
+        rustix::io::write(&file, &shim()).unwrap();
+        let access = ProtFlags::READ | ProtFlags::EXEC;
+        // SAFETY: a new mapping, wherever the kernel has room.
+        unsafe { mmap(std::ptr::null_mut(), 0x1000, access, MapFlags::PRIVATE, &file, 0) }.unwrap();
+        let find = |arbiter: &Arbiter| arbiter.search(std::process::id()).unwrap().run().unwrap();
+        let id = find(&arbiter).id();
+        assert_eq!(arbiter.probed(), []);
+        // Two find it at once.
+        let (first, second) = (find(&arbiter), find(&arbiter));
+        let (first, second) = (first.probe().unwrap(), second.probe().unwrap());
+        assert_eq!((arbiter.probed(), first.id(), second.id()), (vec![id], id, id));
+        arbiter.expect(first).unwrap();
+        let third = find(&arbiter).probe().unwrap();
+        arbiter.unprobe(id);
+        assert_eq!(arbiter.probed(), []);
+        let gone = arbiter.expect(third);
+        assert!(matches!(gone, Err(ArbiterError::Programs(ProgramsError::ProbeGone))), "{gone:?}");
+        arbiter.expect(find(&arbiter).probe().unwrap()).unwrap();
     });
 }

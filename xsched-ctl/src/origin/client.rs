@@ -7,7 +7,7 @@ use xsched_abi::verdict::{Decided, Subject, VerdictKey};
 use xsched_abi::wire::SchedulingDomain;
 use xsched_abi::{ChainEnd, PROBES};
 use xsched_rules::{Call, Caller, Decision, Frame, Rulebook, Rules};
-use xsched_symbols::now_ns;
+use xsched_symbols::{FileId, now_ns};
 
 use super::numbered::Numbered;
 use super::{ClientKey, Newcomer};
@@ -26,6 +26,8 @@ const ANSWERS_MAX: usize = 1 << 16;
 pub(super) struct Client {
     pub(super) key: ClientKey,
     pub(super) pid: u32,
+    /// The file of its shim.
+    pub(super) shim: FileId,
     /// When it joined.
     pub(super) since_ns: u64,
     caller: Caller,
@@ -46,11 +48,12 @@ pub(super) struct Answer {
 
 impl Client {
     pub(super) fn new(newcomer: Newcomer, rules: &Arc<Rules>) -> Self {
-        let Newcomer { key, pid, caller, .. } = newcomer;
+        let Newcomer { key, pid, shim, caller, .. } = newcomer;
         let book = Rulebook::new(Arc::clone(rules), &caller);
         Self {
             key,
             pid,
+            shim,
             since_ns: now_ns(),
             caller,
             settings: None,
@@ -186,7 +189,8 @@ mod tests {
         let called = rule_names.subscribe();
         let mut numbered = Numbered::new(names, rule_names);
         let rule = "name = 'first'\noutermost = 'libapp.so'\naction = 'passthrough'";
-        let newcomer = Newcomer { key: 7, pid: 1, tgid: 1, caller: Caller::default() };
+        let shim = FileId { device_major: 1, device_minor: 2, inode: 3, generation: None };
+        let newcomer = Newcomer { key: 7, pid: 1, tgid: 1, shim, caller: Caller::default() };
         let mut client = Client::new(newcomer, &rules(&format!("[[rule]]\n{rule}")));
         let key = VerdictKey { chain: 1, subject: 0 };
         let first = client.answer(key, chain(&["libwrapper.so", "libapp.so"]), &mut numbered);

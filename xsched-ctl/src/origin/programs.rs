@@ -1,15 +1,16 @@
 //! The kernel's side: the object, its maps, the probes in shims.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
-use aya::maps::{Array, HashMap, HashOfMaps, Map, MapData, MapError};
-use aya::programs::uprobe::{UProbeAttachLocation, UProbeScope};
+use aya::maps::{self, Array, HashOfMaps, Map, MapData, MapError};
+use aya::programs::uprobe::{UProbeAttachLocation, UProbeLinkId, UProbeScope};
 use aya::programs::{ProgramError, TracePoint, UProbe};
 use aya::{Ebpf, EbpfLoader};
 use xsched_abi::verdict::{CLASSIFY_SYMBOL, Decided, Order, OriginConfig, VerdictKey, VerdictPage};
+use xsched_arbiter::SHIMS_MAX;
 use xsched_programs::{KernelTypes, ORIGIN};
 use xsched_symbols::{FileId, MappedFunction, find_function};
 
@@ -27,9 +28,6 @@ const RING_SIZE: u32 = 1 << 20;
 /// How the file names of all builds of the shim begin. One with another name is found too, by its symbol.
 const USUAL_NAME: &str = "libxsched_shim";
 
-/// Builds of the shim on one machine. Others than the shim can only make their own calls slower, but not without end.
-const SHIMS_MAX: usize = 256;
-
 /// Programs at tracepoints, and where these are.
 const TRACEPOINTS: [(&str, &[&str]); 2] = [
     ("map_enter", &["sys_enter_mmap", "sys_enter_mprotect"]),
@@ -40,10 +38,10 @@ const TRACEPOINTS: [(&str, &[&str]); 2] = [
 pub(super) struct Programs {
     object: Ebpf,
     pages: HashOfMaps<MapData, u32>,
-    verdicts: HashMap<MapData, Key, Value>,
+    verdicts: maps::HashMap<MapData, Key, Value>,
     pub(super) counters: CounterMap,
-    /// Files with a probe.
-    probed: HashSet<FileId>,
+    /// The probes, by file.
+    probed: HashMap<FileId, UProbeLinkId>,
     watches_mappings: bool,
 }
 
@@ -84,7 +82,7 @@ impl Programs {
             verdicts: take(&mut object, "VERDICTS")?,
             counters: CounterMap::take(&mut object, processors)?,
             object,
-            probed: HashSet::new(),
+            probed: HashMap::new(),
             watches_mappings: false,
         };
         let (file, offset) = own_function().map_err(OriginError::OwnCode)?;
@@ -114,30 +112,47 @@ impl Programs {
         Ok(())
     }
 
-    fn attach(&mut self, name: &'static str, file: &File, offset: u64) -> Result<(), BpfError> {
+    fn attach(&mut self, name: &'static str, file: &File, offset: u64) -> Result<UProbeLinkId, BpfError> {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let program: &mut UProbe = program(&mut self.object, name);
         program
             .attach(UProbeAttachLocation::AbsoluteOffset(offset), &path, UProbeScope::AllProcesses)
-            .map(drop)
             .map_err(|error| attach_error(name, &path, error))
     }
 
-    /// Sees to a probe in the shim of a process.
-    pub(super) fn probe(&mut self, pid: u32) -> Result<(), JoinError> {
-        let found = find_function(pid, CLASSIFY_SYMBOL, USUAL_NAME, |id| self.probed.contains(&id));
+    /// Sees to a probe in the shim of a process. If there are as many as there may be, one in a file that is not `used` goes:
+    /// there are no more shims than the arbiter has probes.
+    pub(super) fn probe(
+        &mut self,
+        pid: u32,
+        shim: FileId,
+        used: impl FnOnce() -> HashSet<FileId>,
+    ) -> Result<(), JoinError> {
+        let found = find_function(pid, CLASSIFY_SYMBOL, USUAL_NAME, |id| self.probed.contains_key(&id));
         match found.map_err(|cause| JoinError::Unreadable { pid, cause })? {
-            MappedFunction::Known(_) => Ok(()),
-            MappedFunction::Nowhere => Err(JoinError::NoFunction(pid)),
-            MappedFunction::New { .. } if self.probed.len() >= SHIMS_MAX => {
-                Err(JoinError::Full("builds of the shim"))
-            }
-            MappedFunction::New { id, file, offset } => {
-                self.attach("classify", &file, offset)?;
+            MappedFunction::Known(id) if id == shim => Ok(()),
+            MappedFunction::New { id, file, offset } if id == shim => {
+                if self.probed.len() >= SHIMS_MAX {
+                    self.detach_one(&used());
+                }
                 // The link holds the file, so nobody else's has the same number.
-                self.probed.insert(id);
+                let link = self.attach("classify", &file, offset)?;
+                self.probed.insert(id, link);
                 Ok(())
             }
+            // Another file's function has nothing to say.
+            MappedFunction::Known(_) | MappedFunction::New { .. } | MappedFunction::Nowhere => {
+                Err(JoinError::NoFunction(pid))
+            }
+        }
+    }
+
+    fn detach_one(&mut self, used: &HashSet<FileId>) {
+        let unused = self.probed.extract_if(|id, _| !used.contains(id)).next();
+        let program: &mut UProbe = program(&mut self.object, "classify");
+        if let Some(link) = unused.and_then(|(_, link)| program.take_link(link).ok()) {
+            // The kernel takes a tenth of a second for it, in which others wait for their answers.
+            std::thread::spawn(move || drop(link));
         }
     }
 

@@ -185,9 +185,9 @@ impl Worker {
     }
 
     fn join(&mut self, newcomer: Newcomer) -> Result<Page, JoinError> {
-        let Newcomer { pid, tgid, .. } = newcomer;
+        let Newcomer { pid, tgid, shim, .. } = newcomer;
         self.drop_client(tgid);
-        self.programs.probe(pid)?;
+        self.programs.probe(pid, shim, || self.clients.values().map(|client| client.shim).collect())?;
         let map = self.programs.add_page(tgid)?;
         self.chains.know_as(pid, Some(tgid));
         self.tgids.insert(pid, tgid);

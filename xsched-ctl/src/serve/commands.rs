@@ -26,16 +26,15 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: UnixListener) {
     let room = Room::new();
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => match room.take_in(&stream) {
-                Some((peer, occupant)) => {
+            Ok((stream, _)) => {
+                if let Some((peer, occupant)) = room.take_in(&stream) {
                     tokio::task::spawn_local(serve(Rc::clone(&shared), stream, peer, occupant));
-                }
-                None => {
+                } else {
                     // Whoever does not read it sees the connection end.
                     let _ = stream.into_std().and_then(|mut stream| stream.write_all(&as_line(&no_room())?));
                     shared.controller.borrow_mut().count_end(Some(RefusalReason::Full), false);
                 }
-            },
+            }
             Err(error) => {
                 tracing::warn!("cannot take in another command: {error}");
                 tokio::time::sleep(NO_DESCRIPTORS).await;

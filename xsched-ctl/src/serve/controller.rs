@@ -4,6 +4,7 @@
 //! said about them. Each change ends with [`Controller::settle`], which asks the scheduler and moves queues.
 
 mod authority;
+mod builds;
 mod client;
 mod clients;
 mod departed;
@@ -28,6 +29,7 @@ use xsched_abi::arbiter::{ArbiterChange, ArbiterEvent, QueueWord, Word};
 use xsched_abi::wire::{Keeper, RefusalReason, Welcome};
 use xsched_arbiter::{Arbiter, now_ns};
 use xsched_sched::{Event, Nanos, QueueId, Scheduler};
+use xsched_symbols::FileId;
 
 use super::config::Config;
 use super::rules::Loaded;
@@ -36,6 +38,7 @@ use crate::control::answer::{Counts, PageKeeper, Sight, State};
 use crate::origin::{Origin, OriginNames};
 use crate::standing::Wish;
 use crate::table::counted;
+use builds::Builds;
 use client::Client;
 use departed::Departed;
 use queue::Queue;
@@ -60,6 +63,15 @@ impl ClientId {
     pub(crate) fn number(self) -> u32 {
         self.0
     }
+}
+
+/// A process that programs hear.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heard {
+    /// What programs call it.
+    pub(crate) tgid: u32,
+    /// The file of its shim.
+    pub(crate) shim: FileId,
 }
 
 /// A process was taken in.
@@ -98,6 +110,7 @@ pub(crate) struct Controller {
     /// What was set for cgroups, the latest last.
     groups: Vec<(String, Wish)>,
     next_client: u32,
+    builds: Builds,
     /// When the log last said that a user's processes are refused.
     mentioned: BTreeMap<u32, u64>,
     /// Who records.
@@ -123,6 +136,7 @@ impl Controller {
         for queue in left {
             arbiter.close(xsched_arbiter::Queue { slot: queue.slot, generation: queue.word.generation() });
         }
+        let builds = Builds::left(arbiter.probed(), now_ns());
         Self {
             arbiter,
             scheduler: Scheduler::new(config.policy, config.settings()),
@@ -139,6 +153,7 @@ impl Controller {
             departed: Departed::default(),
             groups: Vec::new(),
             next_client: 0,
+            builds,
             mentioned: BTreeMap::new(),
             recording: None,
             next_recording: 0,
@@ -214,6 +229,10 @@ impl Controller {
             self.arbiter.heartbeat();
         }
         self.departed.look_at_one();
+        let used = || self.clients.values().filter_map(|client| client.shim).collect();
+        if let Some(file) = self.builds.spare(now_ns, used) {
+            self.arbiter.unprobe(file);
+        }
         // Waiters see to this too, but nobody may be waiting.
         for queue in self.queues.values() {
             let state = self.arbiter.page().queue(queue.key.slot);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 use xsched_abi::wire::{FromShim, Hello, PacketKind, Refusal, RefusalReason};
-use xsched_arbiter::FoundShim;
+use xsched_arbiter::ProbedShim;
 use zerocopy::IntoBytes as _;
 
 use super::Shared;
@@ -40,15 +40,14 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: Listener) {
     let room = Room::new();
     loop {
         match listener.accept().await {
-            Ok(connection) => match room.take_in(&connection) {
-                Some((peer, occupant)) => {
+            Ok(connection) => {
+                if let Some((peer, occupant)) = room.take_in(&connection) {
                     tokio::task::spawn_local(serve(Rc::clone(&shared), connection, peer, occupant));
-                }
-                None => {
+                } else {
                     refuse(&connection, RefusalReason::Full);
                     shared.controller.borrow_mut().count_end(Some(RefusalReason::Full), false);
                 }
-            },
+            }
             Err(error) => {
                 tracing::warn!("cannot take in another process: {error}");
                 tokio::time::sleep(NO_DESCRIPTORS).await;
@@ -149,23 +148,22 @@ async fn greet(shared: &Shared, connection: &Connection, peer: &Peer) -> Result<
     Ok(admitted)
 }
 
-/// Looks for a process's shim, on a thread of its own: how much there is to read depends on the process, and everybody
-/// else waits for this one. A user has one search at a time.
-async fn find_shim(shared: &Shared, peer: &Peer) -> Option<FoundShim> {
+/// Looks for a process's shim and has it probed, on threads of its own: how much there is to read depends on the process, the
+/// kernel takes its time, and everybody else waits for this one. A user has one search at a time.
+async fn find_shim(shared: &Shared, peer: &Peer) -> Option<ProbedShim> {
     let search = shared.controller.borrow().search(peer)?;
     let searches = shared.searches.of(peer.uid);
     let found = timeout(PATIENCE, async {
         let turn = searches.acquire_owned().await.ok()?;
-        let (tell, told) = oneshot::channel();
-        let thread = std::thread::Builder::new().name("xsched-search".to_owned()).spawn(move || {
-            // If nobody waits for it any more, the process reports over the socket already.
-            let _ = tell.send(search.run());
-            drop(turn);
-        });
-        thread
-            .inspect_err(|error| tracing::warn!("{}: cannot look for its shim: {error}", peer.describe()))
-            .ok()?;
-        told.await.ok()?.inspect_err(|error| tracing::debug!("{}: {error}", peer.describe())).ok()
+        // Whoever waits no more leaves the turn to the thread.
+        let (found, turn) = on_thread(peer, move || (search.run(), turn)).await?;
+        let found = found.inspect_err(|error| tracing::debug!("{}: {error}", peer.describe())).ok()?;
+        if !shared.controller.borrow_mut().may_probe(peer.uid, found.id()) {
+            tracing::debug!("{}: its user has brought too many builds of the shim", peer.describe());
+            return None;
+        }
+        let (probed, _turn) = on_thread(peer, move || (found.probe(), turn)).await?;
+        probed.inspect_err(|error| tracing::debug!("{}: {error}", peer.describe())).ok()
     });
     found.await.unwrap_or_else(|_| {
         tracing::warn!(
@@ -174,6 +172,18 @@ async fn find_shim(shared: &Shared, peer: &Peer) -> Option<FoundShim> {
         );
         None
     })
+}
+
+async fn on_thread<T: Send + 'static>(peer: &Peer, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (tell, told) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("xsched-search".to_owned()).spawn(move || {
+        // If nobody waits for it any more, the process reports over the socket already.
+        let _ = tell.send(work());
+    });
+    thread
+        .inspect_err(|error| tracing::warn!("{}: cannot look for its shim: {error}", peer.describe()))
+        .ok()?;
+    told.await.ok()
 }
 
 /// Searches under way, by user.

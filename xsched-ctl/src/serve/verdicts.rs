@@ -15,7 +15,7 @@ use xsched_rules::{Caller, Rulebook};
 use zerocopy::IntoBytes as _;
 
 use super::Shared;
-use super::controller::ClientId;
+use super::controller::{ClientId, Heard};
 use super::rules::Loaded;
 use super::socket::Connection;
 use super::subject::Subject;
@@ -33,10 +33,12 @@ pub(super) async fn provide(
 ) -> Result<std::convert::Infallible, io::Error> {
     let mut rules = shared.rules.subscribe();
     wait_until_joined(shared, id).await;
-    let Some((subject, tgid)) = shared.controller.borrow().identity(id) else { std::future::pending().await };
+    let Some((subject, heard)) = shared.controller.borrow().identity(id) else {
+        std::future::pending().await
+    };
     let caller = caller(&subject);
-    let page = match tgid {
-        Some(tgid) => page(shared, id, &subject, tgid, &caller).await,
+    let page = match heard {
+        Some(heard) => page(shared, id, &subject, heard, &caller).await,
         None => None,
     };
     let mut told = None;
@@ -91,12 +93,13 @@ async fn page(
     shared: &Shared,
     id: ClientId,
     subject: &Subject,
-    tgid: u32,
+    heard: Heard,
     caller: &Caller,
 ) -> Option<OwnedFd> {
     let origin = shared.origin.as_ref()?;
     let (reply, answer) = oneshot::channel();
-    let newcomer = Newcomer { key: id.number(), pid: subject.pid, tgid, caller: caller.clone() };
+    let Heard { tgid, shim } = heard;
+    let newcomer = Newcomer { key: id.number(), pid: subject.pid, tgid, shim, caller: caller.clone() };
     origin.tell(Order::Join(Box::new(newcomer), reply));
     match answer.await {
         Ok(Ok(Page { map })) => Some(map),

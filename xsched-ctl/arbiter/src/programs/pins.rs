@@ -47,11 +47,6 @@ impl Pins {
         self.folder.join(name)
     }
 
-    /// How many pins have names that begin so.
-    pub(super) fn count(&self, prefix: &str) -> usize {
-        self.names().filter(|name| name.to_string_lossy().starts_with(prefix)).count()
-    }
-
     /// Removes all pins: what nobody else holds goes.
     pub(super) fn clear(&self) {
         for name in self.names() {
@@ -65,7 +60,7 @@ impl Pins {
         let _ = fs::remove_dir(&self.folder);
     }
 
-    fn names(&self) -> impl Iterator<Item = std::ffi::OsString> {
+    pub(super) fn names(&self) -> impl Iterator<Item = std::ffi::OsString> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten();
         entries.filter_map(|entry| Some(entry.ok()?.file_name()))
     }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use tokio::sync::Notify;
 use xsched_abi::wire::Hello;
 use xsched_arbiter::Owner;
+use xsched_symbols::FileId;
 
 use super::recording::RecordingId;
 use super::tokens::{Granted, TokenKey};
@@ -33,6 +34,8 @@ pub(super) struct Client {
     pub(super) peer: Peer,
     /// How its reports arrive.
     pub(super) link: Link,
+    /// The file of its shim, if programs are to hear it.
+    pub(super) shim: Option<FileId>,
     /// What it says of itself.
     pub(super) hint: Wish,
     /// What `run` has given it.
@@ -108,6 +111,7 @@ mod tests {
             subject: Subject::read(std::process::id(), 0, &Users::default()),
             peer: Peer::unknown(0, 0),
             link: Link::Awaited(0),
+            shim: None,
             hint,
             token: None,
             set: Wish::default(),

@@ -1,19 +1,21 @@
 //! What processes with the shim say, and what becomes of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::rc::Rc;
 
 use xsched_abi::arbiter::{DEVICE_MAX, QUEUE_MAX, Report};
 use xsched_abi::wire::{
     Hello, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Reported, Usage, Welcome,
 };
-use xsched_arbiter::{ArbiterError, FoundShim, ShimSearch, now_ns};
+use xsched_arbiter::{ArbiterError, ProbedShim, ShimSearch, now_ns};
 use xsched_sched::{Event, Level, Nanos, QueueId};
+use xsched_symbols::FileId;
 
 use super::authority::{Actor, OrderError};
 use super::client::{Client, Link, Said, hints};
 use super::queue::{Queue, Used};
-use super::{Admitted, ClientId, Controller};
+use super::{Admitted, ClientId, Controller, Heard};
 use crate::control::answer::{PageKeeper, State};
 use crate::serve::peer::Peer;
 use crate::serve::room::Division;
@@ -49,7 +51,7 @@ impl Controller {
         &mut self,
         peer: &Peer,
         hello: &Hello,
-        shim: Option<FoundShim>,
+        shim: Option<ProbedShim>,
     ) -> Result<Admitted, RefusalReason> {
         let of_user = self.clients.values().filter(|client| client.subject.uid == peer.uid).count();
         if of_user >= CLIENTS_PER_USER_MAX {
@@ -78,6 +80,7 @@ impl Controller {
         let client = Client {
             subject: Subject::read(peer.pid, peer.uid, &self.users),
             link,
+            shim: shim.map(|shim| shim.id()),
             hint: hints(hello),
             token,
             set: self.departed.take(peer),
@@ -122,13 +125,15 @@ impl Controller {
     }
 
     /// Who a process is, and what programs call it if they hear it.
-    pub(crate) fn identity(&self, id: ClientId) -> Option<(Subject, Option<u32>)> {
+    pub(crate) fn identity(&self, id: ClientId) -> Option<(Subject, Option<Heard>)> {
         let client = self.clients.get(&id)?;
-        let tgid = match client.link {
-            Link::Known(owner) if !owner.is_spoken_for() && client.subject.pid != 0 => Some(owner.id()),
+        let heard = match (client.link, client.shim) {
+            (Link::Known(owner), Some(shim)) if !owner.is_spoken_for() && client.subject.pid != 0 => {
+                Some(Heard { tgid: owner.id(), shim })
+            }
             _ => None,
         };
-        Some((client.subject.clone(), tgid))
+        Some((client.subject.clone(), heard))
     }
 
     /// Whether somebody may see what a process does.
@@ -215,7 +220,7 @@ impl Controller {
 
     /// Whether a user may have another queue, and on this device. If not: how many he has of what there is no more for him.
     fn check_share(&self, uid: u32, device_key: u64) -> Result<(), (usize, &'static str)> {
-        if (Actor { pid: 0, uid }).is_privileged() {
+        if counted(uid).is_none() {
             return Ok(());
         }
         let check = |division: Division, users: &BTreeMap<u32, usize>, what| {
@@ -234,15 +239,12 @@ impl Controller {
         check(DEVICES, &self.devices_by_user(), "devices")
     }
 
-    /// How many devices each user has. One that several use is counted once, and not if who is privileged uses it.
+    /// How many devices each user has. One that several use counts once, and not if somebody who is not counted uses it, too.
     fn devices_by_user(&self) -> BTreeMap<u32, usize> {
-        let mut users = BTreeMap::new();
+        let mut users: BTreeMap<u64, Option<u32>> = BTreeMap::new();
         for queue in self.queues.values() {
             let uid = self.counted_user(queue);
-            users
-                .entry(queue.device_key)
-                .and_modify(|of_all: &mut Option<u32>| *of_all = uid.min(*of_all))
-                .or_insert(uid);
+            users.entry(queue.device_key).and_modify(|first| *first = uid.min(*first)).or_insert(uid);
         }
         let mut counts = BTreeMap::new();
         for uid in users.into_values().flatten() {
@@ -251,18 +253,22 @@ impl Controller {
         counts
     }
 
+    /// Whether a shim that a user's process has mapped may be probed.
+    pub(crate) fn may_probe(&mut self, uid: u32, shim: FileId) -> bool {
+        self.builds.bring(now_ns(), shim, counted(uid))
+    }
+
     /// Whose a queue is, unless that is somebody privileged.
     fn counted_user(&self, queue: &Queue) -> Option<u32> {
-        let uid = self.clients.get(&queue.client)?.subject.uid;
-        (!Actor { pid: 0, uid }.is_privileged()).then_some(uid)
+        counted(self.clients.get(&queue.client)?.subject.uid)
     }
 
     /// Says in the log why a user's process is not scheduled: once, since it tries again every second.
     fn mention_refusal(&mut self, pid: u32, uid: u32, own: usize, what: &str) {
         let now_ns = now_ns();
         self.mentioned.retain(|_, at_ns| now_ns.saturating_sub(*at_ns) < MENTION_AGAIN_NS);
-        if !self.mentioned.contains_key(&uid) {
-            self.mentioned.insert(uid, now_ns);
+        if let Entry::Vacant(mentioned) = self.mentioned.entry(uid) {
+            mentioned.insert(now_ns);
             tracing::warn!(
                 "process {pid} runs unscheduled: user {uid} has {own} {what}, and what room there is for more is kept for \
                  others (this is said once an hour for each user)"
@@ -367,6 +373,11 @@ impl Controller {
             _ => PageKeeper::Programs,
         }
     }
+}
+
+/// A user whose things are counted: one that is not privileged.
+fn counted(uid: u32) -> Option<u32> {
+    (!Actor { pid: 0, uid }.is_privileged()).then_some(uid)
 }
 
 fn refuse_full(error: &ArbiterError) -> RefusalReason {
