@@ -13,6 +13,22 @@ use zerocopy::IntoBytes as _;
 
 use crate::honest;
 
+/// What is no whole number, or none that fits, as JSON or nearly.
+const ODD: [&str; 12] = [
+    "NaN",
+    "Infinity",
+    "1e308",
+    "-1e308",
+    "1e1",
+    "0.5",
+    "-0",
+    "-1",
+    "18446744073709551616",
+    "\"5\"",
+    "null",
+    "[5]",
+];
+
 /// At edges of types, of limits and of the values that have a meaning.
 const NUMBERS: [u64; 16] = [
     0,
@@ -169,8 +185,12 @@ impl Mouth {
 
     fn wish(&mut self) -> String {
         let priority = self.random.i32(-256..257);
-        match self.random.u32(..3) {
+        match self.random.u32(..4) {
             0 => format!(r#"{{"priority":{priority}}}"#),
+            3 => {
+                let part = ["priority", "weight", "share"][self.random.usize(..3)];
+                format!(r#"{{"{part}":{}}}"#, ODD[self.random.usize(..ODD.len())])
+            }
             1 => format!(r#"{{"priority":{priority},"weight":{}}}"#, self.random.u32(..20_000)),
             _ => format!(r#"{{"share":{}}}"#, self.random.u32(..130)),
         }

@@ -384,6 +384,78 @@ fn what_is_set_holds_until_it_is_taken_back() {
     assert_refused(&bench.order(ROOT, set(11, 256)), Reason::Malformed);
 }
 
+/// Whatever a command writes for a number on the socket.
+#[test]
+fn numbers_that_make_no_sense_change_nothing() {
+    const ODD: [&str; 26] = [
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "nan",
+        "1e308",
+        "-1e308",
+        "1e309",
+        "1e-308",
+        "1e1",
+        "10.0",
+        "0.5",
+        "-0",
+        "-0.0",
+        "-1",
+        "256",
+        "65536",
+        "4294967296",
+        "18446744073709551615",
+        "18446744073709551616",
+        "-9223372036854775809",
+        "0x10",
+        "+5",
+        "\"5\"",
+        "true",
+        "[5]",
+        "{}",
+    ];
+    let mut bench = Bench::new("");
+    let (_, queue) = bench.joined(11, 0);
+    let before = bench.list().processes[0].standing;
+    let (mut understood, mut tokens) = (0, 0);
+    for (field, least, most) in [("priority", -255, 255), ("weight", 1, 10_000), ("share", 1, 100)] {
+        let around = [least, most]
+            .into_iter()
+            .flat_map(|end| [end - 1, end, end + 1])
+            .map(|number: i64| number.to_string());
+        for number in ODD.map(str::to_owned).into_iter().chain(around) {
+            let wish = format!(r#"{{"{field}":{number}}}"#);
+            for target in [
+                r#"{"pid":11}"#.to_owned(),
+                format!(r#"{{"queue":{}}}"#, queue.slot),
+                r#"{"cgroup":"/"}"#.to_owned(),
+            ] {
+                let set = |wish: &str| format!(r#"{{"verb":"set","target":{target},"wish":{wish}}}"#);
+                let Ok(request) = serde_json::from_str(&set(&wish)) else { continue };
+                let answer = bench.order(ROOT, request);
+                let is_within = number.parse::<i64>().is_ok_and(|number| (least..=most).contains(&number));
+                assert_eq!(matches!(answer, Answer::Set { .. }), is_within, "{wish}: {answer:?}");
+                understood += u32::from(is_within);
+                bench.order(ROOT, serde_json::from_str(&set("{}")).unwrap());
+            }
+            tokens += 1;
+            let run = format!(r#"{{"verb":"run","wish":{wish},"token":"{tokens:032x}"}}"#);
+            if let Ok(request) = serde_json::from_str(&run) {
+                let answer = bench.order(ROOT, request);
+                let is_within = number.parse::<i64>().is_ok_and(|number| (least..=most).contains(&number));
+                assert_eq!(matches!(answer, Answer::Refused { .. }), !is_within, "{wish}: {answer:?}");
+            }
+        }
+    }
+    assert!(understood > 30, "{understood}");
+    assert_eq!(bench.list().processes[0].standing, before);
+    for target in ODD.iter().filter(|number| number.parse::<u32>().is_err()) {
+        let line = format!(r#"{{"verb":"set","target":{{"pid":{target}}},"wish":{{"share":5}}}}"#);
+        assert!(serde_json::from_str::<Request>(&line).is_err(), "{line}");
+    }
+}
+
 #[test]
 fn a_user_does_with_his_own_what_he_may() {
     let mut bench = Bench::new("");
