@@ -242,6 +242,25 @@ fn a_dead_controller_holds_nobody_back_and_its_successor_finds_everything() {
 }
 
 #[test]
+fn who_has_left_takes_no_room_and_can_come_back() {
+    let Some(pins) = Pins::of("left") else { return };
+    let mut arbiter = pins.arbiter(&Times::default());
+    let (mut application, owner, queue) = ready(&mut arbiter, 4);
+    arbiter.gone(owner);
+    assert_eq!((mask(&arbiter), arbiter.page().queues().count()), (0, 0));
+    // The programs have forgotten it, while it lives on.
+    let opened = arbiter.open(owner, key(), 4);
+    assert!(matches!(opened, Err(ArbiterError::OwnerGone)), "{opened:?}");
+    application.report(Report::Ready, queue);
+    assert_eq!(join(&mut arbiter, &mut application), owner);
+    let queue = arbiter.open(owner, key(), 4).unwrap();
+    application.report(Report::Ready, queue);
+    assert_eq!(mask(&arbiter), 1 << 4);
+    application.kill();
+    assert_eq!(mask(&arbiter), 0);
+}
+
+#[test]
 fn a_process_without_the_shim_is_told_apart() {
     let Some(pins) = Pins::of("without") else { return };
     let arbiter = pins.arbiter(&Times::default());

@@ -250,13 +250,12 @@ impl Arbiter {
         }
     }
 
-    /// A process that the controller speaks for has ended, or another has given its queues up: they are closed. The
-    /// programs do that themselves for processes that they hear, when these end.
+    /// A process has ended or has given its queues up: they are closed, and it takes no room. One that programs hear may live
+    /// on, and join again; when it ends, they do this themselves.
     pub fn gone(&mut self, owner: Owner) {
         match &mut self.backend {
             Backend::Memory(memory) => memory.dismiss(owner.0),
-            Backend::Programs(programs) if owner.is_spoken_for() => programs.dismiss(owner.0),
-            Backend::Programs(_) => {}
+            Backend::Programs(programs) => programs.dismiss(owner.0),
         }
         self.control(Control::Gone, 0, owner.0, 0);
     }

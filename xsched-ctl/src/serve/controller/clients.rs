@@ -8,7 +8,7 @@ use xsched_abi::arbiter::{DEVICE_MAX, QUEUE_MAX, Report};
 use xsched_abi::wire::{
     Hello, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Reported, Usage, Welcome,
 };
-use xsched_arbiter::{ArbiterError, ProbedShim, ShimSearch, now_ns};
+use xsched_arbiter::{ArbiterError, Owner, ProbedShim, ShimSearch, now_ns};
 use xsched_sched::{Event, Level, Nanos, QueueId};
 use xsched_symbols::FileId;
 
@@ -311,16 +311,31 @@ impl Controller {
                 self.scheduler.handle(now, Event::Closed { queue: QueueId(slot) });
             }
         }
-        match client.link {
-            Link::Awaited(number) => self.arbiter.forget(number),
-            Link::Known(owner) if owner.is_spoken_for() => self.arbiter.gone(owner),
-            // The process may live on, and connect again.
-            Link::Known(_) => {}
+        let owner = match client.link {
+            Link::Awaited(number) => {
+                let owner = self.arbiter.joined(number);
+                self.arbiter.forget(number);
+                owner
+            }
+            Link::Known(owner) => Some(owner),
+        };
+        // There is room for so many, whether or not they live on; who connects again joins again. It may have done so.
+        let is_back = |owner| self.clients.values().any(|other| self.is_of(other, owner));
+        if let Some(owner) = owner.filter(|&owner| !is_back(owner)) {
+            self.arbiter.gone(owner);
         }
         if let Some(token) = &client.token {
             self.tokens.part(token, id);
         }
         self.departed.keep(client.peer, client.set);
+    }
+
+    /// Whether a connection is this process's.
+    fn is_of(&self, client: &Client, owner: Owner) -> bool {
+        match client.link {
+            Link::Awaited(number) => self.arbiter.joined(number) == Some(owner),
+            Link::Known(other) => other == owner,
+        }
     }
 
     /// A queue is not there any more.

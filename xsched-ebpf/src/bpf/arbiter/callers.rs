@@ -12,9 +12,10 @@ use xsched_abi::arbiter::{
 use crate::host::OWNERS;
 use crate::page::{self, Kept};
 
-/// Numbers that somebody was given to show: who has shown it, or 0. User space fills it; the only one who can.
+/// Numbers that somebody was given to show: who has shown it, or 0. User space fills it; the only one who can. There is room
+/// for more than all users together may be connected but root.
 #[map]
-static EXPECTED: HashMap<u64, u64> = HashMap::with_max_entries(4096, 0);
+static EXPECTED: HashMap<u64, u64> = HashMap::with_max_entries(8192, 0);
 
 #[map]
 static KERNEL: Array<KernelOffsets> = Array::with_max_entries(1, 0);
