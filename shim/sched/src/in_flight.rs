@@ -266,12 +266,13 @@ impl InFlight {
             let part = Nanos(part as u64);
             let disturbed = self.disturbed > 0 || end < self.disturbed_until;
             self.disturbed = self.disturbed.saturating_sub(1);
-            let charge = command.estimate.map_or(part, |estimate| estimate.own_part(part, disturbed));
+            let known = Known { disturbed, is_exact };
+            let charge = command.estimate.map_or(part, |estimate| estimate.own_part(part, known));
             own += charge;
             self.charge(command.payer, charge);
             self.at_least = self.at_least - command.at_least();
             self.at_most = self.at_most - command.at_most();
-            self.estimates.learn(command.class, part, Known { disturbed, is_exact });
+            self.estimates.learn(command.class, part, known);
         }
         self.completed = end;
         self.completed_by = by;

@@ -22,6 +22,9 @@ pub(super) struct Estimate {
     /// What it took at least and at most of late.
     pub(super) at_least: Nanos,
     pub(super) at_most: Nanos,
+    /// What it took on average of late by the device's clock, of such commands. What is usual of commands that take unequal times
+    /// is less: it follows the short ones.
+    pub(super) mean: Option<Nanos>,
     /// The longest of late by the device's clock, of commands that were seen complete one by one; what several took together
     /// does not show how unlike they are.
     pub(super) longest: Option<Nanos>,
@@ -45,27 +48,26 @@ impl Estimates {
         if !self.classes.contains_key(&class) && self.classes.len() >= CLASS_MAX {
             self.classes.clear();
         }
-        let new = Estimate { expected: took, at_least: took, at_most: took, longest: None };
+        let new = Estimate { expected: took, at_least: took, at_most: took, mean: None, longest: None };
         let estimate = self
             .classes
             .entry(class)
             .and_modify(|estimate| estimate.learn(took, known.disturbed))
             .or_insert(new);
         if known.is_exact && !known.disturbed {
-            estimate.learn_longest(took);
+            estimate.learn_exactly(took);
         }
     }
 }
 
 impl Estimate {
     /// What of the time that it took was probably its own.
-    pub(super) fn own_part(&self, took: Nanos, disturbed: bool) -> Nanos {
-        if took <= self.usual(disturbed) { took } else { self.expected }
-    }
-
-    /// Up to where a time is one that it may have taken by itself.
-    fn usual(&self, disturbed: bool) -> Nanos {
-        if disturbed { self.expected + self.expected / 4 } else { self.expected.times(2) }
+    pub(super) fn own_part(&self, took: Nanos, Known { disturbed, is_exact }: Known) -> Nanos {
+        let typical = self.mean.unwrap_or(self.expected);
+        // What some of them take by themselves is no proof of others.
+        let longest = self.longest.filter(|_| is_exact).unwrap_or(Nanos::ZERO);
+        let is_own = is_exact && !disturbed || took <= usual(typical, disturbed).max(longest + longest / 8);
+        if is_own { took } else { typical }
     }
 
     /// A time that is much longer than usual counts for little: somebody looked late, or others' commands ran in between. If
@@ -76,7 +78,7 @@ impl Estimate {
         let weight = match (shorter, disturbed) {
             (true, _) => 2,
             (false, false) => 8,
-            (false, true) if took <= self.usual(true) => 16,
+            (false, true) if took <= usual(self.expected, true) => 16,
             (false, true) => 128,
         };
         self.expected = self.expected + (took - self.expected) / weight - (self.expected - took) / weight;
@@ -86,15 +88,36 @@ impl Estimate {
         self.at_most = if disturbed { decayed } else { took.max(decayed) }.max(self.expected);
     }
 
-    fn learn_longest(&mut self, took: Nanos) {
+    fn learn_exactly(&mut self, took: Nanos) {
+        let mean = self.mean.unwrap_or(took);
+        self.mean = Some(mean + (took - mean) / 16 - (mean - took) / 16);
         let decayed = self.longest.map_or(took, |longest| longest - (longest - self.expected) / 32);
         self.longest = Some(took.max(decayed));
     }
 }
 
+/// Up to where a time is one that a command which takes so long may have taken by itself.
+fn usual(typical: Nanos, disturbed: bool) -> Nanos {
+    if disturbed { typical + typical / 4 } else { typical.times(2) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_that_take_unequal_times_are_charged_what_they_take() {
+        let mut estimates = Estimates::default();
+        for took in [1_000, 3_000].repeat(100) {
+            estimates.learn(1, Nanos(took), EXACT);
+        }
+        let estimate = estimates.of(1).unwrap();
+        assert_eq!(estimate.own_part(Nanos(3_000), EXACT), Nanos(3_000));
+        let beside_others = estimate.own_part(Nanos(9_000), Known { disturbed: true, ..EXACT });
+        assert!((Nanos(1_800)..=Nanos(2_200)).contains(&beside_others), "the mean: {beside_others}");
+        assert_eq!(estimate.own_part(Nanos(2_900), Known { disturbed: true, ..EXACT }), Nanos(2_900));
+        assert!(estimate.own_part(Nanos(9_000), ROUGH) < Nanos(2_200), "somebody looked late");
+    }
 
     const ROUGH: Known = Known { disturbed: false, is_exact: false };
     const EXACT: Known = Known { disturbed: false, is_exact: true };
