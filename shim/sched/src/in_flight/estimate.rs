@@ -64,7 +64,6 @@ impl Estimate {
     /// What of the time that it took was probably its own.
     pub(super) fn own_part(&self, took: Nanos, Known { disturbed, is_exact }: Known) -> Nanos {
         let typical = self.mean.unwrap_or(self.expected);
-        // What some of them take by themselves is no proof of others.
         let longest = self.longest.filter(|_| is_exact).unwrap_or(Nanos::ZERO);
         let is_own = is_exact && !disturbed || took <= usual(typical, disturbed).max(longest + longest / 8);
         if is_own { took } else { typical }
