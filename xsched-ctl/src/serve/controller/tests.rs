@@ -12,6 +12,10 @@ use crate::control::answer::{Answer, From, List, Reason};
 use crate::control::request::{Request, Target};
 use crate::serve::peer::Peer;
 
+mod promises;
+mod reconfigure;
+mod room;
+
 /// Nobody runs these tests as this user, and he is not root.
 const USER: u32 = 4_000_000_000;
 const ROOT: Actor = Actor { pid: 1, uid: 0 };
@@ -139,74 +143,6 @@ fn who_has_a_device_for_itself_is_listed_as_alone() {
     assert_eq!(alone(&mut bench), [true, true]);
     bench.joined(13, 5);
     assert_eq!(alone(&mut bench), [false, true, false]);
-}
-
-/// Takes in a process of a user, and opens queues on devices for it, as many as there is room for.
-fn opens(bench: &mut Bench, uid: u32, pid: u32, devices: impl IntoIterator<Item = u32>) -> usize {
-    let id = bench.0.admit(&Peer::unknown(pid, uid), &hello(0), None).unwrap().id;
-    let wanted = |device| OpenQueue {
-        kind: PacketKind::OpenQueue as u32,
-        device: device_key(7, device >> 8, device & 0xff, 0),
-        ..OpenQueue::new_zeroed()
-    };
-    devices.into_iter().take_while(|&device| bench.0.open(id, &wanted(device)).is_ok()).count()
-}
-
-#[test]
-fn users_who_take_all_the_queues_that_they_can_leave_some_for_everybody_else() {
-    let mut bench = Bench::new("");
-    for user in 0..3 {
-        for process in 0..64 {
-            opens(&mut bench, USER + user, 100 * (user + 1) + process, [1; 64]);
-        }
-    }
-    for user in 3..32 {
-        assert_eq!(opens(&mut bench, USER + user, 1000 + user, [1; 64]), 64, "user {user}");
-    }
-    assert_eq!(opens(&mut bench, 0, 2000, [1; 64]), 64);
-}
-
-#[test]
-fn a_device_that_others_use_takes_no_room() {
-    let mut bench = Bench::new("");
-    // All of eight accelerators in eight partitions each, and a few more.
-    assert_eq!(opens(&mut bench, USER, 1, 0..64), 64);
-    assert_eq!(opens(&mut bench, USER, 2, 64..128), 4);
-    for user in 1..40 {
-        assert_eq!(opens(&mut bench, USER + user, 10 + user, 0..64), 64, "user {user}");
-    }
-    // They count for the first, whoever that is.
-    assert_eq!(opens(&mut bench, USER - 1, 100, 0..64), 64);
-    assert_eq!(opens(&mut bench, USER, 101, 128..192), 4, "none of the others is his");
-    assert_eq!(opens(&mut bench, 0, 102, 0..64), 64);
-    assert_eq!(opens(&mut bench, USER, 103, 192..256), 60, "nobody's");
-}
-
-#[test]
-fn a_user_who_is_refused_is_mentioned_once() {
-    let mut bench = Bench::new("");
-    assert_eq!(opens(&mut bench, USER, 1, 0..64), 64);
-    assert_eq!(opens(&mut bench, USER, 2, 64..128), 4);
-    assert_eq!(bench.0.mentioned.keys().collect::<Vec<_>>(), [&USER]);
-    let first = bench.0.mentioned[&USER];
-    assert_eq!(opens(&mut bench, USER, 3, 128..129), 0);
-    assert_eq!(bench.0.mentioned[&USER], first);
-}
-
-#[test]
-fn users_who_name_all_the_devices_that_they_can_leave_some_for_everybody_else() {
-    let mut bench = Bench::new("");
-    for user in 0..3 {
-        for process in 0..8 {
-            let first = 256 * user + 32 * process;
-            opens(&mut bench, USER + user, 100 * (user + 1) + process, first..first + 32);
-        }
-    }
-    for user in 3..32 {
-        let first = 2000 + 4 * user;
-        assert_eq!(opens(&mut bench, USER + user, 1000 + user, first..first + 4), 4, "user {user}");
-    }
-    assert_eq!(opens(&mut bench, 0, 2000, 4000..4064), 64);
 }
 
 #[test]
@@ -583,24 +519,6 @@ fn what_was_set_for_a_process_holds_when_it_connects_anew() {
 }
 
 #[test]
-fn a_user_with_many_queues_leaves_room_for_others() {
-    let mut bench = Bench::new("");
-    let mut open = |pid, uid| {
-        let id = bench.0.admit(&Peer::unknown(pid, uid), &hello(0), None).unwrap().id;
-        let wanted = |priority| OpenQueue {
-            kind: PacketKind::OpenQueue as u32,
-            device: device_key(0, 1, 0, 0),
-            stream_priority: priority,
-            ..OpenQueue::new_zeroed()
-        };
-        (0..64).filter(|priority| bench.0.open(id, &wanted(*priority)).is_ok()).count()
-    };
-    let taken: usize = (1..=64).map(|pid| open(pid, USER)).sum();
-    assert_eq!(taken, 1856, "all that nobody is sure of, and his own part");
-    assert_eq!((open(100, USER + 1), open(101, 0)), (64, 64));
-}
-
-#[test]
 fn names_of_others_processes_are_not_shown() {
     let mut bench = Bench::new("");
     bench.admit(std::process::id(), hello(0));
@@ -623,156 +541,4 @@ fn a_lease_that_nobody_waits_for_ends_too() {
     bench.0.settle(now_ns());
     assert_eq!(bench.ready(), 0);
     assert_eq!(bench.list().controller.counts.expired, 1);
-}
-
-#[test]
-fn who_promises_more_than_there_is_is_told() {
-    let mut bench = Bench::new("");
-    bench.joined(11, 0);
-    let (both, first) = bench.joined(12, 0);
-    bench.open(both, 2);
-    let mut share = |target, share| {
-        let wish = Wish { share: Some(share), ..Wish::default() };
-        match bench.order(ROOT, Request::Set { target, wish }) {
-            Answer::Set { overpromised, .. } => overpromised.map(|beyond| (beyond.device, beyond.percent)),
-            other => panic!("{other:?}"),
-        }
-    };
-    assert_eq!(share(Target::Pid(12), 75), None);
-    assert_eq!(share(Target::Pid(11), 25), None, "all of it is not too much");
-    assert_eq!(share(Target::Pid(11), 75), Some(("0000:01:00.0".to_owned(), 150)));
-    assert_eq!(share(Target::Pid(11), 20), None);
-    assert_eq!(share(Target::Queue(first.slot), 90), Some(("0000:01:00.0".to_owned(), 110)));
-}
-
-#[test]
-fn a_command_is_told_that_its_share_would_be_too_much() {
-    let mut bench = Bench::new("[[rule]]\nshare = 60\n");
-    let run = |bench: &mut Bench, share: Option<u8>| {
-        let wish = Wish { share, ..Wish::default() };
-        let token = format!("{:032x}", share.unwrap_or(1));
-        match bench.0.order(ROOT, Request::Run { wish, token }, &mut Attendance::default()) {
-            Answer::Run { overpromised } => overpromised.map(|beyond| (beyond.device, beyond.percent)),
-            other => panic!("{other:?}"),
-        }
-    };
-    assert_eq!(run(&mut bench, Some(100)), None, "nobody is there");
-    bench.joined(11, 0);
-    assert_eq!(run(&mut bench, Some(40)), None);
-    assert_eq!(run(&mut bench, None), None);
-    assert_eq!(run(&mut bench, Some(50)), Some(("0000:01:00.0".to_owned(), 110)));
-}
-
-#[test]
-fn the_log_says_that_too_much_is_promised_and_says_it_seldom() {
-    let mut bench = Bench::new("[[rule]]\nshare = 60\n");
-    let (_, first) = bench.joined(11, 0);
-    let device = bench.0.queues[&first.slot].device_key;
-    let second = bench.joined(12, 0).0;
-    let now = now_ns();
-    assert_eq!(bench.0.warn_of_promises(device, now), None, "nobody heeds shares");
-    bench.0.scheduler.set_policy(Nanos(now), xsched_sched::PolicyKind::Partition);
-    let warning = "shares of 0000:01:00.0 come to 120 %, so all shrink in proportion while all have work";
-    assert_eq!(bench.0.warn_of_promises(device, now).as_deref(), Some(warning));
-    assert_eq!(bench.0.warn_of_promises(device, now + 59_000_000_000), None);
-    assert_eq!(bench.0.warn_of_promises(device, now + 61_000_000_000).as_deref(), Some(warning));
-    bench.0.leave(second);
-    assert_eq!(bench.0.warn_of_promises(device, now + 200_000_000_000), None);
-}
-
-impl Bench {
-    /// Reads a configuration as SIGHUP has it read.
-    fn reconfigure(&mut self, config: &str) -> reconfigure::Changes {
-        let changes = self.0.reconfigure(Config::parse(config).unwrap(), Users::default());
-        self.0.settle(now_ns());
-        changes
-    }
-
-    /// Priorities of all processes.
-    fn priorities(&mut self) -> Vec<i16> {
-        self.list().processes.iter().map(|process| process.standing.priority).collect()
-    }
-}
-
-#[test]
-fn another_configuration_holds_for_those_who_are_connected() {
-    let mut bench = Bench::new("[[rule]]\npriority = 20\n[[ceiling]]\nclass = 'high'\n");
-    let (by_rule, raised) = (bench.admit(11, Hello { hints: 0, ..hello(0) }), bench.joined(12, 120).1);
-    let by_rule = bench.open(by_rule, 1);
-    bench.joined(13, 5);
-    bench.order(ROOT, set(13, 200));
-    assert_eq!(bench.priorities(), [20, 120, 200]);
-    assert!(bench.level(raised) < bench.level(by_rule));
-    let changes = bench.reconfigure("[[rule]]\npriority = 60\n");
-    assert_eq!(changes.effective, ["2 of 3 processes stand otherwise"]);
-    assert_eq!(changes.not_effective, [""; 0]);
-    // A hint counts as far as the ceiling, or as the rules raise the process; what was set stays.
-    assert_eq!(bench.priorities(), [60, 60, 200]);
-    assert_eq!(bench.level(raised), bench.level(by_rule));
-    bench.reconfigure("[[rule]]\npriority = -60\n");
-    assert_eq!(bench.priorities(), [-60, 49, 200]);
-    assert!(bench.level(raised) < bench.level(by_rule));
-    assert_eq!(
-        bench.reconfigure("[[rule]]\npriority = -60\n").effective,
-        ["0 of 3 processes stand otherwise"]
-    );
-}
-
-#[test]
-fn what_a_queue_was_set_to_stays_with_another_configuration() {
-    let mut bench = Bench::new("");
-    let queue = bench.joined(11, 5).1;
-    let wish = Wish { priority: Some(-7), ..Wish::default() };
-    bench.order(ROOT, Request::Set { target: Target::Queue(queue.slot), wish });
-    bench.order(ROOT, Request::Set { target: Target::Cgroup("/later".into()), wish });
-    bench.reconfigure("[[rule]]\npriority = 60\nweight = 7\n");
-    let list = bench.list();
-    let standing = list.processes[0].queues[0].standing.unwrap();
-    assert_eq!((standing.priority, standing.weight), (-7, 7));
-    assert_eq!(bench.0.groups.len(), 1);
-}
-
-#[test]
-fn times_and_policy_change_while_processes_are_connected() {
-    let mut bench = Bench::new("");
-    bench.joined(11, 0);
-    let other = "[scheduler]\npolicy = 'fair'\nstarvation = '2s'\nlease = '70ms'\nlinger = '1ms'\nin_flight = '3ms'\npreemption = 1\n";
-    let changes = bench.reconfigure(other);
-    let effective = [
-        "policy: priority -> fair",
-        "starvation: 1s -> 2s",
-        "lease: 50ms -> 70ms",
-        "linger: 100us -> 1ms",
-        "0 of 1 processes stand otherwise",
-    ];
-    assert_eq!(changes.effective, effective);
-    let rest = ": for processes that connect from now on; those that are connected keep what they were told";
-    let not_effective =
-        ["in_flight: found out -> 3ms", "preemption: 2 -> 1"].map(|change| format!("{change}{rest}"));
-    assert_eq!(changes.not_effective, not_effective);
-    let page = bench.0.arbiter.page();
-    assert_eq!((page.load(Word::LEASE), page.load(Word::LINGER)), (70_000_000, 1_000_000));
-    assert_eq!(bench.0.scheduler.settings().starvation_bound, Nanos::from_secs(2));
-    assert_eq!(bench.0.scheduler.policy(), xsched_sched::PolicyKind::Fair);
-    let welcome = bench.0.admit(&Peer::unknown(12, USER), &hello(0), None).unwrap().welcome;
-    assert_eq!((welcome.in_flight_ns, welcome.preemption_level), (3_000_000, 1));
-    assert_eq!(bench.reconfigure(other).effective, ["0 of 2 processes stand otherwise"]);
-}
-
-#[test]
-fn what_commands_have_ordered_goes_before_another_configuration() {
-    let mut bench = Bench::new("");
-    bench.order(ROOT, Request::Policy { name: Some("fair".to_owned()) });
-    bench.order(ROOT, Request::Off {});
-    let changes = bench.reconfigure("[scheduler]\npolicy = 'partition'\nobserve = true\n");
-    assert_eq!(
-        changes.not_effective,
-        [
-            "observe stays false: that it is true takes another start of the controller",
-            "policy fair stays, which a command has ordered: `xsched-ctl policy partition` is what the configuration says",
-        ]
-    );
-    assert_eq!((bench.0.scheduler.policy(), bench.0.state), (xsched_sched::PolicyKind::Fair, State::Off));
-    bench.order(ROOT, Request::On {});
-    assert_eq!(bench.0.state, State::Active);
 }

@@ -1,0 +1,89 @@
+//! How much users may have, alone and together.
+
+use super::*;
+
+/// Takes in a process of a user, and opens queues on devices for it, as many as there is room for.
+fn opens(bench: &mut Bench, uid: u32, pid: u32, devices: impl IntoIterator<Item = u32>) -> usize {
+    let id = bench.0.admit(&Peer::unknown(pid, uid), &hello(0), None).unwrap().id;
+    let wanted = |device| OpenQueue {
+        kind: PacketKind::OpenQueue as u32,
+        device: device_key(7, device >> 8, device & 0xff, 0),
+        ..OpenQueue::new_zeroed()
+    };
+    devices.into_iter().take_while(|&device| bench.0.open(id, &wanted(device)).is_ok()).count()
+}
+
+#[test]
+fn users_who_take_all_the_queues_that_they_can_leave_some_for_everybody_else() {
+    let mut bench = Bench::new("");
+    for user in 0..3 {
+        for process in 0..64 {
+            opens(&mut bench, USER + user, 100 * (user + 1) + process, [1; 64]);
+        }
+    }
+    for user in 3..32 {
+        assert_eq!(opens(&mut bench, USER + user, 1000 + user, [1; 64]), 64, "user {user}");
+    }
+    assert_eq!(opens(&mut bench, 0, 2000, [1; 64]), 64);
+}
+
+#[test]
+fn a_device_that_others_use_takes_no_room() {
+    let mut bench = Bench::new("");
+    // All of eight accelerators in eight partitions each, and a few more.
+    assert_eq!(opens(&mut bench, USER, 1, 0..64), 64);
+    assert_eq!(opens(&mut bench, USER, 2, 64..128), 4);
+    for user in 1..40 {
+        assert_eq!(opens(&mut bench, USER + user, 10 + user, 0..64), 64, "user {user}");
+    }
+    // They count for the first, whoever that is.
+    assert_eq!(opens(&mut bench, USER - 1, 100, 0..64), 64);
+    assert_eq!(opens(&mut bench, USER, 101, 128..192), 4, "none of the others is his");
+    assert_eq!(opens(&mut bench, 0, 102, 0..64), 64);
+    assert_eq!(opens(&mut bench, USER, 103, 192..256), 60, "nobody's");
+}
+
+#[test]
+fn a_user_who_is_refused_is_mentioned_once() {
+    let mut bench = Bench::new("");
+    assert_eq!(opens(&mut bench, USER, 1, 0..64), 64);
+    assert_eq!(opens(&mut bench, USER, 2, 64..128), 4);
+    assert_eq!(bench.0.mentioned.keys().collect::<Vec<_>>(), [&USER]);
+    let first = bench.0.mentioned[&USER];
+    assert_eq!(opens(&mut bench, USER, 3, 128..129), 0);
+    assert_eq!(bench.0.mentioned[&USER], first);
+}
+
+#[test]
+fn users_who_name_all_the_devices_that_they_can_leave_some_for_everybody_else() {
+    let mut bench = Bench::new("");
+    for user in 0..3 {
+        for process in 0..8 {
+            let first = 256 * user + 32 * process;
+            opens(&mut bench, USER + user, 100 * (user + 1) + process, first..first + 32);
+        }
+    }
+    for user in 3..32 {
+        let first = 2000 + 4 * user;
+        assert_eq!(opens(&mut bench, USER + user, 1000 + user, first..first + 4), 4, "user {user}");
+    }
+    assert_eq!(opens(&mut bench, 0, 2000, 4000..4064), 64);
+}
+
+#[test]
+fn a_user_with_many_queues_leaves_room_for_others() {
+    let mut bench = Bench::new("");
+    let mut open = |pid, uid| {
+        let id = bench.0.admit(&Peer::unknown(pid, uid), &hello(0), None).unwrap().id;
+        let wanted = |priority| OpenQueue {
+            kind: PacketKind::OpenQueue as u32,
+            device: device_key(0, 1, 0, 0),
+            stream_priority: priority,
+            ..OpenQueue::new_zeroed()
+        };
+        (0..64).filter(|priority| bench.0.open(id, &wanted(*priority)).is_ok()).count()
+    };
+    let taken: usize = (1..=64).map(|pid| open(pid, USER)).sum();
+    assert_eq!(taken, 1856, "all that nobody is sure of, and his own part");
+    assert_eq!((open(100, USER + 1), open(101, 0)), (64, 64));
+}
