@@ -135,11 +135,12 @@ fn row(controller: State, process: &Process, queue: Option<&Queue>) -> [String; 
     };
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let state = queue.map(|queue| match (queue.ready, queue.held) {
+        (false, _) if queue.alone => "alone",
+        // Who was connected to an observer goes on to say whether it has work; for nobody does anything follow from it.
+        _ if controller == State::Off => "free",
         (true, true) if controller == State::Observing => "would wait",
         (true, true) => "held",
         (true, false) => "ready",
-        (false, _) if queue.alone => "alone",
-        (false, _) if controller == State::Off => "free",
         (false, _) => "idle",
     });
     // What nobody follows is not known to be nothing.
@@ -263,6 +264,14 @@ mod tests {
         let before = "python3 root 0000:c1:00.0 high 120, x200 rule";
         assert_eq!(line(State::Off, queue()), format!("{before} free 4711 3 1 - 1.50 ms"));
         assert_eq!(line(State::Active, queue()), format!("{before} idle 4711 3 1 0 % 1.50 ms"));
+    }
+
+    #[test]
+    fn while_off_nobody_is_called_ready() {
+        // Beside an observer programs say so all the time.
+        let queue = Queue { held: false, ..queue() };
+        let before = "python3 root 0000:c1:00.0 high 120, x200 rule";
+        assert_eq!(line(State::Off, queue), format!("{before} free 4711 3 1 25 % 1.50 ms"));
     }
 
     #[test]
