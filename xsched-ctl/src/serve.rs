@@ -94,15 +94,22 @@ impl ServeError {
         match self {
             Self::Config(ConfigError::Unreadable { path, cause })
             | Self::Rules(RulesFileError::Unreadable { path, cause }) => unreadable::hint(path, cause),
-            Self::Config(ConfigError::Wrong { .. }) => {
-                "README.md, section \"What you can control\", has an example; `xsched-ctl serve --check` tries a file".to_owned()
-            }
-            Self::Rules(RulesFileError::Wrong { .. }) => {
-                "README.md, section \"Rules\", has an example; `xsched-ctl serve --check` tries a file".to_owned()
+            Self::Config(ConfigError::Wrong { .. }) | Self::Rules(RulesFileError::Wrong { .. }) => {
+                format!("{}; `xsched-ctl serve --check` tries them and starts nothing", self.remedy())
             }
             Self::Place(error) => error.hint(),
             Self::Arbiter(_) => "`--no-bpf` does without the kernel's help".to_owned(),
         }
+    }
+
+    /// The same for who has just had the files tried.
+    fn remedy(&self) -> String {
+        let section = match self {
+            Self::Config(ConfigError::Wrong { .. }) => "What you can control",
+            Self::Rules(RulesFileError::Wrong { .. }) => "Rules",
+            _ => return self.hint(),
+        };
+        format!("change the lines that are named; README.md, section \"{section}\", has an example")
     }
 
     /// The exit code.

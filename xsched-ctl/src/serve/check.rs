@@ -12,7 +12,7 @@ pub(super) fn check(asked: &Asked) -> Result<u8, Failure> {
         Ok(reading) => reading,
         Err(errors) => {
             for error in &errors {
-                say!("xsched-ctl: {error}\nhint: {}", error.hint());
+                say!("xsched-ctl: {error}\nhint: {}", error.remedy());
             }
             return Ok(errors.first().map_or(0, super::ServeError::exit_code));
         }
