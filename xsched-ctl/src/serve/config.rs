@@ -231,7 +231,12 @@ impl Config {
                 lines.join(", ")
             )
         });
-        strangers.chain(overpromised).collect()
+        let rules: Vec<_> = self.standings.iter().map(|rule| (&rule.selector, rule.line)).collect();
+        let ceilings: Vec<_> =
+            self.ceilings.iter().map(|ceiling| (&ceiling.selector, ceiling.line)).collect();
+        let unreached = [unreached(&rules), unreached(&ceilings)].into_iter().flatten();
+        let unreached = unreached.map(|warning| format!("{file}{warning}"));
+        strangers.chain(overpromised).chain(unreached).collect()
     }
 
     /// Names of users in it, without numbers and globs.
@@ -250,6 +255,20 @@ impl Config {
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.standings.len(), self.ceilings.len())
     }
+}
+
+/// What to say of those behind the first that fits every process: the first that fits decides.
+fn unreached(entries: &[(&Selector, usize)]) -> Option<String> {
+    let first = entries.iter().position(|(selector, _)| selector.is_about_all())?;
+    let line = entries[first].1;
+    let behind: Vec<_> = entries[first + 1..].iter().map(|(_, line)| line.to_string()).collect();
+    let lines = match behind.len() {
+        0 => return None,
+        1 => "line",
+        _ => "lines",
+    };
+    let behind = behind.join(", ");
+    Some(format!("{lines} {behind}: never asked, since what line {line} begins fits every process"))
 }
 
 /// All tables of a list that are in order.
@@ -272,6 +291,10 @@ fn rule(section: Section<'_>, faults: &mut Faults) -> Option<Rule> {
 
 fn ceiling(section: Section<'_>, faults: &mut Faults) -> Option<CeilingRule> {
     let (selector, wish) = read_rule(section, &CEILING_KEYS, faults)?;
+    if wish.is_empty() {
+        const EMPTY: Mistake = Mistake::Together("a ceiling needs a class, priority, weight or share");
+        return faults.note(Err(section.fault(EMPTY)));
+    }
     let built_in = Ceiling::default();
     let ceiling = Ceiling {
         priority: wish.priority.unwrap_or(built_in.priority),

@@ -30,6 +30,12 @@ impl Selector {
 }
 
 impl Selector {
+    /// Whether there is nobody whom it does not fit. A cgroup is what some processes do not have.
+    pub(super) fn is_about_all(&self) -> bool {
+        let mut patterns = [&self.executable, &self.user].into_iter().flatten();
+        self.cgroup.is_none() && patterns.all(|pattern| pattern.to_string() == "*")
+    }
+
     /// The user's name, if it is one and not a number or a glob.
     pub(super) fn user_name(&self) -> Option<String> {
         self.user.as_ref().and_then(user_name)

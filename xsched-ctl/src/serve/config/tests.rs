@@ -93,6 +93,11 @@ fn mistakes_are_named_with_their_line() {
     assert_refused("[scheduler]\nlinger = '-1ms'", "line 2: `linger`: expected a time such as \"50ms\"");
     assert_refused("[scheduler]\npreemption = 3", "line 2: `preemption`: expected 1 to 2");
     assert_refused("\n[[rule]]\nuser = 'x'", "line 2: a rule needs a class, priority, weight or share");
+    assert_refused("[[ceiling]]", "line 1: a ceiling needs a class, priority, weight or share");
+    assert_refused(
+        "[[ceiling]]\nclass = 'low'\n[[ceiling]]\nuser = 'x'",
+        "line 3: a ceiling needs a class, priority, weight or share",
+    );
     assert_refused("[[rule]]\nclass = 'high'\npriority = 3", "line 1: give a class or a priority, not both");
     assert_refused("[[rule]]\npriority = 256", "line 2: `priority`: expected -255 to 255");
     assert_refused(
@@ -153,6 +158,25 @@ fn rules_that_promise_more_than_there_is_are_named() {
         rules(&[60, 1, 70]),
         [
             "lines 1, 4, 7: shares of these rules come to 131 %, so all shrink in proportion where a process of each uses one device"
+        ]
+    );
+}
+
+#[test]
+fn what_is_behind_one_for_all_is_named() {
+    let warnings = |text: &str| Config::parse(text).unwrap().warnings(&Users::default());
+    let (all, some) = ("class = 'low'\n", "user = '7'\nclass = 'low'\n");
+    assert_eq!(
+        warnings(&format!("[[ceiling]]\n{some}[[ceiling]]\n{all}[[rule]]\n{some}[[rule]]\n{all}")),
+        [""; 0]
+    );
+    assert_eq!(
+        warnings(&format!(
+            "[[ceiling]]\nuser = '*'\n{all}[[ceiling]]\n{some}[[rule]]\n{all}[[rule]]\n{some}[[rule]]\n{all}"
+        )),
+        [
+            "lines 9, 12: never asked, since what line 7 begins fits every process",
+            "line 4: never asked, since what line 1 begins fits every process",
         ]
     );
 }
