@@ -209,6 +209,26 @@ mod tests {
     }
 
     #[test]
+    fn a_verb_of_another_name_is_known_by_what_it_does() {
+        for (typed, meant) in [
+            ("stop", "off"),
+            ("pause", "off"),
+            ("resume", "on"),
+            ("start", "serve"),
+            ("status", "list"),
+            ("ps", "list"),
+            ("record", "trace"),
+            ("renice", "set"),
+        ] {
+            let refused = refused(&[typed]);
+            assert!(refused.contains(&format!("a similar subcommand exists: '{meant}'\n")), "{refused}");
+        }
+        // `rules` has verbs of its own.
+        assert!(refused(&["rules", "chekc", "f"]).contains("exists: 'check'"));
+        assert!(!refused(&["rules", "stop"]).contains("'off'"));
+    }
+
+    #[test]
     fn a_pid_and_a_command_exclude_each_other() {
         assert!(Cli::try_parse_from(["xsched-ctl", "trace", "--pid", "1", "--", "app"]).is_err());
     }

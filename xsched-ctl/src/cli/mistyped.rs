@@ -1,4 +1,4 @@
-//! What may have been meant by an option that there is not.
+//! What may have been meant by an option or a verb that there is not.
 
 use std::ffi::OsString;
 
@@ -9,6 +9,15 @@ use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 /// letters are not alike to clap, where they are short. Where a command may follow it proposes to take the option for one,
 /// which nobody means.
 pub(super) fn explain(mut error: Error, command: &Command, words: &[OsString]) -> Error {
+    if error.kind() == ErrorKind::InvalidSubcommand
+        && let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand)
+        && let Some(meant) =
+            synonym(typed).filter(|meant| verb(command, words).find_subcommand(meant).is_some())
+    {
+        let meant = vec![meant.to_owned()];
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(meant));
+        return error;
+    }
     if error.kind() != ErrorKind::UnknownArgument {
         return error;
     }
@@ -21,6 +30,25 @@ pub(super) fn explain(mut error: Error, command: &Command, words: &[OsString]) -
         error.insert(ContextKind::SuggestedArg, ContextValue::String(meant));
     }
     error
+}
+
+/// The verb that does what another program calls so. To clap those are alike that have letters in common, as `stop` and `set` have.
+fn synonym(typed: &str) -> Option<&'static str> {
+    Some(match typed.to_ascii_lowercase().as_str() {
+        "stop" | "disable" | "pause" | "halt" | "release" | "suspend" | "kill" | "end" | "quit" => "off",
+        "enable" | "resume" | "continue" | "unpause" => "on",
+        "start" | "daemon" | "server" | "controller" | "serv" => "serve",
+        "ps" | "ls" | "top" | "status" | "stat" | "stats" | "show" | "processes" | "queues" => "list",
+        "exec" | "launch" | "spawn" => "run",
+        "nice" | "renice" | "prio" | "priority" | "weight" | "share" | "class" | "limit" => "set",
+        "record" | "capture" | "profile" | "perf" => "trace",
+        "watch" | "monitor" => "attach",
+        "open" | "ui" | "gui" => "view",
+        "summary" | "summarize" | "analyze" | "analyse" => "report",
+        "check" | "diagnose" | "info" => "doctor",
+        "explain" | "rule" => "rules",
+        _ => return None,
+    })
 }
 
 /// The verb that the words begin with, and the verb of that.

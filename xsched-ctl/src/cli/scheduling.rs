@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use xsched_sched::PolicyKind;
 
-use super::units::process_id;
-use crate::standing::{Class, PRIORITY_MAX, PRIORITY_MIN, SHARE_MAX, WEIGHT_MAX, Wish};
+use super::units::{process_id, share};
+use crate::standing::{Class, PRIORITY_MAX, PRIORITY_MIN, WEIGHT_MAX, Wish};
 
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
@@ -57,7 +57,7 @@ pub(crate) struct StandingOptions {
     pub(crate) weight: Option<u32>,
 
     /// Part of each device in percent, where the policy is `partition`
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=i64::from(SHARE_MAX)))]
+    #[arg(long, value_name = "PERCENT", value_parser = share)]
     pub(crate) share: Option<u8>,
 }
 

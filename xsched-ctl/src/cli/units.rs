@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::standing::SHARE_MAX;
+
 /// Bytes: a number with `K`, `M` or `G` behind it, or none.
 pub(super) fn size(text: &str) -> Result<u64, String> {
     let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -43,6 +45,15 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// `80`, or `80%`: a part of a device in percent.
+pub(super) fn share(text: &str) -> Result<u8, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
+    match number.parse() {
+        Ok(share @ 1..=SHARE_MAX) => Ok(share),
+        _ => Err(format!("expected percent of a device from 1 to {SHARE_MAX}, such as 80")),
+    }
+}
+
 /// `4711`.
 pub(super) fn process_id(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| "expected a number, such as `pgrep NAME` prints".to_owned())
@@ -78,6 +89,18 @@ mod tests {
         assert_eq!(process_id("4711"), Ok(4711));
         for bad in ["", "-1", "python3", "4294967296"] {
             assert!(process_id(bad).unwrap_err().contains("pgrep"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn shares_are_percent() {
+        for text in ["80", "80%", "80 %"] {
+            assert_eq!(share(text), Ok(80), "{text}");
+        }
+        assert_eq!((share("1"), share("100%")), (Ok(1), Ok(100)));
+        for bad in ["", "%", "0", "101", "-1", "0.8", "80%%", "256", "half"] {
+            let refused = share(bad).unwrap_err();
+            assert_eq!(refused, "expected percent of a device from 1 to 100, such as 80", "{bad}");
         }
     }
 
