@@ -37,10 +37,7 @@ pub(crate) async fn set(arguments: cli::Set) -> Result<u8, Failure> {
         return printed(&as_json(&answer));
     }
     let Answer::Set { changed, overpromised } = answer else { return Err(strange(&answer)) };
-    tell_unheeded(&mut controller, wish).await;
-    if let (Some(share), Some(overpromised)) = (standing.share, &overpromised) {
-        say!("{}", diluted(share, overpromised, "come"));
-    }
+    tell_worth(&mut controller, wish, overpromised.as_ref(), "come").await;
     if changed.is_empty() {
         return printed(&format!("noted for {target}; nobody there has joined yet\n"));
     }
@@ -50,8 +47,14 @@ pub(crate) async fn set(arguments: cli::Set) -> Result<u8, Failure> {
     printed(&lines.collect::<String>())
 }
 
-/// Tells people which parts of a wish have no effect while the policy is as it is.
-pub(crate) async fn tell_unheeded(controller: &mut Controller, wish: Wish) {
+/// Tells people what a wish is worth while the policy is as it is. Shares of the device of which most is promised `come` to more
+/// than there is, or would.
+pub(crate) async fn tell_worth(
+    controller: &mut Controller,
+    wish: Wish,
+    overpromised: Option<&Overpromised>,
+    come: &str,
+) {
     if wish.is_empty() {
         return;
     }
@@ -59,14 +62,26 @@ pub(crate) async fn tell_unheeded(controller: &mut Controller, wish: Wish) {
     if let Ok(Answer::Policy { policy, .. }) = controller.ask(&Request::Policy { name: None }).await
         && let Ok(policy) = policy.parse::<PolicyKind>()
     {
-        for note in wish.unheeded(policy) {
-            say!("note: {note}");
+        for line in worth(wish, policy, overpromised, come) {
+            say!("{line}");
         }
     }
 }
 
-/// What a share is worth where more is promised than there is. They `come` to more, or would.
-pub(crate) fn diluted(share: u8, Overpromised { device, percent }: &Overpromised, come: &str) -> String {
+/// Which parts of a wish have no effect under a policy, and what a share is worth where it has one.
+fn worth(wish: Wish, policy: PolicyKind, overpromised: Option<&Overpromised>, come: &str) -> Vec<String> {
+    let unheeded = wish.unheeded(policy).map(|note| format!("note: {note}"));
+    let diluted = match (wish.share, overpromised) {
+        (Some(share), Some(overpromised)) if policy == PolicyKind::Partition => {
+            Some(diluted(share, overpromised, come))
+        }
+        _ => None,
+    };
+    unheeded.chain(diluted).collect()
+}
+
+/// What a share is worth where more is promised than there is.
+fn diluted(share: u8, Overpromised { device, percent }: &Overpromised, come: &str) -> String {
     format!(
         "warning: shares of {device} {come} to {percent} %, so all shrink in proportion: {share} % is {:.0} % while all have work",
         f64::from(share) * 100.0 / f64::from(*percent)
@@ -191,12 +206,19 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_too_many_is_worth_less() {
+    fn a_share_of_too_many_is_worth_less_where_it_is_worth_anything() {
         let overpromised = Overpromised { device: "0000:01:00.0".to_owned(), percent: 150 };
+        let wish = Wish { share: Some(75), ..Wish::default() };
+        let told = |policy| worth(wish, policy, Some(&overpromised), "come");
         assert_eq!(
-            diluted(75, &overpromised, "come"),
-            "warning: shares of 0000:01:00.0 come to 150 %, so all shrink in proportion: 75 % is 50 % while all have work"
+            told(PolicyKind::Partition),
+            [
+                "warning: shares of 0000:01:00.0 come to 150 %, so all shrink in proportion: 75 % is 50 % while all have work"
+            ]
         );
+        let unheeded = "note: policy `fair` takes no notice of shares; `xsched-ctl policy partition` does";
+        assert_eq!(told(PolicyKind::Fair), [unheeded], "it is not said twice");
+        assert_eq!(worth(wish, PolicyKind::Partition, None, "come"), [""; 0]);
     }
 
     #[test]

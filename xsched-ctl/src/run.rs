@@ -16,7 +16,7 @@ use crate::control::client::{AskError, Controller, ask};
 use crate::control::request::Request;
 use crate::exit;
 use crate::failure::Failure;
-use crate::order::{diluted, tell_unheeded};
+use crate::order::tell_worth;
 use crate::say::say;
 use crate::signals::{Request as SignalRequest, Signals};
 use crate::standing::Wish;
@@ -75,10 +75,8 @@ pub(crate) async fn run(arguments: cli::Run) -> Result<u8, Failure> {
     }
     let controller = match register(wish, &token).await {
         Ok((mut controller, overpromised)) => {
-            tell_unheeded(&mut controller, wish).await;
-            if let (Some(share), Some(overpromised)) = (wish.share, &overpromised) {
-                say!("{}", diluted(share, overpromised, "would come, with this command's,"));
-            }
+            let come = "would come, with this command's,";
+            tell_worth(&mut controller, wish, overpromised.as_ref(), come).await;
             Some(controller)
         }
         // Not what somebody wants who has asked for a priority that is not to be had.
