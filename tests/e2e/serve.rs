@@ -417,6 +417,18 @@ fn a_command_stands_as_it_was_run() {
 }
 
 #[test]
+fn a_command_that_cannot_be_started_is_not_called_done() {
+    let mut controller = Controller::start("");
+    let mut command = controller.command(&["run", "--priority", "150", "--shim"]);
+    let outcome = run(command.arg(xsched_tests::artifacts::shim()).args(["--", "/no/such/program"]));
+    assert_eq!(outcome.code, 127, "{}", outcome.stderr);
+    controller.process().signal(Signal::TERM);
+    let account = controller.finish().stderr;
+    let told = "allowed: run a command with priority 150: noted for the processes that it starts\n";
+    assert!(account.contains(told), "{account}");
+}
+
+#[test]
 fn who_promises_more_than_there_is_is_told_by_run_and_in_the_log() {
     let mut controller = Controller::start(
         "[scheduler]\npolicy = 'partition'\n[[rule]]\nuser = 'root'\nshare = 70\n[[rule]]\nshare = 40\n",

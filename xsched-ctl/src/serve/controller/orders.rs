@@ -297,6 +297,8 @@ fn effect(answer: &Answer) -> String {
         Answer::Policy { policy, was, turned: None } => format!("{was} -> {policy}"),
         Answer::Policy { policy, was, turned: Some(state) } => format!("{was} -> {policy}; off -> {state}"),
         Answer::State { state, was } => format!("{was} -> {state}"),
+        // Whether it can be started is found out by who has asked.
+        Answer::Run { .. } => "noted for the processes that it starts".to_owned(),
         _ => "done".to_owned(),
     }
 }
