@@ -6,8 +6,8 @@ use std::path::Path;
 use xsched_rules::Rules;
 
 use crate::cli;
-use crate::control::answer::{Answer, By, Explained, Place};
-use crate::control::client::ask;
+use crate::control::answer::{Answer, By, Explained, Place, Process, Queue};
+use crate::control::client::Controller;
 use crate::control::request::Request;
 use crate::failure::Failure;
 use crate::order::{as_json, strange};
@@ -47,20 +47,28 @@ pub(crate) fn listed(rules: &Rules, file: &str) -> String {
 }
 
 async fn explain(arguments: &cli::RulesExplain) -> Result<u8, Failure> {
-    let answer = ask(&Request::Explain { pid: arguments.pid }).await?;
+    let mut controller = Controller::connect().await?;
+    let answer = controller.ask(&Request::Explain { pid: arguments.pid }).await?;
     if arguments.json {
         print(&as_json(&answer))?;
         return Ok(0);
     }
     let Answer::Explained(explained) = answer else { return Err(strange(&answer)) };
-    print(&explanation(&explained))?;
+    // Only for the reason why there is nothing: a controller that does not answer now need not be talked about.
+    let process = match controller.ask(&Request::List {}).await {
+        Ok(Answer::List(list)) => list.processes.into_iter().find(|process| process.pid == explained.pid),
+        _ => None,
+    };
+    print(&explanation(&explained, process.as_ref()))?;
     Ok(0)
 }
 
-fn explanation(explained: &Explained) -> String {
+/// What was decided, for people; `process` is how the process stands, if that is known.
+fn explanation(explained: &Explained, process: Option<&Process>) -> String {
     let mut text = String::new();
     if explained.sites.is_empty() {
-        let _ = writeln!(text, "process {} has asked about no call yet", explained.pid);
+        let because = process.map(|process| why_nothing_was_asked(&process.queues)).unwrap_or_default();
+        let _ = writeln!(text, "process {} has asked about no call yet{because}", explained.pid);
     }
     for site in &explained.sites {
         let Place { api, kernel, origin, action, level, .. } = site;
@@ -78,6 +86,16 @@ fn explanation(explained: &Explained) -> String {
         let _ = writeln!(text, "{count} calls of all processes were given the default: {cause}");
     }
     text
+}
+
+fn why_nothing_was_asked(queues: &[Queue]) -> &'static str {
+    if queues.is_empty() {
+        ": it has not used a device"
+    } else if queues.iter().all(|queue| queue.alone) {
+        ": it has its device for itself, where all calls go at once and nobody has to be asked; it asks when others come"
+    } else {
+        ""
+    }
 }
 
 fn by(by: &By, file: Option<&str>) -> String {
@@ -138,13 +156,39 @@ mod tests {
             losses: vec![("walks_busy".to_owned(), 3)],
         };
         assert_eq!(
-            explanation(&explained),
+            explanation(&explained, None),
             "hipLaunchKernel by librccl.so.1: never-suspend\n  by default:8 (collectives), kept by call site, 2 chains\n  \
              librccl.so.1:ncclSend < app:main < …\n3 calls of all processes were given the default: walks_busy\n"
         );
-        assert_eq!(
-            explanation(&Explained { sites: Vec::new(), losses: Vec::new(), ..explained }),
-            "process 7 has asked about no call yet\n"
-        );
+    }
+
+    #[test]
+    fn who_has_asked_nothing_has_a_reason() {
+        let explained = Explained {
+            pid: 7,
+            profile: "default".to_owned(),
+            file: None,
+            sites: Vec::new(),
+            left_out: 0,
+            losses: Vec::new(),
+        };
+        let queue = |alone: bool| {
+            serde_json::json!({
+                "slot": 1, "device": "0000:c1:00.0", "stream_priority": 0, "level": 1, "ready": false, "held": false,
+                "alone": alone, "device_share": 0.0, "device_ns": 0, "launched": 0, "held_back": 0, "suspended_ns": 0,
+            })
+        };
+        let shown = |queues: &[serde_json::Value]| {
+            let process = serde_json::json!({
+                "pid": 7, "uid": 0, "user": "root", "command": "x", "class": "normal", "from": "default",
+                "standing": { "priority": 0, "weight": 100, "share": null }, "reports": "programs", "queues": queues,
+            });
+            explanation(&explained, Some(&serde_json::from_value(process).unwrap()))
+        };
+        let begin = "process 7 has asked about no call yet";
+        assert_eq!(explanation(&explained, None), format!("{begin}\n"));
+        assert_eq!(shown(&[queue(true), queue(false)]), format!("{begin}\n"));
+        assert_eq!(shown(&[]), format!("{begin}: it has not used a device\n"));
+        assert!(shown(&[queue(true)]).starts_with(&format!("{begin}: it has its device for itself, ")));
     }
 }
