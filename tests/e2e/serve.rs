@@ -73,6 +73,22 @@ fn rules_hints_and_orders_say_how_a_process_stands() {
 }
 
 #[test]
+fn who_sets_something_for_a_cgroup_that_there_is_not_is_told() {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    if !mounts.lines().any(|line| line.contains(" - cgroup2 ") && line.split(' ').nth(3) == Some("/")) {
+        return eprintln!("skipped: the cgroups of this machine are not to be seen");
+    }
+    let controller = Controller::start("");
+    let set = |cgroup| run(&mut controller.command(&["set", "--cgroup", cgroup, "--priority", "3"]));
+    let outcome = set("/no-such.slice");
+    let note = "note: there is no cgroup /no-such.slice on this machine: what was set waits until there is\n";
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, note));
+    assert_eq!(outcome.stdout, "noted for cgroup /no-such.slice; nobody there has joined yet\n");
+    let outcome = set("/");
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
+}
+
+#[test]
 fn a_controller_says_as_json_that_it_is_there() {
     let folder = tempfile::tempdir().unwrap();
     let mut serve = xsched_ctl(["serve", "--no-bpf", "--json"]);

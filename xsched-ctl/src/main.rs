@@ -6,6 +6,7 @@ mod attach;
 mod bpf;
 mod call;
 mod causes;
+mod cgroup;
 mod chain;
 mod cli;
 mod command;

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use xsched_sched::PolicyKind;
 
+use crate::cgroup;
 use crate::cli;
 use crate::control::answer::{Answer, Overpromised, Reason, State};
 use crate::control::client::{AskError, Controller, ask};
@@ -38,6 +39,12 @@ pub(crate) async fn set(arguments: cli::Set) -> Result<u8, Failure> {
     }
     let Answer::Set { changed, overpromised } = answer else { return Err(strange(&answer)) };
     tell_worth(&mut controller, wish, overpromised.as_ref(), "come").await;
+    if let Target::Cgroup(name) = &target
+        && !wish.is_empty()
+        && cgroup::is_missing(name)
+    {
+        say!("note: there is no cgroup {name} on this machine: what was set waits until there is");
+    }
     if changed.is_empty() {
         return printed(&format!("noted for {target}; nobody there has joined yet\n"));
     }
