@@ -649,8 +649,10 @@ fn rules_on_calls_are_read_anew_with_the_configuration_that_names_them() {
     assert!(said.contains("rules.toml, line 3: there is no action `pass`"), "{said}");
     assert!(controller.say(&["list"]).contains("priority"), "it lives");
     std::fs::write(&rules, "profile = 'compat'\n").unwrap();
-    controller.reload(names_them, "rules on calls hold from now on");
-    controller.process().wait_for_stderr("files were read anew");
+    // First what has happened, then what has become of it.
+    controller.reload(names_them, "files were read anew");
+    controller.process().wait_for_stderr("0 of 0 processes stand otherwise");
+    controller.process().wait_for_stderr("rules on calls hold from now on");
     // From now on it is looked at.
     std::fs::write(&rules, "profile = 'default'\n").unwrap();
     controller.process().wait_for_stderr("rules on calls hold from now on");

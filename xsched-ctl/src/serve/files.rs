@@ -150,6 +150,7 @@ async fn adopt(shared: &Shared, read: Result<Box<Reading>, Vec<ServeError>>) -> 
     };
     let Reading { config, users, rules, source: _ } = reading;
     let changes = shared.with(|controller| controller.reconfigure(config, users));
+    tracing::info!("files were read anew: {}", shared.controller.borrow().describe());
     for change in changes.effective {
         tracing::info!("{change}");
     }
@@ -157,12 +158,7 @@ async fn adopt(shared: &Shared, read: Result<Box<Reading>, Vec<ServeError>>) -> 
         tracing::warn!("{change}");
     }
     adopt_rules(shared, rules).await;
-    let (greeting, warnings) = {
-        let controller = shared.controller.borrow();
-        (controller.describe(), controller.warnings(&shared.rules.borrow()))
-    };
-    tracing::info!("files were read anew: {greeting}");
-    for warning in warnings {
+    for warning in shared.controller.borrow().warnings(&shared.rules.borrow()) {
         tracing::warn!("{warning}");
     }
     "files were read anew"
