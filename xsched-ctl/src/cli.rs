@@ -84,6 +84,20 @@ pub(crate) enum Verb {
     /// A policy is changed to be at work: this ends `off`.
     Policy(Policy),
     /// List the processes under the controller
+    ///
+    /// A line for each process, device and priority of its streams.
+    #[command(after_long_help = "Columns:\n  \
+        class        the priority, with a share, or a weight that is not 100\n  \
+        from         who says so: rule, hint, run or set\n  \
+        state        ready: has work and may launch. held: has work and must wait; would wait: the same\n               \
+                     beside an observer. idle: has no work. alone: nobody else uses the device.\n               \
+                     free: the controller is off\n  \
+        queue        what `set --queue` takes\n  \
+        level        the order on the device, the smallest first. 1: first while it has work; 2 and above:\n               \
+                     behind others, or first for a slice only, as under `fair` and `partition`; 0: has a\n               \
+                     turn for having waited\n  \
+        device time  how long it had commands on the device, of the last seconds\n  \
+        suspended    for how long something was held back so far")]
     List(List),
     /// Check rules on call chains, or explain what they have decided
     Rules(Rules),
@@ -177,6 +191,18 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_says_what_the_columns_of_a_list_are() {
+        let mut command = Cli::command();
+        let help = command.find_subcommand_mut("list").unwrap().render_long_help().to_string();
+        let headings =
+            crate::list::HEADINGS.iter().filter(|name| !["command", "user", "device", "pid"].contains(name));
+        for heading in headings {
+            assert!(help.contains(&format!("\n  {heading:<11}  ")), "{heading}: {help}");
+        }
+        assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
     }
 
     #[test]

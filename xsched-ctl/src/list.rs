@@ -34,7 +34,8 @@ pub(crate) async fn run(arguments: cli::List) -> Result<u8, Failure> {
     }
 }
 
-const HEADINGS: [&str; 11] = [
+/// What is shown of a queue.
+pub(crate) const HEADINGS: [&str; 11] = [
     "command",
     "user",
     "device",
