@@ -1,8 +1,9 @@
 //! Whose work the device did: device time of what was executed, by process, stream and the library to which its call
 //! belongs.
 //!
-//! Read from the executions of a timeline, see `timeline/scheduling.rs`. Executions of several streams may overlap, so their
-//! times may add up to more than the device was busy.
+//! Read from the executions of a timeline, see `timeline/scheduling.rs`. Executions of several streams or processes may overlap, so
+//! their times may add up to more than the device was busy: each process knows when its own commands were there, and not when the
+//! device was at somebody else's meanwhile.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -115,9 +116,15 @@ impl fmt::Display for DeviceTime {
                 duration(Some(share.device_ns)),
             ]);
         }
-        write_table(f, &rows, 2)
+        write_table(f, &rows, 2)?;
+        f.write_str(MEANING)
     }
 }
+
+/// What people are told below the table: an execution ends with a marker, and begins when the one before it in its process has ended,
+/// also while the device is at somebody else's work.
+const MEANING: &str = "a total is how long commands were on the device: those of several processes or streams that were there at \
+                       the same time count each,\nso that totals may come to more than the time that has passed\n";
 
 #[cfg(test)]
 mod tests {
@@ -169,9 +176,10 @@ mod tests {
         assert_eq!(time.json(), json!(expected));
         let text = time.to_string();
         let origins: Vec<_> =
-            text.lines().skip(1).filter_map(|line| line.split_whitespace().nth(2)).collect();
+            text.lines().skip(1).take(3).filter_map(|line| line.split_whitespace().nth(2)).collect();
         assert_eq!(origins, ["train", "librocblas.so.4", "(unknown)"], "{text}");
         assert!(text.contains("180 ns"), "both streams together: {text}");
+        assert!(text.ends_with("so that totals may come to more than the time that has passed\n"), "{text}");
     }
 
     #[test]
