@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -18,6 +19,9 @@ use xsched_tests::tracer::{Outcome, Running, run, wait_until, xsched_ctl};
 
 /// Names the folder of the controller's sockets.
 const FOLDER: &str = "XSCHED_SOCKET_DIR";
+
+/// Nobody.
+const USER: u32 = 65534;
 
 /// A controller with a device of its own, until the test ends.
 struct Node {
@@ -482,4 +486,48 @@ fn one_records_at_a_time_and_says_so() {
         assert_eq!(running.finish().code, 0);
     }
     assert!(fs::metadata(&second).unwrap().len() > 0);
+}
+
+#[test]
+fn who_is_under_a_controller_that_is_not_asked_is_named() {
+    if !may_trace("who_is_under_a_controller_that_is_not_asked_is_named") {
+        return;
+    }
+    // In a folder that only he and root may write.
+    let folder = TempDir::new().unwrap();
+    std::os::unix::fs::chown(folder.path(), Some(USER), None).unwrap();
+    let mut serve = xsched_ctl(["serve", "--no-bpf"]);
+    let mut controller = Running::start(serve.uid(USER).current_dir("/").env(FOLDER, folder.path()));
+    controller.wait_for_stderr("sockets in");
+    let mut command = xsched_ctl(["run", "--require-controller", "--shim"]);
+    command.arg(shim()).arg("--").arg(app("two_libraries")).args(["--seconds", "20"]);
+    command.env("HIP_SIM_SHARED", format!("elsewhere-{}", std::process::id()));
+    let process = Running::start(command.env(FOLDER, folder.path()));
+
+    let output = TempDir::new().unwrap();
+    let said = |folder: &Path| {
+        let mut trace = xsched_ctl(["trace", "-o"]);
+        trace.arg(output.path().join("trace")).env(FOLDER, folder);
+        let mut tracer = Running::start(&mut trace);
+        let line = tracer.wait_for_stderr("scheduling ");
+        tracer.signal(Signal::TERM);
+        assert_eq!(tracer.finish().code, 0);
+        line
+    };
+    let line = said(output.path());
+    let place = folder.path().display();
+    assert!(line.starts_with("warning: scheduling of process "), "{line}");
+    let whose = format!(
+        "its controller is in {place}; it is user {USER}'s, who may have it recorded, or root may run one"
+    );
+    assert!(line.ends_with(&whose), "{line}");
+    let line = said(folder.path());
+    let wanted = format!(
+        "warning: scheduling is not in the timeline: the controller at {place}/record.sock is user {USER}'s"
+    );
+    assert_eq!(line, wanted);
+    for running in [process, controller] {
+        running.signal(Signal::TERM);
+        drop(running.finish());
+    }
 }

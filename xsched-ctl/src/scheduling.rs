@@ -9,6 +9,7 @@
 //! | module | responsible for |
 //! | --- | --- |
 //! | `source` | the controller that is asked, and the rings that it hands out |
+//! | `elsewhere` | controllers that are not asked |
 //! | `calls` | which call an event belongs to |
 //! | `judged` | how a call is treated, and by which rule; calls wait there for what is not known yet |
 //! | `processes` | who tells of its commands |
@@ -24,6 +25,7 @@
 mod arbiter;
 mod calls;
 mod device_clock;
+mod elsewhere;
 mod entry;
 mod judged;
 mod process;
@@ -91,6 +93,11 @@ impl Scheduling {
         for (ring, pid) in self.source.take_begun() {
             self.processes.begin(ring, pid);
         }
+    }
+
+    /// A process has made its first call.
+    pub(crate) fn meet(&mut self, pid: u32) {
+        self.source.meet(pid);
     }
 
     /// A call was seen. If its process tells of its commands, they are put together.

@@ -42,6 +42,11 @@ impl Folder {
         Some(Self(Path::new(&runtime).join(USER_FOLDER)))
     }
 
+    /// This one.
+    pub(crate) fn at(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
     /// The folder.
     pub(crate) fn path(&self) -> &Path {
         &self.0
@@ -65,13 +70,5 @@ impl Folder {
     /// What the controller has locked while it lives.
     pub(crate) fn lock(&self) -> PathBuf {
         self.0.join(LOCK)
-    }
-}
-
-#[cfg(test)]
-impl Folder {
-    /// This one.
-    pub(crate) fn at(path: &Path) -> Self {
-        Self(path.to_owned())
     }
 }

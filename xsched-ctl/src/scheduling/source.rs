@@ -20,6 +20,7 @@ use xsched_abi::wire::{
 use xsched_symbols::now_ns;
 use zerocopy::IntoBytes as _;
 
+use super::elsewhere;
 use crate::control::folder::Folder;
 use crate::ring_memory::SharedRing;
 use crate::serve::peer::Peer;
@@ -144,8 +145,10 @@ impl Source {
             self.state = match ask() {
                 Ok(socket) => State::Connected(socket),
                 Err(error) => {
-                    if !std::mem::replace(&mut self.has_told, true) {
-                        tracing::info!("no scheduling in the timeline: {error}");
+                    if error.kind() == io::ErrorKind::PermissionDenied {
+                        self.tell(format!("warning: scheduling is not in the timeline: {error}"));
+                    } else {
+                        tracing::debug!("no controller is asked: {error}");
                     }
                     State::Away { retry_ns: now_ns() + RETRY_NS }
                 }
@@ -163,6 +166,23 @@ impl Source {
                     self.rings.values_mut().for_each(|ring| ring.is_over = true);
                 }
             }
+        }
+    }
+
+    /// A process has made its first call: it may be under a controller that is not asked.
+    pub(super) fn meet(&mut self, pid: u32) {
+        if !self.is_connected()
+            && !self.has_told
+            && let Some(notice) = elsewhere::notice(pid)
+        {
+            self.tell(notice);
+        }
+    }
+
+    /// Tells people why scheduling is not in the timeline, once.
+    fn tell(&mut self, notice: String) {
+        if !std::mem::replace(&mut self.has_told, true) {
+            self.notices.push(notice);
         }
     }
 
@@ -205,9 +225,7 @@ impl Source {
             Some(RecordRefusal::Full) => "the controller has no memory for it",
             None => "the controller refuses",
         };
-        if !std::mem::replace(&mut self.has_told, true) {
-            self.notices.push(format!("scheduling is not in the timeline: {because}"));
-        }
+        self.tell(format!("scheduling is not in the timeline: {because}"));
         self.state = match reason {
             Some(RecordRefusal::Version) => State::Never,
             _ => State::Away { retry_ns: now_ns() + RETRY_NS },
@@ -224,30 +242,43 @@ fn order_ns(record: &Record) -> u64 {
     }
 }
 
-/// Asks the controller that there is to record.
+/// Asks the controller that there is to record. [`io::ErrorKind::PermissionDenied`]: there is one, of somebody else.
 fn ask() -> io::Result<OwnedFd> {
     let mut error = io::Error::from(io::ErrorKind::NotFound);
     for folder in Folder::candidates() {
         match ask_at(&folder.record_socket()) {
             Ok(socket) => return Ok(socket),
-            Err(other) => error = other,
+            Err(other) if error.kind() != io::ErrorKind::PermissionDenied => error = other,
+            Err(_) => {}
         }
     }
     Err(error)
 }
 
 fn ask_at(path: &Path) -> io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-    connect(&socket, &SocketAddrUnix::new(path)?)?;
-    let peer = Peer::of(&socket)?;
-    if peer.uid != 0 && peer.uid != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::other("the controller is another user's"));
+    let (socket, peer) = connect_to(path)?;
+    if !is_trusted(peer.uid) {
+        let whose = format!("the controller at {} is user {}'s", path.display(), peer.uid);
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, whose));
     }
     let packet = RecordPacket { kind: RecordPacketKind::Record as u32, version: WIRE_VERSION };
     let mut nothing = SendAncillaryBuffer::default();
     sendmsg(&socket, &[IoSlice::new(packet.as_bytes())], &mut nothing, SendFlags::NOSIGNAL)?;
     Ok(socket)
+}
+
+/// Connects to a controller, and finds out whose it is. Nothing is said yet, and nothing waited for.
+pub(super) fn connect_to(path: &Path) -> io::Result<(OwnedFd, Peer)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let peer = Peer::of(&socket)?;
+    Ok((socket, peer))
+}
+
+/// Whether a controller of this user may say what the timeline shows.
+pub(super) fn is_trusted(uid: u32) -> bool {
+    uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
 /// The next packet, if one is there.

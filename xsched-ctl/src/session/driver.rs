@@ -234,7 +234,7 @@ impl Session {
             return Ok(());
         }
         let Some(call) = self.driver.returned(ioctl) else { return Ok(()) };
-        self.callers.insert(call.pid);
+        self.meet(call.pid);
         let call = self.queues.driver_returned(call);
         self.record_driver_calls(call)
     }

@@ -146,13 +146,20 @@ impl Session {
         if !self.is_selected(call.tgid) {
             return Ok(());
         }
-        self.callers.insert(call.tgid);
+        self.meet(call.tgid);
         match self.resolver.returned(&mut self.processes, call, text) {
             Some(mut resolved) => {
                 self.scheduling.called(&mut resolved);
                 self.record(resolved, call.chain)
             }
             None => Ok(()),
+        }
+    }
+
+    /// A process has made a call.
+    pub(super) fn meet(&mut self, pid: u32) {
+        if self.callers.insert(pid) {
+            self.scheduling.meet(pid);
         }
     }
 
