@@ -1,0 +1,110 @@
+//! `xsched-ctl run`: commands under the controller.
+
+use rustix::process::Signal;
+use xsched_tests::tracer::{Running, run, xsched_ctl};
+
+use super::fixture::{self, Controller};
+
+#[test]
+fn a_command_stands_as_it_was_run() {
+    let controller = Controller::start("");
+    let mut command = controller.command(&["run", "--priority", "150", "--json", "--shim"]);
+    command.arg(xsched_tests::artifacts::shim()).arg("--").args(["sh", "-c"]);
+    // The process reads its orders from here, and the shell gives the exit status.
+    let script = fixture::python(controller.folder());
+    let words: Vec<_> = std::iter::once(script.get_program()).chain(script.get_args()).collect();
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let pipeline =
+        format!("printf 'connect\\nopen 5\\norder {{\"verb\":\"list\"}}\\n' | {}; exit 7", words.join(" "));
+    let outcome = run(command.arg(pipeline));
+    assert_eq!(outcome.code, 7, "{}", outcome.stderr);
+    let list: serde_json::Value = serde_json::from_str(outcome.stdout.lines().last().unwrap()).unwrap();
+    let process = &list["processes"][0];
+    assert_eq!((&process["standing"]["priority"], &process["from"]), (&150.into(), &"run".into()));
+    let told = outcome.stderr.lines().last().unwrap();
+    assert_eq!(told, r#"{"code":7,"controller":true,"joined":1}"#);
+}
+
+#[test]
+fn a_command_that_cannot_be_started_is_not_called_done() {
+    let mut controller = Controller::start("");
+    let mut command = controller.command(&["run", "--priority", "150", "--shim"]);
+    let outcome = run(command.arg(xsched_tests::artifacts::shim()).args(["--", "/no/such/program"]));
+    assert_eq!(outcome.code, 127, "{}", outcome.stderr);
+    controller.process().signal(Signal::TERM);
+    let account = controller.finish().stderr;
+    let told = "allowed: run a command with priority 150: noted for the processes that it starts\n";
+    assert!(account.contains(told), "{account}");
+}
+
+#[test]
+fn who_promises_more_than_there_is_is_told_by_run_and_in_the_log() {
+    let mut controller = Controller::start(
+        "[scheduler]\npolicy = 'partition'\n[[rule]]\nuser = 'root'\nshare = 70\n[[rule]]\nshare = 40\n",
+    );
+    let warned = "shares of 0000:05:00.0 ";
+    let first = controller.joined(0, 5);
+    let mut run_with = controller.command(&["run", "--share", "50", "--shim"]);
+    let outcome = run(run_with.arg(xsched_tests::artifacts::shim()).args(["--", "true"]));
+    let told = format!(
+        "warning: {warned}would come, with this command's, to 120 %, so all shrink in proportion: 50 % is 42 % while all have work\n"
+    );
+    assert_eq!((outcome.code, outcome.stderr), (0, told));
+    let second = controller.joined(0, 5);
+    let line = controller.process().wait_for_stderr(warned);
+    let pid = second.id();
+    assert!(
+        line.contains(&format!("with process {pid} {warned}come to 140 %, so all shrink in proportion")),
+        "{line}"
+    );
+    drop((first, second));
+    controller.process().signal(Signal::TERM);
+    let said = controller.finish().stderr;
+    assert_eq!(said.matches(warned).count(), 1, "{said}");
+    assert!(said.contains("config.toml, lines 5, 8: shares of these rules come to 110 %, "), "{said}");
+}
+
+#[test]
+fn a_command_gets_the_shim_after_what_it_had_preloaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let shim = xsched_tests::artifacts::shim();
+    let outcome = run(xsched_ctl(["run", "--shim"])
+        .arg(&shim)
+        .args(["sh", "-c", "echo $LD_PRELOAD; echo $XSCHED_TOKEN"])
+        .env("LD_PRELOAD", "libc.so.6")
+        .env("XSCHED_SOCKET_DIR", folder.path()));
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let mut lines = outcome.stdout.lines();
+    let shim = std::fs::canonicalize(shim).unwrap();
+    assert_eq!(lines.next().unwrap(), format!("libc.so.6:{}", shim.display()));
+    assert_eq!(lines.next().unwrap().len(), 32);
+    assert!(
+        outcome.stderr.contains("no controller is running: the command runs unscheduled"),
+        "{}",
+        outcome.stderr
+    );
+    let required = run(xsched_ctl(["run", "--require-controller", "--shim"])
+        .arg(xsched_tests::artifacts::shim())
+        .args(["echo", "ran"])
+        .env("XSCHED_SOCKET_DIR", folder.path()));
+    assert_eq!((required.code, required.stdout.as_str()), (69, ""), "{}", required.stderr);
+}
+
+#[test]
+fn run_says_when_a_process_uses_hip_without_the_shim() {
+    // `env -u` takes the preload away, as the loader does for programs that it does not trust.
+    let folder = tempfile::tempdir().unwrap();
+    let hip = xsched_tests::artifacts::hip_sim(6).join("libamdhip64.so.6");
+    let script = "import ctypes, sys, time; hip = ctypes.CDLL(sys.argv[1]); time.sleep(60)";
+    let mut command = xsched_ctl(["run", "--shim"]);
+    command
+        .arg(xsched_tests::artifacts::shim())
+        .args(["env", "-u", "LD_PRELOAD", "python3", "-c", script])
+        .arg(hip)
+        .env("XSCHED_SOCKET_DIR", folder.path());
+    let mut running = Running::start(&mut command);
+    let line = running.wait_for_stderr("uses HIP without the shim");
+    assert!(line.starts_with("xsched-ctl: process "), "{line}");
+    running.signal(Signal::TERM);
+    assert_eq!(running.finish().code, 128 + 15);
+}

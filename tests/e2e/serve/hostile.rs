@@ -1,0 +1,128 @@
+//! Who means harm: does none to others.
+
+use rustix::process::Signal;
+use xsched_tests::privileged::may_trace;
+
+use super::USER;
+use super::fixture::Controller;
+
+#[test]
+fn nobody_keeps_others_from_giving_orders() {
+    let controller = Controller::start("");
+    let mut user = controller.process_of(USER);
+    let held = user.ask("crowd 3000");
+    assert!(held["held"].as_u64().is_some_and(|held| (1..2000).contains(&held)), "{held}");
+    assert!(held["told"][0].as_str().is_some_and(|told| told.contains("too many connections")), "{held}");
+    assert!(controller.say(&["off"]).starts_with("off; was active"));
+}
+
+#[test]
+fn nobody_writes_into_the_account_of_changes() {
+    let mut controller = Controller::start("");
+    let mut user = controller.process_of(USER);
+    let forged =
+        r#"{"verb":"set","target":{"cgroup":"/x\n\u0020INFO\u0020audit:\u0020uid=0"},"wish":{"priority":3}}"#;
+    assert_eq!(user.ask(&format!("order {forged}"))["answer"], "refused");
+    user.ask("connect");
+    user.ask(r#"settings "x\n INFO audit: uid=0" = 1"#);
+    controller.process().wait_for_stderr("own rules are left out");
+    controller.process().signal(Signal::TERM);
+    let account = controller.finish().stderr;
+    assert!(account.contains("refused: set cgroup /x"), "{account}");
+    assert!(!account.lines().any(|line| line.starts_with(" INFO audit: uid=0")), "{account}");
+}
+
+/// A process maps what it likes, and the controller looks for the shim in it.
+#[test]
+fn a_process_that_maps_much_keeps_nobody_waiting() {
+    if !may_trace("a_process_that_maps_much_keeps_nobody_waiting") {
+        return;
+    }
+    let controller = Controller::start_with_programs("");
+    let mut user = controller.process_of(USER);
+    user.ask("clutter 30000");
+    let pending = std::thread::scope(|scope| {
+        let joining = scope.spawn(move || user.ask("connect"));
+        for _ in 0..20 {
+            let began = std::time::Instant::now();
+            controller.say(&["list"]);
+            let took = began.elapsed();
+            assert!(took < std::time::Duration::from_millis(900), "{took:?}");
+        }
+        joining.join().unwrap()
+    });
+    assert_eq!(pending["keeper"], 1, "{pending}");
+}
+
+#[test]
+fn the_page_cannot_be_written_by_processes() {
+    let controller = Controller::start("");
+    assert_eq!(controller.process_of(0).ask("connect")["may_write"], false);
+}
+
+#[test]
+fn packets_that_make_no_sense_end_their_connection_and_nothing_else() {
+    let controller = Controller::start("");
+    let mut process = controller.joined(0, 5);
+    let mut hostile = controller.process_of(0);
+    let malformed = [
+        "00",
+        "01000000",
+        "ffffffff",
+        // An order before the greeting.
+        "030000000700000000000000010000800000000000000000",
+        // Longer than any packet.
+        &"01".repeat(64),
+    ];
+    for packet in malformed {
+        assert_eq!(hostile.ask(&format!("raw {packet}"))["refused"], 2, "{packet}");
+        assert_eq!(hostile.ask("end")["end"], true);
+    }
+    // Another version.
+    let hello = format!("01000000{}{}", "63000000", "00".repeat(40));
+    assert_eq!(hostile.ask(&format!("raw {hello}"))["refused"], 1);
+    // A second greeting, and nonsense after a good one.
+    for packet in ["07", &format!("01000000{}", "00".repeat(44))] {
+        hostile.ask("connect");
+        assert_eq!(hostile.ask(&format!("packet {packet}"))["refused"], 2, "{packet}");
+    }
+    for line in ["{}", "x", r#"{"verb":"set"}"#, &"[".repeat(1000)] {
+        assert_eq!(hostile.ask(&format!("order {line}"))["reason"], "malformed", "{line}");
+    }
+    process.report("ready");
+    let mask = 1 << process.level();
+    process.wait_for_ready(5, mask);
+    let counts = &controller.list()["controller"]["counts"];
+    assert_eq!(counts["malformed"], 7, "{counts}");
+}
+
+#[test]
+fn random_packets_do_no_harm() {
+    let controller = Controller::start("");
+    let mut process = controller.joined(0, 5);
+    let mut hostile = controller.process_of(0);
+    let mut random = 0x2545_F491_4F6C_DD1D_u64;
+    for round in 0..300 {
+        if round % 5 == 0 {
+            hostile.ask("connect");
+        }
+        // Kinds that exist, of lengths that mostly exist, about everything and nobody.
+        let mut bytes = vec![[1, 3, 5, 6][round % 4], 0, 0, 0];
+        let len = [48, 24, 24, 48][round % 4] + usize::from(round % 7 == 0);
+        while bytes.len() < len {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            bytes.push(if random.trailing_zeros() >= 2 { (random >> 8) as u8 } else { 0 });
+        }
+        let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        let text: String = digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect();
+        // It may have been refused before: only the controller's health counts.
+        hostile.ask(&format!("throw {text}"));
+    }
+    process.report("ready");
+    let mask = 1 << process.level();
+    process.wait_for_ready(5, mask);
+    process.report("idle");
+    process.wait_for_ready(5, 0);
+}

@@ -1,0 +1,136 @@
+//! How a controller comes and goes, and what becomes of processes when it does, or they do.
+
+use std::path::Path;
+use std::process::Command;
+
+use rustix::process::Signal;
+use xsched_tests::artifacts::xsched_ctl as binary;
+use xsched_tests::privileged::may_trace;
+use xsched_tests::tracer::{Running, run, xsched_ctl};
+
+use super::fixture::Controller;
+
+#[test]
+fn a_controller_says_as_json_that_it_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut serve = xsched_ctl(["serve", "--no-bpf", "--json"]);
+    let mut running = Running::start(serve.env("XSCHED_SOCKET_DIR", folder.path()));
+    let line = running.wait_for_stdout("answer");
+    let status: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((&status["answer"], &status["state"]), (&"status".into(), &"active".into()), "{line}");
+    assert_eq!(status["pid"], running.pid(), "{line}");
+    running.signal(Signal::TERM);
+    assert_eq!(running.finish().code, 0);
+}
+
+#[test]
+fn a_second_controller_is_refused() {
+    let mut controller = Controller::start("");
+    let (code, message) = controller.refused(&["serve", "--no-bpf"]);
+    assert_eq!(code, 69);
+    let pid = controller.process().pid();
+    assert!(message.contains(&format!("a controller is running already: process {pid}")), "{message}");
+    assert!(message.contains("hint: "), "{message}");
+}
+
+#[test]
+fn who_lacks_the_privileges_for_programs_is_told_which() {
+    if !may_trace("who_lacks_the_privileges_for_programs_is_told_which") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let lacking = "-sys_admin,-bpf";
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set", lacking, "--inh-caps", lacking]).arg(binary()).arg("serve");
+    let mut serve = Running::start(command.env("XSCHED_SOCKET_DIR", folder.path()));
+    serve.wait_for_stderr("page kept by the controller itself");
+    let outcome = serve.interrupt();
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains(": Operation not permitted"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("missing: CAP_BPF, CAP_SYS_ADMIN; `--no-bpf`"), "{}", outcome.stderr);
+}
+
+#[test]
+fn the_end_in_good_order_releases_everybody_and_removes_the_sockets() {
+    let mut controller = Controller::start("");
+    let mut process = controller.joined(0, 5);
+    process.report("ready");
+    let mask = 1 << process.level();
+    process.wait_for_ready(5, mask);
+    controller.process().signal(Signal::INT);
+    assert_eq!(controller.finish().code, 0);
+    assert_eq!(process.ask("end")["end"], true);
+    assert_eq!(process.ask("look")["obey"], 0);
+    process.wait_for_ready(5, 0);
+    assert!(!controller.folder().join("shim.sock").exists());
+    let (code, message) = controller.refused(&["list"]);
+    assert_eq!(code, 69);
+    assert!(message.contains("no controller is running"), "{message}");
+}
+
+#[test]
+fn processes_come_back_after_the_controller_was_killed() {
+    let mut controller = Controller::start("");
+    let mut processes = [controller.joined(1, 5), controller.joined(2, 5)];
+    controller.process().signal(Signal::KILL);
+    assert_eq!(controller.finish().code, 128 + 9);
+    for process in &mut processes {
+        assert_eq!(process.ask("end")["end"], true);
+    }
+    assert_eq!(run(&mut controller.command(&["off"])).code, 0, "what was wanted holds");
+    controller.restart("");
+    for (process, priority) in processes.iter_mut().zip([1, 2]) {
+        process.ask(&format!("connect {priority}"));
+        process.open(5);
+    }
+    let [low, high] = &mut processes;
+    assert!(high.level() < low.level());
+    assert_eq!(controller.list()["processes"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn programs_release_everybody_when_the_controller_is_killed() {
+    if !may_trace("programs_release_everybody_when_the_controller_is_killed") {
+        return;
+    }
+    let mut controller = Controller::start_with_programs("");
+    let mut process = controller.process_of(0);
+    let welcome = process.ask("connect");
+    assert_eq!((&welcome["keeper"], &welcome["may_write"]), (&1.into(), &false.into()), "{welcome}");
+    // No program hears this stand-in, so that the controller speaks for it.
+    process.open(5);
+    assert_eq!(controller.listed(&process)["reports"], "controller");
+    process.report("ready");
+    let mask = 1 << process.level();
+    process.wait_for_ready(5, mask);
+    controller.process().signal(Signal::KILL);
+    controller.finish();
+    process.wait_for_ready(5, 0);
+    assert_eq!(process.ask("look")["obey"], 0);
+    controller.restart("");
+    let again = process.ask("connect");
+    assert!(again["epoch"].as_u64() > welcome["epoch"].as_u64(), "{again}");
+    process.open(5);
+    process.report("ready");
+    let mask = 1 << process.level();
+    process.wait_for_ready(5, mask);
+    controller.process().signal(Signal::TERM);
+    assert_eq!(controller.finish().code, 0);
+    process.wait_for_ready(5, 0);
+    assert!(
+        !Path::new("/sys/fs/bpf/xsched/page").exists(),
+        "a controller that ends in good order leaves nothing"
+    );
+}
+
+#[test]
+fn a_process_that_is_killed_holds_nobody_back() {
+    let controller = Controller::start("");
+    let (mut batch, mut urgent) = (controller.joined(-10, 5), controller.joined(10, 5));
+    urgent.report("ready");
+    let mask = 1 << urgent.level();
+    batch.wait_for_ready(5, mask);
+    urgent.kill();
+    batch.wait_for_ready(5, 0);
+    assert_eq!(controller.list()["processes"].as_array().unwrap().len(), 1);
+}

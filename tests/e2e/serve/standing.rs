@@ -1,0 +1,157 @@
+//! How processes stand beside each other: by rules, hints and orders, and by whose these are.
+
+use rustix::process::Signal;
+use xsched_tests::tracer::run;
+
+use super::USER;
+use super::fixture::{Controller, Process};
+
+#[test]
+fn the_more_urgent_process_holds_others_back_until_it_is_idle() {
+    let mut controller = Controller::start("");
+    let (mut batch, mut urgent) = (controller.joined(-10, 5), controller.joined(10, 5));
+    let (low, high) = (batch.level(), urgent.level());
+    assert!(high < low, "{high} {low}");
+    batch.report("ready");
+    batch.wait_for_ready(5, 1 << low);
+    urgent.report("ready");
+    batch.wait_for_ready(5, 1 << low | 1 << high);
+    assert_eq!(batch.ask("wait")["woken"], true);
+    let listed = controller.listed(&batch);
+    assert_eq!((&listed["queues"][0]["held"], &listed["queues"][0]["ready"]), (&true.into(), &true.into()));
+    assert_eq!(controller.listed(&urgent)["queues"][0]["device"], "0000:05:00.0");
+    urgent.report("idle");
+    batch.wait_for_ready(5, 1 << low);
+    controller.process().signal(Signal::TERM);
+    assert_eq!(controller.finish().code, 0);
+}
+
+#[test]
+fn rules_hints_and_orders_say_how_a_process_stands() {
+    let config = "[[rule]]\nexecutable = 'python3*'\npriority = 20\n";
+    let controller = Controller::start(config);
+    let (mut by_rule, by_hint) = (controller.process_of(0), controller.joined(-7, 1));
+    by_rule.ask("connect");
+    let stands = |process: &Process| {
+        let listed = controller.listed(process);
+        (listed["standing"]["priority"].as_i64().unwrap(), listed["from"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(stands(&by_rule), (20, "rule".into()));
+    assert_eq!(stands(&by_hint), (-7, "hint".into()));
+    let pid = by_hint.id().to_string();
+    let said = controller.say(&["set", "--pid", &pid, "--class", "realtime"]);
+    assert!(said.contains("priority 200 (realtime)") && said.contains("was priority -7"), "{said}");
+    assert_eq!(stands(&by_hint), (200, "set".into()));
+    let outcome = run(&mut controller.command(&["set", "--pid", &pid, "--share", "30"]));
+    let note = "note: policy `priority` takes no notice of shares; `xsched-ctl policy partition` does\n";
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, note));
+    controller.say(&["set", "--pid", &pid, "--reset"]);
+    assert_eq!(stands(&by_hint), (-7, "hint".into()));
+    controller.say(&["set", "--queue", &by_hint.slot().to_string(), "--priority", "-99"]);
+    assert_eq!(controller.listed(&by_hint)["queues"][0]["standing"]["priority"], -99);
+    let table = controller.say(&["list"]);
+    assert!(table.starts_with("active, policy priority, 2 processes\n"), "{table}");
+    assert!(table.contains("low -99") && table.contains("normal 20"), "{table}");
+    let (code, message) = controller.refused(&["set", "--pid", "4194305", "--priority", "1"]);
+    assert_eq!(code, 66, "{message}");
+    let (code, message) = controller.refused(&["rules", "explain", "--pid", &pid]);
+    assert_eq!(code, 69, "{message}");
+    assert!(
+        message.contains("this controller has no BPF programs") && message.contains("doctor`"),
+        "{message}"
+    );
+}
+
+#[test]
+fn who_sets_something_for_a_cgroup_that_there_is_not_is_told() {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    if !mounts.lines().any(|line| line.contains(" - cgroup2 ") && line.split(' ').nth(3) == Some("/")) {
+        return eprintln!("skipped: the cgroups of this machine are not to be seen");
+    }
+    let controller = Controller::start("");
+    let set = |cgroup| run(&mut controller.command(&["set", "--cgroup", cgroup, "--priority", "3"]));
+    let outcome = set("/no-such.slice");
+    let note = "note: there is no cgroup /no-such.slice on this machine: what was set waits until there is\n";
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, note));
+    assert_eq!(outcome.stdout, "noted for cgroup /no-such.slice; nobody there has joined yet\n");
+    let outcome = set("/");
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
+}
+
+#[test]
+fn off_releases_everybody_until_on() {
+    let controller = Controller::start("");
+    let mut process = controller.joined(0, 5);
+    let mask = 1 << process.level();
+    process.report("ready");
+    process.wait_for_ready(5, mask);
+    assert!(controller.say(&["off"]).starts_with("off; was active; released in "));
+    process.report("ready");
+    process.wait_for_ready(5, 0);
+    assert_eq!(process.ask("look")["obey"], 0);
+    assert_eq!(controller.say(&["on"]), "active; was off\n");
+    process.report("ready");
+    process.wait_for_ready(5, mask);
+    controller.say(&["off"]);
+    assert_eq!(controller.say(&["policy", "fair"]), "fair; was priority; active again, was off\n");
+    assert_eq!(controller.list()["controller"]["state"], "active");
+    let (code, message) = controller.refused(&["policy", "prority"]);
+    assert_eq!(code, 64, "{message}");
+}
+
+#[test]
+fn an_observer_decides_and_holds_nobody_back() {
+    let controller = Controller::start("[scheduler]\nobserve = true\n");
+    let mut urgent = controller.process_of(0);
+    assert_eq!(urgent.ask("connect 20")["observe"], 1);
+    urgent.open(5);
+    let mut batch = controller.joined(-20, 5);
+    assert!(urgent.level() < batch.level());
+    urgent.report("ready");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    while controller.listed(&urgent)["queues"][0]["ready"] != true {
+        assert!(std::time::Instant::now() < deadline);
+    }
+    assert_eq!(urgent.ask("look")["obey"], 0);
+    urgent.wait_for_ready(5, 0);
+}
+
+#[test]
+fn a_user_changes_his_own_processes_within_his_ceiling() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: only root can be two users");
+    }
+    let mut controller = Controller::start("");
+    let mut own = controller.process_of(USER);
+    assert_eq!(own.ask("connect 255")["keeper"], 2);
+    let roots = controller.joined(0, 1);
+    assert_eq!(controller.listed(&own)["standing"]["priority"], 49, "the ceiling of class normal");
+    let set = |pid: u32, priority: i32| {
+        format!(r#"order {{"verb":"set","target":{{"pid":{pid}}},"wish":{{"priority":{priority}}}}}"#)
+    };
+    assert_eq!(own.ask(&set(own.id(), -3))["answer"], "set");
+    assert_eq!(own.ask(&set(own.id(), 49))["answer"], "set");
+    let run = r#"order {"verb":"run","wish":{"priority":50},"token":"000102030405060708090a0b0c0d0e0f"}"#;
+    for order in [&set(own.id(), 50), run] {
+        assert_eq!(own.ask(order)["reason"], "above-ceiling", "{order}");
+    }
+    for order in [
+        &set(roots.id(), -1),
+        r#"order {"verb":"off"}"#,
+        r#"order {"verb":"on"}"#,
+        r#"order {"verb":"policy","name":"fair"}"#,
+        r#"order {"verb":"set","target":{"cgroup":"/"},"wish":{"priority":-1}}"#,
+    ] {
+        assert_eq!(own.ask(order)["reason"], "not-permitted", "{order}");
+    }
+    let others = own.ask(r#"order {"verb":"list"}"#);
+    let commands: Vec<_> =
+        others["processes"].as_array().unwrap().iter().map(|one| &one["command"]).collect();
+    assert!(commands.contains(&&"".into()) && commands.len() == 2, "{others}");
+    drop((own, roots));
+    controller.process().signal(Signal::TERM);
+    let account = controller.finish().stderr;
+    assert_eq!(account.matches("refused: ").count(), 7, "{account}");
+    assert_eq!(account.matches("allowed: ").count(), 2, "{account}");
+    assert!(account.contains(&format!("uid={USER} ")), "{account}");
+}
