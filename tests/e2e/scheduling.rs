@@ -526,6 +526,13 @@ fn who_is_under_a_controller_that_is_not_asked_is_named() {
         "warning: scheduling is not in the timeline: the controller at {place}/record.sock is user {USER}'s"
     );
     assert_eq!(line, wanted);
+    // Also of a command that ends at once; and nothing where there is no timeline.
+    let mut trace = xsched_ctl(["trace", "-o"]);
+    let outcome = run(trace.arg(output.path().join("short")).args(["--", "true"]).env(FOLDER, folder.path()));
+    assert!(outcome.stderr.lines().any(|line| line == wanted), "{}", outcome.stderr);
+    let mut attach = xsched_ctl(["attach", "--all", "--duration", "1s"]);
+    let outcome = run(attach.env(FOLDER, folder.path()));
+    assert!(outcome.code == 0 && !outcome.stderr.contains("scheduling "), "{}", outcome.stderr);
     for running in [process, controller] {
         running.signal(Signal::TERM);
         drop(running.finish());

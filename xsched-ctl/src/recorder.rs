@@ -254,6 +254,13 @@ impl Recorder {
         }
     }
 
+    /// What people should be told of the timeline, if there is one.
+    pub(crate) fn note(&mut self, notices: Vec<String>) {
+        if self.recording.is_some() {
+            self.notices.extend(notices);
+        }
+    }
+
     /// What people should be told.
     pub(crate) fn take_notices(&mut self) -> Vec<String> {
         let mut notices = std::mem::take(&mut self.notices);

@@ -146,9 +146,8 @@ impl Session {
 
     /// What people should be told.
     pub(crate) fn take_notices(&mut self) -> Vec<String> {
-        let mut notices = self.recorder.take_notices();
-        notices.extend(self.scheduling.take_notices());
-        notices
+        self.recorder.note(self.scheduling.take_notices());
+        self.recorder.take_notices()
     }
 
     /// Notes in the timeline why recording ends before what was to be recorded does.
@@ -192,6 +191,7 @@ impl Session {
         }
         let entries = self.scheduling.finish();
         self.recorder.scheduling(&self.processes, &entries)?;
+        self.recorder.note(self.scheduling.take_notices());
         self.report_losses(now_ns())?;
         if self.unreadable > 0 {
             tracing::warn!("{} records in the ring buffer were not readable", self.unreadable);
