@@ -15,6 +15,9 @@ pub struct Settings {
     pub slice: Nanos,
     /// For how much running time a queue may be silent about its use before it has used all of it.
     pub patience: Nanos,
+    /// For how long after somebody urgent had work less urgent processes of equal priority go one at a time, a slice each, in
+    /// policies that else let them run side by side; zero: they never do.
+    pub one_at_a_time: Nanos,
 }
 
 /// A setting that makes no sense.
@@ -36,7 +39,7 @@ const QUANTUM_LEAST: Nanos = Nanos::from_micros(500);
 impl Settings {
     /// Says what is out of range. The scheduler takes such a value for the nearest one in range.
     pub fn check(&self) -> Result<(), SettingsError> {
-        let Self { starvation_bound, quantum, slice, patience } = *self;
+        let Self { starvation_bound, quantum, slice, patience, one_at_a_time } = *self;
         let check = |name, value: Nanos, range: &RangeInclusive<Nanos>| {
             let (least, most) = (*range.start(), *range.end());
             if range.contains(&value) { Ok(()) } else { Err(SettingsError { name, value, least, most }) }
@@ -46,13 +49,14 @@ impl Settings {
             check("the quantum", quantum, &(QUANTUM_LEAST..=starvation_bound / 4))?;
         }
         check("the slice", slice, &SLICE)?;
+        check("the time for which equals go one at a time", one_at_a_time, &(Nanos::ZERO..=HOUR))?;
         check("the patience with silent queues", patience, &PATIENCE)
     }
 
     /// With everything in range.
     #[must_use]
     pub(crate) fn in_range(self) -> Self {
-        let Self { starvation_bound, quantum, slice, patience } = self;
+        let Self { starvation_bound, quantum, slice, patience, one_at_a_time } = self;
         let nearest = |value: Nanos, range: &RangeInclusive<Nanos>| value.clamp(*range.start(), *range.end());
         let none = starvation_bound.is_zero();
         let starvation_bound = if none { Nanos::ZERO } else { nearest(starvation_bound, &BOUND) };
@@ -62,6 +66,7 @@ impl Settings {
             quantum: quantum.clamp(QUANTUM_LEAST, longest),
             slice: nearest(slice, &SLICE),
             patience: nearest(patience, &PATIENCE),
+            one_at_a_time: one_at_a_time.min(HOUR),
         }
     }
 }
@@ -73,6 +78,7 @@ impl Default for Settings {
             quantum: Nanos::from_millis(10),
             slice: Nanos::from_millis(4),
             patience: Nanos::from_millis(100),
+            one_at_a_time: Nanos::from_secs(1),
         }
     }
 }
@@ -100,7 +106,13 @@ mod tests {
         let values = [0, 1, 999, 20_000_000, u64::MAX].map(Nanos);
         for starvation_bound in values {
             for value in values {
-                let settings = Settings { starvation_bound, quantum: value, slice: value, patience: value };
+                let settings = Settings {
+                    starvation_bound,
+                    quantum: value,
+                    slice: value,
+                    patience: value,
+                    one_at_a_time: value,
+                };
                 assert_eq!(settings.in_range().check(), Ok(()), "{settings:?}");
             }
         }

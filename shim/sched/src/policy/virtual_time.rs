@@ -76,10 +76,15 @@ impl VirtualTime {
         self.members.swap_remove(index);
     }
 
+    /// Everybody is new again.
+    pub(super) fn forget(&mut self) {
+        self.members.fill_with(Member::default);
+        self.groups.clear();
+    }
+
     /// Ranks all queues. `claims` are those of the processes. Returns when to be asked again.
     pub(super) fn rank(&mut self, view: &View<'_>, claims: &[Claim], ranks: &mut Ranks) -> Option<Nanos> {
-        self.catch_up(view, claims);
-        let (changed, again) = self.elect(view);
+        let (changed, again) = self.elect(view, claims, |_| true);
         if changed || view.altered {
             let concerns = |queue: &Queue| view.altered || self.members[queue.process].moved;
             for (index, queue) in view.queues.iter().enumerate().filter(|(_, queue)| concerns(queue)) {
@@ -89,15 +94,29 @@ impl VirtualTime {
         again
     }
 
-    /// Decides who is in front of each group. Returns whether anybody else is now, and when that may be so again.
-    fn elect(&mut self, view: &View<'_>) -> (bool, Option<Nanos>) {
+    /// Decides who is in front of each group, and that nobody is where `shares` says that its members do not share by time.
+    /// Returns whether anybody else is now, and when that may be so again.
+    pub(super) fn elect(
+        &mut self,
+        view: &View<'_>,
+        claims: &[Claim],
+        shares: impl Fn(u16) -> bool,
+    ) -> (bool, Option<Nanos>) {
+        self.catch_up(view, claims);
         let (mut changed, mut again) = (false, None);
         let slice = view.settings.slice;
         // Only in the first group with work the one in front can be running.
         let first = self.groups.iter().filter(|group| group.ready > 0).map(|group| group.number).min();
         for group in &mut self.groups {
+            if group.ready > 0 {
+                group.floor = group.floor.max(group.least_time);
+            }
+            if !shares(group.number) {
+                changed |= group.front.is_some();
+                group.front.inspect(|front| self.members[*front].moves(false));
+                continue;
+            }
             let Some(least) = group.least else { continue };
-            group.floor = group.floor.max(group.least_time);
             let allowed = |index: usize| view.processes[index].allowed;
             let left = group.front.and_then(|front| self.members[front].slice_left(allowed(front), slice));
             if left.is_none() {
@@ -113,6 +132,16 @@ impl VirtualTime {
             }
         }
         (changed, again)
+    }
+
+    /// Whether this process is in front of its group, as was decided.
+    pub(super) fn is_in_front(&self, process: usize) -> bool {
+        self.members[process].front
+    }
+
+    /// Whether it came to the front, or left it, when that was decided.
+    pub(super) fn has_moved(&self, process: usize) -> bool {
+        self.members[process].moved
     }
 
     /// The rank of a queue, as was decided.

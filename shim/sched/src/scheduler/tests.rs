@@ -258,6 +258,77 @@ fn a_process_with_many_streams_leaves_others_their_levels() {
     }
 }
 
+/// Those of three processes, of which the first is urgent and the others are equals.
+fn three(fixture: &Fixture) -> [u64; 3] {
+    [1, 2, 3].map(|queue| fixture.level(queue))
+}
+
+#[test]
+fn equals_go_one_at_a_time_while_urgent_work_is_there_or_may_be_back() {
+    let mut fixture = Fixture::new();
+    fixture.open(1, 100).open(2, 0).open(3, 0).at(ms(0), ready(2)).at(ms(0), ready(3));
+    assert_eq!(three(&fixture), [1, 2, 2], "nothing urgent has been there");
+    fixture.at(ms(1), ready(1));
+    assert_eq!(three(&fixture), [1, 2, 3]);
+    fixture.at(ms(11), idle(1));
+    assert_eq!(
+        (three(&fixture), fixture.again),
+        ([1, 2, 3], Some(ms(15))),
+        "what it was kept from is no part of its slice"
+    );
+    fixture.decide(ms(15));
+    assert_eq!(three(&fixture), [1, 3, 2]);
+    fixture.at(ms(16), idle(3));
+    assert_eq!(three(&fixture), [1, 2, 3], "who has nothing to do keeps nobody out");
+    fixture.at(ms(17), idle(2));
+    assert_eq!(fixture.again, Some(ms(1_011)));
+    fixture.decide(ms(1_011));
+    assert_eq!((three(&fixture), fixture.again), ([1, 2, 2], None));
+}
+
+#[test]
+fn the_most_urgent_that_work_are_side_by_side() {
+    let mut fixture = Fixture::new();
+    for (queue, priority) in [(1, 100), (2, 0), (3, 0), (4, -100), (5, -100)] {
+        fixture.open(queue, priority);
+    }
+    for queue in 2..=5 {
+        fixture.at(ms(0), ready(queue));
+    }
+    assert_eq!((three(&fixture), [4, 5].map(|queue| fixture.level(queue))), ([1, 2, 2], [3, 4]));
+    fixture.at(ms(1), ready(1));
+    assert_eq!((three(&fixture), [4, 5].map(|queue| fixture.level(queue))), ([1, 2, 3], [4, 5]));
+}
+
+#[test]
+fn equals_may_always_be_side_by_side() {
+    let mut fixture = Fixture::new();
+    let settings = Settings { one_at_a_time: Nanos::ZERO, ..Settings::default() };
+    fixture.scheduler.set_settings(Nanos::ZERO, settings);
+    fixture.open(1, 100).open(2, 0).open(3, 0);
+    for queue in 1..=3 {
+        fixture.at(ms(0), ready(queue));
+    }
+    assert_eq!(three(&fixture), [1, 2, 2]);
+    fixture.scheduler.set_settings(ms(1), Settings::default());
+    fixture.decide(ms(1));
+    assert_eq!(three(&fixture), [1, 2, 3]);
+    fixture.scheduler.set_settings(ms(2), settings);
+    fixture.decide(ms(2));
+    assert_eq!(three(&fixture), [1, 2, 2]);
+}
+
+#[test]
+fn only_who_keeps_equals_apart_must_hear_at_once_who_has_work() {
+    let mut fixture = Fixture::new();
+    fixture.open(1, 100).open(2, 0).open(4, 100);
+    assert_eq!(fixture.scheduler.may_hear_late(), ms(100));
+    fixture.open(3, 0);
+    assert_eq!(fixture.scheduler.may_hear_late(), Nanos::ZERO);
+    fixture.at(ms(1), closed(2));
+    assert_eq!(fixture.scheduler.may_hear_late(), ms(100));
+}
+
 #[test]
 fn without_a_bound_there_are_no_turns() {
     let mut fixture = Fixture::new();

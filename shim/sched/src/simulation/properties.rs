@@ -203,6 +203,8 @@ fn starvation(settings: Settings) -> impl Fn(&Trace) -> Verdict {
     move |trace| {
         let late = Delays::default().sum();
         let worth = settings.starvation_bound.0 / settings.quantum.0;
+        // Who comes to the front just as somebody urgent becomes ready counts as allowed until that is heard.
+        let believed = Delays::default().hear.times(worth);
         for client in 0..trace.plans.len() {
             let waits = kept_waiting(trace, client);
             for (from, to) in trace.times(client, Act::Ready, Act::Idle) {
@@ -214,7 +216,7 @@ fn starvation(settings: Settings) -> impl Fn(&Trace) -> Verdict {
                     waited = waited - ((began - end) + late.times(2)).times(worth);
                     waited += ended - began;
                     end = ended;
-                    if waited > settings.starvation_bound + late.times(2) {
+                    if waited > settings.starvation_bound + late.times(2) + believed {
                         return Err(format!("{client} waits from {began} to {ended}, {waited} in sum"));
                     }
                 }
@@ -230,6 +232,7 @@ const BOUND: Settings = Settings {
     quantum: ms(5),
     slice: Nanos::from_millis(4),
     patience: Nanos::from_millis(100),
+    one_at_a_time: Nanos::from_secs(1),
 };
 
 #[test]
@@ -254,6 +257,42 @@ fn a_scheduler_that_lets_somebody_starve_is_found() {
     let settings = Settings { starvation_bound: Nanos::ZERO, ..BOUND };
     let world = |seed| World { settings, ..worlds::any(PolicyKind::Priority, seed) };
     holds(world, starvation(BOUND)).unwrap_err();
+}
+
+// --- One at a time: who is urgent and pauses for a moment finds kernels of one of several equals, not of each.
+
+/// How many others have kernels on the device each time that the first client becomes ready: seldom more than one, as one follows
+/// another whose last kernels are still there, or several have a turn together.
+fn one_at_a_time(trace: &Trace) -> Verdict {
+    let mut in_flight = vec![0_u32; trace.plans.len()];
+    let mut found = Vec::new();
+    for (time, client, act) in &trace.acts {
+        match act {
+            Act::Launched { .. } => in_flight[*client] += 1,
+            Act::Ended => in_flight[*client] -= 1,
+            Act::Ready if *client == 0 && *time > SHARED_FROM => {
+                found.push(in_flight.iter().skip(1).filter(|count| **count > 0).count());
+            }
+            _ => {}
+        }
+    }
+    let of_several = found.iter().filter(|others| **others > 1).count();
+    if found.is_empty() || of_several * 2 > found.len() {
+        return Err(format!("{of_several} of {} times it finds kernels of several others", found.len()));
+    }
+    Ok(())
+}
+
+#[test]
+fn equals_have_kernels_on_the_device_one_at_a_time() -> Result<(), String> {
+    holds(|seed| worlds::saturated_in_moments(PolicyKind::Priority, seed), one_at_a_time)
+}
+
+#[test]
+fn equals_that_are_side_by_side_are_found() {
+    let settings = Settings { one_at_a_time: Nanos::ZERO, ..Settings::default() };
+    let world = |seed| World { settings, ..worlds::saturated_in_moments(PolicyKind::Priority, seed) };
+    holds(world, one_at_a_time).unwrap_err();
 }
 
 // --- Fairness: who always has work is charged for device time in proportion to weights, and for what it used.

@@ -51,6 +51,7 @@ fn some_settings(random: &mut fastrand::Rng) -> Settings {
         quantum: pick(random, &[Nanos::ZERO, ms(2), ms(20), ms(1_000)]),
         slice: pick(random, &[Nanos::ZERO, ms(1), ms(4)]),
         patience: pick(random, &[ms(20), ms(100), ms(3_000)]),
+        one_at_a_time: pick(random, &[ms(0), ms(20), ms(1_000)]),
     }
 }
 

@@ -14,6 +14,7 @@ const SETTINGS: Settings = Settings {
     quantum: ms(5),
     slice: Nanos::from_millis(4),
     patience: Nanos::from_millis(24),
+    one_at_a_time: Nanos::from_secs(1),
 };
 
 /// How late what a client does is known, and what is decided takes effect.
