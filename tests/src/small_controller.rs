@@ -468,6 +468,7 @@ impl Controller {
             in_flight_ns: 0,
             preemption_level: 2,
             observe: 0,
+            poll_below_ns: 0,
         };
         let client = &self.clients[index];
         let descriptors = [self.memory.file.as_fd(), client.epoll.as_fd()];

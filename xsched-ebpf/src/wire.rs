@@ -36,7 +36,7 @@ pub use recording::{
 };
 
 /// Changes whenever a packet changes its layout or meaning.
-pub const WIRE_VERSION: u32 = 4;
+pub const WIRE_VERSION: u32 = 5;
 
 /// File name of the socket that shims connect to, in the controller's folder.
 pub const SHIM_SOCKET: &str = "shim.sock";
@@ -134,6 +134,8 @@ pub struct Welcome {
     pub preemption_level: u32,
     /// 1: decide and record, hold nothing back.
     pub observe: u32,
+    /// Who runs kernels shorter than this beside urgent work polls the page meanwhile, in nanoseconds; 0: nobody does.
+    pub poll_below_ns: u64,
 }
 
 /// Who writes the page.
@@ -460,7 +462,7 @@ text!(Domain path path_len domain);
 text!(KernelName name name_len id);
 text!(OriginName name name_len id);
 
-const _: () = assert!(size_of::<Hello>() == 48 && size_of::<Welcome>() == 40 && size_of::<OpenQueue>() == 24);
+const _: () = assert!(size_of::<Hello>() == 48 && size_of::<Welcome>() == 48 && size_of::<OpenQueue>() == 24);
 const _: () = assert!(size_of::<Verdicts>() == 16 && size_of::<Rules>() == 12 && size_of::<Settings>() == 8);
 const _: () = assert!(size_of::<Domain>() == 416 && size_of::<KernelName>() == 416);
 const _: () = assert!(size_of::<OriginName>() == 416 && size_of::<OriginUsage>() == 416);

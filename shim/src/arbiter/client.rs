@@ -285,6 +285,7 @@ impl Client {
         });
         let level = welcome.preemption_level.min(hints::preemption_level());
         queues.use_gates(level >= GATES);
+        queues.poll_below(Nanos(welcome.poll_below_ns));
         // This controller numbers libraries in its own way.
         verdict::forget_origins();
         queues.forget_origins();

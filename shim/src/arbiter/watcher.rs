@@ -2,12 +2,14 @@
 //! go on.
 //!
 //! It sleeps until something is expected: a completion at its predicted time, the end of a linger, a mask's change, or a call
-//! of the application's (the *alarm*).
+//! of the application's (the *alarm*). Beside urgent work, a process that runs short kernels polls instead (`xqueue/gates.rs`).
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{hint, thread};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
@@ -20,7 +22,7 @@ use crate::arbiter::hints::{self, SchedulerChoice};
 use crate::arbiter::link::{Link, page_time_ns};
 use crate::arbiter::local::LocalArbiter;
 use crate::counters::{self, Trouble};
-use crate::xqueue::{Device, XQueues, now};
+use crate::xqueue::{Device, Seat, XQueues, now};
 use crate::{hooks, threads};
 
 /// How long it sleeps at most: while it has work beside others on the same devices, while there is a controller, and otherwise.
@@ -28,10 +30,16 @@ const BESIDE_OTHERS: Nanos = Nanos::from_millis(10);
 const CONNECTED: Nanos = Nanos::from_millis(100);
 const ALONE: Nanos = Nanos::from_secs(1);
 
+/// How long it polls without looking at anything else but what it polls for.
+const POLLED: Nanos = Nanos::from_micros(200);
+
+/// It polls only where the process may use so many processors.
+const POLL_FROM: usize = 4;
+
 /// Starts the watcher of these queues.
 pub(super) fn start<D: Device>(queues: &Arc<XQueues<D>>) -> io::Result<()> {
     let scheduled = hints::scheduled();
-    let Bells { alarm, of_queues, of_scheduler } = Bells::new(scheduled)?;
+    let Bells { alarm, is_wanted, of_queues, of_scheduler } = Bells::new(scheduled)?;
     queues.set_alarm(of_queues);
     if let SchedulerChoice::Itself(_) = scheduled {
         // The first command of a stream may be what others of the process have to give way to.
@@ -50,7 +58,8 @@ pub(super) fn start<D: Device>(queues: &Arc<XQueues<D>>) -> io::Result<()> {
                 (Client::without_controller(Arc::clone(&link)), local)
             }
         };
-        let mut watcher = Watcher { queues, link, client, local, alarm };
+        let may_poll = thread::available_parallelism().is_ok_and(|count| count.get() >= POLL_FROM);
+        let mut watcher = Watcher { queues, link, client, local, alarm, is_wanted, may_poll };
         if catch_unwind(AssertUnwindSafe(|| watcher.run())).is_err() {
             counters::trouble(Trouble::Panic);
         }
@@ -67,6 +76,8 @@ type Bell = Box<dyn Fn() + Send + Sync>;
 /// What the watcher polls, and who may wake it.
 struct Bells {
     alarm: Inherited,
+    /// The same for a watcher that does not sleep.
+    is_wanted: Arc<AtomicBool>,
     of_queues: Bell,
     /// Of a process that schedules itself.
     of_scheduler: Option<Bell>,
@@ -75,18 +86,21 @@ struct Bells {
 impl Bells {
     fn new(scheduled: SchedulerChoice) -> io::Result<Self> {
         let alarm = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let of_queues = bell(&alarm)?;
+        let is_wanted = Arc::default();
+        let of_queues = bell(&alarm, &is_wanted)?;
         let of_scheduler = match scheduled {
-            SchedulerChoice::Itself(_) => Some(bell(&alarm)?),
+            SchedulerChoice::Itself(_) => Some(bell(&alarm, &is_wanted)?),
             SchedulerChoice::Controller | SchedulerChoice::Nobody => None,
         };
-        Ok(Self { alarm: Inherited::new(alarm), of_queues, of_scheduler })
+        Ok(Self { alarm: Inherited::new(alarm), is_wanted, of_queues, of_scheduler })
     }
 }
 
-fn bell(alarm: &OwnedFd) -> io::Result<Bell> {
+fn bell(alarm: &OwnedFd, is_wanted: &Arc<AtomicBool>) -> io::Result<Bell> {
     let ringer = Inherited::new(alarm.try_clone()?);
+    let is_wanted = Arc::clone(is_wanted);
     Ok(Box::new(move || {
+        is_wanted.store(true, Ordering::Release);
         // Full is as good as rung.
         let _ = rustix::io::write(&ringer, &1_u64.to_ne_bytes());
     }))
@@ -99,6 +113,10 @@ struct Watcher<D: Device> {
     /// Instead of a controller.
     local: Option<Arc<LocalArbiter>>,
     alarm: Inherited,
+    /// Somebody has rung it.
+    is_wanted: Arc<AtomicBool>,
+    /// There are processors enough.
+    may_poll: bool,
 }
 
 impl<D: Device> Watcher<D> {
@@ -159,6 +177,20 @@ impl<D: Device> Watcher<D> {
         }
     }
 
+    /// Where a wake-up would come too late, looks at the page until then, until the watcher is wanted, or until it has to
+    /// look at other things. Returns whether it has.
+    fn poll_page(&self, until: Nanos) -> bool {
+        if !self.may_poll {
+            return false;
+        }
+        let polled = self.queues.polled();
+        if polled.is_empty() {
+            return false;
+        }
+        poll_seats(&polled, until.min(now() + POLLED), &self.is_wanted);
+        true
+    }
+
     /// Sleeps until then, or until something happens.
     fn sleep(&self, until: Nanos) {
         let (socket, wake) = self.client.descriptors();
@@ -167,7 +199,7 @@ impl<D: Device> Watcher<D> {
         let mut polled = vec![PollFd::new(&self.alarm, PollFlags::IN)];
         polled.extend(wake.map(|wake| PollFd::new(wake, PollFlags::IN)));
         polled.extend(socket.map(|socket| PollFd::new(socket, PollFlags::IN)));
-        let left = until - now();
+        let left = if self.poll_page(until) { Nanos::ZERO } else { until - now() };
         let timeout =
             Timespec { tv_sec: (left.0 / 1_000_000_000) as i64, tv_nsec: (left.0 % 1_000_000_000) as i64 };
         if left.is_zero() || poll(&mut polled, Some(&timeout)).is_err() {
@@ -182,6 +214,14 @@ impl<D: Device> Watcher<D> {
     }
 }
 
+/// Looks until one of them has to give way, until then, or until the watcher is wanted.
+fn poll_seats(seats: &[Arc<dyn Seat>], until: Nanos, is_wanted: &AtomicBool) {
+    let is_held = || seats.iter().any(|seat| seat.standing().is_held());
+    while !is_held() && !is_wanted.swap(false, Ordering::Acquire) && now() < until {
+        hint::spin_loop();
+    }
+}
+
 /// Lets this thread sleep to the microsecond: by default the kernel adds 50.
 fn fine_timers() {
     // SAFETY: sets a number of the calling thread's.
@@ -190,7 +230,10 @@ fn fine_timers() {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::xqueue::Standing;
 
     /// No other test has any.
     #[test]
@@ -200,5 +243,56 @@ mod tests {
         let later = [(); 2].map(|()| Inherited::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap()));
         assert!(later.iter().chain([&bells.alarm]).all(Inherited::is_known));
         assert!(bells.of_scheduler.is_none());
+    }
+
+    /// Has to give way when the test says so.
+    #[derive(Debug, Default)]
+    struct Place(AtomicBool);
+
+    impl Seat for Place {
+        fn standing(&self) -> Standing {
+            Standing::Below { held: self.0.load(Ordering::SeqCst) }
+        }
+
+        fn tell_ready(&self) {}
+
+        fn tell_idle(&self) {}
+
+        fn levels(&self) -> (u8, u64) {
+            (2, 0)
+        }
+
+        fn is_ready(&self) -> bool {
+            true
+        }
+
+        fn lease(&self) -> Nanos {
+            Nanos::ZERO
+        }
+
+        fn linger(&self) -> Nanos {
+            Nanos::ZERO
+        }
+    }
+
+    #[test]
+    fn polling_ends_with_what_it_looks_for_and_with_its_time() {
+        const NEVER: Nanos = Nanos(u64::MAX);
+        let (place, is_wanted) = (Arc::new(Place::default()), AtomicBool::new(false));
+        let seats = [Arc::new(Place::default()), Arc::clone(&place)].map(|place| place as Arc<dyn Seat>);
+        let until = now() + Nanos::from_millis(2);
+        poll_seats(&seats, until, &is_wanted);
+        assert!(now() >= until);
+        thread::scope(|scope| {
+            let polling = scope.spawn(|| poll_seats(&seats, NEVER, &is_wanted));
+            thread::sleep(Duration::from_millis(2));
+            assert!(!polling.is_finished());
+            is_wanted.store(true, Ordering::SeqCst);
+            polling.join().unwrap();
+            assert!(!is_wanted.load(Ordering::SeqCst), "the next time it is wanted anew");
+            let polling = scope.spawn(|| poll_seats(&seats, NEVER, &is_wanted));
+            place.0.store(true, Ordering::SeqCst);
+            polling.join().unwrap();
+        });
     }
 }

@@ -139,8 +139,10 @@ pub(super) struct Claim<D: Device> {
     has_progressed: bool,
     /// When it last was seen to have work.
     busy: Option<Nanos>,
-    /// Since when it is held.
+    /// Since when it is held, with something held back.
     held_since: Option<Nanos>,
+    /// When it was last seen to have to give way.
+    gave_way: Option<Nanos>,
 }
 
 impl<D: Device> Claim<D> {
@@ -158,6 +160,7 @@ impl<D: Device> Claim<D> {
             has_progressed: false,
             busy: None,
             held_since: None,
+            gave_way: None,
         }
     }
 
@@ -219,6 +222,9 @@ impl<D: Device> Claim<D> {
         let seat = Arc::clone(self.seat.as_ref()?);
         let standing = seat.standing();
         self.note_held(standing.is_held() && has_buffered, now);
+        if standing.is_held() {
+            self.gave_way = Some(now);
+        }
         let told = self.told?;
         if has_work {
             self.busy = Some(now);
@@ -238,6 +244,11 @@ impl<D: Device> Claim<D> {
         let renew_at = if is_alive { Some(renew_at.max(now)) } else { None };
         let idle_at = if has_work { None } else { Some(idle_at) };
         renew_at.into_iter().chain(idle_at).min()
+    }
+
+    /// Whether it had to give way within this time.
+    pub(super) fn gave_way_within(&self, time: Nanos, now: Nanos) -> bool {
+        self.gave_way.is_some_and(|gave_way| now < gave_way + time)
     }
 
     /// When the arbiter may be told that there is no work, given that there is none.

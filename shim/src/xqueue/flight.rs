@@ -28,10 +28,6 @@ const MARKS: u64 = 4;
 /// The work between markers where what may be ahead is a number of commands.
 const MARK_EVERY: Nanos = Nanos::from_micros(25);
 
-/// How much work may follow a command before the next gate: whoever waits for what is between two gates waits for so much
-/// longer than for the command. Gates cost the device time as well.
-const GATE_EVERY: Nanos = Nanos::from_micros(10);
-
 /// Taken for the time of a command of which nothing is known, as far as gates go: each has its own.
 const GATED_MAX: Nanos = Nanos::from_millis(1);
 
@@ -205,12 +201,12 @@ impl<M: Copy> Flight<M> {
         }
     }
 
-    /// Whether a gate is to be put before the next command, which is of this class. Then it will be.
-    pub(super) fn wants_gate(&mut self, class: Class) -> bool {
+    /// Whether a gate is to be put before the next command, which is of this class. Then it will be. So much work may follow a
+    /// command before the next gate.
+    pub(super) fn wants_gate(&mut self, class: Class, every: Nanos) -> bool {
         // Of what nothing is known much is expected.
         let expected = self.commands.expected(class.0).unwrap_or(GATED_MAX);
-        let wants =
-            self.is_empty() || self.ungated + expected > self.longest_ungated.max(expected) + GATE_EVERY;
+        let wants = self.is_empty() || self.ungated + expected > self.longest_ungated.max(expected) + every;
         if wants {
             (self.ungated, self.longest_ungated) = (Nanos::ZERO, Nanos::ZERO);
         }
@@ -605,11 +601,11 @@ mod tests {
     #[test]
     fn short_commands_share_a_gate_and_long_ones_have_their_own() {
         let mut flight: Flight<u32> = Flight::new(Limit::default());
-        let gates = |flight: &mut Flight<u32>, length| {
+        let gates = |flight: &mut Flight<u32>, every, length| {
             let mut gates = 0;
             for command in 0..40 {
                 let begin = us(command * 1000);
-                gates += usize::from(flight.wants_gate(CLASS));
+                gates += usize::from(flight.wants_gate(CLASS, Nanos::from_micros(every)));
                 flight.launched(begin, CLASS);
                 mark(flight, begin, 1);
                 flight.launched(begin, Class(2));
@@ -617,9 +613,9 @@ mod tests {
             }
             gates
         };
-        assert!(gates(&mut flight, 2) <= 20);
-        gates(&mut flight, 100);
-        assert_eq!(gates(&mut flight, 100), 40);
+        assert!(gates(&mut flight, 10, 2) <= 20);
+        gates(&mut flight, 10, 100);
+        assert_eq!(gates(&mut flight, 10, 100), 40);
     }
 
     /// Commands were long, and are short now: more of them come in a time than were thought to fit in.

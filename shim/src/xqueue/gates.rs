@@ -1,19 +1,56 @@
 //! Gates: what is launched ahead of them is in nobody's way, so that much may be.
 //!
 //! A claim has one gate, which is shut while the claim must give way. The watcher shuts it, or whoever notices first.
+//!
+//! To be woken takes the watcher some microseconds, and whoever reports urgent work as many. Beside kernels of a millisecond
+//! that is nothing; short ones begin meanwhile. So the watcher of a process that runs such polls instead, as long as it has
+//! had to give way of late.
+
+use std::sync::Arc;
 
 use xsched_sched::{Limit, Nanos};
 
-use crate::xqueue::Device;
-use crate::xqueue::claim::{ClaimId, Gate};
+use crate::xqueue::claim::{Claim, ClaimId, Gate, Seat};
 use crate::xqueue::contention::Place;
 use crate::xqueue::flight::Class;
 use crate::xqueue::state::State;
+use crate::xqueue::{Device, now};
 
 /// How much may be launched ahead behind gates.
 const GATED: Limit = Limit::Time { ahead: Nanos::from_millis(1), commands: 2 };
 
+/// How much work may follow a command before the next gate: whoever waits for what is between two gates waits for so much
+/// longer than for the command. Gates cost the device time as well, so there are fewer where nobody has had to give way of late.
+const GATE_EVERY: Nanos = Nanos::from_micros(5);
+const GATE_EVERY_IN_PEACE: Nanos = Nanos::from_micros(10);
+
+/// For how long whoever had to give way is taken to have to again soon.
+const OF_LATE: Nanos = Nanos::from_secs(1);
+
 impl<D: Device> State<D> {
+    /// The places of claims whose gates are to be shut sooner than the watcher could be woken.
+    pub(super) fn polled(&self, now: Nanos) -> Vec<Arc<dyn Seat>> {
+        let is_open = |claim: &Claim<D>| matches!(claim.gate, Gate::There { is_open: true, .. });
+        let claims = self.claims.iter().enumerate();
+        let polled = claims.filter(|&(index, claim)| {
+            is_open(claim)
+                && claim.gave_way_within(OF_LATE, now)
+                && self.runs_short_commands(ClaimId(index), now)
+        });
+        polled.filter_map(|(_, claim)| claim.seat.clone()).collect()
+    }
+
+    /// Whether it has commands on the device, and these are shorter than it is to poll for, in the mean.
+    fn runs_short_commands(&self, id: ClaimId, now: Nanos) -> bool {
+        let queues = self.queues.values().filter(|queue| queue.claim == Some(id));
+        let flights = queues.map(|queue| &queue.flight).chain([&self.claims[id.0].loose]);
+        let of_all = flights.fold((0, Nanos::ZERO), |(count, ahead), flight| {
+            (count + flight.in_flight() as u64, ahead + flight.ahead(now))
+        });
+        let (count, ahead) = of_all;
+        count > 0 && ahead < self.poll_below.times(count)
+    }
+
     /// How much a queue of this claim may launch ahead.
     pub(super) fn limit_of(&self, claim: Option<ClaimId>) -> Limit {
         match claim.map(|claim| self.claims[claim.0].gate) {
@@ -58,7 +95,9 @@ impl<D: Device> State<D> {
     /// The gate to put before a command.
     pub(super) fn gate_before(&mut self, place: Place, claim: ClaimId, class: Class) -> Option<D::Gate> {
         let Gate::There { gate, .. } = self.claims[claim.0].gate else { return None };
-        let is_wanted = self.has_device_alone(claim) && self.flight_mut(place)?.wants_gate(class);
+        let gave_way = self.claims[claim.0].gave_way_within(OF_LATE, now());
+        let every = if gave_way { GATE_EVERY } else { GATE_EVERY_IN_PEACE };
+        let is_wanted = self.has_device_alone(claim) && self.flight_mut(place)?.wants_gate(class, every);
         is_wanted.then_some(gate)
     }
 

@@ -102,6 +102,8 @@ pub(super) struct State<D: Device> {
     pub(super) is_watcher_deaf: bool,
     /// Whether gates may be used.
     pub(super) uses_gates: bool,
+    /// Who runs commands shorter than this beside urgent work polls.
+    pub(super) poll_below: Nanos,
     /// How much may be launched ahead beside more urgent neighbours.
     pub(super) limit: Limit,
     /// As they were when they were last looked at together.
@@ -130,6 +132,7 @@ impl<D: Device> State<D> {
             watch_at: None,
             is_watcher_deaf: false,
             uses_gates: true,
+            poll_below: Nanos::ZERO,
             limit: Limit::default(),
             standings: Vec::new(),
             claims: Vec::new(),

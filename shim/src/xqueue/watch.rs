@@ -116,6 +116,16 @@ impl<D: Device> XQueues<D> {
         self.lock().is_watcher_deaf
     }
 
+    /// The places of claims that the watcher is to look at all the time now, rather than sleep.
+    pub(crate) fn polled(&self) -> Vec<Arc<dyn Seat>> {
+        self.lock().polled(now())
+    }
+
+    /// Who runs commands shorter than this beside urgent work polls; zero: nobody.
+    pub(crate) fn poll_below(&self, time: Nanos) {
+        self.lock().poll_below = time;
+    }
+
     /// Makes gates for claims that need them. May take a while, once for each claim.
     pub(crate) fn make_gates(&self) {
         let wanted = self.lock().wants_gate();

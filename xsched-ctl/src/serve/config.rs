@@ -8,6 +8,8 @@
 //! starvation = "1s"           # who waited for so long has its turn; "0s": nobody has
 //! lease = "50ms"              # how long a process counts as ready without showing progress
 //! linger = "100us"            # how long it counts as ready after its last command
+//! one_at_a_time = "1s"        # for how long after urgent work less urgent equals go one at a time; "0s": they never do
+//! poll = "80us"               # who runs kernels shorter than this beside urgent work polls meanwhile; "0s": nobody
 //! in_flight = "2ms"           # most device time launched ahead beside more urgent neighbours; found out if not given
 //! preemption = 2              # 1: stop launching; 2: also gate what is queued
 //! observe = false             # true: decide, and hold nothing back
@@ -47,8 +49,17 @@ pub(crate) use selector::user_name;
 pub(crate) const DEFAULT_FILE: &str = "/etc/xsched/config.toml";
 
 const TABLES: [&str; 4] = ["ceiling", "rule", "rules", "scheduler"];
-const SCHEDULER_KEYS: [&str; 7] =
-    ["in_flight", "lease", "linger", "observe", "policy", "preemption", "starvation"];
+const SCHEDULER_KEYS: [&str; 9] = [
+    "in_flight",
+    "lease",
+    "linger",
+    "observe",
+    "one_at_a_time",
+    "policy",
+    "poll",
+    "preemption",
+    "starvation",
+];
 const RULE_KEYS: [&str; 7] = ["cgroup", "class", "executable", "priority", "share", "user", "weight"];
 const CEILING_KEYS: [&str; 6] = ["cgroup", "class", "priority", "share", "user", "weight"];
 
@@ -63,6 +74,10 @@ pub(crate) struct Config {
     pub(crate) lease: Duration,
     /// How long a queue stays ready after its last completion.
     pub(crate) linger: Duration,
+    /// For how long after urgent work equals go one at a time under fixed priority; zero: they never do.
+    pub(crate) one_at_a_time: Duration,
+    /// Who runs kernels shorter than this beside urgent work polls meanwhile; zero: nobody does.
+    pub(crate) poll: Duration,
     /// Most device time launched ahead beside more urgent neighbours; none: shims find out.
     pub(crate) in_flight: Option<Duration>,
     /// 1: launches are stopped; 2: what is queued is gated, too.
@@ -98,6 +113,8 @@ impl Default for Config {
             starvation: Duration::from_secs(1),
             lease: Duration::from_millis(50),
             linger: Duration::from_micros(100),
+            one_at_a_time: Duration::from_secs(1),
+            poll: Duration::from_micros(80),
             in_flight: None,
             preemption_level: 2,
             observe: false,
@@ -182,6 +199,9 @@ impl Config {
                 // Shorter than this, and a process that computes for a moment flaps; longer, and one that hangs blocks.
                 "lease" => self.lease = duration(&entry, Duration::from_millis(5), Duration::from_secs(10))?,
                 "linger" => self.linger = duration(&entry, Duration::ZERO, Duration::from_secs(1))?,
+                "one_at_a_time" => self.one_at_a_time = duration(&entry, Duration::ZERO, LONG)?,
+                // Of longer ones, what it takes to wake a thread is a small part.
+                "poll" => self.poll = duration(&entry, Duration::ZERO, Duration::from_millis(1))?,
                 "in_flight" => {
                     self.in_flight =
                         Some(duration(&entry, Duration::from_micros(1), Duration::from_secs(1))?);
@@ -199,7 +219,7 @@ impl Config {
         let (bound, usual) = (Nanos::from(self.starvation), Settings::default());
         // A turn takes no more than a quarter of the time that others wait meanwhile.
         let quantum = if bound.is_zero() { usual.quantum } else { usual.quantum.min(bound / 4) };
-        Settings { starvation_bound: bound, quantum, ..usual }
+        Settings { starvation_bound: bound, quantum, one_at_a_time: self.one_at_a_time.into(), ..usual }
     }
 
     /// How a process stands before anybody has said anything about it.

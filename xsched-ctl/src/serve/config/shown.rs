@@ -34,18 +34,24 @@ impl Config {
             Duration::ZERO => "nobody has a turn for having waited".to_owned(),
             bound => format!("who waited for {} has a turn", time(bound)),
         };
+        let poll = match self.poll {
+            Duration::ZERO => "nobody does".to_owned(),
+            below => format!("who runs kernels shorter than {} beside urgent work", time(below)),
+        };
         let in_flight = self.in_flight.map_or_else(|| "found out".to_owned(), time);
         let lines = [
             ("policy", format!("{}: {}", self.policy, self.policy.about())),
             ("starvation", starvation),
             ("lease", time(self.lease)),
             ("linger", time(self.linger)),
+            ("one_at_a_time", time(self.one_at_a_time)),
+            ("poll", poll),
             ("in_flight", in_flight),
             ("preemption", self.preemption_level.to_string()),
             ("observe", self.observe.to_string()),
         ];
         for (key, value) in lines {
-            let _ = writeln!(text, "  {key:<10}  {value}");
+            let _ = writeln!(text, "  {key:<13}  {value}");
         }
         text
     }
@@ -66,27 +72,29 @@ mod tests {
 
     #[test]
     fn all_that_holds_is_shown_in_order() {
-        let text = "[scheduler]\npolicy = 'fair'\nstarvation = '0s'\nin_flight = '2ms'\n\n[[rule]]\n\
+        let text = "[scheduler]\npolicy = 'fair'\nstarvation = '0s'\npoll = '0s'\nin_flight = '2ms'\n\n[[rule]]\n\
                     executable = '*/online-*'\nuser = 'alice'\nclass = 'high'\n[[rule]]\nweight = 7\n\
                     [[ceiling]]\ncgroup = '/a*'\nshare = 30\n";
         let config = Config { file: Some("c.toml".into()), ..Config::parse(text).unwrap() };
         let shown = [
             "c.toml:",
-            "  policy      fair: processes of equal priority share device time by weight",
-            "  starvation  nobody has a turn for having waited",
-            "  lease       50ms",
-            "  linger      100us",
-            "  in_flight   2ms",
-            "  preemption  2",
-            "  observe     false",
+            "  policy         fair: processes of equal priority share device time by weight",
+            "  starvation     nobody has a turn for having waited",
+            "  lease          50ms",
+            "  linger         100us",
+            "  one_at_a_time  1s",
+            "  poll           nobody does",
+            "  in_flight      2ms",
+            "  preemption     2",
+            "  observe        false",
             "",
             "A process stands as the first rule says that fits it:",
-            "  c.toml:6: executable */online-*, user alice: priority 100 (high), weight 100",
-            "  c.toml:10: any process: priority 0 (normal), weight 7",
+            "  c.toml:7: executable */online-*, user alice: priority 100 (high), weight 100",
+            "  c.toml:11: any process: priority 0 (normal), weight 7",
             "  otherwise: priority 0 (normal), weight 100",
             "",
             "Its user may raise it as far as the first ceiling says that fits it:",
-            "  c.toml:12: cgroup /a*: priority 49 (normal), weight 100, share 30 %",
+            "  c.toml:13: cgroup /a*: priority 49 (normal), weight 100, share 30 %",
             "  otherwise: priority 49 (normal), weight 100, no share",
             "",
         ];
@@ -97,9 +105,10 @@ mod tests {
     fn without_a_file_what_is_built_in_is_shown() {
         let shown = Config::default().shown();
         assert!(
-            shown
-                .starts_with("There is no /etc/xsched/config.toml, so this holds:\n  policy      priority: ")
+            shown.starts_with(
+                "There is no /etc/xsched/config.toml, so this holds:\n  policy         priority: "
+            )
         );
-        assert!(shown.contains("  starvation  who waited for 1s has a turn\n"), "{shown}");
+        assert!(shown.contains("  starvation     who waited for 1s has a turn\n"), "{shown}");
     }
 }

@@ -43,7 +43,8 @@ fn the_documented_example_says_what_it_says() {
 #[test]
 fn defaults_are_those_of_the_documented_example() {
     let (example, built_in) = (Config::parse(&example()).unwrap(), Config::parse("").unwrap());
-    let times = |config: &Config| (config.starvation, config.lease, config.linger);
+    let times =
+        |config: &Config| (config.starvation, config.lease, config.linger, config.one_at_a_time, config.poll);
     assert_eq!(times(&example), times(&built_in));
     assert_eq!(
         (example.policy, example.preemption_level, example.observe),

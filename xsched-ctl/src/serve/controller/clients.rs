@@ -100,6 +100,7 @@ impl Controller {
             in_flight_ns: self.config.in_flight.map_or(0, |time| time.as_nanos() as u64),
             preemption_level: self.config.preemption_level,
             observe: u32::from(self.state == State::Observing),
+            poll_below_ns: self.config.poll.as_nanos() as u64,
         };
         Ok(Admitted { id, welcome, wake, replaced })
     }

@@ -103,6 +103,7 @@ impl Controller {
             ("starvation", was.starvation, config.starvation),
             ("lease", was.lease, config.lease),
             ("linger", was.linger, config.linger),
+            ("one_at_a_time", was.one_at_a_time, config.one_at_a_time),
         ];
         let others = times.into_iter().filter(|(_, was, is)| was != is);
         changes.effective.extend(others.map(|(key, was, is)| changed(key, time(was), time(is))));
@@ -121,6 +122,7 @@ impl Controller {
         let told = [
             ("in_flight", in_flight(&self.config), in_flight(config)),
             ("preemption", level(&self.config), level(config)),
+            ("poll", time(self.config.poll), time(config.poll)),
         ];
         for (key, was, is) in told.into_iter().filter(|(_, was, is)| was != is) {
             changes.not_effective.push(format!(

@@ -48,6 +48,73 @@ fn gates_open_for_good_when_the_process_ends_or_the_device_is_reset() {
     assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
 }
 
+/// A process with gates that has had to give way, and has two commands of this length on the device.
+fn after_giving_way(length: Nanos) -> Process {
+    let process = Process::new(BELOW).has_gates();
+    process.queues.poll_below(Nanos::from_micros(80));
+    process.bench.took_ns.store(length.0, Ordering::SeqCst);
+    for _ in 0..4 {
+        assert!(process.launch());
+        process.bench.complete.store(process.recorded(), Ordering::SeqCst);
+        process.clock.advance(length.max(Nanos::from_micros(25)));
+        process.tend();
+    }
+    process.stands(HELD);
+    process.stands(BELOW);
+    assert!(process.launch() && process.launch());
+    process
+}
+
+fn is_polled(process: &Process) -> bool {
+    !process.queues.polled().is_empty()
+}
+
+#[test]
+fn who_runs_short_commands_is_polled_after_it_had_to_give_way() {
+    let process = after_giving_way(Nanos::from_micros(30));
+    assert!(is_polled(&process));
+    process.stands(HELD);
+    assert!(!is_polled(&process), "its gate is shut");
+    process.stands(BELOW);
+    assert!(is_polled(&process));
+    process.queues.poll_below(Nanos::ZERO);
+    assert!(!is_polled(&process), "nobody is to poll");
+    process.queues.poll_below(Nanos::from_micros(80));
+    process.clock.advance(Nanos::from_secs(1));
+    assert!(!is_polled(&process), "it did not have to give way for long");
+}
+
+#[test]
+fn who_runs_long_commands_or_none_is_not_polled() {
+    assert!(!is_polled(&after_giving_way(Nanos::from_millis(1))), "a thread wakes in time");
+    let process = after_giving_way(Nanos::from_micros(30));
+    process.complete_all();
+    process.tend_until("all is done", |process| process.stand.told().1 > 0);
+    assert!(!is_polled(&process), "nothing is to be stopped");
+}
+
+#[test]
+fn short_commands_have_gates_of_their_own_after_the_process_had_to_give_way() {
+    let process = after_giving_way(Nanos::from_micros(8));
+    let gates_of_six = || {
+        let before = process.bench.gated.load(Ordering::SeqCst);
+        (0..6).for_each(|_| assert!(process.launch()));
+        process.bench.gated.load(Ordering::SeqCst) - before
+    };
+    assert_eq!(gates_of_six(), 6);
+    process.clock.advance(Nanos::from_secs(1));
+    assert!(gates_of_six() < 6, "in peace they share some");
+}
+
+#[test]
+fn who_has_no_gate_to_shut_is_not_polled() {
+    let process = Process::new(HELD);
+    process.queues.poll_below(Nanos::from_micros(80));
+    process.stands(BELOW);
+    assert!(process.launch());
+    assert!(!is_polled(&process));
+}
+
 #[test]
 fn streams_of_several_priorities_have_no_gates() {
     let process = Process::new(BELOW);

@@ -59,26 +59,28 @@ fn what_a_queue_was_set_to_stays_with_another_configuration() {
 fn times_and_policy_change_while_processes_are_connected() {
     let mut bench = Bench::new("");
     bench.joined(11, 0);
-    let other = "[scheduler]\npolicy = 'fair'\nstarvation = '2s'\nlease = '70ms'\nlinger = '1ms'\nin_flight = '3ms'\npreemption = 1\n";
+    let other = "[scheduler]\npolicy = 'fair'\nstarvation = '2s'\nlease = '70ms'\nlinger = '1ms'\none_at_a_time = '0s'\npoll = '0s'\nin_flight = '3ms'\npreemption = 1\n";
     let changes = bench.reconfigure(other);
     let effective = [
         "policy: priority -> fair",
         "starvation: 1s -> 2s",
         "lease: 50ms -> 70ms",
         "linger: 100us -> 1ms",
+        "one_at_a_time: 1s -> 0s",
         "0 of 1 processes stand otherwise",
     ];
     assert_eq!(changes.effective, effective);
     let rest = ": for processes that connect from now on; those that are connected keep what they were told";
-    let not_effective =
-        ["in_flight: found out -> 3ms", "preemption: 2 -> 1"].map(|change| format!("{change}{rest}"));
+    let not_effective = ["in_flight: found out -> 3ms", "preemption: 2 -> 1", "poll: 80us -> 0s"]
+        .map(|change| format!("{change}{rest}"));
     assert_eq!(changes.not_effective, not_effective);
     let page = bench.0.arbiter.page();
     assert_eq!((page.load(Word::LEASE), page.load(Word::LINGER)), (70_000_000, 1_000_000));
-    assert_eq!(bench.0.scheduler.settings().starvation_bound, Nanos::from_secs(2));
+    let settings = bench.0.scheduler.settings();
+    assert_eq!((settings.starvation_bound, settings.one_at_a_time), (Nanos::from_secs(2), Nanos::ZERO));
     assert_eq!(bench.0.scheduler.policy(), xsched_sched::PolicyKind::Fair);
     let welcome = bench.0.admit(&Peer::unknown(12, USER), &hello(0), None).unwrap().welcome;
-    assert_eq!((welcome.in_flight_ns, welcome.preemption_level), (3_000_000, 1));
+    assert_eq!((welcome.in_flight_ns, welcome.preemption_level, welcome.poll_below_ns), (3_000_000, 1, 0));
     assert_eq!(bench.reconfigure(other).effective, ["0 of 2 processes stand otherwise"]);
 }
 
