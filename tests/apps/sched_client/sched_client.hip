@@ -114,9 +114,12 @@ class Client {
         if (!plan.is_cold) set_up();
     }
 
-    void run() {
+    // From then on, or at once.
+    void run(long begin_ns) {
         if (!plan.is_cold) CHECK(hipSetDevice(device)); // for this thread
-        long begin_ns = now_ns(), deadline_ns = begin_ns + static_cast<long>(plan.seconds * 1e9);
+        if (begin_ns) sleep_until(begin_ns);
+        else begin_ns = now_ns();
+        long deadline_ns = begin_ns + static_cast<long>(plan.seconds * 1e9);
         for (unsigned long number = 0; number < plan.requests; number++) {
             if (in_flight.size() >= plan.ahead) finish_oldest();
             long wanted_ns = now_ns();
@@ -198,17 +201,20 @@ int main(int, char **argv) {
         for (int device = plan.device; device < plan.device + plan.devices; device++)
             clients.push_back(std::make_unique<Client>(plan, device));
     const Plan &first = plans.front();
+    long begin_ns = 0;
     if (!plans.back().has_begun) {
         std::printf("ready %d\n", static_cast<int>(getpid()));
         std::fflush(stdout);
-        std::getchar();
+        char line[32] = "";
+        // Several that are told the same time have the same requests beside each other in each run.
+        if (std::fgets(line, sizeof line, stdin)) begin_ns = std::atol(line);
     }
     Children children(first.forks_ms, first.seed);
     // Whatever is in flight by then is gone, and so is this thread.
     if (first.exec_ms) std::thread(become_anew_after, first.exec_ms, argv).detach();
     double before_us = cpu_us();
     std::vector<std::thread> threads;
-    for (auto &client : clients) threads.emplace_back([&client] { client->run(); });
+    for (auto &client : clients) threads.emplace_back([&client, begin_ns] { client->run(begin_ns); });
     for (std::thread &thread : threads) thread.join();
     children.end();
     // Nor is it too late for that now.

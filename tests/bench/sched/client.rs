@@ -3,9 +3,13 @@
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::Duration,
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    process::{Pid, Signal, kill_process},
+    time::{ClockId, clock_gettime},
+};
 use serde::Deserialize;
 
 use crate::Result;
@@ -210,9 +214,11 @@ impl Client {
         Ok(kill_process(pid, signal)?)
     }
 
-    /// Lets it begin.
-    pub(crate) fn begin(&mut self) -> Result<()> {
-        Ok(self.input.write_all(b"\n")?)
+    /// Lets these begin, all at the same time soon: so each run of a plan has the same requests beside each other.
+    pub(crate) fn begin(clients: &mut [Self]) -> Result<()> {
+        const SOON: Duration = Duration::from_millis(20);
+        let at = Duration::try_from(clock_gettime(ClockId::Boottime))? + SOON;
+        clients.iter_mut().try_for_each(|client| Ok(writeln!(client.input, "{}", at.as_nanos())?))
     }
 
     /// Waits for its end. Kernels that were lost, repeated or reordered are an error: no figure counts then.

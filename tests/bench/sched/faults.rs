@@ -77,7 +77,7 @@ fn held_back_ms(regime: Regime, fault: Fault) -> Result<Option<f64>> {
     let node = Node::new(regime)?;
     let plan = || Plan::saturating(vec![KERNEL_US; 8], SECONDS);
     let mut clients = node.start(&[(plan(), Standing::High), (plan(), Standing::Low)])?;
-    clients.iter_mut().try_for_each(Client::begin)?;
+    Client::begin(&mut clients)?;
     thread::sleep(BEFORE);
     let at_ns = boottime_ns();
     let urgent = &clients[0];

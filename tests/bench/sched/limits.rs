@@ -1,15 +1,12 @@
 //! What being ready to give way costs: device time lost to in-flight limits, and a lone process.
 
-use std::{thread, time::Duration};
-
 use xsched_tests::bench::Goal;
 
 use crate::{
     Result,
-    client::{Client, Plan, Standing, Until},
+    client::{Plan, Standing, Until},
     node::{Node, Regime},
     scenario::{Figures, Run, Table, no_goal, quantile},
-    threads,
 };
 
 const KERNELS_US: [u32; 4] = [10, 100, 300, 1000];
@@ -48,12 +45,9 @@ fn beside_an_idle_one(regime: Regime, kernel_us: u32) -> Result<Figures> {
     let urgent = Plan::requests(vec![10], 1.0, Until::Seconds(SECONDS));
     let job = Plan::saturating(vec![kernel_us; 8], SECONDS);
     let node = Node::new(regime)?;
-    let mut clients = node.start(&[(urgent, Standing::High), (job, Standing::Low)])?;
-    clients.iter_mut().try_for_each(Client::begin)?;
-    thread::sleep(Duration::from_secs_f64(SECONDS / 4.0));
-    let following = threads::percent_during(clients[1].pid(), Duration::from_secs_f64(SECONDS / 2.0))?;
-    let outcomes = clients.into_iter().map(Client::finish).collect::<Result<Vec<_>>>()?;
-    let (job, timeline) = (&outcomes[1], node.timeline()?);
+    let plans = [(urgent, Standing::High), (job, Standing::Low)];
+    let (Run { outcomes, timeline }, following) = Run::following(&node, &plans, SECONDS)?;
+    let job = &outcomes[1];
     let span_ns = job.span_ns();
     let span_us = (span_ns.1 - span_ns.0) as f64 / 1e3;
     Ok(Figures::from([

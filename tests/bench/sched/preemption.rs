@@ -47,6 +47,7 @@ pub(crate) fn run() -> Result<()> {
         table.print("request beyond alone as its client sees it, p50", "us", no_goal)?;
         table.print("request beyond alone as its client sees it, p99", "us", no_goal)?;
         table.print("device time of the other while it runs", "%", no_goal)?;
+        table.print("processor time of the shim's threads in the other", "%", no_goal)?;
         table.print_noise()?;
     }
     Ok(())
@@ -58,7 +59,8 @@ fn measure(regime: Regime, kernel_us: u32) -> Result<Figures> {
 
     let alone = Run::of(&Node::new(regime)?, &[(urgent.clone(), Standing::High)])?;
     let alone_service = Service::of(&alone.outcomes[0], &urgent, &alone.timeline, &[]);
-    let both = Run::of(&Node::new(regime)?, &[(urgent.clone(), Standing::High), (other, Standing::Low)])?;
+    let plans = [(urgent.clone(), Standing::High), (other, Standing::Low)];
+    let (both, following) = Run::following(&Node::new(regime)?, &plans, SECONDS)?;
     let service = Service::of(&both.outcomes[0], &urgent, &both.timeline, &both.others(0));
     let launch_us =
         |service: &[Service], fraction| quantile(service.iter().map(|one| one.launch_us), fraction);
@@ -94,6 +96,7 @@ fn measure(regime: Regime, kernel_us: u32) -> Result<Figures> {
         ("request on the device, p99", quantile(service.iter().map(|one| one.on_device_us), 0.99)?),
         ("request beyond alone as its client sees it, p50", beyond(0.5)?),
         ("request beyond alone as its client sees it, p99", beyond(0.99)?),
+        ("processor time of the shim's threads in the other", following),
         (
             "device time of the other while it runs",
             100.0 * both.timeline.of(&[both.outcomes[1].pid]).share(both.outcomes[1].span_ns()),

@@ -1,6 +1,6 @@
 //! Rounds of a scenario under every regime, and the rows that compare them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, thread, time::Duration};
 
 use xsched_tests::{
     bench::{Goal, Paired, Row, Samples},
@@ -11,7 +11,7 @@ use crate::{
     Result,
     client::{Client, Outcome, Plan, Standing},
     node::{Node, Regime},
-    noise,
+    noise, threads,
 };
 
 pub(crate) const BENCH: &str = "sched";
@@ -27,10 +27,29 @@ pub(crate) struct Run {
 impl Run {
     /// Lets clients begin at once, and waits for all of them.
     pub(crate) fn of(node: &Node, plans: &[(Plan, Standing)]) -> Result<Self> {
+        Ok(Self::looking_on(node, plans, |_| Ok(()))?.0)
+    }
+
+    /// The same of clients of which the last works for so many seconds; and what part of a processor the shim's threads in it take
+    /// half-way through these, in percent.
+    pub(crate) fn following(node: &Node, plans: &[(Plan, Standing)], seconds: f64) -> Result<(Self, f64)> {
+        Self::looking_on(node, plans, |clients| {
+            let last = clients.last().ok_or("nobody works")?;
+            thread::sleep(Duration::from_secs_f64(seconds / 4.0));
+            threads::percent_during(last.pid(), Duration::from_secs_f64(seconds / 2.0))
+        })
+    }
+
+    fn looking_on<T>(
+        node: &Node,
+        plans: &[(Plan, Standing)],
+        look: impl FnOnce(&[Client]) -> Result<T>,
+    ) -> Result<(Self, T)> {
         let mut clients = node.start(plans)?;
-        clients.iter_mut().try_for_each(Client::begin)?;
+        Client::begin(&mut clients)?;
+        let seen = look(&clients)?;
         let outcomes = clients.into_iter().map(Client::finish).collect::<Result<Vec<_>>>()?;
-        Ok(Self { outcomes, timeline: node.timeline()? })
+        Ok((Self { outcomes, timeline: node.timeline()? }, seen))
     }
 
     /// The processes of all clients but one.

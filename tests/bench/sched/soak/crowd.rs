@@ -1,6 +1,7 @@
 //! Clients that come, work for a while, and go.
 
 use std::{
+    slice,
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -14,7 +15,7 @@ use xsched_tests::execution_log::Timeline;
 use super::random::Random;
 use crate::{
     Result,
-    client::{Outcome, Plan, Standing, Until},
+    client::{Client, Outcome, Plan, Standing, Until},
     node::Node,
 };
 
@@ -108,7 +109,7 @@ impl Crowd {
         seconds: f64,
     ) -> Result<()> {
         let mut client = node.spawn(plan, standing)?;
-        client.begin()?;
+        Client::begin(slice::from_mut(&mut client))?;
         let pid = client.pid();
         let end = thread::spawn(move || client.finish().map_err(|error| error.to_string()));
         let ends_by = Instant::now() + Duration::from_secs_f64(seconds) + PATIENCE;
