@@ -5,6 +5,7 @@ use crate::{
     client::{Outcome, Plan, Standing, Until},
     node::{Node, Regime},
     scenario::{Figures, Run, Table, no_goal, quantile},
+    service::Service,
 };
 use xsched_tests::bench::Goal;
 
@@ -43,6 +44,18 @@ fn print(table: &Table) -> Result<()> {
                 table.median(regime, "high group alone, p99").filter(|_| standing == Standing::High)?;
             regime.scheduled(Goal::ValueAtMost(alone_ms + f64::from(REQUEST_US[0]) / 1e3))
         })?;
+        if standing == Standing::High {
+            table.print("high group alone: p99, on the device", "ms", no_goal)?;
+            table.print("high: p99, on the device", "ms", |regime| {
+                let alone_ms = table.median(regime, "high group alone: p99, on the device")?;
+                regime.scheduled(Goal::ValueAtMost(alone_ms + f64::from(REQUEST_US[0]) / 1e3))
+            })?;
+            table.print(
+                "high: kernels of others that start during a request once it is there, mean",
+                "",
+                no_goal,
+            )?;
+        }
         table.print(rate, "1/s", no_goal)?;
     }
     table.print("means that are not high < middle < low", "", |regime| {
@@ -65,6 +78,20 @@ fn measure(regime: Regime, policy: &'static str) -> Result<Figures> {
     let run = Run::of(&Node::with(regime, policy, 1)?, &plans)?;
     let mut figures =
         Figures::from([("high group alone, p99", quantile(latencies_us(&alone.outcomes), 0.99)? / 1e3)]);
+    // Without what a client takes to notice that a request is done, before it makes the next one that was due meanwhile.
+    let services = |run: &Run, others: &[u32]| -> Vec<Service> {
+        let high = run.outcomes.iter().zip(&plans).take(2);
+        high.flat_map(|(client, (plan, _))| Service::of(client, plan, &run.timeline, others)).collect()
+    };
+    let others: Vec<_> = run.outcomes.iter().skip(2).map(|other| other.pid).collect();
+    let beside = services(&run, &others);
+    let on_device_us = |services: &[Service]| quantile(services.iter().map(|one| one.on_device_us), 0.99);
+    figures.insert("high group alone: p99, on the device", on_device_us(&services(&alone, &[]))? / 1e3);
+    figures.insert("high: p99, on the device", on_device_us(&beside)? / 1e3);
+    figures.insert(
+        "high: kernels of others that start during a request once it is there, mean",
+        beside.iter().map(|one| one.overtaken_once_told as f64).sum::<f64>() / beside.len() as f64,
+    );
     let mut means_ms = Vec::new();
     for (services, (_, [mean, p50, p99, rate])) in run.outcomes.chunks(2).zip(GROUPS) {
         let latencies_us = latencies_us(services);
