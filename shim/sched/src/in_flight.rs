@@ -311,6 +311,12 @@ impl InFlight {
         self.at_most - of_first
     }
 
+    /// How long the outstanding commands take together at most, as far as is known, with what is over of it; but no less than
+    /// they have taken already.
+    pub fn length(&self, now: Nanos) -> Nanos {
+        self.at_most.max(self.running_for(now))
+    }
+
     /// How long commands of a class usually take, if anything is known.
     pub fn expected(&self, class: u64) -> Option<Nanos> {
         self.estimates.of(class).map(|estimate| estimate.expected)

@@ -167,6 +167,11 @@ impl<M: Copy> Flight<M> {
         self.commands.ahead(now)
     }
 
+    /// How long these take together, with what is over of it.
+    pub(super) fn length(&self, now: Nanos) -> Nanos {
+        self.commands.length(now)
+    }
+
     /// Whether a recorded command gets a marker: it is long enough to bear one, or it is time for one.
     pub(super) fn is_worth_a_marker(&self, class: Class) -> bool {
         let is_short = self.commands.expected(class.0).is_some_and(|expected| expected < WORTH_A_MARKER);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use xsched_sched::{Limit, Nanos};
 
-use crate::xqueue::claim::{Claim, ClaimId, Gate, Seat};
+use crate::xqueue::claim::{Claim, ClaimId, Gate, Seat, Standing};
 use crate::xqueue::contention::Place;
 use crate::xqueue::flight::Class;
 use crate::xqueue::state::State;
@@ -28,27 +28,31 @@ const GATE_EVERY_IN_PEACE: Nanos = Nanos::from_micros(10);
 const OF_LATE: Nanos = Nanos::from_secs(1);
 
 impl<D: Device> State<D> {
-    /// The places of claims whose gates are to be shut sooner than the watcher could be woken.
+    /// The places of claims whose gates are to be shut sooner than the watcher could be woken. None while gates must stay open.
     pub(super) fn polled(&self, now: Nanos) -> Vec<Arc<dyn Seat>> {
-        let is_open = |claim: &Claim<D>| matches!(claim.gate, Gate::There { is_open: true, .. });
-        let claims = self.claims.iter().enumerate();
-        let polled = claims.filter(|&(index, claim)| {
-            is_open(claim)
+        if self.is_any_pinned() {
+            return Vec::new();
+        }
+        let may_have_to = |claim: &Claim<D>| {
+            matches!(claim.gate, Gate::There { is_open: true, .. })
                 && claim.gave_way_within(OF_LATE, now)
-                && self.runs_short_commands(ClaimId(index), now)
-        });
+                && claim.standing() == Standing::Below { held: false }
+        };
+        let claims = self.claims.iter().enumerate();
+        let polled = claims
+            .filter(|&(index, claim)| may_have_to(claim) && self.runs_short_commands(ClaimId(index), now));
         polled.filter_map(|(_, claim)| claim.seat.clone()).collect()
     }
 
-    /// Whether it has commands on the device, and these are shorter than it is to poll for, in the mean.
+    /// Whether it has commands on the device, and these are shorter than it is to poll for, in the mean. What takes longer than
+    /// that already is not.
     fn runs_short_commands(&self, id: ClaimId, now: Nanos) -> bool {
         let queues = self.queues.values().filter(|queue| queue.claim == Some(id));
         let flights = queues.map(|queue| &queue.flight).chain([&self.claims[id.0].loose]);
-        let of_all = flights.fold((0, Nanos::ZERO), |(count, ahead), flight| {
-            (count + flight.in_flight() as u64, ahead + flight.ahead(now))
+        let (count, length) = flights.fold((0, Nanos::ZERO), |(count, length), flight| {
+            (count + flight.in_flight() as u64, length + flight.length(now))
         });
-        let (count, ahead) = of_all;
-        count > 0 && ahead < self.poll_below.times(count)
+        count > 0 && length < self.poll_below.times(count)
     }
 
     /// How much a queue of this claim may launch ahead.

@@ -94,6 +94,41 @@ fn who_runs_long_commands_or_none_is_not_polled() {
 }
 
 #[test]
+fn who_runs_what_takes_longer_than_expected_is_not_polled() {
+    let process = after_giving_way(Nanos::from_micros(30));
+    process.clock.advance(Nanos::from_micros(40));
+    assert!(is_polled(&process));
+    process.clock.advance(Nanos::from_millis(1));
+    assert!(!is_polled(&process), "it is none of the short ones");
+}
+
+#[test]
+fn who_runs_a_command_that_nobody_knows_is_not_polled_for_long() {
+    let process = Process::new(BELOW).has_gates();
+    process.queues.poll_below(Nanos::from_micros(80));
+    process.stands(HELD);
+    process.stands(BELOW);
+    assert!(process.launch());
+    process.clock.advance(Nanos::from_millis(1));
+    assert!(!is_polled(&process), "it is not short, and no more is known of it");
+}
+
+#[test]
+fn who_has_nobody_before_it_or_must_not_be_stopped_is_not_polled() {
+    let process = after_giving_way(Nanos::from_micros(30));
+    for standing in [Standing::Beside, Standing::Alone] {
+        *process.stand.standing.lock().unwrap() = standing;
+        assert!(!is_polled(&process), "nobody is more urgent");
+    }
+    *process.stand.standing.lock().unwrap() = HELD;
+    assert!(!is_polled(&process), "what the watcher would look for is there");
+    *process.stand.standing.lock().unwrap() = BELOW;
+    assert!(is_polled(&process));
+    process.queues.lock().pin_all();
+    assert!(!is_polled(&process), "its gate stays open");
+}
+
+#[test]
 fn short_commands_have_gates_of_their_own_after_the_process_had_to_give_way() {
     let process = after_giving_way(Nanos::from_micros(8));
     let gates_of_six = || {
