@@ -22,7 +22,7 @@ use crate::arbiter::hints::{self, SchedulerChoice};
 use crate::arbiter::link::{Link, page_time_ns};
 use crate::arbiter::local::LocalArbiter;
 use crate::counters::{self, Trouble};
-use crate::xqueue::{Device, Seat, XQueues, now};
+use crate::xqueue::{Device, Seat, Standing, XQueues, now};
 use crate::{hooks, threads};
 
 /// How long it sleeps at most: while it has work beside others on the same devices, while there is a controller, and otherwise.
@@ -214,10 +214,10 @@ impl<D: Device> Watcher<D> {
     }
 }
 
-/// Looks until one of them has to give way, until then, or until the watcher is wanted.
-fn poll_seats(seats: &[Arc<dyn Seat>], until: Nanos, is_wanted: &AtomicBool) {
-    let is_held = || seats.iter().any(|seat| seat.standing().is_held());
-    while !is_held() && !is_wanted.swap(false, Ordering::Acquire) && now() < until {
+/// Looks until one of them stands differently, until then, or until the watcher is wanted.
+fn poll_seats(seats: &[(Arc<dyn Seat>, Standing)], until: Nanos, is_wanted: &AtomicBool) {
+    let is_any_new = || seats.iter().any(|(seat, standing)| seat.standing() != *standing);
+    while !is_any_new() && !is_wanted.swap(false, Ordering::Acquire) && now() < until {
         hint::spin_loop();
     }
 }
@@ -233,7 +233,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::xqueue::Standing;
 
     /// No other test has any.
     #[test]
@@ -279,7 +278,8 @@ mod tests {
     fn polling_ends_with_what_it_looks_for_and_with_its_time() {
         const NEVER: Nanos = Nanos(u64::MAX);
         let (place, is_wanted) = (Arc::new(Place::default()), AtomicBool::new(false));
-        let seats = [Arc::new(Place::default()), Arc::clone(&place)].map(|place| place as Arc<dyn Seat>);
+        let seats = [Arc::new(Place::default()), Arc::clone(&place)]
+            .map(|place| (place as Arc<dyn Seat>, Standing::Below { held: false }));
         let until = now() + Nanos::from_millis(2);
         poll_seats(&seats, until, &is_wanted);
         assert!(now() >= until);

@@ -28,20 +28,20 @@ const GATE_EVERY_IN_PEACE: Nanos = Nanos::from_micros(10);
 const OF_LATE: Nanos = Nanos::from_secs(1);
 
 impl<D: Device> State<D> {
-    /// The places of claims whose gates are to be shut sooner than the watcher could be woken. None while gates must stay open.
-    pub(super) fn polled(&self, now: Nanos) -> Vec<Arc<dyn Seat>> {
-        if self.is_any_pinned() {
+    /// The places of all claims, and how these stood when that was last looked at, if a gate is to be shut sooner than the
+    /// watcher could be woken. None while gates must stay open.
+    pub(super) fn polled(&self, now: Nanos) -> Vec<(Arc<dyn Seat>, Standing)> {
+        let claims = || self.claims.iter().zip(self.standings.iter().copied()).enumerate();
+        let is_polled = |(index, (claim, standing)): (usize, (&Claim<D>, Standing))| {
+            matches!(claim.gate, Gate::There { is_open: true, .. })
+                && standing == Standing::Below { held: false }
+                && claim.gave_way_within(OF_LATE, now)
+                && self.runs_short_commands(ClaimId(index), now)
+        };
+        if self.is_any_pinned() || !claims().any(is_polled) {
             return Vec::new();
         }
-        let may_have_to = |claim: &Claim<D>| {
-            matches!(claim.gate, Gate::There { is_open: true, .. })
-                && claim.gave_way_within(OF_LATE, now)
-                && claim.standing() == Standing::Below { held: false }
-        };
-        let claims = self.claims.iter().enumerate();
-        let polled = claims
-            .filter(|&(index, claim)| may_have_to(claim) && self.runs_short_commands(ClaimId(index), now));
-        polled.filter_map(|(_, claim)| claim.seat.clone()).collect()
+        claims().filter_map(|(_, (claim, standing))| Some((claim.seat.clone()?, standing))).collect()
     }
 
     /// Whether it has commands on the device, and these are shorter than it is to poll for, in the mean. What takes longer than

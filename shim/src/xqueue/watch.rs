@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use xsched_sched::{Limit, Nanos};
 
-use crate::xqueue::claim::{ClaimId, ClaimKey, Seat, Usage};
+use crate::xqueue::claim::{ClaimId, ClaimKey, Seat, Standing, Usage};
 use crate::xqueue::contention::Place;
 use crate::xqueue::{Device, QueueId, XQueues, now};
 
@@ -116,8 +116,8 @@ impl<D: Device> XQueues<D> {
         self.lock().is_watcher_deaf
     }
 
-    /// The places of claims that the watcher is to look at all the time now, rather than sleep.
-    pub(crate) fn polled(&self) -> Vec<Arc<dyn Seat>> {
+    /// The places of claims that the watcher is to look at all the time now, rather than sleep, and how they stood.
+    pub(crate) fn polled(&self) -> Vec<(Arc<dyn Seat>, Standing)> {
         self.lock().polled(now())
     }
 

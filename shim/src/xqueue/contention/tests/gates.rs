@@ -117,15 +117,27 @@ fn who_runs_a_command_that_nobody_knows_is_not_polled_for_long() {
 fn who_has_nobody_before_it_or_must_not_be_stopped_is_not_polled() {
     let process = after_giving_way(Nanos::from_micros(30));
     for standing in [Standing::Beside, Standing::Alone] {
-        *process.stand.standing.lock().unwrap() = standing;
+        process.stands(standing);
         assert!(!is_polled(&process), "nobody is more urgent");
     }
-    *process.stand.standing.lock().unwrap() = HELD;
-    assert!(!is_polled(&process), "what the watcher would look for is there");
-    *process.stand.standing.lock().unwrap() = BELOW;
+    process.stands(BELOW);
     assert!(is_polled(&process));
     process.queues.lock().pin_all();
-    assert!(!is_polled(&process), "its gate stays open");
+    for standing in [BELOW, HELD] {
+        process.stands(standing);
+        assert!(!is_polled(&process), "its gate stays open");
+    }
+}
+
+/// Its commands there must not be kept waiting while it polls because of others.
+#[test]
+fn how_the_process_stands_on_other_devices_is_polled_as_well() {
+    let process = after_giving_way(Nanos::from_micros(30));
+    let elsewhere = process.queues.claim(ClaimKey { device: 2, stream_priority: 0 });
+    process.queues.seat(elsewhere, Some(Stand::new(HELD)));
+    process.tend();
+    let standings: Vec<_> = process.queues.polled().into_iter().map(|(_, standing)| standing).collect();
+    assert_eq!(standings, [BELOW, HELD]);
 }
 
 #[test]
