@@ -22,8 +22,8 @@ pub(super) struct FixedPriority {
     time: VirtualTime,
     /// By process.
     claims: Vec<Claim>,
-    /// By process: its place among `peers`.
-    peers_of: Vec<usize>,
+    /// By process: the priority of its most urgent work, downwards.
+    work: Vec<Option<u16>>,
     /// By queue.
     places: Vec<Place>,
     /// The most urgent first.
@@ -75,7 +75,7 @@ impl Policy for FixedPriority {
         }
         if !self.follows_work() {
             if view.altered {
-                self.time.forget();
+                self.forget();
                 self.rank_queues(view, ranks, |_| true);
             }
             return None;
@@ -84,7 +84,7 @@ impl Policy for FixedPriority {
         let until = self.look_who_works(view);
         let sliced_below = self.sliced_below;
         let in_slices = |group| sliced_below.is_some_and(|above| group > above);
-        let (changed, again) = self.time.elect(view, &self.claims, in_slices);
+        let (changed, again) = self.time.elect(view, &self.claims, |index| self.work[index], in_slices);
         if view.altered || sliced_below != before {
             self.rank_queues(view, ranks, |_| true);
         } else if changed {
@@ -115,14 +115,16 @@ impl FixedPriority {
             }
         }
         self.peers.retain(|peers| peers.processes > 0);
-        let peers_of = |claim: &Claim| self.peers.partition_point(|peers| peers.group < claim.group);
-        self.peers_of = self.claims.iter().map(peers_of).collect();
         let equals = self.peers.iter().rposition(|peers| peers.processes > 1);
         let one_at_a_time = !view.settings.one_at_a_time.is_zero();
         self.before_equals = equals.filter(|_| one_at_a_time).unwrap_or(0);
-        if self.before_equals == 0 {
-            self.sliced_below = None;
-        }
+    }
+
+    /// Nobody goes one at a time, and what was used and who worked until now will not matter.
+    fn forget(&mut self) {
+        self.time.forget();
+        self.peers.clear();
+        self.sliced_below = None;
     }
 
     /// Finds the most urgent that work, or have so lately. Returns when that may be others, if nothing happens before.
@@ -131,9 +133,16 @@ impl FixedPriority {
             // They have had work until now.
             (peers.ready, peers.worked) = (false, Some(view.now));
         }
-        for (place, _) in self.peers_of.iter().zip(view.processes).filter(|(_, process)| process.ready > 0) {
-            let peers = &mut self.peers[*place];
-            (peers.ready, peers.worked) = (true, Some(view.now));
+        self.work.clear();
+        self.work.resize(view.processes.len(), None);
+        for (queue, place) in view.queues.iter().zip(&self.places).filter(|(queue, _)| queue.ready) {
+            let work = &mut self.work[queue.process];
+            *work = (*work).into_iter().chain([place.priority]).min();
+        }
+        for work in self.work.iter().flatten() {
+            // Of a lower stream: it is as urgent as those that come just before it.
+            let place = self.peers.partition_point(|peers| peers.group <= *work) - 1;
+            (self.peers[place].ready, self.peers[place].worked) = (true, Some(view.now));
         }
         let expected = |peers: &Peers| {
             Some(peers.worked? + view.settings.one_at_a_time).filter(|until| *until > view.now)
@@ -148,20 +157,22 @@ impl FixedPriority {
     fn rank_queues(&self, view: &View<'_>, ranks: &mut Ranks, concerns: impl Fn(usize) -> bool) {
         let queues = view.queues.iter().zip(&self.places).enumerate();
         for (index, (queue, place)) in queues.filter(|(_, (queue, _))| concerns(queue.process)) {
-            let sliced = self.is_sliced(queue.process);
-            let among_equals = match sliced {
-                true if !self.time.is_in_front(queue.process) => 1 << 32,
-                false if !place.is_alone => 0,
-                _ => place.stream,
+            let among_equals = match () {
+                () if self.is_sliced(queue.process) && !self.time.is_in_front(queue.process) => 1 << 32,
+                () if place.is_alone => place.stream,
+                () => 0,
             };
-            ranks.set(index, Rank { order: u64::from(place.priority) << 33 | among_equals, sliced });
+            // Somebody more urgent is there where equals go one at a time: they never have the first level.
+            ranks.set(index, Rank { order: u64::from(place.priority) << 33 | among_equals, sliced: false });
         }
     }
 
     /// Whether a process and its equals go one at a time.
     fn is_sliced(&self, process: usize) -> bool {
-        let peers = &self.peers[self.peers_of[process]];
-        peers.processes > 1 && self.sliced_below.is_some_and(|above| peers.group > above)
+        let group = self.claims[process].group;
+        let peers = || self.peers.iter().find(|peers| peers.group == group);
+        self.sliced_below.is_some_and(|above| group > above)
+            && peers().is_some_and(|peers| peers.processes > 1)
     }
 }
 

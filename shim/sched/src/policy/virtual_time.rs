@@ -42,6 +42,7 @@ struct Member {
     time: i128,
     /// What of [`Process::charged`] is in `time`.
     counted: Nanos,
+    /// It has work that is as urgent as any of its group.
     ready: bool,
     front: bool,
     /// It came to the front, or left it, just now.
@@ -57,6 +58,8 @@ struct Group {
     floor: i128,
     members: usize,
     // What follows is found anew each time.
+    /// How urgent its most urgent work is, and how many have such.
+    work: Option<u16>,
     ready: usize,
     front: Option<usize>,
     /// Of those that are ready, who has had the least: its virtual time and index.
@@ -84,7 +87,8 @@ impl VirtualTime {
 
     /// Ranks all queues. `claims` are those of the processes. Returns when to be asked again.
     pub(super) fn rank(&mut self, view: &View<'_>, claims: &[Claim], ranks: &mut Ranks) -> Option<Nanos> {
-        let (changed, again) = self.elect(view, claims, |_| true);
+        let work = |index: usize| (view.processes[index].ready > 0).then_some(claims[index].group);
+        let (changed, again) = self.elect(view, claims, work, |_| true);
         if changed || view.altered {
             let concerns = |queue: &Queue| view.altered || self.members[queue.process].moved;
             for (index, queue) in view.queues.iter().enumerate().filter(|(_, queue)| concerns(queue)) {
@@ -94,19 +98,22 @@ impl VirtualTime {
         again
     }
 
-    /// Decides who is in front of each group, and that nobody is where `shares` says that its members do not share by time.
-    /// Returns whether anybody else is now, and when that may be so again.
+    /// Decides who is in front of each group, and that nobody is where `shares` says that its members do not share by time:
+    /// there nothing is kept in mind either. `work` is how urgent the most urgent work of a process is, smaller first; in a group
+    /// those compete whose work is as urgent as any of it. Returns whether anybody else is in front now, and when that may be so
+    /// again.
     pub(super) fn elect(
         &mut self,
         view: &View<'_>,
         claims: &[Claim],
+        work: impl Fn(usize) -> Option<u16>,
         shares: impl Fn(u16) -> bool,
     ) -> (bool, Option<Nanos>) {
-        self.catch_up(view, claims);
+        self.catch_up(view, claims, work, &shares);
         let (mut changed, mut again) = (false, None);
         let slice = view.settings.slice;
-        // Only in the first group with work the one in front can be running.
-        let first = self.groups.iter().filter(|group| group.ready > 0).map(|group| group.number).min();
+        // Only where the most urgent work of all is the one in front can be running.
+        let most_urgent = self.groups.iter().filter_map(|group| group.work).min();
         for group in &mut self.groups {
             if group.ready > 0 {
                 group.floor = group.floor.max(group.least_time);
@@ -127,8 +134,8 @@ impl VirtualTime {
                 }
                 self.members[least].slice_began = allowed(least);
             }
-            if group.ready > 1 && first == Some(group.number) && !view.turn {
-                again = Some(view.now + left.unwrap_or(slice));
+            if group.ready > 1 && group.work == most_urgent && !view.turn {
+                again = again.into_iter().chain([view.now + left.unwrap_or(slice)]).min();
             }
         }
         (changed, again)
@@ -153,18 +160,33 @@ impl VirtualTime {
     }
 
     /// Brings virtual times and groups up to date.
-    fn catch_up(&mut self, view: &View<'_>, claims: &[Claim]) {
+    fn catch_up(
+        &mut self,
+        view: &View<'_>,
+        claims: &[Claim],
+        work: impl Fn(usize) -> Option<u16>,
+        shares: impl Fn(u16) -> bool,
+    ) {
         if view.altered {
             self.regroup(claims);
         }
         for group in &mut self.groups {
-            (group.ready, group.front, group.least, group.least_time) = (0, None, None, i128::MAX);
+            (group.work, group.ready, group.front) = (None, 0, None);
+            (group.least, group.least_time) = (None, i128::MAX);
+        }
+        for (index, member) in self.members.iter().enumerate() {
+            let group = &mut self.groups[member.place];
+            group.work = group.work.into_iter().chain(work(index)).min();
         }
         for (index, (member, (process, claim))) in
             self.members.iter_mut().zip(view.processes.iter().zip(claims)).enumerate()
         {
             let group = &mut self.groups[member.place];
-            member.catch_up(process, *claim, group.floor);
+            let ready = group.work.is_some() && work(index) == group.work;
+            member.catch_up(process, *claim, ready, group.floor);
+            if !shares(group.number) {
+                member.time = group.floor;
+            }
             group.add(index, member);
         }
     }
@@ -189,7 +211,7 @@ impl VirtualTime {
 }
 
 impl Member {
-    fn catch_up(&mut self, process: &Process, claim: Claim, floor: i128) {
+    fn catch_up(&mut self, process: &Process, claim: Claim, ready: bool, floor: i128) {
         if self.group != Some(claim.group) {
             *self = Self {
                 group: Some(claim.group),
@@ -206,7 +228,6 @@ impl Member {
             self.counted = process.charged;
         }
         self.moved = false;
-        let ready = process.ready > 0;
         if ready && !self.ready {
             self.time = self.time.max(floor);
         }
@@ -228,7 +249,16 @@ impl Member {
 impl Group {
     /// With its first member.
     fn new(number: u16) -> Self {
-        Self { number, floor: 0, members: 1, ready: 0, front: None, least: None, least_time: i128::MAX }
+        Self {
+            number,
+            floor: 0,
+            members: 1,
+            work: None,
+            ready: 0,
+            front: None,
+            least: None,
+            least_time: i128::MAX,
+        }
     }
 
     fn add(&mut self, index: usize, member: &Member) {

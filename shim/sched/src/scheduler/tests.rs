@@ -318,6 +318,78 @@ fn equals_may_always_be_side_by_side() {
     assert_eq!(three(&fixture), [1, 2, 2]);
 }
 
+/// Queues of process 2: one as urgent as its equals, and one that it wants to be less so.
+fn with_a_lower_stream(fixture: &mut Fixture) {
+    for (queue, stream_priority) in [(2, 0), (12, -10)] {
+        let attributes = Attributes { stream_priority, ..Attributes::new(DeviceId(0), ProcessId(2)) };
+        fixture.open_with(queue, attributes);
+    }
+}
+
+#[test]
+fn a_lower_stream_does_not_take_the_place_of_equals() {
+    let mut fixture = Fixture::new();
+    fixture.open(1, 100);
+    with_a_lower_stream(&mut fixture);
+    fixture.open(3, 0).open(4, 0).at(ms(0), ready(1)).at(ms(1), idle(1));
+    for queue in [2, 3, 4] {
+        fixture.at(ms(1), ready(queue));
+    }
+    fixture.decide(ms(1));
+    assert!([3, 4].iter().all(|other| fixture.level(2) < fixture.level(*other)));
+    // A little of its slice is left.
+    let almost = ms(5) - Nanos(10);
+    fixture.at(almost, ready(12)).at(almost, idle(2));
+    assert!(
+        fixture.again.unwrap() >= almost + ms(1),
+        "nothing of it passes: {:?} at {almost}",
+        fixture.again
+    );
+    assert_ne!(fixture.level(3), fixture.level(4), "one of those whose work is as urgent goes");
+}
+
+#[test]
+fn equals_take_turns_beside_a_lower_stream_of_somebody_more_urgent() {
+    let mut fixture = Fixture::new();
+    for (queue, stream_priority) in [(1, 0), (11, -100)] {
+        let process = Attributes::new(DeviceId(0), ProcessId(1));
+        fixture.open_with(queue, Attributes { priority: 100, stream_priority, ..process });
+    }
+    fixture.open(2, 0).open(3, 0);
+    for queue in [11, 2, 3] {
+        fixture.at(ms(0), ready(queue));
+    }
+    assert_eq!([11, 2, 3].map(|queue| fixture.level(queue)), [2; 3], "none of this is urgent");
+    fixture.at(ms(0), ready(1)).at(ms(0), idle(1));
+    let [first, second] = if fixture.level(2) < fixture.level(3) { [2, 3] } else { [3, 2] };
+    assert_eq!((fixture.level(11), fixture.again), (fixture.level(first), Some(ms(4))));
+    fixture.decide(ms(4));
+    assert!(fixture.level(second) < fixture.level(first));
+}
+
+#[test]
+fn what_equals_had_side_by_side_is_not_made_up_for() {
+    let mut fixture = Fixture::new();
+    fixture.open(1, 100).open(2, 0).open(3, 0).at(ms(0), ready(2)).at(ms(0), ready(3));
+    // The kernels of one are long.
+    for now in (10..10_000).step_by(10).map(ms) {
+        for (queue, time) in [(2, ms(9)), (3, ms(1))] {
+            fixture.at(now, Event::Used { queue: QueueId(queue), device: time });
+        }
+    }
+    let charged = |queue| fixture.state(queue).charged;
+    assert!(charged(2) > charged(3).times(4));
+    fixture.at(ms(10_000), ready(1)).at(ms(10_001), idle(1));
+    let mut fronts = Vec::new();
+    for now in (10_002..10_040).map(ms) {
+        let front = if fixture.level(2) < fixture.level(3) { 2 } else { 3 };
+        fixture.at(now, Event::Used { queue: QueueId(front), device: ms(1) });
+        fronts.push(front);
+    }
+    let of_first = fronts.iter().filter(|front| **front == 2).count();
+    assert!((12..=26).contains(&of_first), "{fronts:?}");
+}
+
 #[test]
 fn only_who_keeps_equals_apart_must_hear_at_once_who_has_work() {
     let mut fixture = Fixture::new();
