@@ -40,6 +40,7 @@ fn some_attributes(random: &mut fastrand::Rng) -> Attributes {
         weight: random.u32(0..1_000),
         share: random.bool().then(|| random.u8(0..=100)),
         stream_priority: random.i32(-1..=1),
+        ceiling: pick(random, &[0, 1]),
         ..Attributes::new(DeviceId(random.u16(..2)), ProcessId(random.u32(..PROCESSES)))
     }
 }
@@ -79,10 +80,18 @@ impl Run {
 
     /// It is asked when it wants to be.
     fn pass(&mut self, until: Nanos) -> Result<(), String> {
+        let levels = |scheduler: &Scheduler| scheduler.queues().map(|queue| queue.level).collect::<Vec<_>>();
         let mut again = self.scheduler.decide(self.now).again;
+        let (mut last, mut in_vain) = ((self.now, levels(&self.scheduler)), 0);
         while let Some(due) = again.filter(|due| *due < until) {
             self.now = due;
             again = self.decide()?;
+            let now = (self.now, levels(&self.scheduler));
+            in_vain = if now.1 == last.1 && now.0 - last.0 < MS / 10 { in_vain + 1 } else { 0 };
+            if in_vain > 20 {
+                return Err(format!("at {due} it has been asked {in_vain} times for nothing"));
+            }
+            last = now;
         }
         self.now = until;
         Ok(())
@@ -171,8 +180,15 @@ impl Run {
 
     /// Nobody is in front for longer than a slice while others of its priority have work as well, and nobody a turn.
     fn slices_end(&self, queues: &[&QueueState], again: Option<Nanos>) -> Result<(), String> {
-        if self.scheduler.policy() == PolicyKind::Priority {
+        let is_turn = queues.iter().any(|queue| queue.ready && queue.level == Some(Level::TURN));
+        let ends = again.is_some_and(|again| again <= self.now + self.scheduler.settings().slice);
+        if is_turn || ends {
             return Ok(());
+        }
+        if self.scheduler.policy() == PolicyKind::Priority {
+            return kept_out_by_equals(queues).map_or(Ok(()), |queue| {
+                Err(format!("an equal keeps {queue:?} out, and it wants to be asked at {again:?}"))
+            });
         }
         let mut processes: BTreeMap<ProcessId, (i16, bool)> = BTreeMap::new();
         for queue in queues {
@@ -183,13 +199,26 @@ impl Run {
         }
         let ready = || processes.values().filter(|(_, ready)| *ready).map(|(priority, _)| *priority);
         let share = ready().filter(|priority| Some(*priority) == ready().max()).count();
-        let is_turn = queues.iter().any(|queue| queue.ready && queue.level == Some(Level::TURN));
-        let ends = again.is_some_and(|again| again <= self.now + self.scheduler.settings().slice);
-        if share > 1 && !is_turn && !ends {
+        if share > 1 {
             return Err(format!("{share} share the device, and it wants to be asked at {again:?}"));
         }
         Ok(())
     }
+}
+
+/// A queue that must wait while one of another process is allowed that is as urgent, by process and stream.
+fn kept_out_by_equals(queues: &[&QueueState]) -> Option<QueueId> {
+    let urgency = |queue: &QueueState| {
+        let Attributes { priority, stream_priority, ceiling, .. } = queue.attributes;
+        (i32::from(priority) + stream_priority).min(ceiling.max(priority).into())
+    };
+    let ready = || queues.iter().filter(|queue| queue.ready);
+    let is_kept_out = |queue: &&&QueueState| {
+        let mut allowed = ready().filter(|other| other.allowed);
+        let of_others = |other: &&QueueState| other.attributes.process != queue.attributes.process;
+        !queue.allowed && allowed.any(|other| of_others(other) && urgency(other) == urgency(queue))
+    };
+    ready().find(is_kept_out).map(|queue| queue.queue)
 }
 
 fn holds(changes: bool) {
