@@ -134,7 +134,7 @@ pub struct Welcome {
     pub preemption_level: u32,
     /// 1: decide and record, hold nothing back.
     pub observe: u32,
-    /// Who runs kernels shorter than this beside urgent work polls the page meanwhile, in nanoseconds; 0: nobody does.
+    /// Whose kernels are shorter than this polls the page when it had to give way of late, in nanoseconds; 0: nobody does.
     pub poll_below_ns: u64,
 }
 

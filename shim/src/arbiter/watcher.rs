@@ -2,7 +2,8 @@
 //! go on.
 //!
 //! It sleeps until something is expected: a completion at its predicted time, the end of a linger, a mask's change, or a call
-//! of the application's (the *alarm*). Beside urgent work, a process that runs short kernels polls instead (`xqueue/gates.rs`).
+//! of the application's (the *alarm*). A process that runs short kernels and had to give way of late polls
+//! instead (`xqueue/gates.rs`).
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -177,8 +178,8 @@ impl<D: Device> Watcher<D> {
         }
     }
 
-    /// Where a wake-up would come too late, looks at the page until then, until the watcher is wanted, or until it has to
-    /// look at other things. Returns whether it has.
+    /// Where a wake-up would come too late, looks at the page instead of sleeping: until then, until something is new there or the
+    /// watcher is wanted, but not for so long that other things are neglected. Returns whether it has.
     fn poll_page(&self, until: Nanos) -> bool {
         if !self.may_poll {
             return false;

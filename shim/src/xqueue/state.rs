@@ -102,7 +102,7 @@ pub(super) struct State<D: Device> {
     pub(super) is_watcher_deaf: bool,
     /// Whether gates may be used.
     pub(super) uses_gates: bool,
-    /// Who runs commands shorter than this beside urgent work polls.
+    /// Whose commands are shorter than this polls when it had to give way of late.
     pub(super) poll_below: Nanos,
     /// How much may be launched ahead beside more urgent neighbours.
     pub(super) limit: Limit,

@@ -121,7 +121,7 @@ impl<D: Device> XQueues<D> {
         self.lock().polled(now())
     }
 
-    /// Who runs commands shorter than this beside urgent work polls; zero: nobody.
+    /// Whose commands are shorter than this polls when it had to give way of late; zero: nobody.
     pub(crate) fn poll_below(&self, time: Nanos) {
         self.lock().poll_below = time;
     }

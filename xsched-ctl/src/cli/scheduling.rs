@@ -132,8 +132,9 @@ pub(crate) struct Set {
 pub(crate) struct Policy {
     /// The one to change to: priority, fair or partition
     ///
-    /// `priority`: the process of the highest priority that has work; equals side by side, or one at a time for a second after
-    /// more urgent work. `fair`: processes of equal priority share device time by weight. `partition`: each process is promised a part of the device time.
+    /// `priority`: the process of the highest priority that has work; equals side by side, or one at a time beside more urgent
+    /// work and for a second after it. `fair`: processes of equal priority share device time by weight. `partition`: each
+    /// process is promised a part of the device time.
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<PolicyKind>,
 

@@ -8,8 +8,8 @@
 //! starvation = "1s"           # who waited for so long has its turn; "0s": nobody has
 //! lease = "50ms"              # how long a process counts as ready without showing progress
 //! linger = "100us"            # how long it counts as ready after its last command
-//! one_at_a_time = "1s"        # for how long after urgent work less urgent equals go one at a time; "0s": they never do
-//! poll = "80us"               # who runs kernels shorter than this beside urgent work polls meanwhile; "0s": nobody
+//! one_at_a_time = "1s"        # under "priority": how long after urgent work less urgent equals go one at a time; "0s": never
+//! poll = "80us"               # whose kernels are shorter than this polls when it had to give way of late; "0s": nobody
 //! in_flight = "2ms"           # most device time launched ahead beside more urgent neighbours; found out if not given
 //! preemption = 2              # 1: stop launching; 2: also gate what is queued
 //! observe = false             # true: decide, and hold nothing back
@@ -74,9 +74,9 @@ pub(crate) struct Config {
     pub(crate) lease: Duration,
     /// How long a queue stays ready after its last completion.
     pub(crate) linger: Duration,
-    /// For how long after urgent work equals go one at a time under fixed priority; zero: they never do.
+    /// For how long after urgent work less urgent equals go one at a time under fixed priority; zero: they never do.
     pub(crate) one_at_a_time: Duration,
-    /// Who runs kernels shorter than this beside urgent work polls meanwhile; zero: nobody does.
+    /// Whose kernels are shorter than this polls when it had to give way of late; zero: nobody does.
     pub(crate) poll: Duration,
     /// Most device time launched ahead beside more urgent neighbours; none: shims find out.
     pub(crate) in_flight: Option<Duration>,

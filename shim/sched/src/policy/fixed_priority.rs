@@ -1,9 +1,10 @@
 //! Fixed priority: the most urgent process that has work goes first, those of equal priority side by side, or one at a
 //! time.
 //!
-//! Who becomes ready finds on the device what less urgent processes have there, a kernel or two of each. So while
-//! somebody urgent is at work, or may be back soon, those of each lower priority go one at a time, a slice
-//! each. The most urgent that are at work go side by side always.
+//! Who becomes ready finds on the device what less urgent processes have there, a kernel or two of each. So while somebody
+//! urgent is at work, or may be back soon, those of each lower priority go one at a time, a slice each. The most urgent
+//! that are at work go side by side always. A process has the priority of its most urgent stream, and competes for slices while
+//! its work is as urgent as any of its equals'.
 //!
 //! A program's own stream priorities lift its streams as far as the process's ceiling, or lower them. At the ceiling they
 //! count only while no other process is there: a program must not come before its equals by asking for it, nor fall

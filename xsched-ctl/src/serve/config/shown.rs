@@ -36,7 +36,7 @@ impl Config {
         };
         let poll = match self.poll {
             Duration::ZERO => "nobody does".to_owned(),
-            below => format!("who runs kernels shorter than {} beside urgent work", time(below)),
+            below => format!("who had to give way of late and runs kernels shorter than {}", time(below)),
         };
         let in_flight = self.in_flight.map_or_else(|| "found out".to_owned(), time);
         let lines = [
