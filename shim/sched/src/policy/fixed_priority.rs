@@ -171,9 +171,11 @@ impl FixedPriority {
     /// Whether a process and its equals go one at a time.
     fn is_sliced(&self, process: usize) -> bool {
         let group = self.claims[process].group;
-        let peers = || self.peers.iter().find(|peers| peers.group == group);
-        self.sliced_below.is_some_and(|above| group > above)
-            && peers().is_some_and(|peers| peers.processes > 1)
+        let is_one_of_several = || {
+            let peers = self.peers.binary_search_by_key(&group, |peers| peers.group);
+            peers.is_ok_and(|place| self.peers[place].processes > 1)
+        };
+        self.sliced_below.is_some_and(|above| group > above) && is_one_of_several()
     }
 }
 
