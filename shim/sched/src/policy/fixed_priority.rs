@@ -12,9 +12,9 @@
 
 use std::collections::BTreeMap;
 
-use super::virtual_time::{Claim, VirtualTime};
+use super::virtual_time::{Claim, Terms, VirtualTime};
 use super::{Policy, View, downwards};
-use crate::device::Queue;
+use crate::device::{Process, Queue};
 use crate::ranks::{Rank, Ranks};
 use crate::{Attributes, Nanos, ProcessId};
 
@@ -23,14 +23,20 @@ pub(super) struct FixedPriority {
     time: VirtualTime,
     /// By process.
     claims: Vec<Claim>,
-    /// By process: the priority of its most urgent work, downwards.
-    work: Vec<Option<u16>>,
     /// By queue.
     places: Vec<Place>,
+    equals: Equals,
+    /// How many priorities come before the last one of several processes.
+    before_equals: usize,
+}
+
+/// Who is equal to whom, and has work.
+#[derive(Debug, Default)]
+struct Equals {
     /// The most urgent first.
     peers: Vec<Peers>,
-    /// How many of these come before the last ones that are several.
-    before_equals: usize,
+    /// By process: its place among `peers`, and the priority of its most urgent work, downwards.
+    of_processes: Vec<(usize, Option<u16>)>,
     /// The priority below which equals go one at a time, downwards.
     sliced_below: Option<u16>,
 }
@@ -51,6 +57,9 @@ struct Place {
 struct Peers {
     group: u16,
     processes: usize,
+    /// The priority of their most urgent work, downwards.
+    work: Option<u16>,
+    /// Somebody has work that is as urgent as theirs, or not so much less that others come between.
     ready: bool,
     /// When one of them last had work.
     worked: Option<Nanos>,
@@ -76,17 +85,17 @@ impl Policy for FixedPriority {
         }
         if !self.follows_work() {
             if view.altered {
-                self.forget();
+                self.time.forget();
+                self.equals.forget();
                 self.rank_queues(view, ranks, |_| true);
             }
             return None;
         }
-        let before = self.sliced_below;
-        let until = self.look_who_works(view);
-        let sliced_below = self.sliced_below;
-        let in_slices = |group| sliced_below.is_some_and(|above| group > above);
-        let (changed, again) = self.time.elect(view, &self.claims, |index| self.work[index], in_slices);
-        if view.altered || sliced_below != before {
+        let before = self.equals.sliced_below;
+        self.equals.find_work(view, &self.places);
+        let until = self.equals.slice(view, self.before_equals);
+        let (changed, again) = self.time.elect(view, &self.claims, &self.equals);
+        if view.altered || self.equals.sliced_below != before {
             self.rank_queues(view, ranks, |_| true);
         } else if changed {
             self.rank_queues(view, ranks, |process| self.time.has_moved(process));
@@ -104,62 +113,19 @@ impl FixedPriority {
             let claim = &mut self.claims[queue.process];
             claim.group = claim.group.min(place.priority);
         }
-        for peers in &mut self.peers {
-            peers.processes = 0;
-        }
-        for claim in &self.claims {
-            match self.peers.binary_search_by_key(&claim.group, |peers| peers.group) {
-                Ok(known) => self.peers[known].processes += 1,
-                Err(place) => self
-                    .peers
-                    .insert(place, Peers { group: claim.group, processes: 1, ready: false, worked: None }),
-            }
-        }
-        self.peers.retain(|peers| peers.processes > 0);
-        let equals = self.peers.iter().rposition(|peers| peers.processes > 1);
+        self.equals.regroup(&self.claims);
+        let equals = self.equals.peers.iter().rposition(|peers| peers.processes > 1);
         let one_at_a_time = !view.settings.one_at_a_time.is_zero();
         self.before_equals = equals.filter(|_| one_at_a_time).unwrap_or(0);
-    }
-
-    /// Nobody goes one at a time, and what was used and who worked until now will not matter.
-    fn forget(&mut self) {
-        self.time.forget();
-        self.peers.clear();
-        self.sliced_below = None;
-    }
-
-    /// Finds the most urgent that work, or have so lately. Returns when that may be others, if nothing happens before.
-    fn look_who_works(&mut self, view: &View<'_>) -> Option<Nanos> {
-        for peers in self.peers.iter_mut().filter(|peers| peers.ready) {
-            // They have had work until now.
-            (peers.ready, peers.worked) = (false, Some(view.now));
-        }
-        self.work.clear();
-        self.work.resize(view.processes.len(), None);
-        for (queue, place) in view.queues.iter().zip(&self.places).filter(|(queue, _)| queue.ready) {
-            let work = &mut self.work[queue.process];
-            *work = (*work).into_iter().chain([place.priority]).min();
-        }
-        for work in self.work.iter().flatten() {
-            // Of a lower stream: it is as urgent as those that come just before it.
-            let place = self.peers.partition_point(|peers| peers.group <= *work) - 1;
-            (self.peers[place].ready, self.peers[place].worked) = (true, Some(view.now));
-        }
-        let expected = |peers: &Peers| {
-            Some(peers.worked? + view.settings.one_at_a_time).filter(|until| *until > view.now)
-        };
-        let mut before = self.peers.iter().take(self.before_equals);
-        let first = before.find_map(|peers| Some((peers, expected(peers)?)));
-        self.sliced_below = first.map(|(peers, _)| peers.group);
-        first.and_then(|(peers, until)| (!peers.ready).then_some(until))
     }
 
     /// Ranks the queues of those processes.
     fn rank_queues(&self, view: &View<'_>, ranks: &mut Ranks, concerns: impl Fn(usize) -> bool) {
         let queues = view.queues.iter().zip(&self.places).enumerate();
         for (index, (queue, place)) in queues.filter(|(_, (queue, _))| concerns(queue.process)) {
+            let process = queue.process;
             let among_equals = match () {
-                () if self.is_sliced(queue.process) && !self.time.is_in_front(queue.process) => 1 << 32,
+                () if self.equals.is_sliced(process) && !self.time.is_in_front(process) => 1 << 32,
                 () if place.is_alone => place.stream,
                 () => 0,
             };
@@ -167,15 +133,114 @@ impl FixedPriority {
             ranks.set(index, Rank { order: u64::from(place.priority) << 33 | among_equals, sliced: false });
         }
     }
+}
+
+impl Equals {
+    /// What is known of those that work stays.
+    fn regroup(&mut self, claims: &[Claim]) {
+        for peers in &mut self.peers {
+            peers.processes = 0;
+        }
+        for claim in claims {
+            match self.peers.binary_search_by_key(&claim.group, |peers| peers.group) {
+                Ok(known) => self.peers[known].processes += 1,
+                Err(place) => self.peers.insert(place, Peers::new(claim.group)),
+            }
+        }
+        self.peers.retain(|peers| peers.processes > 0);
+        let place = |claim: &Claim| self.peers.partition_point(|peers| peers.group < claim.group);
+        self.of_processes = claims.iter().map(|claim| (place(claim), None)).collect();
+    }
+
+    /// Finds who has work now.
+    fn find_work(&mut self, view: &View<'_>, places: &[Place]) {
+        for peers in &mut self.peers {
+            if peers.ready {
+                // They have had work until now.
+                peers.worked = Some(view.now);
+            }
+            (peers.work, peers.ready) = (None, false);
+        }
+        let mut is_any_in_part = false;
+        for ((place, work), process) in self.of_processes.iter_mut().zip(view.processes) {
+            *work = None;
+            if process.ready == process.queues {
+                let peers = &mut self.peers[*place];
+                *work = Some(peers.group);
+                (peers.work, peers.ready, peers.worked) = (*work, true, Some(view.now));
+            }
+            is_any_in_part |= process.ready > 0 && work.is_none();
+        }
+        if is_any_in_part {
+            self.find_work_of_streams(view, places);
+        }
+    }
+
+    /// The same where not all streams of a process have work.
+    fn find_work_of_streams(&mut self, view: &View<'_>, places: &[Place]) {
+        for (queue, place) in view.queues.iter().zip(places).filter(|(queue, _)| queue.ready) {
+            let (_, work) = &mut self.of_processes[queue.process];
+            *work = Some(work.map_or(place.priority, |work| work.min(place.priority)));
+        }
+        for &(place, work) in &self.of_processes {
+            let Some(work) = work else { continue };
+            let peers = &mut self.peers[place];
+            peers.work = Some(peers.work.map_or(work, |other| other.min(work)));
+            // Work of a lower stream is as urgent as that of those who come just before it.
+            let lower = self.peers[place + 1..].iter().take_while(|peers| peers.group <= work).count();
+            let peers = &mut self.peers[place + lower];
+            (peers.ready, peers.worked) = (true, Some(view.now));
+        }
+    }
+
+    /// Finds who goes one at a time: below the most urgent, of so many, that work or have so lately. Returns when that may be
+    /// others, if nothing happens before.
+    fn slice(&mut self, view: &View<'_>, before_equals: usize) -> Option<Nanos> {
+        let expected = |peers: &Peers| {
+            Some(peers.worked? + view.settings.one_at_a_time).filter(|until| *until > view.now)
+        };
+        let mut before = self.peers.iter().take(before_equals);
+        let first = before.find_map(|peers| Some((peers, expected(peers)?)));
+        self.sliced_below = first.map(|(peers, _)| peers.group);
+        first.and_then(|(peers, until)| (!peers.ready).then_some(until))
+    }
 
     /// Whether a process and its equals go one at a time.
     fn is_sliced(&self, process: usize) -> bool {
-        let group = self.claims[process].group;
-        let is_one_of_several = || {
-            let peers = self.peers.binary_search_by_key(&group, |peers| peers.group);
-            peers.is_ok_and(|place| self.peers[place].processes > 1)
-        };
-        self.sliced_below.is_some_and(|above| group > above) && is_one_of_several()
+        let peers = &self.peers[self.of_processes[process].0];
+        peers.processes > 1 && self.shares(peers.group)
+    }
+
+    /// Nobody goes one at a time, and who has worked until now will not matter.
+    fn forget(&mut self) {
+        self.sliced_below = None;
+        for peers in &mut self.peers {
+            (peers.ready, peers.worked) = (false, None);
+        }
+    }
+}
+
+/// Those of equals compete whose work is as urgent as any of them has.
+impl Terms for Equals {
+    fn competes(&self, index: usize, process: &Process) -> bool {
+        let is_as_urgent = |(place, work): (usize, Option<u16>)| work == self.peers[place].work;
+        process.ready > 0 && is_as_urgent(self.of_processes[index])
+    }
+
+    fn shares(&self, group: u16) -> bool {
+        self.sliced_below.is_some_and(|above| group > above)
+    }
+
+    fn urgency(&self, group: u16) -> u16 {
+        let known = self.peers.binary_search_by_key(&group, |peers| peers.group);
+        known.ok().and_then(|place| self.peers[place].work).unwrap_or(group)
+    }
+}
+
+impl Peers {
+    /// With its first process.
+    fn new(group: u16) -> Self {
+        Self { group, processes: 1, work: None, ready: false, worked: None }
     }
 }
 

@@ -25,6 +25,35 @@ pub(super) struct Claim {
     pub(super) weight: u32,
 }
 
+/// Among whom time is shared at present.
+pub(super) trait Terms {
+    /// Whether a process competes with the others of its group.
+    fn competes(&self, index: usize, process: &Process) -> bool;
+
+    /// Whether a group shares by time. If not, nobody is in front there, and nothing is kept in mind.
+    fn shares(&self, group: u16) -> bool;
+
+    /// How urgent the work of those is that compete in a group, smaller first.
+    fn urgency(&self, group: u16) -> u16;
+}
+
+/// Each group shares, among all that have work.
+struct Always;
+
+impl Terms for Always {
+    fn competes(&self, _: usize, process: &Process) -> bool {
+        process.ready > 0
+    }
+
+    fn shares(&self, _: u16) -> bool {
+        true
+    }
+
+    fn urgency(&self, group: u16) -> u16 {
+        group
+    }
+}
+
 /// Who is in front, by index of process.
 #[derive(Debug, Default)]
 pub(super) struct VirtualTime {
@@ -42,7 +71,7 @@ struct Member {
     time: i128,
     /// What of [`Process::charged`] is in `time`.
     counted: Nanos,
-    /// It has work that is as urgent as any of its group.
+    /// It competes.
     ready: bool,
     front: bool,
     /// It came to the front, or left it, just now.
@@ -58,8 +87,7 @@ struct Group {
     floor: i128,
     members: usize,
     // What follows is found anew each time.
-    /// How urgent its most urgent work is, and how many have such.
-    work: Option<u16>,
+    shares: bool,
     ready: usize,
     front: Option<usize>,
     /// Of those that are ready, who has had the least: its virtual time and index.
@@ -87,8 +115,7 @@ impl VirtualTime {
 
     /// Ranks all queues. `claims` are those of the processes. Returns when to be asked again.
     pub(super) fn rank(&mut self, view: &View<'_>, claims: &[Claim], ranks: &mut Ranks) -> Option<Nanos> {
-        let work = |index: usize| (view.processes[index].ready > 0).then_some(claims[index].group);
-        let (changed, again) = self.elect(view, claims, work, |_| true);
+        let (changed, again) = self.elect(view, claims, &Always);
         if changed || view.altered {
             let concerns = |queue: &Queue| view.altered || self.members[queue.process].moved;
             for (index, queue) in view.queues.iter().enumerate().filter(|(_, queue)| concerns(queue)) {
@@ -98,27 +125,24 @@ impl VirtualTime {
         again
     }
 
-    /// Decides who is in front of each group, and that nobody is where `shares` says that its members do not share by time:
-    /// there nothing is kept in mind either. `work` is how urgent the most urgent work of a process is, smaller first; in a group
-    /// those compete whose work is as urgent as any of it. Returns whether anybody else is in front now, and when that may be so
-    /// again.
+    /// Decides who is in front of each group. Returns whether anybody else is now, and when that may be so again.
     pub(super) fn elect(
         &mut self,
         view: &View<'_>,
         claims: &[Claim],
-        work: impl Fn(usize) -> Option<u16>,
-        shares: impl Fn(u16) -> bool,
+        terms: &impl Terms,
     ) -> (bool, Option<Nanos>) {
-        self.catch_up(view, claims, work, &shares);
+        self.catch_up(view, claims, terms);
         let (mut changed, mut again) = (false, None);
         let slice = view.settings.slice;
         // Only where the most urgent work of all is the one in front can be running.
-        let most_urgent = self.groups.iter().filter_map(|group| group.work).min();
+        let with_work = self.groups.iter().filter(|group| group.ready > 0);
+        let most_urgent = with_work.map(|group| terms.urgency(group.number)).min();
         for group in &mut self.groups {
             if group.ready > 0 {
                 group.floor = group.floor.max(group.least_time);
             }
-            if !shares(group.number) {
+            if !group.shares {
                 changed |= group.front.is_some();
                 group.front.inspect(|front| self.members[*front].moves(false));
                 continue;
@@ -134,7 +158,7 @@ impl VirtualTime {
                 }
                 self.members[least].slice_began = allowed(least);
             }
-            if group.ready > 1 && group.work == most_urgent && !view.turn {
+            if group.ready > 1 && most_urgent == Some(terms.urgency(group.number)) && !view.turn {
                 again = again.into_iter().chain([view.now + left.unwrap_or(slice)]).min();
             }
         }
@@ -160,31 +184,20 @@ impl VirtualTime {
     }
 
     /// Brings virtual times and groups up to date.
-    fn catch_up(
-        &mut self,
-        view: &View<'_>,
-        claims: &[Claim],
-        work: impl Fn(usize) -> Option<u16>,
-        shares: impl Fn(u16) -> bool,
-    ) {
+    fn catch_up(&mut self, view: &View<'_>, claims: &[Claim], terms: &impl Terms) {
         if view.altered {
             self.regroup(claims);
         }
         for group in &mut self.groups {
-            (group.work, group.ready, group.front) = (None, 0, None);
-            (group.least, group.least_time) = (None, i128::MAX);
-        }
-        for (index, member) in self.members.iter().enumerate() {
-            let group = &mut self.groups[member.place];
-            group.work = group.work.into_iter().chain(work(index)).min();
+            (group.ready, group.front, group.least, group.least_time) = (0, None, None, i128::MAX);
+            group.shares = terms.shares(group.number);
         }
         for (index, (member, (process, claim))) in
             self.members.iter_mut().zip(view.processes.iter().zip(claims)).enumerate()
         {
             let group = &mut self.groups[member.place];
-            let ready = group.work.is_some() && work(index) == group.work;
-            member.catch_up(process, *claim, ready, group.floor);
-            if !shares(group.number) {
+            member.catch_up(process, *claim, terms.competes(index, process), group.floor);
+            if !group.shares {
                 member.time = group.floor;
             }
             group.add(index, member);
@@ -253,7 +266,7 @@ impl Group {
             number,
             floor: 0,
             members: 1,
-            work: None,
+            shares: true,
             ready: 0,
             front: None,
             least: None,
