@@ -122,7 +122,7 @@ struct Watcher<D: Device> {
 
 impl<D: Device> Watcher<D> {
     fn run(&mut self) {
-        fine_timers();
+        threads::be_prompt();
         while !self.queues.is_closed() {
             self.client.step(&self.queues, now());
             self.local.as_ref().inspect(|local| local.step(&self.queues, now()));
@@ -221,12 +221,6 @@ fn poll_seats(seats: &[(Arc<dyn Seat>, Standing)], until: Nanos, is_wanted: &Ato
     while !is_any_new() && !is_wanted.swap(false, Ordering::Acquire) && now() < until {
         hint::spin_loop();
     }
-}
-
-/// Lets this thread sleep to the microsecond: by default the kernel adds 50.
-fn fine_timers() {
-    // SAFETY: sets a number of the calling thread's.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
 }
 
 #[cfg(test)]
