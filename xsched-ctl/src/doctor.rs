@@ -1,6 +1,7 @@
 //! `xsched-ctl doctor`: what this machine has and lacks for tracing and scheduling.
 
 mod controller;
+mod idle;
 pub(crate) mod shim;
 
 use std::fmt;
@@ -69,6 +70,7 @@ pub(crate) async fn run() -> Result<u8, Failure> {
         driver(),
         driver_calls(),
         runtime(),
+        idle::finding(),
         controller::finding().await,
     ];
     let text: String = findings.iter().map(Finding::lines).collect();
