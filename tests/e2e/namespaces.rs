@@ -163,6 +163,110 @@ fn a_container_takes_part_in_scheduling_under_its_ids_out_here() {
     container.signal_group(Signal::KILL);
 }
 
+/// What a tracer that asks this controller says of the scheduling of a process, started with the shim for that.
+fn said_of_scheduling(controller: &Serving, process: &mut Command) -> (u32, Vec<String>) {
+    let process = process.env("LD_PRELOAD", shim()).process_group(0);
+    let mut process = Running::start(process);
+    process.wait_for_stdout("ready ");
+    let (pid, trace) = (process.pid(), controller.file("trace"));
+    let mut tracer = xsched_ctl(["trace", "--duration", "2s", "--pid", &pid.to_string(), "-o"]);
+    let outcome = run(tracer.arg(trace).env("XSCHED_SOCKET_DIR", controller.folder()));
+    process.signal_group(Signal::KILL);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let lines = outcome.stderr.lines().filter(|line| line.contains("not in the timeline"));
+    (pid, lines.map(str::to_owned).collect())
+}
+
+/// A program in a mount namespace of its own. $1: the folder of the controller's sockets; $2: an empty one; $3: `xsched-ctl`; $4:
+/// the program.
+fn without_its_folder(script: &str, controller: &Serving, empty: &Path) -> Command {
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "bash", "-ec"])
+        .arg(format!("{script}\nexec \"$4\" --seconds 60 --interval-us 500"));
+    command.arg("bash").args([controller.folder(), empty, &binary(), &app("two_libraries")]);
+    command.env("XSCHED_SOCKET_DIR", controller.folder());
+    command
+}
+
+#[test]
+fn a_container_that_cannot_reach_the_controller_is_named() {
+    if !may_unshare("a_container_that_cannot_reach_the_controller_is_named") {
+        return;
+    }
+    let controller = Serving::start_without_bpf("").unwrap();
+    let other = tempfile::tempdir().unwrap();
+    let (folder, empty) = (controller.folder().display(), other.path().display());
+    let assert_said = |command: &mut Command, why: &str| {
+        let (pid, said) = said_of_scheduling(&controller, command);
+        assert_eq!(said, [format!("warning: scheduling of process {pid} is not in the timeline: {why}")]);
+    };
+    assert_said(
+        &mut without_its_folder(r#"mount -t tmpfs tmpfs "$1""#, &controller, other.path()),
+        &format!("no controller is in {folder} of its container: mount {folder} there"),
+    );
+    let with_its_own = r#"
+mount -t tmpfs tmpfs "$1"
+env -u LD_PRELOAD "$3" serve --no-bpf > /dev/null 2>&1 &
+until [ -S "$1/record.sock" ]; do kill -0 $!; sleep 0.1; done
+"#;
+    assert_said(
+        &mut without_its_folder(with_its_own, &controller, other.path()),
+        &format!("its controller is in {folder} of its container, where `xsched-ctl trace` asks it"),
+    );
+    // No container, but nobody is where it looks.
+    let mut astray = Command::new(app("two_libraries"));
+    astray.args(["--seconds", "60", "--interval-us", "500"]).env("XSCHED_SOCKET_DIR", other.path());
+    assert_said(
+        &mut astray,
+        &format!("it looks for its controller in {empty}, where none is: this one is in {folder}"),
+    );
+    // The same folder under another name, through a link that leads elsewhere out here.
+    let mounted = r#"
+mount --bind "$1" "$2"
+mount -t tmpfs tmpfs /mnt
+ln -s "$2" /mnt/link
+export XSCHED_SOCKET_DIR=/mnt/link
+"#;
+    let (_, said) =
+        said_of_scheduling(&controller, &mut without_its_folder(mounted, &controller, other.path()));
+    assert_eq!(said, [""; 0]);
+}
+
+/// Without a user of its own on the machine it knows nobody but itself.
+#[test]
+fn a_container_with_users_of_its_own_does_not_trust_the_controller() {
+    const USER: u32 = 65533;
+    let test = "a_container_with_users_of_its_own_does_not_trust_the_controller";
+    if !may_unshare(test) {
+        return;
+    }
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user"]).uid(USER).current_dir("/");
+    let may = Command::new("unshare").args(["--user", "--map-root-user", "true"]).uid(USER).status();
+    if !may.is_ok_and(|status| status.success()) {
+        eprintln!(
+            "skipped: {test} makes a user namespace without privileges, which this machine does not allow"
+        );
+        return;
+    }
+    let controller = Serving::start_without_bpf("").unwrap();
+    std::fs::set_permissions(controller.folder(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
+    command.arg(app("two_libraries")).args(["--seconds", "60", "--interval-us", "500"]);
+    command.env("XSCHED_SOCKET_DIR", controller.folder());
+    command.env("HIP_SIM_SHARED", format!("untrusting-{}", std::process::id()));
+    let (pid, said) = said_of_scheduling(&controller, &mut command);
+    let folder = controller.folder().display();
+    let expected = format!(
+        "warning: scheduling of process {pid} is not in the timeline: it does not trust the controller in {folder}, which is \
+         neither root's nor its own user's as far as its user namespace knows"
+    );
+    assert_eq!(said, [expected]);
+    let list = run(xsched_ctl(["list", "--json"]).env("XSCHED_SOCKET_DIR", controller.folder()));
+    assert!(!list.stdout.contains(&format!(r#""pid":{pid},"#)), "{}", list.stdout);
+}
+
 #[test]
 fn a_container_with_layers_is_recorded_once() {
     if !may_unshare("a_container_with_layers_is_recorded_once") {

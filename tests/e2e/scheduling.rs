@@ -502,7 +502,7 @@ fn who_is_under_a_controller_that_is_not_asked_is_named() {
     let mut command = xsched_ctl(["run", "--require-controller", "--shim"]);
     command.arg(shim()).arg("--").arg(app("two_libraries")).args(["--seconds", "20"]);
     command.env("HIP_SIM_SHARED", format!("elsewhere-{}", std::process::id()));
-    let process = Running::start(command.env(FOLDER, folder.path()));
+    let process = Running::start(command.uid(USER).current_dir("/").env(FOLDER, folder.path()));
 
     let output = TempDir::new().unwrap();
     let said = |folder: &Path| {

@@ -9,7 +9,7 @@
 //! | module | responsible for |
 //! | --- | --- |
 //! | `source` | the controller that is asked, and the rings that it hands out |
-//! | `elsewhere` | controllers that are not asked |
+//! | `elsewhere` | controllers that are not asked, or cannot be reached |
 //! | `calls` | which call an event belongs to |
 //! | `judged` | how a call is treated, and by which rule; calls wait there for what is not known yet |
 //! | `processes` | who tells of its commands |
@@ -97,7 +97,9 @@ impl Scheduling {
 
     /// A process has made its first call.
     pub(crate) fn meet(&mut self, pid: u32) {
-        self.source.meet(pid);
+        if self.processes.told(pid) == Told::Not {
+            self.source.meet(pid);
+        }
     }
 
     /// A call was seen. If its process tells of its commands, they are put together.

@@ -43,6 +43,7 @@ impl Folder {
     }
 
     /// This one.
+    #[cfg(test)]
     pub(crate) fn at(path: &Path) -> Self {
         Self(path.to_owned())
     }

@@ -72,8 +72,10 @@ pub(super) struct Source {
     rule_names: Vec<(u16, Arc<str>)>,
     notices: Vec<String>,
     lost: u64,
-    /// Somebody has been told that another one records.
+    /// People have been told why nobody's scheduling is in the timeline.
     has_told: bool,
+    /// They have been told why somebody's is not.
+    has_named: bool,
 }
 
 impl Source {
@@ -87,6 +89,7 @@ impl Source {
             notices: Vec::new(),
             lost: 0,
             has_told: false,
+            has_named: false,
         }
     }
 
@@ -169,13 +172,14 @@ impl Source {
         }
     }
 
-    /// A process has made its first call: it may be under a controller that is not asked.
+    /// A process has made its first call, and tells nothing of its commands so far: it may be under a controller that is not
+    /// asked, or have none that it can reach.
     pub(super) fn meet(&mut self, pid: u32) {
-        if !self.is_connected()
-            && !self.has_told
-            && let Some(notice) = elsewhere::notice(pid)
+        if !self.has_named
+            && let Some(notice) = elsewhere::notice(pid, self.is_connected())
         {
-            self.tell(notice);
+            self.has_named = true;
+            self.notices.push(notice);
         }
     }
 
