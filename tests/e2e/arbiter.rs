@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use aya::maps::{HashMap, Map, MapData};
 use xsched_abi::arbiter::{ArbiterChange, Report, Word, device_key};
 use xsched_arbiter::{Arbiter, ArbiterError, Owner, PINS, ProgramsError, Queue, Times};
 use xsched_tests::arbiter::Peer;
@@ -258,6 +259,25 @@ fn who_has_left_takes_no_room_and_can_come_back() {
     assert_eq!(mask(&arbiter), 1 << 4);
     application.kill();
     assert_eq!(mask(&arbiter), 0);
+}
+
+#[test]
+fn who_finds_no_room_has_not_joined() {
+    let Some(pins) = Pins::of("full") else { return };
+    let mut arbiter = pins.arbiter(&Times::default());
+    let mut application = Peer::application(&PEER);
+    let map = MapData::from_pin(pins.0.join("owners")).unwrap();
+    let mut owners: HashMap<_, u64, u64> = Map::HashMap(map).try_into().unwrap();
+    // No process has such an id.
+    let others: Vec<_> = (1 << 40..1 << 41).take_while(|&other| owners.insert(other, 0, 0).is_ok()).collect();
+    let shim = arbiter.search(application.pid()).unwrap().run().unwrap().probe().unwrap();
+    let number = arbiter.expect(shim).unwrap();
+    let before = refused(&arbiter);
+    application.ask(&format!("report {} 0 {number}", Report::Join as u64));
+    assert_eq!((refused(&arbiter) - before, arbiter.joined(number)), (1, None), "{} are there", others.len());
+    owners.remove(&others[0]).unwrap();
+    let owner = join(&mut arbiter, &mut application);
+    assert!(arbiter.open(owner, key(), 4).is_ok());
 }
 
 #[test]

@@ -217,7 +217,10 @@ impl Programs {
     }
 
     pub(crate) fn joined(&self, number: u64) -> Option<u64> {
-        self.expected.get(&number, 0).ok().filter(|&owner| owner != 0)
+        let shown_by = self.expected.get(&number, 0).ok().filter(|&owner| owner != 0)?;
+        // Who has shown it is taken in with it after that, if there is room. Nor has somebody joined who was about to show another
+        // number as that was given up, and has left his name in the element that this one has by now.
+        self.owners.get(&shown_by, 0).is_ok_and(|shown| shown == number).then_some(shown_by)
     }
 
     pub(crate) fn forget(&mut self, number: u64) {

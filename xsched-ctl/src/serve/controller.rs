@@ -27,7 +27,7 @@ use std::sync::atomic::AtomicU64;
 use tokio::sync::{Notify, watch};
 use xsched_abi::arbiter::{ArbiterChange, ArbiterEvent, QueueWord, Word};
 use xsched_abi::wire::{Keeper, RefusalReason, Welcome};
-use xsched_arbiter::{Arbiter, now_ns};
+use xsched_arbiter::{Arbiter, Owner, now_ns};
 use xsched_sched::{Event, Nanos, QueueId, Scheduler};
 use xsched_symbols::FileId;
 
@@ -259,7 +259,10 @@ impl Controller {
         self.arbiter.drain(&mut events);
         let mut has_joined = false;
         for event in &events {
-            has_joined |= event.change == ArbiterChange::Joined as u32;
+            if event.change == ArbiterChange::Joined as u32 {
+                has_joined = true;
+                self.dismiss_unless_expected(Owner(event.owner), event.word);
+            }
             self.note_change(event);
             // Events may be of a moment ago, and the scheduler's time goes forward only.
             self.take_event(event, Nanos(event.time_ns.min(now_ns)));

@@ -321,8 +321,7 @@ impl Controller {
             Link::Known(owner) => Some(owner),
         };
         // There is room for so many, whether or not they live on; who connects again joins again. It may have done so.
-        let is_back = |owner| self.clients.values().any(|other| self.is_of(other, owner));
-        if let Some(owner) = owner.filter(|&owner| !is_back(owner)) {
+        if let Some(owner) = owner.filter(|&owner| !self.has(owner)) {
             self.arbiter.gone(owner);
         }
         if let Some(token) = &client.token {
@@ -331,11 +330,20 @@ impl Controller {
         self.departed.keep(client.peer, client.set);
     }
 
-    /// Whether a connection is this process's.
-    fn is_of(&self, client: &Client, owner: Owner) -> bool {
-        match client.link {
+    /// Whether a process has a connection.
+    fn has(&self, owner: Owner) -> bool {
+        self.clients.values().any(|client| match client.link {
             Link::Awaited(number) => self.arbiter.joined(number) == Some(owner),
             Link::Known(other) => other == owner,
+        })
+    }
+
+    /// A process has shown this number. It takes room for as long as it lives, unless it is dismissed: it may have shown the number
+    /// while that was given up, because it has left or has taken too long.
+    pub(super) fn dismiss_unless_expected(&mut self, owner: Owner, number: u64) {
+        let is_awaited = |client: &Client| matches!(client.link, Link::Awaited(awaited) if awaited == number);
+        if !self.clients.values().any(is_awaited) && !self.has(owner) {
+            self.arbiter.gone(owner);
         }
     }
 

@@ -7,6 +7,7 @@ use xsched_abi::wire::{
 use xsched_arbiter::Times;
 use zerocopy::FromZeros as _;
 
+use super::client::Link;
 use super::*;
 use crate::control::answer::{Answer, From, List, Reason};
 use crate::control::request::{Request, Target};
@@ -99,6 +100,24 @@ fn assert_refused(answer: &Answer, wanted: Reason) {
 }
 
 #[test]
+fn who_shows_a_number_that_was_given_up_takes_no_room() {
+    let mut bench = Bench::new("");
+    let (here, _) = bench.joined(11, 0);
+    let Link::Known(known) = bench.0.clients[&here].link else { panic!("it is spoken for") };
+    let arbiter = &mut bench.0.arbiter;
+    let [late, early] = [arbiter.speak_for(12), arbiter.speak_for(13)];
+    // The welcome with its number may be on its way still.
+    bench.0.clients.get_mut(&here).unwrap().link = Link::Awaited(7);
+    bench.0.dismiss_unless_expected(early, 7);
+    bench.0.clients.get_mut(&here).unwrap().link = Link::Known(known);
+    for owner in [late, known] {
+        bench.0.dismiss_unless_expected(owner, 8);
+    }
+    let mut can_open = |owner| bench.0.arbiter.open(owner, device_key(0, 1, 0, 0), 1).is_ok();
+    assert_eq!([late, early, known].map(&mut can_open), [false, true, true]);
+}
+
+#[test]
 fn device_time_is_told_by_the_libraries_that_used_it() {
     let mut bench = Bench::new("");
     let (id, queue) = bench.joined(11, 0);
@@ -188,7 +207,7 @@ fn events_are_listened_to_only_where_a_decision_hangs_on_them() {
     assert!(bench.0.listens(), "the recorder wants them in time");
     bench.0.stop_recording(recorded.id);
     assert!(!bench.0.listens());
-    bench.0.clients.get_mut(&id).unwrap().link = client::Link::Awaited(7);
+    bench.0.clients.get_mut(&id).unwrap().link = Link::Awaited(7);
     assert!(bench.0.listens(), "it waits to be known");
     let soon = Bench::new("[scheduler]\nstarvation = '20ms'\n");
     assert!(soon.0.listens(), "a turn is due before the next look");

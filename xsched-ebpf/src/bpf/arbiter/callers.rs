@@ -44,7 +44,7 @@ fn join(kept: Kept, owner: u64, number: u64) {
     let Some(shown_by) = EXPECTED.get_ptr_mut(number) else { return kept.add(Word::REFUSED, 1) };
     // A number is shown once.
     // SAFETY: the element may be another's by now, if user space has just given up on this number; then the other is
-    // not heard and user space speaks for it.
+    // not heard and user space speaks for it, and lets this one go when it reads of it.
     let is_first = unsafe { page::replace(shown_by, 0, owner) };
     if !is_first || OWNERS.insert(owner, number, 0).is_err() {
         return kept.add(Word::REFUSED, 1);
