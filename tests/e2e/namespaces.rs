@@ -163,18 +163,22 @@ fn a_container_takes_part_in_scheduling_under_its_ids_out_here() {
     container.signal_group(Signal::KILL);
 }
 
-/// What a tracer that asks this controller says of the scheduling of a process, started with the shim for that.
-fn said_of_scheduling(controller: &Serving, process: &mut Command) -> (u32, Vec<String>) {
+/// What a tracer that asks this controller says of the scheduling of a process, started with the shim for that; and what `doctor`
+/// says of its joining.
+fn said_of_scheduling(controller: &Serving, process: &mut Command) -> (u32, Vec<String>, String) {
     let process = process.env("LD_PRELOAD", shim()).process_group(0);
     let mut process = Running::start(process);
     process.wait_for_stdout("ready ");
     let (pid, trace) = (process.pid(), controller.file("trace"));
     let mut tracer = xsched_ctl(["trace", "--duration", "2s", "--pid", &pid.to_string(), "-o"]);
     let outcome = run(tracer.arg(trace).env("XSCHED_SOCKET_DIR", controller.folder()));
+    let mut doctor = xsched_ctl(["doctor", "--pid", &pid.to_string()]);
+    let doctor = run(doctor.env("XSCHED_SOCKET_DIR", controller.folder())).stdout;
     process.signal_group(Signal::KILL);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let lines = outcome.stderr.lines().filter(|line| line.contains("not in the timeline"));
-    (pid, lines.map(str::to_owned).collect())
+    let joined = doctor.lines().find(|line| line.starts_with("controller ")).unwrap();
+    (pid, lines.map(str::to_owned).collect(), joined.to_owned())
 }
 
 /// A program in a mount namespace of its own. $1: the folder of the controller's sockets; $2: an empty one; $3: `xsched-ctl`; $4:
@@ -198,8 +202,9 @@ fn a_container_that_cannot_reach_the_controller_is_named() {
     let other = tempfile::tempdir().unwrap();
     let (folder, empty) = (controller.folder().display(), other.path().display());
     let assert_said = |command: &mut Command, why: &str| {
-        let (pid, said) = said_of_scheduling(&controller, command);
+        let (pid, said, joined) = said_of_scheduling(&controller, command);
         assert_eq!(said, [format!("warning: scheduling of process {pid} is not in the timeline: {why}")]);
+        assert_eq!(joined, format!("controller   absent   the process has not joined: {why}"));
     };
     assert_said(
         &mut without_its_folder(r#"mount -t tmpfs tmpfs "$1""#, &controller, other.path()),
@@ -212,7 +217,7 @@ until [ -S "$1/record.sock" ]; do kill -0 $!; sleep 0.1; done
 "#;
     assert_said(
         &mut without_its_folder(with_its_own, &controller, other.path()),
-        &format!("its controller is in {folder} of its container, where `xsched-ctl trace` asks it"),
+        &format!("its controller is in {folder} of its container, where `xsched-ctl` asks it"),
     );
     // No container, but nobody is where it looks.
     let mut astray = Command::new(app("two_libraries"));
@@ -228,9 +233,10 @@ mount -t tmpfs tmpfs /mnt
 ln -s "$2" /mnt/link
 export XSCHED_SOCKET_DIR=/mnt/link
 "#;
-    let (_, said) =
+    let (_, said, joined) =
         said_of_scheduling(&controller, &mut without_its_folder(mounted, &controller, other.path()));
     assert_eq!(said, [""; 0]);
+    assert!(joined.starts_with("controller   joined   "), "{joined}");
 }
 
 /// Without a user of its own on the machine it knows nobody but itself.
@@ -256,7 +262,7 @@ fn a_container_with_users_of_its_own_does_not_trust_the_controller() {
     command.arg(app("two_libraries")).args(["--seconds", "60", "--interval-us", "500"]);
     command.env("XSCHED_SOCKET_DIR", controller.folder());
     command.env("HIP_SIM_SHARED", format!("untrusting-{}", std::process::id()));
-    let (pid, said) = said_of_scheduling(&controller, &mut command);
+    let (pid, said, _) = said_of_scheduling(&controller, &mut command);
     let folder = controller.folder().display();
     let expected = format!(
         "warning: scheduling of process {pid} is not in the timeline: it does not trust the controller in {folder}, which is \

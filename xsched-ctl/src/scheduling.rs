@@ -48,6 +48,11 @@ use process::Called;
 use processes::Processes;
 use source::{Origin, RingId, Source};
 
+/// Why a process with the shim cannot have joined the controller of this user or of the machine, which is there, if it is known why.
+pub(crate) fn why_not_joined(pid: u32) -> Option<String> {
+    elsewhere::why_not_asked(pid, true)
+}
+
 /// How much younger than a look at the rings their events may be: those of a ring that is looked at later would come too
 /// late otherwise.
 const SKEW_NS: u64 = 500_000;

@@ -4,6 +4,7 @@ use super::{Finding, Verdict};
 use crate::control::answer::{Answer, List, PageKeeper, Sight, State, Status};
 use crate::control::client::{AskError, ask};
 use crate::control::request::Request;
+use crate::scheduling::why_not_joined;
 use crate::table::counted;
 
 /// Asks it how it is.
@@ -70,15 +71,18 @@ fn describe_status(status: &Status) -> String {
 /// A line about whether a process has joined: the word, and what there is to say.
 pub(super) async fn joined(pid: u32) -> (&'static str, String) {
     match ask(&Request::List {}).await {
-        Ok(Answer::List(list)) => describe_joined(&list, pid),
+        Ok(Answer::List(list)) => describe_joined(&list, pid, why_not_joined),
         Ok(_) => ("unknown", "the controller is of another version".to_owned()),
         Err(error) => ("unknown", error.to_string()),
     }
 }
 
-fn describe_joined(list: &List, pid: u32) -> (&'static str, String) {
+fn describe_joined(list: &List, pid: u32, why_not: impl Fn(u32) -> Option<String>) -> (&'static str, String) {
     match list.processes.iter().find(|process| process.pid == pid) {
-        None => ("absent", "the process has not joined; it does when it first uses a device".to_owned()),
+        None => {
+            let why = why_not(pid).unwrap_or_else(|| "it does when it first uses a device".to_owned());
+            ("absent", format!("the process has not joined: {why}"))
+        }
         Some(process) => {
             let heard = match process.reports {
                 PageKeeper::Programs => "heard by BPF programs",
@@ -155,7 +159,10 @@ mod tests {
         let controller = status(State::Active, PageKeeper::Programs);
         let list = List { controller, processes: vec![process] };
         let expected = "priority 0 (normal), weight 100, 0 queues, reports over the socket";
-        assert_eq!(describe_joined(&list, 11), ("joined", expected.to_owned()));
-        assert_eq!(describe_joined(&list, 12).0, "absent");
+        assert_eq!(describe_joined(&list, 11, |_| unreachable!()), ("joined", expected.to_owned()));
+        assert_eq!(describe_joined(&list, 12, |_| None).0, "absent");
+        let why = "the process has not joined: no controller is in /x of its container";
+        let because = |_| Some("no controller is in /x of its container".to_owned());
+        assert_eq!(describe_joined(&list, 12, because), ("absent", why.to_owned()));
     }
 }

@@ -24,16 +24,16 @@ const SHIM: &str = "libxsched_shim";
 /// Why the scheduling of a process will not be in the timeline, if that can be told. `is_asked`: there is a controller that
 /// tells of its processes.
 pub(super) fn notice(pid: u32, is_asked: bool) -> Option<String> {
-    let environment = Environment(fs::read(format!("/proc/{pid}/environ")).ok()?);
-    let places = environment.places()?;
-    let why = why(pid, &places, is_asked)?;
+    let why = why_not_asked(pid, is_asked)?;
     // What takes longest to find out: nobody else looks for one.
     let has_shim = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?.contains(SHIM);
     has_shim.then(|| format!("warning: scheduling of process {pid} is not in the timeline: {why}"))
 }
 
-/// The same for a process that looks for a controller in these places, the likeliest first.
-fn why(pid: u32, places: &[PathBuf], is_asked: bool) -> Option<String> {
+/// Why a process with the shim, if it has that, is not under the controller that is asked, if it is known why. `is_asked`: there is
+/// one.
+pub(super) fn why_not_asked(pid: u32, is_asked: bool) -> Option<String> {
+    let places = &Environment(fs::read(format!("/proc/{pid}/environ")).ok()?).places()?;
     let root =
         openat(CWD, format!("/proc/{pid}/root"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let asked: Vec<_> = Folder::candidates().iter().filter_map(|own| Socket::at(own.path()).ok()).collect();
@@ -65,7 +65,7 @@ fn describe(place: &Path, socket: &Socket) -> String {
     let is_seen_here = Socket::at(place).is_ok_and(|own| own.file == socket.file);
     let place = shown(place);
     if !is_seen_here {
-        return format!("its controller is in {place} of its container, where `xsched-ctl trace` asks it");
+        return format!("its controller is in {place} of its container, where `xsched-ctl` asks it");
     }
     let why = if is_trusted(socket.user) {
         format!("`{VARIABLE}={place}` has this program ask it")
