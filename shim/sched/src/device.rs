@@ -48,6 +48,8 @@ pub(crate) struct Process {
     /// Time for which it had a ready queue that was allowed to launch.
     pub(crate) allowed: Nanos,
     allowed_until: Nanos,
+    /// It is among [`Device::changed`].
+    is_changed: bool,
 }
 
 /// One device.
@@ -56,6 +58,8 @@ pub(crate) struct Device {
     pub(crate) id: DeviceId,
     queues: Vec<Queue>,
     processes: Vec<Process>,
+    /// Indices of those whose work or charge may not be what the policy has seen, each once.
+    changed: Vec<usize>,
     ranks: Ranks,
     policy: Box<dyn Policy>,
     now: Nanos,
@@ -79,6 +83,7 @@ impl Device {
             id,
             queues: Vec::new(),
             processes: Vec::new(),
+            changed: Vec::new(),
             ranks: Ranks::default(),
             policy: policy.start(),
             now,
@@ -146,6 +151,7 @@ impl Device {
                 charged: Nanos::ZERO,
                 allowed: Nanos::ZERO,
                 allowed_until: now,
+                is_changed: false,
             });
             self.processes.len() - 1
         });
@@ -196,6 +202,7 @@ impl Device {
         queue.ready = ready;
         let front = self.mask.front();
         let process = &mut self.processes[queue.process];
+        process.note_change(queue.process, &mut self.changed);
         if ready {
             self.ready += 1;
             process.ready += 1;
@@ -234,7 +241,9 @@ impl Device {
         }
         let ran_on = queue.account.ran_on(now, used);
         let correction = queue.account.reported(now, used, settings.patience);
-        self.processes[queue.process].charge(correction);
+        let process = &mut self.processes[queue.process];
+        process.charge(correction);
+        process.note_change(queue.process, &mut self.changed);
         if !ran_on.is_zero() {
             self.fill(index, ran_on);
         }
@@ -259,18 +268,24 @@ impl Device {
         if turns_due {
             self.turns = starvation::take_turns(self.now, settings, &mut self.queues);
         }
+        if self.altered {
+            self.ranks.reset(self.queues.len());
+            self.changed.clear();
+            self.changed.extend(0..self.processes.len());
+        }
         let view = View {
             now: self.now,
             settings,
             queues: &self.queues,
             processes: &self.processes,
+            changed: &self.changed,
             altered: self.altered,
             turn: self.turns && self.queues.iter().any(|queue| queue.ready && queue.patience.has_turn()),
         };
-        if self.altered {
-            self.ranks.reset(self.queues.len());
-        }
         let again = self.policy.rank(&view, &mut self.ranks);
+        for process in self.changed.drain(..) {
+            self.processes[process].is_changed = false;
+        }
         self.assign(turns_due, moves);
         let next = || starvation::next(self.now, settings, &self.queues, self.mask.front());
         if turns_due || self.altered || self.others_wait {
@@ -327,6 +342,7 @@ impl Device {
             let charge = queue.account.ran(now, part, self.ready > running, settings.patience);
             let process = &mut self.processes[queue.process];
             process.charge(charge);
+            process.note_change(queue.process, &mut self.changed);
             if process.allowed_until < now {
                 process.allowed_until = now;
                 process.allowed += time;
@@ -336,6 +352,14 @@ impl Device {
 }
 
 impl Process {
+    /// Work or charge of this process, whose index this is, may not be what they were.
+    fn note_change(&mut self, index: usize, changed: &mut Vec<usize>) {
+        if !self.is_changed {
+            self.is_changed = true;
+            changed.push(index);
+        }
+    }
+
     fn charge(&mut self, time: i64) {
         self.charged = Nanos(self.charged.0.saturating_add_signed(time));
     }

@@ -23,6 +23,8 @@ pub(crate) struct View<'a> {
     pub(crate) queues: &'a [Queue],
     /// [`Queue::process`] is an index of these.
     pub(crate) processes: &'a [Process],
+    /// Indices of those whose work or charge may have changed since the last call: all where anything is altered.
+    pub(crate) changed: &'a [usize],
     /// Queues came or went, or something else is known of one, since the last call.
     pub(crate) altered: bool,
     /// Somebody has a turn now and work to use it for, whatever the ranks are.

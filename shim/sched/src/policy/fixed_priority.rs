@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use super::virtual_time::{Claim, Terms, VirtualTime};
 use super::{Policy, View, downwards};
-use crate::device::{Process, Queue};
+use crate::device::Queue;
 use crate::ranks::{Rank, Ranks};
 use crate::{Attributes, Nanos, ProcessId};
 
@@ -35,10 +35,20 @@ pub(super) struct FixedPriority {
 struct Equals {
     /// The most urgent first.
     peers: Vec<Peers>,
-    /// By process: its place among `peers`, and the priority of its most urgent work, downwards.
-    of_processes: Vec<(usize, Option<u16>)>,
+    of_processes: Vec<Peer>,
     /// The priority below which equals go one at a time, downwards.
     sliced_below: Option<u16>,
+}
+
+/// A process.
+#[derive(Debug)]
+struct Peer {
+    /// Its place among [`Equals::peers`].
+    place: usize,
+    /// The priority of its most urgent work, downwards.
+    work: Option<u16>,
+    /// The place of those in whose [`Peers::ready`] it is counted.
+    counted_at: Option<usize>,
 }
 
 /// Where a queue is among all.
@@ -57,11 +67,9 @@ struct Place {
 struct Peers {
     group: u16,
     processes: usize,
-    /// The priority of their most urgent work, downwards.
-    work: Option<u16>,
-    /// Somebody has work that is as urgent as theirs, or not so much less that others come between.
-    ready: bool,
-    /// When one of them last had work.
+    /// How many processes have work that is as urgent as theirs, or not so much less that others come between.
+    ready: usize,
+    /// When there was last one less of these.
     worked: Option<Nanos>,
 }
 
@@ -94,11 +102,11 @@ impl Policy for FixedPriority {
         let before = self.equals.sliced_below;
         self.equals.find_work(view, &self.places);
         let until = self.equals.slice(view, self.before_equals);
-        let (changed, again) = self.time.elect(view, &self.claims, &self.equals);
+        let again = self.time.elect(view, &self.claims, &self.equals);
         if view.altered || self.equals.sliced_below != before {
             self.rank_queues(view, ranks, |_| true);
-        } else if changed {
-            self.rank_queues(view, ranks, |process| self.time.has_moved(process));
+        } else if !self.time.moved().is_empty() {
+            self.rank_queues(view, ranks, |process| self.time.moved().contains(&process));
         }
         again.into_iter().chain(until).min()
     }
@@ -113,7 +121,7 @@ impl FixedPriority {
             let claim = &mut self.claims[queue.process];
             claim.group = claim.group.min(place.priority);
         }
-        self.equals.regroup(&self.claims);
+        self.equals.regroup(&self.claims, view.now);
         let equals = self.equals.peers.iter().rposition(|peers| peers.processes > 1);
         let one_at_a_time = !view.settings.one_at_a_time.is_zero();
         self.before_equals = equals.filter(|_| one_at_a_time).unwrap_or(0);
@@ -136,10 +144,13 @@ impl FixedPriority {
 }
 
 impl Equals {
-    /// What is known of those that work stays.
-    fn regroup(&mut self, claims: &[Claim]) {
+    /// Who has work is to be found anew; that somebody has had work until now stays.
+    fn regroup(&mut self, claims: &[Claim], now: Nanos) {
         for peers in &mut self.peers {
-            peers.processes = 0;
+            if peers.ready > 0 {
+                peers.worked = Some(now);
+            }
+            (peers.processes, peers.ready) = (0, 0);
         }
         for claim in claims {
             match self.peers.binary_search_by_key(&claim.group, |peers| peers.group) {
@@ -149,47 +160,44 @@ impl Equals {
         }
         self.peers.retain(|peers| peers.processes > 0);
         let place = |claim: &Claim| self.peers.partition_point(|peers| peers.group < claim.group);
-        self.of_processes = claims.iter().map(|claim| (place(claim), None)).collect();
+        let peer = |claim: &Claim| Peer { place: place(claim), work: None, counted_at: None };
+        self.of_processes = claims.iter().map(peer).collect();
     }
 
-    /// Finds who has work now.
+    /// Finds what work those have that have changed.
     fn find_work(&mut self, view: &View<'_>, places: &[Place]) {
-        for peers in &mut self.peers {
-            if peers.ready {
-                // They have had work until now.
-                peers.worked = Some(view.now);
-            }
-            (peers.work, peers.ready) = (None, false);
-        }
         let mut is_any_in_part = false;
-        for ((place, work), process) in self.of_processes.iter_mut().zip(view.processes) {
-            *work = None;
-            if process.ready == process.queues {
-                let peers = &mut self.peers[*place];
-                *work = Some(peers.group);
-                (peers.work, peers.ready, peers.worked) = (*work, true, Some(view.now));
-            }
-            is_any_in_part |= process.ready > 0 && work.is_none();
+        for &index in view.changed {
+            let (process, peer) = (&view.processes[index], &mut self.of_processes[index]);
+            let has_all = process.ready == process.queues;
+            peer.work = has_all.then(|| self.peers[peer.place].group);
+            is_any_in_part |= process.ready > 0 && !has_all;
         }
         if is_any_in_part {
-            self.find_work_of_streams(view, places);
+            for (queue, place) in view.queues.iter().zip(places).filter(|(queue, _)| queue.ready) {
+                let work = &mut self.of_processes[queue.process].work;
+                *work = Some(work.map_or(place.priority, |work| work.min(place.priority)));
+            }
+        }
+        for &index in view.changed {
+            self.count(index, view.now);
         }
     }
 
-    /// The same where not all streams of a process have work.
-    fn find_work_of_streams(&mut self, view: &View<'_>, places: &[Place]) {
-        for (queue, place) in view.queues.iter().zip(places).filter(|(queue, _)| queue.ready) {
-            let (_, work) = &mut self.of_processes[queue.process];
-            *work = Some(work.map_or(place.priority, |work| work.min(place.priority)));
+    /// Counts a process where its work is.
+    fn count(&mut self, process: usize, now: Nanos) {
+        let peer = &mut self.of_processes[process];
+        let place = |work: u16| self.peers.partition_point(|peers| peers.group <= work) - 1;
+        let before = std::mem::replace(&mut peer.counted_at, peer.work.map(place));
+        if before == peer.counted_at {
+            return;
         }
-        for &(place, work) in &self.of_processes {
-            let Some(work) = work else { continue };
-            let peers = &mut self.peers[place];
-            peers.work = Some(peers.work.map_or(work, |other| other.min(work)));
-            // Work of a lower stream is as urgent as that of those who come just before it.
-            let lower = self.peers[place + 1..].iter().take_while(|peers| peers.group <= work).count();
-            let peers = &mut self.peers[place + lower];
-            (peers.ready, peers.worked) = (true, Some(view.now));
+        if let Some(place) = peer.counted_at {
+            self.peers[place].ready += 1;
+        }
+        if let Some(before) = before {
+            let peers = &mut self.peers[before];
+            (peers.ready, peers.worked) = (peers.ready - 1, Some(now));
         }
     }
 
@@ -197,17 +205,18 @@ impl Equals {
     /// others, if nothing happens before.
     fn slice(&mut self, view: &View<'_>, before_equals: usize) -> Option<Nanos> {
         let expected = |peers: &Peers| {
-            Some(peers.worked? + view.settings.one_at_a_time).filter(|until| *until > view.now)
+            let worked = if peers.ready > 0 { view.now } else { peers.worked? };
+            Some(worked + view.settings.one_at_a_time).filter(|until| *until > view.now)
         };
         let mut before = self.peers.iter().take(before_equals);
         let first = before.find_map(|peers| Some((peers, expected(peers)?)));
         self.sliced_below = first.map(|(peers, _)| peers.group);
-        first.and_then(|(peers, until)| (!peers.ready).then_some(until))
+        first.and_then(|(peers, until)| (peers.ready == 0).then_some(until))
     }
 
     /// Whether a process and its equals go one at a time.
     fn is_sliced(&self, process: usize) -> bool {
-        let peers = &self.peers[self.of_processes[process].0];
+        let peers = &self.peers[self.of_processes[process].place];
         peers.processes > 1 && self.shares(peers.group)
     }
 
@@ -215,32 +224,29 @@ impl Equals {
     fn forget(&mut self) {
         self.sliced_below = None;
         for peers in &mut self.peers {
-            (peers.ready, peers.worked) = (false, None);
+            peers.worked = None;
         }
     }
 }
 
-/// Those of equals compete whose work is as urgent as any of them has.
 impl Terms for Equals {
-    fn competes(&self, index: usize, process: &Process) -> bool {
-        let is_as_urgent = |(place, work): (usize, Option<u16>)| work == self.peers[place].work;
-        process.ready > 0 && is_as_urgent(self.of_processes[index])
+    fn urgency(&self, group: u16, members: &[usize]) -> u16 {
+        members.iter().filter_map(|member| self.of_processes[*member].work).min().unwrap_or(group)
+    }
+
+    fn competes(&self, process: usize, urgency: u16) -> bool {
+        self.of_processes[process].work == Some(urgency)
     }
 
     fn shares(&self, group: u16) -> bool {
         self.sliced_below.is_some_and(|above| group > above)
-    }
-
-    fn urgency(&self, group: u16) -> u16 {
-        let known = self.peers.binary_search_by_key(&group, |peers| peers.group);
-        known.ok().and_then(|place| self.peers[place].work).unwrap_or(group)
     }
 }
 
 impl Peers {
     /// With its first process.
     fn new(group: u16) -> Self {
-        Self { group, processes: 1, work: None, ready: false, worked: None }
+        Self { group, processes: 1, ready: 0, worked: None }
     }
 }
 

@@ -27,30 +27,30 @@ pub(super) struct Claim {
 
 /// Among whom time is shared at present.
 pub(super) trait Terms {
-    /// Whether a process competes with the others of its group.
-    fn competes(&self, index: usize, process: &Process) -> bool;
+    /// How urgent the work of those is that compete in a group, smaller first. `members` are the group's processes.
+    fn urgency(&self, group: u16, members: &[usize]) -> u16;
+
+    /// Whether a process competes with the others of its group, whose urgency this is.
+    fn competes(&self, process: usize, urgency: u16) -> bool;
 
     /// Whether a group shares by time. If not, nobody is in front there, and nothing is kept in mind.
     fn shares(&self, group: u16) -> bool;
-
-    /// How urgent the work of those is that compete in a group, smaller first.
-    fn urgency(&self, group: u16) -> u16;
 }
 
 /// Each group shares, among all that have work.
-struct Always;
+struct Always<'a>(&'a [Process]);
 
-impl Terms for Always {
-    fn competes(&self, _: usize, process: &Process) -> bool {
-        process.ready > 0
+impl Terms for Always<'_> {
+    fn urgency(&self, group: u16, _: &[usize]) -> u16 {
+        group
+    }
+
+    fn competes(&self, process: usize, _: u16) -> bool {
+        self.0[process].ready > 0
     }
 
     fn shares(&self, _: u16) -> bool {
         true
-    }
-
-    fn urgency(&self, group: u16) -> u16 {
-        group
     }
 }
 
@@ -59,6 +59,8 @@ impl Terms for Always {
 pub(super) struct VirtualTime {
     members: Vec<Member>,
     groups: Vec<Group>,
+    /// Who came to the front, or left it, at the last election.
+    moved: Vec<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -74,8 +76,6 @@ struct Member {
     /// It competes.
     ready: bool,
     front: bool,
-    /// It came to the front, or left it, just now.
-    moved: bool,
     /// [`Process::allowed`] when its slice began.
     slice_began: Nanos,
 }
@@ -85,9 +85,13 @@ struct Group {
     number: u16,
     /// The least virtual time that anybody begins at.
     floor: i128,
-    members: usize,
-    // What follows is found anew each time.
+    /// Their indices, in order.
+    members: Vec<usize>,
     shares: bool,
+    /// What follows holds: no member has changed since it was found.
+    is_known: bool,
+    /// Of the work of those that compete, and how many these are.
+    urgency: u16,
     ready: usize,
     front: Option<usize>,
     /// Of those that are ready, who has had the least: its virtual time and index.
@@ -115,9 +119,9 @@ impl VirtualTime {
 
     /// Ranks all queues. `claims` are those of the processes. Returns when to be asked again.
     pub(super) fn rank(&mut self, view: &View<'_>, claims: &[Claim], ranks: &mut Ranks) -> Option<Nanos> {
-        let (changed, again) = self.elect(view, claims, &Always);
-        if changed || view.altered {
-            let concerns = |queue: &Queue| view.altered || self.members[queue.process].moved;
+        let again = self.elect(view, claims, &Always(view.processes));
+        if view.altered || !self.moved.is_empty() {
+            let concerns = |queue: &Queue| view.altered || self.moved.contains(&queue.process);
             for (index, queue) in view.queues.iter().enumerate().filter(|(_, queue)| concerns(queue)) {
                 ranks.set(index, self.rank_of(queue));
             }
@@ -125,26 +129,21 @@ impl VirtualTime {
         again
     }
 
-    /// Decides who is in front of each group. Returns whether anybody else is now, and when that may be so again.
-    pub(super) fn elect(
-        &mut self,
-        view: &View<'_>,
-        claims: &[Claim],
-        terms: &impl Terms,
-    ) -> (bool, Option<Nanos>) {
+    /// Decides who is in front of each group. Returns when that may be somebody else, if nothing happens before.
+    pub(super) fn elect(&mut self, view: &View<'_>, claims: &[Claim], terms: &impl Terms) -> Option<Nanos> {
         self.catch_up(view, claims, terms);
-        let (mut changed, mut again) = (false, None);
+        self.moved.clear();
+        let mut again = None;
         let slice = view.settings.slice;
         // Only where the most urgent work of all is the one in front can be running.
         let with_work = self.groups.iter().filter(|group| group.ready > 0);
-        let most_urgent = with_work.map(|group| terms.urgency(group.number)).min();
+        let most_urgent = with_work.map(|group| group.urgency).min();
         for group in &mut self.groups {
             if group.ready > 0 {
                 group.floor = group.floor.max(group.least_time);
             }
             if !group.shares {
-                changed |= group.front.is_some();
-                group.front.inspect(|front| self.members[*front].moves(false));
+                group.set_front(None, &mut self.members, &mut self.moved);
                 continue;
             }
             let Some(least) = group.least else { continue };
@@ -152,17 +151,15 @@ impl VirtualTime {
             let left = group.front.and_then(|front| self.members[front].slice_left(allowed(front), slice));
             if left.is_none() {
                 if group.front != Some(least) {
-                    changed = true;
-                    group.front.inspect(|front| self.members[*front].moves(false));
-                    self.members[least].moves(true);
+                    group.set_front(Some(least), &mut self.members, &mut self.moved);
                 }
                 self.members[least].slice_began = allowed(least);
             }
-            if group.ready > 1 && most_urgent == Some(terms.urgency(group.number)) && !view.turn {
+            if group.ready > 1 && most_urgent == Some(group.urgency) && !view.turn {
                 again = again.into_iter().chain([view.now + left.unwrap_or(slice)]).min();
             }
         }
-        (changed, again)
+        again
     }
 
     /// Whether this process is in front of its group, as was decided.
@@ -170,9 +167,9 @@ impl VirtualTime {
         self.members[process].front
     }
 
-    /// Whether it came to the front, or left it, when that was decided.
-    pub(super) fn has_moved(&self, process: usize) -> bool {
-        self.members[process].moved
+    /// Who came to the front, or left it, when that was decided.
+    pub(super) fn moved(&self) -> &[usize] {
+        &self.moved
     }
 
     /// The rank of a queue, as was decided.
@@ -180,7 +177,7 @@ impl VirtualTime {
         let member = &self.members[queue.process];
         let group = &self.groups[member.place];
         let place = if member.front { queue.stream_order() } else { 1 << 32 };
-        Rank { order: u64::from(group.number) << 33 | place, sliced: group.members > 1 }
+        Rank { order: u64::from(group.number) << 33 | place, sliced: group.members.len() > 1 }
     }
 
     /// Brings virtual times and groups up to date.
@@ -188,43 +185,45 @@ impl VirtualTime {
         if view.altered {
             self.regroup(claims);
         }
-        for group in &mut self.groups {
-            (group.ready, group.front, group.least, group.least_time) = (0, None, None, i128::MAX);
-            group.shares = terms.shares(group.number);
-        }
-        for (index, (member, (process, claim))) in
-            self.members.iter_mut().zip(view.processes.iter().zip(claims)).enumerate()
-        {
+        for &process in view.changed {
+            let member = &mut self.members[process];
             let group = &mut self.groups[member.place];
-            member.catch_up(process, *claim, terms.competes(index, process), group.floor);
-            if !group.shares {
-                member.time = group.floor;
+            member.catch_up(&view.processes[process], claims[process], group.floor);
+            group.is_known = false;
+        }
+        let is_counted = |(member, process): (&Member, &Process)| member.counted == process.charged;
+        debug_assert!(self.members.iter().zip(view.processes).all(is_counted), "a change is missed");
+        for group in &mut self.groups {
+            let shares = terms.shares(group.number);
+            if !group.is_known || group.shares != shares {
+                group.shares = shares;
+                group.find_least(&mut self.members, terms);
             }
-            group.add(index, member);
         }
     }
 
     /// Finds the members of each group.
     fn regroup(&mut self, claims: &[Claim]) {
         for group in &mut self.groups {
-            group.members = 0;
+            group.members.clear();
         }
-        for claim in claims {
+        for (index, claim) in claims.iter().enumerate() {
             match self.groups.iter_mut().find(|group| group.number == claim.group) {
-                Some(group) => group.members += 1,
-                None => self.groups.push(Group::new(claim.group)),
+                Some(group) => group.members.push(index),
+                None => self.groups.push(Group::new(claim.group, index)),
             }
         }
-        self.groups.retain(|group| group.members > 0);
-        for (member, claim) in self.members.iter_mut().zip(claims) {
-            let place = self.groups.iter().position(|group| group.number == claim.group);
-            member.place = place.expect("each claim's group has just been put there");
+        self.groups.retain(|group| !group.members.is_empty());
+        for (place, group) in self.groups.iter().enumerate() {
+            for &member in &group.members {
+                self.members[member].place = place;
+            }
         }
     }
 }
 
 impl Member {
-    fn catch_up(&mut self, process: &Process, claim: Claim, ready: bool, floor: i128) {
+    fn catch_up(&mut self, process: &Process, claim: Claim, floor: i128) {
         if self.group != Some(claim.group) {
             *self = Self {
                 group: Some(claim.group),
@@ -240,16 +239,6 @@ impl Member {
             self.time += i128::from(used.saturating_mul(SCALE) / i64::from(claim.weight));
             self.counted = process.charged;
         }
-        self.moved = false;
-        if ready && !self.ready {
-            self.time = self.time.max(floor);
-        }
-        self.ready = ready;
-    }
-
-    fn moves(&mut self, front: bool) {
-        self.front = front;
-        self.moved = true;
     }
 
     /// What it has left of its slice in front, if it can use it. `allowed` is what its process was allowed by now.
@@ -261,12 +250,14 @@ impl Member {
 
 impl Group {
     /// With its first member.
-    fn new(number: u16) -> Self {
+    fn new(number: u16, member: usize) -> Self {
         Self {
             number,
             floor: 0,
-            members: 1,
+            members: vec![member],
             shares: true,
+            is_known: false,
+            urgency: number,
             ready: 0,
             front: None,
             least: None,
@@ -274,14 +265,39 @@ impl Group {
         }
     }
 
-    fn add(&mut self, index: usize, member: &Member) {
-        if member.front {
-            self.front = Some(index);
+    /// From now on this one is in front, or nobody.
+    fn set_front(&mut self, front: Option<usize>, members: &mut [Member], moved: &mut Vec<usize>) {
+        for (index, is_in_front) in [(self.front, false), (front, true)] {
+            let Some(index) = index else { continue };
+            members[index].front = is_in_front;
+            moved.push(index);
         }
-        if member.ready {
-            self.ready += 1;
-            if member.time < self.least_time {
-                (self.least, self.least_time) = (Some(index), member.time);
+        self.front = front;
+    }
+
+    /// Finds who competes, and who of them has had the least.
+    fn find_least(&mut self, members: &mut [Member], terms: &impl Terms) {
+        self.is_known = true;
+        self.urgency = terms.urgency(self.number, &self.members);
+        (self.ready, self.front, self.least, self.least_time) = (0, None, None, i128::MAX);
+        for &index in &self.members {
+            let member = &mut members[index];
+            let ready = terms.competes(index, self.urgency);
+            if ready && !member.ready {
+                member.time = member.time.max(self.floor);
+            }
+            member.ready = ready;
+            if !self.shares {
+                member.time = self.floor;
+            }
+            if member.front {
+                self.front = Some(index);
+            }
+            if member.ready {
+                self.ready += 1;
+                if member.time < self.least_time {
+                    (self.least, self.least_time) = (Some(index), member.time);
+                }
             }
         }
     }
