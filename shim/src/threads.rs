@@ -72,7 +72,7 @@ extern "C" fn begin(start: *mut c_void) -> *mut c_void {
 const TURN_NS: u64 = 100_000;
 
 /// Lets the calling thread sleep to the microsecond, to which the kernel adds 50 otherwise, and run soon after it was woken,
-/// also where all processors are busy. It gets no more of them than before.
+/// also where all processors are busy. It gets no more of them than before. Threads that it starts are the same.
 pub(crate) fn be_prompt() {
     // SAFETY: numbers of the calling thread's; the kernel fills no more of the structure than it is told that there is.
     unsafe {
@@ -128,9 +128,18 @@ mod tests {
         }
     }
 
+    /// Of the calling thread.
+    fn set_class(class: i32) {
+        let normal = libc::sched_param { sched_priority: 0 };
+        // SAFETY: the structure lives until it was read.
+        assert_eq!(unsafe { libc::sched_setscheduler(0, class, &raw const normal) }, 0);
+    }
+
     #[test]
     fn a_prompt_thread_has_short_turns_and_precise_timers_and_is_no_more_important_than_before() {
         thread::spawn(|| {
+            // Whatever the tests run as.
+            set_class(libc::SCHED_OTHER);
             let before = attributes();
             be_prompt();
             let after = attributes();
@@ -148,9 +157,7 @@ mod tests {
     #[test]
     fn who_runs_in_the_background_stays_there() {
         thread::spawn(|| {
-            let idle = libc::sched_param { sched_priority: 0 };
-            // SAFETY: of the calling thread.
-            assert_eq!(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const idle) }, 0);
+            set_class(libc::SCHED_IDLE);
             let before = attributes();
             be_prompt();
             let after = attributes();

@@ -226,6 +226,19 @@ until [ -S "$1/record.sock" ]; do kill -0 $!; sleep 0.1; done
         &mut astray,
         &format!("it looks for its controller in {empty}, where none is: this one is in {folder}"),
     );
+    // What its folder has is a link that leads to the controller out here only.
+    let linked = tempfile::tempdir().unwrap();
+    let socket = |folder: &Path| folder.join("record.sock");
+    std::os::unix::fs::symlink(socket(controller.folder()), socket(linked.path())).unwrap();
+    let hidden = r#"
+mount -t tmpfs tmpfs "$1"
+export XSCHED_SOCKET_DIR="$2"
+"#;
+    let place = linked.path().display();
+    assert_said(
+        &mut without_its_folder(hidden, &controller, linked.path()),
+        &format!("no controller is in {place} of its container: mount {folder} there"),
+    );
     // The same folder under another name, through a link that leads elsewhere out here.
     let mounted = r#"
 mount --bind "$1" "$2"
@@ -237,6 +250,21 @@ export XSCHED_SOCKET_DIR=/mnt/link
         said_of_scheduling(&controller, &mut without_its_folder(mounted, &controller, other.path()));
     assert_eq!(said, [""; 0]);
     assert!(joined.starts_with("controller   joined   "), "{joined}");
+}
+
+#[test]
+fn who_asks_may_name_the_folder_from_where_he_is() {
+    let controller = Serving::start_without_bpf("").unwrap();
+    let folder = controller.folder();
+    let mut process = Command::new("sleep");
+    process.arg("60").env("LD_PRELOAD", shim()).env("XSCHED_SOCKET_DIR", folder).process_group(0);
+    let process = Running::start(&mut process);
+    let mut doctor = xsched_ctl(["doctor", "--pid", &process.pid().to_string()]);
+    doctor.current_dir(folder.parent().unwrap()).env("XSCHED_SOCKET_DIR", folder.file_name().unwrap());
+    let said = run(&mut doctor).stdout;
+    process.signal_group(Signal::KILL);
+    let expected = "controller   absent   the process has not joined: it does when it first uses a device";
+    assert!(said.lines().any(|line| line == expected), "{said}");
 }
 
 /// Without a user of its own on the machine it knows nobody but itself.

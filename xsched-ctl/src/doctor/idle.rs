@@ -11,8 +11,8 @@ use std::path::Path;
 use super::{Finding, Verdict};
 
 /// From which time on it takes too long to leave a state, in microseconds: twice what it takes to reach somebody who has to give
-/// way, 7 to 9 us where nobody sleeps (`cargo xtask bench arbiter`), and some. Intel's servers have one state below, C1E with 10 us,
-/// and the next from 133 us on (`drivers/idle/intel_idle.c`); what AMD's have says the firmware.
+/// way, 7 to 9 us where nobody sleeps (`cargo xtask bench arbiter`), and some. Halting (C1, C1E) takes 1 to 10 us,
+/// the next state of Intel's servers 33 or more (`drivers/idle/intel_idle.c`); what AMD's have says the firmware.
 const DEEP_US: u64 = 20;
 
 const NAME: &str = "idle states";
@@ -58,7 +58,7 @@ fn describe(processors: &[Processor], bound: &io::Result<u64>) -> Finding {
     let deepest: Vec<_> = processors.iter().filter_map(|processor| processor.deepest(bound_us)).collect();
     let deep = deepest.iter().filter(|state| state.exit_us >= DEEP_US).count();
     let Some(State { name, exit_us, .. }) = deepest.into_iter().max_by_key(|state| state.exit_us) else {
-        let value = "all are disabled".to_owned();
+        let value = "none may be used".to_owned();
         return Finding { name: NAME, verdict: Verdict::Found, value, advice: ADVICE };
     };
     if deep == 0 {
@@ -253,7 +253,7 @@ mod tests {
                 );
             }
         }
-        machine.assert(Verdict::Found, "all are disabled");
+        machine.assert(Verdict::Found, "none may be used");
     }
 
     #[test]

@@ -5,13 +5,13 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use xsched_abi::wire::{RECORD_SOCKET, SYSTEM_FOLDER, USER_FOLDER};
 
 use super::source::{connect_to, is_trusted};
@@ -33,7 +33,7 @@ pub(super) fn notice(pid: u32, is_asked: bool) -> Option<String> {
 /// Why a process with the shim, if it has that, is not under the controller that is asked, if it is known why. `is_asked`: there is
 /// one.
 pub(super) fn why_not_asked(pid: u32, is_asked: bool) -> Option<String> {
-    let places = &Environment(fs::read(format!("/proc/{pid}/environ")).ok()?).places()?;
+    let places = &Environment::of(pid)?.places()?;
     let root =
         openat(CWD, format!("/proc/{pid}/root"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let asked: Vec<_> = Folder::candidates().iter().filter_map(|own| Socket::at(own.path()).ok()).collect();
@@ -88,19 +88,23 @@ struct Socket {
 }
 
 impl Socket {
+    /// That in a folder as this program sees it.
     fn at(folder: &Path) -> io::Result<Self> {
-        Self::within(&openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?, folder)
+        let path = folder.join(RECORD_SOCKET);
+        Self::behind(openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?, folder)
     }
 
     /// That in a folder as somebody sees it whose root this is, symbolic links included.
     fn within(root: &OwnedFd, folder: &Path) -> io::Result<Self> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = openat2(root, folder, flags, Mode::empty(), ResolveFlags::IN_ROOT)?;
+        let (path, flags) = (folder.join(RECORD_SOCKET), OFlags::PATH | OFlags::CLOEXEC);
+        Self::behind(openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)?, folder)
+    }
+
+    fn behind(opened: OwnedFd, folder: &Path) -> io::Result<Self> {
+        let file = fstat(&opened)?;
         // Short enough for an address, whatever the folder is called.
-        let path = Path::new("/proc/self/fd").join(opened.as_raw_fd().to_string()).join(RECORD_SOCKET);
-        let metadata = fs::metadata(&path)?;
-        let (_, peer) = connect_to(&path)?;
-        Ok(Self { folder: folder.to_owned(), file: (metadata.dev(), metadata.ino()), user: peer.uid })
+        let (_, peer) = connect_to(&Path::new("/proc/self/fd").join(opened.as_raw_fd().to_string()))?;
+        Ok(Self { folder: folder.to_owned(), file: (file.st_dev, file.st_ino), user: peer.uid })
     }
 }
 
@@ -139,7 +143,21 @@ fn sees_other_files(pid: u32) -> bool {
 /// What a process was started with.
 struct Environment(Vec<u8>);
 
+/// No program is started with more, arguments included. A process may say that any memory of its was that.
+const ENVIRONMENT_LEN_MAX: u64 = 6 << 20;
+
 impl Environment {
+    /// None if it cannot be read, or is none.
+    fn of(pid: u32) -> Option<Self> {
+        Self::read(fs::File::open(format!("/proc/{pid}/environ")).ok()?)
+    }
+
+    fn read(from: impl io::Read) -> Option<Self> {
+        let mut read = Vec::new();
+        let len = from.take(ENVIRONMENT_LEN_MAX + 1).read_to_end(&mut read).ok()?;
+        (len as u64 <= ENVIRONMENT_LEN_MAX).then_some(Self(read))
+    }
+
     fn value(&self, name: &str) -> Option<&OsStr> {
         let mut values = self.0.split(|byte| *byte == 0);
         let value = values.find_map(|one| one.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
@@ -175,6 +193,13 @@ mod tests {
         let machine = Some(vec!["/run/xsched".into()]);
         assert_eq!(places("MY_XSCHED_SOCKET_DIR=/x\0XSCHED_SOCKET_DIRS=/x\0"), machine);
         assert_eq!(places("XSCHED_SOCKET_DIR=x\0"), None, "it is not known where that is");
+    }
+
+    #[test]
+    fn nobody_is_started_with_endless_words() {
+        assert!(Environment::read(io::repeat(b'x')).is_none());
+        let most = io::Read::take(io::repeat(b'x'), ENVIRONMENT_LEN_MAX);
+        assert!(Environment::read(most).is_some());
     }
 
     #[test]

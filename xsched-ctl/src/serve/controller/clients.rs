@@ -339,7 +339,7 @@ impl Controller {
     }
 
     /// A process has shown this number. It takes room for as long as it lives, unless it is dismissed: it may have shown the number
-    /// while that was given up, because it has left or has taken too long.
+    /// while that was given up, because it has left or has taken too long. Who does so while events are lost keeps its place.
     pub(super) fn dismiss_unless_expected(&mut self, owner: Owner, number: u64) {
         let is_awaited = |client: &Client| matches!(client.link, Link::Awaited(awaited) if awaited == number);
         if !self.clients.values().any(is_awaited) && !self.has(owner) {
