@@ -91,17 +91,17 @@ impl Socket {
     /// That in a folder as this program sees it.
     fn at(folder: &Path) -> io::Result<Self> {
         let path = folder.join(RECORD_SOCKET);
-        Self::behind(openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?, folder)
+        Self::behind(&openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?, folder)
     }
 
     /// That in a folder as somebody sees it whose root this is, symbolic links included.
     fn within(root: &OwnedFd, folder: &Path) -> io::Result<Self> {
         let (path, flags) = (folder.join(RECORD_SOCKET), OFlags::PATH | OFlags::CLOEXEC);
-        Self::behind(openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)?, folder)
+        Self::behind(&openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)?, folder)
     }
 
-    fn behind(opened: OwnedFd, folder: &Path) -> io::Result<Self> {
-        let file = fstat(&opened)?;
+    fn behind(opened: &OwnedFd, folder: &Path) -> io::Result<Self> {
+        let file = fstat(opened)?;
         // Short enough for an address, whatever the folder is called.
         let (_, peer) = connect_to(&Path::new("/proc/self/fd").join(opened.as_raw_fd().to_string()))?;
         Ok(Self { folder: folder.to_owned(), file: (file.st_dev, file.st_ino), user: peer.uid })
