@@ -74,17 +74,24 @@ const TURN_NS: u64 = 100_000;
 /// Lets the calling thread sleep to the microsecond, to which the kernel adds 50 otherwise, and run soon after it was woken,
 /// also where all processors are busy. It gets no more of them than before. Threads that it starts are the same.
 pub(crate) fn be_prompt() {
-    // SAFETY: numbers of the calling thread's; the kernel fills no more of the structure than it is told that there is.
+    // SAFETY: sets a number of the calling thread's.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
+    // Whoever has started the program as a real-time or a background one knows better.
+    if let Some(mut attributes) = attributes().filter(|own| own.sched_policy == libc::SCHED_OTHER as u32) {
+        attributes.sched_runtime = TURN_NS;
+        // SAFETY: the structure lives until it was read.
+        unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+    }
+}
+
+/// How the kernel runs the calling thread, if it says so.
+fn attributes() -> Option<libc::sched_attr> {
+    // SAFETY: numbers, of which zero is one; the kernel fills no more than it is told that there is.
     unsafe {
-        libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0);
         let mut attributes = MaybeUninit::<libc::sched_attr>::zeroed().assume_init();
-        let known =
-            libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size_of_val(&attributes), 0);
-        // Whoever has started the program as a real-time or a background one knows better.
-        if known == 0 && attributes.sched_policy == libc::SCHED_OTHER as u32 {
-            attributes.sched_runtime = TURN_NS;
-            libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0);
-        }
+        let size = size_of_val(&attributes);
+        let known = libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0);
+        (known == 0).then_some(attributes)
     }
 }
 
@@ -118,53 +125,34 @@ mod tests {
 
     use super::*;
 
-    fn attributes() -> libc::sched_attr {
-        // SAFETY: numbers, of which zero is one; the kernel fills what it is told that there is.
-        unsafe {
-            let mut attributes = MaybeUninit::<libc::sched_attr>::zeroed().assume_init();
-            let size = size_of_val(&attributes);
-            assert_eq!(libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0), 0);
-            attributes
-        }
-    }
-
-    /// Of the calling thread.
-    fn set_class(class: i32) {
-        let normal = libc::sched_param { sched_priority: 0 };
-        // SAFETY: the structure lives until it was read.
-        assert_eq!(unsafe { libc::sched_setscheduler(0, class, &raw const normal) }, 0);
+    /// A new thread of this class: how it runs before and after it was made prompt, and its timer slack after that.
+    fn made_prompt(class: i32) -> (libc::sched_attr, libc::sched_attr, i32) {
+        let thread = thread::spawn(move || {
+            let normal = libc::sched_param { sched_priority: 0 };
+            // SAFETY: the structure lives until it was read.
+            assert_eq!(unsafe { libc::sched_setscheduler(0, class, &raw const normal) }, 0);
+            let before = attributes().unwrap();
+            be_prompt();
+            // SAFETY: reads a number of the calling thread's.
+            (before, attributes().unwrap(), unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) })
+        });
+        thread.join().unwrap()
     }
 
     #[test]
     fn a_prompt_thread_has_short_turns_and_precise_timers_and_is_no_more_important_than_before() {
-        thread::spawn(|| {
-            // Whatever the tests run as.
-            set_class(libc::SCHED_OTHER);
-            let before = attributes();
-            be_prompt();
-            let after = attributes();
-            // SAFETY: reads a number of the calling thread's.
-            assert_eq!(unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }, 1);
-            assert_eq!((after.sched_policy, after.sched_nice), (before.sched_policy, before.sched_nice));
-            // Older kernels do not say how long turns are.
-            let can_choose = before.sched_runtime > 0;
-            assert_eq!(after.sched_runtime, if can_choose { TURN_NS } else { 0 });
-        })
-        .join()
-        .unwrap();
+        let (before, after, slack_ns) = made_prompt(libc::SCHED_OTHER);
+        assert_eq!((after.sched_policy, after.sched_nice), (before.sched_policy, before.sched_nice));
+        // Older kernels do not say how long turns are.
+        let can_choose = before.sched_runtime > 0;
+        assert_eq!(after.sched_runtime, if can_choose { TURN_NS } else { 0 });
+        assert_eq!(slack_ns, 1);
     }
 
     #[test]
     fn who_runs_in_the_background_stays_there() {
-        thread::spawn(|| {
-            set_class(libc::SCHED_IDLE);
-            let before = attributes();
-            be_prompt();
-            let after = attributes();
-            assert_eq!(after.sched_policy, libc::SCHED_IDLE as u32);
-            assert_eq!(after.sched_runtime, before.sched_runtime);
-        })
-        .join()
-        .unwrap();
+        let (before, after, _) = made_prompt(libc::SCHED_IDLE);
+        assert_eq!(after.sched_policy, libc::SCHED_IDLE as u32);
+        assert_eq!(after.sched_runtime, before.sched_runtime);
     }
 }
