@@ -43,9 +43,8 @@ pub(crate) struct Serve {
 /// How something is to stand.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct StandingOptions {
-    /// From -255 to 255; larger is more urgent
-    #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "class",
-          value_parser = clap::value_parser!(i16).range(i64::from(PRIORITY_MIN)..=i64::from(PRIORITY_MAX)))]
+    /// From -255 to 255, or a class by its name; larger is more urgent
+    #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "class", value_parser = priority)]
     pub(crate) priority: Option<i16>,
 
     /// A priority by its name
@@ -59,6 +58,16 @@ pub(crate) struct StandingOptions {
     /// Part of each device in percent, where the policy is `partition`
     #[arg(long, value_name = "PERCENT", value_parser = share)]
     pub(crate) share: Option<u8>,
+}
+
+fn priority(text: &str) -> Result<i16, String> {
+    if let Some(class) = Class::ALL.into_iter().find(|class| class.to_string() == text) {
+        return Ok(class.priority());
+    }
+    let number = text.parse().ok().filter(|number| (PRIORITY_MIN..=PRIORITY_MAX).contains(number));
+    number.ok_or_else(|| {
+        format!("it is none of {PRIORITY_MIN}..={PRIORITY_MAX}, nor a class: {}", Class::NAMES.join(", "))
+    })
 }
 
 impl StandingOptions {
@@ -226,6 +235,7 @@ mod tests {
     use xsched_sched::PolicyKind;
 
     use crate::cli::{Cli, Verb};
+    use crate::standing::Class;
 
     #[track_caller]
     fn refused(words: &[&str]) -> String {
@@ -266,6 +276,20 @@ mod tests {
         let Verb::Run(run) = cli.verb else { panic!("not run") };
         assert_eq!(run.standing.wish().priority, Some(-7));
         assert_eq!(run.command, ["app", "--class", "x"]);
+    }
+
+    #[test]
+    fn a_priority_may_be_called_by_its_class() {
+        for class in Class::ALL {
+            let words = ["xsched-ctl", "run", "--priority", &class.to_string(), "--", "app"];
+            let Verb::Run(run) = Cli::try_parse_from(words).unwrap().verb else { panic!("not run") };
+            assert_eq!(run.standing.wish().priority, Some(class.priority()));
+        }
+        let error = refused(&["run", "--priority", "hihg", "app"]);
+        assert!(
+            error.contains("it is none of -255..=255, nor a class: realtime, high, normal, low"),
+            "{error}"
+        );
     }
 
     #[test]
