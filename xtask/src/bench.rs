@@ -8,6 +8,7 @@ mod table;
 use std::{
     fs,
     io::{BufRead as _, BufReader, IsTerminal as _},
+    num::NonZeroUsize,
     process::Stdio,
 };
 
@@ -36,6 +37,9 @@ pub(crate) struct Args {
     /// How long one goes on that takes as much as there is time for: `10m`
     #[arg(long)]
     time: Option<String>,
+    /// How often `sched` measures each scenario; 3 unless said: more where the noise is as large as what is looked for
+    #[arg(long)]
+    rounds: Option<NonZeroUsize>,
     /// Where one begins that draws lots
     #[arg(long)]
     seed: Option<String>,
@@ -53,7 +57,13 @@ pub(crate) struct Args {
 impl Args {
     /// What the benchmark is told.
     fn words(&self) -> Vec<String> {
-        let options = [("--time", &self.time), ("--seed", &self.seed), ("--messages", &self.messages)];
+        let rounds = self.rounds.map(|rounds| rounds.to_string());
+        let options = [
+            ("--time", &self.time),
+            ("--rounds", &rounds),
+            ("--seed", &self.seed),
+            ("--messages", &self.messages),
+        ];
         let options =
             options.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value.as_ref()?)));
         let switches = [("--planted", self.planted), ("--bpf", self.bpf)];
@@ -68,6 +78,7 @@ impl Args {
             !is_of_differential || name == DIFFERENTIAL,
             "only `{DIFFERENTIAL}` takes `--time` and `--planted`"
         );
+        ensure!(self.rounds.is_none() || name == SCHED, "only `{SCHED}` takes `--rounds`");
         let is_of_fuzz = self.messages.is_some() || self.bpf;
         ensure!(!is_of_fuzz || name == FUZZ, "only `{FUZZ}` takes `--messages` and `--bpf`");
         ensure!(

@@ -5,15 +5,15 @@ use crate::{
     Result,
     client::{Plan, Standing, Until},
     node::{Node, Regime},
-    scenario::{Figures, Run, Table, no_goal},
+    scenario::{Figures, Rounds, Run, no_goal},
     service::Service,
 };
 
 const KERNEL_US: u32 = 1000;
 const SECONDS: f64 = 0.6;
 
-pub(crate) fn run() -> Result<()> {
-    let table = Table::measure(format!("first arrival, T = {KERNEL_US} us"), Regime::all(), measure)?;
+pub(crate) fn run(rounds: Rounds) -> Result<()> {
+    let table = rounds.measure(format!("first arrival, T = {KERNEL_US} us"), Regime::all(), measure)?;
     table.print("first request's first kernel waits", "us", no_goal)?;
     table.print("kernels of the other that start meanwhile", "", no_goal)?;
     table.print("second request's first kernel waits", "us", no_goal)?;

@@ -5,7 +5,7 @@ use crate::{
     Result,
     client::{Plan, Standing, Until},
     node::{Node, Regime},
-    scenario::{Figures, Run, Table, no_goal, quantile},
+    scenario::{Figures, Rounds, Run, no_goal, quantile},
     service::Service,
 };
 
@@ -19,10 +19,10 @@ const REQUESTS: u32 = 60;
 /// Longer than the requests take.
 const SECONDS: f64 = REQUESTS as f64 / RATE + 0.2;
 
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(rounds: Rounds) -> Result<()> {
     for crowd in CROWDS {
         let name = format!("urgent beside one and {crowd} idle, T = {KERNEL_US} us");
-        let table = Table::measure(name, Regime::all(), |regime| measure(regime, crowd))?;
+        let table = rounds.measure(name, Regime::all(), |regime| measure(regime, crowd))?;
         table.print("launch reaches the runtime, p50", "us", no_goal)?;
         table.print("launch reaches the runtime, p99", "us", no_goal)?;
         table.print("first kernel starts, p50", "us", no_goal)?;

@@ -7,7 +7,7 @@ use crate::{
     Result,
     client::{Plan, Standing, Until},
     node::{Node, Regime},
-    scenario::{Figures, Run, Table, no_goal, quantile},
+    scenario::{Figures, Rounds, Run, no_goal, quantile},
 };
 
 const DEVICES: u32 = 8;
@@ -20,12 +20,12 @@ const SEVEN: &str = "device time of the least lucky of the seven, over the same 
 const EIGHTH: &str = "device time on the eighth, over the same without urgent work";
 const REQUEST: &str = "urgent request on the eighth, p99";
 
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(rounds: Rounds) -> Result<()> {
     let one_each: Vec<_> = (0..DEVICES).map(|device| Plan { device, ..job() }).collect();
     let one_for_all = vec![Plan { devices: DEVICES, ..job() }];
     for (name, jobs) in [("eight processes", one_each), ("one process", one_for_all)] {
         let name = format!("eight devices, jobs of {name}");
-        let table = Table::measure(name, Regime::all(), |regime| measure(regime, &jobs))?;
+        let table = rounds.measure(name, Regime::all(), |regime| measure(regime, &jobs))?;
         table.print(SEVEN, "", |regime| regime.scheduled(Goal::ValueAtLeast(RATIO_MIN)))?;
         table.print(EIGHTH, "", no_goal)?;
         table.print(REQUEST, "ms", no_goal)?;

@@ -5,7 +5,7 @@ use crate::{
     Result,
     client::{Outcome, Plan, Standing},
     node::{Node, Regime},
-    scenario::{Figures, Run, Table, no_goal},
+    scenario::{Figures, Rounds, Run, no_goal},
 };
 
 /// The shortest are about as long as it takes to launch one.
@@ -14,11 +14,11 @@ const SECONDS: f64 = 1.0;
 /// Equals run side by side under the first and take turns under the second.
 const POLICIES: [&str; 2] = ["priority", "fair"];
 
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(rounds: Rounds) -> Result<()> {
     for policy in POLICIES {
         for kernel_us in KERNELS_US {
             let name = format!("two equals, T = {kernel_us} us, {policy}");
-            let table = Table::measure(name, Regime::all(), |regime| measure(regime, policy, kernel_us))?;
+            let table = rounds.measure(name, Regime::all(), |regime| measure(regime, policy, kernel_us))?;
             table.print("kernels a second, both over one alone", "", no_goal)?;
             table.print("kernels a second, the slower one over the faster", "", no_goal)?;
             table.print_noise()?;

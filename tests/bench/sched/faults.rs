@@ -13,7 +13,7 @@ use crate::{
     Result,
     client::{Client, Plan, Standing},
     node::{Node, Regime},
-    scenario::{Table, quantile},
+    scenario::{Rounds, quantile},
 };
 
 const KERNEL_US: u32 = 500;
@@ -51,9 +51,9 @@ enum Fault {
     StopUrgent,
 }
 
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(rounds: Rounds) -> Result<()> {
     let regimes: Vec<_> = Regime::all().iter().copied().filter(|regime| *regime != Regime::Native).collect();
-    let table = Table::measure("a process that is held back runs on", &regimes, |regime| {
+    let table = rounds.measure("a process that is held back runs on", &regimes, |regime| {
         FAULTS.iter().map(|&(fault, name, _)| Ok((name, worst_ms(regime, fault)?))).collect()
     })?;
     for (_, name, bound_ms) in FAULTS {

@@ -7,7 +7,7 @@ use crate::{
     Result,
     client::{Plan, Standing, Until},
     node::{Node, Regime},
-    scenario::{Figures, Run, Table, no_goal, quantile},
+    scenario::{Figures, Rounds, Run, no_goal, quantile},
 };
 
 const RATE: f64 = 20.0;
@@ -17,10 +17,10 @@ const BATCH_KERNELS: usize = 32;
 /// Of what it has alone less what the service takes.
 const BATCH_KEEPS_PERCENT: f64 = 85.0;
 
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(rounds: Rounds) -> Result<()> {
     let batch_us = times(BATCH_KERNELS, 1000, 3000);
     let longest_us = f64::from(batch_us.iter().copied().max().unwrap_or_default());
-    let table = Table::measure("field case", Regime::all(), |regime| measure(regime, &batch_us))?;
+    let table = rounds.measure("field case", Regime::all(), |regime| measure(regime, &batch_us))?;
     table.print("service alone, p99", "ms", no_goal)?;
     for figure in ["service, mean", "service, p50"] {
         table.print(figure, "ms", no_goal)?;

@@ -4,7 +4,7 @@ use crate::{
     Result,
     client::{Outcome, Plan, Standing, Until},
     node::{Node, Regime},
-    scenario::{Figures, Run, Table, no_goal, quantile},
+    scenario::{Figures, Rounds, Run, Table, no_goal, quantile},
     service::Service,
 };
 use xsched_tests::bench::Goal;
@@ -25,10 +25,10 @@ const GROUPS: [(Standing, [&str; 4]); 3] = [
 /// Under the second one at most one of several equals has kernels on the device, since they take turns.
 const POLICIES: [&str; 2] = ["priority", "fair"];
 
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(rounds: Rounds) -> Result<()> {
     for policy in POLICIES {
         let name = format!("six services in three groups, {policy}");
-        print(&Table::measure(name, Regime::all(), |regime| measure(regime, policy))?)?;
+        print(&rounds.measure(name, Regime::all(), |regime| measure(regime, policy))?)?;
     }
     Ok(())
 }

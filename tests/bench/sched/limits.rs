@@ -6,7 +6,7 @@ use crate::{
     Result,
     client::{Plan, Standing, Until},
     node::{Node, Regime},
-    scenario::{Figures, Run, Table, no_goal, quantile},
+    scenario::{Figures, Rounds, Run, no_goal, quantile},
 };
 
 const KERNELS_US: [u32; 4] = [10, 100, 300, 1000];
@@ -18,11 +18,11 @@ const RATIO_MAX: f64 = 1.01;
 const FOLLOWED_FROM_US: u32 = 100;
 const FOLLOWING_MAX_PERCENT: f64 = 10.0;
 
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(rounds: Rounds) -> Result<()> {
     for kernel_us in KERNELS_US {
         let regimes = Regime::for_kernels_of(kernel_us);
         let name = format!("limits, T = {kernel_us} us, an urgent process that does next to nothing");
-        let table = Table::measure(name, &regimes, |regime| beside_an_idle_one(regime, kernel_us))?;
+        let table = rounds.measure(name, &regimes, |regime| beside_an_idle_one(regime, kernel_us))?;
         table.print("device time", "%", |regime| regime.scheduled(Goal::RatioAtLeast(RATIO_MIN)))?;
         // Launching what was held back is no part of the goal, and is in the figure.
         let following = "processor time of the shim's threads";
@@ -33,7 +33,7 @@ pub(crate) fn run() -> Result<()> {
         table.print("processor time, that of the simulated device included", "%", no_goal)?;
         table.print_noise()?;
     }
-    let table = Table::measure("nothing to preempt", Regime::all(), lone)?;
+    let table = rounds.measure("nothing to preempt", Regime::all(), lone)?;
     table.print("device time", "%", |regime| regime.scheduled(Goal::RatioAtLeast(RATIO_MIN)))?;
     table
         .print("request of one kernel, p50", "us", |regime| regime.scheduled(Goal::RatioAtMost(RATIO_MAX)))?;

@@ -5,7 +5,7 @@
 //! a client sees do, and the machine's lateness is printed beside them. Each round has the same clients under every
 //! regime in turn, so that a busy minute makes all of them busy.
 //!
-//! Arguments name the scenarios to run; without any, all are but `soak`.
+//! Arguments name the scenarios to run; without any, all are but `soak`. `--rounds=N` says how often each is measured.
 
 mod client;
 mod controller;
@@ -31,10 +31,12 @@ mod threads;
 
 use std::{env, error::Error, process::ExitCode};
 
+use scenario::Rounds;
+
 type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
 /// A name, and what prints its rows.
-type Scenario = (&'static str, fn() -> Result<()>);
+type Scenario = (&'static str, fn(Rounds) -> Result<()>);
 
 /// In the order of the issue that asks for them.
 const SCENARIOS: [Scenario; 12] = [
@@ -49,11 +51,11 @@ const SCENARIOS: [Scenario; 12] = [
     ("arrival", arrival::run),
     ("crowd", crowd::run),
     ("faults", faults::run),
-    ("policy", policy_step::run),
+    ("policy", |_| policy_step::run()),
 ];
 
 /// Only when it is named: it takes as long as all others.
-const SOAK: Scenario = ("soak", soak::run);
+const SOAK: Scenario = ("soak", |_| soak::run());
 
 fn main() -> ExitCode {
     match run(&env::args().skip(1).collect::<Vec<_>>()) {
@@ -65,16 +67,22 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(wanted: &[String]) -> Result<()> {
+fn run(words: &[String]) -> Result<()> {
+    let (options, wanted): (Vec<_>, Vec<_>) = words.iter().partition(|word| word.starts_with("--"));
+    let mut rounds = Rounds::default();
+    for option in options {
+        let value = option.strip_prefix("--rounds=").ok_or_else(|| format!("no option `{option}`"))?;
+        rounds = value.parse()?;
+    }
     let all: Vec<_> = SCENARIOS.into_iter().chain([SOAK]).collect();
-    if let Some(unknown) = wanted.iter().find(|name| all.iter().all(|(known, _)| known != name)) {
+    if let Some(unknown) = wanted.iter().find(|name| all.iter().all(|(known, _)| known != *name)) {
         let known: Vec<_> = all.iter().map(|(name, _)| *name).collect();
         return Err(format!("no scenario `{unknown}`; there are: {}", known.join(", ")).into());
     }
     noise::at_rest()?;
     for (name, scenario) in all {
-        if wanted.is_empty() && name != SOAK.0 || wanted.iter().any(|one| one == name) {
-            scenario().map_err(|error| format!("{name}: {error}"))?;
+        if wanted.is_empty() && name != SOAK.0 || wanted.iter().any(|one| *one == name) {
+            scenario(rounds).map_err(|error| format!("{name}: {error}"))?;
         }
     }
     Ok(())

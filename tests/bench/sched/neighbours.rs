@@ -6,7 +6,7 @@ use crate::{
     Result,
     client::{Plan, Standing, Until},
     node::{Node, Regime},
-    scenario::{Figures, Run, Table, no_goal, quantile},
+    scenario::{Figures, Rounds, Run, Table, no_goal, quantile},
     service::Service,
 };
 
@@ -25,10 +25,10 @@ const SECONDS: f64 = REQUESTS as f64 / RATE;
 const SLOWDOWN_MAX: f64 = 1.05;
 const LEFT_MIN_PERCENT: f64 = 90.0;
 
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(rounds: Rounds) -> Result<()> {
     for policy in POLICIES {
         let name = format!("urgent beside five, {policy}");
-        print(&Table::measure(name, Regime::all(), |regime| measure(regime, policy))?)?;
+        print(&rounds.measure(name, Regime::all(), |regime| measure(regime, policy))?)?;
     }
     Ok(())
 }

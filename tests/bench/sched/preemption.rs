@@ -11,7 +11,7 @@ use crate::{
     Result,
     client::{Plan, Standing, Until},
     node::{Node, Regime},
-    scenario::{Figures, Run, Table, no_goal, quantile},
+    scenario::{Figures, Rounds, Run, no_goal, quantile},
     service::Service,
 };
 
@@ -26,10 +26,10 @@ const SHORT_COUNT: usize = 8;
 /// Longer than the requests take.
 const SECONDS: f64 = REQUESTS as f64 / RATE + 0.2;
 
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(rounds: Rounds) -> Result<()> {
     for kernel_us in KERNELS_US {
         let regimes = Regime::for_kernels_of(kernel_us);
-        let table = Table::measure(format!("preemption, T = {kernel_us} us"), &regimes, |regime| {
+        let table = rounds.measure(format!("preemption, T = {kernel_us} us"), &regimes, |regime| {
             measure(regime, kernel_us)
         })?;
         table.print("preemption latency, p50", "us", no_goal)?;

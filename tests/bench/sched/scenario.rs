@@ -1,6 +1,6 @@
 //! Rounds of a scenario under every regime, and the rows that compare them.
 
-use std::{collections::BTreeMap, thread, time::Duration};
+use std::{collections::BTreeMap, num::NonZeroUsize, str::FromStr, thread, time::Duration};
 
 use xsched_tests::{
     bench::{Goal, Paired, Row, Samples},
@@ -15,7 +15,49 @@ use crate::{
 };
 
 pub(crate) const BENCH: &str = "sched";
-pub(crate) const ROUNDS: usize = 3;
+
+/// How often a scenario is measured under each regime. A figure is the median of all rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rounds(NonZeroUsize);
+
+impl Default for Rounds {
+    /// Enough to see that something is wrong.
+    fn default() -> Self {
+        Self(const { NonZeroUsize::new(3).unwrap() })
+    }
+}
+
+impl FromStr for Rounds {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        word.parse().map(Self).map_err(|_| format!("`{word}` is no number of rounds: 1 or more is"))
+    }
+}
+
+impl Rounds {
+    /// Measures under every regime in turn, round by round.
+    pub(crate) fn measure(
+        self,
+        name: impl Into<String>,
+        regimes: &[Regime],
+        mut measure: impl FnMut(Regime) -> Result<Figures>,
+    ) -> Result<Table> {
+        let mut rounds: BTreeMap<Regime, Vec<Figures>> = BTreeMap::new();
+        let (result, late_us) = noise::during(|| -> Result<()> {
+            for round in 0..self.0.get() {
+                for turn in 0..regimes.len() {
+                    // Nobody always comes first.
+                    let regime = regimes[(turn + round) % regimes.len()];
+                    rounds.entry(regime).or_default().push(measure(regime)?);
+                }
+            }
+            Ok(())
+        });
+        result?;
+        Ok(Table { name: name.into(), rounds, late_us })
+    }
+}
 
 /// What clients on one node did together.
 pub(crate) struct Run {
@@ -70,27 +112,6 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Measures under every regime in turn, round by round.
-    pub(crate) fn measure(
-        name: impl Into<String>,
-        regimes: &[Regime],
-        mut measure: impl FnMut(Regime) -> Result<Figures>,
-    ) -> Result<Self> {
-        let mut rounds: BTreeMap<Regime, Vec<Figures>> = BTreeMap::new();
-        let (result, late_us) = noise::during(|| -> Result<()> {
-            for round in 0..ROUNDS {
-                for turn in 0..regimes.len() {
-                    // Nobody always comes first.
-                    let regime = regimes[(turn + round) % regimes.len()];
-                    rounds.entry(regime).or_default().push(measure(regime)?);
-                }
-            }
-            Ok(())
-        });
-        result?;
-        Ok(Self { name: name.into(), rounds, late_us })
-    }
-
     /// A figure under a regime, round by round.
     pub(crate) fn figures(&self, regime: Regime, figure: &str) -> Option<Vec<f64>> {
         self.rounds.get(&regime)?.iter().map(|figures| figures.get(figure).copied()).collect()

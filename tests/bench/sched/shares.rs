@@ -7,7 +7,7 @@ use crate::{
     Result,
     client::{Outcome, Plan, Standing},
     node::{Node, Regime},
-    scenario::{Figures, Run, Table, no_goal},
+    scenario::{Figures, Rounds, Run, no_goal},
 };
 
 const KERNEL_US: u32 = 200;
@@ -18,8 +18,8 @@ const WANTED_PERCENT: f64 = 75.0;
 const POINTS_MAX: f64 = 1.0;
 const TOTAL_MIN: f64 = 0.99;
 
-pub(crate) fn run() -> Result<()> {
-    let table = Table::measure("partition 75/25", Regime::all(), partition)?;
+pub(crate) fn run(rounds: Rounds) -> Result<()> {
+    let table = rounds.measure("partition 75/25", Regime::all(), partition)?;
     let first = "device time of the first, of both";
     table.print(first, "%", no_goal)?;
     let off = "points by which the worst second is off";
@@ -28,7 +28,7 @@ pub(crate) fn run() -> Result<()> {
     table.print(total, "", |regime| regime.scheduled(Goal::ValueAtLeast(TOTAL_MIN)))?;
     table.print_noise()?;
 
-    let table = Table::measure("starvation, both want everything", Regime::all(), starvation)?;
+    let table = rounds.measure("starvation, both want everything", Regime::all(), starvation)?;
     let gap = "longest time without the device, the less urgent one";
     // What the scheduler has unless it is told something else. The quantum is that of the turn which ends the wait.
     let Settings { starvation_bound, quantum, .. } = Settings::default();
