@@ -19,6 +19,11 @@ use crate::xqueue::Device;
 use crate::xqueue::flight::Flight;
 use crate::xqueue::origins::OriginTimes;
 
+/// For how much longer whoever had to give way is taken to have to again soon, each time, and for how long at most: who has to
+/// once a second is so for a twentieth of it, and who has to twenty times always.
+const ALERT: Nanos = Nanos::from_millis(50);
+const ALERT_MAX: Nanos = Nanos::from_secs(1);
+
 /// Names a claim. Never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ClaimId(pub(super) usize);
@@ -141,8 +146,9 @@ pub(super) struct Claim<D: Device> {
     busy: Option<Nanos>,
     /// Since when it is held, with something held back.
     held_since: Option<Nanos>,
-    /// When it was last seen to have to give way.
-    gave_way: Option<Nanos>,
+    /// It had to give way when that was last looked at, and until when it is taken to have to again soon.
+    gives_way: bool,
+    alert_until: Nanos,
 }
 
 impl<D: Device> Claim<D> {
@@ -160,7 +166,8 @@ impl<D: Device> Claim<D> {
             has_progressed: false,
             busy: None,
             held_since: None,
-            gave_way: None,
+            gives_way: false,
+            alert_until: Nanos::ZERO,
         }
     }
 
@@ -222,9 +229,7 @@ impl<D: Device> Claim<D> {
         let seat = Arc::clone(self.seat.as_ref()?);
         let standing = seat.standing();
         self.note_held(standing.is_held() && has_buffered, now);
-        if standing.is_held() {
-            self.gave_way = Some(now);
-        }
+        self.note_giving_way(standing.is_held(), now);
         let told = self.told?;
         if has_work {
             self.busy = Some(now);
@@ -246,9 +251,16 @@ impl<D: Device> Claim<D> {
         renew_at.into_iter().chain(idle_at).min()
     }
 
-    /// Whether it had to give way within this time.
-    pub(super) fn gave_way_within(&self, time: Nanos, now: Nanos) -> bool {
-        self.gave_way.is_some_and(|gave_way| now < gave_way + time)
+    /// Whether it has to give way, or is taken to have to soon.
+    pub(super) fn is_alert(&self, now: Nanos) -> bool {
+        self.gives_way || now < self.alert_until
+    }
+
+    fn note_giving_way(&mut self, gives_way: bool, now: Nanos) {
+        if self.gives_way && !gives_way {
+            self.alert_until = (self.alert_until.max(now) + ALERT).min(now + ALERT_MAX);
+        }
+        self.gives_way = gives_way;
     }
 
     /// When the arbiter may be told that there is no work, given that there is none.

@@ -3,8 +3,8 @@
 //! A claim has one gate, which is shut while the claim must give way. The watcher shuts it, or whoever notices first.
 //!
 //! To be woken takes the watcher some microseconds, and whoever reports urgent work as many. Beside kernels of a millisecond
-//! that is nothing; short ones begin meanwhile. So the watcher of a process that runs such polls instead, as long as it has
-//! had to give way of late.
+//! that is nothing; short ones begin meanwhile. So the watcher of a process that runs such polls instead, for a time that grows
+//! with how often it has had to give way of late: what that takes of a processor is in proportion to what it is good for.
 
 use std::sync::Arc;
 
@@ -24,9 +24,6 @@ const GATED: Limit = Limit::Time { ahead: Nanos::from_millis(1), commands: 2 };
 const GATE_EVERY: Nanos = Nanos::from_micros(5);
 const GATE_EVERY_IN_PEACE: Nanos = Nanos::from_micros(10);
 
-/// For how long whoever had to give way is taken to have to again soon.
-const OF_LATE: Nanos = Nanos::from_secs(1);
-
 impl<D: Device> State<D> {
     /// The places of all claims, and how these stood when that was last looked at, if a gate is to be shut sooner than the
     /// watcher could be woken. None while gates must stay open.
@@ -35,7 +32,7 @@ impl<D: Device> State<D> {
         let is_polled = |(index, (claim, standing)): (usize, (&Claim<D>, Standing))| {
             matches!(claim.gate, Gate::There { is_open: true, .. })
                 && standing == Standing::Below { held: false }
-                && claim.gave_way_within(OF_LATE, now)
+                && claim.is_alert(now)
                 && self.runs_short_commands(ClaimId(index), now)
         };
         if self.is_any_pinned() || !claims().any(is_polled) {
@@ -99,8 +96,8 @@ impl<D: Device> State<D> {
     /// The gate to put before a command.
     pub(super) fn gate_before(&mut self, place: Place, claim: ClaimId, class: Class) -> Option<D::Gate> {
         let Gate::There { gate, .. } = self.claims[claim.0].gate else { return None };
-        let gave_way = self.claims[claim.0].gave_way_within(OF_LATE, now());
-        let every = if gave_way { GATE_EVERY } else { GATE_EVERY_IN_PEACE };
+        let is_alert = self.claims[claim.0].is_alert(now());
+        let every = if is_alert { GATE_EVERY } else { GATE_EVERY_IN_PEACE };
         let is_wanted = self.has_device_alone(claim) && self.flight_mut(place)?.wants_gate(class, every);
         is_wanted.then_some(gate)
     }

@@ -80,8 +80,38 @@ fn who_runs_short_commands_is_polled_after_it_had_to_give_way() {
     process.queues.poll_below(Nanos::ZERO);
     assert!(!is_polled(&process), "nobody is to poll");
     process.queues.poll_below(Nanos::from_micros(80));
-    process.clock.advance(Nanos::from_secs(1));
+    process.clock.advance(Nanos::from_millis(100));
     assert!(!is_polled(&process), "it did not have to give way for long");
+}
+
+/// For how long a process polls that had to give way so often, every 20 ms. Its commands take next to no time.
+fn polls_after_giving_way(times: u32) -> Nanos {
+    let process = after_giving_way(Nanos::from_micros(30));
+    process.clock.advance(Nanos::from_secs(2));
+    for _ in 0..times {
+        process.stands(HELD);
+        process.stands(BELOW);
+        process.clock.advance(Nanos::from_millis(20));
+    }
+    let mut polls = Nanos::from_millis(20);
+    let is_polled_anew = || {
+        process.complete_all();
+        process.tend();
+        assert!(process.launch());
+        is_polled(&process)
+    };
+    while is_polled_anew() {
+        process.clock.advance(Nanos::from_millis(5));
+        polls += Nanos::from_millis(5);
+    }
+    polls
+}
+
+#[test]
+fn who_had_to_give_way_more_often_polls_for_longer() {
+    assert_eq!(polls_after_giving_way(1), Nanos::from_millis(50));
+    assert_eq!(polls_after_giving_way(2), Nanos::from_millis(80));
+    assert_eq!(polls_after_giving_way(1000), Nanos::from_secs(1));
 }
 
 #[test]
@@ -149,7 +179,7 @@ fn short_commands_have_gates_of_their_own_after_the_process_had_to_give_way() {
         process.bench.gated.load(Ordering::SeqCst) - before
     };
     assert_eq!(gates_of_six(), 6);
-    process.clock.advance(Nanos::from_secs(1));
+    process.clock.advance(Nanos::from_millis(100));
     assert!(gates_of_six() < 6, "in peace they share some");
 }
 
