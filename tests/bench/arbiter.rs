@@ -76,7 +76,10 @@ fn at(
     settle(arbiter);
     print(&format!("{when}: report that wakes"), &reports(arbiter, queues)?, GOALS)?;
     settle(arbiter);
-    print(&format!("{when}: report to mask seen by another thread"), &seen(arbiter, queues), GOALS)?;
+    let (times, left_out_percent) = seen(arbiter, queues);
+    print(&format!("{when}: report to mask seen by another thread"), &times, GOALS)?;
+    let left_out = format!("{when}: the same, rounds left out since that thread had no processor");
+    Row::single(BENCH, left_out, "%", &Samples::new(vec![left_out_percent])).print()?;
     settle(arbiter);
     print(&format!("{when}: report to waiter"), &wakes(arbiter, queues)?, None)?;
     settle(arbiter);
@@ -166,27 +169,34 @@ fn reports(arbiter: &Arbiter, queues: &[Queue]) -> Result<Samples, Box<dyn Error
     Ok(Samples::new(ns))
 }
 
-/// As [`reports`], until a thread sees the mask change that does nothing but read it. Where the threads do not run at the
-/// same time there is nothing to be seen: such rounds take as long as the machine lets the reader wait.
-fn seen(arbiter: &Arbiter, queues: &[Queue]) -> Samples {
+/// As [`reports`], until a thread sees the mask change that does nothing but read it, and what part of the rounds is not among
+/// them, in percent: those in which the reader had no processor, so that nothing was to be seen.
+fn seen(arbiter: &Arbiter, queues: &[Queue]) -> (Samples, f64) {
+    /// Who runs looks more often than this.
+    const BLINK_NS: u64 = 2_000;
+    const BLIND: u64 = u64::MAX;
     let page = arbiter.page();
     let began = Instant::now();
     let clock = || began.elapsed().as_nanos() as u64;
     let (seen_mask, seen_ns) = (AtomicU64::new(page.load(Word::ready(0))), AtomicU64::new(0));
     let is_done = AtomicBool::new(false);
-    let ns = thread::scope(|scope| {
+    let (rounds, ns) = thread::scope(|scope| {
         scope.spawn(|| {
-            let mut last = seen_mask.load(Ordering::Relaxed);
+            let (mut last, mut looked_ns) = (seen_mask.load(Ordering::Relaxed), clock());
             while !is_done.load(Ordering::Relaxed) {
+                let looks_ns = clock();
                 let mask = page.load(Word::ready(0));
                 if mask != last {
                     last = mask;
-                    seen_ns.store(clock(), Ordering::Relaxed);
+                    let now_ns = clock();
+                    let has_looked = now_ns - looked_ns < BLINK_NS;
+                    seen_ns.store(if has_looked { now_ns } else { BLIND }, Ordering::Relaxed);
                     seen_mask.store(mask, Ordering::Release);
                 }
+                looked_ns = looks_ns;
             }
         });
-        let mut ns = Vec::with_capacity(ROUNDS);
+        let (mut rounds, mut ns) = (0_usize, Vec::with_capacity(ROUNDS));
         for round in 0..ROUNDS {
             let queue = queues[(round / 2 * 2) % queues.len()];
             let operation = if round % 2 == 0 { Report::Ready } else { Report::Idle };
@@ -200,12 +210,17 @@ fn seen(arbiter: &Arbiter, queues: &[Queue]) -> Samples {
             while seen_mask.load(Ordering::Acquire) != after {
                 std::hint::spin_loop();
             }
-            ns.push(seen_ns.load(Ordering::Relaxed).saturating_sub(reported_ns) as f64);
+            rounds += 1;
+            match seen_ns.load(Ordering::Relaxed) {
+                BLIND => {}
+                seen_ns => ns.push(seen_ns.saturating_sub(reported_ns) as f64),
+            }
         }
         is_done.store(true, Ordering::Relaxed);
-        ns
+        (rounds, ns)
     });
-    Samples::new(ns)
+    let left_out_percent = 100.0 * (rounds - ns.len()) as f64 / rounds.max(1) as f64;
+    (Samples::new(ns), left_out_percent)
 }
 
 /// The most urgent queue becomes idle, and a thread that waits for that runs.
