@@ -48,6 +48,7 @@ use contention::Place;
 use face::Shown;
 use recording::Held;
 use state::{Pushed, State};
+use waking::Locked;
 
 pub(crate) use claim::{ClaimId, ClaimKey, Seat, Standing, Usage};
 pub(crate) use clock::now;
@@ -366,8 +367,8 @@ impl<D: Device> XQueues<D> {
     }
 
     /// A panic while the lock was held is the shim's own; the state is only changed by whole steps.
-    fn lock(&self) -> MutexGuard<'_, State<D>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Locked<'_, D> {
+        Locked::new(self.state.lock().unwrap_or_else(PoisonError::into_inner), &self.changed)
     }
 
     /// Keeps markers from being recorded and looked at while it lives; says whether they are anyway.

@@ -15,6 +15,7 @@ use crate::xqueue::face::Face;
 use crate::xqueue::flight::Flight;
 use crate::xqueue::recording::Held;
 use crate::xqueue::treatment::{Demand, Treatment};
+use crate::xqueue::waking::Wakes;
 use crate::xqueue::{BUFFERED_MAX, Begun, Device, Position, QueueId, Refused};
 
 /// How long a launch that does not return keeps younger commands of other queues waiting: it may itself wait for what
@@ -92,6 +93,8 @@ pub(super) struct State<D: Device> {
     pub(super) pinned_launches: usize,
     /// Callers that wait for a change.
     pub(super) callers: usize,
+    /// Who is woken when the lock is let go.
+    pub(super) wakes: Wakes,
     /// Of those that wait for launches, what each waits for next.
     pub(super) awaited_launches: Vec<Position>,
     /// Callers that wait in place until something may go, also while they look whether it may.
@@ -127,6 +130,7 @@ impl<D: Device> State<D> {
             unlimited: false,
             pinned_launches: 0,
             callers: 0,
+            wakes: Wakes::default(),
             awaited_launches: Vec::new(),
             in_place: 0,
             watch_at: None,

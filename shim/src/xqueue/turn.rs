@@ -1,11 +1,10 @@
 //! Waiting in place: callers whose command is not held back, until it is their turn, and those that wait for launches.
 
-use std::sync::MutexGuard;
-
 use crate::xqueue::contention::Place;
 use crate::xqueue::recording::Held;
 use crate::xqueue::state::State;
 use crate::xqueue::treatment::{Demand, Treatment};
+use crate::xqueue::waking::Locked;
 use crate::xqueue::{Begun, ClaimId, Device, Load, Position, QueueId, XQueues, now};
 
 impl<D: Device> XQueues<D> {
@@ -101,11 +100,11 @@ impl<D: Device> XQueues<D> {
     /// Waits until these were launched and a claim's next command may go.
     fn wait_until<'a>(
         &'a self,
-        state: MutexGuard<'a, State<D>>,
+        state: Locked<'a, D>,
         claim: Option<ClaimId>,
         after: &[Position],
         may_go: impl Fn(&State<D>) -> bool,
-    ) -> MutexGuard<'a, State<D>> {
+    ) -> Locked<'a, D> {
         // Until then it has no use for the device: as one that is ready it could hold back the very ones that it waits for.
         let mut state = self.wait_launched_in_place(state, after);
         if may_go(&state) {
@@ -125,9 +124,9 @@ impl<D: Device> XQueues<D> {
     /// The same until all of these were launched.
     fn wait_launched_in_place<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State<D>>,
+        mut state: Locked<'a, D>,
         positions: &[Position],
-    ) -> MutexGuard<'a, State<D>> {
+    ) -> Locked<'a, D> {
         state.in_place += 1;
         state = self.wait_for_launches(state, positions);
         state.in_place -= 1;
@@ -138,9 +137,9 @@ impl<D: Device> XQueues<D> {
     /// next, so a stream that is stuck is not limited meanwhile, see [`State::has_room`].
     fn wait_in_place<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State<D>>,
+        mut state: Locked<'a, D>,
         is_so: impl Fn(&State<D>) -> bool,
-    ) -> MutexGuard<'a, State<D>> {
+    ) -> Locked<'a, D> {
         state.in_place += 1;
         while !is_so(&state) {
             state = self.wait(state);

@@ -41,7 +41,7 @@ fn run<D: Device>(queues: &Arc<XQueues<D>>, queue: QueueId) {
             }
             state = queues.lock();
             state.launched(taken);
-            queues.publish_to_callers(&state);
+            queues.publish_to_callers(&mut state);
             idle_since = Instant::now();
         } else if !state.has_worker(queue) {
             // It was destroyed.
