@@ -152,6 +152,7 @@ impl<S: Hooked> Call<'_, S> {
 
 thread_local! {
     static INSIDE_HOOK: Cell<bool> = const { Cell::new(false) };
+    static IS_SHIMS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Whether this thread is inside a hook.
@@ -162,6 +163,12 @@ pub(crate) fn inside_hook() -> bool {
 /// HIP calls of this thread, which is the shim's own, are passed on without a hook from now on.
 pub(crate) fn stay_inside() {
     let _ = INSIDE_HOOK.try_with(|inside| inside.set(true));
+    let _ = IS_SHIMS.try_with(|is_shims| is_shims.set(true));
+}
+
+/// Whether this thread is the shim's own: nobody reads the errors that it leaves with the runtime.
+pub(crate) fn is_shims_thread() -> bool {
+    IS_SHIMS.try_with(Cell::get).unwrap_or(false)
 }
 
 /// While it lives, HIP calls of this thread are passed on without a hook.

@@ -13,6 +13,7 @@ use xsched_sched::Nanos;
 use crate::abi::boxes::Size;
 use crate::abi::{ChannelFormatDesc, Event, Stream};
 use crate::api::Id;
+use crate::hooks;
 use crate::instances::Instance;
 
 /// `hipStreamNonBlocking`
@@ -131,11 +132,11 @@ pub(super) fn record_event(copy: &Instance, event: Event, stream: Stream) -> boo
 /// `hipErrorNotReady`
 const NOT_READY: u32 = 600;
 
-/// Whether what an event was recorded behind has yet to complete.
+/// Whether what an event was recorded behind has yet to complete, or this cannot be asked on this thread.
 pub(super) fn is_event_pending(copy: &Instance, event: Event) -> bool {
     let Some(query) = real!(copy, hipEventQuery: fn(Event)) else { return false };
     // SAFETY: an event of the shim's own.
-    unsafe { query(event) == NOT_READY }
+    quietly(copy, || unsafe { query(event) }).is_none_or(|code| code == NOT_READY)
 }
 
 /// Whether a stream has nothing left to do; None if that cannot be asked.
@@ -159,12 +160,13 @@ pub(super) fn is_event(copy: &Instance, handle: usize) -> Option<bool> {
 }
 
 /// What a question answers that may fail. Its failure would be the thread's last error, which the application could read: it is
-/// taken back, and nothing is asked while there is an error of the application's own.
+/// taken back, and nothing is asked while there is an error of the application's own. The shim's threads have none; what they
+/// leave there, as where gates are refused, is no reason not to ask.
 fn quietly(copy: &Instance, ask: impl FnOnce() -> u32) -> Option<u32> {
     let peek = real!(copy, hipPeekAtLastError: fn())?;
     let forget = real!(copy, hipGetLastError: fn())?;
     // SAFETY: they take nothing.
-    if unsafe { peek() } != 0 {
+    if !hooks::is_shims_thread() && unsafe { peek() } != 0 {
         return None;
     }
     let code = ask();
@@ -180,7 +182,7 @@ pub(super) fn device_time(copy: &Instance, earlier: Event, later: Event) -> Opti
     let elapsed = real!(copy, hipEventElapsedTime: fn(*mut f32, Event, Event))?;
     let mut milliseconds = 0.0_f32;
     // SAFETY: a place for the answer, and events of the shim's own.
-    let code = unsafe { elapsed(&raw mut milliseconds, earlier, later) };
+    let code = quietly(copy, || unsafe { elapsed(&raw mut milliseconds, earlier, later) })?;
     (code == 0 && milliseconds >= 0.0).then(|| Nanos((f64::from(milliseconds) * 1e6) as u64))
 }
 
@@ -388,4 +390,72 @@ fn version(copy: &Instance) -> Option<i32> {
     let ask = real!(copy, hipRuntimeGetVersion: fn(*mut i32))?;
     // SAFETY: a place for the answer.
     (unsafe { ask(&raw mut version) } == 0).then_some(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::atomic::Ordering;
+    use std::thread;
+
+    use super::*;
+    use crate::instances::{INSTANCES, ORIGINALS};
+
+    thread_local! {
+        static LAST_ERROR: Cell<u32> = const { Cell::new(0) };
+    }
+
+    extern "C" fn peek() -> u32 {
+        LAST_ERROR.get()
+    }
+
+    extern "C" fn forget() -> u32 {
+        LAST_ERROR.replace(0)
+    }
+
+    extern "C" fn is_not_ready(_: usize) -> u32 {
+        LAST_ERROR.set(NOT_READY);
+        NOT_READY
+    }
+
+    /// A runtime on which nothing is ever done. No other test has this copy.
+    fn busy_runtime() -> &'static Instance {
+        const COPY: usize = INSTANCES - 1;
+        let functions = [
+            (Id::hipPeekAtLastError, peek as *mut c_void),
+            (Id::hipGetLastError, forget as *mut c_void),
+            (Id::hipEventQuery, is_not_ready as *mut c_void),
+            (Id::hipStreamQuery, is_not_ready as *mut c_void),
+        ];
+        for (id, function) in functions {
+            ORIGINALS[COPY][id as usize].store(function, Ordering::Release);
+        }
+        Instance::at(COPY)
+    }
+
+    fn answers(copy: &Instance) -> (bool, Option<bool>) {
+        let none = std::ptr::null_mut();
+        (is_event_pending(copy, Event(none)), is_stream_done(copy, Stream(none)))
+    }
+
+    #[test]
+    fn questions_leave_no_error_with_the_application_and_take_none_of_its_own() {
+        let copy = busy_runtime();
+        assert_eq!(answers(copy), (true, Some(false)));
+        assert_eq!(peek(), 0, "the application has asked for nothing");
+        LAST_ERROR.set(1);
+        assert_eq!((answers(copy), peek()), ((true, None), 1), "it is not asked");
+    }
+
+    #[test]
+    fn what_the_shims_own_threads_have_left_there_keeps_them_from_nothing() {
+        let copy = busy_runtime();
+        let asked = thread::spawn(move || {
+            hooks::stay_inside();
+            // A gate that was refused.
+            LAST_ERROR.set(1);
+            answers(copy)
+        });
+        assert_eq!(asked.join().unwrap(), (true, Some(false)));
+    }
 }
