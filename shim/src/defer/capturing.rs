@@ -2,10 +2,10 @@
 //!
 //! What is before a capture is launched first, captured calls reach no device, and all other calls wait in place.
 
+use std::ptr;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use crate::abi::Stream;
 use crate::defer::books::EventUse;
 use crate::defer::decision::Decision;
 use crate::defer::stopped::{Stopped, StreamName};
@@ -18,9 +18,9 @@ use crate::planted::{Bug, is_planted};
 /// A capture is about to begin on a stream. What is held back was submitted before, so it goes first.
 ///
 /// False if the stream captures already.
-pub(crate) fn capture_begins(copy: &Instance, stream: Stream) -> bool {
+pub(crate) fn capture_begins(copy: &Instance, stream: StreamName) -> bool {
     let deferral = deferral();
-    let is_first = deferral.books().capture_begins((copy.index(), stream.0.addr()));
+    let is_first = deferral.books().capture_begins((copy.index(), number(stream)));
     deferral.note_captures(false);
     if !is_planted(Bug::CaptureWithoutDrain) {
         deferral.queues.wait_all_launched();
@@ -31,10 +31,23 @@ pub(crate) fn capture_begins(copy: &Instance, stream: Stream) -> bool {
 }
 
 /// A capture has ended on a stream, or did not begin.
-pub(crate) fn capture_ended(copy: &Instance, stream: Stream) {
+pub(crate) fn capture_ended(copy: &Instance, stream: StreamName) {
     let deferral = deferral();
-    deferral.books().capture_ends((copy.index(), stream.0.addr()));
+    deferral.books().capture_ends((copy.index(), number(stream)));
     deferral.note_captures(true);
+}
+
+/// What tells a stream from all others that capture. The per-thread stream is another one in each thread.
+fn number(stream: StreamName) -> usize {
+    thread_local! {
+        /// For its address, where no stream lies.
+        static PLACE: u8 = const { 0 };
+    }
+    match stream {
+        StreamName::Created(stream) => stream.0.addr(),
+        StreamName::Legacy => 0,
+        StreamName::PerThread => PLACE.with(|place| ptr::from_ref(place).addr()),
+    }
 }
 
 impl Deferral {
@@ -72,5 +85,28 @@ impl Deferral {
             Some((key, entry, _)) => self.in_place(key, entry, demand(call), uses),
             None => Decision::Pass(Reason::StreamCapture),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn per_thread_streams_of_several_threads_capture_each_for_itself() {
+        let copy = Instance::at(0);
+        let is_capturing = || deferral().books().is_any_capturing();
+        let begins = || assert!(capture_begins(copy, StreamName::PerThread), "it is another stream");
+        begins();
+        let other = thread::spawn(move || {
+            begins();
+            capture_ended(copy, StreamName::PerThread);
+        });
+        other.join().unwrap();
+        assert!(is_capturing(), "the first one goes on");
+        capture_ended(copy, StreamName::PerThread);
+        assert!(!is_capturing());
     }
 }

@@ -41,9 +41,10 @@ pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
 /// The beginning and end of capture, and questions about it. Calls that synchronise while a stream captures
 /// would invalidate the capture: none may be added.
 pub(crate) fn captures<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
-    let (Some(copy), Some(stream)) = (call.target.instance, call.stream()) else {
+    let (Some(copy), Some(_)) = (call.target.instance, call.stream()) else {
         return Outcome::Pass(Reason::StreamCapture);
     };
+    let stream = call.stopped().stream_name();
     match call.function.id {
         Id::hipStreamBeginCapture | Id::hipStreamBeginCapture_spt | Id::hipStreamBeginCaptureToGraph => {
             let is_first = defer::capture_begins(copy, stream);
