@@ -128,19 +128,21 @@ impl<D: Device> XQueues<D> {
 
     /// Makes gates for claims that need them. May take a while, once for each claim.
     pub(crate) fn make_gates(&self) {
-        let wanted = self.lock().wants_gate();
-        if let Some((claim, stream)) = wanted {
-            // Not while a stream captures: memory that is asked for then, by whatever thread, ends the capture.
-            let _made = self.gate_in_the_making.lock().unwrap_or_else(PoisonError::into_inner);
-            if *self.pause() {
-                return;
-            }
-            // A stream that was destroyed meanwhile is only looked at for its device.
-            let gate = self.device.make_gate(stream);
-            let mut state = self.lock();
-            state.give_gate(claim, gate);
-            self.publish(&mut state);
+        if self.lock().wants_gate().is_none() {
+            return;
         }
+        // Not while a stream captures: memory that is asked for then, by whatever thread, ends the capture. Nor across a reset,
+        // which takes the memory back.
+        let _made = self.gate_in_the_making.lock().unwrap_or_else(PoisonError::into_inner);
+        if *self.pause() {
+            return;
+        }
+        let Some((claim, stream)) = self.lock().wants_gate() else { return };
+        // A stream that was destroyed meanwhile is only looked at for its device.
+        let gate = self.device.make_gate(stream);
+        let mut state = self.lock();
+        state.give_gate(claim, gate);
+        self.publish(&mut state);
     }
 
     /// Whether gates may be used, from now on.
@@ -148,8 +150,9 @@ impl<D: Device> XQueues<D> {
         self.lock().uses_gates = uses;
     }
 
-    /// The devices are about to be reset: gates are not used any more.
+    /// The devices are about to be reset: gates are not used any more, and none is in the making.
     pub(crate) fn forget_gates(&self) {
+        let _none_is_made = self.gate_in_the_making.lock().unwrap_or_else(PoisonError::into_inner);
         self.lock().forget_gates(&self.device);
     }
 

@@ -43,6 +43,19 @@ struct Bench {
     is_shut: AtomicBool,
     /// What queues are made for from now on.
     orders_others: AtomicBool,
+    /// Whether it takes a while to ask a stream and to make a gate, and whether it is at that.
+    is_slow: AtomicBool,
+    is_busy: AtomicBool,
+}
+
+impl Bench {
+    fn take_a_while(&self) {
+        if self.is_slow.load(Ordering::SeqCst) {
+            self.is_busy.store(true, Ordering::SeqCst);
+            thread::sleep(A_WHILE);
+            self.is_busy.store(false, Ordering::SeqCst);
+        }
+    }
 }
 
 impl Device for Arc<Bench> {
@@ -70,6 +83,7 @@ impl Device for Arc<Bench> {
 
     fn is_done(&self, (): ()) -> Option<bool> {
         self.asked.fetch_add(1, Ordering::SeqCst);
+        self.take_a_while();
         let is_mute = self.is_mute.load(Ordering::SeqCst);
         (!is_mute).then(|| self.complete.load(Ordering::SeqCst) == u64::MAX)
     }
@@ -88,6 +102,7 @@ impl Device for Arc<Bench> {
     }
 
     fn make_gate(&self, (): ()) -> Option<()> {
+        self.take_a_while();
         self.has_gates.load(Ordering::SeqCst).then_some(())
     }
 
@@ -263,6 +278,16 @@ impl Process {
     /// Everything that the device was given is done.
     fn complete_all(&self) {
         self.bench.complete.store(u64::MAX, Ordering::SeqCst);
+    }
+}
+
+/// Until this is so, while the clock stands still.
+#[track_caller]
+fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        thread::sleep(Duration::from_millis(1));
     }
 }
 

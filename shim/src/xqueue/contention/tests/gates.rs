@@ -48,6 +48,24 @@ fn gates_open_for_good_when_the_process_ends_or_the_device_is_reset() {
     assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
 }
 
+/// The reset takes its memory back.
+#[test]
+fn a_gate_that_is_in_the_making_when_the_device_is_reset_is_waited_for_and_not_used() {
+    let process = Process::new(BELOW);
+    process.bench.has_gates.store(true, Ordering::SeqCst);
+    process.bench.is_slow.store(true, Ordering::SeqCst);
+    let queues = Arc::clone(&process.queues);
+    let maker = thread::spawn(move || queues.make_gates());
+    wait_for("it is being made", || process.bench.is_busy.load(Ordering::SeqCst));
+    process.queues.forget_gates();
+    assert!(!process.bench.is_busy.load(Ordering::SeqCst), "its memory would go meanwhile");
+    maker.join().unwrap();
+    process.queues.make_gates();
+    assert!(process.launch());
+    process.stands(HELD);
+    assert_eq!((process.bench.gated.load(Ordering::SeqCst), process.is_shut()), (0, false));
+}
+
 /// A process with gates that has had to give way, and has two commands of this length on the device.
 fn after_giving_way(length: Nanos) -> Process {
     let process = Process::new(BELOW).has_gates();

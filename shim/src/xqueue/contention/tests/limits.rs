@@ -79,16 +79,6 @@ fn who_waits_in_place_is_held_as_well() {
     assert!(waiter.join().unwrap().is_some());
 }
 
-/// Until this is so, while the clock stands still.
-#[track_caller]
-fn wait_for(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_mins(1);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}");
-        thread::sleep(Duration::from_millis(1));
-    }
-}
-
 #[test]
 fn the_limit_is_lifted_for_who_waits_while_nothing_completes() {
     let process = Process::new(BELOW);
