@@ -38,7 +38,8 @@ mod waking;
 mod watch;
 mod worker;
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use xsched_sched::Nanos;
@@ -64,6 +65,9 @@ const BUFFERED_MAX: usize = 4096;
 
 /// How soon whoever waits looks again by itself: nobody waits for ever because of a word that got lost.
 const WAIT_MAX: Duration = Duration::from_millis(10);
+
+/// How often an ending process tries whether the watcher has left the runtime.
+const LOCKED_AGAIN: Duration = Duration::from_micros(100);
 
 /// The watcher that comes so soon need not be woken.
 const SOON: Nanos = Nanos::from_millis(1);
@@ -358,12 +362,20 @@ impl<D: Device> XQueues<D> {
         state.forget_gates(&self.device);
         self.publish(&mut state);
         let positions = state.all_last();
-        while !state.are_launched(&positions) {
-            if Instant::now() >= deadline {
-                return;
-            }
+        while !state.are_launched(&positions) && Instant::now() < deadline {
             state = self.wait(state);
         }
+        drop(state);
+        self.leave_device(deadline);
+    }
+
+    /// Nobody looks at markers or records any from now on: the runtime's own data is about to be destroyed. Waits for who is at it
+    /// or makes a gate; no longer than until `deadline`, since he may be in a call that does not return.
+    fn leave_device(&self, deadline: Instant) {
+        if let Some(mut paused) = lock_until(&self.markers_paused, deadline) {
+            *paused = true;
+        }
+        drop(lock_until(&self.gate_in_the_making, deadline));
     }
 
     /// A panic while the lock was held is the shim's own; the state is only changed by whole steps.
@@ -379,6 +391,18 @@ impl<D: Device> XQueues<D> {
     fn wake_watcher(&self) {
         if let Some(alarm) = self.alarm.get() {
             alarm();
+        }
+    }
+}
+
+/// None if others hold it until then.
+fn lock_until<T>(mutex: &Mutex<T>, deadline: Instant) -> Option<MutexGuard<'_, T>> {
+    loop {
+        match mutex.try_lock() {
+            Ok(locked) => return Some(locked),
+            Err(TryLockError::Poisoned(locked)) => return Some(locked.into_inner()),
+            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => return None,
+            Err(TryLockError::WouldBlock) => thread::sleep(LOCKED_AGAIN),
         }
     }
 }

@@ -72,7 +72,7 @@ impl<D: Device> XQueues<D> {
     /// From now on markers are neither recorded nor looked at, no gates are made, and nothing is limited by what is on the
     /// device; false takes it back.
     pub(crate) fn pause_markers(&self, paused: bool) {
-        *self.pause() = paused;
+        *self.pause() = paused || self.is_closed();
         drop(self.gate_in_the_making.lock().unwrap_or_else(PoisonError::into_inner));
         let mut state = self.lock();
         state.unlimited = paused;

@@ -324,6 +324,40 @@ fn who_is_on_the_first_level_and_has_nothing_to_wait_for_is_urgent() {
     }
 }
 
+/// Its own data is destroyed next.
+#[test]
+fn nobody_calls_the_runtime_of_a_process_that_has_ended() {
+    let process = Process::new(Standing::Beside);
+    assert!(process.launch());
+    process.queues.close(Instant::now());
+    process.queues.pause_markers(false);
+    process.clock.advance(Nanos::from_millis(1));
+    process.tend();
+    process.queues.look_around();
+    assert_eq!(process.asked(), 0);
+}
+
+#[test]
+fn a_process_that_ends_waits_until_the_watcher_has_left_the_runtime_but_not_for_long() {
+    let is_waited_for = |limit: Duration| {
+        let process = Process::new(Standing::Beside);
+        assert!(process.launch());
+        process.clock.advance(Nanos::from_millis(1));
+        process.bench.is_slow.store(true, Ordering::SeqCst);
+        let (clock, queues) = (process.clock.clone(), Arc::clone(&process.queues));
+        let watcher = thread::spawn(move || {
+            clock.enter();
+            queues.tend(now());
+        });
+        wait_for("it asks", || process.bench.is_busy.load(Ordering::SeqCst));
+        process.queues.close(Instant::now() + limit);
+        let has_left = !process.bench.is_busy.load(Ordering::SeqCst);
+        watcher.join().unwrap();
+        has_left
+    };
+    assert!(is_waited_for(Duration::from_mins(1)) && !is_waited_for(Duration::ZERO));
+}
+
 #[test]
 fn work_is_told_once_and_its_end_after_the_linger() {
     let process = Process::new(Standing::Beside);
