@@ -79,6 +79,8 @@ impl<D: Device> State<D> {
             self.claims.push(Claim::new(key, self.limit));
             let index = self.claims.len() - 1;
             self.introduce_claim(ClaimId(index));
+            // What is beside it on the device has no gate any more.
+            self.apply_limits();
             index
         }))
     }
@@ -593,7 +595,7 @@ impl<D: Device> State<D> {
     /// How much may be launched ahead beside more urgent neighbours.
     pub(super) fn set_limit(&mut self, limit: Limit) {
         self.limit = limit;
-        (0..self.claims.len()).for_each(|index| self.apply_limit(ClaimId(index)));
+        self.apply_limits();
     }
 }
 

@@ -32,6 +32,7 @@ impl<D: Device> State<D> {
         let is_polled = |(index, (claim, standing)): (usize, (&Claim<D>, Standing))| {
             matches!(claim.gate, Gate::There { is_open: true, .. })
                 && standing == Standing::Below { held: false }
+                && self.may_use_gate(ClaimId(index))
                 && claim.is_alert(now)
                 && self.runs_short_commands(ClaimId(index), now)
         };
@@ -54,11 +55,15 @@ impl<D: Device> State<D> {
 
     /// How much a queue of this claim may launch ahead.
     pub(super) fn limit_of(&self, claim: Option<ClaimId>) -> Limit {
-        match claim.map(|claim| self.claims[claim.0].gate) {
+        match claim.filter(|&claim| self.may_use_gate(claim)).map(|claim| self.claims[claim.0].gate) {
             // What the controller or the user has asked for goes before.
             Some(Gate::There { .. }) if self.limit == Limit::default() => GATED,
             _ => self.limit,
         }
+    }
+
+    pub(super) fn apply_limits(&mut self) {
+        (0..self.claims.len()).for_each(|index| self.apply_limit(ClaimId(index)));
     }
 
     pub(super) fn apply_limit(&mut self, claim: ClaimId) {
@@ -75,8 +80,13 @@ impl<D: Device> State<D> {
         without.find_map(|(index, _)| {
             let id = ClaimId(index);
             let stream = self.queues.values().find(|queue| queue.claim == Some(id))?.stream;
-            (self.uses_gates && !self.closed && self.has_device_alone(id)).then_some((id, stream))
+            (!self.closed && self.may_use_gate(id)).then_some((id, stream))
         })
+    }
+
+    /// Whether a gate of this claim's may be shut, and put before its commands.
+    fn may_use_gate(&self, id: ClaimId) -> bool {
+        self.uses_gates && self.has_device_alone(id)
     }
 
     /// Whether the process has no other claim on the device: streams of several priorities share hardware queues, and one's
@@ -98,7 +108,7 @@ impl<D: Device> State<D> {
         let Gate::There { gate, .. } = self.claims[claim.0].gate else { return None };
         let is_alert = self.claims[claim.0].is_alert(now());
         let every = if is_alert { GATE_EVERY } else { GATE_EVERY_IN_PEACE };
-        let is_wanted = self.has_device_alone(claim) && self.flight_mut(place)?.wants_gate(class, every);
+        let is_wanted = self.may_use_gate(claim) && self.flight_mut(place)?.wants_gate(class, every);
         is_wanted.then_some(gate)
     }
 
@@ -108,7 +118,8 @@ impl<D: Device> State<D> {
             if !matches!(self.claims[index].gate, Gate::There { .. }) {
                 continue;
             }
-            let should_open = !self.is_held(ClaimId(index)) || self.is_any_pinned();
+            let id = ClaimId(index);
+            let should_open = !self.is_held(id) || self.is_any_pinned() || !self.may_use_gate(id);
             if let Gate::There { gate, is_open } = &mut self.claims[index].gate
                 && *is_open != should_open
             {

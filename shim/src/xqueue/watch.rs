@@ -145,9 +145,12 @@ impl<D: Device> XQueues<D> {
         self.publish(&mut state);
     }
 
-    /// Whether gates may be used, from now on.
+    /// Whether gates may be used, from now on. One that may not stays open.
     pub(crate) fn use_gates(&self, uses: bool) {
-        self.lock().uses_gates = uses;
+        let mut state = self.lock();
+        state.uses_gates = uses;
+        state.apply_limits();
+        state.set_gates(&self.device);
     }
 
     /// The devices are about to be reset: gates are not used any more, and none is in the making.

@@ -219,6 +219,42 @@ fn streams_of_several_priorities_have_no_gates() {
     assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
 }
 
+/// They share hardware queues: what is more urgent would wait behind the gate that is shut for it.
+#[test]
+fn a_gate_that_was_there_before_streams_of_another_priority_is_not_shut_any_more() {
+    let process = Process::new(BELOW).has_gates();
+    assert!(process.launch());
+    process.stands(HELD);
+    assert!(process.is_shut());
+    process.queues.claim(ClaimKey { device: 1, stream_priority: 1 });
+    process.tend();
+    assert!(!process.is_shut());
+    process.stands(BELOW);
+    assert!(process.launch() && !process.launch(), "without gates less is launched ahead");
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn who_was_told_by_another_controller_to_do_without_gates_does() {
+    let process = Process::new(BELOW).has_gates();
+    assert!(process.launch());
+    process.stands(HELD);
+    assert!(process.is_shut());
+    process.queues.use_gates(false);
+    assert!(!process.is_shut(), "what is behind it goes on");
+    process.stands(BELOW);
+    process.stands(HELD);
+    assert!(!process.is_shut());
+    process.stands(BELOW);
+    assert!(process.launch());
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 1);
+    process.queues.use_gates(true);
+    process.complete_all();
+    process.tend_until("all is done", |process| process.stand.told().1 > 0);
+    assert!(process.launch());
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 2, "the next one may allow them again");
+}
+
 #[test]
 fn no_gate_is_made_while_a_stream_captures() {
     let process = Process::new(BELOW);
