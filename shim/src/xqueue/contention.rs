@@ -411,24 +411,21 @@ impl<D: Device> State<D> {
         self.queues.get(&queue).is_some_and(|queue| self.may_be_asked(queue))
     }
 
-    /// When a queue's stream is to be asked whether it is done, if no marker is recorded before.
+    /// Streams with commands on the device that no marker follows, and none is to be expected soon; how many were launched. The
+    /// stream itself if it may be asked whether it is done.
     ///
     /// A marker behind what was launched a while ago would come after what the program has put there since, and by the rules of
     /// null streams after other streams' work as well: a program that has seen its stream done would find it at work, or wait for
-    /// what it holds up itself.
-    fn quiet_at(&self, queue: &Queue<D>) -> Option<Nanos> {
-        queue.flight.quiet_at().filter(|_| self.may_be_asked(queue))
-    }
-
-    /// Streams with commands on the device that no marker follows, and none is to be expected soon; how many were launched.
-    pub(super) fn quiet_streams(&self, now: Nanos) -> Vec<(QueueId, D::Stream, u64)> {
+    /// what it holds up itself. What may not be asked and has no marker, as of a null stream that was the only one, is given up.
+    pub(super) fn quiet_streams(&self, now: Nanos) -> Vec<(QueueId, Option<D::Stream>, u64)> {
         let quiet = self.queues.iter().filter(|(_, queue)| {
             // Whoever waits for the stream sees its completion.
             !self.is_launching(queue)
                 && queue.awaited == 0
-                && self.quiet_at(queue).is_some_and(|at| at <= now)
+                && queue.flight.quiet_at().is_some_and(|at| at <= now)
         });
-        quiet.map(|(&id, queue)| (id, queue.stream, queue.flight.launched_so_far())).collect()
+        let asked = |queue: &Queue<D>| Some(queue.stream).filter(|_| self.may_be_asked(queue));
+        quiet.map(|(&id, queue)| (id, asked(queue), queue.flight.launched_so_far())).collect()
     }
 
     /// A queue's stream was asked whether so many commands are done, which it may be unable to tell. Returns markers that are not
@@ -446,8 +443,8 @@ impl<D: Device> State<D> {
                 }
             }
             // Who launches meanwhile has it asked again.
-            Some(false) if flight.launched_so_far() == launched => flight.asked(now),
-            Some(false) => {}
+            _ if flight.launched_so_far() != launched => {}
+            Some(false) => flight.asked(now),
             None => {
                 retired = flight.abandon();
                 self.note_completion(place, now, None, Observed::Lost);
@@ -571,7 +568,7 @@ impl<D: Device> State<D> {
 
     /// When to come to ask a queue's stream. It is not asked while a launch is on its way, which may take long to return.
     fn ask_at(&self, queue: &Queue<D>, now: Nanos) -> Option<Nanos> {
-        let at = self.quiet_at(queue)?;
+        let at = queue.flight.quiet_at()?;
         Some(if self.is_launching(queue) {
             at.max(now + (now - at).clamp(QUIET, LAUNCHED_WITHIN))
         } else {

@@ -248,7 +248,7 @@ impl<D: Device> XQueues<D> {
         let quiet = self.lock().quiet_streams(now());
         let mut is_any_done = false;
         for (queue, stream, launched) in quiet {
-            let is_done = self.device.is_done(stream);
+            let is_done = stream.and_then(|stream| self.device.is_done(stream));
             is_any_done |= is_done != Some(false);
             self.note_answer(queue, launched, is_done);
         }

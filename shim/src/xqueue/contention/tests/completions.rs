@@ -21,6 +21,24 @@ fn a_stream_that_orders_others_is_marked_at_once_or_not_at_all() {
     assert_eq!(recorded(), 1);
 }
 
+/// Its last command has no marker, since it could be asked, and cannot be asked any more.
+#[test]
+fn what_a_null_stream_had_while_it_was_the_only_one_does_not_count_for_ever() {
+    let process = Process::new(Standing::Beside);
+    process.queues.destroy(process.queue);
+    process.bench.orders_others.store(true, Ordering::SeqCst);
+    let process = Process { queue: process.queues.create((), Some(process.claim), face()), ..process };
+    assert!(process.launch());
+    process.bench.orders_others.store(false, Ordering::SeqCst);
+    process.queues.create((), Some(process.claim), face());
+    process.complete_all();
+    (0..10).for_each(|_| {
+        process.clock.advance(Nanos::from_millis(1));
+        process.tend();
+    });
+    assert_eq!((process.stand.told(), process.asked(), process.recorded()), ((1, 1), 0, 0));
+}
+
 #[test]
 fn who_has_waited_for_a_stream_needs_no_marker() {
     let process = Process::new(Standing::Beside);
