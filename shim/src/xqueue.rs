@@ -272,7 +272,7 @@ impl<D: Device> XQueues<D> {
             _ => paused.as_ref().and_then(|_| self.device.mark(begun.stream)).zip(launched),
         };
         drop(paused);
-        let (sleeps, retired) = self.lock().finish(&begun, marker);
+        let (sleeps, retired) = self.lock().finish(&begun, marker, on_device);
         self.retire(retired);
         if is_done == Some(Some(true)) && marker.is_some() {
             // Streams without a queue are followed by markers only.

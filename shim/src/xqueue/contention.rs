@@ -318,12 +318,13 @@ impl<D: Device> State<D> {
         wants_marker.then(|| flight.launched_so_far())
     }
 
-    /// A marker was recorded behind so many commands, or none was. Whether the watcher sleeps for longer than it should now, and
-    /// markers that are not needed.
+    /// A marker was recorded behind so many commands, or none was; with `on_device` the runtime took the launch. Whether the watcher
+    /// sleeps for longer than it should now, and markers that are not needed.
     pub(super) fn finish(
         &mut self,
         begun: &Begun<D>,
         marker: Option<(D::Marker, u64)>,
+        on_device: bool,
     ) -> (bool, Vec<D::Marker>) {
         let now = now();
         // Not before: the watcher would ask the stream, and the marker would come behind what it knows to be done.
@@ -333,7 +334,7 @@ impl<D: Device> State<D> {
             (Some(flight), Some((marker, launched))) => retired.extend(flight.marked(now, marker, launched)),
             (None, Some((marker, _))) => retired.push(marker),
             // Nobody else could record one.
-            (Some(flight), None) if matches!(begun.place, Place::Loose(_)) => {
+            (Some(flight), None) if on_device && matches!(begun.place, Place::Loose(_)) => {
                 retired = flight.abandon();
                 self.note_completion(begun.place, now, None, Observed::Lost);
             }

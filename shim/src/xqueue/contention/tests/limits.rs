@@ -287,3 +287,18 @@ fn per_thread_streams_are_held_and_limited_too() {
     process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
     assert_eq!(process.recorded(), 2, "only its own thread could record them");
 }
+
+#[test]
+fn a_refused_launch_on_a_per_thread_stream_does_not_make_others_forgotten() {
+    let process = Process::new(Standing::Beside);
+    let go = || process.queues.wait_loose_turn(Some(process.claim), (), &[], WORK).unwrap();
+    process.queues.finish(go(), true);
+    process.queues.finish(go(), false);
+    (0..10).for_each(|_| {
+        process.clock.advance(Nanos::from_millis(1));
+        process.tend();
+    });
+    assert_eq!(process.stand.told(), (1, 0), "the first is there");
+    process.complete_all();
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+}
