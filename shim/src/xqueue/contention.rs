@@ -77,6 +77,8 @@ impl<D: Device> State<D> {
         let known = self.claims.iter().position(|claim| claim.key == key);
         ClaimId(known.unwrap_or_else(|| {
             self.claims.push(Claim::new(key, self.limit));
+            // It has no seat yet.
+            self.standings.push(Standing::Alone);
             let index = self.claims.len() - 1;
             self.introduce_claim(ClaimId(index));
             // What is beside it on the device has no gate any more.
@@ -110,41 +112,59 @@ impl<D: Device> State<D> {
         let standings: Vec<_> = self.claims.iter().map(Claim::standing).collect();
         let is_new = standings != self.standings;
         let mut turned = Vec::new();
-        let mut was_alone = Vec::new();
+        let mut joined = Vec::new();
         let both = standings.iter().zip(&self.standings).zip(&mut self.claims).enumerate();
-        for (index, ((standing, before), claim)) in both {
-            if *before == Standing::Alone && *standing != Standing::Alone {
-                was_alone.push(ClaimId(index));
+        for (index, ((standing, before), claim)) in both.filter(|(_, ((now, before), _))| now != before) {
+            let id = ClaimId(index);
+            let has_turned = standing.is_held() != before.is_held();
+            if has_turned {
+                turned.push(id);
             }
-            if standing.is_held() != before.is_held() {
-                turned.push(ClaimId(index));
-                let queues = self.queues.values_mut().filter(|queue| queue.claim == Some(ClaimId(index)));
-                let flights = queues.map(|queue| &mut queue.flight).chain([&mut claim.loose]);
-                flights.for_each(|flight| flight.held(now(), standing.is_held()));
+            if *before == Standing::Alone {
+                joined.push(id);
+            }
+            let queues = self.queues.values_mut().filter(|queue| queue.claim == Some(id));
+            for flight in queues.map(|queue| &mut queue.flight).chain([&mut claim.loose]) {
+                if has_turned {
+                    flight.held(now(), standing.is_held());
+                }
+                if *standing == Standing::Alone {
+                    flight.lose_sight();
+                }
             }
         }
         for claim in turned {
             self.note_standing(claim);
         }
         self.standings = standings;
-        for claim in was_alone {
-            self.adopt(claim);
+        for claim in joined {
+            self.adopt(claim, |_| true);
         }
         is_new
     }
 
     /// Somebody else has come. What was launched before that is on the device, and nothing is known of it: each stream is
-    /// taken to have something there, until a marker says otherwise.
-    fn adopt(&mut self, claim: ClaimId) {
-        let now = now();
+    /// taken to have something there, until a marker says otherwise. The arbiter may know nothing of what is known, since it may be
+    /// another one.
+    fn adopt(&mut self, claim: ClaimId, is_it: impl Fn(&Flight<D::Marker>) -> bool) {
         let is_alone = self.queues.len() == 1;
         let of_claim = self
             .queues
             .values_mut()
             .filter(|queue| queue.claim == Some(claim) && (is_alone || !queue.orders_others));
-        let flights = of_claim.map(|queue| &mut queue.flight).filter(|flight| flight.is_empty());
-        if flights.map(|flight| flight.adopt(now)).count() > 0 {
-            self.claims[claim.0].wants(now);
+        let flights = of_claim.map(|queue| &mut queue.flight).filter(|flight| is_it(flight));
+        flights.for_each(|flight| flight.adopt(now()));
+        if self.has_work(claim) {
+            self.claims[claim.0].wants(now());
+        }
+    }
+
+    /// Completions are followed again. What was launched meanwhile may be on the device still.
+    pub(super) fn adopt_unseen(&mut self) {
+        for claim in (0..self.claims.len()).map(ClaimId) {
+            if !self.claims[claim.0].is_alone() {
+                self.adopt(claim, Flight::is_any_unseen);
+            }
         }
     }
 
@@ -245,6 +265,9 @@ impl<D: Device> State<D> {
         let is_alone = standing == Standing::Alone && !self.is_watcher_deaf;
         if self.unlimited || is_alone && !self.is_recorded() {
             self.note_unfollowed(place, held, judgement, now());
+            if !is_alone && treatment.is_counted() {
+                self.flight_mut(place)?.lose_sight();
+            }
             return None;
         }
         if !treatment.is_counted() {

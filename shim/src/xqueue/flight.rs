@@ -79,6 +79,8 @@ pub(super) struct Flight<M> {
     unmarked_work: Nanos,
     /// Commands ever launched.
     launched: u64,
+    /// How many these were when commands began to be launched of which nobody knows.
+    unseen_from: Option<u64>,
     /// Work since the last gate, as expected, and the longest command of it.
     ungated: Nanos,
     longest_ungated: Nanos,
@@ -142,6 +144,7 @@ impl<M: Copy> Flight<M> {
             ends_by: None,
             is_end_seen: false,
             launched: 0,
+            unseen_from: None,
             ungated: GATED_MAX,
             longest_ungated: Nanos::ZERO,
             pinned: 0,
@@ -268,10 +271,24 @@ impl<M: Copy> Flight<M> {
         self.is_end_seen && self.unmarked == 0 && !self.marked.is_empty()
     }
 
-    /// Something may be on the device of which nothing is known. The stream is to be asked at once.
+    /// What is launched from now on is not followed, until it is adopted.
+    pub(super) fn lose_sight(&mut self) {
+        self.unseen_from = Some(self.launched);
+    }
+
+    /// Whether anything was launched that is not followed, or may have been.
+    pub(super) fn is_any_unseen(&self) -> bool {
+        self.unseen_from.is_some()
+    }
+
+    /// Something may be on the device of which nothing is known, unless what is known came behind it. The stream is to be asked at
+    /// once.
     pub(super) fn adopt(&mut self, now: Nanos) {
-        self.launched(now, UNKNOWN);
-        self.last = Nanos::ZERO;
+        let is_last_unseen = self.unseen_from.take() == Some(self.launched);
+        if self.is_empty() || is_last_unseen {
+            self.launched(now, UNKNOWN);
+            self.last = Nanos::ZERO;
+        }
     }
 
     /// A marker was recorded behind the first so many commands ever launched; others may have been launched meanwhile. Gives

@@ -76,6 +76,9 @@ impl<D: Device> XQueues<D> {
         drop(self.gate_in_the_making.lock().unwrap_or_else(PoisonError::into_inner));
         let mut state = self.lock();
         state.unlimited = paused;
+        if !paused {
+            state.adopt_unseen();
+        }
         self.publish(&mut state);
         drop(state);
         if !paused {

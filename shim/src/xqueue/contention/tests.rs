@@ -197,6 +197,8 @@ impl Process {
         let stand = Stand::new(standing);
         let claim = queues.claim(ClaimKey { device: 1, stream_priority: 0 });
         queues.seat(claim, Some(Arc::clone(&stand) as Arc<dyn Seat>));
+        // It has stood so for long.
+        queues.lock().is_standing_new();
         let queue = queues.create((), Some(claim), face());
         Self { clock, bench, queues, stand, claim, queue }
     }

@@ -250,3 +250,64 @@ fn what_may_be_there_from_before_others_came_is_looked_for_at_once() {
     process.tend();
     assert_eq!(process.asked(), 1);
 }
+
+/// Somebody goes and comes again while the first command runs.
+#[test]
+fn what_was_launched_while_alone_behind_what_is_followed_is_followed_as_well() {
+    let process = Process::new(BELOW);
+    assert!(process.launch());
+    process.stands(Standing::Alone);
+    assert!(matches!(process.queues.admit(process.queue, &[], WORK), Admission::Free));
+    process.stands(BELOW);
+    process.bench.complete.store(1, Ordering::SeqCst);
+    (0..20).for_each(|_| {
+        process.clock.advance(Nanos::from_millis(1));
+        process.tend();
+    });
+    assert_eq!(process.stand.told(), (1, 0), "the second one is there");
+    process.complete_all();
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+}
+
+#[test]
+fn another_controller_is_told_of_what_is_on_the_device() {
+    let process = Process::new(Standing::Beside);
+    assert!(process.launch());
+    process.queues.seat(process.claim, None);
+    process.tend();
+    process.clock.advance(Nanos::from_secs(1));
+    process.tend();
+    process.queues.seat(process.claim, Some(Arc::clone(&process.stand) as Arc<dyn Seat>));
+    process.tend();
+    assert_eq!(process.stand.told(), (2, 0));
+    process.complete_all();
+    process.tend_until("it is idle", |process| process.stand.told() == (2, 1));
+}
+
+#[test]
+fn what_was_launched_before_the_first_seat_is_followed() {
+    let process = Process::new(Standing::Beside);
+    let urgent = process.queues.claim(ClaimKey { device: 1, stream_priority: 1 });
+    let queue = process.queues.create((), Some(urgent), face());
+    assert!(matches!(process.queues.admit(queue, &[], WORK), Admission::Free));
+    let stand = Stand::new(Standing::Beside);
+    process.queues.seat(urgent, Some(Arc::clone(&stand) as Arc<dyn Seat>));
+    process.tend();
+    assert_eq!(stand.told(), (1, 0));
+}
+
+#[test]
+fn what_was_launched_while_a_stream_captured_is_followed_afterwards() {
+    let process = Process::new(Standing::Beside);
+    process.queues.create((), Some(process.claim), face());
+    process.queues.pause_markers(true);
+    assert!(matches!(process.queues.admit(process.queue, &[], WORK), Admission::Free));
+    process.queues.pause_markers(false);
+    assert_eq!(process.stand.told(), (1, 0), "it may be there still");
+    process.complete_all();
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    assert_eq!(process.asked(), 1);
+    process.queues.pause_markers(true);
+    process.queues.pause_markers(false);
+    assert_eq!(process.stand.told(), (1, 1), "nothing was launched");
+}
