@@ -127,7 +127,7 @@ impl Device for Hip {
     }
 
     fn put_gate(&self, gate: HipGate, stream: HipStream) -> bool {
-        gate.put(stream.copy, stream.name())
+        gate.put_before(stream)
     }
 
     fn set_gate(&self, gate: HipGate, is_open: bool) {

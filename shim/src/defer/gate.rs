@@ -49,7 +49,13 @@ impl HipGate {
     }
 
     /// Has a stream wait here. False if the runtime refuses.
-    pub(super) fn put(self, copy: &Instance, stream: Stream) -> bool {
+    pub(super) fn put_before(self, stream: HipStream) -> bool {
+        let put = || self.put(stream.copy, stream.name());
+        // Whoever launches late has another device: the null stream would be that one's.
+        if stream.handle == 0 { stream.on_its_device(|| Some(put())).unwrap_or(false) } else { put() }
+    }
+
+    fn put(self, copy: &Instance, stream: Stream) -> bool {
         real::wait_value(copy, stream, self.0.cast(), OPEN)
     }
 
@@ -78,5 +84,58 @@ impl HipGate {
         }
         real::destroy(copy, event, stream);
         Some(waits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::ffi::c_void;
+
+    use super::*;
+    use crate::api::Id;
+    use crate::instances::ORIGINALS;
+
+    thread_local! {
+        static DEVICE: Cell<i32> = const { Cell::new(0) };
+        /// On which device which streams wait.
+        static WAITS: Cell<[Option<(i32, usize)>; 2]> = const { Cell::new([None; 2]) };
+    }
+
+    extern "C" fn device(place: &mut i32) -> u32 {
+        *place = DEVICE.get();
+        0
+    }
+
+    extern "C" fn set_device(device: i32) -> u32 {
+        DEVICE.set(device);
+        0
+    }
+
+    extern "C" fn wait(stream: usize) -> u32 {
+        let [last, _] = WAITS.get();
+        WAITS.set([Some((DEVICE.get(), stream)), last]);
+        0
+    }
+
+    #[test]
+    fn a_gate_for_a_null_stream_is_put_on_that_streams_device() {
+        // No other test has this copy.
+        const COPY: usize = 2;
+        static WORD: AtomicU64 = AtomicU64::new(OPEN);
+        let functions = [
+            (Id::hipGetDevice, device as *mut c_void),
+            (Id::hipSetDevice, set_device as *mut c_void),
+            (Id::hipStreamWaitValue64, wait as *mut c_void),
+        ];
+        for (id, function) in functions {
+            ORIGINALS[COPY][id as usize].store(function, Ordering::Release);
+        }
+        let gate = HipGate(NonNull::from(&WORD));
+        let stream = |handle| HipStream { copy: Instance::at(COPY), device: 1, handle };
+        assert!(gate.put_before(stream(0)) && gate.put_before(stream(0x5000)));
+        let created = Some((0, 0x5000));
+        assert_eq!(WAITS.get(), [created, Some((1, 0))], "the device of a created stream is its own");
+        assert_eq!(DEVICE.get(), 0, "as before");
     }
 }

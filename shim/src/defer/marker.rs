@@ -32,7 +32,7 @@ impl HipStream {
     }
 
     /// Does something while its device is the calling thread's.
-    fn on_its_device<R>(self, act: impl FnOnce() -> Option<R>) -> Option<R> {
+    pub(super) fn on_its_device<R>(self, act: impl FnOnce() -> Option<R>) -> Option<R> {
         let before = real::current_device(self.copy)?;
         if before != self.device {
             real::set_device(self.copy, self.device);
