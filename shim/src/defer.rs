@@ -54,6 +54,8 @@ use streams::Nulls;
 pub(crate) use capturing::{capture_begins, capture_ended};
 pub(crate) use claims::device_set;
 pub(crate) use decision::Decision;
+#[cfg(test)]
+pub(crate) use finding::tests as finding_tests;
 pub(crate) use finding::{device_reset, stream_created, stream_destroyed};
 pub(crate) use ordering::order;
 pub(crate) use stopped::{Stopped, StreamName};

@@ -253,11 +253,18 @@ fn submitted<S: Hooked>(work: Work, call: &Call<'_, S>) -> Outcome<S::Ret> {
 
 /// A call that needs earlier work to have been launched.
 fn ordered<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
-    if defer::is_engaged() {
-        call.decided(defer::order(&call.stopped()))
+    ordered_then(call, || ())
+}
+
+/// The same; `then` is done before the real function gets the call.
+fn ordered_then<S: Hooked>(call: &Call<'_, S>, then: impl FnOnce()) -> Outcome<S::Ret> {
+    let decision = if defer::is_engaged() {
+        defer::order(&call.stopped())
     } else {
-        Outcome::Pass(Reason::NothingHeldBack)
-    }
+        Decision::Pass(Reason::NothingHeldBack)
+    };
+    then();
+    call.decided(decision)
 }
 
 #[cfg(test)]

@@ -41,6 +41,13 @@ pub(super) fn has_untold_failures() -> bool {
     UNTOLD_FAILURES.load(Ordering::Relaxed) != 0
 }
 
+/// A stream's next call is to tell this failure.
+pub(super) fn note_failure(failure: &AtomicU32, code: u32) {
+    if failure.swap(code, Ordering::AcqRel) == 0 {
+        UNTOLD_FAILURES.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
 /// Takes a stream's failure, to tell it.
 pub(super) fn take_failure(failure: &AtomicU32) -> Option<u32> {
     // There hardly ever is one, and looking is cheaper.
@@ -93,9 +100,7 @@ impl Device for Hip {
             Ok(0) => return true,
             Ok(code) => {
                 counters::trouble(Trouble::LateFailure);
-                if command.stream.failure.swap(code, Ordering::AcqRel) == 0 {
-                    UNTOLD_FAILURES.fetch_add(1, Ordering::AcqRel);
-                }
+                note_failure(&command.stream.failure, code);
             }
             Err(_) => counters::trouble(Trouble::Panic),
         }

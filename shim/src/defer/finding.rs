@@ -164,3 +164,26 @@ fn key(copy: &Instance, name: StreamName, device: i32) -> Option<StreamKey> {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    fn key(copy: &Instance, stream: Stream) -> StreamKey {
+        StreamKey::Created { copy: copy.index(), handle: stream.0.addr() }
+    }
+
+    /// Makes a stream known, on which a command has failed that was launched late.
+    pub(crate) fn with_failure(copy: &'static Instance, stream: Stream, code: u32) {
+        let deferral = deferral();
+        let on_device = HipStream { copy, device: 0, handle: stream.0.addr() };
+        let entry = deferral.books().add_stream(key(copy, stream), 0, true, |face| {
+            deferral.queues.create(on_device, None, face);
+        });
+        device::note_failure(&entry.failure, code);
+    }
+
+    pub(crate) fn is_known(copy: &Instance, stream: Stream) -> bool {
+        deferral().books().stream(key(copy, stream)).is_some()
+    }
+}

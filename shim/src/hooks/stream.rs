@@ -28,14 +28,14 @@ pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
 /// A query answers for all work of the stream, a destroyed stream finishes its work, and attributes hold for
 /// later work only.
 pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
-    let outcome = super::ordered(call);
-    if let (Id::hipStreamDestroy, Some(copy), Some(stream)) =
-        (call.function.id, call.target.instance, call.stream())
-    {
-        // Before the real call: afterwards the handle may already be another stream's.
-        defer::stream_destroyed(copy, stream);
-    }
-    outcome
+    super::ordered_then(call, || {
+        if let (Id::hipStreamDestroy, Some(copy), Some(stream)) =
+            (call.function.id, call.target.instance, call.stream())
+        {
+            // Before the real call: afterwards the handle may already be another stream's.
+            defer::stream_destroyed(copy, stream);
+        }
+    })
 }
 
 /// The beginning and end of capture, and questions about it. Calls that synchronise while a stream captures

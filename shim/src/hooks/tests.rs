@@ -1,6 +1,10 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::*;
 use crate::abi::{Dim3, Extent, HipError, PitchedPtr, Stream};
 use crate::api::{Id, TABLE};
+use crate::defer::finding_tests::{is_known, with_failure};
+use crate::instances::{Instance, ORIGINALS};
 
 /// A stopped call with its stack arguments behind it, as on a real stack.
 #[repr(C)]
@@ -137,4 +141,30 @@ fn streams_are_told_apart() {
     assert_eq!(kind(Id::hipLaunchKernel, 0x5555_0000), StreamKind::Created);
     assert_eq!(kind(Id::hipLaunchKernel_spt, 0), StreamKind::PerThread);
     assert_eq!(kind(Id::hipLaunchKernel_spt, 1), StreamKind::Legacy);
+}
+
+/// Then it may be another stream's at once.
+#[test]
+fn a_stream_is_forgotten_before_its_handle_is_given_back() {
+    // No other test has this copy.
+    const COPY: usize = 1;
+    static WAS_KNOWN: AtomicBool = AtomicBool::new(true);
+    extern "C" fn first_device(device: &mut i32) -> u32 {
+        *device = 0;
+        0
+    }
+    extern "C" fn destroy(stream: Stream) -> u32 {
+        WAS_KNOWN.store(is_known(Instance::at(COPY), stream), Ordering::SeqCst);
+        0
+    }
+    let copy = Instance::at(COPY);
+    ORIGINALS[COPY][Id::hipGetDevice as usize].store(first_device as *mut _, Ordering::Release);
+    with_failure(copy, Stream(std::ptr::without_provenance_mut(0x5000)), 719);
+    let stopped = Stopped::new([0x5000, 0, 0, 0, 0, 0], &[]);
+    let target = Target { address: destroy as *mut _, instance: Some(copy) };
+    let function = &TABLE[Id::hipStreamDestroy as usize];
+    let hook = stream::drains::<unsafe extern "C" fn(Stream) -> HipError>;
+    // SAFETY: the frame is made for this signature, which the function has.
+    let outcome = unsafe { run(function, &stopped.frame, target, hook) };
+    assert_eq!((outcome, WAS_KNOWN.load(Ordering::SeqCst)), (Outcome::Done(719), false));
 }
