@@ -346,10 +346,11 @@ impl<D: Device> XQueues<D> {
         self.lock().all_last()
     }
 
-    /// Opens gates for a launch that must not be stopped, or must not wait for what may be, before it happens.
+    /// Opens gates for a launch that must not be stopped, or must not wait for what may be, before it happens; and the one that is put
+    /// before it, which nobody may have looked at since it was shut.
     fn open_for(&self, state: &mut State<D>, begun: Option<&Begun<D>>) {
         // What nobody follows may pass through.
-        if begun.is_none_or(|begun| begun.is_pinned) {
+        if begun.is_none_or(|begun| begun.is_pinned || begun.gate.is_some()) {
             state.set_gates(&self.device);
         }
     }

@@ -219,6 +219,18 @@ fn streams_of_several_priorities_have_no_gates() {
     assert_eq!(process.bench.gated.load(Ordering::SeqCst), 0);
 }
 
+#[test]
+fn who_may_go_does_not_wait_behind_a_gate_that_was_shut_when_nobody_looked() {
+    let process = Process::new(HELD).has_gates();
+    process.tend();
+    assert!(process.is_shut() && process.queues.is_watcher_deaf());
+    *process.stand.standing.lock().unwrap() = BELOW;
+    let begun = process.queues.wait_loose_turn(Some(process.claim), (), &[], WORK).unwrap();
+    process.queues.prepare(&begun);
+    assert_eq!((process.bench.gated.load(Ordering::SeqCst), process.is_shut()), (1, false));
+    process.queues.finish(begun, true);
+}
+
 /// They share hardware queues: what is more urgent would wait behind the gate that is shut for it.
 #[test]
 fn a_gate_that_was_there_before_streams_of_another_priority_is_not_shut_any_more() {
