@@ -143,9 +143,9 @@ impl<D: Device> State<D> {
         is_new
     }
 
-    /// Somebody else has come. What was launched before that is on the device, and nothing is known of it: each stream is
-    /// taken to have something there, until a marker says otherwise. The arbiter may know nothing of what is known, since it may be
-    /// another one.
+    /// Somebody else has come, or completions are followed again. What was launched before that is on the device, and nothing is
+    /// known of it: each stream of which this is so is taken to have something there, until it is asked. The arbiter may know
+    /// nothing of what is known, since it may be another one.
     fn adopt(&mut self, claim: ClaimId, is_it: impl Fn(&Flight<D::Marker>) -> bool) {
         let is_alone = self.queues.len() == 1;
         let of_claim = self
@@ -443,9 +443,8 @@ impl<D: Device> State<D> {
     /// what it holds up itself. What may not be asked and has no marker, as of a null stream that was the only one, is given up.
     pub(super) fn quiet_streams(&self, now: Nanos) -> Vec<(QueueId, Option<D::Stream>, u64)> {
         let quiet = self.queues.iter().filter(|(_, queue)| {
-            // Whoever waits for the stream sees its completion.
             !self.is_launching(queue)
-                && queue.awaited == 0
+                && !self.is_end_awaited(queue)
                 && queue.flight.quiet_at().is_some_and(|at| at <= now)
         });
         let asked = |queue: &Queue<D>| Some(queue.stream).filter(|_| self.may_be_asked(queue));
@@ -510,6 +509,13 @@ impl<D: Device> State<D> {
         self.charge(place, now, took);
         self.note_completion(place, now, device_time, Observed::Marker);
         retired
+    }
+
+    /// Whether whoever waits for a queue's stream sees its end: not in time if he waits for another claim's as well, as for a device,
+    /// which may have work for much longer.
+    fn is_end_awaited(&self, queue: &Queue<D>) -> bool {
+        let is_of_claim = |other: &Queue<D>| other.awaited == 0 || other.claim == queue.claim;
+        queue.awaited > 0 && self.queues.values().all(is_of_claim)
     }
 
     /// The host waits for what these queues have on the device now. Says how much that is.
@@ -584,7 +590,7 @@ impl<D: Device> State<D> {
         for (place, flight) in self.flights() {
             come_at(self.look_at(place, flight));
         }
-        for queue in self.queues.values().filter(|queue| queue.awaited == 0) {
+        for queue in self.queues.values().filter(|queue| !self.is_end_awaited(queue)) {
             come_at(self.ask_at(queue, now));
         }
         next

@@ -311,3 +311,21 @@ fn what_was_launched_while_a_stream_captured_is_followed_afterwards() {
     process.queues.pause_markers(false);
     assert_eq!(process.stand.told(), (1, 1), "nothing was launched");
 }
+
+/// It may wait for the other claim's work for long, and those who are less urgent than this one with it.
+#[test]
+fn who_waits_for_the_device_does_not_hide_the_end_of_one_claims_work() {
+    let process = Process::new(Standing::Beside);
+    let other = process.queues.claim(ClaimKey { device: 1, stream_priority: -1 });
+    let other = process.queues.create((), Some(other), face());
+    assert!(process.launch());
+    let waited = process.queues.waits_for(&[process.queue]);
+    process.clock.advance(Nanos::from_millis(1));
+    process.tend();
+    assert_eq!(process.asked(), 0, "it sees the end");
+    process.queues.has_waited(&waited, false);
+    let waited = process.queues.waits_for(&[process.queue, other]);
+    process.complete_all();
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    process.queues.has_waited(&waited, true);
+}
