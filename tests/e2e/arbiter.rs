@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use aya::maps::{HashMap, Map, MapData};
-use xsched_abi::arbiter::{ArbiterChange, Report, Word, device_key};
+use xsched_abi::arbiter::{ArbiterChange, Control, Report, Word, device_key};
 use xsched_arbiter::{Arbiter, ArbiterError, Owner, PINS, ProgramsError, Queue, Times};
 use xsched_tests::arbiter::Peer;
 use xsched_tests::privileged::may_trace;
@@ -198,6 +198,33 @@ fn nobody_orders_but_the_controller() {
     let second = Arbiter::programs_pinned_at(&pins.0, &Times::default());
     let is_occupied = matches!(&second, Err(ArbiterError::Programs(ProgramsError::Occupied(_))));
     assert!(is_occupied, "{second:?}");
+}
+
+/// What a process is given to show makes it a process, and not the controller.
+#[test]
+fn who_has_a_number_to_show_does_not_become_the_controller() {
+    unsafe extern "C" {
+        safe fn xsched_arbiter_control(operation: u64, slot: u64, first: u64, second: u64);
+    }
+    let Some(pins) = Pins::of("claim") else { return };
+    let mut arbiter = pins.arbiter(&Times::default());
+    let (application, ..) = ready(&mut arbiter, 4);
+    let shim = arbiter.search(application.pid()).unwrap().run().unwrap().probe().unwrap();
+    let number = arbiter.expect(shim).unwrap();
+    // SAFETY: the child calls a function that does nothing, and ends.
+    match unsafe { libc::fork() } {
+        0 => {
+            xsched_arbiter_control(Control::Claim as u64, 0, number, 0);
+            xsched_arbiter_control(Control::Release as u64, 0, 0, 0);
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(0) };
+        }
+        // SAFETY: waits for the child, without wanting to know more.
+        child => unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) },
+    };
+    assert_eq!(arbiter.page().load(Word::CONTROLLER), u64::from(std::process::id()));
+    assert!(arbiter.page().is_obeyed());
+    assert_eq!((mask(&arbiter), refused(&arbiter)), (1 << 4, 2));
 }
 
 #[test]

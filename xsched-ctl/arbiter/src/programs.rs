@@ -175,7 +175,8 @@ impl Programs {
             self.forget(number);
         }
         let epoch = self.page.load(Word::EPOCH);
-        let number = self.new_number()?;
+        // A process knows the number that it was given, and may run this file as well: this one is for nobody else.
+        let number = self.new_number(|number| !number)?;
         self.control(Control::Claim, 0, number, 0);
         if self.page.load(Word::EPOCH) == epoch { Err(ProgramsError::Unheard) } else { Ok(()) }
     }
@@ -195,7 +196,7 @@ impl Programs {
 
     /// A number for a process with this shim to show.
     pub(crate) fn expect(&mut self, shim: ProbedShim) -> Result<u64, ProgramsError> {
-        if shim.is_there(&self.pins) { self.new_number() } else { Err(ProgramsError::ProbeGone) }
+        if shim.is_there(&self.pins) { self.new_number(|_| 0) } else { Err(ProgramsError::ProbeGone) }
     }
 
     pub(crate) fn probed(&self) -> Vec<FileId> {
@@ -206,13 +207,14 @@ impl Programs {
         shim::unprobe(&self.pins, id);
     }
 
-    fn new_number(&mut self) -> Result<u64, ProgramsError> {
+    /// A number that nobody can guess; `value` says what the programs find beside it.
+    fn new_number(&mut self, value: impl FnOnce(u64) -> u64) -> Result<u64, ProgramsError> {
         let mut number = [0; 8];
         // It cannot be interrupted for so few bytes, and exists since Linux 3.17.
         rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty())
             .expect("the kernel gives random numbers");
         let number = u64::from_ne_bytes(number) | 1;
-        let insert = self.expected.insert(number, 0, 0);
+        let insert = self.expected.insert(number, value(number), 0);
         insert.map(|()| number).map_err(|cause| ProgramsError::Map { map: "expected", cause })
     }
 

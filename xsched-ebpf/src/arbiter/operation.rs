@@ -40,7 +40,8 @@ pub enum Control {
     SetTimes = 7,
     /// A queue may have outlived its lease. The page's clock decides. First: its generation.
     Expire = 8,
-    /// The caller is the controller from now on. First: a number that it has put where only the owner of the maps can.
+    /// The caller is the controller from now on. First: a number that it has put where only the owner of the maps can, with the
+    /// number's complement, which tells it from those that processes are given to show.
     Claim = 9,
     /// A report of a process that no program hears. First: the [`Report`]; second: the generation.
     Speak = 10,

@@ -12,8 +12,8 @@ use xsched_abi::arbiter::{
 use crate::host::OWNERS;
 use crate::page::{self, Kept};
 
-/// Numbers that somebody was given to show: who has shown it, or 0. User space fills it; the only one who can. There is room
-/// for more than all users together may be connected but root.
+/// Numbers that somebody was given to show: who has shown it, or 0; of one that makes its caller the controller, its complement.
+/// User space fills it; the only one who can. There is room for more than all users together may be connected but root.
 #[map]
 static EXPECTED: HashMap<u64, u64> = HashMap::with_max_entries(8192, 0);
 
@@ -77,9 +77,14 @@ pub(crate) fn control(operation: u64, slot: u64, first: u64, second: u64) {
 
 #[inline(always)]
 fn claim(page: Kept, caller: u64, number: u64) {
-    if EXPECTED.remove(number).is_err() {
+    let Some(shown_by) = EXPECTED.get_ptr_mut(number) else { return page.add(Word::REFUSED, 1) };
+    // Processes know numbers, too, and can call this function. Theirs is not for this, whatever the element holds by now.
+    // SAFETY: as above; an element that is another's by now has another complement.
+    if !unsafe { page::replace(shown_by, !number, caller) } {
         return page.add(Word::REFUSED, 1);
     }
+    // It was shown, and is good no more.
+    let _ = EXPECTED.remove(number);
     page.store(Word::CONTROLLER, caller);
     page.add(Word::EPOCH, 1);
 }
