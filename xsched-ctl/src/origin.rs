@@ -114,6 +114,8 @@ pub(crate) enum Order {
     Settings(ClientKey, Box<Rules>),
     /// Other rules hold. Answered when they do.
     Rules(Arc<Rules>, oneshot::Sender<()>),
+    /// Answered when everything before it was heard.
+    Heard(oneshot::Sender<()>),
     /// What was decided about a process's calls, and why.
     Explain(u32, oneshot::Sender<Option<Explained>>),
     /// The end.

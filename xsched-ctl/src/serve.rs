@@ -12,7 +12,7 @@
 //! | `files` | reading all that anew |
 //! | `rules`, `verdicts` | the rules on call chains, and how processes come to know what these say |
 //! | `recorders` | one task for each recorder |
-//! | `room` | how many may be connected |
+//! | `room`, `turns` | how many may be connected, and how much is done for a user at once |
 //! | `peer` | who is at the other end |
 //! | `notify` | the service manager |
 //!
@@ -34,6 +34,7 @@ mod rules;
 mod shims;
 mod socket;
 mod subject;
+mod turns;
 mod users;
 mod verdicts;
 
@@ -70,6 +71,7 @@ use directory::Directory;
 use files::Reading;
 use place::{Place, PlaceError};
 use rules::{Loaded, RulesFileError};
+use turns::{Lines, Turns};
 
 /// Why there is no controller.
 #[derive(Debug, thiserror::Error)]
@@ -141,7 +143,13 @@ struct Shared {
     recording: Notify,
     /// What users are called.
     directory: Directory,
-    searches: shims::Searches,
+    /// Looking for the shims of processes.
+    searches: Turns,
+    /// Orders.
+    orders: Turns,
+    /// Reading the rules of processes' own.
+    readings: Turns,
+    lines: Lines,
 }
 
 impl Shared {
@@ -186,7 +194,10 @@ pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
         origin,
         recording: Notify::new(),
         directory,
-        searches: shims::Searches::default(),
+        searches: Turns::default(),
+        orders: Turns::default(),
+        readings: Turns::default(),
+        lines: Lines::default(),
     });
     if let Some(origin) = &shared.origin {
         shared.controller.borrow_mut().see_chains(origin);

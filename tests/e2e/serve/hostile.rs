@@ -32,6 +32,30 @@ fn nobody_writes_into_the_account_of_changes() {
     assert!(!account.lines().any(|line| line.starts_with(" INFO audit: uid=0")), "{account}");
 }
 
+#[test]
+fn nobody_fills_the_account_of_changes() {
+    let mut controller = Controller::start("");
+    let mut user = controller.process_of(USER);
+    let long = "x".repeat(20_000);
+    let set = format!(r#"{{"verb":"set","target":{{"cgroup":"/{long}"}},"wish":{{"priority":3}}}}"#);
+    assert_eq!(user.ask(&format!("order {set}"))["reason"], "not-permitted");
+    let policy = format!(r#"{{"verb":"policy","name":"{long}"}}"#);
+    assert_eq!(user.ask(&format!("order {policy}"))["reason"], "not-permitted");
+    let beyond = format!(r#"{{"verb":"policy","name":"{}"}}"#, "x".repeat(1 << 16));
+    assert_eq!(user.ask(&format!("order {beyond}"))["reason"], "malformed");
+    let many = user.ask(r#"pester 2 20 {"verb":"off"}"#);
+    assert!(
+        many["answers"].as_u64().is_some_and(|answers| answers >= 512),
+        "as many as nobody means: {many}"
+    );
+    assert!(controller.say(&["list"]).starts_with("active"));
+    controller.process().signal(Signal::TERM);
+    let account = controller.finish().stderr;
+    assert!(account.lines().all(|line| line.len() < 1000), "{account}");
+    let written = account.matches("refused: off").count();
+    assert!((512..700).contains(&written), "{written} lines");
+}
+
 /// A process maps what it likes, and the controller looks for the shim in it.
 #[test]
 fn a_process_that_maps_much_keeps_nobody_waiting() {

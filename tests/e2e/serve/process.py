@@ -146,6 +146,28 @@ class Process:
         told = [json.loads(text) for text, _ in said if text]
         return {"held": sum(is_open for _, is_open in said), "told": [answer["message"] for answer in told]}
 
+    def pester(self, seconds, count, *words):
+        """Asks the same over so many connections at once, without waiting for answers, for so long; says how many came."""
+        lines = (" ".join(words).encode() + b"\n") * 100
+        poll, sockets, answers = select.poll(), {}, 0
+        for _ in range(int(count)):
+            control = socket.socket(socket.AF_UNIX)
+            control.connect(self.control_path)
+            control.setblocking(False)
+            sockets[control.fileno()] = control
+            poll.register(control, select.POLLIN | select.POLLOUT)
+        end = time.monotonic() + float(seconds)
+        while time.monotonic() < end:
+            for number, events in poll.poll(100):
+                try:
+                    if events & select.POLLIN:
+                        answers += sockets[number].recv(1 << 20).count(b"\n")
+                    if events & select.POLLOUT:
+                        sockets[number].send(lines)
+                except BlockingIOError:
+                    pass
+        return {"answers": answers}
+
     @staticmethod
     def left(connection):
         """What was said, and whether the connection is still there."""

@@ -8,7 +8,7 @@ use tokio::net::UnixStream;
 
 use super::answer::{Answer, Reason};
 use super::folder::Folder;
-use super::request::{LINE_LEN_MAX, Request};
+use super::request::{ANSWER_LEN_MAX, Request};
 use crate::serve::peer::Peer;
 
 /// How long the controller may take.
@@ -98,7 +98,7 @@ impl Controller {
         let asked = self.stream.write_all(&line).await;
         let mut answer = String::new();
         // Its own answers are shorter; another program's need not be.
-        let mut bounded = (&mut self.stream).take(64 * LINE_LEN_MAX as u64);
+        let mut bounded = (&mut self.stream).take(ANSWER_LEN_MAX as u64);
         bounded.read_line(&mut answer).await.map_err(AskError::Gone)?;
         if answer.is_empty() {
             asked.map_err(AskError::Gone)?;

@@ -4,8 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::standing::Wish;
 
-/// Longest line that either side takes.
-pub(crate) const LINE_LEN_MAX: usize = 1 << 20;
+/// Longest line that the controller takes: the path of a cgroup of 4096 bytes, each written as JSON may write it, and some more.
+pub(crate) const REQUEST_LEN_MAX: usize = 32 << 10;
+
+/// Longest line that a command takes.
+pub(crate) const ANSWER_LEN_MAX: usize = 64 << 20;
 
 /// What is asked. Who asks is known by the credentials of the connection.
 ///
@@ -48,6 +51,24 @@ pub(crate) enum Request {
     },
     /// Whether processes with the token of this connection have joined.
     Joined {},
+}
+
+impl Request {
+    /// Whether something may be otherwise afterwards, so that the account has it also when it is allowed.
+    pub(crate) fn is_change(&self) -> bool {
+        match self {
+            Self::Status {}
+            | Self::List {}
+            | Self::Policy { name: None }
+            | Self::Explain { .. }
+            | Self::Joined {} => false,
+            Self::Set { .. }
+            | Self::Policy { name: Some(_) }
+            | Self::Off {}
+            | Self::On {}
+            | Self::Run { .. } => true,
+        }
+    }
 }
 
 /// What is to stand otherwise.

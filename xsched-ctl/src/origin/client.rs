@@ -36,6 +36,8 @@ pub(super) struct Client {
     pub(super) book: Rulebook,
     kernels: HashMap<u32, String>,
     pub(super) answers: HashMap<VerdictKey, Answer>,
+    /// The log has said that too many libraries say what their calls are.
+    is_talkative: bool,
 }
 
 /// What was decided about calls with one chain and one subject.
@@ -60,6 +62,7 @@ impl Client {
             book,
             kernels: HashMap::new(),
             answers: HashMap::new(),
+            is_talkative: false,
         }
     }
 
@@ -136,7 +139,10 @@ impl Client {
             SchedulingDomain::Application => Some(Action::Schedule),
         };
         if action.is_some() && self.book.domains().len() >= DOMAINS_MAX {
-            return tracing::warn!("process {}: too many libraries say what their calls are", self.pid);
+            if !std::mem::replace(&mut self.is_talkative, true) {
+                tracing::warn!("process {}: too many libraries say what their calls are", self.pid);
+            }
+            return;
         }
         self.book.set_domain(library, action);
     }

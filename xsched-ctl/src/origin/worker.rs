@@ -44,6 +44,9 @@ const CUT_PATIENCE: Duration = Duration::from_secs(1);
 /// Records that are taken in between two looks at everything else.
 const BATCH_MAX: usize = 4096;
 
+/// How long orders are followed between two looks at everything else: processes can have as many given as they like.
+const ORDERS_TIME: Duration = Duration::from_millis(2);
+
 pub(super) struct Worker {
     orders: Receiver<Order>,
     bell: Arc<OwnedFd>,
@@ -111,11 +114,17 @@ impl Worker {
     pub(super) fn run(mut self) {
         loop {
             self.wait();
+            let began = Instant::now();
             while let Ok(order) = self.orders.try_recv() {
                 if let Order::End = order {
                     return;
                 }
                 self.obey(order);
+                if began.elapsed() > ORDERS_TIME {
+                    // There may be more, and the bell was heard already.
+                    let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
+                    break;
+                }
             }
             self.pump();
             if self.tidied.elapsed() > HOUSEKEEPING {
@@ -175,6 +184,8 @@ impl Worker {
                 // Whoever does not wait for it need not know.
                 let _ = reply.send(());
             }
+            // Whoever does not wait for it need not know.
+            Order::Heard(reply) => _ = reply.send(()),
             Order::Explain(pid, reply) => {
                 let client = self.tgids.get(&pid).and_then(|tgid| self.clients.get(tgid));
                 let losses = self.programs.counters.losses();

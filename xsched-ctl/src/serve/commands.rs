@@ -15,7 +15,7 @@ use super::directory;
 use super::peer::{PATIENCE, Peer};
 use super::room::{Occupant, Room};
 use crate::control::answer::{Answer, Explained, Reason};
-use crate::control::request::{LINE_LEN_MAX, Request};
+use crate::control::request::{REQUEST_LEN_MAX, Request};
 use crate::origin::Order;
 
 /// How long to wait when there are no descriptors left for another connection.
@@ -62,32 +62,51 @@ async fn converse(
     let mut stream = BufReader::new(stream);
     loop {
         let mut line = Vec::new();
-        let read = (&mut stream).take(LINE_LEN_MAX as u64).read_until(b'\n', &mut line).await?;
+        let read = (&mut stream).take(REQUEST_LEN_MAX as u64).read_until(b'\n', &mut line).await?;
         if read == 0 {
             return Ok(());
         }
         let is_whole = line.ends_with(b"\n");
-        let answer = match serde_json::from_slice::<Request>(&line) {
-            Ok(request) if is_whole => {
-                let explained = if let Request::Explain { pid } = request { Some(pid) } else { None };
-                if matches!(request, Request::Run { .. }) {
-                    // Its ceiling may be one for the name.
-                    directory::learn(shared, actor.uid).await;
-                }
-                let answer = shared.with(|controller| controller.order(actor, request, attendance));
-                match (explained, answer) {
-                    (Some(pid), Answer::Run { .. }) => explain(shared, pid).await,
-                    (_, answer) => answer,
-                }
-            }
+        let request = serde_json::from_slice::<Request>(&line);
+        if matches!(request, Ok(Request::Run { .. })) {
+            // Its ceiling may be one for the name.
+            directory::learn(shared, actor.uid).await;
+        }
+        // Who may do anything waits for nobody.
+        let turn = if actor.is_privileged() { None } else { Some(shared.orders.take(actor.uid).await) };
+        let answer = match request {
+            Ok(request) if is_whole => answer(shared, actor, request, attendance, turn.is_some()).await,
             Ok(_) => malformed("a request ends with a line feed"),
             Err(error) => malformed(&error.to_string()),
         };
+        // An answer may be long, and be asked for again and again: others have their turn before the next one is made.
+        tokio::task::yield_now().await;
         // Who does not read the answer is not waited for.
         timeout(PATIENCE, stream.write_all(&as_line(&answer)?)).await??;
+        drop(turn);
         if matches!(answer, Answer::Refused { reason: Reason::Malformed, .. }) {
             return Ok(());
         }
+    }
+}
+
+/// Does what is asked. Who `takes_turns` is not to fill the log either.
+async fn answer(
+    shared: &Shared,
+    actor: Actor,
+    request: Request,
+    attendance: &mut Attendance,
+    takes_turns: bool,
+) -> Answer {
+    let explained = if let Request::Explain { pid } = request { Some(pid) } else { None };
+    let is_change = request.is_change();
+    let answer = shared.with(|controller| controller.order(actor, request, attendance));
+    if takes_turns && (is_change || matches!(answer, Answer::Refused { .. })) {
+        shared.lines.pay(actor.uid).await;
+    }
+    match (explained, answer) {
+        (Some(pid), Answer::Run { .. }) => explain(shared, pid).await,
+        (_, answer) => answer,
     }
 }
 

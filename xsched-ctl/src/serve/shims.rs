@@ -1,14 +1,11 @@
 //! One task for each process with the shim: takes in its packets, and answers.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 use xsched_abi::wire::{FromShim, Hello, PacketKind, Refusal, RefusalReason};
 use xsched_arbiter::ProbedShim;
@@ -75,7 +72,7 @@ async fn serve(shared: Rc<Shared>, connection: Connection, peer: Peer, _occupant
     let end = match greet(&shared, &connection, &peer).await {
         Ok(admitted) => {
             let end = tokio::select! {
-                end = attend(&shared, &connection, admitted.id) => end,
+                end = attend(&shared, &connection, &peer, admitted.id) => end,
                 failed = verdicts::provide(&shared, &connection, admitted.id) => match failed {
                     Ok(never) => match never {},
                     Err(error) => send_failed(error),
@@ -95,8 +92,10 @@ async fn serve(shared: Rc<Shared>, connection: Connection, peer: Peer, _occupant
         refuse(&connection, reason);
     }
     match &end {
-        End::Failed(error) => tracing::warn!("{}: {error}", peer.describe()),
-        End::Refused(RefusalReason::Version) => tracing::warn!(
+        End::Failed(error) if shared.lines.have_room(peer.uid) => {
+            tracing::warn!("{}: {error}", peer.describe());
+        }
+        End::Refused(RefusalReason::Version) if shared.lines.have_room(peer.uid) => tracing::warn!(
             "{}: its shim is of another version than this controller, so it is not scheduled: take both from one build",
             peer.describe()
         ),
@@ -130,8 +129,12 @@ async fn greet(shared: &Shared, connection: &Connection, peer: &Peer) -> Result<
     check_version(&hello)?;
     let shim = find_shim(shared, peer).await;
     directory::learn(shared, peer.uid).await;
+    // Its id may be another's by now, who is not to lose his place to somebody who has ended.
+    if !peer.is_alive() {
+        return Err(End::Gone);
+    }
     let admitted = shared.with(|controller| controller.admit(peer, &hello, shim)).map_err(End::Refused)?;
-    // What was read of the process by its id may be another's by now.
+    // And so may be what was read of it by its id.
     if !peer.is_alive() {
         shared.with(|controller| controller.leave(admitted.id));
         return Err(End::Gone);
@@ -152,9 +155,8 @@ async fn greet(shared: &Shared, connection: &Connection, peer: &Peer) -> Result<
 /// kernel takes its time, and everybody else waits for this one. A user has one search at a time.
 async fn find_shim(shared: &Shared, peer: &Peer) -> Option<ProbedShim> {
     let search = shared.controller.borrow().search(peer)?;
-    let searches = shared.searches.of(peer.uid);
     let found = timeout(PATIENCE, async {
-        let turn = searches.acquire_owned().await.ok()?;
+        let turn = shared.searches.take(peer.uid).await;
         // Whoever waits no more leaves the turn to the thread.
         let (found, turn) = on_thread(peer, move || (search.run(), turn)).await?;
         let found = found.inspect_err(|error| tracing::debug!("{}: {error}", peer.describe())).ok()?;
@@ -166,38 +168,30 @@ async fn find_shim(shared: &Shared, peer: &Peer) -> Option<ProbedShim> {
         probed.inspect_err(|error| tracing::debug!("{}: {error}", peer.describe())).ok()
     });
     found.await.unwrap_or_else(|_| {
-        tracing::warn!(
-            "{}: it takes too long to look for its shim: it reports over the socket",
-            peer.describe()
-        );
+        if shared.lines.have_room(peer.uid) {
+            tracing::warn!(
+                "{}: it takes too long to look for its shim: it reports over the socket",
+                peer.describe()
+            );
+        }
         None
     })
 }
 
-async fn on_thread<T: Send + 'static>(peer: &Peer, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+/// Does something for a process on a thread of its own; none if there is none to be had.
+pub(super) async fn on_thread<T: Send + 'static>(
+    peer: &Peer,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
     let (tell, told) = oneshot::channel();
-    let thread = std::thread::Builder::new().name("xsched-search".to_owned()).spawn(move || {
-        // If nobody waits for it any more, the process reports over the socket already.
+    let thread = std::thread::Builder::new().name("xsched-reader".to_owned()).spawn(move || {
+        // Somebody waits for it, or has had enough of that.
         let _ = tell.send(work());
     });
     thread
-        .inspect_err(|error| tracing::warn!("{}: cannot look for its shim: {error}", peer.describe()))
+        .inspect_err(|error| tracing::warn!("{}: no thread to look at what it has: {error}", peer.describe()))
         .ok()?;
     told.await.ok()
-}
-
-/// Searches under way, by user.
-#[derive(Debug, Default)]
-pub(super) struct Searches(RefCell<BTreeMap<u32, Arc<Semaphore>>>);
-
-impl Searches {
-    /// Those of a user.
-    fn of(&self, uid: u32) -> Arc<Semaphore> {
-        let mut users = self.0.borrow_mut();
-        // Nobody searches or waits where nobody else has it.
-        users.retain(|_, searches| Arc::strong_count(searches) > 1);
-        Arc::clone(users.entry(uid).or_insert_with(|| Arc::new(Semaphore::new(1))))
-    }
 }
 
 fn check_version(hello: &Hello) -> Result<(), End> {
@@ -210,9 +204,9 @@ fn check_version(hello: &Hello) -> Result<(), End> {
 }
 
 /// Takes in a process's packets until its end.
-async fn attend(shared: &Shared, connection: &Connection, id: ClientId) -> End {
+async fn attend(shared: &Shared, connection: &Connection, peer: &Peer, id: ClientId) -> End {
     let mut packet = Packet::new();
-    let mut turn = 0;
+    let (mut turn, mut has_told) = (0, false);
     loop {
         let recording_changed = shared.recording.notified();
         if let Err(end) = tell_of_recording(shared, connection, id).await {
@@ -220,7 +214,11 @@ async fn attend(shared: &Shared, connection: &Connection, id: ClientId) -> End {
         }
         let result = tokio::select! {
             said = receive(connection, &mut packet) => match said {
-                Ok(said) => take(shared, connection, id, &said, packet.take_descriptor()).await,
+                Ok(said) => {
+                    turn += weight(&said);
+                    has_told |= matches!(said, FromShim::Domain(_) | FromShim::KernelName(_));
+                    take(shared, connection, peer, id, &said, packet.take_descriptor()).await
+                }
                 Err(end) => Err(end),
             },
             () = recording_changed => continue,
@@ -228,11 +226,20 @@ async fn attend(shared: &Shared, connection: &Connection, id: ClientId) -> End {
         if let Err(end) = result {
             return end;
         }
-        turn = (turn + 1) % TURN;
-        if turn == 0 {
+        if turn >= TURN {
+            turn = 0;
+            if std::mem::take(&mut has_told) {
+                verdicts::heard(shared).await;
+            }
             tokio::task::yield_now().await;
         }
     }
+}
+
+/// For how many packets one counts: for a queue the page and all other queues are looked at, and with a domain everything that
+/// was decided for its process is decided anew.
+fn weight(said: &FromShim) -> u32 {
+    if matches!(said, FromShim::OpenQueue(_) | FromShim::Domain(_)) { TURN } else { 1 }
 }
 
 /// Gives a process a ring when somebody records, and says when nobody does any more.
@@ -250,6 +257,7 @@ async fn tell_of_recording(shared: &Shared, connection: &Connection, id: ClientI
 async fn take(
     shared: &Shared,
     connection: &Connection,
+    peer: &Peer,
     id: ClientId,
     said: &FromShim,
     descriptor: Option<OwnedFd>,
@@ -257,7 +265,7 @@ async fn take(
     match said {
         FromShim::Hello(_) => Err(End::Refused(RefusalReason::Malformed)),
         FromShim::OpenQueue(wanted) => {
-            wait_until_joined(shared, id).await;
+            wait_until_joined(shared, peer, id).await;
             let opened = shared.with(|controller| controller.open(id, wanted)).map_err(End::Refused)?;
             connection.send(opened.as_bytes(), &[]).map_err(send_failed)
         }
@@ -285,13 +293,14 @@ async fn take(
             verdicts::kernel(shared, id, said);
             Ok(())
         }
-        FromShim::Settings(said) => verdicts::settings(shared, id, *said, descriptor)
+        FromShim::Settings(said) => verdicts::settings(shared, peer, id, *said, descriptor)
+            .await
             .map_err(|_| End::Refused(RefusalReason::Malformed)),
     }
 }
 
 /// Waits until a process has shown its number, or has had its time.
-async fn wait_until_joined(shared: &Shared, id: ClientId) {
+async fn wait_until_joined(shared: &Shared, peer: &Peer, id: ClientId) {
     let joined = async {
         loop {
             let next = shared.joined.notified();
@@ -301,8 +310,11 @@ async fn wait_until_joined(shared: &Shared, id: ClientId) {
             next.await;
         }
     };
-    if timeout(JOIN_PATIENCE, joined).await.is_err() {
-        shared.with(|controller| controller.speak_for(id));
+    if timeout(JOIN_PATIENCE, joined).await.is_err()
+        && shared.with(|controller| controller.speak_for(id))
+        && shared.lines.have_room(peer.uid)
+    {
+        tracing::warn!("{} has not shown its number: it reports over the socket", peer.describe());
     }
 }
 

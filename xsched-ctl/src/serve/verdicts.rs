@@ -16,7 +16,9 @@ use zerocopy::IntoBytes as _;
 
 use super::Shared;
 use super::controller::{ClientId, Heard};
+use super::peer::Peer;
 use super::rules::Loaded;
+use super::shims::on_thread;
 use super::socket::Connection;
 use super::subject::Subject;
 use crate::origin::{JoinError, Newcomer, Order, Page};
@@ -162,27 +164,45 @@ pub(super) fn domain(shared: &Shared, id: ClientId, said: &Domain) {
     origin.tell(Order::Domain(id.number(), library, domain));
 }
 
-/// The user of a process has rules of his own.
+/// The user of a process has rules of his own. They are read on a thread: there may be many of them, and everybody else waits
+/// for this one. A user has one of his processes' read at a time, and held.
 ///
 /// # Errors
 /// They are in no file that can be read without waiting for somebody.
-pub(super) fn settings(
+pub(super) async fn settings(
     shared: &Shared,
+    peer: &Peer,
     id: ClientId,
     said: Settings,
     file: Option<OwnedFd>,
 ) -> io::Result<()> {
     let text = read_sealed(file.ok_or(io::ErrorKind::InvalidInput)?, said.len as usize)?;
-    match xsched_rules::Rules::parse(&text) {
-        Ok(rules) => {
+    let turn = shared.readings.take(peer.uid).await;
+    // Whoever waits no more leaves the turn to the thread.
+    match on_thread(peer, move || (xsched_rules::Rules::parse(&text), turn)).await {
+        Some((Ok(rules), _turn)) => {
             if let Some(origin) = &shared.origin {
                 origin.tell(Order::Settings(id.number(), Box::new(rules)));
+                heard(shared).await;
             }
         }
-        // Some of the words are the process's, which is not to write lines of its own.
-        Err(error) => tracing::warn!("a process's own rules are left out: {}", one_line(&error.to_string())),
+        // Some of the words are the process's, which is not to write lines of its own, nor too many of ours.
+        Some((Err(error), _)) if shared.lines.have_room(peer.uid) => {
+            tracing::warn!("a process's own rules are left out: {}", one_line(&error.to_string()));
+        }
+        Some((Err(_), _)) | None => {}
     }
     Ok(())
+}
+
+/// Waits until what was told so far has been heard by the thread that decides: who tells it much waits, and nothing piles up.
+pub(super) async fn heard(shared: &Shared) {
+    if let Some(origin) = &shared.origin {
+        let (reply, answer) = oneshot::channel();
+        origin.tell(Order::Heard(reply));
+        // A thread that has ended hears nothing more.
+        let _ = answer.await;
+    }
 }
 
 /// The text of a memory file that nobody can change or cut short.

@@ -144,16 +144,16 @@ impl Controller {
         if actor.uid == owner.subject.uid { Ok(()) } else { actor.check_privileged() }
     }
 
-    /// A process has not shown its number: no program hears it, and it has to report over the socket.
-    pub(crate) fn speak_for(&mut self, id: ClientId) {
-        let Some(client) = self.clients.get(&id) else { return };
-        let (Link::Awaited(number), pid) = (client.link, client.subject.pid) else { return };
-        tracing::warn!("process {pid} has not shown its number: it reports over the socket");
+    /// A process has not shown its number: no program hears it, and it has to report over the socket. False if it has.
+    pub(crate) fn speak_for(&mut self, id: ClientId) -> bool {
+        let Some(client) = self.clients.get(&id) else { return false };
+        let (Link::Awaited(number), pid) = (client.link, client.subject.pid) else { return false };
         self.arbiter.forget(number);
         let link = self.speak(id, pid);
         if let Some(client) = self.clients.get_mut(&id) {
             client.link = link;
         }
+        true
     }
 
     fn speak(&mut self, id: ClientId, pid: u32) -> Link {

@@ -1,9 +1,10 @@
 //! What commands are shown.
 
+use std::collections::BTreeMap;
 use std::process;
 use std::sync::atomic::Ordering;
 
-use xsched_abi::arbiter::{Word, more_urgent};
+use xsched_abi::arbiter::{QueueWord, Word, more_urgent};
 use xsched_arbiter::now_ns;
 
 use super::Controller;
@@ -13,6 +14,14 @@ use super::queue::Queue;
 use crate::control::answer::{self, Counts, List, State, Status};
 use crate::device_address::device_name;
 use crate::standing::Class;
+
+/// The queues of a device.
+#[derive(Clone, Copy, Debug, Default)]
+struct Company {
+    queues: usize,
+    /// Bit L: one of level L has work.
+    working_levels: u64,
+}
 
 impl Controller {
     /// How the controller is.
@@ -38,12 +47,29 @@ impl Controller {
 
     /// All processes. Who is not privileged sees no names of others' processes.
     pub(super) fn list(&self, actor: Actor) -> List {
-        let mut processes: Vec<_> = self.clients.values().map(|client| self.process(client, actor)).collect();
+        let company = self.company();
+        let process = |client| self.process(client, actor, &company);
+        let mut processes: Vec<_> = self.clients.values().map(process).collect();
         processes.sort_by_key(|process| process.pid);
         List { controller: self.status(), processes }
     }
 
-    fn process(&self, client: &Client, actor: Actor) -> answer::Process {
+    /// The queues of each device, looked at once for all of them.
+    fn company(&self) -> BTreeMap<u16, Company> {
+        let page = self.arbiter.page();
+        let mut devices: BTreeMap<u16, Company> = BTreeMap::new();
+        for queue in self.queues.values() {
+            let company = devices.entry(queue.device).or_default();
+            company.queues += 1;
+            let word = page.queue(queue.key.slot).word;
+            if word.is_open() && word.is_ready() {
+                company.working_levels |= 1 << word.level();
+            }
+        }
+        devices
+    }
+
+    fn process(&self, client: &Client, actor: Actor, company: &BTreeMap<u16, Company>) -> answer::Process {
         let subject = &client.subject;
         let said = self.said(client);
         let (standing, from) = client.standing(&self.config, said);
@@ -58,24 +84,29 @@ impl Controller {
             class: Class::of(standing.priority).to_string(),
             from,
             reports: Self::reports(client),
-            queues: queues.map(|queue| self.queue(queue, client, said, may_know)).collect(),
+            queues: queues
+                .map(|queue| self.queue(queue, client, said, may_know, company[&queue.device]))
+                .collect(),
         }
     }
 
     /// Whether a more urgent queue of its device has work. An observer has nobody obeyed, and the masks are empty then.
-    fn has_more_urgent_work(&self, queue: &Queue) -> bool {
-        let page = self.arbiter.page();
-        let word = page.queue(queue.key.slot).word;
-        if self.state != State::Observing {
-            return page.load(Word::ready(word.device())) & more_urgent(word.level()) != 0;
-        }
-        let others = self.queues.values().filter(|other| other.device == queue.device);
-        others
-            .map(|other| page.queue(other.key.slot).word)
-            .any(|other| other.is_open() && other.is_ready() && other.level() < word.level())
+    fn has_more_urgent_work(&self, word: QueueWord, company: Company) -> bool {
+        let working_levels = match self.state {
+            State::Observing => company.working_levels,
+            State::Active | State::Off => self.arbiter.page().load(Word::ready(word.device())),
+        };
+        working_levels & more_urgent(word.level()) != 0
     }
 
-    fn queue(&self, queue: &Queue, client: &Client, said: Said, may_know: bool) -> answer::Queue {
+    fn queue(
+        &self,
+        queue: &Queue,
+        client: &Client,
+        said: Said,
+        may_know: bool,
+        company: Company,
+    ) -> answer::Queue {
         let page = self.arbiter.page();
         let word = page.queue(queue.key.slot).word;
         let set = queue.set.or(said.set);
@@ -86,8 +117,8 @@ impl Controller {
             stream_priority: queue.stream_priority,
             level: word.level(),
             ready: word.is_ready(),
-            held: self.has_more_urgent_work(queue),
-            alone: self.queues.values().filter(|other| other.device == queue.device).count() == 1,
+            held: self.has_more_urgent_work(word, company),
+            alone: company.queues == 1,
             device_share: queue.usage.device.share(now_ns()),
             device_ns: queue.usage.device.ns,
             origins: if may_know { self.origins(queue, client) } else { Vec::new() },

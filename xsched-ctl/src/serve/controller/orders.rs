@@ -1,5 +1,7 @@
 //! What commands order, and what becomes of it.
 
+use std::borrow::Cow;
+
 use xsched_arbiter::now_ns;
 use xsched_sched::{Nanos, PolicyKind};
 
@@ -23,7 +25,7 @@ impl Controller {
     /// Does what is asked, if whoever asks may.
     pub(crate) fn order(&mut self, actor: Actor, request: Request, attendance: &mut Attendance) -> Answer {
         let what = describe(&request);
-        let is_change = is_change(&request);
+        let is_change = request.is_change();
         let outcome = match request {
             Request::Status {} => Ok(Answer::Status(self.status())),
             Request::List {} => Ok(Answer::List(self.list(actor))),
@@ -242,22 +244,6 @@ impl Controller {
     }
 }
 
-/// Whether the account has it also when it is allowed.
-fn is_change(request: &Request) -> bool {
-    match request {
-        Request::Status {}
-        | Request::List {}
-        | Request::Policy { name: None }
-        | Request::Explain { .. }
-        | Request::Joined {} => false,
-        Request::Set { .. }
-        | Request::Policy { name: Some(_) }
-        | Request::Off {}
-        | Request::On {}
-        | Request::Run { .. } => true,
-    }
-}
-
 /// What is asked for, for the account.
 fn describe(request: &Request) -> String {
     match request {
@@ -266,12 +252,24 @@ fn describe(request: &Request) -> String {
         Request::Policy { name: None } => "policy".to_owned(),
         Request::Explain { pid } => format!("explain process {pid}"),
         Request::Joined {} => "whether a command's processes have joined".to_owned(),
-        Request::Set { target, wish } if wish.is_empty() => format!("reset {target}"),
-        Request::Set { target, wish } => format!("set {target} to {}", parts(*wish)),
-        Request::Policy { name: Some(name) } => format!("policy {name:?}"),
+        Request::Set { target, wish } if wish.is_empty() => format!("reset {}", brief(&target.to_string())),
+        Request::Set { target, wish } => format!("set {} to {}", brief(&target.to_string()), parts(*wish)),
+        Request::Policy { name: Some(name) } => format!("policy {:?}", brief(name)),
         Request::Off {} => "off".to_owned(),
         Request::On {} => "on".to_owned(),
         Request::Run { wish, .. } => format!("run a command with {}", parts(*wish)),
+    }
+}
+
+/// Words of whoever asks: all of them, unless nobody means so many.
+fn brief(words: &str) -> Cow<'_, str> {
+    /// The paths of containers' cgroups are some 250 bytes long.
+    const LEN_MAX: usize = 512;
+    let len = words.floor_char_boundary(LEN_MAX);
+    if len == words.len() {
+        words.into()
+    } else {
+        format!("{}… ({} bytes)", &words[..len], words.len()).into()
     }
 }
 
