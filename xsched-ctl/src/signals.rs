@@ -8,7 +8,7 @@ use crate::failure::Failure;
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    /// None: it is somebody else's.
+    /// None: it is somebody else's, or ignored.
     hangup: Option<Signal>,
     user1: Signal,
 }
@@ -25,10 +25,15 @@ pub(crate) enum Request {
 }
 
 impl Signals {
-    /// Catches them from here on.
+    /// Catches them from here on. Who was started to live on when the terminal goes, as by nohup(1), does, and so does what it
+    /// starts: SIGHUP stays ignored.
     pub(crate) fn catch() -> Result<Self, Failure> {
-        let hangup = signal(SignalKind::hangup()).map_err(Failure::internal("catching signals"))?;
-        Ok(Self { hangup: Some(hangup), ..Self::catch_for_service()? })
+        let hangup = if is_ignored(libc::SIGHUP) {
+            None
+        } else {
+            Some(signal(SignalKind::hangup()).map_err(Failure::internal("catching signals"))?)
+        };
+        Ok(Self { hangup, ..Self::catch_for_service()? })
     }
 
     /// Likewise, but for SIGHUP, which tells a service to read its files again.
@@ -51,6 +56,15 @@ impl Signals {
             _ = self.user1.recv() => Request::Dump,
         }
     }
+}
+
+/// Whether a signal is ignored, as whoever has started this process may have arranged.
+fn is_ignored(signal: libc::c_int) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: nothing is changed, and there is room for what holds.
+    let outcome = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
+    // SAFETY: it has been written if that has succeeded.
+    outcome == 0 && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
 async fn hung_up(hangup: Option<&mut Signal>) {

@@ -1,6 +1,9 @@
 //! `xsched-ctl run`: commands under the controller.
 
+use std::process::Command;
+
 use rustix::process::Signal;
+use xsched_tests::artifacts::xsched_ctl as binary;
 use xsched_tests::tracer::{Running, run, xsched_ctl};
 
 use super::fixture::{self, Controller};
@@ -88,6 +91,26 @@ fn a_command_gets_the_shim_after_what_it_had_preloaded() {
         .args(["echo", "ran"])
         .env("XSCHED_SOCKET_DIR", folder.path()));
     assert_eq!((required.code, required.stdout.as_str()), (69, ""), "{}", required.stderr);
+}
+
+/// Who has logged out finds his training running.
+#[test]
+fn a_command_that_is_to_outlive_its_terminal_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let started = |wrapper: &str| {
+        let mut command = Command::new("sh");
+        command.args([
+            "-c",
+            &format!("{wrapper} exec \"$0\" run --shim \"$1\" -- sh -c 'echo begun; sleep 1; exit 7'"),
+        ]);
+        command.arg(binary()).arg(xsched_tests::artifacts::shim()).env("XSCHED_SOCKET_DIR", folder.path());
+        let mut running = Running::start(&mut command);
+        running.wait_for_stdout("begun");
+        running.signal(Signal::HUP);
+        running.finish().code
+    };
+    assert_eq!(started(""), 128 + 15, "it is told to end");
+    assert_eq!(started("trap '' HUP;"), 7);
 }
 
 #[test]
