@@ -1,5 +1,6 @@
 //! How a controller comes and goes, and what becomes of processes when it does, or they do.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -19,6 +20,31 @@ fn a_controller_says_as_json_that_it_is_there() {
     let status: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!((&status["answer"], &status["state"]), (&"status".into(), &"active".into()), "{line}");
     assert_eq!(status["pid"], running.pid(), "{line}");
+    running.signal(Signal::TERM);
+    assert_eq!(running.finish().code, 0);
+}
+
+/// A shell with this umask keeps its files to itself; the controller is for everybody.
+#[test]
+fn others_reach_a_controller_whatever_the_umask_of_its_shell() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("made");
+    let mut serve = Command::new("sh");
+    serve
+        .args(["-c", "umask 077; exec \"$0\" serve --no-bpf"])
+        .arg(binary())
+        .env("XSCHED_SOCKET_DIR", &folder);
+    let mut running = Running::start(&mut serve);
+    running.wait_for_stderr("sockets in");
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&folder), mode(&folder.join("shim.sock"))), (0o755, 0o666));
+    running.signal(Signal::TERM);
+    assert_eq!(running.finish().code, 0);
+    // What somebody else has made is as he wants it.
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let mut running = Running::start(&mut serve);
+    running.wait_for_stderr("sockets in");
+    assert_eq!(mode(&folder), 0o700);
     running.signal(Signal::TERM);
     assert_eq!(running.finish().code, 0);
 }

@@ -86,8 +86,11 @@ pub(crate) struct Sockets {
 impl Place {
     /// Claims a folder, which is made if it is not there.
     pub(crate) fn claim(folder: Folder) -> Result<Self, PlaceError> {
+        let is_there = folder.path().exists();
         let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(folder.path());
-        made.map_err(not_made(folder.path()))?;
+        // Others have to come in, whatever a shell's umask says of its files. What somebody has made is as he wants it.
+        let opened = || fs::set_permissions(folder.path(), Permissions::from_mode(0o755));
+        made.and_then(|()| if is_there { Ok(()) } else { opened() }).map_err(not_made(folder.path()))?;
         let path = folder.lock();
         let mut lock = OpenOptions::new()
             .read(true)
