@@ -1,7 +1,9 @@
 //! What is known about a process that the controller looks after, as the kernel tells it.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use super::users::Users;
@@ -35,7 +37,7 @@ impl Subject {
             pid,
             uid,
             users: users.names(uid),
-            executable: fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default(),
+            executable: fs::read_link(format!("/proc/{pid}/exe")).map(without_mark).unwrap_or_default(),
             command: one_line(file("comm").trim_end()).into_owned(),
             cgroup: unified(&file("cgroup")).to_owned(),
         }
@@ -45,6 +47,15 @@ impl Subject {
     pub(crate) fn cgroups(&self) -> impl Iterator<Item = &str> {
         let own = Some(self.cgroup.as_str()).filter(|cgroup| cgroup.starts_with('/'));
         std::iter::successors(own, |cgroup| outer(cgroup))
+    }
+}
+
+/// The path of an executable without what the kernel writes behind one that is not there any more: a program whose package was
+/// upgraded goes on as what it was.
+fn without_mark(path: PathBuf) -> PathBuf {
+    match path.as_os_str().as_bytes().strip_suffix(b" (deleted)") {
+        Some(path) => OsStr::from_bytes(path).into(),
+        None => path,
     }
 }
 
@@ -79,6 +90,19 @@ mod tests {
         let own = Subject::read(std::process::id(), uid, &Users::default());
         assert_eq!(own.executable, std::env::current_exe().unwrap());
         assert!(!own.command.is_empty());
+    }
+
+    #[test]
+    fn a_program_whose_file_was_replaced_is_what_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("online service");
+        fs::copy("/bin/sleep", &path).unwrap();
+        let mut child = std::process::Command::new(&path).arg("60").spawn().unwrap();
+        fs::remove_file(&path).unwrap();
+        let executable = Subject::read(child.id(), 0, &Users::default()).executable;
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(executable, path);
     }
 
     #[test]
