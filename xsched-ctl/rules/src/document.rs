@@ -286,6 +286,18 @@ impl<'d> Entry<'d> {
         Pattern::new(glob).map_err(|error| Fault(self.value.span().start, error.into()))
     }
 
+    /// A glob over programs: file names, or paths if it has a slash.
+    pub fn program(&self) -> Result<Pattern, Fault> {
+        let glob = self.text("a name such as \"trainer\", or a path such as \"/opt/*/app\"")?;
+        program(glob).map_err(|mistake| Fault(self.value.span().start, mistake))
+    }
+
+    /// A glob over cgroups.
+    pub fn cgroup(&self) -> Result<Pattern, Fault> {
+        let glob = self.text("a path such as \"/system.slice/*\"")?;
+        cgroup(glob).map_err(|mistake| Fault(self.value.span().start, mistake))
+    }
+
     /// A list of globs; `wanted` gives an example.
     pub fn patterns(&self, wanted: &'static str) -> Result<Vec<Pattern>, Fault> {
         let DeValue::Array(items) = self.value.get_ref() else {
@@ -337,6 +349,29 @@ impl<'d> Entry<'d> {
         };
         Fault(value.span().start, Mistake::Type { key: self.key.to_owned(), wanted, found })
     }
+}
+
+/// A glob over file names, or over paths if it has a slash, that can fit one.
+pub(crate) fn program(glob: &str) -> Result<Pattern, Mistake> {
+    if glob.contains('/') && !glob.starts_with(['/', '*', '?']) {
+        return Err(Mistake::Together(
+            "what has a slash is a path from the root on, such as \"/opt/*/app\" or \"*/app\"",
+        ));
+    }
+    Ok(Pattern::new(glob)?)
+}
+
+/// A glob over cgroups that can fit one.
+pub(crate) fn cgroup(glob: &str) -> Result<Pattern, Mistake> {
+    if !glob.is_empty() && !glob.starts_with(['/', '*', '?']) {
+        return Err(Mistake::Together("a cgroup is a path from the root on, such as \"/system.slice/*\""));
+    }
+    if glob.len() > 1 && glob.ends_with('/') {
+        return Err(Mistake::Together(
+            "a cgroup's path does not end with a slash; without one it stands for those below, too",
+        ));
+    }
+    Ok(Pattern::new(glob)?)
 }
 
 fn unknown(kind: &'static str, found: &str, known: &[&'static str]) -> Mistake {

@@ -3,7 +3,7 @@
 use xsched_abi::PROBES;
 
 use crate::builtin::Profile;
-use crate::document::{self, Entry, Fault, Faults, Mistake, Mistakes, Section};
+use crate::document::{self, Entry, Fault, Faults, Mistake, Mistakes, Section, cgroup, program};
 use crate::origin::Rules;
 use crate::patterns::Pattern;
 use crate::rule::{ACTIONS, FramePattern, Rule, Source, Wanted};
@@ -102,7 +102,7 @@ fn parse_rule(section: Section<'_>, source: Source, faults: &mut Faults) -> Opti
             "api" => wanted.api = entry.some("a function such as \"hipLaunch*\", or a list of them", api)?,
             "kernel" => wanted.kernel = entry.some("a name such as \"gemm_*\", or a list of them", glob)?,
             "process" => {
-                wanted.process = entry.some("a name such as \"trainer\", or a list of them", glob)?;
+                wanted.process = entry.some("a name such as \"trainer\", or a list of them", program)?;
             }
             "user" => {
                 wanted.user = entry.some("a name or number such as \"alice\", or a list of them", glob)?;
@@ -161,14 +161,6 @@ fn api(text: &str) -> Result<Pattern, Mistake> {
         Ok(pattern)
     } else {
         Err(document::unknown_function(text, PROBES.iter().map(|probe| probe.name)))
-    }
-}
-
-fn cgroup(text: &str) -> Result<Pattern, Mistake> {
-    if text.starts_with(['/', '*', '?']) {
-        glob(text)
-    } else {
-        Err(Mistake::Together("a cgroup is a path from the root on, such as \"/system.slice/*\""))
     }
 }
 
@@ -259,6 +251,14 @@ mod tests {
         refused(
             "cgroup = 'batch'",
             "line 6: a cgroup is a path from the root on, such as \"/system.slice/*\"",
+        );
+        refused(
+            "process = 'bin/trainer'",
+            "line 6: what has a slash is a path from the root on, such as \"/opt/*/app\" or \"*/app\"",
+        );
+        refused(
+            "cgroup = ['/', '/batch/']",
+            "line 6: a cgroup's path does not end with a slash; without one it stands for those below, too",
         );
         assert_refused(
             "[[rule]]\naction = 'skip'",

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use xsched_sched::PolicyKind;
 
-use super::units::{process_id, share};
+use super::units::{cgroup, process_id, share};
 use crate::standing::{Class, PRIORITY_MAX, PRIORITY_MIN, WEIGHT_MAX, Wish};
 
 #[derive(Args, Debug)]
@@ -118,7 +118,7 @@ pub(crate) struct Set {
     pub(crate) pid: Option<u32>,
 
     /// All processes of this cgroup and below it, those that join later too
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = cgroup)]
     pub(crate) cgroup: Option<String>,
 
     /// One queue, as `list` numbers them: the streams of one priority of one process on one device

@@ -54,6 +54,17 @@ pub(super) fn share(text: &str) -> Result<u8, String> {
     }
 }
 
+/// `/system.slice/app.service`, as the kernel writes it: without the slash at the end with which shells complete folders.
+pub(super) fn cgroup(text: &str) -> Result<String, String> {
+    match text.trim_end_matches('/') {
+        "" if !text.is_empty() => Ok("/".to_owned()),
+        name if name.starts_with('/') => Ok(name.to_owned()),
+        _ => {
+            Err("expected a path that begins with a slash, such as `cat /proc/PID/cgroup` prints".to_owned())
+        }
+    }
+}
+
 /// `4711`.
 pub(super) fn process_id(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| "expected a number, such as `pgrep NAME` prints".to_owned())
@@ -89,6 +100,18 @@ mod tests {
         assert_eq!(process_id("4711"), Ok(4711));
         for bad in ["", "-1", "python3", "4294967296"] {
             assert!(process_id(bad).unwrap_err().contains("pgrep"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_cgroup_is_named_as_the_kernel_does() {
+        for (text, name) in
+            [("/", "/"), ("//", "/"), ("/a.slice", "/a.slice"), ("/a.slice/b c/", "/a.slice/b c")]
+        {
+            assert_eq!(cgroup(text).as_deref(), Ok(name));
+        }
+        for bad in ["", "a.slice", "a.slice/"] {
+            assert!(cgroup(bad).unwrap_err().contains("begins with a slash"), "{bad}");
         }
     }
 

@@ -332,9 +332,9 @@ fn read_rule(section: Section<'_>, keys: &[&'static str], faults: &mut Faults) -
     let mut class = None;
     let is_sound = section.each(faults, |entry, _| {
         match entry.key {
-            "executable" if !is_ceiling => selector.executable = Some(entry.pattern()?),
+            "executable" if !is_ceiling => selector.executable = Some(entry.program()?),
             "user" => selector.user = Some(entry.pattern()?),
-            "cgroup" => selector.cgroup = Some(entry.pattern()?),
+            "cgroup" => selector.cgroup = Some(entry.cgroup()?),
             "class" => class = Some(Class::ALL[entry.word("class", &Class::NAMES)?]),
             "priority" => {
                 wish.priority =

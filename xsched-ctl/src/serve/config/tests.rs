@@ -107,6 +107,18 @@ fn mistakes_are_named_with_their_line() {
     );
     assert_refused("[[rule]]\nuser = ''\nclass = 'high'", "line 2: an empty pattern matches nothing");
     assert_refused(
+        "[[rule]]\ncgroup = 'system.slice/online*'\nclass = 'high'",
+        "line 2: a cgroup is a path from the root on, such as \"/system.slice/*\"",
+    );
+    assert_refused(
+        "[[ceiling]]\ncgroup = '/system.slice/'\nclass = 'high'",
+        "line 2: a cgroup's path does not end with a slash; without one it stands for those below, too",
+    );
+    assert_refused(
+        "[[rule]]\nexecutable = 'bin/app'\nclass = 'high'",
+        "line 2: what has a slash is a path from the root on, such as \"/opt/*/app\" or \"*/app\"",
+    );
+    assert_refused(
         "[rule]\nclass = 'high'",
         "line 1: `rule` must be a list of tables, each headed by its name in double brackets, not a table",
     );

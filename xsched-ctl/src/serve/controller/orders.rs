@@ -71,9 +71,15 @@ impl Controller {
             Target::Queue(slot) => vec![self.client_of(*slot)?],
             Target::Cgroup(cgroup) => {
                 actor.check_privileged()?;
-                if !cgroup.starts_with('/') || cgroup.len() > 4096 {
+                // So the kernel writes them, with which they are compared.
+                if !cgroup.starts_with('/')
+                    || cgroup.len() > 4096
+                    || cgroup.contains("//")
+                    || (cgroup.ends_with('/') && cgroup != "/")
+                {
                     return Err(OrderError::Malformed(
-                        "a cgroup is a path that begins with a slash".to_owned(),
+                        "a cgroup is a path that begins with a slash and does not end with one, as in /proc/PID/cgroup"
+                            .to_owned(),
                     ));
                 }
                 let is_in = |id: &ClientId| self.clients[id].subject.cgroups().any(|own| own == cgroup);

@@ -339,6 +339,40 @@ fn what_is_set_holds_until_it_is_taken_back() {
     assert_refused(&bench.order(ROOT, set(11, 256)), Reason::Malformed);
 }
 
+#[test]
+fn who_takes_back_his_own_falls_to_what_was_set_for_his_cgroup() {
+    let mut bench = Bench::new("[[rule]]\nclass = 'high'\n");
+    let (id, _) = bench.joined(11, 100);
+    bench.0.clients.get_mut(&id).unwrap().subject.cgroup = "/a".to_owned();
+    let cgroup = Request::Set {
+        target: Target::Cgroup("/a".into()),
+        wish: Wish { priority: Some(-50), ..Wish::default() },
+    };
+    assert!(matches!(bench.order(ROOT, cgroup), Answer::Set { .. }));
+    let owner = Actor { pid: 2, uid: USER };
+    assert!(matches!(bench.order(owner, set(11, -80)), Answer::Set { .. }));
+    let reset = Request::Set { target: Target::Pid(11), wish: Wish::default() };
+    let Answer::Set { changed, .. } = bench.order(owner, reset) else {
+        panic!("it stands above his ceiling nowhere")
+    };
+    assert_eq!((changed[0].old.priority, changed[0].new.priority), (-80, -50));
+}
+
+#[test]
+fn a_cgroup_is_named_as_the_kernel_does() {
+    let mut bench = Bench::new("");
+    let set = |name: &str| Request::Set {
+        target: Target::Cgroup(name.to_owned()),
+        wish: Wish { priority: Some(3), ..Wish::default() },
+    };
+    for odd in ["", "a", "/a/", "//", "/a//b"] {
+        assert_refused(&bench.order(ROOT, set(odd)), Reason::Malformed);
+    }
+    for name in ["/", "/a.slice/b c"] {
+        assert!(matches!(bench.order(ROOT, set(name)), Answer::Set { .. }), "{name}");
+    }
+}
+
 /// Whatever a command writes for a number on the socket.
 #[test]
 fn numbers_that_make_no_sense_change_nothing() {
