@@ -223,7 +223,7 @@ pub(crate) struct Process {
     pub(crate) standing: Standing,
     /// The name of its priority's class.
     pub(crate) class: String,
-    /// Where its priority is from.
+    /// Where its priority is from; if that is nobody's, the rest of its standing.
     pub(crate) from: From,
     /// How its reports come: heard by programs, or over the socket.
     pub(crate) reports: PageKeeper,

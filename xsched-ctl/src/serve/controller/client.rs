@@ -77,12 +77,14 @@ impl Client {
         let Granted { wish, is_privileged } = said.run;
         let run = if is_privileged { wish } else { ceiling.limit(wish, base) };
         let standing = said.set.or(run).or(hint).applied_to(base);
-        let from = match (said.set.priority, run.priority, hint.priority) {
-            (Some(_), ..) => From::Set,
-            (_, Some(_), _) => From::Run,
-            (.., Some(_)) => From::Hint,
+        let sources = [(said.set, From::Set), (run, From::Run), (hint, From::Hint)];
+        let of_priority = sources.iter().find(|(wish, _)| wish.priority.is_some());
+        let of_anything = sources.iter().find(|(wish, _)| !wish.is_empty());
+        let from = match (of_priority, of_anything) {
+            (Some(&(_, from)), _) => from,
             _ if base != Standing::default() => From::Rule,
-            _ => From::Default,
+            (None, Some(&(_, from))) => from,
+            (None, None) => From::Default,
         };
         (standing, from)
     }
@@ -138,7 +140,10 @@ mod tests {
         assert_eq!(standing(priority(3), none, none), stands(3, From::Hint));
         assert_eq!(standing(priority(3), priority(200), none), stands(200, From::Run));
         assert_eq!(standing(priority(3), priority(200), priority(-1)), stands(-1, From::Set));
-        assert_eq!(client(none).standing(&Config::default(), Said::default()).1, From::Default);
+        let by_nobody =
+            |wish| client(none).standing(&Config::default(), Said { set: wish, ..Said::default() }).1;
+        assert_eq!(by_nobody(none), From::Default);
+        assert_eq!(by_nobody(Wish { share: Some(30), ..none }), From::Set, "it has its share from somebody");
     }
 
     #[test]
