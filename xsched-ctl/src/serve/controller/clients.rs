@@ -358,10 +358,15 @@ impl Controller {
 
     /// What others have said that concerns a process.
     pub(super) fn said(&self, client: &Client) -> Said {
+        let run = client.token.as_ref().map(|token| self.tokens.granted(token)).unwrap_or_default();
+        Said { set: client.set.or(self.set_for_group_of(client)), run }
+    }
+
+    /// What was set for the cgroup of a process.
+    pub(super) fn set_for_group_of(&self, client: &Client) -> Wish {
         let is_in = |cgroup: &str| client.subject.cgroups().any(|own| own == cgroup);
         let group = self.groups.iter().rev().find(|(cgroup, _)| is_in(cgroup));
-        let run = client.token.as_ref().map(|token| self.tokens.granted(token)).unwrap_or_default();
-        Said { set: client.set.or(group.map(|(_, wish)| *wish).unwrap_or_default()), run }
+        group.map(|(_, wish)| *wish).unwrap_or_default()
     }
 
     /// How a process stands, but for what was set for single queues of it.

@@ -154,7 +154,11 @@ impl Controller {
     fn wish_without(&self, id: ClientId, target: &Target) -> Wish {
         let client = &self.clients[&id];
         let said = self.said(client);
-        let set = if matches!(target, Target::Queue(_)) { said.set } else { Wish::default() };
+        let set = match target {
+            Target::Pid(_) => self.set_for_group_of(client),
+            Target::Queue(_) => said.set,
+            Target::Cgroup(_) => Wish::default(),
+        };
         let Standing { priority, weight, share } = client.standing(&self.config, Said { set, ..said }).0;
         Wish { priority: Some(priority), weight: Some(weight), share }
     }
