@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, Signal, pidfd_send_signal};
 use xsched_sched::PolicyKind;
 
 use crate::cgroup;
@@ -14,6 +14,7 @@ use crate::control::client::{AskError, Controller, ask};
 use crate::control::request::{Request, Target};
 use crate::failure::Failure;
 use crate::say::{print, say};
+use crate::serve::peer::Peer;
 use crate::standing::Wish;
 
 /// How long `off` waits for a controller that may hang. Nobody is held back any more after the 100 ms of silence that the
@@ -148,7 +149,7 @@ pub(crate) async fn off(arguments: cli::Off) -> Result<u8, Failure> {
         }
         Ok(answer) => Err(strange(&answer)),
         Err(AskError::Silent { pid }) if arguments.force => {
-            kill(pid)?;
+            kill(&controller.peer)?;
             let json = serde_json::json!({ "answer": "killed", "pid": pid });
             printed(&if arguments.json {
                 format!("{json}\n")
@@ -161,15 +162,16 @@ pub(crate) async fn off(arguments: cli::Off) -> Result<u8, Failure> {
 }
 
 /// Kills a controller that does not answer.
-fn kill(pid: u32) -> Result<(), Failure> {
-    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+fn kill(controller: &Peer) -> Result<(), Failure> {
+    let pid = i32::try_from(controller.pid).ok().and_then(Pid::from_raw);
+    // Not by its id, which may be somebody else's by now.
+    let (Some(pid), Some(process)) = (pid, controller.pidfd()) else {
         return Err(Failure::Usage("the controller is in another pid namespace: kill it there".to_owned()));
     };
-    let killed = pidfd_open(pid, PidfdFlags::empty()).and_then(|controller| {
-        pidfd_send_signal(&controller, Signal::KILL)?;
+    let killed = pidfd_send_signal(process, Signal::KILL).and_then(|()| {
         // What it had claimed is free only then, for whoever starts the next one.
         let end = Timespec { tv_sec: DEATH.as_secs() as i64, tv_nsec: 0 };
-        poll(&mut [PollFd::new(&controller, PollFlags::IN)], Some(&end))
+        poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&end))
     });
     match killed {
         Ok(_) | Err(Errno::SRCH) => Ok(()),
@@ -231,7 +233,7 @@ mod tests {
     #[test]
     fn who_was_killed_is_dead() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        kill(child.id()).unwrap();
+        kill(&Peer::by_pid(child.id(), 0).unwrap()).unwrap();
         assert!(child.try_wait().unwrap().is_some());
     }
 

@@ -10,6 +10,7 @@ use super::client::{Answer, Client, api, frames};
 use super::numbered::origin;
 use crate::bpf::Losses;
 use crate::control::answer::{By, Explained, Place};
+use crate::say::one_line;
 
 /// Most call sites in one answer.
 const SITES_MAX: usize = 4096;
@@ -43,14 +44,16 @@ fn cause_matters(cause: Counter) -> bool {
 fn site(client: &Client, key: VerdictKey, answer: &Answer) -> Place {
     let subject = Subject(key.subject);
     let rules = client.book.rules();
+    // Names of the process's files and kernels, which people read at their terminals.
+    let shown = |name: &str| one_line(name).into_owned();
     let function = |frame: xsched_rules::Frame<'_>| match frame.function {
-        Some(function) => format!("{}:{function}", frame.library),
-        None => frame.library.to_owned(),
+        Some(function) => shown(&format!("{}:{function}", frame.library)),
+        None => shown(frame.library),
     };
     Place {
         api: api(subject).unwrap_or("unknown").to_owned(),
-        kernel: subject.kernel().and_then(|kernel| client.kernel(kernel)).map(str::to_owned),
-        origin: origin(rules, &answer.chain),
+        kernel: subject.kernel().and_then(|kernel| client.kernel(kernel)).map(shown),
+        origin: shown(&origin(rules, &answer.chain)),
         chain: frames(&answer.chain).map(function).collect(),
         whole: answer.chain.end == xsched_abi::ChainEnd::Complete,
         action: action_name(answer.decision.action).to_owned(),
@@ -69,7 +72,7 @@ fn by(rules: &Rules, decider: Decider) -> By {
             let rule = &rules.rules()[number as usize];
             By::Rule {
                 number: number + 1,
-                name: rule.name.clone(),
+                name: rule.name.as_deref().map(|name| one_line(name).into_owned()),
                 set: match rule.source {
                     Source::File => None,
                     Source::Settings => Some("settings".to_owned()),
@@ -78,5 +81,37 @@ fn by(rules: &Rules, decider: Decider) -> By {
                 line: rule.line,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::sync::watch;
+    use xsched_abi::ChainEnd;
+    use xsched_rules::Caller;
+    use xsched_symbols::FileId;
+
+    use super::super::Newcomer;
+    use super::super::numbered::Numbered;
+    use super::super::rule_names::RuleNames;
+    use super::*;
+    use crate::chain::{self, Chain, Label};
+
+    #[test]
+    fn what_a_process_calls_its_files_orders_no_terminal_about() {
+        let shim = FileId { device_major: 1, device_minor: 2, inode: 3, generation: None };
+        let newcomer = Newcomer { key: 7, pid: 1, tgid: 1, shim, caller: Caller::default() };
+        let mut client = Client::new(newcomer, &Arc::default());
+        let frame = chain::Frame { library: "lib\x1b[2J.so".into(), name: Some("f\ng".into()), address: 0 };
+        let chain = Arc::new(Chain::new(vec![frame], ChainEnd::Complete, None, Label::Name));
+        let mut numbered = Numbered::new(watch::channel(Vec::new()).0, RuleNames::new());
+        client.answer(VerdictKey { chain: 1, subject: 0 }, chain, &mut numbered);
+        let site = &explain(&client, &Losses::default()).sites[0];
+        assert_eq!(
+            (site.origin.as_str(), site.chain[0].as_str()),
+            (r"lib\u{1b}[2J.so", r"lib\u{1b}[2J.so:f\ng")
+        );
     }
 }

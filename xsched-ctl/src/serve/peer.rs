@@ -1,7 +1,7 @@
 //! Who is at the other end of a socket, as the kernel has noted when it connected.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +35,11 @@ impl Peer {
         let Some(pidfd) = &self.pidfd else { return true };
         let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
         !matches!(poll(&mut fds, Some(&rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(1..))
+    }
+
+    /// Names the process also when its id has passed on. None where that cannot be told.
+    pub(crate) fn pidfd(&self) -> Option<BorrowedFd<'_>> {
+        self.pidfd.as_ref().map(|pidfd| pidfd.as_fd())
     }
 
     /// Waits for the process's end; for ever where that cannot be told.
