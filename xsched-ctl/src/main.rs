@@ -71,7 +71,7 @@ fn main() -> ExitCode {
     };
     // A controller keeps an account of who has changed what.
     let usual = if matches!(cli.verb, Verb::Serve(_)) { "info,audit=info" } else { "warn" };
-    let filter = EnvFilter::try_from_env("XSCHED_CTL_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
+    let filter = filter(usual);
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -90,6 +90,19 @@ fn main() -> ExitCode {
             ExitCode::from(failure.exit_code())
         }
     }
+}
+
+/// What is logged: what the environment says if it says anything, else the usual.
+fn filter(usual: &str) -> EnvFilter {
+    const VARIABLE: &str = "XSCHED_CTL_LOG";
+    let asked = std::env::var_os(VARIABLE).filter(|asked| !asked.is_empty());
+    let Some(asked) = asked else { return EnvFilter::new(usual) };
+    EnvFilter::try_new(asked.to_string_lossy()).unwrap_or_else(|error| {
+        say!(
+            "xsched-ctl: {VARIABLE} is no filter such as `warn,audit=info`, so the usual is logged: {error}"
+        );
+        EnvFilter::new(usual)
+    })
 }
 
 fn run_verb(verb: Verb) -> Result<u8, Failure> {
