@@ -139,6 +139,11 @@ pub(crate) async fn off(arguments: cli::Off) -> Result<u8, Failure> {
                 "off: no controller is running, so nobody is held back\n".to_owned()
             });
         }
+        Err(AskError::Crowded { folder }) if arguments.force => {
+            let holder = Peer::of_lock(&folder.lock());
+            let holder = holder.ok_or(AskError::Crowded { folder })?;
+            return killed(&holder, arguments.json);
+        }
         Err(error) => return Err(error.into()),
     };
     match controller.ask_within(&Request::Off {}, OFF_PATIENCE).await {
@@ -148,17 +153,21 @@ pub(crate) async fn off(arguments: cli::Off) -> Result<u8, Failure> {
             printed(&format!("{state}; was {was}; released in {ms:.1} ms\n"))
         }
         Ok(answer) => Err(strange(&answer)),
-        Err(AskError::Silent { pid }) if arguments.force => {
-            kill(&controller.peer)?;
-            let json = serde_json::json!({ "answer": "killed", "pid": pid });
-            printed(&if arguments.json {
-                format!("{json}\n")
-            } else {
-                format!("the controller (process {pid}) did not answer and was killed: nobody is held back\n")
-            })
-        }
+        Err(AskError::Silent { .. }) if arguments.force => killed(&controller.peer, arguments.json),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Kills a controller that does not answer, and says so.
+fn killed(controller: &Peer, is_json: bool) -> Result<u8, Failure> {
+    kill(controller)?;
+    let pid = controller.pid;
+    let json = serde_json::json!({ "answer": "killed", "pid": pid });
+    printed(&if is_json {
+        format!("{json}\n")
+    } else {
+        format!("the controller (process {pid}) did not answer and was killed: nobody is held back\n")
+    })
 }
 
 /// Kills a controller that does not answer.

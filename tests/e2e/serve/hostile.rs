@@ -16,6 +16,22 @@ fn nobody_keeps_others_from_giving_orders() {
     assert!(controller.say(&["off"]).starts_with("off; was active"));
 }
 
+/// A controller that hangs takes in nobody, and any user may have filled the room before it.
+#[test]
+fn a_controller_that_hangs_is_killed_however_many_wait_for_it() {
+    let mut controller = Controller::start("");
+    let mut user = controller.process_of(USER);
+    controller.process().signal(Signal::STOP);
+    assert_eq!(user.ask("queue_up")["error"], "BlockingIOError");
+    let (code, message) = controller.refused(&["list"]);
+    assert_eq!(code, 69, "{message}");
+    assert!(message.contains("too many wait for it") && message.contains("off --force"), "{message}");
+    let pid = controller.process().pid();
+    let told = controller.say(&["off", "--force", "--json"]);
+    assert_eq!(told, format!("{{\"answer\":\"killed\",\"pid\":{pid}}}\n"));
+    assert_eq!(controller.finish().code, 128 + 9);
+}
+
 #[test]
 fn nobody_writes_into_the_account_of_changes() {
     let mut controller = Controller::start("");

@@ -146,6 +146,13 @@ class Process:
         told = [json.loads(text) for text, _ in said if text]
         return {"held": sum(is_open for _, is_open in said), "told": [answer["message"] for answer in told]}
 
+    def queue_up(self):
+        """Connects to where commands do, and leaves, until there is no room for more who wait there."""
+        while True:
+            with socket.socket(socket.AF_UNIX) as control:
+                control.setblocking(False)
+                control.connect(self.control_path)
+
     def pester(self, seconds, count, *words):
         """Asks the same over so many connections at once, without waiting for answers, for so long; says how many came."""
         lines = (" ".join(words).encode() + b"\n") * 100

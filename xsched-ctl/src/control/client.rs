@@ -1,7 +1,8 @@
 //! Asking the controller.
 
 use std::io;
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
@@ -13,6 +14,9 @@ use crate::serve::peer::Peer;
 
 /// How long the controller may take.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long the controller may take to make room for another who asks.
+const CROWD_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +31,12 @@ pub(crate) enum AskError {
         path: std::path::PathBuf,
         /// The system's error.
         cause: io::Error,
+    },
+    /// There is one, and so many wait for it that there is no room for another.
+    #[error("the controller takes in nobody: too many wait for it at {}", .folder.path().display())]
+    Crowded {
+        /// Where its sockets are.
+        folder: Folder,
     },
     /// It does not answer in time.
     #[error("the controller (process {pid}) does not answer")]
@@ -62,13 +72,16 @@ impl Controller {
     pub(crate) async fn connect() -> Result<Self, AskError> {
         for folder in Folder::candidates() {
             let path = folder.control_socket();
-            match UnixStream::connect(&path).await {
+            match reach(&path).await {
                 Ok(stream) => {
                     let peer = Peer::of(&stream).map_err(|cause| AskError::Unreachable { path, cause })?;
                     return Ok(Self { stream: BufReader::new(stream), peer });
                 }
                 Err(error)
                     if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(AskError::Crowded { folder });
                 }
                 Err(cause) => return Err(AskError::Unreachable { path, cause }),
             }
@@ -118,6 +131,19 @@ impl Controller {
     }
 }
 
+/// Connects, and waits a while for room where many others wait.
+async fn reach(path: &Path) -> io::Result<UnixStream> {
+    let deadline = Instant::now() + CROWD_PATIENCE;
+    loop {
+        match UnixStream::connect(path).await {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            reached => return reached,
+        }
+    }
+}
+
 /// Asks one thing.
 pub(crate) async fn ask(request: &Request) -> Result<Answer, AskError> {
     Controller::connect().await?.ask(request).await
@@ -132,6 +158,9 @@ impl AskError {
             Self::Silent { pid } => format!(
                 "nobody is held back after 100 ms of its silence; `xsched-ctl off --force`, or `kill -9 {pid}`, ends it"
             ),
+            Self::Crowded { .. } => {
+                "nobody is held back after 100 ms of its silence; `xsched-ctl off --force` ends one that hangs".to_owned()
+            }
             Self::Gone(_) => "`xsched-ctl doctor` says whether there is one now".to_owned(),
             Self::Strange(_) => "controller and command must be of one version".to_owned(),
             Self::Refused { reason: Reason::NotPermitted, .. } => {

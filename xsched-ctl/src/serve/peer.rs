@@ -1,7 +1,10 @@
 //! Who is at the other end of a socket, as the kernel has noted when it connected.
 
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +31,24 @@ impl Peer {
         // 0 in another pid namespace that is not inside this one.
         let pid = u32::try_from(credentials.pid).unwrap_or(0);
         Ok(Self { pid, uid: credentials.uid, pidfd: pidfd(&socket, credentials.pid)?.map(Arc::new) })
+    }
+
+    /// A process that is there.
+    pub(crate) fn by_pid(pid: u32, uid: u32) -> io::Result<Self> {
+        let id = Pid::from_raw(pid.cast_signed()).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(Self { pid, uid, pidfd: Some(Arc::new(pidfd_open(id, PidfdFlags::empty())?)) })
+    }
+
+    /// The process that has written its id into a file and keeps that open. None if that is not to be seen.
+    pub(crate) fn of_lock(path: &Path) -> Option<Self> {
+        let lock = fs::metadata(path).ok()?;
+        let pid = fs::read_to_string(path).ok()?.trim().parse().ok()?;
+        let peer = Self::by_pid(pid, lock.uid()).ok()?;
+        let is_it = |file: fs::Metadata| (file.dev(), file.ino()) == (lock.dev(), lock.ino());
+        let mut open = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
+        let has_it = open.any(|entry| fs::metadata(entry.path()).is_ok_and(is_it));
+        // What was looked at by the id was its own if it lives on.
+        (has_it && peer.is_alive()).then_some(peer)
     }
 
     /// Whether the process has not ended. True where that cannot be told.
@@ -64,12 +85,6 @@ impl Peer {
     /// A process that need not be there.
     pub(crate) fn unknown(pid: u32, uid: u32) -> Self {
         Self { pid, uid, pidfd: None }
-    }
-
-    /// A process that is there.
-    pub(crate) fn by_pid(pid: u32, uid: u32) -> io::Result<Self> {
-        let id = Pid::from_raw(pid.cast_signed()).ok_or(io::ErrorKind::InvalidInput)?;
-        Ok(Self { pid, uid, pidfd: Some(Arc::new(pidfd_open(id, PidfdFlags::empty())?)) })
     }
 }
 
@@ -117,6 +132,18 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
+
+    #[test]
+    fn who_holds_a_lock_has_it_open_and_has_written_his_id() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        fs::write(&path, format!("{}\n", std::process::id())).unwrap();
+        assert!(Peer::of_lock(&path).is_none(), "his id is another's by now");
+        let _open = fs::File::open(&path).unwrap();
+        assert_eq!(Peer::of_lock(&path).map(|peer| peer.pid), Some(std::process::id()));
+        fs::write(&path, "nobody\n").unwrap();
+        assert!(Peer::of_lock(&path).is_none());
+    }
 
     #[test]
     fn a_peer_in_the_same_process_is_this_process() {
