@@ -23,6 +23,9 @@ use crate::symbol_table::{SymbolTable, SymbolTableBuilder};
 const HEADER_BYTES_MAX: u64 = 16 << 20;
 /// Largest symbol or string table that is read. libtorch's are below 100 MB.
 const TABLE_BYTES_MAX: u64 = 256 << 20;
+/// Longest name that is looked for. Whoever writes a table of strings that do not end has each of its symbols read to the end
+/// of it otherwise.
+const WANTED_BYTES_MAX: usize = 256;
 /// Smallest unit of a mapping; segments reach out to whole pages.
 const PAGE_BYTES: u64 = 4096;
 
@@ -180,8 +183,8 @@ pub fn symbol_file_offsets(
             if symbol.kind != SymbolKind::Function {
                 return;
             }
-            let Some(name) = name_at(&strings, symbol.name).and_then(|name| std::str::from_utf8(name).ok())
-            else {
+            let name = wanted_name_at(&strings, symbol.name);
+            let Some(name) = name.and_then(|name| std::str::from_utf8(name).ok()) else {
                 return;
             };
             if wanted(name)
@@ -206,7 +209,8 @@ pub fn variable_address(file: &File, name: &str) -> Result<Option<u64>, ElfError
     for table in headers.tables.iter().filter(|table| table.dynamic) {
         let strings = read_range(file, "string table", table.strings)?;
         headers.each_symbol(file, table, |symbol| {
-            if symbol.kind == SymbolKind::Object && name_at(&strings, symbol.name) == Some(name.as_bytes()) {
+            let is_it = || wanted_name_at(&strings, symbol.name) == Some(name.as_bytes());
+            if symbol.kind == SymbolKind::Object && is_it() {
                 found = Some(symbol.address);
             }
         })?;
@@ -222,6 +226,12 @@ pub(crate) fn name_at(strings: &[u8], offset: u32) -> Option<&[u8]> {
         Some(at) if at > 0 => Some(&name[..at]),
         _ => (!name.is_empty()).then_some(name),
     }
+}
+
+/// As [`name_at`]; none also for a name that is longer than any that is looked for.
+fn wanted_name_at(strings: &[u8], offset: u32) -> Option<&[u8]> {
+    let end = usize::try_from(offset).ok()?.saturating_add(WANTED_BYTES_MAX);
+    name_at(strings.get(..end).unwrap_or(strings), offset)
 }
 
 impl Headers {
@@ -270,7 +280,10 @@ impl Headers {
         let mut tables = Vec::new();
         for section in sections {
             let kind = section.sh_type(endian);
-            if kind != elf::SHT_SYMTAB && kind != elf::SHT_DYNSYM {
+            let dynamic = kind == elf::SHT_DYNSYM;
+            // A file has one of each: a second one is there to be read in vain.
+            let is_first = || tables.iter().all(|table: &Table| table.dynamic != dynamic);
+            if !dynamic && kind != elf::SHT_SYMTAB || !is_first() {
                 continue;
             }
             let strings = sections.get(section.sh_link(endian) as usize);
@@ -280,11 +293,7 @@ impl Headers {
                 offset: section.sh_offset(endian).into(),
                 bytes: section.sh_size(endian).into(),
             };
-            tables.push(Table {
-                dynamic: kind == elf::SHT_DYNSYM,
-                symbols: range(section),
-                strings: range(strings),
-            });
+            tables.push(Table { dynamic, symbols: range(section), strings: range(strings) });
         }
         Ok(Self { is_64: header.is_type_64(), endian, segments, tables, dynamic })
     }

@@ -140,6 +140,37 @@ fn a_table_that_claims_the_world_is_refused_before_memory_is_taken() {
     assert_eq!(refused, ElfError::Corrupt("table outside of the file"));
 }
 
+/// Such a file takes as long as it is large, however it was made: anybody may give one the name of a runtime.
+#[test]
+fn names_that_do_not_end_and_tables_that_do_not_stop_are_not_followed() {
+    const STRINGS: usize = 8 << 20;
+    const SYMBOLS: usize = 20_000;
+    let mut bytes = library();
+    let sections = bytes.split_off(0x3000);
+    let (strings, symbols) = (bytes.len(), bytes.len() + STRINGS);
+    bytes.extend(std::iter::repeat_n(b'x', STRINGS));
+    let run = words(&[(4, 1), (1, 0x12), (1, 0), (2, 1), (8, 0x2010), (8, 0x20)]);
+    bytes.extend(run.repeat(SYMBOLS));
+    let mut put = |at: usize, value: usize| bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    put(40, symbols + SYMBOLS * run.len());
+    let mut sections: Vec<Vec<u8>> = sections.chunks(64).map(<[u8]>::to_vec).collect();
+    let place = |section: &mut Vec<u8>, offset: usize, size: usize| {
+        section[24..32].copy_from_slice(&offset.to_le_bytes());
+        section[32..40].copy_from_slice(&size.to_le_bytes());
+    };
+    place(&mut sections[2], symbols, SYMBOLS * run.len());
+    place(&mut sections[3], strings, STRINGS);
+    let more = std::iter::repeat_n(sections[2].clone(), 1_000);
+    sections.extend(more);
+    bytes[60..62].copy_from_slice(&(sections.len() as u16).to_le_bytes());
+    bytes.extend(sections.concat());
+    let file = file_of(&bytes);
+    let began = std::time::Instant::now();
+    assert_eq!(symbol_file_offsets(&file, |_| true), Ok(Vec::new()));
+    assert_eq!(variable_address(&file, "run"), Ok(None));
+    assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
+}
+
 #[test]
 fn damaged_files_are_errors_or_answers_but_no_panics() {
     let mut random = Random::from_clock();
