@@ -13,9 +13,12 @@ use super::entry::{Entry, Execution, Timing, XQueueId};
 use super::judged::Judgements;
 use super::xqueue::{Suspensions, XQueue};
 
-/// Streams of a process, and commands of a stream, that are followed at once.
+/// Streams of a process, and commands of a stream, that are followed at once. Nobody tells when a stream is gone.
 const STREAMS_MAX: usize = 1 << 12;
 const COMMANDS_MAX: usize = 1 << 16;
+
+/// XQueues of a process: it has one for each device and priority that its streams have.
+const XQUEUES_MAX: usize = 1 << 8;
 
 /// Complete commands of a stream whose calls are looked for at a time.
 const LOOKED_FOR_MAX: usize = 1 << 12;
@@ -81,6 +84,8 @@ struct Stream {
     sought: u64,
     /// The end of the latest execution whose time is settled.
     end_ns: u64,
+    /// When it was last told of.
+    told_ns: u64,
 }
 
 #[derive(Debug)]
@@ -136,24 +141,26 @@ impl Process {
         match *event {
             Event::QueueOpened { queue, stream, device, stream_priority, held_back, in_flight, launched } => {
                 let xqueue = XQueueId { pid: self.pid, device, stream_priority };
-                if self.streams.len() >= STREAMS_MAX {
+                if !self.has_room() {
                     return;
                 }
+                let Some((state, _)) = self.xqueue(xqueue) else { return };
                 let through = launched.saturating_sub(in_flight.into());
-                self.streams.insert(queue, Stream::new(stream, xqueue, through));
-                let (state, _) = self.xqueue(xqueue);
                 state.hold_back(time_ns, held_back.into(), 0, entries);
                 if in_flight > 0 {
                     state.launch(time_ns, 0, in_flight.into(), entries);
                 }
+                self.streams.insert(queue, Stream::new(stream, xqueue, through, time_ns));
             }
             Event::Waits { queue, position, .. } => {
                 let Some(stream) = self.streams.get_mut(&queue) else { return };
+                stream.told_ns = time_ns;
                 if position != 0 && stream.waiting.len() < COMMANDS_MAX {
                     stream.waiting.insert(position, (record.thread, record.time_ns));
                 }
                 let xqueue = stream.xqueue;
-                self.xqueue(xqueue).0.hold_back(time_ns, 1, 0, entries);
+                let Some((state, _)) = self.xqueue(xqueue) else { return };
+                state.hold_back(time_ns, 1, 0, entries);
             }
             Event::Launched {
                 queue,
@@ -168,6 +175,7 @@ impl Process {
                     self.lost += u64::from(number != 0);
                     return;
                 };
+                stream.told_ns = time_ns;
                 let caller = stream.waiting.remove(&position);
                 let begun_ns = record.time_ns;
                 if number != 0 {
@@ -185,7 +193,7 @@ impl Process {
                     });
                 }
                 let xqueue = stream.xqueue;
-                let (state, _) = self.xqueue(xqueue);
+                let Some((state, _)) = self.xqueue(xqueue) else { return };
                 if waited_since_ns != 0 {
                     state.hold_back(begun_ns, 0, 1, entries);
                 }
@@ -195,14 +203,16 @@ impl Process {
             }
             Event::Completed { queue, through, device_ns, observed } => {
                 let Some(stream) = self.streams.get_mut(&queue) else { return };
+                stream.told_ns = time_ns;
                 let (count, lost) = stream.complete(time_ns, through, device_ns, observed);
                 let xqueue = stream.xqueue;
                 self.lost += lost;
-                self.xqueue(xqueue).0.complete(time_ns, count, entries);
+                let Some((state, _)) = self.xqueue(xqueue) else { return };
+                state.complete(time_ns, count, entries);
             }
             Event::Stands { device, stream_priority, held, level, .. } => {
                 let id = XQueueId { pid: self.pid, device, stream_priority };
-                let (state, suspensions) = self.xqueue(id);
+                let Some((state, suspensions)) = self.xqueue(id) else { return };
                 if held {
                     state.suspend(time_ns, level, arbiter.holder(device, level.into()), entries);
                 } else if let Some(suspension) = state.resume(time_ns, entries) {
@@ -213,8 +223,23 @@ impl Process {
         }
     }
 
-    fn xqueue(&mut self, id: XQueueId) -> &mut (XQueue, Suspensions) {
-        self.xqueues.entry(id).or_insert_with(|| (XQueue::new(id), Suspensions::new()))
+    /// What is known of an XQueue; none if the process says that it has more than any.
+    fn xqueue(&mut self, id: XQueueId) -> Option<&mut (XQueue, Suspensions)> {
+        if self.xqueues.len() >= XQUEUES_MAX && !self.xqueues.contains_key(&id) {
+            return None;
+        }
+        Some(self.xqueues.entry(id).or_insert_with(|| (XQueue::new(id), Suspensions::new())))
+    }
+
+    /// Whether there is room for a stream, that of one with nothing to follow if need be: the one that was not told of for
+    /// longest, which is likely to be gone.
+    fn has_room(&mut self) -> bool {
+        if self.streams.len() < STREAMS_MAX {
+            return true;
+        }
+        let idle = self.streams.iter().filter(|(_, stream)| stream.is_idle());
+        let oldest = idle.min_by_key(|(_, stream)| stream.told_ns).map(|(queue, _)| *queue);
+        oldest.is_some_and(|queue| self.streams.remove(&queue).is_some())
     }
 
     /// Tells the calls of what is finished when the device began with it: nothing more will be known.
@@ -291,7 +316,7 @@ impl Process {
 }
 
 impl Stream {
-    fn new(handle: u64, xqueue: XQueueId, through: u64) -> Self {
+    fn new(handle: u64, xqueue: XQueueId, through: u64, told_ns: u64) -> Self {
         Self {
             handle,
             xqueue,
@@ -302,7 +327,13 @@ impl Stream {
             finished: VecDeque::new(),
             sought: 0,
             end_ns: 0,
+            told_ns,
         }
+    }
+
+    /// Whether nothing that was told of it is still to be followed.
+    fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.launched.is_empty() && self.finished.is_empty()
     }
 
     /// Returns how many commands are not followed any more to have room for it.

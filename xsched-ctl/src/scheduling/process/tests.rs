@@ -359,3 +359,54 @@ fn what_lasts_ends_with_its_process_however_late_that_is_looked_at() {
         .collect();
     assert_eq!(ends.last(), Some(&5_000), "{:?}", bench.entries);
 }
+
+fn opened(queue: u64, device: u64) -> Event {
+    let (stream, stream_priority, held_back, in_flight, launched) = (0x100 + queue, 0, 0, 0, 0);
+    Event::QueueOpened { queue, stream, device, stream_priority, held_back, in_flight, launched }
+}
+
+#[test]
+fn streams_that_come_and_go_are_followed_however_many_there_were() {
+    let mut bench = Bench::new();
+    // The first goes on being used, and another has work on the device all the time.
+    let of = |queue, number, begun_ns| Event::Launched {
+        queue,
+        number,
+        returned_ns: begun_ns + 1,
+        position: 0,
+        waited_since_ns: 0,
+        ahead_ns: 0,
+        judgement: Judgement::NONE,
+    };
+    bench.take(2, opened(2, DEVICE));
+    bench.take(3, of(2, 1, 3));
+    let (mut time_ns, mut count) = (10, 0);
+    let queues = 3..3 * STREAMS_MAX as u64;
+    for queue in queues.clone() {
+        bench.take(time_ns, opened(queue, DEVICE));
+        for (queue, number) in [(queue, 1), (1, queue)] {
+            bench.take(time_ns + 1, of(queue, number, time_ns + 1));
+            let observed = Observed::Marker;
+            bench.take(time_ns + 5, Event::Completed { queue, through: number, device_ns: 0, observed });
+        }
+        if queue % 512 == 0 || queue + 1 == queues.end {
+            count += bench.executions(u64::MAX).len() as u64;
+            bench.entries.clear();
+        }
+        time_ns += 10;
+    }
+    assert_eq!(count, 2 * (queues.end - queues.start));
+    assert_eq!(bench.process.streams.len(), STREAMS_MAX);
+    assert_eq!(bench.process.unseen(), 1, "what is still on the device");
+}
+
+#[test]
+fn a_process_that_says_anything_is_given_no_more_room() {
+    let mut bench = Bench::new();
+    for device in 0..10 * XQUEUES_MAX as u64 {
+        bench.take(device, Event::Stands { device, stream_priority: 0, held: true, level: 3, ready: 0 });
+        bench.take(device, opened(device + 2, device));
+    }
+    assert_eq!(bench.process.xqueues.len(), XQUEUES_MAX);
+    assert_eq!(bench.process.streams.len(), XQUEUES_MAX + 1, "one device has two");
+}
