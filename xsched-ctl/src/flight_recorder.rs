@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use crate::call::HipCall;
 use crate::failure::Failure;
 use crate::output::Compression;
+use crate::recorder::Item;
 use crate::table::duration;
 use dumps::Dumps;
 pub(crate) use dumps::Written;
@@ -61,11 +62,14 @@ impl FlightRecorder {
         })
     }
 
-    /// Takes note of a call (nothing stands for one to the driver) that has been written into the current segment, which has `len` bytes now; returns whether
-    /// the segment is to be closed.
-    pub(crate) fn call(&mut self, call: Option<&HipCall>, len: usize) -> bool {
-        self.segments.count_call();
-        if let (Some(slow_ns), Some(call)) = (self.slow_ns, call.filter(|call| call.is_launch()))
+    /// Takes note of what has been written into the current segment, which has `len` bytes now; returns whether the segment
+    /// is to be closed.
+    pub(crate) fn written(&mut self, item: Item<'_>, len: usize) -> bool {
+        if !matches!(item, Item::Scheduling) {
+            self.segments.count_call();
+        }
+        if let (Some(slow_ns), Item::Hip(call)) = (self.slow_ns, item)
+            && call.is_launch()
             && let Some(duration_ns) = call.duration_ns()
             && duration_ns > slow_ns
         {
@@ -142,17 +146,30 @@ mod tests {
         let mut recorder = FlightRecorder::new(dir.path().join("f"), None, settings).unwrap();
         let mut slow = call("hipLaunchKernel");
         slow.end_ns = Some(1000);
-        recorder.call(Some(&slow), 0);
+        recorder.written(Item::Hip(&slow), 0);
         assert_eq!(recorder.take_wanted().await, None, "not slower than asked for");
         slow.end_ns = Some(1001);
         slow.kernel = Some("gemm".into());
-        recorder.call(Some(&slow), 0);
-        recorder.call(Some(&slow), 0);
+        recorder.written(Item::Hip(&slow), 0);
+        recorder.written(Item::Hip(&slow), 0);
         assert_eq!(recorder.take_wanted().await.as_deref(), Some("hipLaunchKernel of gemm took 1.00 us"));
         assert_eq!((recorder.take_wanted().await, recorder.unheeded), (None, 1));
         let mut copy = call("hipMemcpy");
         copy.end_ns = Some(1_000_000);
-        recorder.call(Some(&copy), 0);
+        recorder.written(Item::Hip(&copy), 0);
         assert_eq!(recorder.take_wanted().await, None, "only launches count");
+    }
+
+    #[tokio::test]
+    async fn only_calls_are_counted_when_they_are_let_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = Settings { size_max: 1 << 20, slow_ns: None };
+        let mut recorder = FlightRecorder::new(dir.path().join("f"), None, settings).unwrap();
+        let call = call("hipLaunchKernel");
+        for item in [Item::Hip(&call), Item::Scheduling, Item::Driver, Item::Scheduling] {
+            recorder.written(item, 0);
+        }
+        recorder.close(vec![0; 2 << 20]);
+        assert_eq!(recorder.let_go(), 2);
     }
 }

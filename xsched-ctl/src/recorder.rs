@@ -18,8 +18,8 @@ use crate::output::Destination;
 use crate::scheduling::Entry;
 use crate::summary::Summary;
 use crate::timeline::{Program as Scheduled, Programs, Style, Timeline};
-use sink::AfterCall;
-pub(crate) use sink::Sink;
+use sink::After;
+pub(crate) use sink::{Item, Sink};
 
 /// Takes in calls.
 pub(crate) struct Recorder {
@@ -41,9 +41,14 @@ struct Recording {
     threads: HashSet<ThreadId>,
     /// Processes that entries of scheduling name.
     programs: Programs,
+    /// When there are so many, those that are gone are forgotten.
+    programs_max: usize,
     /// The sink takes no more calls.
     is_full: bool,
 }
+
+/// Processes that entries of scheduling have named, before it is looked which of them are gone.
+const PROGRAMS_MAX: usize = 1 << 12;
 
 /// What was recorded, for the closing words.
 pub(crate) struct Recorded {
@@ -74,6 +79,7 @@ impl Recorder {
                     processes: HashSet::new(),
                     threads: HashSet::new(),
                     programs: Programs::new(),
+                    programs_max: PROGRAMS_MAX,
                     is_full: false,
                 })
             })
@@ -118,7 +124,7 @@ impl Recorder {
         let process =
             recording.describe(processes, call.pid, call.tid, call.begin_ns).map_err(memory_write)?;
         recording.timeline.call(process, call).map_err(memory_write)?;
-        recording.end_or_close(Some(call))
+        recording.end_or_close(Item::Hip(call))
     }
 
     /// Whether the output has its largest size, so that recording is over.
@@ -148,7 +154,7 @@ impl Recorder {
         let process =
             recording.describe(processes, call.pid, call.tid, call.begin_ns).map_err(memory_write)?;
         recording.timeline.driver_call(process, call).map_err(memory_write)?;
-        recording.end_or_close(None)
+        recording.end_or_close(Item::Driver)
     }
 
     /// Takes in what comes of scheduling.
@@ -159,7 +165,7 @@ impl Recorder {
         for entry in entries {
             recording.name(processes, entry);
             recording.timeline.scheduling(&recording.programs, entry).map_err(memory_write)?;
-            recording.end_or_close(None)?;
+            recording.end_or_close(Item::Scheduling)?;
         }
         Ok(())
     }
@@ -304,12 +310,12 @@ impl Recorder {
 }
 
 impl Recording {
-    /// Does what the sink wants done once a call has been written: of HIP, or of the driver if there is none given.
-    fn end_or_close(&mut self, hip: Option<&HipCall>) -> Result<(), Failure> {
-        match self.sink.after_call(hip, self.timeline.collected().len()) {
-            AfterCall::GoOn => {}
-            AfterCall::End => self.is_full = true,
-            AfterCall::Close => self.close_segment()?,
+    /// Does what the sink wants done once something has been written.
+    fn end_or_close(&mut self, item: Item<'_>) -> Result<(), Failure> {
+        match self.sink.after(item, self.timeline.collected().len()) {
+            After::GoOn => {}
+            After::End => self.is_full = true,
+            After::Close => self.close_segment()?,
         }
         Ok(())
     }
@@ -343,6 +349,9 @@ impl Recording {
 
     /// Learns what the processes of an entry are called.
     fn name(&mut self, processes: &Processes, entry: &Entry) {
+        if self.programs.len() >= self.programs_max {
+            self.forget_gone(processes);
+        }
         let time_ns = entry.time_ns();
         for pid in entry.pids() {
             let found = processes.find(pid, time_ns).or_else(|| processes.process(pid));
@@ -354,6 +363,15 @@ impl Recording {
                 self.programs.insert(pid, Scheduled { id, label: label.trim_start().into() });
             }
         }
+    }
+
+    /// Forgets the processes of which nothing is known any more. Others are looked up again when they are next named.
+    fn forget_gone(&mut self, processes: &Processes) {
+        self.programs.retain(|pid, program| {
+            processes.process(*pid).is_some_and(|process| process.started_ns() == program.id.start_ns)
+        });
+        self.timeline.forget_all_but(&self.programs);
+        self.programs_max = PROGRAMS_MAX.max(2 * self.programs.len());
     }
 
     /// Keeps what is collected, and begins anew.
@@ -375,4 +393,31 @@ fn neighbour(pid: u32) -> Option<String> {
 /// The timeline is written into memory, which does not fail.
 fn memory_write(error: WriteError) -> Failure {
     Failure::Internal { what: "encoding the timeline", cause: std::io::Error::other(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flight_recorder;
+    use crate::output::Format;
+    use crate::scheduling::XQueueId;
+
+    #[test]
+    fn processes_that_are_gone_take_no_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = flight_recorder::Settings { size_max: 1 << 30, slow_ns: None };
+        let format = Format { kept: Some(kept), ..Format::default() };
+        let sink = Sink::open(Destination::File(dir.path().join("f")), format).unwrap();
+        let mut recorder = Recorder::new(Some(sink), Style::default()).unwrap();
+        // More than any kernel gives out.
+        for pid in (1 << 23..).take(8 * PROGRAMS_MAX) {
+            let xqueue = XQueueId { pid, device: 1, stream_priority: 0 };
+            let entry = Entry::Depth(xqueue, u64::from(pid), 1);
+            recorder.scheduling(&Processes::new(), &[entry]).unwrap();
+        }
+        let recording = recorder.recording.unwrap();
+        assert!(recording.programs.len() <= PROGRAMS_MAX, "{}", recording.programs.len());
+        let remembered = recording.timeline.remembered();
+        assert!(remembered < 7 * PROGRAMS_MAX, "{remembered}");
+    }
 }

@@ -14,9 +14,20 @@ pub(crate) enum Sink {
     Kept(FlightRecorder),
 }
 
-/// What has to happen after a call has been written into the timeline.
+/// What has been written into the timeline.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Item<'a> {
+    /// A HIP call.
+    Hip(&'a HipCall),
+    /// A call to the driver.
+    Driver,
+    /// What comes of scheduling, which is no call.
+    Scheduling,
+}
+
+/// What has to happen after something has been written into the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AfterCall {
+pub(super) enum After {
     /// Nothing.
     GoOn,
     /// No more calls.
@@ -39,13 +50,13 @@ impl Sink {
         }
     }
 
-    /// Decides what happens after a call, with `len` bytes collected; nothing stands for a call to the driver.
-    pub(super) fn after_call(&mut self, call: Option<&HipCall>, len: usize) -> AfterCall {
+    /// Decides what happens after something was written, with `len` bytes collected.
+    pub(super) fn after(&mut self, item: Item<'_>, len: usize) -> After {
         let (is_over, what_then) = match self {
-            Self::Output(output) => (output.is_full_with(len), AfterCall::End),
-            Self::Kept(recorder) => (recorder.call(call, len), AfterCall::Close),
+            Self::Output(output) => (output.is_full_with(len), After::End),
+            Self::Kept(recorder) => (recorder.written(item, len), After::Close),
         };
-        if is_over { what_then } else { AfterCall::GoOn }
+        if is_over { what_then } else { After::GoOn }
     }
 
     /// Hands the timeline on, once there is enough of it or `all` of it is wanted out; begins a dump that is due.

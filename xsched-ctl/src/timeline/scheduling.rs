@@ -23,7 +23,7 @@
 //! All slices have `debug.pid` and `debug.process`. An XQueue of streams with a priority of their own is called
 //! `NAME PID XQueue +1`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use xsched_perfetto::{
@@ -48,6 +48,9 @@ pub(crate) struct Program {
     pub(crate) label: Arc<str>,
 }
 
+/// Tracks, and counters, that are remembered as described. When there are more, all are described again as they are used.
+const DESCRIBED_MAX: usize = 1 << 14;
+
 /// How close samples of a process's device time follow each other at most.
 const DEVICE_TIME_EVERY_NS: u64 = 1_000_000;
 
@@ -70,6 +73,12 @@ impl Tracks {
         self.named.clear();
         self.counters.clear();
         self.flow_floor = self.flow_last;
+    }
+
+    /// Forgets what all processes but these have had.
+    pub(super) fn forget_all_but(&mut self, programs: &Programs) {
+        let known: HashSet<ProcessId> = programs.values().map(|program| program.id).collect();
+        self.device_ns.retain(|(process, _), _| known.contains(process));
     }
 
     /// A device's number, in the order in which they were met.
@@ -119,6 +128,17 @@ impl Timeline {
                 self.sample(programs, *xqueue, "in-flight time", Unit::Ns, *time_ns, *ahead_ns)
             }
         }
+    }
+
+    /// Forgets what all processes but these have had: the others are gone.
+    pub(crate) fn forget_all_but(&mut self, programs: &Programs) {
+        self.tracks.forget_all_but(programs);
+    }
+
+    /// How much is remembered of processes.
+    #[cfg(test)]
+    pub(crate) fn remembered(&self) -> usize {
+        self.tracks.named.len() + self.tracks.counters.len() + self.tracks.device_ns.len()
     }
 
     fn execution(&mut self, programs: &Programs, execution: &Execution) -> Result<(), WriteError> {
@@ -249,6 +269,9 @@ impl Timeline {
             let name = format!("{name} {}", device_name(xqueue.device));
             let track = CounterTrack { scope: Scope::Process(program.id), name: &name, unit };
             let counter = self.writer.counter_track(&track)?;
+            if self.tracks.counters.len() >= DESCRIBED_MAX {
+                self.tracks.counters.clear();
+            }
             self.tracks.counters.insert(key, counter);
             counter
         };
@@ -270,6 +293,9 @@ impl Timeline {
         }
         let parent = self.writer.track(&Track { parent: Scope::Global, name: &gpu_name(device) })?;
         let track = self.writer.track(&Track { parent: Scope::Track(parent), name })?;
+        if self.tracks.named.len() >= DESCRIBED_MAX {
+            self.tracks.named.clear();
+        }
         self.tracks.named.insert((device, name.to_owned()), track);
         Ok(track)
     }
