@@ -17,7 +17,7 @@ use crate::call::HipCall;
 const PATIENCE_NS: u64 = 100_000_000;
 
 /// How long a call waits for the device to be done with what it has put there.
-const DEVICE_PATIENCE_NS: u64 = 3_000_000_000;
+pub(crate) const DEVICE_PATIENCE_NS: u64 = 3_000_000_000;
 
 /// How long before a call begins it may have been written that it passes through: where the shim's function is around the
 /// call, it says so before it calls.

@@ -37,7 +37,7 @@ use tables::Tables;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a call waits for its stack; then it is recorded with what is known of it.
-const CALL_PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const CALL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a call waits for the record of its chain, which another thread may be about to write.
 const RECORD_PATIENCE: Duration = Duration::from_millis(200);

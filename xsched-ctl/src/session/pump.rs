@@ -4,18 +4,23 @@ use xsched_abi::{Call, ChainEnd, Counter, Filter};
 use xsched_symbols::now_ns;
 
 use super::Session;
+use super::chains::CALL_PATIENCE;
 use super::guardian::go_on;
 use super::held::Source;
 use crate::bpf::Record;
 use crate::call::HipCall;
 use crate::failure::Failure;
 use crate::filter::{Decision, LeftOut, Reason};
+use crate::scheduling::DEVICE_PATIENCE_NS;
 
 /// Records that are resolved between two looks at everything else.
 const BATCH_MAX: usize = 8192;
 
-/// How long the memory of an ended process is kept, for records that are still on their way.
-const GRACE_NS: u64 = 4_000_000_000;
+/// How long the memory of an ended process is kept, for records that are still on their way and calls that wait: for their
+/// chains, and then for the device.
+const GRACE_NS: u64 = 10_000_000_000;
+
+const _: () = assert!(GRACE_NS > CALL_PATIENCE.as_nanos() as u64 + DEVICE_PATIENCE_NS);
 
 /// How often clocks are related to each other and memory of ended processes is freed.
 const HOUSEKEEPING_NS: u64 = 5_000_000_000;
@@ -124,6 +129,7 @@ impl Session {
     }
 
     pub(super) fn report_losses(&mut self, now_ns: u64) -> Result<(), Failure> {
+            self.resolver.ended(pid);
         let mut losses = self.maps.losses().plus(Counter::LateProbes, self.late);
         losses = losses.plus(Counter::ChainMapsFull, self.chains.refused());
         losses = losses.plus(Counter::KernelUnnamed, self.unnamed);

@@ -111,6 +111,11 @@ impl Resolver {
         }
     }
 
+    /// A process ended some time ago: nothing more of it is resolved. Chains may have been since it was seen to end.
+    pub(crate) fn ended(&mut self, pid: u32) {
+        self.known.remove(&pid);
+    }
+
     /// Resolves a call that has returned. None for a record that this program does not know.
     pub(crate) fn returned(
         &mut self,
