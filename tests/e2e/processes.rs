@@ -70,6 +70,101 @@ for i in range(5): hip.hipDeviceSynchronize()",
     assert!(library.starts_with("libffi.so"), "{library}");
 }
 
+/// As an installer writes it, seen in the middle of that.
+#[test]
+fn a_runtime_that_is_installed_meanwhile_is_recorded_from_its_first_call() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = format!(
+        "import ctypes, time
+content = open('{}', 'rb').read()
+with open('{dir}/libamdhip64.so.6', 'wb') as file:
+    file.write(content[:100000])
+    file.flush()
+    time.sleep(0.3)
+    file.write(content[100000:])
+hip = ctypes.CDLL('{dir}/libamdhip64.so.6')
+for i in range(5): hip.hipDeviceSynchronize()",
+        hip_sim(6).join("libamdhip64.so.6").display(),
+        dir = dir.path().display(),
+    );
+    let name = "a_runtime_that_is_installed_meanwhile_is_recorded_from_its_first_call";
+    let Some(calls) = traced(name, &["python3", "-c", &script]) else { return };
+    assert_eq!(by_library(&calls).values().sum::<usize>(), 5, "{calls:?}");
+}
+
+/// The tracer looks at every file with such a name that anybody opens.
+#[test]
+fn what_is_no_file_does_not_keep_the_tracer() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = format!(
+        "mkfifo {dir}/libamdhip64.so.6; timeout 1 cat {dir}/libamdhip64.so.6; {} --launches 20",
+        app("vector_add").display(),
+        dir = dir.path().display(),
+    );
+    let Some(calls) = traced("what_is_no_file_does_not_keep_the_tracer", &["sh", "-c", &line]) else {
+        return;
+    };
+    assert_eq!(launches(&calls), 20);
+}
+
+/// One path, as it was given to the loader, and two files.
+#[test]
+fn runtimes_in_folders_that_are_named_from_within_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let folders = ["one", "two"].map(|name| dir.path().join(name));
+    for folder in &folders {
+        fs::create_dir(folder).unwrap();
+        fresh_runtime(folder);
+    }
+    let script = "import ctypes; hip = ctypes.CDLL('./libamdhip64.so.6')
+for i in range(5): hip.hipDeviceSynchronize()";
+    let line = r#"cd "$1"; python3 -c "$0"; cd "$2"; exec python3 -c "$0""#;
+    let [one, two] = folders.each_ref().map(|folder| folder.to_str().unwrap());
+    let name = "runtimes_in_folders_that_are_named_from_within_are_told_apart";
+    let Some(calls) = traced(name, &["sh", "-c", line, script, one, two]) else { return };
+    assert_eq!(calls.iter().filter(|call| call.name == "hipDeviceSynchronize").count(), 10, "{calls:?}");
+}
+
+/// It has been probed under its path, where another one is by now.
+#[test]
+fn a_runtime_that_takes_the_place_of_another_is_not_late_unnoticed() {
+    const CALLS: usize = 5;
+    if !may_trace("a_runtime_that_takes_the_place_of_another_is_not_late_unnoticed") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (runtime, trace) = (fresh_runtime(dir.path()), dir.path().join("run.perfetto"));
+    // It lives until it was looked at: of who has ended before nothing is known.
+    let script = format!(
+        "import ctypes, sys, time; hip = ctypes.CDLL(sys.argv[1])\n\
+         for i in range({CALLS}): hip.hipDeviceSynchronize()\n\
+         time.sleep(0.5)"
+    );
+    let line = r#"python3 -c "$0" "$1"; cp "$1" "$1.new"; mv "$1.new" "$1"; exec python3 -c "$0" "$1""#;
+    let mut command = xsched_ctl(["trace", "-o"]);
+    command.arg(&trace).args(["--", "sh", "-c", line, &script]).arg(&runtime);
+    let outcome = run(&mut command);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let made = calls(&trace).unwrap().iter().filter(|call| call.name == "hipDeviceSynchronize").count();
+    let is_said = outcome.stderr.contains("first calls may be missing");
+    assert!(made == 2 * CALLS || is_said, "{made} of {}: {}", 2 * CALLS, outcome.stderr);
+}
+
+/// The kernel would go on putting breakpoints where the functions of the first one were.
+#[test]
+fn a_runtime_that_is_overwritten_works_as_if_nobody_looked() {
+    let dir = tempfile::tempdir().unwrap();
+    let (runtime, other) = (fresh_runtime(dir.path()), hip_sim(7).join("libamdhip64.so.7"));
+    let script = "import ctypes, sys; hip = ctypes.CDLL(sys.argv[1])
+for i in range(5): assert hip.hipDeviceSynchronize() == 0";
+    let line =
+        r#"set -e; python3 -c "$0" "$1"; cat "$2" > "$1"; python3 -c "$0" "$1"; exec python3 -c "$0" "$1""#;
+    let (runtime, other) = (runtime.to_str().unwrap(), other.to_str().unwrap());
+    let name = "a_runtime_that_is_overwritten_works_as_if_nobody_looked";
+    let Some(calls) = traced(name, &["sh", "-c", line, script, runtime, other]) else { return };
+    assert_eq!(calls.iter().filter(|call| call.name == "hipDeviceSynchronize").count(), 15, "{calls:?}");
+}
+
 /// Nobody has loaded it before, no loader's path leads to it, and the processes are nobody's children.
 #[test]
 fn users_of_a_runtime_that_was_named_are_recorded_from_their_first_call() {

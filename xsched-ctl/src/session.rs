@@ -11,6 +11,7 @@
 //! | `changes` | what processes do besides calling |
 //! | `audience` | whose calls are recorded |
 //! | `runtimes`, `installed` | which files are probed, and when |
+//! | `written` | which of these files are written |
 //! | `guardian` | stopped processes go on, even if the tracer dies |
 //! | `resolve`, `kernels`, `graphs`, `perf_map` | names |
 //! | `chains`, `held` | call chains, and calls that wait for them |
@@ -30,8 +31,9 @@ mod pump;
 pub(crate) mod resolve;
 mod runtimes;
 mod start;
+mod written;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
@@ -99,6 +101,10 @@ pub(crate) struct Session {
     unreadable: u64,
     /// Processes that may have made calls before there were probes.
     late: u64,
+    /// Those that the programs should stop before they run what they have mapped at that time, which is to be seen yet.
+    unstopped: Vec<(u32, u64)>,
+    /// When processes were last stopped, of late.
+    stops: HashMap<u32, u64>,
     /// Recorded launches whose kernels have no known name.
     unnamed: u64,
     /// Recorded calls by how their chains end.
@@ -119,6 +125,7 @@ impl Session {
         tokio::select! {
             ready = self.ring.readable() => drop(ready.map(|mut guard| guard.clear_ready())),
             ready = self.snapshots.readable() => drop(ready.map(|mut guard| guard.clear_ready())),
+            () = self.runtimes.something_written() => {}
             () = tokio::time::sleep(tick) => {}
         }
     }
@@ -182,6 +189,7 @@ impl Session {
         if let Some(guardian) = self.guardian.take() {
             guardian.dismiss();
         }
+        self.count_unstopped(u64::MAX);
         self.record_pending(None, |_| true)?;
         let settled = self.queues.give_up(|_| false);
         self.record_driver_calls(settled)?;

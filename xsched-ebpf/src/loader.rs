@@ -14,6 +14,8 @@
 //! constructors, first call
 //! ```
 //!
+//! A path that is opened to be written is not known any more.
+//!
 //! A stop is seen by a parent that waits for stopped children, as shells with job control do; these put each job into
 //! a process group of its own. So a process that has left the tracer's process group is not stopped ([`Watched`]).
 

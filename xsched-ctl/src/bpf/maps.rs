@@ -97,6 +97,13 @@ impl Maps {
         let _ = self.known.insert(path_hash, 1, 0);
     }
 
+    /// Forgets the paths behind which there are probes: some lead to other files by now. Opening them is reported again.
+    pub(crate) fn know_no_path(&mut self) {
+        for path_hash in self.known.keys().filter_map(Result::ok).collect::<Vec<_>>() {
+            let _ = self.known.remove(&path_hash);
+        }
+    }
+
     /// Takes the calls in progress of the processes that `whose` selects.
     pub(crate) fn take_pending(&mut self, mut whose: impl FnMut(u32) -> bool) -> Vec<(CallKey, Pending)> {
         let keys: Vec<Key> =

@@ -1,7 +1,7 @@
 //! What processes do besides calling HIP, as the side-band tells it: they map runtimes, which are probed, and their ends cut
 //! off the calls that are in progress.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -16,12 +16,16 @@ use super::runtimes::Runtimes;
 use crate::bpf::Record;
 use crate::failure::Failure;
 
+/// How long before a runtime is mapped its process may be said to have been stopped for it.
+const STOP_SLACK_NS: u64 = 1_000_000_000;
+
 impl Session {
     /// A process opens what may be a runtime: with luck it is probed before it is mapped.
     pub(super) fn opening(&mut self, opened: &Opened) {
         let len = opened.path.iter().position(|&byte| byte == 0).unwrap_or(opened.path.len());
         let path = Path::new(OsStr::from_bytes(&opened.path[..len]));
-        if self.runtimes.opening(opened.tgid, path) {
+        // A path that begins in a working folder leads elsewhere from another one.
+        if self.runtimes.opening(opened.tgid, path) && path.is_absolute() {
             self.maps.know(opened.hash);
         }
     }
@@ -32,13 +36,17 @@ impl Session {
     /// Everything that was mapped before the returned time has been told.
     pub(super) fn take_changes(&mut self, records: &[Record]) -> u64 {
         let seen_ns = now_ns();
-        let stopped: HashSet<u32> = records
-            .iter()
-            .filter_map(|record| match record {
-                Record::LoaderStop(stop) => Some(stop.tgid),
-                _ => None,
-            })
-            .collect();
+        let mut stopped = HashSet::new();
+        for record in records {
+            if let Record::LoaderStop(stop) = record {
+                stopped.insert(stop.tgid);
+                self.stops.insert(stop.tgid, stop.time_ns);
+            }
+        }
+        let was_stopped = |stops: &HashMap<u32, u64>, pid, mapped_ns| {
+            stops.get(&pid).is_some_and(|stop_ns| stop_ns.saturating_add(STOP_SLACK_NS) >= mapped_ns)
+        };
+        self.unstopped.retain(|(pid, mapped_ns)| !was_stopped(&self.stops, *pid, *mapped_ns));
         let mut changes = Vec::new();
         let (processes, maps, audience) = (&mut self.processes, &self.maps, &mut self.audience);
         self.sideband.drain(|event| {
@@ -48,17 +56,17 @@ impl Session {
             }
         });
         for (time_ns, change) in changes {
-            match &change {
-                Change::Mapped { pid, mapping } => {
-                    let is_late = self.mapped(*pid, mapping, time_ns);
-                    self.late += u64::from(is_late && !self.is_stopped_in_time(*pid, time_ns));
+            let late = match &change {
+                Change::Mapped { pid, mapping } => self.mapped(*pid, mapping, time_ns).then_some(*pid),
+                Change::Found { pid } => self.probe_mapped(*pid, time_ns).then_some(*pid),
+                Change::Lost { .. } => {
+                    self.catch_up();
+                    None
                 }
-                Change::Found { pid } => {
-                    let is_late = self.probe_mapped(*pid, time_ns);
-                    self.late += u64::from(is_late && !self.is_stopped_in_time(*pid, time_ns));
-                }
-                Change::Lost { .. } => self.catch_up(),
-                _ => {}
+                _ => None,
+            };
+            if let Some(pid) = late.filter(|pid| !was_stopped(&self.stops, *pid, time_ns)) {
+                self.note_late(pid, time_ns);
             }
             self.chains.changed(&change);
             self.changes.push_back((time_ns, change));
@@ -102,8 +110,30 @@ impl Session {
         })
     }
 
-    /// Whether a process that maps a runtime at `time_ns` runs none of its code before it has been probed.
-    fn is_stopped_in_time(&self, pid: u32, time_ns: u64) -> bool {
+    /// A process has mapped a runtime at `time_ns`, before that was probed, and has not been seen to stop since.
+    fn note_late(&mut self, pid: u32, time_ns: u64) {
+        let is_to_stop = self.is_to_stop(pid, time_ns);
+        tracing::debug!(pid, is_to_stop, "a runtime was mapped before it was probed");
+        if is_to_stop {
+            self.unstopped.push((pid, time_ns));
+        } else {
+            self.late += 1;
+        }
+    }
+
+    /// Counts the processes that should have stopped before a time, and have not: the programs took their runtime for
+    /// another one that was behind the same path and probed.
+    pub(super) fn count_unstopped(&mut self, before_ns: u64) {
+        self.stops.retain(|_, stop_ns| *stop_ns >= before_ns);
+        let went_on = self.unstopped.extract_if(.., |(_, mapped_ns)| *mapped_ns < before_ns).count() as u64;
+        if went_on > 0 {
+            self.late += went_on;
+            self.maps.know_no_path();
+        }
+    }
+
+    /// Whether a process that maps a runtime at `time_ns` is to stop before it runs any of its code.
+    fn is_to_stop(&self, pid: u32, time_ns: u64) -> bool {
         self.maps.may_stop(pid)
             && self.processes.find(pid, time_ns).is_some_and(|process| self.runtimes.stops(process, time_ns))
     }

@@ -68,6 +68,10 @@ impl Session {
         let read_ns = records.iter().filter_map(Record::returned_ns).max().unwrap_or(self.called_until_ns);
         self.called_until_ns = if has_more { read_ns } else { drained_ns };
         self.scheduling.hear();
+        if self.runtimes.let_go_of_written() {
+            // What is there afterwards is new.
+            self.maps.know_no_path();
+        }
         for record in &records {
             match record {
                 Record::Opened(opened) => self.opening(opened),
@@ -120,16 +124,17 @@ impl Session {
 
     /// Forgets what ended before a time since which no record can still be on its way.
     fn forget_before(&mut self, before_ns: u64) {
+        self.count_unstopped(before_ns);
         self.processes.forget_exited(before_ns);
         self.recorder.forget_ended(before_ns);
         while let Some((pid, _)) = self.ended.pop_front_if(|(_, ended_ns)| *ended_ns < before_ns) {
             self.chains.ended(pid);
+            self.resolver.ended(pid);
         }
         self.chains.forget_old();
     }
 
     pub(super) fn report_losses(&mut self, now_ns: u64) -> Result<(), Failure> {
-            self.resolver.ended(pid);
         let mut losses = self.maps.losses().plus(Counter::LateProbes, self.late);
         losses = losses.plus(Counter::ChainMapsFull, self.chains.refused());
         losses = losses.plus(Counter::KernelUnnamed, self.unnamed);

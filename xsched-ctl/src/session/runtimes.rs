@@ -10,11 +10,16 @@ use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::LazyLock;
+use std::time::{Duration, SystemTime};
 
+use tokio::io::unix::AsyncFd;
 use xsched_abi::PROBES;
-use xsched_symbols::{FileId, Mapping, Process, is_hip_runtime, now_ns, open_mapped, symbol_file_offsets};
+use xsched_symbols::{
+    FileId, Mapping, Process, is_hip_runtime, now_ns, open_mapped, open_regular, symbol_file_offsets,
+};
 
 use super::installed::installed;
+use super::written::Written;
 use crate::bpf::{
     Attachment, BpfError, DriverLinks, LOADER_SYMBOL, LoaderWatch, Probes, Reach, Site, is_loader, own_loader,
 };
@@ -70,16 +75,46 @@ pub(crate) struct Runtimes {
     /// Files that mappings know by another device than whoever opens them, as on overlayfs, where containers live:
     /// what mappings say, and what opening says.
     aliases: Vec<(FileId, FileId)>,
+    /// Nothing where the kernel does not say what is written.
+    written: Option<AsyncFd<Written>>,
+    /// The probes have been taken out for good. What is told of later gets none.
+    is_over: bool,
 }
 
 struct Copy {
     file: FileId,
     path: PathBuf,
-    /// Nothing if it could not be probed, which is reported once.
+    /// What was in it when it was looked at; none if that may have been a part of it.
+    content: Option<Content>,
+    /// Until the recording ends; nothing if it could not be probed, which is reported once.
     attachment: Option<Attachment>,
+    is_probed: bool,
     /// From when on calls are recorded.
     probed_ns: u64,
 }
+
+/// Tells one content of a file from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Content {
+    bytes: u64,
+    modified: SystemTime,
+}
+
+impl Content {
+    fn of(opened: &File) -> Option<Self> {
+        let about = opened.metadata().ok()?;
+        Some(Self { bytes: about.len(), modified: about.modified().ok()? })
+    }
+
+    /// None also of a file that was written just now, and may be written further: what comes within the same tick of the
+    /// clock changes neither.
+    fn settled(opened: &File) -> Option<Self> {
+        Self::of(opened).filter(|content| content.modified.elapsed().is_ok_and(|age| age > FRESH))
+    }
+}
+
+/// How long a file counts as written just now.
+const FRESH: Duration = Duration::from_secs(1);
 
 impl Runtimes {
     /// Nothing is probed yet.
@@ -102,7 +137,19 @@ impl Runtimes {
                  (`xsched-ctl doctor` says what to do)"
             );
         }
-        Self { probes, reach, filters, loaders: None, copies: Vec::new(), aliases: Vec::new() }
+        let written = Written::new().and_then(Written::into_async);
+        let written =
+            written.inspect_err(|error| tracing::debug!("what is written is not told: {error}")).ok();
+        Self {
+            probes,
+            reach,
+            filters,
+            loaders: None,
+            copies: Vec::new(),
+            aliases: Vec::new(),
+            written,
+            is_over: false,
+        }
     }
 
     /// Follows the children of listed processes, and stops them where a runtime is new.
@@ -134,13 +181,16 @@ impl Runtimes {
     /// Probes a copy that somebody has named.
     pub(crate) fn probe_named(&mut self, path: &Path) -> Result<(), RuntimeError> {
         let unreadable = |cause| RuntimeError::Named { path: path.to_owned(), cause };
-        let opened = File::open(path).map_err(unreadable)?;
+        let opened = open_regular(path).map_err(unreadable)?;
         let file = file_id(&opened).ok_or_else(|| unreadable(io::ErrorKind::Unsupported.into()))?;
-        if self.is_known(file) { Ok(()) } else { self.probe(file, path, &opened) }
+        if self.is_known(file, &opened) { Ok(()) } else { self.probe(file, path, &opened) }
     }
 
     /// A process opens what may be a runtime: probes it if it is one. True if there are probes behind the path now.
     pub(crate) fn opening(&mut self, pid: u32, path: &Path) -> bool {
+        if self.is_over {
+            return false;
+        }
         let process = Path::new("/proc").join(pid.to_string());
         let path_from_here = match path.strip_prefix("/") {
             Ok(below_root) => process.join("root").join(below_root),
@@ -157,18 +207,18 @@ impl Runtimes {
     }
 
     /// Probes a file that this process can open and that processes call `path`. False if there is no such file, as in
-    /// most of the folders that a loader tries.
+    /// most of the folders that a loader tries; whoever gives a FIFO or a device such a name does not keep the tracer.
     fn probe_file(&mut self, path_from_here: &Path, path: &Path) -> Result<bool, RuntimeError> {
-        let Ok(opened) = File::open(path_from_here) else { return Ok(false) };
+        let Ok(opened) = open_regular(path_from_here) else { return Ok(false) };
         let Some(file) = file_id(&opened) else { return Ok(false) };
-        if !self.copies.iter().any(|copy| copy.file.matches(&file)) {
+        if !self.is_known(file, &opened) {
             self.probe(file, path, &opened)?;
         }
         Ok(self.is_probed(file))
     }
 
     fn is_probed(&self, file: FileId) -> bool {
-        self.copies.iter().any(|copy| copy.file.matches(&file) && copy.attachment.is_some())
+        self.copies.iter().any(|copy| copy.file.matches(&file) && copy.is_probed)
     }
 
     /// Whether the programs stop this process when it loads a runtime at `time_ns`, if it may be stopped.
@@ -196,17 +246,19 @@ impl Runtimes {
     ) -> Result<bool, RuntimeError> {
         let Some(mapped) = mapping.file else { return Ok(false) };
         if is_hip_runtime(&mapping.path) {
-            if !self.is_known(mapped) {
+            if !self.is_probed(self.as_opened(mapped)) {
                 let opened = open_mapped(pid, mapping)
                     .map_err(|cause| RuntimeError::Open { path: mapping.path.to_path_buf(), cause })?;
                 let file = self.identify(mapped, &opened);
-                if !self.is_known(file) {
+                if !self.is_known(file, &opened) && !self.is_over {
                     self.probe(file, &mapping.path, &opened)?;
                 }
             }
             let file = self.as_opened(mapped);
-            let copy = self.copies.iter().find(|copy| copy.file.matches(&file));
-            return Ok(copy.is_some_and(|copy| copy.attachment.is_some() && copy.probed_ns > mapped_ns));
+            let Some(copy) = self.copies.iter().find(|copy| copy.file.matches(&file)) else {
+                return Ok(self.is_over);
+            };
+            return Ok(copy.is_probed && copy.probed_ns > mapped_ns);
         }
         if is_loader(&mapping.path)
             && self.wants_loader(self.as_opened(mapped))
@@ -220,10 +272,12 @@ impl Runtimes {
         Ok(false)
     }
 
-    /// Whether a runtime has been seen before.
-    fn is_known(&self, file: FileId) -> bool {
-        let file = self.as_opened(file);
-        self.copies.iter().any(|copy| copy.file.matches(&file))
+    /// Whether a file is probed, or could not be when it had the content that it has. One that is being copied to its
+    /// place is no library yet, and will be.
+    fn is_known(&self, file: FileId, opened: &File) -> bool {
+        let content = Content::of(opened);
+        let mut copies = self.copies.iter().filter(|copy| copy.file.matches(&file));
+        copies.any(|copy| copy.is_probed || copy.content.is_some() && copy.content == content)
     }
 
     fn wants_loader(&self, file: FileId) -> bool {
@@ -250,11 +304,18 @@ impl Runtimes {
     }
 
     fn probe(&mut self, file: FileId, path: &Path, opened: &File) -> Result<(), RuntimeError> {
+        // Before it is read: what is written meanwhile makes it another one.
+        let content = Content::settled(opened);
+        if let Some(written) = &mut self.written {
+            written.get_mut().watch(file, &fd_path(opened));
+        }
         let (attachment, outcome) = match self.attach(path, opened) {
             Ok(attachment) => (Some(attachment), Ok(())),
             Err(error) => (None, Err(error)),
         };
-        self.copies.push(Copy { file, path: path.to_owned(), attachment, probed_ns: now_ns() });
+        self.copies.retain(|copy| copy.is_probed || !copy.file.matches(&file));
+        let (path, is_probed) = (path.to_owned(), attachment.is_some());
+        self.copies.push(Copy { file, path, content, attachment, is_probed, probed_ns: now_ns() });
         outcome
     }
 
@@ -301,9 +362,32 @@ impl Runtimes {
         loaders.watch(&mut self.probes, file, &fd_path(opened), offset);
     }
 
+    /// Waits until a probed copy is written.
+    pub(crate) async fn something_written(&self) {
+        match &self.written {
+            Some(written) => drop(written.readable().await.map(|mut guard| guard.clear_ready())),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Takes the probes out of copies that are written. True if there were any.
+    pub(crate) fn let_go_of_written(&mut self) -> bool {
+        let files = self.written.as_mut().map(|written| written.get_mut().take()).unwrap_or_default();
+        let is_written = |copy: &mut Copy| copy.is_probed && files.iter().any(|file| copy.file.matches(file));
+        let mut found = false;
+        for copy in self.copies.extract_if(.., is_written) {
+            found = true;
+            tracing::warn!(
+                "{} is being written: its probes are taken out, and put in again when it is next loaded",
+                copy.path.display()
+            );
+        }
+        found
+    }
+
     /// Paths of the probed copies.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.copies.iter().filter(|copy| copy.attachment.is_some()).map(|copy| copy.path.as_path())
+        self.copies.iter().filter(|copy| copy.is_probed).map(|copy| copy.path.as_path())
     }
 
     /// Attaches to the tracepoints of ioctl(2).
@@ -316,7 +400,8 @@ impl Runtimes {
         if self.probes.detach_slowly() && self.paths().next().is_some() {
             say!("taking the probes out, which takes some seconds on this kernel");
         }
-        self.copies.clear();
+        self.copies.iter_mut().for_each(|copy| drop(copy.attachment.take()));
+        self.is_over = true;
     }
 }
 

@@ -1,6 +1,6 @@
 //! The beginning of a session: programs are loaded, told whom to watch, and attached to what is loaded already.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -96,6 +96,8 @@ impl Session {
             housekeeping_ns: now_ns(),
             unreadable: 0,
             late: 0,
+            unstopped: Vec::new(),
+            stops: HashMap::new(),
             unnamed: 0,
             chain_ends: [0; ChainEnd::ALL.len()],
             ended: VecDeque::new(),

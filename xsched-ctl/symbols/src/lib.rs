@@ -57,7 +57,7 @@ pub use elf::{ElfError, symbol_file_offsets, variable_address};
 pub use function::{MappedFunction, find_function, own_code};
 pub use mapping::{Backing, FileId, Mapping};
 pub use maps::executable_mappings;
-pub use open::{OpenError, open_mapped};
+pub use open::{OpenError, open_mapped, open_regular};
 pub use process::{End, EndCause, Process};
 pub use processes::{Change, Location, NameError, Processes, ScanError};
 pub use runtime::is_hip_runtime;

@@ -16,9 +16,11 @@
 //! `stat` gives other inode numbers too; their files count as gone.
 
 use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, Stat};
 
 use crate::mapping::{FileId, Mapping};
 
@@ -58,10 +60,19 @@ pub fn open_mapped(pid: u32, mapping: &Mapping) -> Result<File, OpenError> {
         .ok_or_else(|| OpenError::Gone { path: mapping.path.to_path_buf() })
 }
 
+/// Opens a regular file for reading that somebody else has named. Whatever else is there is left alone, as above: no
+/// device is woken, no FIFO waited for.
+///
+/// # Errors
+///
+/// The system's; [`io::ErrorKind::InvalidInput`] for what is no regular file.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    reopen(&refer(path)?.0)
+}
+
 fn open_if_same(path: &Path, wanted: FileId, voucher: Voucher) -> Option<File> {
-    let reference = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let stat = rustix::fs::fstat(&reference).ok()?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_ino != wanted.inode {
+    let (reference, stat) = refer(path).ok()?;
+    if stat.st_ino != wanted.inode {
         return None;
     }
     let device = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
@@ -70,7 +81,42 @@ fn open_if_same(path: &Path, wanted: FileId, voucher: Voucher) -> Option<File> {
     if !is_same_device && !may_differ {
         return None;
     }
-    let again = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reference));
-    let file = rustix::fs::open(again, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    Some(file.into())
+    reopen(&reference).ok()
+}
+
+/// A mere reference to a regular file, and what it is.
+fn refer(path: &Path) -> io::Result<(OwnedFd, Stat)> {
+    let reference = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let stat = rustix::fs::fstat(&reference)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok((reference, stat)),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
+    }
+}
+
+/// The file behind a reference, for reading.
+fn reopen(reference: &OwnedFd) -> io::Result<File> {
+    let again = format!("/proc/self/fd/{}", reference.as_raw_fd());
+    Ok(rustix::fs::open(again, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_but_a_file_is_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let (file, fifo, link) = (dir.join("file"), dir.join("fifo"), dir.join("link"));
+        std::fs::write(&file, "x").unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        std::os::unix::fs::symlink(&fifo, &link).unwrap();
+        let kind = |path: &Path| open_regular(path).map(drop).map_err(|error| error.kind());
+        // Whoever opened these to read would wait for somebody who writes.
+        let refused = [&fifo, &link, dir, Path::new("/dev/null")].map(kind);
+        assert_eq!(kind(&file), Ok(()));
+        assert_eq!(kind(&dir.join("none")), Err(io::ErrorKind::NotFound));
+        assert_eq!(refused, [Err(io::ErrorKind::InvalidInput); 4]);
+    }
 }

@@ -22,8 +22,12 @@ static OPENING: HashMap<u32, u8> = HashMap::with_max_entries(4096, 0);
 #[map]
 static KNOWN: HashMap<u64, u8> = HashMap::with_max_entries(4096, 0);
 
-/// Offset of `filename` in `syscalls:sys_enter_openat`.
+/// Offsets of `filename` and `flags` in `syscalls:sys_enter_openat`.
 const OPENAT_FILENAME: usize = 24;
+const OPENAT_FLAGS: usize = 32;
+
+/// `O_WRONLY` and `O_RDWR`: the file is opened to be written.
+const WRITES: u64 = 3;
 
 /// `SIGSTOP` on every architecture that AMD's GPUs are used with.
 pub(crate) const SIGSTOP: u32 = 19;
@@ -43,6 +47,12 @@ pub(crate) fn note_open(ctx: &TracePointContext) {
     }
     driver::note_open(current, &path);
     let Some(hash) = hash_if_marked(&path) else { return };
+    // SAFETY: as above.
+    if unsafe { ctx.read_at::<u64>(OPENAT_FLAGS) }.is_ok_and(|flags| flags & WRITES != 0) {
+        // Whatever is there afterwards has no probes.
+        let _ = KNOWN.remove(hash);
+        return;
+    }
     if KNOWN.get_ptr(hash).is_some() {
         // The loader tries several folders: the last one is what it takes.
         let _ = OPENING.remove(current.tgid);
