@@ -4,7 +4,11 @@
 //! There is no constructor. A program that never calls HIP never runs any of the shim's code, except for one
 //! comparison at exit.
 
+use std::env::current_exe;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
 use std::panic;
+use std::path::PathBuf;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
@@ -14,10 +18,22 @@ use crate::runtime::objects;
 use crate::status::xsched_shim_status;
 use crate::{arbiter, counters, defer, domain, env, journal, kernels, log, test_suspension, verdict};
 
+/// What the kernel writes behind the path of an executable that is not there any more.
+const DELETED_MARK: &[u8] = b" (deleted)";
+
 static PREPARED: AtomicBool = AtomicBool::new(false);
 
 /// Kernels were registered after [`let_go`] last was.
 static TAKES_BACK_FIRST: AtomicBool = AtomicBool::new(false);
+
+/// The file that this process executes. A program whose package was upgraded goes on as what it was.
+pub(crate) fn program() -> Option<PathBuf> {
+    let mut path = current_exe().ok()?.into_os_string().into_vec();
+    if path.ends_with(DELETED_MARK) {
+        path.truncate(path.len() - DELETED_MARK.len());
+    }
+    Some(OsString::from_vec(path).into())
+}
 
 /// Prepares the process for the shim, once.
 ///

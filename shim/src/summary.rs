@@ -6,6 +6,7 @@ use crate::api::{ApiFunction, TABLE};
 use crate::counters::{self, Ruling, StreamKind, Trouble, Work};
 use crate::defer;
 use crate::hooks::Reason;
+use crate::process;
 
 /// Everything that was counted and is not zero.
 ///
@@ -79,7 +80,7 @@ fn section(text: &mut String, title: &str, lines: impl IntoIterator<Item = (u64,
 
 /// The name of the running program.
 fn program() -> String {
-    let path = std::env::current_exe().ok();
+    let path = process::program();
     let name = path.as_deref().and_then(|path| path.file_name());
     name.map_or_else(|| "unknown".to_owned(), |name| name.to_string_lossy().into_owned())
 }

@@ -182,7 +182,7 @@ impl<D: Device> XQueues<D> {
         queue
     }
 
-    /// Forgets a queue whose commands were all launched, before its stream goes. False if some were not: then it stays.
+    /// Forgets a queue whose commands were all launched, and what it has on the device. False if some were not: then it stays.
     pub(crate) fn destroy(&self, queue: QueueId) -> bool {
         let _no_marker = self.pause();
         let mut state = self.lock();
@@ -192,6 +192,43 @@ impl<D: Device> XQueues<D> {
         let Some(markers) = markers else { return false };
         self.retire(markers);
         true
+    }
+
+    /// Forgets a queue whose commands were all launched, before its stream goes: it is not touched any more. What it has on the
+    /// device is followed to its end. False if some were not: then it stays.
+    pub(crate) fn outlive_stream(&self, queue: QueueId) -> bool {
+        let paused = self.pause();
+        if !*paused {
+            self.mark_end(queue);
+        }
+        let mut state = self.lock();
+        let is_gone = state.lose_stream(queue);
+        let over = state.forget_without_stream(false);
+        self.publish(&mut state);
+        let sleeps = state.next_look(Place::Queue(queue)).is_some_and(|at| state.sleeps_beyond(at));
+        drop(state);
+        self.retire(over);
+        drop(paused);
+        if sleeps {
+            self.wake_watcher();
+        }
+        is_gone
+    }
+
+    /// Forgets what streams that are gone have on the device: it was reset.
+    pub(crate) fn forget_without_stream(&self) {
+        self.forget_those_without_stream(true);
+    }
+
+    /// Forgets queues without a stream, with `all` also those that have something on the device.
+    fn forget_those_without_stream(&self, all: bool) {
+        // Whoever takes the device's events away waits until they are given back.
+        let _no_marker = self.pause();
+        let mut state = self.lock();
+        let over = state.forget_without_stream(all);
+        self.publish(&mut state);
+        drop(state);
+        self.retire(over);
     }
 
     /// Nothing is held back from now on; false takes it back. What was held back before stays so.

@@ -15,12 +15,14 @@
 
 mod busy;
 mod estimate;
+mod gate;
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::Nanos;
 use estimate::{Estimate, Estimates, Known};
+pub use gate::Gate;
 
 /// The limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,18 +73,29 @@ pub struct InFlight {
     disturbed_until: Nanos,
     /// What was charged to whom since somebody last asked. A few, in no order.
     charges: Vec<(Payer, Nanos)>,
+    gate: Gate,
     estimates: Estimates,
 }
 
 /// For whom a command was launched, as far as the caller tells its callers apart.
 pub type Payer = u8;
 
+/// A command that was launched.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch {
+    /// What makes commands take equally long: the kernel and its grid, say.
+    pub class: u64,
+    /// For whom.
+    pub payer: Payer,
+    /// From when on it may have run: the call that launched it began then, and returned later.
+    pub begun: Nanos,
+    /// Whether it waits where the gate is shut when it is its turn.
+    pub is_gated: bool,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Command {
-    class: u64,
-    payer: Payer,
-    /// From when on it may have run: the call that launched it began then, and returned later.
-    begun: Nanos,
+    launch: Launch,
     launched: Nanos,
     /// What was known of its class.
     estimate: Option<Estimate>,
@@ -160,20 +173,24 @@ impl InFlight {
         self.disturbed_until = now + DISTURBED_FOR;
     }
 
-    /// A command was launched.
-    pub fn launched(&mut self, now: Nanos, class: u64) {
-        self.launched_for(now, now, class, 0);
+    /// The gate is open, or shut, from now on.
+    pub fn set_gate(&mut self, now: Nanos, is_open: bool) {
+        self.gate.set(now, is_open);
+        if self.launched.is_empty() {
+            // Whoever comes now comes later.
+            self.gate.forget(now);
+        }
     }
 
-    /// The same on behalf of somebody, by a call that began at `begun`: [`Self::take_charges`] says what it took.
-    pub fn launched_for(&mut self, begun: Nanos, now: Nanos, class: u64, payer: Payer) {
-        let command = Command {
-            class,
-            payer,
-            begun: begun.min(now),
-            launched: now,
-            estimate: self.estimates.of(class),
-        };
+    /// A command was launched.
+    pub fn launched(&mut self, now: Nanos, class: u64) {
+        self.launched_for(now, Launch { class, payer: 0, begun: now, is_gated: false });
+    }
+
+    /// The same on behalf of somebody: [`Self::take_charges`] says what it took.
+    pub fn launched_for(&mut self, now: Nanos, launch: Launch) {
+        let launch = Launch { begun: launch.begun.min(now), ..launch };
+        let command = Command { launch, launched: now, estimate: self.estimates.of(launch.class) };
         self.at_least += command.at_least();
         self.at_most += command.at_most();
         self.launched.push_back(command);
@@ -186,11 +203,11 @@ impl InFlight {
 
     /// Somebody has looked: the first `count` of the outstanding commands have completed, some time since the last look, or
     /// none. Returns the device time that they took, as far as the host can tell: since the completion before or the
-    /// launch, whichever is later, less the gaps that must have been between them, and no more than usual if other processes'
-    /// work was probably in between.
+    /// launch, whichever is later, less what passed at a shut gate and the gaps that must have been between them, and no more than
+    /// usual if other processes' work was probably in between.
     pub fn completed(&mut self, now: Nanos, count: usize) -> Nanos {
         let Some(first) = self.launched.front() else { return Nanos::ZERO };
-        let began = self.began(first);
+        let began = self.passed(first, now);
         let took = now - began;
         // The next one has not completed; it may be about to.
         let next_runs = self.launched.len() > count;
@@ -207,20 +224,20 @@ impl InFlight {
     /// [`Self::completed`] does.
     pub fn waited(&mut self, now: Nanos, count: usize) -> Nanos {
         let Some(first) = self.launched.front() else { return Nanos::ZERO };
-        self.finish(now, now, count, now - self.began(first), Clock::Host)
+        self.finish(now, now, count, now - self.passed(first, now), Clock::Host)
     }
 
     /// The same with the time between the completion before and the last of these by the device's clock. It tells as well when
     /// they were done, which may be long ago: who looks late at several in turn is to see how long each took.
     pub fn completed_in(&mut self, now: Nanos, count: usize, between: Nanos) -> Nanos {
         let Some(first) = self.launched.front() else { return Nanos::ZERO };
-        let began = self.began(first);
         // The completion before is known to the host as well as it was ever noticed, and this one by it: what lies between
         // them may be idling.
         let by = self.completed_by + between + between / CLOCKS;
         // An end before what is known to be later tells nothing.
         let is_possible = by > self.last_begun(count) && by >= self.incomplete;
         let by = if is_possible { by.min(now) } else { now };
+        let began = self.passed(first, by);
         let took = between.min(by - began);
         let end = (began + took).max(self.incomplete).min(now);
         self.finish(end, by, count, took, Clock::Device)
@@ -229,7 +246,7 @@ impl InFlight {
     /// When the launch of the last of the first `count` began: none of them was all done before.
     fn last_begun(&self, count: usize) -> Nanos {
         let last = count.min(self.launched.len()).checked_sub(1);
-        last.and_then(|last| self.launched.get(last)).map_or(Nanos::ZERO, |last| last.begun)
+        last.and_then(|last| self.launched.get(last)).map_or(Nanos::ZERO, |last| last.launch.begun)
     }
 
     /// The first `count` were done at `end`, probably, and by `by` for certain. They took that long with what was between them,
@@ -247,21 +264,27 @@ impl InFlight {
         let weight = |command: &Command| command.expected().map_or(typical, |time| time.0.max(1));
         let whole: u64 = done().map(weight).sum();
         // Of unlike commands the proportions must be known.
-        let class = self.launched.front().map(|first| first.class);
-        let is_proportionate = known == count as u64 || done().all(|command| Some(command.class) == class);
-        let parts = done().map(|command| (command.begun, weight(command)));
+        let class = self.launched.front().map(|first| first.launch.class);
+        let is_proportionate =
+            known == count as u64 || done().all(|command| Some(command.launch.class) == class);
+        let parts = done().map(|command| (command.launch.begun, weight(command)));
         let in_proportion = if is_proportionate { busy::at_most(took, by, parts) } else { took };
         // Commands of a class need not take equally long. How unlike they are is known where some were seen one by one.
-        let may_be_long = |command: &Command| Some((command.begun, command.estimate?.longest?));
+        let may_be_long = |command: &Command| Some((command.launch.begun, command.estimate?.longest?));
         let took = if done().all(|command| may_be_long(command).is_some()) {
             in_proportion.max(busy::possibly(took, by, done().filter_map(may_be_long)))
         } else {
             in_proportion
         };
         let is_exact = count == 1 && clock == Clock::Device;
+        // Which of them had passed it is not known.
+        let is_gated = done().skip(1).any(|command| command.launch.is_gated);
+        let shut = if is_gated { self.gate.shut_for(by - took, by) } else { Nanos::ZERO };
         let mut own = Nanos::ZERO;
         for _ in 0..count {
             let Some(command) = self.launched.pop_front() else { break };
+            // Nothing but this would bound what an unknown one is charged for.
+            let took = if command.estimate.is_none() { took - shut } else { took };
             let part = u128::from(took.0) * u128::from(weight(&command)) / u128::from(whole);
             let part = Nanos(part as u64);
             let disturbed = self.disturbed > 0 || end < self.disturbed_until;
@@ -269,13 +292,14 @@ impl InFlight {
             let known = Known { disturbed, is_exact };
             let charge = command.estimate.map_or(part, |estimate| estimate.own_part(part, known));
             own += charge;
-            self.charge(command.payer, charge);
+            self.charge(command.launch.payer, charge);
             self.at_least = self.at_least - command.at_least();
             self.at_most = self.at_most - command.at_most();
-            self.estimates.learn(command.class, part, known);
+            self.estimates.learn(command.launch.class, part, known);
         }
         self.completed = end;
         self.completed_by = by;
+        self.gate.forget(end);
         own
     }
 
@@ -293,7 +317,7 @@ impl InFlight {
 
     /// From now on it is not known for whom anything was launched: payers' numbers have lost their meaning.
     pub fn forget_payers(&mut self) {
-        self.launched.iter_mut().for_each(|command| command.payer = 0);
+        self.launched.iter_mut().for_each(|command| command.launch.payer = 0);
         self.charges.clear();
     }
 
@@ -388,6 +412,12 @@ impl InFlight {
     /// When it began to run, as far as is known: behind what was before it.
     fn began(&self, first: &Command) -> Nanos {
         first.launched.max(self.completed)
+    }
+
+    /// The same of what has completed, which may have waited at a gate meanwhile.
+    fn passed(&self, first: &Command, by: Nanos) -> Nanos {
+        let began = self.began(first);
+        if first.launch.is_gated { self.gate.passed(began, by) } else { began }
     }
 
     /// A little before it will have completed, since a look that finds it done does not tell since when.

@@ -36,7 +36,7 @@ mod starvation;
 mod time;
 
 pub use event::{Attributes, DeviceId, Event, ProcessId, QueueId};
-pub use in_flight::{InFlight, Limit, Payer};
+pub use in_flight::{Gate, InFlight, Launch, Limit, Payer};
 pub use level::Level;
 pub use local::{Changes, Local};
 pub use policy::{PolicyKind, UnknownPolicy};

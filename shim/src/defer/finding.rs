@@ -1,12 +1,14 @@
 //! The streams of calls: how they become known, are found, and are forgotten.
 
 use crate::abi::Stream;
+use crate::defer::device::Hip;
 use crate::defer::marker::HipStream;
 use crate::defer::stopped::{Stopped, StreamName};
 use crate::defer::streams::{self, StreamEntry, StreamKey};
 use crate::defer::{DEFERRAL, Deferral, deferral, device, real};
 use crate::instances::Instance;
 use crate::planted::{Bug, is_planted};
+use crate::xqueue::{QueueId, XQueues};
 
 /// A stream was created. It is known from now on, since what it has on the device matters as soon as others come.
 pub(crate) fn stream_created(copy: &'static Instance, stream: Stream) {
@@ -18,7 +20,7 @@ pub(crate) fn stream_created(copy: &'static Instance, stream: Stream) {
         // A handle of before whose end nobody has told.
         let former = deferral.books().remove_stream(key);
         if let Some(entry) = former {
-            deferral.forget(entry);
+            deferral.forget(entry, XQueues::destroy);
         }
         deferral.add_stream(copy, key, device, is_blocking);
     }
@@ -32,10 +34,11 @@ pub(crate) fn stream_destroyed(copy: &Instance, stream: Stream) {
     books.capture_ends((copy.index(), stream.0.addr()));
     let entry = books.remove_stream(key);
     drop(books);
-    deferral.note_captures(true);
+    // Before markers may be recorded again that were not because of its capture: it still goes on.
     if let Some(entry) = entry {
-        deferral.forget(entry);
+        deferral.forget(entry, XQueues::outlive_stream);
     }
+    deferral.note_captures(true);
 }
 
 /// All streams of a copy may be about to go.
@@ -48,8 +51,9 @@ pub(crate) fn device_reset(copy: &Instance) {
     drop(books);
     deferral.note_captures(true);
     for entry in entries {
-        deferral.forget(entry);
+        deferral.forget(entry, XQueues::destroy);
     }
+    deferral.queues.forget_without_stream();
     deferral.queues.device().forget(copy);
 }
 
@@ -146,10 +150,10 @@ impl Deferral {
         Some((key, entry?))
     }
 
-    /// Forgets a stream's queue, and a failure that nobody will ask for.
-    fn forget(&self, entry: &'static StreamEntry) {
+    /// Forgets a stream's queue, in one way or the other, and a failure that nobody will ask for.
+    fn forget(&self, entry: &'static StreamEntry, queue_goes: impl FnOnce(&XQueues<Hip>, QueueId) -> bool) {
         device::take_failure(&entry.failure);
-        if self.queues.destroy(entry.queue()) {
+        if queue_goes(&self.queues, entry.queue()) {
             self.books().reuse(entry);
         }
     }

@@ -14,7 +14,7 @@ use xsched_rules::{Call, Caller, Decider, Frame, Rulebook, Rules};
 use crate::counters::{self, Ruling, Trouble};
 use crate::defer::Stopped;
 use crate::domain;
-use crate::process::Renewable;
+use crate::process::{self, Renewable};
 use crate::verdict::origins::Library;
 use crate::verdict::{NAMES_KERNELS, caller, page, renew, settings, show, voice};
 
@@ -187,7 +187,7 @@ fn parse(text: &str) -> Rules {
 }
 
 fn this_process(users: &[String]) -> Caller {
-    let executable = std::env::current_exe().map(|path| path.to_string_lossy().into_owned());
+    let executable = process::program().map(|path| path.to_string_lossy().into_owned());
     let cgroup = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let own = cgroup.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
     let cgroups = std::path::Path::new(own).ancestors();
@@ -210,5 +210,27 @@ mod tests {
         let rulings =
             [own, 0x7fff_ffff_e000, 16].map(|address| ruling(caller::library(address).is_some(), address));
         assert_eq!(rulings, [Ruling::Caller, Ruling::Hidden, Ruling::Unknown]);
+    }
+
+    /// Set for a copy of this program that is to remove its own file.
+    const REPLACED: &str = "TEST_OF_A_REPLACED_PROGRAM";
+
+    #[test]
+    fn a_program_whose_file_was_replaced_is_what_it_was() {
+        if let Some(path) = std::env::var_os(REPLACED) {
+            fs::remove_file(&path).unwrap();
+            let path = path.into_string().unwrap();
+            assert_eq!(this_process(&[]).executable, path);
+            let own = a_program_whose_file_was_replaced_is_what_it_was as *const () as u64;
+            assert_eq!(caller::library(own + 1), Some(path), "nor do rules on libraries miss it");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("online service");
+        fs::copy(std::env::current_exe().unwrap(), &path).unwrap();
+        let this_test = "verdict::local::tests::a_program_whose_file_was_replaced_is_what_it_was";
+        let arguments = ["--exact", this_test, "--nocapture"];
+        let output = std::process::Command::new(&path).args(arguments).env(REPLACED, &path).output().unwrap();
+        assert!(output.status.success() && !path.exists(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 }

@@ -7,7 +7,7 @@ use xsched_abi::verdict::Judgement;
 use xsched_sched::{Limit, Nanos};
 
 use crate::xqueue::claim::{Claim, ClaimId, ClaimKey, Seat, Standing, Usage};
-use crate::xqueue::flight::{Class, Flight, Landed, QUIET, Seen};
+use crate::xqueue::flight::{Class, Flight, Landed, QUIET, Seen, launch};
 use crate::xqueue::origins::Origin;
 use crate::xqueue::recording::Held;
 use crate::xqueue::state::{Queue, State};
@@ -147,11 +147,10 @@ impl<D: Device> State<D> {
     /// known of it: each stream of which this is so is taken to have something there, until it is asked. The arbiter may know
     /// nothing of what is known, since it may be another one.
     fn adopt(&mut self, claim: ClaimId, is_it: impl Fn(&Flight<D::Marker>) -> bool) {
-        let is_alone = self.queues.len() == 1;
-        let of_claim = self
-            .queues
-            .values_mut()
-            .filter(|queue| queue.claim == Some(claim) && (is_alone || !queue.orders_others));
+        let is_alone = self.has_one_stream();
+        let of_claim = self.queues.values_mut().filter(|queue| {
+            queue.claim == Some(claim) && queue.stream.is_some() && (is_alone || !queue.orders_others)
+        });
         let flights = of_claim.map(|queue| &mut queue.flight).filter(|flight| is_it(flight));
         flights.for_each(|flight| flight.adopt(now()));
         if self.has_work(claim) {
@@ -240,7 +239,7 @@ impl<D: Device> State<D> {
     /// A command of a queue is about to be launched. None if nobody needs to know.
     pub(super) fn begin(&mut self, queue: QueueId, demand: Demand, held: Held) -> Option<Begun<D>> {
         let known = self.queues.get(&queue)?;
-        let (claim, stream) = (known.claim?, known.stream);
+        let (claim, stream) = (known.claim?, known.stream?);
         let is_counted = matches!(held, Held::Buffered(..)) && demand.treatment.is_counted();
         self.claims[claim.0].usage.held_back += u64::from(is_counted);
         self.begin_at(Place::Queue(queue), claim, stream, demand, held)
@@ -317,7 +316,7 @@ impl<D: Device> State<D> {
         };
         let ahead = if is_recorded { flight.ahead(now) } else { Nanos::ZERO };
         let is_time = flight.is_unmarked_for_long(now);
-        flight.launched_by(begun.at, now, begun.class, begun.origin);
+        flight.launched_by(now, launch(begun.at, begun.class, begun.origin, begun.gate.is_some()));
         if begun.is_pinned {
             flight.pin();
         }
@@ -363,26 +362,45 @@ impl<D: Device> State<D> {
             }
             (_, None) => {}
         }
-        let waits_for_room = self.waits_for_room(begun.place);
-        let flight = self.flight(begun.place);
-        let due = flight
-            .and_then(|flight| self.look_at(begun.place, flight).into_iter().chain(flight.quiet_at()).min());
+        let waits_for_room = self
+            .flight(begun.place)
+            .is_some_and(|flight| self.waits_for_room(begun.place, flight, self.has_buffered()));
+        let due = self.next_look(begun.place);
         // Most often it comes early enough by itself.
         let sleeps = (begun.is_first || waits_for_room) && self.sleeps_beyond(due.unwrap_or(now));
         (sleeps, retired)
     }
 
+    /// A marker was recorded behind everything that a queue's stream was given. Gives it back if another one says as much.
+    pub(super) fn marked_last(&mut self, queue: QueueId, marker: D::Marker) -> Option<D::Marker> {
+        let Some(flight) = self.flight_mut(Place::Queue(queue)) else { return Some(marker) };
+        if flight.is_any_unseen() {
+            flight.adopt(now());
+        }
+        flight.marked(now(), marker, flight.launched_so_far())
+    }
+
+    /// When the watcher has to look at a place's marker, or to ask its stream.
+    pub(super) fn next_look(&self, place: Place) -> Option<Nanos> {
+        let flight = self.flight(place)?;
+        self.look_at(place, flight, self.has_buffered()).into_iter().chain(flight.quiet_at()).min()
+    }
+
     /// Whether something waits until less is on the device, or soon will. What a worker is about to launch does not, where there is
     /// much room: to wake the watcher with each launch takes longer than the launch.
-    fn waits_for_room(&self, place: Place) -> bool {
+    fn waits_for_room(
+        &self,
+        place: Place,
+        flight: &Flight<D::Marker>,
+        has_buffered: impl FnOnce(ClaimId) -> bool,
+    ) -> bool {
         let Some(claim) = self.claim_at(place) else { return false };
-        let is_half_full = || self.flight(place).is_some_and(|flight| flight.is_half_full(now()));
-        self.claims[claim.0].waiting > 0 || self.has_buffered(claim) && is_half_full()
+        self.claims[claim.0].waiting > 0 || flight.is_half_full(now()) && has_buffered(claim)
     }
 
     /// Whether commands of a claim wait, for whatever.
     fn is_waited_for(&self, claim: ClaimId) -> bool {
-        self.claims[claim.0].waiting > 0 || self.has_buffered(claim)
+        self.claims[claim.0].waiting > 0 || self.has_buffered()(claim)
     }
 
     /// Whether the watcher is not about to look at this time, or hears nothing before.
@@ -401,19 +419,40 @@ impl<D: Device> State<D> {
             && !self.is_anything_buffered()
     }
 
-    fn has_buffered(&self, claim: ClaimId) -> bool {
-        self.queues.values().any(|queue| queue.claim == Some(claim) && self.has_use(queue))
+    /// Whether a claim has something buffered that would be launched if it might.
+    fn has_buffered(&self) -> impl Fn(ClaimId) -> bool {
+        let is_of = |queue: &Queue<D>, claim| queue.claim == Some(claim) && self.has_use(queue);
+        // Most often nothing is, and a launch does not look at thousands of queues to find that.
+        move |claim| self.is_anything_buffered() && self.queues.values().any(|queue| is_of(queue, claim))
+    }
+
+    /// The same for who asks about many of a process's queues, of which there may be thousands.
+    fn have_buffered(&self) -> impl Fn(ClaimId) -> bool + use<D> {
+        let mut buffered = vec![false; self.claims.len()];
+        for queue in self.queues.values() {
+            if let Some(ClaimId(index)) = queue.claim {
+                buffered[index] = buffered[index] || self.has_use(queue);
+            }
+        }
+        move |ClaimId(index)| buffered[index]
     }
 
     /// Markers that are to be looked at now.
     pub(super) fn due_markers(&self, now: Nanos) -> Vec<(Place, D::Marker)> {
-        let due =
-            self.flights().filter(|&(place, flight)| self.look_at(place, flight).is_some_and(|at| at <= now));
+        let has_buffered = self.have_buffered();
+        let is_due = |place, flight| self.look_at(place, flight, &has_buffered).is_some_and(|at| at <= now);
+        let due = self.flights().filter(|&(place, flight)| is_due(place, flight));
         due.filter_map(|(place, flight)| Some((place, flight.first_marker()?))).collect()
     }
 
-    fn look_at(&self, place: Place, flight: &Flight<D::Marker>) -> Option<Nanos> {
-        let at = flight.look_at(self.waits_for_room(place))?;
+    fn look_at(
+        &self,
+        place: Place,
+        flight: &Flight<D::Marker>,
+        has_buffered: impl FnOnce(ClaimId) -> bool,
+    ) -> Option<Nanos> {
+        flight.first_marker()?;
+        let at = flight.look_at(self.waits_for_room(place, flight, has_buffered))?;
         // The end of all that was launched is not soon enough for who wants to know of each.
         Some(if self.is_recorded() { at.min(flight.looked_at() + LOOK_EVERY) } else { at })
     }
@@ -427,7 +466,12 @@ impl<D: Device> State<D> {
     /// Whether a queue's stream may be asked whether it is done. One that orders others is so only when these are, and to ask it
     /// may have them wait for what they need not.
     fn may_be_asked(&self, queue: &Queue<D>) -> bool {
-        !queue.orders_others || self.queues.len() == 1
+        !queue.orders_others || self.has_one_stream()
+    }
+
+    fn has_one_stream(&self) -> bool {
+        // No more are looked for: there may be thousands.
+        self.queues.values().filter(|queue| queue.stream.is_some()).take(2).count() == 1
     }
 
     /// Whether the watcher asks a queue's stream if nobody else has seen to it.
@@ -442,12 +486,13 @@ impl<D: Device> State<D> {
     /// null streams after other streams' work as well: a program that has seen its stream done would find it at work, or wait for
     /// what it holds up itself. What may not be asked and has no marker, as of a null stream that was the only one, is given up.
     pub(super) fn quiet_streams(&self, now: Nanos) -> Vec<(QueueId, Option<D::Stream>, u64)> {
+        let awaited = self.awaited_claim();
         let quiet = self.queues.iter().filter(|(_, queue)| {
             !self.is_launching(queue)
-                && !self.is_end_awaited(queue)
+                && !queue.is_end_awaited(awaited)
                 && queue.flight.quiet_at().is_some_and(|at| at <= now)
         });
-        let asked = |queue: &Queue<D>| Some(queue.stream).filter(|_| self.may_be_asked(queue));
+        let asked = |queue: &Queue<D>| queue.stream.filter(|_| self.may_be_asked(queue));
         quiet.map(|(&id, queue)| (id, asked(queue), queue.flight.launched_so_far())).collect()
     }
 
@@ -511,11 +556,12 @@ impl<D: Device> State<D> {
         retired
     }
 
-    /// Whether whoever waits for a queue's stream sees its end: not in time if he waits for another claim's as well, as for a device,
-    /// which may have work for much longer.
-    fn is_end_awaited(&self, queue: &Queue<D>) -> bool {
-        let is_of_claim = |other: &Queue<D>| other.awaited == 0 || other.claim == queue.claim;
-        queue.awaited > 0 && self.queues.values().all(is_of_claim)
+    /// The claim whose streams' ends whoever waits for them sees: not in time if he waits for another claim's as well, as for a
+    /// device, which may have work for much longer.
+    fn awaited_claim(&self) -> Option<ClaimId> {
+        let mut awaited = self.queues.values().filter(|queue| queue.awaited > 0);
+        let claim = awaited.next()?.claim;
+        claim.filter(|_| awaited.all(|other| other.claim == claim))
     }
 
     /// The host waits for what these queues have on the device now. Says how much that is.
@@ -587,10 +633,12 @@ impl<D: Device> State<D> {
             // Nobody may look at anything; whoever ends that wakes the watcher.
             return next;
         }
+        let has_buffered = self.have_buffered();
         for (place, flight) in self.flights() {
-            come_at(self.look_at(place, flight));
+            come_at(self.look_at(place, flight, &has_buffered));
         }
-        for queue in self.queues.values().filter(|queue| !self.is_end_awaited(queue)) {
+        let awaited = self.awaited_claim();
+        for queue in self.queues.values().filter(|queue| !queue.is_end_awaited(awaited)) {
             come_at(self.ask_at(queue, now));
         }
         next

@@ -79,7 +79,8 @@ impl<D: Device> State<D> {
         let mut without = claims.filter(|(_, claim)| matches!(claim.gate, Gate::Untried) && claim.is_below());
         without.find_map(|(index, _)| {
             let id = ClaimId(index);
-            let stream = self.queues.values().find(|queue| queue.claim == Some(id))?.stream;
+            let mut of_claim = self.queues.values().filter(|queue| queue.claim == Some(id));
+            let stream = of_claim.find_map(|queue| queue.stream)?;
             (!self.closed && self.may_use_gate(id)).then_some((id, stream))
         })
     }
@@ -125,18 +126,32 @@ impl<D: Device> State<D> {
             {
                 device.set_gate(*gate, should_open);
                 *is_open = should_open;
+                self.gate_was_set(id, should_open);
             }
         }
+    }
+
+    /// What waits at it is not executed meanwhile.
+    fn gate_was_set(&mut self, id: ClaimId, is_open: bool) {
+        let now = now();
+        let queues = self.queues.values_mut().filter(|queue| queue.claim == Some(id));
+        let loose = &mut self.claims[id.0].loose;
+        queues.map(|queue| &mut queue.flight).chain([loose]).for_each(|flight| flight.set_gate(now, is_open));
+        self.note_gate(id, is_open);
     }
 
     /// Opens all gates, for good: they are not used again.
     pub(super) fn forget_gates(&mut self, device: &D) {
         for index in 0..self.claims.len() {
-            if let Gate::There { gate, .. } = self.claims[index].gate {
+            let id = ClaimId(index);
+            if let Gate::There { gate, is_open } = self.claims[index].gate {
                 device.set_gate(gate, true);
+                if !is_open {
+                    self.gate_was_set(id, true);
+                }
             }
             self.claims[index].gate = Gate::None;
-            self.apply_limit(ClaimId(index));
+            self.apply_limit(id);
         }
     }
 }

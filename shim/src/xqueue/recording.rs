@@ -8,7 +8,7 @@ use xsched_abi::verdict::Judgement;
 use xsched_sched::Nanos;
 
 use crate::journal::Journal;
-use crate::xqueue::claim::ClaimId;
+use crate::xqueue::claim::{ClaimId, ClaimKey, Gate};
 use crate::xqueue::contention::Place;
 use crate::xqueue::state::State;
 use crate::xqueue::treatment::Demand;
@@ -105,6 +105,7 @@ impl<D: Device> State<D> {
         for claim in claims {
             self.introduce_claim(claim);
             self.note_standing(claim);
+            self.note_gate(claim, !matches!(self.claims[claim.0].gate, Gate::There { is_open: false, .. }));
         }
         for queue in queues {
             self.introduce(queue, device);
@@ -132,10 +133,11 @@ impl<D: Device> State<D> {
     /// Tells of a queue.
     pub(super) fn introduce(&mut self, id: QueueId, device: &D) {
         let Some(queue) = self.queues.get(&id).filter(|_| self.journal.is_some()) else { return };
+        let Some(stream) = queue.stream else { return };
         let key = queue.claim.map(|claim| self.claims[claim.0].key);
         let event = Event::QueueOpened {
             queue: id.0,
-            stream: device.stream_number(queue.stream),
+            stream: device.stream_number(stream),
             device: key.map_or(0, |key| key.device),
             stream_priority: key.map_or(0, |key| key.stream_priority),
             held_back: queue.buffer.len() as u32,
@@ -155,7 +157,7 @@ impl<D: Device> State<D> {
     /// A command goes now, and nobody follows it further.
     pub(super) fn note_unfollowed(&mut self, place: Place, held: Held, judgement: Judgement, at: Nanos) {
         let Some(journal) = &mut self.journal else { return };
-        let event = launched(journal, place, 0, held, judgement, at, Nanos::ZERO);
+        let event = launched(journal, place, (0, false), held, judgement, at, Nanos::ZERO);
         journal.write(at, &event);
     }
 
@@ -164,7 +166,8 @@ impl<D: Device> State<D> {
         // It is the place's latest.
         let number = if on_device { self.launched_so_far(begun.place) } else { 0 };
         let Some(journal) = &mut self.journal else { return };
-        let event = launched(journal, begun.place, number, begun.held, begun.judgement, returned, ahead);
+        let command = (number, begun.gate.is_some());
+        let event = launched(journal, begun.place, command, begun.held, begun.judgement, returned, ahead);
         journal.write(begun.at, &event);
     }
 
@@ -202,6 +205,12 @@ impl<D: Device> State<D> {
         self.note(now(), &event);
     }
 
+    /// A claim's gate is open, or shut, from now on.
+    pub(super) fn note_gate(&mut self, claim: ClaimId, is_open: bool) {
+        let ClaimKey { device, stream_priority } = self.claims[claim.0].key;
+        self.note(now(), &Event::Gate { device, stream_priority, is_open });
+    }
+
     fn launched_so_far(&mut self, place: Place) -> u64 {
         self.flight_mut(place).map_or(0, |flight| flight.launched_so_far())
     }
@@ -211,11 +220,11 @@ impl<D: Device> State<D> {
     }
 }
 
-/// A launch as an event.
+/// A launch as an event: its number, and whether there is a gate before it.
 fn launched(
     journal: &Journal,
     place: Place,
-    number: u64,
+    (number, is_gated): (u64, bool),
     held: Held,
     judgement: Judgement,
     returned: Nanos,
@@ -234,5 +243,6 @@ fn launched(
         waited_since_ns: since.map_or(0, |since| journal.time_ns(since)),
         ahead_ns: ahead.0,
         judgement,
+        is_gated,
     }
 }

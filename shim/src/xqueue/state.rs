@@ -46,7 +46,8 @@ pub(super) struct Queue<D: Device> {
     /// Wakes the worker, if that sleeps.
     pub(super) bell: Arc<Condvar>,
     pub(super) worker_sleeps: bool,
-    pub(super) stream: D::Stream,
+    /// None: it is gone, and what it had on the device is followed to its end.
+    pub(super) stream: Option<D::Stream>,
     /// A marker in its stream comes after what other streams have by then, and they wait for it.
     pub(super) orders_others: bool,
     pub(super) claim: Option<ClaimId>,
@@ -55,7 +56,7 @@ pub(super) struct Queue<D: Device> {
     pub(super) awaited: usize,
     /// The number of the last command that nothing but order keeps.
     pub(super) forced: u64,
-    /// What shows of it.
+    /// What shows of it, as long as it has a stream: then it may be another queue's.
     face: &'static Face,
 }
 
@@ -65,9 +66,21 @@ impl<D: Device> Queue<D> {
         self.submitted - self.buffer.len() as u64
     }
 
+    /// Whether whoever waits for its stream sees its end, given whose ends are seen.
+    pub(super) fn is_end_awaited(&self, awaited: Option<ClaimId>) -> bool {
+        self.awaited > 0 && self.claim.is_some() && self.claim == awaited
+    }
+
+    /// Whether it has neither a stream nor anything on the device any more; with `all`, whatever it has there.
+    pub(super) fn is_over(&self, all: bool) -> bool {
+        self.stream.is_none() && self.buffer.is_empty() && (all || self.flight.is_empty())
+    }
+
     /// Shows what has changed.
     fn show(&self) {
-        self.face.show(!self.suspended && self.submitted == self.launched);
+        if self.stream.is_some() {
+            self.face.show(!self.suspended && self.submitted == self.launched);
+        }
     }
 }
 
@@ -113,6 +126,8 @@ pub(super) struct State<D: Device> {
     pub(super) standings: Vec<Standing>,
     pub(super) claims: Vec<Claim<D>>,
     pub(super) queues: HashMap<QueueId, Queue<D>>,
+    /// Commands in all their buffers.
+    buffered: usize,
     /// Where what happens is written, while somebody records.
     pub(super) journal: Option<Journal>,
     created: u64,
@@ -141,6 +156,7 @@ impl<D: Device> State<D> {
             standings: Vec::new(),
             claims: Vec::new(),
             queues: HashMap::default(),
+            buffered: 0,
             journal: None,
             created: 0,
             tickets: 0,
@@ -165,7 +181,7 @@ impl<D: Device> State<D> {
             has_worker: false,
             bell: Arc::default(),
             worker_sleeps: false,
-            stream,
+            stream: Some(stream),
             orders_others,
             claim,
             flight: Flight::new(self.limit_of(claim)),
@@ -185,6 +201,34 @@ impl<D: Device> State<D> {
             return None;
         }
         Some(self.queues.remove(&queue).map(|mut queue| queue.flight.abandon()).unwrap_or_default())
+    }
+
+    /// A queue's stream, if that may have anything on the device which others are to know of, and how much was launched.
+    pub(super) fn stream_in_use(&self, queue: QueueId) -> Option<(D::Stream, u64)> {
+        let queue = self.queues.get(&queue)?;
+        let is_alone = self.claims[queue.claim?.0].is_alone();
+        let is_in_use = !queue.flight.is_empty() || queue.flight.is_any_unseen() && !is_alone;
+        queue.stream.filter(|_| is_in_use).map(|stream| (stream, queue.flight.launched_so_far()))
+    }
+
+    /// A queue's stream goes, and what it has on the device stays until it is done. False if not all of its commands were
+    /// launched: then it stays.
+    pub(super) fn lose_stream(&mut self, queue: QueueId) -> bool {
+        if !self.is_idle(queue) {
+            return false;
+        }
+        if let Some(queue) = self.queues.get_mut(&queue) {
+            queue.stream = None;
+            queue.suspended = false;
+        }
+        true
+    }
+
+    /// Forgets queues without a stream: those that have nothing on the device any more or, with `all`, the others as well. Returns
+    /// markers that are not needed any more.
+    pub(super) fn forget_without_stream(&mut self, all: bool) -> Vec<D::Marker> {
+        let over = self.queues.extract_if(|_, queue| queue.is_over(all));
+        over.flat_map(|(_, mut queue)| queue.flight.abandon()).collect()
     }
 
     pub(super) fn suspend(&mut self, queue: QueueId, suspended: bool) {
@@ -236,6 +280,7 @@ impl<D: Device> State<D> {
         let is_first = queue.buffer.is_empty();
         queue.has_worker = true;
         queue.submitted += 1;
+        self.buffered += 1;
         self.tickets += 1;
         let number = queue.submitted;
         queue.buffer.push_back(Buffered {
@@ -350,6 +395,7 @@ impl<D: Device> State<D> {
         let buffered =
             if is_planted(Bug::LastFirst) { queue.buffer.pop_back()? } else { queue.buffer.pop_front()? };
         queue.launching = Some((buffered.ticket, Instant::now()));
+        self.buffered -= 1;
         Some((id, buffered.command, begun))
     }
 
@@ -364,7 +410,7 @@ impl<D: Device> State<D> {
     }
 
     pub(super) fn is_anything_buffered(&self) -> bool {
-        self.queues.values().any(|queue| !queue.buffer.is_empty())
+        self.buffered > 0
     }
 
     /// Lets the queue's worker go if it has nothing to do. False if something is buffered.

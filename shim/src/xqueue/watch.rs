@@ -72,7 +72,10 @@ impl<D: Device> XQueues<D> {
     /// From now on markers are neither recorded nor looked at, no gates are made, and nothing is limited by what is on the
     /// device; false takes it back.
     pub(crate) fn pause_markers(&self, paused: bool) {
-        *self.pause() = paused || self.is_closed();
+        let mut markers_paused = self.pause();
+        // Looked at only now: who waits here may wait beside the end of the process, which pauses them for good.
+        *markers_paused = paused || self.is_closed();
+        drop(markers_paused);
         drop(self.gate_in_the_making.lock().unwrap_or_else(PoisonError::into_inner));
         let mut state = self.lock();
         state.unlimited = paused;
@@ -100,10 +103,15 @@ impl<D: Device> XQueues<D> {
         let next = next.map_or(latest, |next| next.min(latest));
         state.watch_at = Some(next);
         state.is_watcher_deaf = state.is_unconcerned();
+        let is_any_over = state.queues.values().any(|queue| queue.is_over(false));
         if is_standing_new || has_landed {
             self.publish(&mut state);
         } else {
             self.publish_quietly(&state);
+        }
+        drop(state);
+        if is_any_over {
+            self.forget_those_without_stream(false);
         }
         next
     }
@@ -256,6 +264,19 @@ impl<D: Device> XQueues<D> {
             self.note_answer(queue, launched, is_done);
         }
         is_any_done
+    }
+
+    /// Sees to it that the end of what a queue has on the device is noticed without its stream, if that is not done. Only while
+    /// markers are held.
+    pub(super) fn mark_end(&self, queue: QueueId) {
+        let Some((stream, launched)) = self.lock().stream_in_use(queue) else { return };
+        if self.device.is_done(stream) == Some(true) {
+            self.note_answer(queue, launched, Some(true));
+            return;
+        }
+        let Some(marker) = self.device.mark(stream) else { return };
+        let unneeded = self.lock().marked_last(queue, marker);
+        self.retire(Vec::from_iter(unneeded));
     }
 
     /// A queue's stream is done with so many commands, or is not, or cannot tell. Only while markers are held.

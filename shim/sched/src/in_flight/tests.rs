@@ -21,6 +21,11 @@ fn experienced(limit: Limit, lengths: &[u64]) -> (InFlight, Nanos) {
     (flight, now)
 }
 
+/// A launch by a call that began then.
+fn by_call(begun: Nanos, class: u64, payer: Payer) -> Launch {
+    Launch { class, payer, begun, is_gated: false }
+}
+
 /// Launches as long as it may.
 fn fill(flight: &mut InFlight, now: Nanos, class: u64) -> usize {
     while flight.may_launch(now, class) {
@@ -49,7 +54,7 @@ fn of_short_commands_there_are_as_many_as_fill_the_time() {
 fn each_payer_is_charged_for_its_own_commands_and_together_they_pay_for_all() {
     let (mut flight, now) = experienced(Limit::default(), &[SHORT, LONG]);
     for (payer, class) in [(7, LONG), (9, SHORT), (7, LONG)] {
-        flight.launched_for(now, now, class, payer);
+        flight.launched_for(now, by_call(now, class, payer));
     }
     let took = flight.completed_in(now + micros(2_010), 3, micros(2_010));
     let mut charges: Vec<_> = flight.take_charges().filter(|(_, charge)| !charge.is_zero()).collect();
@@ -58,7 +63,7 @@ fn each_payer_is_charged_for_its_own_commands_and_together_they_pay_for_all() {
     assert!(long > short.times(100), "{long:?} {short:?}");
     assert_eq!(flight.take_charges().count(), 0, "it was told");
     assert!(long + short <= took && took - (long + short) < Nanos(3), "{took:?}");
-    flight.launched_for(now, now, LONG, 7);
+    flight.launched_for(now, by_call(now, LONG, 7));
     flight.forget_payers();
     flight.waited(now + micros(5_000), 1);
     assert_eq!(flight.take_charges().map(|(payer, _)| payer).collect::<Vec<_>>(), [0]);
@@ -255,8 +260,8 @@ fn a_gap_is_not_made_of_what_nothing_is_known() {
 #[test]
 fn a_command_may_run_before_the_call_that_launched_it_returns() {
     let mut flight = InFlight::new(Limit::default());
-    flight.launched_for(micros(0), micros(10), 1, 0);
-    flight.launched_for(micros(20), micros(39), 1, 0);
+    flight.launched_for(micros(10), by_call(micros(0), 1, 0));
+    flight.launched_for(micros(39), by_call(micros(20), 1, 0));
     assert_eq!(flight.waited(micros(40), 2), micros(30), "and it is not known that it ran for 1 us");
 }
 
@@ -344,4 +349,77 @@ fn it_is_half_full_before_it_is_full() {
     assert!(!queue.is_half_full(now));
     queue.launched(now, 1);
     assert!(queue.is_half_full(now));
+}
+
+fn launch_gated(flight: &mut InFlight, now: Nanos, class: u64) {
+    flight.launched_for(now, Launch { is_gated: true, ..by_call(now, class, 0) });
+}
+
+#[test]
+fn time_at_a_shut_gate_is_nobodys() {
+    for class in [LONG, 7] {
+        let (mut flight, now) = experienced(Limit::default(), &[LONG]);
+        launch_gated(&mut flight, now, class);
+        launch_gated(&mut flight, now, class);
+        let shut = now + micros(200);
+        flight.set_gate(shut, false);
+        let first = now + micros(LONG);
+        assert_eq!(flight.completed_in(first, 1, micros(LONG)), micros(LONG), "it had passed");
+        let open = shut + micros(50_000);
+        flight.set_gate(open, true);
+        let second = open + micros(LONG);
+        flight.completed(second - Nanos(1), 0);
+        let took = flight.completed_in(second, 1, second - first);
+        assert_eq!(took, micros(LONG), "class {class}");
+        assert_eq!(flight.expected(class), Some(micros(LONG)));
+    }
+}
+
+#[test]
+fn who_runs_on_behind_a_gate_that_is_shut_pays_for_all_of_it() {
+    let (mut flight, now) = experienced(Limit::default(), &[LONG]);
+    launch_gated(&mut flight, now, LONG);
+    flight.set_gate(now + micros(100), false);
+    flight.set_gate(now + micros(800), true);
+    assert_eq!(flight.completed_in(now + micros(LONG), 1, micros(LONG)), micros(LONG));
+}
+
+#[test]
+fn unknown_commands_seen_complete_together_are_not_charged_for_a_shut_gate() {
+    let mut flight = InFlight::new(Limit::default());
+    let now = micros(1_000);
+    (0..4).for_each(|_| launch_gated(&mut flight, now, 7));
+    flight.set_gate(now + micros(150), false);
+    flight.set_gate(now + micros(90_000), true);
+    let took = flight.waited(now + micros(90_200), 4);
+    assert!((micros(340)..=micros(350)).contains(&took), "{took}");
+}
+
+/// A process may have thousands of streams that have nothing to do.
+#[test]
+fn who_has_nothing_at_a_gate_does_not_remember_when_it_was_shut() {
+    let (mut flight, now) = experienced(Limit::default(), &[LONG]);
+    let at = |turn: u64| now + micros(100 * turn);
+    let turns = |flight: &mut InFlight, turns: Range<u64>| {
+        for turn in turns {
+            flight.set_gate(at(turn), false);
+            flight.set_gate(at(turn) + micros(50), true);
+        }
+    };
+    turns(&mut flight, 0..1_000);
+    assert_eq!(flight.gate.shut_for(now, at(2_000)), Nanos::ZERO);
+    launch_gated(&mut flight, at(1_000), LONG);
+    turns(&mut flight, 1_000..1_010);
+    assert_eq!(flight.gate.shut_for(now, at(2_000)), micros(500), "what is there may have waited");
+}
+
+#[test]
+fn unknown_commands_that_are_done_while_a_gate_is_shut_had_all_passed_it() {
+    let mut flight = InFlight::new(Limit::default());
+    let now = micros(1_000);
+    (0..2).for_each(|_| launch_gated(&mut flight, now, 7));
+    // While the second one runs.
+    flight.set_gate(now + micros(1_200), false);
+    assert_eq!(flight.waited(now + micros(2_000), 2), micros(2_000));
+    assert_eq!(flight.expected(7), Some(micros(1_000)));
 }

@@ -3,8 +3,9 @@
 //!
 //! Who becomes ready finds on the device what less urgent processes have there, a kernel or two of each. So while somebody
 //! urgent is at work, or may be back soon, those of each lower priority go one at a time, a slice each. The most urgent
-//! that are at work go side by side always. A process has the priority of its most urgent stream, and competes for slices while
-//! its work is as urgent as any of its equals'.
+//! that are at work go side by side always. Who was urgent may be back as another process, which a service starts for each
+//! request: so it is all the same whether it has ended. A process has the priority of its most urgent stream, and competes
+//! for slices while its work is as urgent as any of its equals'.
 //!
 //! A program's own stream priorities lift its streams as far as the process's ceiling, or lower them. At the ceiling they
 //! count only while no other process is there: a program must not come before its equals by asking for it, nor fall
@@ -62,7 +63,7 @@ struct Place {
     is_alone: bool,
 }
 
-/// The processes of one priority: that of a process is the one of its most urgent queue.
+/// The processes of one priority, which may have ended: that of a process is the one of its most urgent queue.
 #[derive(Debug)]
 struct Peers {
     group: u16,
@@ -93,8 +94,7 @@ impl Policy for FixedPriority {
         }
         if !self.follows_work() {
             if view.altered {
-                self.time.forget();
-                self.equals.forget();
+                self.forget();
                 self.rank_queues(view, ranks, |_| true);
             }
             return None;
@@ -107,6 +107,11 @@ impl Policy for FixedPriority {
             self.rank_queues(view, ranks, |_| true);
         } else if !self.time.moved().is_empty() {
             self.rank_queues(view, ranks, |process| self.time.moved().contains(&process));
+        }
+        if self.equals.sliced_below.is_none() && !self.equals.is_anybody_before(self.before_equals) {
+            // Who was urgent has ended, and is not back in time.
+            self.before_equals = 0;
+            self.forget();
         }
         again.into_iter().chain(until).min()
     }
@@ -121,14 +126,22 @@ impl FixedPriority {
             let claim = &mut self.claims[queue.process];
             claim.group = claim.group.min(place.priority);
         }
-        self.equals.regroup(&self.claims, view.now);
+        self.equals.regroup(&self.claims, view.now, view.settings.one_at_a_time);
         let equals = self.equals.peers.iter().rposition(|peers| peers.processes > 1);
         let one_at_a_time = !view.settings.one_at_a_time.is_zero();
         self.before_equals = equals.filter(|_| one_at_a_time).unwrap_or(0);
     }
 
+    /// Nobody goes one at a time, and what was so far will not matter.
+    fn forget(&mut self) {
+        self.time.forget();
+        self.equals.forget();
+    }
+
     /// Ranks the queues of those processes.
     fn rank_queues(&self, view: &View<'_>, ranks: &mut Ranks, concerns: impl Fn(usize) -> bool) {
+        // Who goes one at a time has somebody more urgent before him, or would have if that had not ended.
+        let sliced = self.equals.are_first_sliced();
         let queues = view.queues.iter().zip(&self.places).enumerate();
         for (index, (queue, place)) in queues.filter(|(_, (queue, _))| concerns(queue.process)) {
             let process = queue.process;
@@ -137,15 +150,14 @@ impl FixedPriority {
                 () if place.is_alone => place.stream,
                 () => 0,
             };
-            // Somebody more urgent is there where equals go one at a time: they never have the first level.
-            ranks.set(index, Rank { order: u64::from(place.priority) << 33 | among_equals, sliced: false });
+            ranks.set(index, Rank { order: u64::from(place.priority) << 33 | among_equals, sliced });
         }
     }
 }
 
 impl Equals {
-    /// Who has work is to be found anew; that somebody has had work until now stays.
-    fn regroup(&mut self, claims: &[Claim], now: Nanos) {
+    /// Who has work is to be found anew; that somebody has had work until now stays, for so long also if he has ended.
+    fn regroup(&mut self, claims: &[Claim], now: Nanos, kept: Nanos) {
         for peers in &mut self.peers {
             if peers.ready > 0 {
                 peers.worked = Some(now);
@@ -158,7 +170,8 @@ impl Equals {
                 Err(place) => self.peers.insert(place, Peers::new(claim.group)),
             }
         }
-        self.peers.retain(|peers| peers.processes > 0);
+        let is_kept = |peers: &Peers| peers.worked.is_some_and(|worked| worked + kept > now);
+        self.peers.retain(|peers| peers.processes > 0 || is_kept(peers));
         let place = |claim: &Claim| self.peers.partition_point(|peers| peers.group < claim.group);
         let peer = |claim: &Claim| Peer { place: place(claim), work: None, counted_at: None };
         self.of_processes = claims.iter().map(peer).collect();
@@ -212,6 +225,17 @@ impl Equals {
         let first = before.find_map(|peers| Some((peers, expected(peers)?)));
         self.sliced_below = first.map(|(peers, _)| peers.group);
         first.and_then(|(peers, until)| (peers.ready == 0).then_some(until))
+    }
+
+    /// Whether there are processes among the most urgent of so many priorities.
+    fn is_anybody_before(&self, before_equals: usize) -> bool {
+        self.peers.iter().take(before_equals).any(|peers| peers.processes > 0)
+    }
+
+    /// Whether the most urgent that there are go one at a time.
+    fn are_first_sliced(&self) -> bool {
+        let first = self.peers.iter().find(|peers| peers.processes > 0);
+        first.is_some_and(|peers| peers.processes > 1 && self.shares(peers.group))
     }
 
     /// Whether a process and its equals go one at a time.

@@ -286,6 +286,30 @@ fn equals_go_one_at_a_time_while_urgent_work_is_there_or_may_be_back() {
     assert_eq!((three(&fixture), fixture.again), ([1, 2, 2], None));
 }
 
+/// A service starts a process for each request.
+#[test]
+fn equals_go_one_at_a_time_also_when_the_urgent_process_has_ended() {
+    let mut fixture = Fixture::new();
+    fixture.open(1, 100).open(2, 0).open(3, 0).at(ms(0), ready(2)).at(ms(0), ready(3));
+    fixture.at(ms(1), ready(1)).at(ms(11), closed(1));
+    let two = |fixture: &Fixture| [2, 3].map(|queue| fixture.level(queue));
+    assert_eq!((two(&fixture), fixture.again), ([2, 3], Some(ms(15))), "and not without a limit");
+    fixture.decide(ms(15));
+    assert_eq!(two(&fixture), [3, 2]);
+    fixture.now = ms(500);
+    fixture.open(4, 100).at(ms(500), ready(4)).at(ms(510), idle(4)).at(ms(600), closed(4));
+    fixture.at(ms(601), idle(2)).at(ms(601), idle(3));
+    assert_eq!(fixture.again, Some(ms(1_510)), "since there was work");
+    fixture.at(ms(1_509), ready(2)).at(ms(1_509), ready(3));
+    assert_ne!(two(&fixture), [1, 1]);
+    assert_eq!(fixture.scheduler.may_hear_late(), Nanos::ZERO);
+    fixture.decide(ms(1_510));
+    assert_eq!((two(&fixture), fixture.again), ([1, 1], None));
+    assert!(fixture.scheduler.may_hear_late() > Nanos::ZERO, "as long as nobody urgent comes");
+    fixture.at(ms(1_511), used(2)).open(5, 0).at(ms(1_512), used(3));
+    assert_eq!((two(&fixture), fixture.level(5), fixture.again), ([1, 1], 1, None));
+}
+
 #[test]
 fn the_most_urgent_that_work_are_side_by_side() {
     let mut fixture = Fixture::new();

@@ -43,7 +43,7 @@ struct Bench {
     is_shut: AtomicBool,
     /// What queues are made for from now on.
     orders_others: AtomicBool,
-    /// Whether it takes a while to ask a stream and to make a gate, and whether it is at that.
+    /// Whether it takes a while to ask a stream, to make a gate and to take a marker back, and whether it is at that.
     is_slow: AtomicBool,
     is_busy: AtomicBool,
 }
@@ -98,6 +98,7 @@ impl Device for Arc<Bench> {
     }
 
     fn retire(&self, _: u64) {
+        self.take_a_while();
         self.retired.fetch_add(1, Ordering::SeqCst);
     }
 
@@ -358,6 +359,28 @@ fn a_process_that_ends_waits_until_the_watcher_has_left_the_runtime_but_not_for_
         has_left
     };
     assert!(is_waited_for(Duration::from_mins(1)) && !is_waited_for(Duration::ZERO));
+}
+
+/// Its capture ends on another thread, which waits for the watcher as the end of the process does.
+#[test]
+fn a_capture_that_ends_with_its_process_brings_no_markers_back() {
+    for _ in 0..100 {
+        let process = Process::new(Standing::Beside);
+        let watcher_is_at_it = process.queues.pause();
+        let start = |act: fn(&XQueues<Arc<Bench>>)| {
+            let queues = Arc::clone(&process.queues);
+            thread::spawn(move || act(&queues))
+        };
+        let capturing = start(|queues| queues.pause_markers(false));
+        // Now it waits.
+        thread::sleep(Duration::from_millis(2));
+        let ending = start(|queues| queues.close(Instant::now() + Duration::from_mins(1)));
+        wait_for("it ends", || process.queues.is_closed());
+        drop(watcher_is_at_it);
+        capturing.join().unwrap();
+        ending.join().unwrap();
+        assert!(*process.queues.pause(), "the runtime's own data is gone");
+    }
 }
 
 #[test]

@@ -21,6 +21,122 @@ fn a_stream_that_orders_others_is_marked_at_once_or_not_at_all() {
     assert_eq!(recorded(), 1);
 }
 
+/// The runtime lets what was given to a stream go on when that is destroyed, or waits for it in the middle of the call.
+#[test]
+fn what_a_destroyed_stream_has_on_the_device_counts_until_it_is_done() {
+    let process = Process::new(Standing::Beside);
+    assert!(process.launch() && process.launch());
+    let mut recorder = Recorder::new();
+    process.queues.record(Some(recorder.journal()));
+    assert!(process.queues.outlive_stream(process.queue));
+    let asked = process.asked();
+    process.clock.advance(Nanos::from_millis(3));
+    process.tend();
+    assert_eq!(process.stand.told(), (1, 0), "others must wait for it as before");
+    process.complete_all();
+    process.tend_until("it is done", |process| process.stand.told() == (1, 1));
+    assert_eq!(process.asked(), asked, "the stream is not there any more");
+    let used = process.queues.usage(process.claim).device_time;
+    assert!(used >= Nanos::from_millis(3), "nobody is charged: {used}");
+    let mut completed = recorder.events().into_iter().filter_map(|event| match event {
+        Event::Completed { through, observed, .. } => Some((through, observed)),
+        _ => None,
+    });
+    assert_eq!(completed.next_back(), Some((2, Observed::Marker)));
+    assert!(process.queues.lock().queues.is_empty());
+    assert_eq!(process.bench.retired.load(Ordering::SeqCst), process.recorded());
+}
+
+#[test]
+fn a_destroyed_stream_that_is_done_leaves_nothing() {
+    let process = Process::new(Standing::Beside);
+    assert!(process.launch());
+    process.clock.advance(Nanos::from_millis(3));
+    process.complete_all();
+    assert!(process.queues.outlive_stream(process.queue));
+    assert!(process.queues.usage(process.claim).device_time > Nanos::ZERO);
+    assert!(process.queues.lock().queues.is_empty());
+    assert_eq!(process.recorded(), 0);
+}
+
+/// Nothing can be recorded while a stream captures, say.
+#[test]
+fn a_destroyed_stream_whose_end_nobody_can_see_does_not_count_for_ever() {
+    let process = Process::new(BELOW);
+    assert!(process.launch() && process.launch());
+    let recorded = process.recorded();
+    process.queues.pause_markers(true);
+    assert!(process.queues.outlive_stream(process.queue));
+    process.queues.pause_markers(false);
+    assert_eq!(process.recorded(), recorded);
+    let asked = process.asked();
+    process.complete_all();
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+    assert_eq!(process.asked(), asked);
+    assert!(process.queues.lock().queues.is_empty());
+}
+
+#[test]
+fn what_destroyed_streams_had_ends_with_a_reset_of_the_device() {
+    let process = Process::new(Standing::Beside);
+    assert!(process.launch());
+    assert!(process.queues.outlive_stream(process.queue));
+    process.queues.forget_without_stream();
+    process.tend_until("it is idle", |process| process.stand.told() == (1, 1));
+}
+
+/// The runtime's events go with the device: one that is given back later would be used again.
+#[test]
+fn a_reset_of_the_device_waits_until_the_watcher_has_given_markers_back() {
+    let process = Process::new(BELOW);
+    assert!(process.launch());
+    assert!(process.queues.outlive_stream(process.queue));
+    process.complete_all();
+    process.clock.advance(Nanos::from_millis(1));
+    process.bench.is_slow.store(true, Ordering::SeqCst);
+    let (queues, bench) = (Arc::clone(&process.queues), Arc::clone(&process.bench));
+    let retired = bench.retired.load(Ordering::SeqCst);
+    let reset = thread::spawn(move || {
+        // Or was already: this thread may have been kept from seeing it.
+        let is_retired = || bench.retired.load(Ordering::SeqCst) > retired;
+        wait_for("a marker is given back", || bench.is_busy.load(Ordering::SeqCst) || is_retired());
+        queues.forget_without_stream();
+        !bench.is_busy.load(Ordering::SeqCst)
+    });
+    process.tend();
+    assert!(reset.join().unwrap(), "it is given back behind the reset");
+    assert!(process.queues.lock().queues.is_empty());
+}
+
+#[test]
+fn a_destroyed_stream_leaves_its_face_to_others() {
+    let process = Process::new(BELOW);
+    let shared = face();
+    let gone = process.queues.create((), Some(process.claim), shared);
+    let Admission::Now(begun) = process.queues.admit(gone, &[], WORK) else {
+        panic!("nobody is more urgent")
+    };
+    process.queues.finish(begun, true);
+    process.queues.suspend(gone, true);
+    assert!(process.queues.outlive_stream(gone));
+    let next = process.queues.create((), Some(process.claim), shared);
+    process.queues.suspend(next, true);
+    process.queues.suspend(gone, false);
+    assert!(!shared.is_clear(), "it is the next one's");
+    process.queues.suspend(next, false);
+    assert!(!process.queues.lock().is_any_suspended());
+}
+
+#[test]
+fn no_gate_is_made_by_a_destroyed_stream() {
+    let process = Process::new(BELOW);
+    assert!(process.launch());
+    assert!(process.queues.outlive_stream(process.queue));
+    assert!(process.queues.lock().wants_gate().is_none());
+    process.queues.create((), Some(process.claim), face());
+    assert!(process.queues.lock().wants_gate().is_some());
+}
+
 /// Its last command has no marker, since it could be asked, and cannot be asked any more.
 #[test]
 fn what_a_null_stream_had_while_it_was_the_only_one_does_not_count_for_ever() {

@@ -120,3 +120,39 @@ fn what_a_caller_has_seen_complete_makes_room_at_once() {
     assert!(!process.do_workers_sleep() || process.launched() == 3, "nobody has woken the worker");
     process.tend_until("the third goes", |process| process.launched() == 3);
 }
+
+#[test]
+fn time_at_a_shut_gate_is_recorded_as_such_and_charged_to_nobody() {
+    let process = Process::new(BELOW).has_gates();
+    let mut recorder = Recorder::new();
+    process.queues.record(Some(recorder.journal()));
+    let step = |us: u64| process.clock.advance(Nanos::from_micros(us));
+    assert!(process.launch() && process.launch());
+    step(500);
+    process.stands(HELD);
+    step(500);
+    process.bench.complete.store(1, Ordering::SeqCst);
+    process.tend();
+    step(89_000);
+    process.stands(BELOW);
+    step(1_000);
+    process.complete_all();
+    process.bench.took_ns.store(90_000_000, Ordering::SeqCst);
+    process.tend_until("both are done", |process| process.queues.usage(process.claim).launched == 2);
+    process.tend_until("nothing is left", |process| process.stand.told().1 > 0);
+    let used = process.queues.usage(process.claim).device_time;
+    assert!((Nanos::from_micros(1_500)..Nanos::from_micros(2_200)).contains(&used), "{used}");
+    let records = recorder.records();
+    let gates: Vec<_> = records
+        .iter()
+        .filter_map(|record| match Event::of(record)? {
+            Event::Gate { is_open, .. } => Some((is_open, record.time_ns)),
+            _ => None,
+        })
+        .collect();
+    let [(true, _), (false, shut_ns), (true, open_ns)] = gates[..] else { panic!("{gates:?}") };
+    assert_eq!(open_ns - shut_ns, 89_500_000);
+    let events: Vec<_> = records.iter().filter_map(Event::of).collect();
+    let is_gated = |event: &Event| matches!(event, Event::Launched { is_gated: true, .. });
+    assert_eq!(events.iter().filter(|event| is_gated(event)).count(), 2);
+}
