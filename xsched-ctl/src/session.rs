@@ -11,7 +11,6 @@
 //! | `changes` | what processes do besides calling |
 //! | `audience` | whose calls are recorded |
 //! | `runtimes`, `installed` | which files are probed, and when |
-//! | `written` | which of these files are written |
 //! | `guardian` | stopped processes go on, even if the tracer dies |
 //! | `resolve`, `kernels`, `graphs`, `perf_map` | names |
 //! | `chains`, `held` | call chains, and calls that wait for them |
@@ -31,7 +30,6 @@ mod pump;
 pub(crate) mod resolve;
 mod runtimes;
 mod start;
-mod written;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::output::Destination;
 use crate::preflight;
 use crate::recorder::{Recorded, Recorder, Sink};
-use crate::say::say;
+use crate::say::{one_line, say};
 use crate::session::{Session, Targets};
 use crate::signals::{Request, Signals};
 use crate::trace_config;
@@ -167,7 +167,7 @@ pub(crate) const SIGNALLED: &str = "SIGUSR1";
 /// Passes on what a session wants to be told.
 pub(crate) fn tell(notices: impl IntoIterator<Item = String>) {
     for notice in notices {
-        say!("{notice}");
+        say!("{}", one_line(&notice));
     }
 }
 

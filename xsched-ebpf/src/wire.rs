@@ -83,7 +83,7 @@ pub enum PacketKind {
     Events = 16,
 }
 
-/// A shim introduces its process.
+/// A shim introduces its process. In all versions the first two words are what they are here.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Hello {

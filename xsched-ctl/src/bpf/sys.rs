@@ -31,6 +31,23 @@ pub(crate) fn create_mappable_array(value_size: u32, entries: u32) -> io::Result
     bpf(bpf_cmd::BPF_MAP_CREATE, &mut attr)
 }
 
+/// Creates a hash map that gives up what was not used lately where there is no room for more.
+///
+/// # Errors
+///
+/// The kernel's error.
+pub(crate) fn create_lru_map(key_size: u32, value_size: u32, entries: u32) -> io::Result<OwnedFd> {
+    // SAFETY: all-zero is a valid bpf_attr, and the kernel wants unused fields zero.
+    let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
+    // SAFETY: this arm of the union is the one of BPF_MAP_CREATE; every field of it is plain data.
+    let fields = unsafe { &mut attr.__bindgen_anon_1 };
+    fields.map_type = bpf_map_type::BPF_MAP_TYPE_LRU_HASH as u32;
+    fields.key_size = key_size;
+    fields.value_size = value_size;
+    fields.max_entries = entries;
+    bpf(bpf_cmd::BPF_MAP_CREATE, &mut attr)
+}
+
 /// Lets nobody but programs change a map from now on. It fails while somebody has the map mapped to write.
 ///
 /// # Errors

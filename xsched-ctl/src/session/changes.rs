@@ -12,7 +12,7 @@ use xsched_symbols::{Change, Mapping, now_ns};
 use super::Session;
 use super::audience::Targets;
 use super::guardian::go_on;
-use super::runtimes::Runtimes;
+use super::runtimes::{RuntimeError, Runtimes};
 use crate::bpf::Record;
 use crate::failure::Failure;
 
@@ -92,6 +92,7 @@ impl Session {
         mappings.iter().fold(false, |late, mapping| self.mapped(pid, mapping, mapped_ns) | late)
     }
 
+    /// Returns whether it may have made calls that are not recorded, of a runtime that is there or has been.
     fn mapped(&mut self, pid: u32, mapping: &Mapping, mapped_ns: u64) -> bool {
         if !Runtimes::concerns(mapping) || !self.audience.includes(pid, &self.maps) {
             return false;
@@ -106,7 +107,7 @@ impl Session {
         }
         self.runtimes.mapped(pid, mapping, mapped_ns).unwrap_or_else(|error| {
             tracing::warn!("process {pid} is not recorded: {error}");
-            false
+            matches!(error, RuntimeError::Open { .. })
         })
     }
 

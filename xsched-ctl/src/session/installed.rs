@@ -10,7 +10,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use xsched_symbols::is_hip_runtime;
+use xsched_symbols::{Space, is_hip_runtime, patiently};
 
 /// Folders of distributions.
 const FOLDERS: [&str; 4] = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib"];
@@ -53,9 +53,11 @@ fn runtimes_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     entries(folder).filter(|path| is_hip_runtime(path))
 }
 
-/// Nothing for a folder that is not there or not ours to read.
+/// Nothing for a folder that is not there, not ours to read, or on a server that does not answer.
 fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()))
+    let asked = folder.to_owned();
+    let read = move || fs::read_dir(asked).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    patiently(Space::Own, folder, move || read().collect::<Vec<_>>()).unwrap_or_default().into_iter()
 }
 
 #[cfg(test)]

@@ -19,12 +19,12 @@ use xsched_symbols::{
 };
 
 use super::installed::installed;
-use super::written::Written;
 use crate::bpf::{
     Attachment, BpfError, DriverLinks, LOADER_SYMBOL, LoaderWatch, Probes, Reach, Site, is_loader, own_loader,
 };
 use crate::filter::Filters;
 use crate::say::say;
+use crate::written::Written;
 
 /// Why a copy could not be probed.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +37,7 @@ pub(crate) enum RuntimeError {
         /// What happened.
         cause: xsched_symbols::OpenError,
     },
-    /// Somebody has named it, and there is no such file, or it is out of reach.
+    /// Somebody has named it, and there is no such file, it is out of reach, or its file system does not answer.
     #[error("cannot open {path}: {cause}")]
     Named {
         /// Its path, as it was given.
@@ -137,9 +137,6 @@ impl Runtimes {
                  (`xsched-ctl doctor` says what to do)"
             );
         }
-        let written = Written::new().and_then(Written::into_async);
-        let written =
-            written.inspect_err(|error| tracing::debug!("what is written is not told: {error}")).ok();
         Self {
             probes,
             reach,
@@ -147,7 +144,7 @@ impl Runtimes {
             loaders: None,
             copies: Vec::new(),
             aliases: Vec::new(),
-            written,
+            written: Written::new(),
             is_over: false,
         }
     }
@@ -172,7 +169,7 @@ impl Runtimes {
     /// Probes the copies that are installed on this machine, for programs that start later.
     pub(crate) fn probe_installed(&mut self) {
         for path in installed() {
-            if let Err(error) = self.probe_file(&path, &path) {
+            if let Err(error) = self.probe_file(own_folder(&path), &path) {
                 tracing::debug!("{error}");
             }
         }
@@ -181,7 +178,7 @@ impl Runtimes {
     /// Probes a copy that somebody has named.
     pub(crate) fn probe_named(&mut self, path: &Path) -> Result<(), RuntimeError> {
         let unreadable = |cause| RuntimeError::Named { path: path.to_owned(), cause };
-        let opened = open_regular(path).map_err(unreadable)?;
+        let opened = open_regular(own_folder(path), path).map_err(unreadable)?;
         let file = file_id(&opened).ok_or_else(|| unreadable(io::ErrorKind::Unsupported.into()))?;
         if self.is_known(file, &opened) { Ok(()) } else { self.probe(file, path, &opened) }
     }
@@ -192,12 +189,13 @@ impl Runtimes {
             return false;
         }
         let process = Path::new("/proc").join(pid.to_string());
-        let path_from_here = match path.strip_prefix("/") {
-            Ok(below_root) => process.join("root").join(below_root),
-            Err(_) => process.join("cwd").join(path),
-        };
-        match self.probe_file(&path_from_here, path) {
+        let folder = process.join(if path.is_absolute() { "root" } else { "cwd" });
+        match self.probe_file(&folder, path) {
             Ok(is_probed) => is_probed,
+            Err(error @ RuntimeError::Named { .. }) => {
+                tracing::warn!("process {pid} opens what may be a runtime: {error}");
+                false
+            }
             Err(error) => {
                 // It may be no library at all; one that is mapped is reported then.
                 tracing::debug!("{error}");
@@ -206,10 +204,16 @@ impl Runtimes {
         }
     }
 
-    /// Probes a file that this process can open and that processes call `path`. False if there is no such file, as in
+    /// Probes a file that processes call `path`, which begins at `folder` for this one. False if there is no such file, as in
     /// most of the folders that a loader tries; whoever gives a FIFO or a device such a name does not keep the tracer.
-    fn probe_file(&mut self, path_from_here: &Path, path: &Path) -> Result<bool, RuntimeError> {
-        let Ok(opened) = open_regular(path_from_here) else { return Ok(false) };
+    fn probe_file(&mut self, folder: &Path, path: &Path) -> Result<bool, RuntimeError> {
+        let opened = match open_regular(folder, path) {
+            Ok(opened) => opened,
+            Err(cause) if cause.kind() == io::ErrorKind::TimedOut => {
+                return Err(RuntimeError::Named { path: path.to_owned(), cause });
+            }
+            Err(_) => return Ok(false),
+        };
         let Some(file) = file_id(&opened) else { return Ok(false) };
         if !self.is_known(file, &opened) {
             self.probe(file, path, &opened)?;
@@ -250,15 +254,16 @@ impl Runtimes {
                 let opened = open_mapped(pid, mapping)
                     .map_err(|cause| RuntimeError::Open { path: mapping.path.to_path_buf(), cause })?;
                 let file = self.identify(mapped, &opened);
-                if !self.is_known(file, &opened) && !self.is_over {
+                if !self.is_known(file, &opened) {
+                    if self.is_over {
+                        return Ok(true);
+                    }
                     self.probe(file, &mapping.path, &opened)?;
                 }
             }
             let file = self.as_opened(mapped);
-            let Some(copy) = self.copies.iter().find(|copy| copy.file.matches(&file)) else {
-                return Ok(self.is_over);
-            };
-            return Ok(copy.is_probed && copy.probed_ns > mapped_ns);
+            let copy = self.copies.iter().find(|copy| copy.file.matches(&file));
+            return Ok(copy.is_some_and(|copy| copy.is_probed && copy.probed_ns > mapped_ns));
         }
         if is_loader(&mapping.path)
             && self.wants_loader(self.as_opened(mapped))
@@ -306,8 +311,8 @@ impl Runtimes {
     fn probe(&mut self, file: FileId, path: &Path, opened: &File) -> Result<(), RuntimeError> {
         // Before it is read: what is written meanwhile makes it another one.
         let content = Content::settled(opened);
-        if let Some(written) = &mut self.written {
-            written.get_mut().watch(file, &fd_path(opened));
+        if let Some(written) = &self.written {
+            written.get_ref().watch(file, opened);
         }
         let (attachment, outcome) = match self.attach(path, opened) {
             Ok(attachment) => (Some(attachment), Ok(())),
@@ -372,7 +377,7 @@ impl Runtimes {
 
     /// Takes the probes out of copies that are written. True if there were any.
     pub(crate) fn let_go_of_written(&mut self) -> bool {
-        let files = self.written.as_mut().map(|written| written.get_mut().take()).unwrap_or_default();
+        let files = self.written.as_ref().map(|written| written.get_ref().take()).unwrap_or_default();
         let is_written = |copy: &mut Copy| copy.is_probed && files.iter().any(|file| copy.file.matches(file));
         let mut found = false;
         for copy in self.copies.extract_if(.., is_written) {
@@ -416,6 +421,11 @@ fn file_id(opened: &File) -> Option<FileId> {
         inode: metadata.ino(),
         generation: None,
     })
+}
+
+/// Where a path of this process begins.
+fn own_folder(path: &Path) -> &'static Path {
+    Path::new(if path.is_absolute() { "/" } else { "." })
 }
 
 fn fd_path(file: &File) -> PathBuf {

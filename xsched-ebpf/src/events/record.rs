@@ -93,6 +93,8 @@ pub enum Event {
         ahead_ns: u64,
         /// How it is treated, and why.
         judgement: Judgement,
+        /// Whether the device waits before it while the gate is shut.
+        is_gated: bool,
     },
     /// Commands have completed.
     Completed {
@@ -117,6 +119,15 @@ pub enum Event {
         level: u8,
         /// Levels with work, as the process sees them.
         ready: u64,
+    },
+    /// The gate before commands of the queues of a device with a stream priority is open, or shut, from now on.
+    Gate {
+        /// [`crate::arbiter::device_key`]
+        device: u64,
+        /// See [`Event::QueueOpened`].
+        stream_priority: i32,
+        /// Whether commands pass it.
+        is_open: bool,
     },
     /// The controller: whose queue of the page this is.
     Seat {
@@ -146,10 +157,14 @@ const COMPLETED: u32 = 4;
 const STANDS: u32 = 5;
 const SEAT: u32 = 6;
 const ARBITER: u32 = 7;
+const GATE: u32 = 8;
 
 /// A launch's number takes so many bits of its word, enough for nine years at a million a second; its judgement has the rest.
 const NUMBER_BITS: u32 = 48;
 const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
+
+/// Set in the word of a launch's position: there is a gate before it.
+const GATED: u64 = 1 << 63;
 
 impl Event {
     /// As a record of this time and thread.
@@ -163,8 +178,18 @@ impl Event {
             Self::Waits { queue, position, judgement } => {
                 (WAITS, queue, [position, judgement.bits(), 0, 0, 0])
             }
-            Self::Launched { queue, number, returned_ns, position, waited_since_ns, ahead_ns, judgement } => {
+            Self::Launched {
+                queue,
+                number,
+                returned_ns,
+                position,
+                waited_since_ns,
+                ahead_ns,
+                judgement,
+                is_gated,
+            } => {
                 let number = number & NUMBER_MASK | judgement.bits() << NUMBER_BITS;
+                let position = position & !GATED | if is_gated { GATED } else { 0 };
                 (LAUNCHED, queue, [number, returned_ns, position, waited_since_ns, ahead_ns])
             }
             Self::Completed { queue, through, device_ns, observed } => {
@@ -172,6 +197,9 @@ impl Event {
             }
             Self::Stands { device, stream_priority, held, level, ready } => {
                 (STANDS, 0, [device, word(stream_priority), held.into(), level.into(), ready])
+            }
+            Self::Gate { device, stream_priority, is_open } => {
+                (GATE, 0, [device, word(stream_priority), is_open.into(), 0, 0])
             }
             Self::Seat { slot, generation, pid, device, priority, stream_priority, word: own } => {
                 let priorities = word(priority) << 32 | word(stream_priority);
@@ -206,10 +234,11 @@ impl Event {
                 queue,
                 number: values[0] & NUMBER_MASK,
                 returned_ns: values[1],
-                position: values[2],
+                position: values[2] & !GATED,
                 waited_since_ns: values[3],
                 ahead_ns: values[4],
                 judgement: Judgement::from_bits(values[0] >> NUMBER_BITS),
+                is_gated: values[2] & GATED != 0,
             },
             COMPLETED => {
                 let all = [Observed::Marker, Observed::Wait, Observed::Lost];
@@ -222,6 +251,11 @@ impl Event {
                 held: values[2] != 0,
                 level: u8::try_from(values[3]).ok().filter(|&level| level < 64)?,
                 ready: values[4],
+            },
+            GATE => Self::Gate {
+                device: values[0],
+                stream_priority: values[1] as u32 as i32,
+                is_open: values[2] != 0,
             },
             SEAT => Self::Seat {
                 slot: u32::try_from(queue).ok()?,
@@ -277,9 +311,11 @@ mod tests {
                 waited_since_ns: 5,
                 ahead_ns: 6,
                 judgement,
+                is_gated: true,
             },
             Event::Completed { queue: 1, through: 2, device_ns: 3, observed: Observed::Wait },
             Event::Stands { device: 1, stream_priority: -2, held: true, level: 63, ready: 4 },
+            Event::Gate { device: 1, stream_priority: -2, is_open: true },
             Event::Seat {
                 slot: 1,
                 generation: 2,
@@ -302,7 +338,7 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_no_event() {
         let record = Record { kind: 0, thread: 0, time_ns: 0, queue: u64::MAX, values: [u64::MAX; 5] };
-        for kind in [0, COMPLETED, STANDS, SEAT, ARBITER, ARBITER + 1, u32::MAX] {
+        for kind in [0, COMPLETED, STANDS, SEAT, ARBITER, GATE + 1, u32::MAX] {
             assert_eq!(Event::of(&Record { kind, ..record }), None, "{kind}");
         }
     }

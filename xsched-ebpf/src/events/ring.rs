@@ -19,7 +19,7 @@ use super::record::{RECORD_WORDS, Record};
 const MAGIC: u64 = u64::from_le_bytes(*b"XSCHRING");
 
 /// Changes whenever the layout or the meaning of records does.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 const HEAD: usize = 8;
 const LOST: usize = 9;

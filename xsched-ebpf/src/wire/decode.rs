@@ -10,7 +10,7 @@ use zerocopy::FromBytes;
 use super::{
     Domain, Events, Hello, KernelName, NAME_LEN_MAX, ORIGINS_MAX, OpenQueue, Opened, OriginName, OriginTime,
     OriginUsage, PacketKind, Refusal, Reported, Rules, SETTINGS_LEN_MAX, SchedulingDomain, Settings, Usage,
-    Verdicts, Welcome,
+    Verdicts, WIRE_VERSION, Welcome,
 };
 use crate::arbiter::is_device_key;
 
@@ -31,6 +31,8 @@ pub enum Malformed {
         /// Its length.
         len: usize,
     },
+    /// A greeting of another version of the protocol, in which it may have another length.
+    Version(u32),
     /// Something that must be zero is not.
     Reserved(u32),
     /// It says a number that means nothing, or more text than there is.
@@ -43,6 +45,7 @@ impl fmt::Display for Malformed {
             Self::NoKind(len) => write!(f, "a packet of {len} bytes"),
             Self::Kind(kind) => write!(f, "a packet of kind {kind}"),
             Self::Length { kind, len } => write!(f, "a packet of kind {kind} with {len} bytes"),
+            Self::Version(version) => write!(f, "a greeting in version {version} of the protocol"),
             Self::Reserved(kind) => write!(f, "a packet of kind {kind} with something in its reserved words"),
             Self::Value(kind) => write!(f, "a packet of kind {kind} with a number that means nothing"),
         }
@@ -79,7 +82,10 @@ impl FromShim {
     pub fn parse(packet: &[u8]) -> Result<Self, Malformed> {
         let kind = kind(packet)?;
         let parsed = match kind {
-            kind if kind == PacketKind::Hello as u32 => Self::Hello(whole(kind, packet)?),
+            kind if kind == PacketKind::Hello as u32 => match whole(kind, packet) {
+                Ok(hello) => Self::Hello(hello),
+                Err(error) => return Err(another_version(packet).unwrap_or(error)),
+            },
             kind if kind == PacketKind::OpenQueue as u32 => Self::OpenQueue(whole(kind, packet)?),
             kind if kind == PacketKind::Reported as u32 => Self::Reported(whole(kind, packet)?),
             kind if kind == PacketKind::Usage as u32 => Self::Usage(whole(kind, packet)?),
@@ -159,6 +165,14 @@ pub(super) fn kind(packet: &[u8]) -> Result<u32, Malformed> {
     Ok(kind)
 }
 
+/// A greeting that is not as long as those of this version, if it says that it is of another one. Its first two words are the same
+/// in all of them.
+fn another_version(packet: &[u8]) -> Option<Malformed> {
+    let (_, rest) = u32::read_from_prefix(packet).ok()?;
+    let (version, _) = u32::read_from_prefix(rest).ok()?;
+    (version != WIRE_VERSION).then_some(Malformed::Version(version))
+}
+
 pub(super) fn whole<T: FromBytes>(kind: u32, packet: &[u8]) -> Result<T, Malformed> {
     T::read_from_bytes(packet).map_err(|_| Malformed::Length { kind, len: packet.len() })
 }
@@ -179,7 +193,7 @@ mod tests {
     use super::*;
 
     fn hello() -> Hello {
-        Hello { kind: PacketKind::Hello as u32, ..Hello::new_zeroed() }
+        Hello { kind: PacketKind::Hello as u32, version: WIRE_VERSION, ..Hello::new_zeroed() }
     }
 
     #[test]
@@ -215,6 +229,19 @@ mod tests {
         }
         let longer = [bytes, &[0]].concat();
         assert_eq!(FromShim::parse(&longer).unwrap_err(), Malformed::Length { kind: 1, len: longer.len() });
+    }
+
+    /// Whoever is to be told why he is not taken in may say more, or less, than this version knows.
+    #[test]
+    fn a_greeting_of_another_version_is_known_whatever_its_length() {
+        let packet = Hello { version: WIRE_VERSION + 1, ..hello() };
+        let bytes = packet.as_bytes();
+        for other in [&bytes[..8], &bytes[..bytes.len() - 1], &[bytes, &[0; 16]].concat()] {
+            assert_eq!(FromShim::parse(other).unwrap_err(), Malformed::Version(WIRE_VERSION + 1));
+        }
+        assert!(
+            matches!(FromShim::parse(bytes), Ok(FromShim::Hello(read)) if read.version == WIRE_VERSION + 1)
+        );
     }
 
     #[test]

@@ -8,11 +8,16 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
+use xsched_abi::chain::{CHUNK_BITS, CHUNKS_MAX};
 use xsched_symbols::{Backing, FileId, Mapping, open_mapped};
 use xsched_unwind::{Builder, Cache, Image, Table, vdso};
 
 use super::rows::{LoadError, Loaded, Rows};
 use crate::bpf::ChainMaps;
+
+/// Rows that are kept at most, of all tables together: as many as the programs have room for. Nobody knows whether what has ended
+/// comes again, so none is given up.
+const ROWS_MAX: usize = (CHUNKS_MAX as usize) << CHUNK_BITS;
 
 /// Mappings that are remembered before those that nobody has any more are forgotten.
 const MAPPINGS_MAX: usize = 8192;
@@ -47,7 +52,11 @@ pub(super) struct Tables {
     /// What building them has come to.
     built: HashMap<Content, Known>,
     rows: Rows,
-    /// Tables that the programs could not be given.
+    /// How many more are kept.
+    rows_left: usize,
+    /// The log has said that one was not.
+    is_full: bool,
+    /// Tables that the programs could not be given, or that were not kept.
     refused: u64,
 }
 
@@ -59,6 +68,8 @@ impl Tables {
             seen: HashMap::new(),
             built: HashMap::new(),
             rows: Rows::new(),
+            rows_left: ROWS_MAX,
+            is_full: false,
             refused: 0,
         })
     }
@@ -126,6 +137,7 @@ impl Tables {
         let any = !completed.is_empty();
         for built in completed {
             let table = match built.result {
+                Ok(table) if !self.has_room(&table) => Known::Tableless,
                 Ok(table) => {
                     tracing::debug!(
                         rows = table.rows().len(),
@@ -146,6 +158,25 @@ impl Tables {
             self.built.insert(built.key, table);
         }
         any
+    }
+
+    /// Whether a table is kept. Its rows count from then on, unless files of equal content share it.
+    fn has_room(&mut self, table: &Table) -> bool {
+        let is_known = |known: &Known| matches!(known, Known::Table(other, _) if other.id() == table.id());
+        if self.built.values().any(is_known) {
+            return true;
+        }
+        if let Some(left) = self.rows_left.checked_sub(table.rows().len()) {
+            self.rows_left = left;
+            return true;
+        }
+        if !std::mem::replace(&mut self.is_full, true) {
+            tracing::warn!(
+                "stacks end at libraries that come from now on: too many others were on stacks before"
+            );
+        }
+        self.refused += 1;
+        false
     }
 
     fn load(&mut self, maps: &mut ChainMaps, table: &Arc<Table>) -> Option<Loaded> {
@@ -171,7 +202,7 @@ impl Tables {
         }
     }
 
-    /// Tables that the programs could not be given.
+    /// Tables that the programs could not be given, or that were not kept.
     pub(super) fn refused(&self) -> u64 {
         self.refused
     }
@@ -191,4 +222,28 @@ fn open(pid: u32, mapping: &Mapping) -> Option<(Content, Image)> {
         modified: (metadata.mtime(), metadata.mtime_nsec()),
     };
     Some((content, file.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_kept_as_long_as_there_is_room_for_their_rows() {
+        let built = |path: &str| {
+            let table = Table::build(&std::fs::File::open(path).unwrap().into()).unwrap();
+            assert!(!table.rows().is_empty());
+            Arc::new(table)
+        };
+        let own = std::env::current_exe().unwrap();
+        let (first, second) = (built(own.to_str().unwrap()), built("/bin/sh"));
+        let mut tables = Tables::new().unwrap();
+        tables.rows_left = first.rows().len() + second.rows().len() - 1;
+        assert!(tables.has_room(&first));
+        let content = |inode| Content::File { device: 1, inode, bytes: 2, modified: (3, 4) };
+        tables.built.insert(content(1), Known::Table(Arc::clone(&first), None));
+        assert!(tables.has_room(&first), "another file of the same content");
+        assert!(!tables.has_room(&second));
+        assert_eq!((tables.rows_left, tables.refused()), (second.rows().len() - 1, 1));
+    }
 }

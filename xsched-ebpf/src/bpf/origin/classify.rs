@@ -1,13 +1,15 @@
 //! Answering: a walk, a look-up, a slot.
 
 use aya_ebpf::bindings::BPF_RB_FORCE_WAKEUP;
-use aya_ebpf::macros::map;
-use aya_ebpf::maps::LruHashMap;
+use aya_ebpf::btf_maps::{HashOfMaps, LruHashMap};
+use aya_ebpf::macros::btf_map;
 use aya_ebpf::programs::ProbeContext;
 use core::sync::atomic::{Ordering, compiler_fence};
 use xsched_abi::chain::{DEPTH_MAX, is_trampoline};
 use xsched_abi::unwind::Registers;
-use xsched_abi::verdict::{Decided, VERDICT_SLOTS, Verdict, VerdictKey, VerdictPage, Wanted};
+use xsched_abi::verdict::{
+    Decided, VERDICT_PAGES_MAX, VERDICT_SLOTS, Verdict, VerdictKey, VerdictPage, Wanted,
+};
 use xsched_abi::{Counter, RecordKind};
 
 use crate::count::count;
@@ -15,15 +17,24 @@ use crate::events::EVENTS;
 use crate::scope::Current;
 use crate::{pages, shadow, walk};
 
-/// What user space has decided. Where there is no room for another, what nobody has asked for lately goes, and is asked
-/// for anew.
-#[map]
-static VERDICTS: LruHashMap<VerdictKey, Decided> = LruHashMap::with_max_entries(1 << 16, 0);
+/// A [`VerdictKey`], and a [`Decided`] as user space has it, in words as a page is.
+type Words = [u64; 2];
+
+/// What user space has decided for the processes of one user. Where there is no room for another, what nobody has asked for lately
+/// goes, and is asked for anew. How many there is room for says who makes it: user space.
+type Answers = LruHashMap<Words, Words, 1>;
+
+/// By process. User space puts the map of its user there when it joins.
+#[btf_map]
+static VERDICTS: HashOfMaps<u32, Answers, { VERDICT_PAGES_MAX as usize }> = HashOfMaps::new();
 
 /// `BPF_NOEXIST`: fail if the key is there.
 const NOEXIST: u64 = 1;
 
 const PENDING: Decided = Decided { verdict: Verdict::PENDING, origin: 0, rule: 0 };
+
+/// The same as the map has it.
+const PENDING_WORDS: Words = [PENDING.verdict, 0];
 
 const UNKNOWN: Decided = Decided { verdict: Verdict::UNKNOWN.0, origin: 0, rule: 0 };
 
@@ -49,20 +60,24 @@ pub(crate) fn answer(ctx: &ProbeContext) {
 
 #[inline(always)]
 fn look_up(key: VerdictKey, tgid: u32) -> Decided {
-    if let Some(decided) = VERDICTS.get_ptr(key) {
+    // SAFETY: a map that is taken from the other just now lives until the program has ended; what is written to it then,
+    // nobody reads.
+    let Some(answers) = (unsafe { VERDICTS.get(&tgid) }) else { return UNKNOWN };
+    let words: Words = [key.chain, key.subject];
+    if let Some(decided) = answers.get_ptr(words) {
         // SAFETY: the map may give the element to another key at any time. User space writes new elements rather than
         // changing old ones, and one that is given away meanwhile held the answer when it was found.
-        return unsafe { *decided };
+        return unsafe { *decided.cast::<Decided>() };
     }
     // Whoever is first asks user space.
-    if VERDICTS.insert(key, PENDING, NOEXIST).is_ok() {
+    if answers.insert(words, PENDING_WORDS, NOEXIST).is_ok() {
         match EVENTS.reserve::<Wanted>(0) {
             Some(mut entry) => {
                 entry.write(Wanted { kind: RecordKind::Wanted as u32, tgid, key });
                 entry.submit(u64::from(BPF_RB_FORCE_WAKEUP));
             }
             None => {
-                let _ = VERDICTS.remove(key);
+                let _ = answers.remove(words);
                 count(Counter::RingFull);
             }
         }
