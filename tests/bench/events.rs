@@ -69,6 +69,7 @@ fn fill(ring: Ring<'_>, time_ns: impl Fn(u64) -> u64) -> f64 {
             waited_since_ns: 0,
             ahead_ns: number,
             judgement: Judgement::NONE,
+            is_gated: false,
         };
         ring.write(&black_box(event).record(time_ns(number), 1));
     }

@@ -163,6 +163,7 @@ impl<W: io::Write> Launches<W> {
                     Annotation::new("host_ns", 1_000_u64),
                     Annotation::new("buffered_ns", 0_u64),
                     Annotation::new("behind_ns", 0_u64),
+                    Annotation::new("gated_ns", 0_u64),
                 ],
                 ended_flow: Some(launch + 1),
             })

@@ -279,6 +279,7 @@ impl<W: Write> Recording<W> {
                 Annotation::new("buffered_ns", held_ns),
                 Annotation::new("suspended_ns", held_ns),
                 Annotation::new("behind_ns", wait_ns - host_ns - held_ns),
+                Annotation::new("gated_ns", 0_u64),
             ],
             ended_flow: Some(flow),
         })?;

@@ -8,6 +8,7 @@
 //! | in the call | the call had not returned, and its queue was in neither of the next two states | `host_ns` |
 //! | buffered | an XQueue of the process was in this state (category `xqueue`) | `buffered_ns` without the next |
 //! | suspended | likewise | `suspended_ns` |
+//! | at a gate | only the annotation tells | `gated_ns` |
 //! | in flight | the rest: handed to the device, behind other work | |
 //!
 //! The annotations are of the very command, so they are preferred. Where the call or the execution is not recorded, the
@@ -118,8 +119,7 @@ fn states(store: &Store, group: usize, wait: &Range<u64>) -> Vec<(&'static str, 
         }
         states
     };
-    let kept =
-        |states: &Vec<(_, Range<u64>)>| states.iter().map(|(_, time)| overlap(time, wait)).sum::<u64>();
+    let kept = |states: &Vec<(_, Range<u64>)>| total(states.iter().map(|(_, time)| overlap(time, wait)));
     store.tracks.iter().filter(is_own).map(of_track).max_by_key(kept).unwrap_or_default()
 }
 
@@ -128,30 +128,39 @@ fn recorded_parts(store: &Store, arguments: u64, wait: &Range<u64>) -> Option<Ve
     let number = |name| store.argument_number(arguments, name);
     let (in_call, held) = (number("host_ns")?, number("buffered_ns")?);
     let suspended = number("suspended_ns").unwrap_or(0).min(held);
-    Some(divided(wait, in_call, held - suspended, suspended))
+    let gated = number("gated_ns").unwrap_or(0);
+    Some(divided(wait, in_call, held - suspended, suspended, gated))
 }
 
 /// The parts by what the queue did.
 fn observed_parts(states: &[(&'static str, Range<u64>)], wait: &Range<u64>, returned_ns: u64) -> Vec<Part> {
     let call = wait.start..returned_ns.clamp(wait.start, wait.end);
     let sum = |name: &str, window: &Range<u64>| -> u64 {
-        states.iter().filter(|(state, _)| *state == name).map(|(_, time)| overlap(time, window)).sum()
+        let named = states.iter().filter(|(state, _)| *state == name);
+        total(named.map(|(_, time)| overlap(time, window)))
     };
-    let in_call = (call.end - call.start).saturating_sub(sum("suspended", &call) + sum("buffered", &call));
-    divided(wait, in_call, sum("buffered", wait), sum("suspended", wait))
+    let held_ns = total([sum("suspended", &call), sum("buffered", &call)].into_iter());
+    let in_call = (call.end - call.start).saturating_sub(held_ns);
+    divided(wait, in_call, sum("buffered", wait), sum("suspended", wait), 0)
 }
 
 /// A wait in parts, of which the last is the rest.
-fn divided(wait: &Range<u64>, in_call: u64, buffered: u64, suspended: u64) -> Vec<Part> {
+fn divided(wait: &Range<u64>, in_call: u64, buffered: u64, suspended: u64, gated: u64) -> Vec<Part> {
     let mut rest = wait.end - wait.start;
     let mut take = |ns: u64| {
         let taken = ns.min(rest);
         rest -= taken;
         taken
     };
-    let (suspended, buffered, in_call) = (take(suspended), take(buffered), take(in_call));
-    let parts =
-        [("in the call", in_call), ("buffered", buffered), ("suspended", suspended), ("in flight", rest)];
+    let (suspended, gated) = (take(suspended), take(gated));
+    let (buffered, in_call) = (take(buffered), take(in_call));
+    let parts = [
+        ("in the call", in_call),
+        ("buffered", buffered),
+        ("suspended", suspended),
+        ("at a gate", gated),
+        ("in flight", rest),
+    ];
     parts.into_iter().filter(|(_, ns)| *ns > 0).map(|(name, ns)| Part { name, ns }).collect()
 }
 
@@ -214,7 +223,8 @@ fn neighbours(store: &Store, group: usize, execution: Option<SliceId>, wait: &Ra
                 let owner = owner(store, id);
                 if owner != group {
                     let time = track.slices.begins_ns()[index]..track.slices.ends_ns()[index];
-                    *by_group.entry(owner).or_default() += overlap(&time, wait);
+                    let ns = by_group.entry(owner).or_default();
+                    *ns = total([*ns, overlap(&time, wait)].into_iter());
                 }
             }
         }
@@ -245,6 +255,11 @@ pub(crate) fn owner(store: &Store, execution: SliceId) -> usize {
 pub(crate) fn named_process(store: &Store, arguments: u64) -> Option<usize> {
     let pid = store.argument_number(arguments, "pid")?;
     store.groups.iter().position(|group| group.pid.map(u64::from) == Some(pid))
+}
+
+/// Of a file that says anything.
+fn total(times: impl Iterator<Item = u64>) -> u64 {
+    times.fold(0, u64::saturating_add)
 }
 
 fn overlap(one: &Range<u64>, other: &Range<u64>) -> u64 {
@@ -301,18 +316,26 @@ mod tests {
     }
 
     #[test]
+    fn states_of_a_file_that_last_for_ever_are_divided_as_well() {
+        let always = 0..u64::MAX;
+        let states = ["suspended", "suspended", "buffered", "buffered"].map(|name| (name, always.clone()));
+        let parts = observed_parts(&states, &always, u64::MAX);
+        assert_eq!(parts, [Part { name: "suspended", ns: u64::MAX }]);
+    }
+
+    #[test]
     fn what_the_recording_says_about_a_command_is_divided_without_rest() {
-        let parts = |in_call, buffered, suspended| {
-            let parts = divided(&(1_000..1_100), in_call, buffered, suspended);
+        let parts = |in_call, buffered, suspended, gated| {
+            let parts = divided(&(1_000..1_100), in_call, buffered, suspended, gated);
             assert_eq!(parts.iter().map(|part| part.ns).sum::<u64>(), 100);
             parts.iter().map(|part| (part.name, part.ns)).collect::<Vec<_>>()
         };
         assert_eq!(
-            parts(10, 20, 30),
-            [("in the call", 10), ("buffered", 20), ("suspended", 30), ("in flight", 40)]
+            parts(10, 20, 30, 35),
+            [("in the call", 10), ("buffered", 20), ("suspended", 30), ("at a gate", 35), ("in flight", 5)]
         );
-        assert_eq!(parts(0, 0, 0), [("in flight", 100)]);
+        assert_eq!(parts(0, 0, 0, 0), [("in flight", 100)]);
         // Clocks are read one after the other: a part may be said to be longer than the whole.
-        assert_eq!(parts(50, 0, 90), [("in the call", 10), ("suspended", 90)]);
+        assert_eq!(parts(50, 0, 90, 0), [("in the call", 10), ("suspended", 90)]);
     }
 }

@@ -87,7 +87,7 @@ impl Overview {
                 let duration_ns = slices.duration_ns(index);
                 if track.kind == TrackKind::Execution {
                     overview.executions += 1;
-                    overview.device_ns += duration_ns;
+                    overview.device_ns = overview.device_ns.saturating_add(duration_ns);
                     groups.by_executed.add(slices.name(index).0, duration_ns, false);
                     continue;
                 }
@@ -253,8 +253,12 @@ fn displaced(store: &Store) -> Vec<Displaced> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use xsched_perfetto::{Clocks, Scope, TraceWriter, Track, TrackSlice};
+
     use super::*;
-    use crate::sample;
+    use crate::{sample, store};
 
     #[test]
     fn everything_is_counted_once() {
@@ -284,6 +288,28 @@ mod tests {
             count: launches / 2,
         };
         assert_eq!(overview.preemptions, [displaced]);
+    }
+
+    #[test]
+    fn a_file_may_say_that_everything_takes_for_ever() {
+        let clocks = Clocks { boottime_ns: 1, monotonic_ns: 1, realtime_ns: 1 };
+        let mut writer = TraceWriter::new(Vec::new(), clocks).unwrap();
+        for name in ["stream 1", "stream 2", "stream 3"] {
+            let track = writer.track(&Track { parent: Scope::Global, name }).unwrap();
+            let execution = TrackSlice {
+                track,
+                begin_ns: 1,
+                end_ns: Some(u64::MAX),
+                category: "gpu",
+                name: "gemm",
+                annotations: &[],
+                ended_flow: None,
+            };
+            writer.track_slice(&execution).unwrap();
+        }
+        let trace = writer.finish().unwrap();
+        let overview = Overview::new(&store::load_at_once(Path::new("f"), &*trace).unwrap());
+        assert_eq!((overview.executions, overview.device_ns), (3, u64::MAX));
     }
 
     #[test]

@@ -185,10 +185,18 @@ impl Scheduling {
         self.hear();
         let early = &mut self.early;
         let ended = self.source.read(&mut |time_ns, origin, record| early.push((time_ns, origin, record)));
+        self.forget_impossible(now_ns());
         for (number, name) in self.source.take_rule_names() {
             self.judgements.name(number, name);
         }
         ended
+    }
+
+    /// Forgets what says that it was written after it was read: it would wait for its time, which may never come.
+    fn forget_impossible(&mut self, read_ns: u64) {
+        let (latest_ns, count) = (read_ns.saturating_add(SKEW_NS), self.early.len());
+        self.early.retain(|(time_ns, ..)| *time_ns <= latest_ns);
+        self.senseless += (count - self.early.len()) as u64;
     }
 
     fn take_until(&mut self, until_ns: u64) {
@@ -226,5 +234,23 @@ impl Scheduling {
 
     fn emit(&mut self, called: Called) {
         self.processes.emit(called, (&self.calls, &self.judgements), &mut self.entries);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_says_that_it_is_still_to_come_is_not_kept() {
+        let mut scheduling = Scheduling::new();
+        let record = Record { kind: 1, thread: 0, time_ns: 0, queue: 1, values: [0; 5] };
+        let read_ns = 1_000_000_000;
+        for time_ns in [1, read_ns, read_ns + SKEW_NS, read_ns + SKEW_NS + 1, u64::MAX] {
+            scheduling.early.push((time_ns, Origin::Process(RingId(1)), record));
+        }
+        scheduling.forget_impossible(read_ns);
+        let kept: Vec<_> = scheduling.early.iter().map(|(time_ns, ..)| *time_ns).collect();
+        assert_eq!((kept, scheduling.senseless), (vec![1, read_ns, read_ns + SKEW_NS], 2));
     }
 }

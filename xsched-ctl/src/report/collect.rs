@@ -115,7 +115,8 @@ impl Collected {
         };
         let count = number("lost").or_else(|| number("count"));
         if let (Some(cause), Some(cpu), Some(count)) = (text(annotations, "cause"), number("cpu"), count) {
-            *self.by_processor.entry((cause, cpu)).or_default() += count;
+            let lost = self.by_processor.entry((cause, cpu)).or_default();
+            *lost = lost.saturating_add(count);
         }
     }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use xsched_perfetto::{OwnedAnnotation, OwnedSlice, OwnedValue};
 
+use crate::say::one_line;
 use crate::table::{duration, short_name, write_table};
 
 /// Category of the slices of executions.
@@ -28,7 +29,7 @@ struct Delay {
     /// From call to end.
     total_ns: u64,
     host_ns: u64,
-    /// Held back while others were more urgent, by whom.
+    /// Held back, or stopped at a gate on the device, while others were more urgent, by whom.
     gave_way_ns: BTreeMap<Arc<str>, u64>,
     /// Held back otherwise: to have little on the device, or behind others that were held back.
     held_back_ns: u64,
@@ -61,10 +62,11 @@ impl Delays {
         delay.held_back_ns = delay.held_back_ns.saturating_add(buffered_ns.saturating_sub(suspended_ns));
         delay.behind_ns = delay.behind_ns.saturating_add(number("behind_ns"));
         delay.executing_ns = delay.executing_ns.saturating_add(executing_ns);
-        if suspended_ns > 0 {
+        let gave_way_ns = suspended_ns.saturating_add(number("gated_ns"));
+        if gave_way_ns > 0 {
             let holder = text("by").unwrap_or_else(|| "(unknown)".into());
             let given = delay.gave_way_ns.entry(holder).or_default();
-            *given = given.saturating_add(suspended_ns);
+            *given = given.saturating_add(gave_way_ns);
         }
     }
 
@@ -125,7 +127,7 @@ impl fmt::Display for Delays {
                 percent(delay.measured, delay.commands),
                 duration(Some(delay.total_ns)),
                 part(delay.host_ns),
-                part(delay.gave_way_ns.values().sum()),
+                part(delay.gave_way_ns.values().fold(0, |sum, ns| sum.saturating_add(*ns))),
                 part(delay.held_back_ns),
                 part(delay.behind_ns),
                 part(delay.executing_ns),
@@ -136,7 +138,9 @@ impl fmt::Display for Delays {
             for (holder, ns) in delay.gave_way() {
                 writeln!(
                     f,
-                    "{process} gave way to {holder} for {}, its commands added up",
+                    "{} gave way to {} for {}, its commands added up",
+                    one_line(process),
+                    one_line(holder),
                     duration(Some(ns))
                 )?;
             }

@@ -83,9 +83,10 @@ fn write(
 /// Losses by cause and processor, and what filters left out. Counters of other kinds are not for this.
 fn losses(text: &mut String, collected: &Collected) -> std::fmt::Result {
     let count = |name: &str| collected.counters.get(name).copied().unwrap_or(0);
-    let mut named = 0;
+    let mut named = 0_i64;
     for cause in Counter::ALL.into_iter().filter(|cause| count(cause.name()) > 0) {
-        named += if cause.loses_call() { count(cause.name()) } else { 0 };
+        // Of a file that says anything.
+        named = named.saturating_add(if cause.loses_call() { count(cause.name()) } else { 0 });
         write!(text, "incomplete: {} {}", count(cause.name()), cause.describe())?;
         let parts: Vec<_> = collected
             .by_processor
@@ -158,6 +159,8 @@ fn table(
 
 #[cfg(test)]
 mod tests {
+    use xsched_perfetto::{Event, OwnedAnnotation, OwnedSlice, OwnedValue, Scope};
+
     use super::*;
 
     #[test]
@@ -168,6 +171,42 @@ mod tests {
         let text = render(Path::new("f"), &collected, &by, None, KernelNames::Folded);
         assert!(text.contains("no call in it has a rule: only recordings beside a controller do"), "{text}");
         assert!(text.contains("no call in it has a stream\n") && !text.contains("p50"), "{text}");
+    }
+
+    #[test]
+    fn a_file_may_say_any_numbers() {
+        let mut collected = Collected::default();
+        let name = |text: &str| OwnedAnnotation { name: text.into(), value: OwnedValue::U64(u64::MAX) };
+        let said = |text: &str, value: &str| OwnedAnnotation {
+            name: text.into(),
+            value: OwnedValue::Str(value.into()),
+        };
+        let cause = Counter::ALL.into_iter().find(|cause| cause.loses_call()).unwrap();
+        for holder in ["a", "b"] {
+            for counter in Counter::ALL.iter().map(|cause| cause.name()).chain([LOST_EVENTS]) {
+                let scope = Scope::Global;
+                collected.event(Event::Counter { scope, name: counter.into(), ts_ns: 1, value: i64::MAX });
+            }
+            let annotations = vec![said("cause", cause.describe()), name("cpu"), name("lost")];
+            let (scope, category) = (Scope::Global, "loss".into());
+            let lost = "events lost".into();
+            collected.event(Event::Instant { scope, ts_ns: 1, category, name: lost, annotations });
+            let annotations =
+                vec![said("by", holder), name("suspended_ns"), name("host_ns"), name("behind_ns")];
+            collected.event(Event::Slice(OwnedSlice {
+                scope,
+                begin_ns: 0,
+                end_ns: Some(u64::MAX),
+                category: "gpu".into(),
+                name: "gemm".into(),
+                annotations,
+                flows: Vec::new(),
+                ended_flows: Vec::new(),
+                stack: None,
+            }));
+        }
+        let text = render(Path::new("f"), &collected, &[], None, KernelNames::Folded);
+        assert!(text.contains(&format!("CPU {0}: {0}", u64::MAX)), "{text}");
     }
 
     #[test]

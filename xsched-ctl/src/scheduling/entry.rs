@@ -131,6 +131,8 @@ pub(crate) struct Execution {
     pub(crate) holder: Option<Holder>,
     /// On the device, behind earlier commands of its stream.
     pub(crate) behind_ns: u64,
+    /// On the device, at its gate, which was shut while others were more urgent.
+    pub(crate) gated_ns: u64,
 }
 
 /// What an XQueue is doing.

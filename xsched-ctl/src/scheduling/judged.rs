@@ -231,6 +231,7 @@ mod tests {
             waited_since_ns: 0,
             ahead_ns: 0,
             judgement,
+            is_gated: false,
         }
     }
 

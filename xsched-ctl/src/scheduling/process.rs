@@ -5,13 +5,14 @@ use std::rc::Rc;
 
 use xsched_abi::events::{Event, Observed, Record};
 use xsched_abi::verdict::Judgement;
+use xsched_sched::{Gate, Nanos};
 
 use super::arbiter::Arbiter;
 use super::calls::{Calls, Followed, Settled};
 use super::device_clock::{DeviceClock, Seen};
 use super::entry::{Entry, Execution, Timing, XQueueId};
 use super::judged::Judgements;
-use super::xqueue::{Suspensions, XQueue};
+use super::xqueue::{Waits, XQueue};
 
 /// Streams of a process, and commands of a stream, that are followed at once. Nobody tells when a stream is gone.
 const STREAMS_MAX: usize = 1 << 12;
@@ -54,9 +55,20 @@ struct Launch {
     begun_ns: u64,
     returned_ns: u64,
     judgement: Judgement,
+    /// The device waits before it while the gate is shut.
+    is_gated: bool,
     call: Option<Rc<Followed>>,
-    /// When the device began with it and had done with it; none: that may still be found out better.
-    on_device_ns: Option<(u64, u64)>,
+    /// None: that may still be found out better.
+    on_device: Option<OnDevice>,
+}
+
+/// What the device did with a command.
+#[derive(Clone, Copy, Debug)]
+struct OnDevice {
+    /// From when on only a gate kept it from beginning.
+    due: Nanos,
+    begin: Nanos,
+    end: Nanos,
 }
 
 /// Commands of which one observation has shown that they are complete.
@@ -92,7 +104,7 @@ struct Stream {
 pub(super) struct Process {
     pid: u32,
     streams: HashMap<u64, Stream>,
-    xqueues: BTreeMap<XQueueId, (XQueue, Suspensions)>,
+    xqueues: BTreeMap<XQueueId, (XQueue, Waits)>,
     /// When it began to tell of its commands.
     told_since_ns: Option<u64>,
     /// When it was seen to have ended.
@@ -170,6 +182,7 @@ impl Process {
                 waited_since_ns,
                 ahead_ns,
                 judgement,
+                is_gated,
             } => {
                 let Some(stream) = self.streams.get_mut(&queue) else {
                     self.lost += u64::from(number != 0);
@@ -188,8 +201,9 @@ impl Process {
                         begun_ns,
                         returned_ns,
                         judgement,
+                        is_gated,
                         call: None,
-                        on_device_ns: None,
+                        on_device: None,
                     });
                 }
                 let xqueue = stream.xqueue;
@@ -212,11 +226,17 @@ impl Process {
             }
             Event::Stands { device, stream_priority, held, level, .. } => {
                 let id = XQueueId { pid: self.pid, device, stream_priority };
-                let Some((state, suspensions)) = self.xqueue(id) else { return };
+                let Some((state, waits)) = self.xqueue(id) else { return };
                 if held {
                     state.suspend(time_ns, level, arbiter.holder(device, level.into()), entries);
                 } else if let Some(suspension) = state.resume(time_ns, entries) {
-                    suspensions.note(suspension);
+                    waits.note(suspension);
+                }
+            }
+            Event::Gate { device, stream_priority, is_open } => {
+                let id = XQueueId { pid: self.pid, device, stream_priority };
+                if let Some((_, waits)) = self.xqueue(id) {
+                    waits.gate.set(Nanos(time_ns), is_open);
                 }
             }
             Event::Seat { .. } | Event::Arbiter(_) => {}
@@ -224,11 +244,11 @@ impl Process {
     }
 
     /// What is known of an XQueue; none if the process says that it has more than any.
-    fn xqueue(&mut self, id: XQueueId) -> Option<&mut (XQueue, Suspensions)> {
+    fn xqueue(&mut self, id: XQueueId) -> Option<&mut (XQueue, Waits)> {
         if self.xqueues.len() >= XQUEUES_MAX && !self.xqueues.contains_key(&id) {
             return None;
         }
-        Some(self.xqueues.entry(id).or_insert_with(|| (XQueue::new(id), Suspensions::new())))
+        Some(self.xqueues.entry(id).or_insert_with(|| (XQueue::new(id), Waits::default())))
     }
 
     /// Whether there is room for a stream, that of one with nothing to follow if need be: the one that was not told of for
@@ -245,7 +265,8 @@ impl Process {
     /// Tells the calls of what is finished when the device began with it: nothing more will be known.
     pub(super) fn tell_calls(&mut self, calls: &Calls) {
         for stream in self.streams.values_mut() {
-            stream.place(self.pid, calls, true);
+            let gate = self.xqueues.get(&stream.xqueue).map(|(_, waits)| &waits.gate);
+            stream.place(self.pid, calls, gate, true);
         }
     }
 
@@ -256,20 +277,24 @@ impl Process {
         (calls, judgements): (&Calls, &Judgements),
         entries: &mut Vec<Entry>,
     ) {
+        let first = entries.len();
         for stream in self.streams.values_mut() {
+            let xqueue = self.xqueues.get(&stream.xqueue);
+            let gate = xqueue.map(|(_, waits)| &waits.gate);
             stream.seek(self.pid, called, calls);
-            stream.place(self.pid, calls, false);
+            stream.place(self.pid, calls, gate, false);
             while let Some(finished) = stream.finished.front() {
                 let is_full = stream.launched.len() >= COMMANDS_MAX;
                 if !is_full && !finished.launches.iter().all(|launch| launch.is_settled(called)) {
                     break;
                 }
-                stream.place_first();
+                stream.place_first(gate);
                 let Some(finished) = stream.finished.pop_front() else { break };
-                let xqueue = self.xqueues.get(&stream.xqueue);
                 self.uncalled += finished.execute(stream, xqueue, judgements, entries);
             }
         }
+        // Streams that share a track in the timeline take turns on it.
+        entries[first..].sort_by_key(Entry::time_ns);
         if let Some(ended_ns) = self.ended_ns
             && called > Called::Until(ended_ns)
             && self.streams.values().all(|stream| stream.finished.is_empty())
@@ -380,7 +405,7 @@ impl Stream {
 
     /// Settles when the device had complete commands, those that were looked at before, since later observations make times more
     /// exact; or all of them. Their calls are told.
-    fn place(&mut self, pid: u32, calls: &Calls, all: bool) {
+    fn place(&mut self, pid: u32, calls: &Calls, gate: Option<&Gate>, all: bool) {
         let mut left = LOOKED_FOR_MAX;
         for finished in &mut self.finished {
             if left == 0 && !all {
@@ -389,15 +414,15 @@ impl Stream {
             left = left.saturating_sub(finished.launches.len());
             finished.find_calls(pid, calls);
             if std::mem::replace(&mut finished.is_old, true) || all {
-                self.end_ns = finished.place(self.end_ns);
+                self.end_ns = finished.place(self.end_ns, gate);
             }
         }
     }
 
     /// The same of the first, which is about to be handed out.
-    fn place_first(&mut self) {
+    fn place_first(&mut self, gate: Option<&Gate>) {
         if let Some(first) = self.finished.front_mut() {
-            self.end_ns = first.place(self.end_ns);
+            self.end_ns = first.place(self.end_ns, gate);
         }
     }
 }
@@ -422,8 +447,8 @@ impl Launch {
     }
 
     fn tell_call(&self) {
-        if let (Some(call), Some((begin_ns, _))) = (&self.call, self.on_device_ns) {
-            call.begun(begin_ns.saturating_sub(self.called_ns()));
+        if let (Some(call), Some(on_device)) = (&self.call, self.on_device) {
+            call.begun(on_device.begin.0.saturating_sub(self.called_ns()));
         }
     }
 
@@ -450,42 +475,55 @@ impl Finished {
         self.launches.iter_mut().for_each(|launch| launch.find_call(pid, calls));
     }
 
-    /// One after the other, behind what was done at `before_ns`, the last until the time that was seen. Returns the end of the
-    /// last; `before_ns` if that was settled before.
-    fn place(&mut self, before_ns: u64) -> u64 {
-        let seen_ns = self.seen.time_ns();
+    /// One after the other, behind what was done at `before_ns`, the last until the time that was seen; but not while they waited at
+    /// their gate. Returns the end of the last; `before_ns` if that was settled before.
+    fn place(&mut self, before_ns: u64, gate: Option<&Gate>) -> u64 {
+        let seen = Nanos(self.seen.time_ns());
         let count = self.launches.len() as u64;
-        let mut end_ns = before_ns;
+        let gate = gate.filter(|_| self.launches.iter().any(|launch| launch.is_gated));
+        let mut end = Nanos(before_ns);
         for (launch, left) in self.launches.iter_mut().zip((1..=count).rev()) {
-            if launch.on_device_ns.is_some() {
+            if launch.on_device.is_some() {
                 continue;
             }
-            let begin_ns = launch.handed_ns(seen_ns).max(end_ns);
-            end_ns = begin_ns + seen_ns.saturating_sub(begin_ns) / left;
-            launch.on_device_ns = Some((begin_ns, end_ns));
+            let due = Nanos(launch.handed_ns(seen.0)).max(end);
+            let begin = gate.filter(|_| launch.is_gated).map_or(due, |gate| gate.passed(due, seen));
+            // One of those behind it has waited.
+            let shut = gate.filter(|_| left > 1).map_or(Nanos::ZERO, |gate| gate.shut_for(begin, seen));
+            end = begin + (seen - begin - shut) / left;
+            launch.on_device = Some(OnDevice { due, begin, end });
             launch.tell_call();
         }
-        end_ns
+        end.0
     }
 
     /// Hands them out; returns how many of them are not linked to a call for want of it.
     fn execute(
         self,
         stream: &Stream,
-        xqueue: Option<&(XQueue, Suspensions)>,
+        xqueue: Option<&(XQueue, Waits)>,
         judgements: &Judgements,
         entries: &mut Vec<Entry>,
     ) -> u64 {
         let mut uncalled = 0;
         let timing = if self.launches.len() == 1 { Timing::Measured } else { Timing::Estimated };
         for launch in self.launches {
-            let Some((begin_ns, end_ns)) = launch.on_device_ns else { continue };
+            let Some(OnDevice { due: Nanos(due_ns), begin: Nanos(begin_ns), end: Nanos(end_ns) }) =
+                launch.on_device
+            else {
+                continue;
+            };
             let (called_ns, earliest_ns) = (launch.called_ns(), launch.earliest_ns());
             let begun_ns = launch.begun_ns;
-            let handed_ns = launch.handed_ns(begin_ns);
-            let (suspended_ns, holder) = xqueue.map_or((0, None), |(state, suspensions)| {
-                suspensions.within(earliest_ns, begun_ns, state.suspension(begun_ns))
-            });
+            let handed_ns = launch.handed_ns(due_ns);
+            let suspended = |until_ns| {
+                xqueue.map_or((0, None), |(state, waits)| {
+                    waits.suspended(earliest_ns, until_ns, state.suspension(until_ns))
+                })
+            };
+            let (suspended_ns, holder) = suspended(begun_ns);
+            let gated_ns = begin_ns - due_ns;
+            let holder = if gated_ns > 0 { suspended(begin_ns).1 } else { holder };
             let call = launch.call.as_ref();
             uncalled += u64::from(call.is_none_or(|call| call.settled() == Settled::NotYet));
             entries.push(Entry::Execution(Execution {
@@ -504,7 +542,8 @@ impl Finished {
                 buffered_ns: begun_ns - earliest_ns,
                 suspended_ns,
                 holder,
-                behind_ns: begin_ns - handed_ns,
+                behind_ns: due_ns - handed_ns,
+                gated_ns,
             }));
         }
         uncalled

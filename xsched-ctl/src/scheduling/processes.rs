@@ -169,6 +169,7 @@ mod tests {
                 waited_since_ns,
                 ahead_ns,
                 judgement,
+                is_gated: false,
             };
             self.wrote(ring, begun_ns, &launched);
             let completed =

@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 
+use xsched_sched::Gate;
+
 use super::entry::{Doing, Entry, Holder, Phase, XQueueId};
 
 /// Suspensions that are remembered, for commands that waited through them.
-const SUSPENSIONS_MAX: usize = 64;
+const SUSPENSIONS_MAX: usize = 1024;
 
 /// How close samples of a counter follow each other at most.
 const SAMPLE_EVERY_NS: u64 = 20_000;
@@ -33,9 +35,14 @@ pub(super) struct XQueue {
     ahead_sampled_ns: u64,
 }
 
-/// With what it has waited for.
-#[derive(Debug)]
-pub(super) struct Suspensions(VecDeque<(u64, u64, Option<Holder>)>);
+/// When commands of an XQueue were kept from beginning.
+#[derive(Debug, Default)]
+pub(super) struct Waits {
+    /// In their order: from when until when it had to give way, and to whom.
+    suspensions: VecDeque<(u64, u64, Option<Holder>)>,
+    /// The gate before what is on the device.
+    pub(super) gate: Gate,
+}
 
 impl XQueue {
     pub(super) fn new(id: XQueueId) -> Self {
@@ -156,20 +163,17 @@ impl XQueue {
     }
 }
 
-impl Suspensions {
-    pub(super) fn new() -> Self {
-        Self(VecDeque::new())
-    }
-
+impl Waits {
+    /// It had to give way for this long.
     pub(super) fn note(&mut self, suspension: (u64, u64, Option<Holder>)) {
-        if self.0.len() >= SUSPENSIONS_MAX {
-            self.0.pop_front();
+        if self.suspensions.len() >= SUSPENSIONS_MAX {
+            self.suspensions.pop_front();
         }
-        self.0.push_back(suspension);
+        self.suspensions.push_back(suspension);
     }
 
     /// How long of a time was spent suspended, and to whom it gave way for the longest part. `current` lasts still.
-    pub(super) fn within(
+    pub(super) fn suspended(
         &self,
         begin_ns: u64,
         end_ns: u64,
@@ -177,7 +181,8 @@ impl Suspensions {
     ) -> (u64, Option<Holder>) {
         let mut total_ns = 0;
         let mut longest = (0, None);
-        for (from_ns, to_ns, holder) in self.0.iter().copied().chain(current) {
+        let first = self.suspensions.partition_point(|(_, to_ns, _)| *to_ns <= begin_ns);
+        for (from_ns, to_ns, holder) in self.suspensions.range(first..).copied().chain(current) {
             let part_ns = to_ns.min(end_ns).saturating_sub(from_ns.max(begin_ns));
             total_ns = part_ns.saturating_add(total_ns);
             if part_ns > longest.0 {
@@ -241,12 +246,12 @@ mod tests {
 
     #[test]
     fn the_longest_suspension_names_the_holder() {
-        let mut suspensions = Suspensions::new();
+        let mut waits = Waits::default();
         let holder = |pid| Some(Holder { pid, level: 0 });
-        suspensions.note((0, 10, holder(1)));
-        suspensions.note((20, 50, holder(2)));
-        assert_eq!(suspensions.within(5, 40, None), (25, holder(2)));
-        assert_eq!(suspensions.within(12, 18, None), (0, None));
-        assert_eq!(suspensions.within(45, 100, Some((60, 100, holder(3)))), (45, holder(3)));
+        waits.note((0, 10, holder(1)));
+        waits.note((20, 50, holder(2)));
+        assert_eq!(waits.suspended(5, 40, None), (25, holder(2)));
+        assert_eq!(waits.suspended(12, 18, None), (0, None));
+        assert_eq!(waits.suspended(45, 100, Some((60, 100, holder(3)))), (45, holder(3)));
     }
 }

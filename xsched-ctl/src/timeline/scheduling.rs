@@ -5,10 +5,11 @@
 //! | recorded | in the trace |
 //! | --- | --- |
 //! | what was executed | a slice named after the kernel, or the function, on the track `NAME PID stream STREAM`, category `gpu` |
+//! | the same of streams beyond the first 64 of a process on the device | on tracks that they share, `NAME PID more streams`, of which there are as many as it takes for no two slices to overlap, but no more than 4,096; `debug.stream` says which stream it was |
 //! | how its times are known | `debug.timing`: `measured` or `estimated` |
 //! | the call that it comes from | an arrow from the call's slice; `debug.api` |
 //! | whose it is, how it was treated and why | `debug.origin`, `debug.verdict`, `debug.rule`, as of the call |
-//! | the way there | `debug.queue_delay_ns`: from the call to the beginning; `debug.host_ns`, `debug.buffered_ns`, `debug.behind_ns` are its parts, and `debug.suspended_ns` is the part of the second in which others were more urgent |
+//! | the way there | `debug.queue_delay_ns`: from the call to the beginning; `debug.host_ns`, `debug.buffered_ns`, `debug.behind_ns`, `debug.gated_ns` are its parts, and `debug.suspended_ns` is the part of the second in which others were more urgent, as they were in all of the last |
 //! | who was | `debug.by`, `debug.by_pid`, `debug.by_level`: to whom it gave way for the longest time |
 //! | what an XQueue did | slices `running`, `suspended`, `buffered` on the track `NAME PID XQueue`, category `xqueue`; `debug.by`, … |
 //! | a queue with work has to give way | an instant `preempted` there, category `arbiter`, with `debug.by`, `debug.by_pid`, `debug.by_level`, `debug.level`, `debug.reason` |
@@ -51,6 +52,13 @@ pub(crate) struct Program {
 /// Tracks, and counters, that are remembered as described. When there are more, all are described again as they are used.
 const DESCRIBED_MAX: usize = 1 << 14;
 
+/// Streams of a process on a device that have tracks of their own: nobody finds anything among a thousand.
+const OWN_TRACKS_MAX: usize = 64;
+
+/// Tracks that the others share, at most: as many streams of a process are followed at once. One that says that it has more going
+/// on is not believed, and these pile up on the last track.
+const SHARED_TRACKS_MAX: usize = 1 << 12;
+
 /// How close samples of a process's device time follow each other at most.
 const DEVICE_TIME_EVERY_NS: u64 = 1_000_000;
 
@@ -62,9 +70,37 @@ pub(super) struct Tracks {
     counters: HashMap<(ProcessId, u64, &'static str), CounterId>,
     /// Device time by process and device, and when it was last shown.
     device_ns: HashMap<(ProcessId, u64), (u64, u64)>,
+    /// Streams by process and device.
+    streams: HashMap<(ProcessId, u64), Streams>,
     /// Arrows with larger numbers may have begun.
     flow_floor: u64,
     flow_last: u64,
+}
+
+/// Which streams of a process on a device have tracks of their own, and how far the tracks that others share are taken.
+#[derive(Default)]
+struct Streams {
+    own: HashSet<u64>,
+    shared: Vec<u64>,
+}
+
+impl Streams {
+    /// The number of the shared track that shows something of a stream; none if the stream has its own.
+    fn shared(&mut self, stream: u64, begin_ns: u64, end_ns: u64) -> Option<usize> {
+        if self.own.contains(&stream) || self.own.len() < OWN_TRACKS_MAX {
+            self.own.insert(stream);
+            return None;
+        }
+        let free = self.shared.iter().position(|taken_until_ns| *taken_until_ns <= begin_ns);
+        let number = free.unwrap_or_else(|| {
+            if self.shared.len() < SHARED_TRACKS_MAX {
+                self.shared.push(0);
+            }
+            self.shared.len() - 1
+        });
+        self.shared[number] = end_ns.max(begin_ns).max(self.shared[number]);
+        Some(number)
+    }
 }
 
 impl Tracks {
@@ -79,6 +115,7 @@ impl Tracks {
     pub(super) fn forget_all_but(&mut self, programs: &Programs) {
         let known: HashSet<ProcessId> = programs.values().map(|program| program.id).collect();
         self.device_ns.retain(|(process, _), _| known.contains(process));
+        self.streams.retain(|(process, _), _| known.contains(process));
     }
 
     /// A device's number, in the order in which they were met.
@@ -138,14 +175,21 @@ impl Timeline {
     /// How much is remembered of processes.
     #[cfg(test)]
     pub(crate) fn remembered(&self) -> usize {
-        self.tracks.named.len() + self.tracks.counters.len() + self.tracks.device_ns.len()
+        let Tracks { named, counters, device_ns, streams, .. } = &self.tracks;
+        named.len() + counters.len() + device_ns.len() + streams.len()
     }
 
     fn execution(&mut self, programs: &Programs, execution: &Execution) -> Result<(), WriteError> {
         let Execution { xqueue, begin_ns, end_ns, .. } = *execution;
         let own = label(programs, xqueue.pid);
         let stream = Argument::Stream(execution.stream).to_string();
-        let queue = format!("{own} stream {stream}");
+        let life = programs.get(&xqueue.pid).map_or(ProcessId { pid: xqueue.pid, start_ns: 0 }, |own| own.id);
+        let streams = self.tracks.streams.entry((life, xqueue.device)).or_default();
+        let queue = match streams.shared(execution.stream, begin_ns, end_ns) {
+            None => format!("{own} stream {stream}"),
+            Some(0) => format!("{own} more streams"),
+            Some(number) => format!("{own} more streams {}", number + 1),
+        };
         let track = self.device_track(xqueue.device, &queue)?;
         let mut annotations = vec![
             Annotation::new("pid", xqueue.pid),
@@ -157,6 +201,7 @@ impl Timeline {
             Annotation::new("buffered_ns", execution.buffered_ns),
             Annotation::new("suspended_ns", execution.suspended_ns),
             Annotation::new("behind_ns", execution.behind_ns),
+            Annotation::new("gated_ns", execution.gated_ns),
         ];
         annotations.extend(execution.api.map(|api| Annotation::new("api", api)));
         annotations.extend(execution.origin.as_ref().map(|origin| Annotation::new("origin", &**origin)));
@@ -332,4 +377,37 @@ pub(super) fn judged(judged: Option<&Judged>) -> impl Iterator<Item = Annotation
 
 fn join(numbers: &[u32]) -> String {
     numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process may say that all it has ever done lasts still.
+    #[test]
+    fn however_much_goes_on_at_once_there_are_only_so_many_tracks() {
+        let mut streams = Streams::default();
+        let shared = |number| streams.shared(number, 1, u64::MAX);
+        assert!((0..3 * SHARED_TRACKS_MAX as u64).map(shared).max() < Some(Some(SHARED_TRACKS_MAX)));
+        assert_eq!(streams.shared.len(), SHARED_TRACKS_MAX);
+    }
+
+    #[test]
+    fn a_thousand_streams_share_tracks_on_which_nothing_overlaps() {
+        let mut streams = Streams::default();
+        let mut shown: HashMap<Option<usize>, Vec<(u64, u64)>> = HashMap::new();
+        for number in 0..1000 {
+            // Each goes on while the next two begin.
+            let (begin_ns, end_ns) = (10 * number, 10 * number + 25);
+            shown.entry(streams.shared(number, begin_ns, end_ns)).or_default().push((begin_ns, end_ns));
+        }
+        assert_eq!(shown.remove(&None).map(|own| own.len()), Some(OWN_TRACKS_MAX));
+        let mut shared: Vec<_> = shown.keys().copied().collect();
+        shared.sort_unstable();
+        assert_eq!(shared, [Some(0), Some(1), Some(2)]);
+        for slices in shown.values() {
+            assert!(slices.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{slices:?}");
+        }
+        assert_eq!(streams.shared(3, 0, 1), None, "it has its track still");
+    }
 }

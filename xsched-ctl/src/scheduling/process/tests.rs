@@ -68,8 +68,30 @@ impl Bench {
             waited_since_ns,
             ahead_ns: 0,
             judgement,
+            is_gated: false,
         };
         self.take(begun_ns, event);
+    }
+
+    /// Behind a gate.
+    fn launched_gated(&mut self, begun_ns: u64, number: u64) {
+        let event = Event::Launched {
+            queue: 1,
+            number,
+            returned_ns: begun_ns + 5,
+            position: 0,
+            waited_since_ns: 0,
+            ahead_ns: 0,
+            judgement: Judgement::NONE,
+            is_gated: true,
+        };
+        self.take(begun_ns, event);
+    }
+
+    /// Has to give way, and the gate is shut; or the other way round.
+    fn held(&mut self, time_ns: u64, held: bool) {
+        self.take(time_ns, Event::Gate { device: DEVICE, stream_priority: 0, is_open: !held });
+        self.take(time_ns, Event::Stands { device: DEVICE, stream_priority: 0, held, level: 3, ready: 2 });
     }
 
     fn completed(&mut self, time_ns: u64, through: u64, observed: Observed) {
@@ -89,7 +111,7 @@ impl Bench {
 
 /// All parts of the time from the call to the end.
 fn parts(one: &Execution) -> u64 {
-    one.host_ns + one.buffered_ns + one.behind_ns + (one.end_ns - one.begin_ns)
+    one.host_ns + one.buffered_ns + one.behind_ns + one.gated_ns + (one.end_ns - one.begin_ns)
 }
 
 #[test]
@@ -200,6 +222,7 @@ fn what_was_held_back_says_for_how_long_and_because_of_whom() {
         waited_since_ns: 1_010,
         ahead_ns: 0,
         judgement: Judgement::NONE,
+        is_gated: false,
     };
     let record = launched.record(2_000, TID + 1);
     bench.process.take(2_000, &record, &launched, &bench.arbiter, &mut bench.entries);
@@ -309,6 +332,7 @@ fn losses_leave_no_trace_behind() {
             waited_since_ns: 0,
             ahead_ns: 0,
             judgement: Judgement::NONE,
+            is_gated: false,
         },
     );
     let executions = bench.executions(u64::MAX);
@@ -377,6 +401,7 @@ fn streams_that_come_and_go_are_followed_however_many_there_were() {
         waited_since_ns: 0,
         ahead_ns: 0,
         judgement: Judgement::NONE,
+        is_gated: false,
     };
     bench.take(2, opened(2, DEVICE));
     bench.take(3, of(2, 1, 3));
@@ -409,4 +434,71 @@ fn a_process_that_says_anything_is_given_no_more_room() {
     }
     assert_eq!(bench.process.xqueues.len(), XQUEUES_MAX);
     assert_eq!(bench.process.streams.len(), XQUEUES_MAX + 1, "one device has two");
+}
+
+const US: u64 = 1_000;
+
+/// Begins and ends, and how long each waited at its gate, in microseconds.
+fn gated(bench: &mut Bench) -> Vec<(u64, u64, u64)> {
+    let calls = [bench.called(99 * US, 101 * US), bench.called(101 * US, 103 * US)];
+    for call in calls {
+        call.settle(&"liba.so".into(), true);
+    }
+    let executions = bench.executions(1_000_000_000);
+    let times = executions.iter().map(|one| {
+        assert_eq!(parts(one), one.end_ns - one.called_ns);
+        (one.begin_ns / US, one.end_ns / US, one.gated_ns / US)
+    });
+    times.collect()
+}
+
+#[test]
+fn what_waits_at_a_shut_gate_is_not_executed_meanwhile() {
+    let mut bench = Bench::new();
+    bench.launched_gated(100 * US, 1);
+    bench.launched_gated(102 * US, 2);
+    bench.held(600 * US, true);
+    bench.completed(1_100 * US, 1, Observed::Marker);
+    bench.held(90_000 * US, false);
+    bench.completed(91_000 * US, 2, Observed::Marker);
+    let times = gated(&mut bench);
+    // The first had passed when it was shut.
+    assert_eq!(times, [(100, 1_100, 0), (90_000, 91_000, 88_900)]);
+}
+
+#[test]
+fn what_has_no_gate_runs_on() {
+    let mut bench = Bench::new();
+    bench.launched(100 * US, 1, 0, 0);
+    bench.held(50 * US, true);
+    bench.held(90_000 * US, false);
+    bench.completed(91_000 * US, 1, Observed::Marker);
+    assert_eq!(gated(&mut bench), [(100, 91_000, 0)]);
+}
+
+#[test]
+fn commands_that_share_a_marker_share_the_time_in_which_the_gate_was_open() {
+    let mut bench = Bench::new();
+    bench.launched_gated(100 * US, 1);
+    bench.launched_gated(102 * US, 2);
+    bench.held(600 * US, true);
+    bench.held(90_600 * US, false);
+    bench.completed(91_100 * US, 2, Observed::Wait);
+    let times = gated(&mut bench);
+    let [(begin, end, 0), (next, last, waited)] = times[..] else { panic!("{times:?}") };
+    assert_eq!((begin, end / 10, next, last), (100, 60, 90_600, 91_100));
+    assert!((89_990..=90_000).contains(&waited), "{times:?}");
+}
+
+#[test]
+fn commands_that_are_done_while_the_gate_is_shut_had_all_passed_it() {
+    for open_us in [2_101, 90_000] {
+        let mut bench = Bench::new();
+        bench.launched_gated(100 * US, 1);
+        bench.launched_gated(102 * US, 2);
+        bench.held(1_300 * US, true);
+        bench.completed(2_100 * US, 2, Observed::Wait);
+        bench.held(open_us * US, false);
+        assert_eq!(gated(&mut bench), [(100, 1_100, 0), (1_100, 2_100, 0)]);
+    }
 }
