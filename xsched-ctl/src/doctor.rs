@@ -6,15 +6,16 @@ pub(crate) mod shim;
 
 use std::fmt;
 use std::fs;
-use std::path::Path;
 
 use crate::bpf::{Attach, Features, FunctionsError, Options, PidFilter, Programs, try_driver_functions};
 use crate::causes::with_causes;
+use crate::cgroup_version::{self, Cgroups};
 use crate::cli::{self, Uprobes};
 use crate::driver::Devices;
 use crate::exit;
 use crate::failure::Failure;
 use crate::namespace::{self, PidNamespace};
+use crate::preflight::tracefs_with;
 use crate::privilege;
 use crate::say::print;
 
@@ -64,6 +65,7 @@ pub(crate) async fn run() -> Result<u8, Failure> {
         privileges(),
         uprobes(),
         tracefs(),
+        cgroups(Cgroups::here()),
         btf(),
         links(),
         namespace(),
@@ -133,10 +135,7 @@ fn tracefs() -> Finding {
     const EVENTS: [&str; 2] = ["syscalls/sys_enter_openat", "task/task_newtask"];
     let advice =
         "mount -t tracefs tracefs /sys/kernel/tracing; needed by `trace -- CMD`, and to catch first calls";
-    let mounted = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].into_iter().find(|path| {
-        EVENTS.iter().all(|event| Path::new(path).join("events").join(event).join("id").exists())
-    });
-    match mounted {
+    match tracefs_with(&EVENTS) {
         Some(path) => Finding { name: "tracefs", verdict: Verdict::Found, value: path.to_owned(), advice },
         None if privilege::missing().is_empty() => Finding {
             name: "tracefs",
@@ -149,6 +148,20 @@ fn tracefs() -> Finding {
             verdict: Verdict::Unknown,
             value: "only root can tell".to_owned(),
             advice: "run as root: sudo xsched-ctl doctor",
+        },
+    }
+}
+
+/// Tracing needs none.
+fn cgroups(cgroups: Cgroups) -> Finding {
+    let name = "cgroups";
+    match cgroups.trouble() {
+        None => Finding { name, verdict: Verdict::Found, value: "version 2".to_owned(), advice: "" },
+        Some(trouble) => Finding {
+            name,
+            verdict: Verdict::Reduced,
+            value: format!("in rules and ceilings {trouble}"),
+            advice: cgroup_version::REMEDY,
         },
     }
 }

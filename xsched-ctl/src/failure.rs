@@ -12,6 +12,7 @@ use crate::exit;
 use crate::filter::FilterError;
 use crate::report::ReportError;
 use crate::run::RunError;
+use crate::say::one_line;
 use crate::serve::ServeError;
 use crate::session::RuntimeError;
 use crate::{namespace, privilege, unreadable};
@@ -40,7 +41,7 @@ pub(crate) enum Failure {
         why: &'static str,
     },
     /// The process exists and has no HIP runtime mapped.
-    #[error("process {pid} ({name}) does not use HIP: no libamdhip64 is mapped into it")]
+    #[error("process {pid} ({}) does not use HIP: no libamdhip64 is mapped into it", one_line(name))]
     NoRuntime {
         /// Its id.
         pid: u32,

@@ -56,10 +56,8 @@ fn text(list: &List, by: Lines) -> String {
     let controller = &list.controller;
     let processes = counted(list.processes.len() as u64, "process", "processes");
     let mut text = format!("{}, policy {}, {processes}\n", controller.state, controller.policy);
-    if list.processes.is_empty() {
-        return text;
-    }
     let written = match by {
+        _ if list.processes.is_empty() => Ok(()),
         Lines::Queue => write_table(&mut text, &queue_rows(list), NAMES),
         Lines::Origin => write_table(&mut text, &origin_rows(list), ORIGIN_NAMES),
     };
@@ -67,13 +65,17 @@ fn text(list: &List, by: Lines) -> String {
     let counts = &controller.counts;
     for (count, what) in [
         (counts.by_socket, "processes report over the socket, which is slower: no program hears their calls"),
+        (
+            counts.outdated,
+            "processes so far have a shim of another version and run unscheduled: the controller's log names them",
+        ),
         (counts.malformed, "connections ended for packets that made no sense"),
         (counts.slow, "connections ended because nobody answered"),
         (counts.full, "connections or queues refused for want of room"),
         (counts.failed, "changes of the page failed"),
         (
             counts.answered_again,
-            "answers about calls had to be given again: there is room for 65,536 of all processes",
+            "answers about calls had to be given again: there is room for 65,536 of each user",
         ),
     ] {
         if count > 0 {
@@ -211,6 +213,7 @@ mod tests {
             uid: 0,
             user: "root".to_owned(),
             command: "python3".to_owned(),
+            cgroup: "/kubepods.slice/pod7".to_owned(),
             standing: Standing { priority: 120, weight: 200, share: None },
             class: "high".to_owned(),
             from: From::Rule,
@@ -290,6 +293,20 @@ mod tests {
 
     #[test]
     fn an_empty_list_says_so() {
-        assert_eq!(text(&list(Vec::new()), Lines::Queue), "active, policy priority, 0 processes\n");
+        let mut list = list(Vec::new());
+        list.controller.counts = Counts::default();
+        assert_eq!(text(&list, Lines::Queue), "active, policy priority, 0 processes\n");
+    }
+
+    /// After an upgrade all of them may be.
+    #[test]
+    fn who_runs_unscheduled_for_another_version_is_counted_also_where_nobody_else_is() {
+        let mut list = list(Vec::new());
+        list.controller.counts = Counts { outdated: 2, ..Counts::default() };
+        let shown = text(&list, Lines::Queue);
+        assert!(
+            shown.lines().nth(1).is_some_and(|line| line.starts_with("2 processes so far have a shim")),
+            "{shown}"
+        );
     }
 }

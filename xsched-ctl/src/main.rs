@@ -7,6 +7,7 @@ mod bpf;
 mod call;
 mod causes;
 mod cgroup;
+mod cgroup_version;
 mod chain;
 mod cli;
 mod command;
@@ -48,6 +49,7 @@ mod timeline;
 mod trace;
 mod trace_config;
 mod unreadable;
+mod written;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;

@@ -166,7 +166,10 @@ fn killed(controller: &Peer, is_json: bool) -> Result<u8, Failure> {
     printed(&if is_json {
         format!("{json}\n")
     } else {
-        format!("the controller (process {pid}) did not answer and was killed: nobody is held back\n")
+        format!(
+            "the controller (process {pid}) did not answer and was killed: nobody is held back, unless a service manager starts \
+             another\n"
+        )
     })
 }
 
@@ -175,7 +178,7 @@ fn kill(controller: &Peer) -> Result<(), Failure> {
     let pid = i32::try_from(controller.pid).ok().and_then(Pid::from_raw);
     // Not by its id, which may be somebody else's by now.
     let (Some(pid), Some(process)) = (pid, controller.pidfd()) else {
-        return Err(Failure::Usage("the controller is in another pid namespace: kill it there".to_owned()));
+        return Err(AskError::Silent { pid: 0 }.into());
     };
     let killed = pidfd_send_signal(process, Signal::KILL).and_then(|()| {
         // What it had claimed is free only then, for whoever starts the next one.
@@ -244,6 +247,15 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         kill(&Peer::by_pid(child.id(), 0).unwrap()).unwrap();
         assert!(child.try_wait().unwrap().is_some());
+    }
+
+    #[test]
+    fn who_hangs_in_another_pid_namespace_is_ended_there() {
+        let failure = kill(&Peer::unknown(0, 0)).unwrap_err();
+        assert_eq!(failure.to_string(), "the controller (in another pid namespace) does not answer");
+        let hint = failure.hint().unwrap();
+        assert!(hint.contains("`xsched-ctl off --force` ends it where it runs"), "{hint}");
+        assert_eq!(failure.exit_code(), crate::exit::UNAVAILABLE);
     }
 
     #[test]

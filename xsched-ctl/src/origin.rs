@@ -12,6 +12,7 @@
 
 mod answers;
 mod client;
+mod decided;
 mod numbered;
 mod ordering;
 mod programs;
@@ -87,6 +88,8 @@ pub(crate) struct Newcomer {
     pub(crate) pid: u32,
     /// Its id in the initial pid namespace.
     pub(crate) tgid: u32,
+    /// Its user.
+    pub(crate) uid: u32,
     /// The file of its shim.
     pub(crate) shim: FileId,
     /// What rules may ask about it.
@@ -110,10 +113,14 @@ pub(crate) enum Order {
     Domain(ClientKey, String, SchedulingDomain),
     /// A process has numbered a kernel.
     Kernel(ClientKey, u32, String),
+    /// Rules may ask this about a process from now on.
+    Caller(ClientKey, Box<Caller>),
     /// The user of a process has rules of his own.
     Settings(ClientKey, Box<Rules>),
     /// Other rules hold. Answered when they do.
     Rules(Arc<Rules>, oneshot::Sender<()>),
+    /// A shim is probed no more.
+    LetGo(FileId),
     /// Answered when everything before it was heard.
     Heard(oneshot::Sender<()>),
     /// What was decided about a process's calls, and why.

@@ -10,6 +10,7 @@
 //! | `shims`, `socket` | one task for each process with the shim |
 //! | `commands` | one task for each command that asks |
 //! | `files` | reading all that anew |
+//! | `cgroups` | processes that are moved to other cgroups |
 //! | `rules`, `verdicts` | the rules on call chains, and how processes come to know what these say |
 //! | `recorders` | one task for each recorder |
 //! | `room`, `turns` | how many may be connected, and how much is done for a user at once |
@@ -19,6 +20,7 @@
 //! Everything runs on one thread: tasks share the controller and never hold it while they wait.
 
 mod asked;
+mod cgroups;
 mod check;
 mod commands;
 mod config;
@@ -38,7 +40,7 @@ mod turns;
 mod users;
 mod verdicts;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -59,11 +61,13 @@ use crate::exit;
 use crate::failure::Failure;
 use crate::order::as_json;
 use crate::origin::{Origin, RuleNames};
+use crate::preflight::tracefs_with;
 use crate::privilege;
 use crate::readiness;
 use crate::say::{print, say};
 use crate::signals::{Request, Signals};
 use crate::unreadable;
+use crate::written::Written;
 use asked::Asked;
 use config::{Config, ConfigError};
 use controller::{Controller, HEARTBEAT};
@@ -100,6 +104,9 @@ impl ServeError {
                 format!("{}; `xsched-ctl serve --check` tries them and starts nothing", self.remedy())
             }
             Self::Place(error) => error.hint(),
+            Self::Arbiter(ArbiterError::Programs(ProgramsError::Occupied(folder))) => format!(
+                "it has its sockets in another folder, or is a container's; end it first (`fuser -v {folder}` names its process)"
+            ),
             Self::Arbiter(_) => "`--no-bpf` does without the kernel's help".to_owned(),
         }
     }
@@ -137,10 +144,14 @@ struct Shared {
     joined: Notify,
     rules: watch::Sender<Loaded>,
     rule_names: RuleNames,
+    /// Rules may fit processes otherwise now.
+    subjects: watch::Sender<()>,
     /// Programs that say whose calls are; none where processes have to find out themselves.
     origin: Option<Origin>,
     /// Somebody records, or nobody does any more.
     recording: Notify,
+    /// The log has said that processes come which have no id here.
+    has_strangers: Cell<bool>,
     /// What users are called.
     directory: Directory,
     /// Looking for the shims of processes.
@@ -150,6 +161,8 @@ struct Shared {
     /// Reading the rules of processes' own.
     readings: Turns,
     lines: Lines,
+    /// Shims that are probed; nothing where the kernel does not say what is written.
+    written: Option<AsyncFd<Written>>,
 }
 
 impl Shared {
@@ -191,13 +204,16 @@ pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
         joined: Notify::new(),
         rules: watch::Sender::new(rules),
         rule_names,
+        subjects: watch::Sender::new(()),
         origin,
         recording: Notify::new(),
+        has_strangers: Cell::new(false),
         directory,
         searches: Turns::default(),
         orders: Turns::default(),
         readings: Turns::default(),
         lines: Lines::default(),
+        written: Written::new(),
     });
     if let Some(origin) = &shared.origin {
         shared.controller.borrow_mut().see_chains(origin);
@@ -225,6 +241,7 @@ pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
                     failure.map(|never| match never {})
                 }
                 never = directory::follow(&shared, answers) => match never {},
+                failure = cgroups::follow(&shared) => failure.map(|never| match never {}),
                 never = reassure(&manager, watchdog) => match never {},
             }
         })
@@ -276,6 +293,13 @@ fn make_origin(arbiter: &Arbiter, rules: &Loaded, names: &RuleNames) -> Option<O
     if arbiter.keeper() != xsched_abi::wire::Keeper::Programs {
         return None;
     }
+    // Each process would find out for itself, and say so.
+    if tracefs_with(&["syscalls/sys_enter_mmap"]).is_none() {
+        tracing::warn!(
+            "processes decide about their calls by the immediate caller only: tracefs is not mounted here, at /sys/kernel/tracing"
+        );
+        return None;
+    }
     Origin::start(Arc::clone(&rules.rules), names.clone())
         .inspect_err(|error| {
             tracing::warn!(
@@ -300,7 +324,12 @@ async fn attend(shared: &Shared) -> Result<(), Failure> {
         let again = shared.controller.borrow().again();
         listen(shared, &mut events).map_err(Failure::internal("waiting for the arbiter's events"))?;
         tokio::select! {
-            _ = beats.tick() => shared.with(|controller| controller.beat(now_ns())),
+            _ = beats.tick() => {
+                if let Some(shim) = shared.with(|controller| controller.beat(now_ns())) {
+                    shims::let_go(shared, shim);
+                }
+            }
+            () = shims::next_written(shared) => {}
             heard = next_events(events.as_ref()) => {
                 heard.map_err(Failure::internal("waiting for the arbiter's events"))?;
                 shared.with(|_| ());

@@ -1,20 +1,26 @@
 //! Tables and durations for a terminal.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
+
+use crate::say::one_line;
 
 /// Longest name in a table, in characters.
 const NAME_LEN_MAX: usize = 60;
 
-/// Writes rows in columns: the first `names` of them to the left, the others, which are numbers, to the right.
+/// Writes rows in columns: the first `names` of them to the left, the others, which are numbers, to the right. Names are what
+/// processes and files say: each stays in its cell.
 pub(crate) fn write_table<const COLUMNS: usize>(
     f: &mut impl fmt::Write,
     rows: &[[String; COLUMNS]],
     names: usize,
 ) -> fmt::Result {
+    let rows: Vec<[Cow<'_, str>; COLUMNS]> =
+        rows.iter().map(|row| row.each_ref().map(|cell| one_line(cell))).collect();
     let widths: [usize; COLUMNS] =
         std::array::from_fn(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
-    for row in rows {
+    for row in &rows {
         for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
             let gap = if column == 0 { "" } else { "  " };
             if column < names {
@@ -85,6 +91,13 @@ mod tests {
         let mut text = String::new();
         write_table(&mut text, &rows, 1).unwrap();
         assert_eq!(text, "library   calls\né             1\nlibx.so  100000\n");
+    }
+
+    #[test]
+    fn names_order_no_terminal_about() {
+        let mut text = String::new();
+        write_table(&mut text, &[["x\x1b[2J\r\nincomplete: 9".to_owned(), "1".to_owned()]], 1).unwrap();
+        assert_eq!(text, "x\\u{1b}[2J\\r\\nincomplete: 9  1\n");
     }
 
     #[test]

@@ -217,6 +217,15 @@ impl Arbiter {
         }
     }
 
+    /// All processes that queues can be opened for.
+    pub fn owners(&self) -> Vec<Owner> {
+        let owners = match &self.backend {
+            Backend::Memory(memory) => memory.owners(),
+            Backend::Programs(programs) => programs.owners(),
+        };
+        owners.into_iter().map(Owner).collect()
+    }
+
     /// A number is not expected any more. Whoever has shown it stays joined.
     pub fn forget(&mut self, number: u64) {
         match &mut self.backend {

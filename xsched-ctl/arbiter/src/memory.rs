@@ -64,6 +64,10 @@ impl Memory {
         self.owners.remove(&owner);
     }
 
+    pub(crate) fn owners(&self) -> Vec<u64> {
+        self.owners.iter().copied().collect()
+    }
+
     pub(crate) fn control(&self, operation: Control, slot: u64, first: u64, second: u64) {
         dispatch::control(self, 0, operation, slot, first, second);
     }

@@ -102,7 +102,7 @@ pub enum ProgramsError {
         #[source]
         cause: io::Error,
     },
-    /// The probe in the process's shim was taken away while the process was looked at.
+    /// The probe in the process's shim was taken away, or the shim was written, while the process was looked at.
     #[error("the probe in its shim is gone")]
     ProbeGone,
 }
@@ -183,8 +183,7 @@ impl Programs {
 
     /// Their connections have ended with the predecessor.
     fn dismiss_all_spoken_for(&mut self) {
-        let owners: Vec<_> = self.owners.keys().filter_map(Result::ok).collect();
-        for owner in owners.into_iter().filter(|owner| owner & SPOKEN_FOR != 0) {
+        for owner in self.owners().into_iter().filter(|owner| owner & SPOKEN_FOR != 0) {
             self.dismiss(owner);
             self.control(Control::Gone, 0, owner, 0);
         }
@@ -238,6 +237,10 @@ impl Programs {
     pub(crate) fn dismiss(&mut self, owner: u64) {
         // One that is not there is dismissed.
         let _ = self.owners.remove(&owner);
+    }
+
+    pub(crate) fn owners(&self) -> Vec<u64> {
+        self.owners.keys().filter_map(Result::ok).collect()
     }
 
     #[expect(clippy::unused_self, reason = "the programs follow this process from `start` on")]

@@ -109,6 +109,11 @@ impl Rule {
         &self.wanted.user
     }
 
+    /// Whether it asks for the process's cgroup.
+    pub fn asks_for_cgroup(&self) -> bool {
+        !self.wanted.cgroup.is_empty()
+    }
+
     /// Where it is written, for people; `file` is the name of the file.
     pub fn place(&self, file: &str) -> String {
         match self.source {

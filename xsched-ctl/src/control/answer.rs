@@ -183,6 +183,9 @@ pub(crate) struct Counts {
     pub(crate) expired: u64,
     /// Connections ended because of a packet that made no sense.
     pub(crate) malformed: u64,
+    /// Processes whose shim is of another version, which run unscheduled.
+    #[serde(default)]
+    pub(crate) outdated: u64,
     /// Connections ended because the process did not read, or said nothing.
     pub(crate) slow: u64,
     /// Connections and queues refused for want of room.
@@ -219,6 +222,9 @@ pub(crate) struct Process {
     pub(crate) user: String,
     /// Its name; empty if whoever asks may not know it.
     pub(crate) command: String,
+    /// Its cgroup, by which the container is known that it runs in; empty as above.
+    #[serde(default)]
+    pub(crate) cgroup: String,
     /// How it stands.
     pub(crate) standing: Standing,
     /// The name of its priority's class.

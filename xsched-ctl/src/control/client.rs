@@ -39,9 +39,9 @@ pub(crate) enum AskError {
         folder: Folder,
     },
     /// It does not answer in time.
-    #[error("the controller (process {pid}) does not answer")]
+    #[error("the controller ({}) does not answer", place(*pid))]
     Silent {
-        /// Its process.
+        /// Its process; 0 if it has no id in this pid namespace.
         pid: u32,
     },
     /// The connection ended.
@@ -131,6 +131,11 @@ impl Controller {
     }
 }
 
+/// Where the controller is, by its process's id.
+fn place(pid: u32) -> String {
+    if pid == 0 { "in another pid namespace".to_owned() } else { format!("process {pid}") }
+}
+
 /// Connects, and waits a while for room where many others wait.
 async fn reach(path: &Path) -> io::Result<UnixStream> {
     let deadline = Instant::now() + CROWD_PATIENCE;
@@ -155,6 +160,9 @@ impl AskError {
         Some(match self {
             Self::NoController => "`sudo xsched-ctl serve` starts one".to_owned(),
             Self::Unreachable { path, .. } => format!("`ls -l {}` shows who may", path.display()),
+            Self::Silent { pid: 0 } => "nobody is held back after 100 ms of its silence; `xsched-ctl off --force` ends it where it \
+                                        runs: on the host, or in its container"
+                .to_owned(),
             Self::Silent { pid } => format!(
                 "nobody is held back after 100 ms of its silence; `xsched-ctl off --force`, or `kill -9 {pid}`, ends it"
             ),
@@ -164,10 +172,11 @@ impl AskError {
             Self::Gone(_) => "`xsched-ctl doctor` says whether there is one now".to_owned(),
             Self::Strange(_) => "controller and command must be of one version".to_owned(),
             Self::Refused { reason: Reason::NotPermitted, .. } => {
-                "be root, or the user that runs the controller".to_owned()
+                "be root, or the user that runs the controller, and in no container".to_owned()
             }
             Self::Refused { reason: Reason::AboveCeiling, .. } => {
-                "be root, or the user that runs the controller; a `[[ceiling]]` in its configuration lets others go higher"
+                "be root, or the user that runs the controller, and in no container; a `[[ceiling]]` in its configuration \
+                 lets others go higher"
                     .to_owned()
             }
             Self::Refused { reason: Reason::NotFound, .. } => {

@@ -58,12 +58,16 @@ fn describe(answer: Result<Answer, AskError>) -> Finding {
 
 fn describe_status(status: &Status) -> String {
     let Status { pid, state, policy, keeper, sight, counts, .. } = status;
+    let outdated = match counts.outdated {
+        0 => String::new(),
+        count => format!(", {count} refused for a shim of another version"),
+    };
     let again = match counts.answered_again {
         0 => String::new(),
         count => format!(", {count} answers about calls given again for want of room"),
     };
     format!(
-        "process {pid}, {state}, policy {policy}, page kept by {keeper}, rules see {sight}, {} joined so far{again}",
+        "process {pid}, {state}, policy {policy}, page kept by {keeper}, rules see {sight}, {} joined so far{outdated}{again}",
         counted(counts.joined, "process", "processes")
     )
 }
@@ -129,6 +133,12 @@ mod tests {
             fine.value,
             "process 7, active, policy fair, page kept by BPF programs, rules see whole call chains, 3 processes joined so far"
         );
+        let mut outdated = status(State::Active, PageKeeper::Programs);
+        outdated.counts.outdated = 2;
+        let outdated = describe(Ok(Answer::Status(outdated)));
+        assert!(
+            outdated.value.ends_with("3 processes joined so far, 2 refused for a shim of another version")
+        );
         for reduced in [
             of(State::Off, PageKeeper::Programs),
             of(State::Active, PageKeeper::Controller),
@@ -150,6 +160,7 @@ mod tests {
             uid: 0,
             user: String::new(),
             command: String::new(),
+            cgroup: String::new(),
             standing: Standing::default(),
             class: String::new(),
             from: From::Default,

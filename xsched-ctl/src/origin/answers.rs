@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn what_a_process_calls_its_files_orders_no_terminal_about() {
         let shim = FileId { device_major: 1, device_minor: 2, inode: 3, generation: None };
-        let newcomer = Newcomer { key: 7, pid: 1, tgid: 1, shim, caller: Caller::default() };
+        let newcomer = Newcomer { key: 7, pid: 1, tgid: 1, uid: 0, shim, caller: Caller::default() };
         let mut client = Client::new(newcomer, &Arc::default());
         let frame = chain::Frame { library: "lib\x1b[2J.so".into(), name: Some("f\ng".into()), address: 0 };
         let chain = Arc::new(Chain::new(vec![frame], ChainEnd::Complete, None, Label::Name));

@@ -26,6 +26,7 @@ const ANSWERS_MAX: usize = 1 << 16;
 pub(super) struct Client {
     pub(super) key: ClientKey,
     pub(super) pid: u32,
+    uid: u32,
     /// The file of its shim.
     pub(super) shim: FileId,
     /// When it joined.
@@ -50,11 +51,12 @@ pub(super) struct Answer {
 
 impl Client {
     pub(super) fn new(newcomer: Newcomer, rules: &Arc<Rules>) -> Self {
-        let Newcomer { key, pid, shim, caller, .. } = newcomer;
+        let Newcomer { key, pid, uid, shim, caller, .. } = newcomer;
         let book = Rulebook::new(Arc::clone(rules), &caller);
         Self {
             key,
             pid,
+            uid,
             shim,
             since_ns: now_ns(),
             caller,
@@ -75,7 +77,7 @@ impl Client {
     /// Decides about calls with a chain: what to tell the programs.
     pub(super) fn answer(&mut self, key: VerdictKey, chain: Arc<Chain>, numbered: &mut Numbered) -> Decided {
         let decision = self.decide(&chain, Subject(key.subject));
-        let told = numbered.decided(self.book.rules(), &chain, decision);
+        let told = numbered.decided(self.uid, self.book.rules(), &chain, decision);
         self.answers.insert(key, Answer { chain, decision, told });
         told
     }
@@ -102,13 +104,19 @@ impl Client {
         let mut changed = Vec::new();
         for (key, answer) in &mut answers {
             answer.decision = self.decide(&answer.chain, Subject(key.subject));
-            let decided = numbered.decided(self.book.rules(), &answer.chain, answer.decision);
+            let decided = numbered.decided(self.uid, self.book.rules(), &answer.chain, answer.decision);
             if std::mem::replace(&mut answer.told, decided) != decided {
                 changed.push((*key, decided));
             }
         }
         self.answers = answers;
         changed
+    }
+
+    /// Rules may ask this about the process from now on.
+    pub(super) fn set_caller(&mut self, caller: Caller, rules: &Arc<Rules>) {
+        self.caller = caller;
+        self.set_rules(rules);
     }
 
     /// The process's user has rules of his own.
@@ -173,6 +181,7 @@ pub(super) fn api(subject: Subject) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use tokio::sync::watch;
+    use xsched_abi::verdict::{Action, Verdict};
 
     use super::super::rule_names::RuleNames;
     use super::*;
@@ -189,6 +198,25 @@ mod tests {
     }
 
     #[test]
+    fn who_is_moved_is_decided_about_by_the_rules_of_his_new_cgroup() {
+        let mut numbered = Numbered::new(watch::channel(Vec::new()).0, RuleNames::new());
+        let rules = rules("[[rule]]\ncgroup = '/batch'\naction = 'passthrough'");
+        let caller = |cgroup: &str| Caller { cgroups: vec![cgroup.to_owned()], ..Caller::default() };
+        let shim = FileId { device_major: 1, device_minor: 2, inode: 3, generation: None };
+        let mut client = Client::new(
+            Newcomer { key: 7, pid: 1, tgid: 1, uid: 0, shim, caller: caller("/online") },
+            &rules,
+        );
+        let key = VerdictKey { chain: 1, subject: 0 };
+        let told = client.answer(key, chain(&["libapp.so"]), &mut numbered);
+        assert_eq!(Verdict(told.verdict).action(), Some(Action::Schedule));
+        client.set_caller(caller("/batch"), &rules);
+        let changed = client.reconsider(&mut numbered);
+        let [(_, told)] = changed[..] else { panic!("{changed:?}") };
+        assert_eq!(Verdict(told.verdict).action(), Some(Action::Passthrough));
+    }
+
+    #[test]
     fn other_rules_are_told_also_where_they_decide_the_same() {
         let (names, libraries) = watch::channel(Vec::new());
         let rule_names = RuleNames::new();
@@ -196,7 +224,7 @@ mod tests {
         let mut numbered = Numbered::new(names, rule_names);
         let rule = "name = 'first'\noutermost = 'libapp.so'\naction = 'passthrough'";
         let shim = FileId { device_major: 1, device_minor: 2, inode: 3, generation: None };
-        let newcomer = Newcomer { key: 7, pid: 1, tgid: 1, shim, caller: Caller::default() };
+        let newcomer = Newcomer { key: 7, pid: 1, tgid: 1, uid: 0, shim, caller: Caller::default() };
         let mut client = Client::new(newcomer, &rules(&format!("[[rule]]\n{rule}")));
         let key = VerdictKey { chain: 1, subject: 0 };
         let first = client.answer(key, chain(&["libwrapper.so", "libapp.so"]), &mut numbered);

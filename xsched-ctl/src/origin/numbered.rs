@@ -10,13 +10,17 @@ use xsched_rules::{Decider, Decision, Rules};
 use super::rule_names::RuleNames;
 use crate::chain::Chain;
 
-/// Libraries that get a number of their own.
+/// Libraries that get a number of their own, and how many of them processes of one user may bring: enough for 32 users. None is taken
+/// back.
 const ORIGINS_MAX: usize = 1 << 16;
+const ORIGINS_PER_USER_MAX: usize = ORIGINS_MAX / 32;
 
 /// The numbers that were given.
 pub(super) struct Numbered {
     /// Libraries that calls belong to, from 1 on.
     origins: HashMap<String, u32>,
+    /// How many of these each user has brought.
+    brought: HashMap<u32, usize>,
     /// The same for others, who are told of a library before any process is.
     names: watch::Sender<Vec<Arc<str>>>,
     rules: RuleNames,
@@ -24,12 +28,12 @@ pub(super) struct Numbered {
 
 impl Numbered {
     pub(super) fn new(names: watch::Sender<Vec<Arc<str>>>, rules: RuleNames) -> Self {
-        Self { origins: HashMap::new(), names, rules }
+        Self { origins: HashMap::new(), brought: HashMap::new(), names, rules }
     }
 
-    /// A decision about calls of a chain as the programs are told.
-    pub(super) fn decided(&mut self, rules: &Rules, chain: &Chain, decision: Decision) -> Decided {
-        let origin = self.origin(origin(rules, chain));
+    /// A decision about calls of a chain as the programs are told, for a process of this user.
+    pub(super) fn decided(&mut self, uid: u32, rules: &Rules, chain: &Chain, decision: Decision) -> Decided {
+        let origin = self.origin(uid, origin(rules, chain));
         let rule = match decision.by {
             Decider::Nobody => 0,
             Decider::Rule(number) => number + 1,
@@ -39,13 +43,15 @@ impl Numbered {
         Decided { verdict: decision.verdict().by(by).0, origin, rule }
     }
 
-    /// The number of a library; 0 if there are too many.
-    fn origin(&mut self, library: String) -> u32 {
+    /// The number of a library that a process of this user has; 0 if there are too many.
+    fn origin(&mut self, uid: u32, library: String) -> u32 {
         let next = self.origins.len() as u32 + 1;
+        let brought = self.brought.entry(uid).or_default();
         match self.origins.get(&library) {
             Some(number) => *number,
-            None if self.origins.len() >= ORIGINS_MAX => 0,
+            None if self.origins.len() >= ORIGINS_MAX || *brought >= ORIGINS_PER_USER_MAX => 0,
             None => {
+                *brought += 1;
                 self.names.send_modify(|names| names.push(library.as_str().into()));
                 *self.origins.entry(library).or_insert(next)
             }
@@ -57,4 +63,21 @@ impl Numbered {
 pub(super) fn origin(rules: &Rules, chain: &Chain) -> String {
     let libraries = chain.frames.iter().map(|frame| &*frame.library);
     rules.origin(libraries).unwrap_or("[unknown]").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_many_libraries_takes_no_numbers_from_others() {
+        let mut numbered = Numbered::new(watch::channel(Vec::new()).0, RuleNames::new());
+        for number in 0..ORIGINS_MAX {
+            numbered.origin(1000, format!("lib{number}.so"));
+        }
+        assert_ne!(numbered.origin(2000, "libother.so".to_owned()), 0);
+        assert_eq!(numbered.origin(2000, "lib0.so".to_owned()), 1, "it has one");
+        assert_eq!(numbered.origin(1000, "libnew.so".to_owned()), 0);
+        assert_ne!(numbered.origin(1000, "libother.so".to_owned()), 0);
+    }
 }

@@ -5,21 +5,20 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
-use aya::maps::{self, Array, HashOfMaps, Map, MapData, MapError};
+use aya::maps::{Array, HashOfMaps, Map, MapData, MapError};
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeLinkId, UProbeScope};
 use aya::programs::{ProgramError, TracePoint, UProbe};
 use aya::{Ebpf, EbpfLoader};
-use xsched_abi::verdict::{CLASSIFY_SYMBOL, Decided, Order, OriginConfig, VerdictKey, VerdictPage};
+use xsched_abi::verdict::{CLASSIFY_SYMBOL, Order, OriginConfig, VerdictKey, VerdictPage};
 use xsched_arbiter::SHIMS_MAX;
 use xsched_programs::{KernelTypes, ORIGIN};
 use xsched_symbols::{FileId, MappedFunction, find_function};
 
+use super::decided::DecidedMaps;
 use super::ordering::{order, own_function};
 use super::{JoinError, OriginError};
 use crate::bpf::{BpfError, ChainMaps, CounterMap, Ring, load_error, map_value, processor_count, sys};
 
-map_value!(Key, VerdictKey);
-map_value!(Value, Decided);
 map_value!(Configuration, OriginConfig);
 
 /// Bytes of the ring that questions and chains come through.
@@ -38,7 +37,7 @@ const TRACEPOINTS: [(&str, &[&str]); 2] = [
 pub(super) struct Programs {
     object: Ebpf,
     pages: HashOfMaps<MapData, u32>,
-    verdicts: maps::HashMap<MapData, Key, Value>,
+    pub(super) decided: DecidedMaps,
     pub(super) counters: CounterMap,
     /// The probes, by file.
     probed: HashMap<FileId, UProbeLinkId>,
@@ -79,7 +78,7 @@ impl Programs {
         };
         let mut programs = Self {
             pages: take(&mut object, "VERDICT_PAGES")?,
-            verdicts: take(&mut object, "VERDICTS")?,
+            decided: DecidedMaps::new(take(&mut object, "VERDICTS")?),
             counters: CounterMap::take(&mut object, processors)?,
             object,
             probed: HashMap::new(),
@@ -148,43 +147,43 @@ impl Programs {
     }
 
     fn detach_one(&mut self, used: &HashSet<FileId>) {
-        let unused = self.probed.extract_if(|id, _| !used.contains(id)).next();
+        let unused = self.probed.keys().find(|id| !used.contains(id)).copied();
+        if let Some(shim) = unused {
+            self.unprobe(shim);
+        }
+    }
+
+    /// Takes the probe out of a shim.
+    pub(super) fn unprobe(&mut self, shim: FileId) {
+        let probed = self.probed.extract_if(|id, _| id.matches(&shim)).next();
         let program: &mut UProbe = program(&mut self.object, "classify");
-        if let Some(link) = unused.and_then(|(_, link)| program.take_link(link).ok()) {
+        if let Some(link) = probed.and_then(|(_, link)| program.take_link(link).ok()) {
             // The kernel takes a tenth of a second for it, in which others wait for their answers.
             std::thread::spawn(move || drop(link));
         }
     }
 
-    /// Makes a page for a process, which from now on is one of those that may ask.
-    pub(super) fn add_page(&mut self, tgid: u32) -> Result<OwnedFd, JoinError> {
+    /// Makes a page for a process of this user, which from now on is one of those that may ask.
+    pub(super) fn add_page(&mut self, tgid: u32, uid: u32) -> Result<OwnedFd, JoinError> {
         self.watch_mappings()?;
         let failed = |error| BpfError::Map { map: "VERDICT_PAGES", cause: MapError::IoError(error) };
         let page = sys::create_mappable_array(size_of::<VerdictPage>() as u32, 1).map_err(failed)?;
         sys::freeze(page.as_fd()).map_err(failed)?;
         let map = MapData::from_fd(page.try_clone().map_err(failed)?)
             .map_err(|cause| BpfError::Map { map: "VERDICT_PAGES", cause })?;
-        self.pages.insert(tgid, &map, 0).map_err(|cause| BpfError::Map { map: "VERDICT_PAGES", cause })?;
+        self.decided.add(tgid, uid)?;
+        if let Err(cause) = self.pages.insert(tgid, &map, 0) {
+            self.decided.remove(tgid, []);
+            return Err(BpfError::Map { map: "VERDICT_PAGES", cause }.into());
+        }
         Ok(page)
     }
 
-    /// A process may not ask any more.
-    pub(super) fn remove_page(&mut self, tgid: u32) {
+    /// A process may not ask any more, about this as little as about anything.
+    pub(super) fn remove_page(&mut self, tgid: u32, keys: impl IntoIterator<Item = VerdictKey>) {
         // One that is not there is removed.
         let _ = self.pages.remove(&tgid);
-    }
-
-    /// Says what was decided.
-    pub(super) fn decide(&mut self, key: VerdictKey, decided: Decided) {
-        // There is always room: what was not asked for lately goes.
-        if let Err(error) = self.verdicts.insert(Key(key), Value(decided), 0) {
-            tracing::warn!("a verdict is not written: {error}");
-        }
-    }
-
-    /// Has it asked for anew.
-    pub(super) fn forget(&mut self, key: VerdictKey) {
-        let _ = self.verdicts.remove(&Key(key));
+        self.decided.remove(tgid, keys);
     }
 }
 

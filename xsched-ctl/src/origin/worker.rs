@@ -171,6 +171,10 @@ impl Worker {
                     client.set_kernel(id, name);
                 }
             }
+            Order::Caller(key, caller) => {
+                let rules = Arc::clone(&self.rules);
+                self.change(key, |client| client.set_caller(*caller, &rules));
+            }
             Order::Settings(key, settings) => {
                 let rules = Arc::clone(&self.rules);
                 self.change(key, |client| client.set_settings(*settings, &rules));
@@ -184,6 +188,7 @@ impl Worker {
                 // Whoever does not wait for it need not know.
                 let _ = reply.send(());
             }
+            Order::LetGo(shim) => self.programs.unprobe(shim),
             // Whoever does not wait for it need not know.
             Order::Heard(reply) => _ = reply.send(()),
             Order::Explain(pid, reply) => {
@@ -196,10 +201,10 @@ impl Worker {
     }
 
     fn join(&mut self, newcomer: Newcomer) -> Result<Page, JoinError> {
-        let Newcomer { pid, tgid, shim, .. } = newcomer;
+        let Newcomer { pid, tgid, uid, shim, .. } = newcomer;
         self.drop_client(tgid);
         self.programs.probe(pid, shim, || self.clients.values().map(|client| client.shim).collect())?;
-        let map = self.programs.add_page(tgid)?;
+        let map = self.programs.add_page(tgid, uid)?;
         self.chains.know_as(pid, Some(tgid));
         self.tgids.insert(pid, tgid);
         self.clients.insert(tgid, Client::new(newcomer, &self.rules));
@@ -220,10 +225,7 @@ impl Worker {
 
     fn drop_client(&mut self, tgid: u32) {
         let Some(client) = self.clients.remove(&tgid) else { return };
-        self.programs.remove_page(tgid);
-        for key in client.answers.keys() {
-            self.programs.forget(*key);
-        }
+        self.programs.remove_page(tgid, client.answers.keys().copied());
         self.chains.ended(client.pid);
         self.chains.know_as(client.pid, None);
         self.tgids.remove(&client.pid);
@@ -241,7 +243,7 @@ impl Worker {
         let Some(client) = self.clients.get_mut(&tgid) else { return };
         change(client);
         for (key, decided) in client.reconsider(&mut self.numbered) {
-            self.programs.decide(key, decided);
+            self.programs.decided.decide(tgid, key, decided);
         }
         // Also if nothing that was asked has another answer: what is asked next may not be kept as it would have been.
         renew(tgid);
@@ -297,7 +299,7 @@ impl Worker {
         let &Question { tgid, key, since } = question;
         let waited = since.elapsed();
         let Some(client) = self.clients.get_mut(&tgid) else {
-            self.programs.forget(key);
+            self.programs.decided.forget(tgid, key);
             return true;
         };
         if waited < NAME_PATIENCE && client.wants_name_of_kernel(Subject(key.subject)) {
@@ -309,19 +311,19 @@ impl Worker {
             Lookup::Lost => {
                 // Its record was lost, or forgotten here: all are shipped anew, and the question is asked again.
                 self.chains.renew(client.pid);
-                self.programs.forget(key);
+                self.programs.decided.forget(tgid, key);
                 return true;
             }
         };
         if chain.end == ChainEnd::Unreadable
             && self.cut.entry(key.chain).or_insert_with(Instant::now).elapsed() < CUT_PATIENCE
         {
-            self.programs.forget(key);
+            self.programs.decided.forget(tgid, key);
             return true;
         }
         if client.is_full() {
             for old in std::mem::take(&mut client.answers).into_keys() {
-                self.programs.forget(old);
+                self.programs.decided.forget(tgid, old);
             }
             tracing::info!(
                 "process {}: what was decided about its calls is forgotten, and decided anew",
@@ -330,7 +332,7 @@ impl Worker {
         }
         let is_again = client.answers.contains_key(&key);
         self.answered_again.fetch_add(u64::from(is_again), Ordering::Relaxed);
-        self.programs.decide(key, client.answer(key, chain, &mut self.numbered));
+        self.programs.decided.decide(tgid, key, client.answer(key, chain, &mut self.numbered));
         true
     }
 
@@ -381,6 +383,7 @@ impl Worker {
     }
 
     fn tidy(&mut self) {
+        self.programs.decided.prepare();
         self.processes.forget_exited(now_ns().saturating_sub(GRACE_NS));
         self.chains.forget_old();
         self.cut.retain(|_, since| since.elapsed() < 10 * CUT_PATIENCE);

@@ -2,6 +2,7 @@
 
 use super::asked::Asked;
 use super::files::Reading;
+use crate::cgroup_version::Cgroups;
 use crate::failure::Failure;
 use crate::rules::listed;
 use crate::say::{print, say};
@@ -22,7 +23,8 @@ pub(super) fn check(asked: &Asked) -> Result<u8, Failure> {
         listed(&rules.rules, &rules_file).lines().flat_map(|line| ["  ", line, "\n"]).collect();
     let shown = config.shown();
     print(&format!("{shown}\nOf a call becomes what the first rule says that fits it:\n{calls}"))?;
-    for warning in config.warnings(&users).into_iter().chain(rules.warnings(&users)) {
+    let cgroups = Cgroups::here();
+    for warning in config.warnings(&users, cgroups).into_iter().chain(rules.warnings(&users, cgroups)) {
         say!("warning: {warning}");
     }
     Ok(0)

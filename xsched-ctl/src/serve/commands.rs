@@ -2,7 +2,6 @@
 
 use std::io::{self, Write as _};
 use std::rc::Rc;
-use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -13,17 +12,14 @@ use super::Shared;
 use super::controller::{Actor, Attendance};
 use super::directory;
 use super::peer::{PATIENCE, Peer};
-use super::room::{Occupant, Room};
+use super::room::{Occupant, Room, Shortage};
 use crate::control::answer::{Answer, Explained, Reason};
 use crate::control::request::{REQUEST_LEN_MAX, Request};
 use crate::origin::Order;
 
-/// How long to wait when there are no descriptors left for another connection.
-const NO_DESCRIPTORS: Duration = Duration::from_millis(100);
-
 /// Takes in whoever connects.
 pub(super) async fn accept(shared: Rc<Shared>, listener: UnixListener) {
-    let room = Room::new();
+    let (room, mut shortage) = (Room::new(), Shortage::default());
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -35,16 +31,13 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: UnixListener) {
                     shared.controller.borrow_mut().count_end(Some(RefusalReason::Full), false);
                 }
             }
-            Err(error) => {
-                tracing::warn!("cannot take in another command: {error}");
-                tokio::time::sleep(NO_DESCRIPTORS).await;
-            }
+            Err(error) => shortage.pass("another command", &error).await,
         }
     }
 }
 
 async fn serve(shared: Rc<Shared>, stream: UnixStream, peer: Peer, _occupant: Occupant) {
-    let actor = Actor { pid: peer.pid, uid: peer.uid };
+    let actor = Actor::of(&peer);
     let mut attendance = Attendance::default();
     let end = converse(&shared, stream, actor, &mut attendance).await;
     shared.with(|controller| controller.part(&attendance));
@@ -73,7 +66,7 @@ async fn converse(
             directory::learn(shared, actor.uid).await;
         }
         // Who may do anything waits for nobody.
-        let turn = if actor.is_privileged() { None } else { Some(shared.orders.take(actor.uid).await) };
+        let turn = if actor.is_privileged() { None } else { Some(shared.orders.take(actor).await) };
         let answer = match request {
             Ok(request) if is_whole => answer(shared, actor, request, attendance, turn.is_some()).await,
             Ok(_) => malformed("a request ends with a line feed"),

@@ -9,7 +9,7 @@
 //! lease = "50ms"              # how long a process counts as ready without showing progress
 //! linger = "100us"            # how long it counts as ready after its last command
 //! one_at_a_time = "1s"        # under "priority": how long after urgent work less urgent equals go one at a time; "0s": never
-//! poll = "80us"               # whose kernels are shorter than this polls when it had to give way of late; "0s": nobody
+//! poll = "150us"              # whose kernels are shorter than this polls when it had to give way of late; "0s": nobody
 //! in_flight = "2ms"           # most device time launched ahead beside more urgent neighbours; found out if not given
 //! preemption = 2              # 1: stop launching; 2: also gate what is queued
 //! observe = false             # true: decide, and hold nothing back
@@ -41,6 +41,7 @@ use xsched_sched::{Nanos, PolicyKind, Settings};
 use super::controller::WHOLE_PERCENT;
 use super::subject::Subject;
 use super::users::Users;
+use crate::cgroup_version::Cgroups;
 use crate::standing::{Ceiling, Class, PRIORITY_MAX, PRIORITY_MIN, SHARE_MAX, Standing, WEIGHT_MAX, Wish};
 use selector::Selector;
 pub(crate) use selector::user_name;
@@ -114,7 +115,7 @@ impl Default for Config {
             lease: Duration::from_millis(50),
             linger: Duration::from_micros(100),
             one_at_a_time: Duration::from_secs(1),
-            poll: Duration::from_micros(80),
+            poll: Duration::from_micros(150),
             in_flight: None,
             preemption_level: 2,
             observe: false,
@@ -235,7 +236,7 @@ impl Config {
     }
 
     /// What is probably not meant as it stands there, though it can be obeyed.
-    pub(crate) fn warnings(&self, users: &Users) -> Vec<String> {
+    pub(crate) fn warnings(&self, users: &Users, cgroups: Cgroups) -> Vec<String> {
         let file = self.file.as_ref().map(|file| format!("{}, ", file.display())).unwrap_or_default();
         let strangers = self.named().filter_map(|(name, line)| {
             users.warning(&name).map(|warning| format!("{file}line {line}: {warning}"))
@@ -255,8 +256,11 @@ impl Config {
         let ceilings: Vec<_> =
             self.ceilings.iter().map(|ceiling| (&ceiling.selector, ceiling.line)).collect();
         let unreached = [unreached(&rules), unreached(&ceilings)].into_iter().flatten();
-        let unreached = unreached.map(|warning| format!("{file}{warning}"));
-        strangers.chain(overpromised).chain(unreached).collect()
+        let by_cgroup = rules.iter().chain(&ceilings).filter(|(selector, _)| selector.cgroup.is_some());
+        let mut by_cgroup: Vec<_> = by_cgroup.map(|(_, line)| *line).collect();
+        by_cgroup.sort_unstable();
+        let of_lines = unreached.chain(cgroups.warning(&by_cgroup)).map(|warning| format!("{file}{warning}"));
+        strangers.chain(overpromised).chain(of_lines).collect()
     }
 
     /// Names of users in it, without numbers and globs.

@@ -34,6 +34,7 @@ use xsched_symbols::FileId;
 use super::config::Config;
 use super::rules::Loaded;
 use super::users::Users;
+use crate::cgroup_version::Cgroups;
 use crate::control::answer::{Counts, PageKeeper, Sight, State};
 use crate::origin::{Origin, OriginNames};
 use crate::standing::Wish;
@@ -136,7 +137,10 @@ impl Controller {
         for queue in left {
             arbiter.close(xsched_arbiter::Queue { slot: queue.slot, generation: queue.word.generation() });
         }
-        let builds = Builds::left(arbiter.probed(), now_ns());
+        // Nobody has seen to it whether these files were written.
+        for shim in arbiter.probed() {
+            arbiter.unprobe(shim);
+        }
         Self {
             arbiter,
             scheduler: Scheduler::new(config.policy, config.settings()),
@@ -153,7 +157,7 @@ impl Controller {
             departed: Departed::default(),
             groups: Vec::new(),
             next_client: 0,
-            builds,
+            builds: Builds::default(),
             mentioned: BTreeMap::new(),
             recording: None,
             next_recording: 0,
@@ -189,8 +193,9 @@ impl Controller {
 
     /// What its log should warn of.
     pub(crate) fn warnings(&self, rules: &Loaded) -> Vec<String> {
-        let of_rules = rules.warnings(&self.users);
-        self.config.warnings(&self.users).into_iter().chain(of_rules).collect()
+        let cgroups = Cgroups::here();
+        let of_rules = rules.warnings(&self.users, cgroups);
+        self.config.warnings(&self.users, cgroups).into_iter().chain(of_rules).collect()
     }
 
     fn keeper(&self) -> PageKeeper {
@@ -223,16 +228,13 @@ impl Controller {
         self.again.map(|at| at.0)
     }
 
-    /// Shows that it lives, and looks after what nobody tells it.
-    pub(crate) fn beat(&mut self, now_ns: u64) {
+    /// Shows that it lives, and looks after what nobody tells it. Returns a shim that nobody uses any more, which is to
+    /// [`Self::unprobe`].
+    pub(crate) fn beat(&mut self, now_ns: u64) -> Option<FileId> {
         if self.state == State::Active {
             self.arbiter.heartbeat();
         }
         self.departed.look_at_one();
-        let used = || self.clients.values().filter_map(|client| client.shim).collect();
-        if let Some(file) = self.builds.spare(now_ns, used) {
-            self.arbiter.unprobe(file);
-        }
         // Waiters see to this too, but nobody may be waiting.
         for queue in self.queues.values() {
             let state = self.arbiter.page().queue(queue.key.slot);
@@ -241,6 +243,14 @@ impl Controller {
                 self.arbiter.expire(queue.key);
             }
         }
+        let used = || self.clients.values().filter_map(|client| client.shim).collect();
+        self.builds.spare(now_ns, used)
+    }
+
+    /// Takes the probe out of a shim. Returns whose it counted as, if it was probed and he is counted.
+    pub(crate) fn unprobe(&mut self, shim: FileId) -> Option<u32> {
+        self.arbiter.unprobe(shim);
+        self.builds.remove(shim)
     }
 
     /// Nobody is held back any more.
@@ -274,6 +284,7 @@ impl Controller {
             self.events_lost = lost;
             self.read_page(Nanos(now_ns));
             // One of them may have been a process's number.
+            self.dismiss_unconnected();
             has_joined = true;
         }
         has_joined
@@ -342,7 +353,8 @@ impl Controller {
         match refused {
             Some(RefusalReason::Malformed | RefusalReason::NotJoined) => self.counts.malformed += 1,
             Some(RefusalReason::Full) => self.counts.full += 1,
-            Some(RefusalReason::Version) | None => {}
+            Some(RefusalReason::Version) => self.counts.outdated += 1,
+            None => {}
         }
         self.counts.slow += u64::from(is_slow);
     }

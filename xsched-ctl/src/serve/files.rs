@@ -20,6 +20,7 @@ use super::notify::{Manager, reloading};
 use super::rules::{Loaded, Source};
 use super::users::Users;
 use super::{ServeError, Shared};
+use crate::cgroup_version::Cgroups;
 use crate::failure::Failure;
 use crate::origin::Order;
 
@@ -92,7 +93,7 @@ pub(super) async fn follow(
             }
             read = news.recv() => match read {
                 Some(News::Rules(rules, users)) => {
-                    let warnings = rules.warnings(&users);
+                    let warnings = rules.warnings(&users, Cgroups::here());
                     shared.with(|controller| controller.replace_users(users));
                     adopt_rules(shared, rules).await;
                     for warning in warnings {

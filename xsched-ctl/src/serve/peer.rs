@@ -20,8 +20,35 @@ pub(crate) struct Peer {
     pub(crate) pid: u32,
     /// Its effective user when it connected.
     pub(crate) uid: u32,
+    /// Where it runs, if that is in a container.
+    pub(crate) container: Option<Container>,
     /// Names it also when its id has passed on.
     pidfd: Option<Arc<OwnedFd>>,
+}
+
+/// A container: what runs in a pid namespace of its own. Its root is root to the kernel's credentials of a connection, too, and has
+/// nothing to say outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Container(
+    /// The number of its pid namespace; 0 where it cannot be told from others.
+    u64,
+);
+
+impl Container {
+    /// One that cannot be told from others.
+    const UNKNOWN: Self = Self(0);
+
+    /// That of a process, by its id in this process's pid namespace. None if it is in this very namespace.
+    fn of(pid: u32) -> Option<Self> {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        // Its ids in all namespaces from that of `/proc` to its own, which is this one if there is one of them.
+        let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+        if ids.is_some_and(|ids| ids.split_whitespace().count() == 1) {
+            return None;
+        }
+        let namespace = fs::metadata(format!("/proc/{pid}/ns/pid"));
+        Some(namespace.map_or(Self::UNKNOWN, |namespace| Self(namespace.ino())))
+    }
 }
 
 impl Peer {
@@ -30,13 +57,18 @@ impl Peer {
         let credentials: libc::ucred = option(&socket, libc::SO_PEERCRED)?;
         // 0 in another pid namespace that is not inside this one.
         let pid = u32::try_from(credentials.pid).unwrap_or(0);
-        Ok(Self { pid, uid: credentials.uid, pidfd: pidfd(&socket, credentials.pid)?.map(Arc::new) })
+        let pidfd = pidfd(&socket, credentials.pid)?.map(Arc::new);
+        let peer = Self { pid, uid: credentials.uid, container: Container::of(pid), pidfd };
+        // What was read by its id may be another's if it has ended, and passed its connection on.
+        let container = if peer.is_alive() { peer.container } else { Some(Container::UNKNOWN) };
+        Ok(Self { container, ..peer })
     }
 
     /// A process that is there.
     pub(crate) fn by_pid(pid: u32, uid: u32) -> io::Result<Self> {
         let id = Pid::from_raw(pid.cast_signed()).ok_or(io::ErrorKind::InvalidInput)?;
-        Ok(Self { pid, uid, pidfd: Some(Arc::new(pidfd_open(id, PidfdFlags::empty())?)) })
+        let pidfd = Some(Arc::new(pidfd_open(id, PidfdFlags::empty())?));
+        Ok(Self { pid, uid, container: Container::of(pid), pidfd })
     }
 
     /// The process that has written its id into a file and keeps that open. None if that is not to be seen.
@@ -84,7 +116,12 @@ impl Peer {
 impl Peer {
     /// A process that need not be there.
     pub(crate) fn unknown(pid: u32, uid: u32) -> Self {
-        Self { pid, uid, pidfd: None }
+        Self { pid, uid, container: None, pidfd: None }
+    }
+
+    /// The same in a container.
+    pub(crate) fn contained(pid: u32, uid: u32, container: u64) -> Self {
+        Self { container: Some(Container(container)), ..Self::unknown(pid, uid) }
     }
 }
 
@@ -151,6 +188,7 @@ mod tests {
         let peer = Peer::of(&one).unwrap();
         assert_eq!(peer.pid, std::process::id());
         assert_eq!(peer.uid, rustix::process::geteuid().as_raw());
+        assert_eq!(peer.container, None);
         assert!(peer.is_alive());
     }
 

@@ -1,13 +1,14 @@
 //! The folder of the sockets, which belongs to one controller at a time.
 
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use tokio::net::UnixListener;
 
+use super::peer::Peer;
 use super::socket::Listener;
 use crate::control::folder::{Folder, VARIABLE};
 use crate::exit;
@@ -20,10 +21,10 @@ pub(crate) enum PlaceError {
     #[error("no folder for the sockets: neither root, nor XDG_RUNTIME_DIR, nor {VARIABLE}")]
     NoFolder,
     /// A controller lives.
-    #[error("a controller is running already: process {pid}, in {folder}")]
+    #[error("a controller is running already{}, in {folder}", process(*.pid))]
     Taken {
-        /// Its process, if it has said so.
-        pid: String,
+        /// Its process, if that is to be seen from here.
+        pid: Option<u32>,
         /// Where.
         folder: PathBuf,
     },
@@ -42,10 +43,17 @@ impl PlaceError {
     pub(crate) fn hint(&self) -> String {
         match self {
             Self::NoFolder => format!("run it as root, or set {VARIABLE} to a folder"),
-            Self::Taken { pid, .. } => {
+            Self::Taken { pid: Some(pid), .. } => {
                 format!(
                     "`xsched-ctl list` asks it; `kill {pid}` ends it; `xsched-ctl off --force` one that hangs"
                 )
+            }
+            // The id that it has noted may be an innocent's here.
+            Self::Taken { pid: None, .. } => {
+                "`xsched-ctl list` asks it; it is another user's, or a container's, and ends there".to_owned()
+            }
+            Self::NotMade { cause, .. } if cause.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+                format!("set {VARIABLE} to a folder that can be written, such as one in /run")
             }
             Self::NotMade { path, cause } if cause.kind() == io::ErrorKind::StorageFull => {
                 format!(
@@ -102,10 +110,9 @@ impl Place {
             .open(&path)
             .map_err(not_made(&path))?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            let mut pid = String::new();
-            // Only for the message.
-            let _ = (&mut lock).take(20).read_to_string(&mut pid);
-            return Err(PlaceError::Taken { pid: pid.trim().to_owned(), folder: folder.path().to_owned() });
+            // Only for the message. This process has the file open, too, but has not noted itself there.
+            let pid = Peer::of_lock(&path).map(|holder| holder.pid);
+            return Err(PlaceError::Taken { pid, folder: folder.path().to_owned() });
         }
         lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())).map_err(not_made(&path))?;
         Ok(Self { folder, _lock: lock })
@@ -145,6 +152,10 @@ impl Place {
     }
 }
 
+fn process(pid: Option<u32>) -> String {
+    pid.map(|pid| format!(": process {pid}")).unwrap_or_default()
+}
+
 fn not_made(path: &Path) -> impl FnOnce(io::Error) -> PlaceError {
     let path = path.to_owned();
     move |cause| PlaceError::NotMade { path, cause }
@@ -162,6 +173,8 @@ mod tests {
         assert!(refused(io::ErrorKind::PermissionDenied).contains("as root"));
         let full = refused(io::ErrorKind::StorageFull);
         assert!(full.contains("df /run/xsched`") && !full.contains("root"), "{full}");
+        let read_only = refused(io::ErrorKind::ReadOnlyFilesystem);
+        assert!(read_only.contains("can be written") && !read_only.contains("root"), "{read_only}");
     }
 
     #[tokio::test]
@@ -170,7 +183,11 @@ mod tests {
         let folder = Folder::at(&dir.path().join("new"));
         let place = Place::claim(folder.clone()).unwrap();
         let refused = Place::claim(folder.clone()).err().unwrap();
-        assert!(matches!(&refused, PlaceError::Taken { pid, .. } if *pid == std::process::id().to_string()));
+        assert!(matches!(&refused, PlaceError::Taken { pid: Some(pid), .. } if *pid == std::process::id()));
+        // The id that a container's controller has noted is another's here, or nobody's.
+        fs::write(folder.lock(), "1\n").unwrap();
+        let refused = Place::claim(folder.clone()).err().unwrap();
+        assert!(matches!(refused, PlaceError::Taken { pid: None, .. }) && !refused.hint().contains("kill"));
         // What a killed predecessor leaves.
         fs::write(folder.shim_socket(), "").unwrap();
         drop(place.listen().unwrap());

@@ -13,7 +13,7 @@ use zerocopy::IntoBytes as _;
 use super::Shared;
 use super::controller::{Actor, Announcement, Recorded};
 use super::peer::{PATIENCE, Peer};
-use super::room::{Occupant, Room};
+use super::room::{Occupant, Room, Shortage};
 use super::socket::{Connection, Listener, Packet};
 use crate::origin::Names;
 
@@ -22,7 +22,7 @@ const NO_ROOM: Duration = Duration::from_millis(5);
 
 /// Takes in whoever connects, one at a time until he has said what he wants: hardly anybody does.
 pub(super) async fn accept(shared: Rc<Shared>, listener: Listener) {
-    let room = Room::new();
+    let (room, mut shortage) = (Room::new(), Shortage::default());
     loop {
         match listener.accept().await {
             Ok(connection) => {
@@ -30,16 +30,13 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: Listener) {
                     tokio::task::spawn_local(serve(Rc::clone(&shared), connection, peer, occupant));
                 }
             }
-            Err(error) => {
-                tracing::warn!("cannot take in a recorder: {error}");
-                sleep(Duration::from_millis(100)).await;
-            }
+            Err(error) => shortage.pass("a recorder", &error).await,
         }
     }
 }
 
 async fn serve(shared: Rc<Shared>, connection: Connection, peer: Peer, _occupant: Occupant) {
-    let actor = Actor { pid: peer.pid, uid: peer.uid };
+    let actor = Actor::of(&peer);
     let begun = match greet(&connection).await {
         Ok(()) => shared.with(|controller| controller.record(actor)),
         Err(Some(refusal)) => Err(refusal),

@@ -2,8 +2,10 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::io;
 use std::os::fd::AsFd;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use super::controller::Actor;
 use super::peer::Peer;
@@ -49,6 +51,38 @@ pub(super) struct Occupant {
     uid: Option<u32>,
 }
 
+/// There are no descriptors left for another connection, or something else is missing, which may last: whoever can open
+/// connections can also have it last.
+#[derive(Debug, Default)]
+pub(super) struct Shortage {
+    /// When the log last said so.
+    said: Option<Instant>,
+}
+
+impl Shortage {
+    /// How long to wait before the next try.
+    const AGAIN: Duration = Duration::from_millis(100);
+
+    /// How often the log says so.
+    const SAID_AGAIN: Duration = Duration::from_mins(1);
+
+    /// Waits a while.
+    pub(super) async fn pass(&mut self, whom: &str, error: &io::Error) {
+        if self.is_to_be_said(Instant::now()) {
+            tracing::warn!("cannot take in {whom}, nor maybe others (this is said once a minute): {error}");
+        }
+        tokio::time::sleep(Self::AGAIN).await;
+    }
+
+    fn is_to_be_said(&mut self, now: Instant) -> bool {
+        let is_due = self.said.is_none_or(|said| now.duration_since(said) >= Self::SAID_AGAIN);
+        if is_due {
+            self.said = Some(now);
+        }
+        is_due
+    }
+}
+
 impl Room {
     /// With nobody in it.
     pub(super) fn new() -> Self {
@@ -60,7 +94,7 @@ impl Room {
         let peer = Peer::of(connection)
             .inspect_err(|error| tracing::debug!("a connection without a peer: {error}"))
             .ok()?;
-        let occupant = self.occupant(Actor { pid: peer.pid, uid: peer.uid })?;
+        let occupant = self.occupant(Actor::of(&peer))?;
         Some((peer, occupant))
     }
 
@@ -99,7 +133,14 @@ mod tests {
     const USER: u32 = 4_000_000_000;
 
     fn of(uid: u32) -> Actor {
-        Actor { pid: 1, uid }
+        Actor { pid: 1, uid, container: None }
+    }
+
+    #[test]
+    fn a_shortage_that_lasts_is_said_once_a_minute() {
+        let (mut shortage, began) = (Shortage::default(), Instant::now());
+        let said = (0..1200).filter(|tries| shortage.is_to_be_said(began + Shortage::AGAIN * *tries));
+        assert_eq!(said.collect::<Vec<_>>(), [0, 600]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use xsched_rules::{Mistakes, Rules};
 
 use super::config::user_name;
 use super::users::Users;
+use crate::cgroup_version::Cgroups;
 
 /// Rules that hold.
 #[derive(Clone, Debug)]
@@ -28,12 +29,15 @@ impl Loaded {
     }
 
     /// What is probably not meant as it stands there.
-    pub(crate) fn warnings(&self, users: &Users) -> Vec<String> {
+    pub(crate) fn warnings(&self, users: &Users, cgroups: Cgroups) -> Vec<String> {
         let file = self.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
         let warnings = self.named().filter_map(|(name, line)| {
             users.warning(&name).map(|warning| format!("{file}, line {line}: {warning}"))
         });
-        warnings.collect()
+        // Built-in rules ask for none.
+        let by_cgroup = self.rules.rules().iter().filter(|rule| rule.asks_for_cgroup());
+        let by_cgroup: Vec<_> = by_cgroup.map(|rule| rule.line).collect();
+        warnings.chain(cgroups.warning(&by_cgroup).map(|warning| format!("{file}, {warning}"))).collect()
     }
 
     /// Names of users with the lines of their rules. Built-in rules have none.
@@ -123,6 +127,20 @@ fn read(path: &Path) -> Result<Loaded, RulesFileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rules_by_cgroups_that_there_are_not_are_named() {
+        let text = "[[rule]]\nlibrary = 'a.so'\naction = 'passthrough'\n\
+                    [[rule]]\ncgroup = '/a'\naction = 'passthrough'\n";
+        let path = Some("r.toml".into());
+        let loaded = Loaded { rules: Arc::new(Rules::parse(text).unwrap()), text: text.into(), path };
+        assert_eq!(loaded.warnings(&Users::default(), Cgroups::Unified), [""; 0]);
+        let warnings = loaded.warnings(&Users::default(), Cgroups::Old);
+        assert!(
+            matches!(&warnings[..], [one] if one.starts_with("r.toml, line 4: `cgroup` fits nobody: ")),
+            "{warnings:?}"
+        );
+    }
 
     #[test]
     fn a_broken_file_leaves_the_rules_as_they_were() {

@@ -5,17 +5,19 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
+use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use xsched_abi::wire::{FromShim, Hello, PacketKind, Refusal, RefusalReason};
+use xsched_abi::wire::{FromShim, Hello, Malformed, PacketKind, Refusal, RefusalReason};
 use xsched_arbiter::ProbedShim;
+use xsched_symbols::FileId;
 use zerocopy::IntoBytes as _;
 
 use super::Shared;
-use super::controller::{Admitted, ClientId, Told};
+use super::controller::{Actor, Admitted, ClientId, Told};
 use super::directory;
 use super::peer::{PATIENCE, Peer};
-use super::room::{Occupant, Room};
+use super::room::{Occupant, Room, Shortage};
 use super::socket::{Connection, Listener, Packet};
 use super::verdicts;
 use crate::origin::Order;
@@ -29,12 +31,9 @@ const JOIN_PATIENCE: Duration = Duration::from_millis(100);
 /// How long a process goes without a ring when the recorder does not hear that it is to have one.
 const RECORDER_PATIENCE: Duration = Duration::from_millis(100);
 
-/// How long to wait when there are no descriptors left for another connection.
-const NO_DESCRIPTORS: Duration = Duration::from_millis(100);
-
 /// Takes in whoever connects.
 pub(super) async fn accept(shared: Rc<Shared>, listener: Listener) {
-    let room = Room::new();
+    let (room, mut shortage) = (Room::new(), Shortage::default());
     loop {
         match listener.accept().await {
             Ok(connection) => {
@@ -45,10 +44,7 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: Listener) {
                     shared.controller.borrow_mut().count_end(Some(RefusalReason::Full), false);
                 }
             }
-            Err(error) => {
-                tracing::warn!("cannot take in another process: {error}");
-                tokio::time::sleep(NO_DESCRIPTORS).await;
-            }
+            Err(error) => shortage.pass("another process", &error).await,
         }
     }
 }
@@ -148,6 +144,12 @@ async fn greet(shared: &Shared, connection: &Connection, peer: &Peer) -> Result<
         shared.with(|controller| controller.leave(admitted.id));
         send_failed(error)
     })?;
+    if peer.pid == 0 && !shared.has_strangers.replace(true) {
+        tracing::warn!(
+            "a process comes from outside of this pid namespace: no `executable` or `cgroup` fits such, and they report over the \
+             socket; the controller belongs into the host's pid namespace (`hostPID: true`, `--pid=host`)"
+        );
+    }
     Ok(admitted)
 }
 
@@ -156,15 +158,22 @@ async fn greet(shared: &Shared, connection: &Connection, peer: &Peer) -> Result<
 async fn find_shim(shared: &Shared, peer: &Peer) -> Option<ProbedShim> {
     let search = shared.controller.borrow().search(peer)?;
     let found = timeout(PATIENCE, async {
-        let turn = shared.searches.take(peer.uid).await;
+        let turn = shared.searches.take(Actor::of(peer)).await;
         // Whoever waits no more leaves the turn to the thread.
         let (found, turn) = on_thread(peer, move || (search.run(), turn)).await?;
         let found = found.inspect_err(|error| tracing::debug!("{}: {error}", peer.describe())).ok()?;
-        if !shared.controller.borrow_mut().may_probe(peer.uid, found.id()) {
+        if !shared.controller.borrow_mut().may_probe(peer, found.id()) {
             tracing::debug!("{}: its user has brought too many builds of the shim", peer.describe());
             return None;
         }
+        let written = shared.written.as_ref().map(AsyncFd::get_ref);
+        let (id, watched) = (found.id(), written.zip(found.unprobed()));
+        let watched = watched.filter(|(written, file)| written.watch(id, file)).map(|(written, _)| written);
         let (probed, _turn) = on_thread(peer, move || (found.probe(), turn)).await?;
+        if watched.is_some_and(|written| !written.watches(id)) {
+            let_go(shared, id);
+            return None;
+        }
         probed.inspect_err(|error| tracing::debug!("{}: {error}", peer.describe())).ok()
     });
     found.await.unwrap_or_else(|_| {
@@ -176,6 +185,35 @@ async fn find_shim(shared: &Shared, peer: &Peer) -> Option<ProbedShim> {
         }
         None
     })
+}
+
+/// Takes the probes out of a shim. Returns whose it counted as, if he is counted.
+pub(super) fn let_go(shared: &Shared, shim: FileId) -> Option<u32> {
+    if let Some(written) = &shared.written {
+        written.get_ref().forget(shim);
+    }
+    if let Some(origin) = &shared.origin {
+        origin.tell(Order::LetGo(shim));
+    }
+    shared.controller.borrow_mut().unprobe(shim)
+}
+
+/// Waits until shims are written, and takes the probes out of these: processes that load them would run what was there before.
+pub(super) async fn next_written(shared: &Shared) {
+    let Some(written) = &shared.written else { return std::future::pending().await };
+    // Nothing but a closed epoll fails here, and then nothing is told.
+    let Ok(mut ready) = written.readable().await else { return std::future::pending().await };
+    ready.clear_ready();
+    for shim in written.get_ref().take() {
+        let brought_by = let_go(shared, shim);
+        if shared.lines.have_room(brought_by.unwrap_or(0)) {
+            tracing::warn!(
+                "a shim is being written that is in use (inode {}): processes that have it may crash; install it with \
+                 `install` or `mv`, which leave the old file to them",
+                shim.inode
+            );
+        }
+    }
 }
 
 /// Does something for a process on a thread of its own; none if there is none to be had.
@@ -328,7 +366,10 @@ async fn receive(connection: &Connection, packet: &mut Packet) -> Result<FromShi
     }
     FromShim::parse(packet.bytes()).map_err(|malformed| {
         tracing::debug!("refused: {malformed}");
-        End::Refused(RefusalReason::Malformed)
+        End::Refused(match malformed {
+            Malformed::Version(_) => RefusalReason::Version,
+            _ => RefusalReason::Malformed,
+        })
     })
 }
 

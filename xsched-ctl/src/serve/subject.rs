@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use super::users::Users;
+use crate::cgroup_version::unified;
 use crate::say::one_line;
 
 /// Longest file of `/proc` that is read; a cgroup's path has at most 4096 bytes.
@@ -39,7 +40,7 @@ impl Subject {
             users: users.names(uid),
             executable: fs::read_link(format!("/proc/{pid}/exe")).map(without_mark).unwrap_or_default(),
             command: one_line(file("comm").trim_end()).into_owned(),
-            cgroup: unified(&file("cgroup")).to_owned(),
+            cgroup: cgroup_of(pid).unwrap_or_default(),
         }
     }
 
@@ -48,6 +49,12 @@ impl Subject {
         let own = Some(self.cgroup.as_str()).filter(|cgroup| cgroup.starts_with('/'));
         std::iter::successors(own, |cgroup| outer(cgroup))
     }
+}
+
+/// The cgroup of a process in the unified hierarchy, empty if there is none; nothing if that cannot be read. Whoever calls has to see
+/// to it that the id has not passed on meanwhile.
+pub(super) fn cgroup_of(pid: u32) -> Option<String> {
+    read_text(&format!("/proc/{pid}/cgroup")).ok().map(|cgroups| unified(&cgroups).to_owned())
 }
 
 /// The path of an executable without what the kernel writes behind one that is not there any more: a program whose package was
@@ -73,11 +80,6 @@ fn read_text(path: &str) -> io::Result<String> {
     let mut bytes = Vec::new();
     fs::File::open(path)?.take(FILE_LEN_MAX as u64).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// The path in the unified hierarchy, from `/proc/PID/cgroup`.
-fn unified(cgroups: &str) -> &str {
-    cgroups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("")
 }
 
 #[cfg(test)]
@@ -109,12 +111,6 @@ mod tests {
     fn a_process_that_is_not_there_is_nobody() {
         let nobody = Subject::read(u32::MAX, 3, &Users::default());
         assert_eq!((nobody.executable.as_os_str().len(), nobody.command.as_str()), (0, ""));
-    }
-
-    #[test]
-    fn the_unified_hierarchy_is_told_from_others() {
-        assert_eq!(unified("12:cpu:/a\n0::/user.slice/x\n"), "/user.slice/x");
-        assert_eq!(unified("12:cpu:/a\n"), "");
     }
 
     #[test]

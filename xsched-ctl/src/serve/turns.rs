@@ -1,5 +1,5 @@
-//! Whose turn it is, where much asking would keep the controller from its own work: a user's processes wait for each other, and
-//! nobody else for any of them.
+//! Whose turn it is, where much asking would keep the controller from its own work: a user's processes wait for each other, those in
+//! a container for each other, and nobody else for any of them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,28 +9,62 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
+use super::controller::Actor;
+use super::peer::Container;
+
+/// A user, outside of containers or in one: strangers may have the same number in several.
+type Party = (u32, Option<Container>);
+
+/// Turns of users with one number in containers at once. Who may make namespaces has as many containers as he likes.
+const CONTAINERS_AT_ONCE: usize = 16;
+
 /// What is done for one of a user's processes at a time.
 #[derive(Debug, Default)]
-pub(super) struct Turns(RefCell<BTreeMap<u32, Arc<Semaphore>>>);
+pub(super) struct Turns {
+    parties: Semaphores<Party>,
+    /// All containers with processes of a user.
+    contained: Semaphores<u32>,
+}
 
 /// A user's turn, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Turn(
-    #[expect(dead_code, reason = "it is its end that says something")] OwnedSemaphorePermit,
-);
+pub(super) struct Turn {
+    #[expect(dead_code, reason = "it is its end that says something")]
+    held: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
+}
+
+#[derive(Debug)]
+struct Semaphores<K>(RefCell<BTreeMap<K, Arc<Semaphore>>>);
 
 impl Turns {
     /// Waits for a user's turn.
-    pub(super) async fn take(&self, uid: u32) -> Turn {
-        let own = self.of(uid);
-        Turn(own.acquire_owned().await.expect("nobody closes it"))
+    pub(super) async fn take(&self, actor: Actor) -> Turn {
+        let own = self.parties.take((actor.uid, actor.container), 1).await;
+        let common = match actor.container {
+            Some(_) => Some(self.contained.take(actor.uid, CONTAINERS_AT_ONCE).await),
+            None => None,
+        };
+        Turn { held: (own, common) }
+    }
+}
+
+impl<K: Ord> Semaphores<K> {
+    async fn take(&self, whose: K, at_once: usize) -> OwnedSemaphorePermit {
+        let own = self.of(whose, at_once);
+        own.acquire_owned().await.expect("nobody closes it")
     }
 
-    fn of(&self, uid: u32) -> Arc<Semaphore> {
-        let mut users = self.0.borrow_mut();
+    fn of(&self, whose: K, at_once: usize) -> Arc<Semaphore> {
+        let mut known = self.0.borrow_mut();
         // Nobody has a turn or waits for one where nobody else has it.
-        users.retain(|_, turns| Arc::strong_count(turns) > 1);
-        Arc::clone(users.entry(uid).or_insert_with(|| Arc::new(Semaphore::new(1))))
+        known.retain(|_, turns| Arc::strong_count(turns) > 1);
+        Arc::clone(known.entry(whose).or_insert_with(|| Arc::new(Semaphore::new(at_once))))
+    }
+}
+
+impl<K> Default for Semaphores<K> {
+    fn default() -> Self {
+        Self(RefCell::default())
     }
 }
 
@@ -84,16 +118,35 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
+    use crate::serve::peer::Peer;
 
     #[tokio::test]
     async fn one_of_a_users_processes_at_a_time() {
         let turns = Turns::default();
-        let first = turns.take(7).await;
-        assert!(timeout(Duration::from_millis(20), turns.take(7)).await.is_err());
-        drop(turns.take(8).await);
+        let user = |uid| Actor::of(&Peer::unknown(1, uid));
+        let first = turns.take(user(7)).await;
+        assert!(timeout(Duration::from_millis(20), turns.take(user(7))).await.is_err());
+        drop(turns.take(user(8)).await);
+        drop(turns.take(Actor::of(&Peer::contained(1, 7, 9))).await);
         drop(first);
-        drop(turns.take(7).await);
-        assert!(turns.0.borrow().len() <= 1, "{turns:?}");
+        drop(turns.take(user(7)).await);
+        assert!(turns.parties.0.borrow().len() <= 1, "{turns:?}");
+    }
+
+    #[tokio::test]
+    async fn who_makes_many_containers_does_not_have_as_many_turns() {
+        let turns = Turns::default();
+        let take = |uid, container| turns.take(Actor::of(&Peer::contained(1, uid, container)));
+        let mut held = Vec::new();
+        while let Ok(turn) = timeout(Duration::from_millis(20), take(7, held.len() as u64)).await {
+            held.push(turn);
+            assert!(held.len() <= CONTAINERS_AT_ONCE, "he has one for each");
+        }
+        assert_eq!(held.len(), CONTAINERS_AT_ONCE);
+        drop(turns.take(Actor::of(&Peer::unknown(1, 7))).await);
+        drop(take(8, 1).await);
+        held.pop();
+        drop(take(7, 99).await);
     }
 
     #[test]

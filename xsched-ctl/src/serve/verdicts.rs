@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 use xsched_abi::verdict::VERDICT_SLOTS;
 use xsched_abi::wire::{Domain, KernelName, PacketKind, Rules, SchedulingDomain, Settings, Verdicts};
@@ -15,7 +15,7 @@ use xsched_rules::{Caller, Rulebook};
 use zerocopy::IntoBytes as _;
 
 use super::Shared;
-use super::controller::{ClientId, Heard};
+use super::controller::{Actor, ClientId, Heard};
 use super::peer::Peer;
 use super::rules::Loaded;
 use super::shims::on_thread;
@@ -33,12 +33,12 @@ pub(super) async fn provide(
     connection: &Connection,
     id: ClientId,
 ) -> Result<std::convert::Infallible, io::Error> {
-    let mut rules = shared.rules.subscribe();
+    let (mut rules, mut subjects) = (shared.rules.subscribe(), shared.subjects.subscribe());
     wait_until_joined(shared, id).await;
     let Some((subject, heard)) = shared.controller.borrow().identity(id) else {
         std::future::pending().await
     };
-    let caller = caller(&subject);
+    let mut caller = caller(&subject);
     let page = match heard {
         Some(heard) => page(shared, id, &subject, heard, &caller).await,
         None => None,
@@ -61,8 +61,34 @@ pub(super) async fn provide(
                 shared.rule_names.hand_out(&loaded.rules),
             )?,
         }
-        if rules.changed().await.is_err() {
+        tokio::select! {
+            changed = rules.changed() => if changed.is_err() {
+                std::future::pending::<()>().await;
+            },
+            other = another_caller(shared, id, &caller, &mut subjects) => {
+                caller = other;
+                if let (Some(origin), Some(_)) = (&shared.origin, &page) {
+                    origin.tell(Order::Caller(id.number(), Box::new(caller.clone())));
+                }
+            }
+        }
+    }
+}
+
+/// Waits until rules may fit a process otherwise; returns what they may ask about it then.
+async fn another_caller(
+    shared: &Shared,
+    id: ClientId,
+    caller: &Caller,
+    subjects: &mut watch::Receiver<()>,
+) -> Caller {
+    loop {
+        if subjects.changed().await.is_err() {
             std::future::pending::<()>().await;
+        }
+        let subject = shared.controller.borrow().identity(id).map(|(subject, _)| subject);
+        if let Some(other) = subject.as_ref().map(self::caller).filter(|other| other != caller) {
+            return other;
         }
     }
 }
@@ -101,7 +127,8 @@ async fn page(
     let origin = shared.origin.as_ref()?;
     let (reply, answer) = oneshot::channel();
     let Heard { tgid, shim } = heard;
-    let newcomer = Newcomer { key: id.number(), pid: subject.pid, tgid, shim, caller: caller.clone() };
+    let newcomer =
+        Newcomer { key: id.number(), pid: subject.pid, tgid, uid: subject.uid, shim, caller: caller.clone() };
     origin.tell(Order::Join(Box::new(newcomer), reply));
     match answer.await {
         Ok(Ok(Page { map })) => Some(map),
@@ -177,7 +204,7 @@ pub(super) async fn settings(
     file: Option<OwnedFd>,
 ) -> io::Result<()> {
     let text = read_sealed(file.ok_or(io::ErrorKind::InvalidInput)?, said.len as usize)?;
-    let turn = shared.readings.take(peer.uid).await;
+    let turn = shared.readings.take(Actor::of(peer)).await;
     // Whoever waits no more leaves the turn to the thread.
     match on_thread(peer, move || (xsched_rules::Rules::parse(&text), turn)).await {
         Some((Ok(rules), _turn)) => {

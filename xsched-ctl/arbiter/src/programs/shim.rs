@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use aya::programs::links::FdLink;
 use aya::programs::{ProbeKind, UProbe};
 use xsched_abi::arbiter::REPORT_SYMBOL;
-use xsched_symbols::{FileId, MappedFunction, find_function};
+use xsched_symbols::{FileId, MappedFunction, find_function, symbol_file_offsets};
 
 use super::pins::Pins;
 use super::{ProgramsError, attach, create};
@@ -71,13 +71,22 @@ impl FoundShim {
         self.id
     }
 
+    /// The same, to be read; none if it is probed already.
+    pub fn unprobed(&self) -> Option<&File> {
+        self.unprobed.as_ref().map(|(file, _)| file)
+    }
+
     /// Sees to a probe, on any thread: it waits for as long as somebody takes others away, a tenth of a second for each.
     ///
     /// # Errors
     ///
-    /// If the kernel refuses it.
+    /// If the kernel refuses it, or the file has been written since it was found.
     pub fn probe(self) -> Result<ProbedShim, ProgramsError> {
         let Some((file, offset)) = self.unprobed else { return Ok(ProbedShim(self.id)) };
+        let found = symbol_file_offsets(&file, |name| name == REPORT_SYMBOL).unwrap_or_default();
+        if found.first().is_none_or(|(_, now)| *now != offset) {
+            return Err(ProgramsError::ProbeGone);
+        }
         let refused = |cause| ProgramsError::Program { program: "report", cause: Box::new(cause) };
         let mut program = UProbe::from_pin(self.pins.join("report"), ProbeKind::Entry).map_err(refused)?;
         let link = attach(&mut program, "report", &file, offset)?;

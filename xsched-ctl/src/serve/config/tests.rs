@@ -149,7 +149,7 @@ fn users_whom_nobody_knows_are_named() {
                 [[ceiling]]\nuser = 'no-such-user'\nclass = 'high'\n";
     let config = Config { file: Some("c.toml".into()), ..Config::parse(text).unwrap() };
     assert_eq!(config.user_names(), ["root".to_owned(), "no-such-user".to_owned()].into());
-    let warnings = config.warnings(&Users::read(config.user_names()));
+    let warnings = config.warnings(&Users::read(config.user_names()), Cgroups::Unified);
     let starts: Vec<_> =
         warnings.iter().filter_map(|warning| warning.split_once(',')?.1.split_once(',')).collect();
     let who = " no user is called `no-such-user`";
@@ -164,7 +164,9 @@ fn rules_that_promise_more_than_there_is_are_named() {
     let rules = |shares: &[u8]| {
         let rules =
             shares.iter().map(|share| format!("[[rule]]\nexecutable = 'x{share}'\nshare = {share}\n"));
-        Config::parse(&rules.collect::<Vec<_>>().concat()).unwrap().warnings(&Users::default())
+        Config::parse(&rules.collect::<Vec<_>>().concat())
+            .unwrap()
+            .warnings(&Users::default(), Cgroups::Unified)
     };
     assert_eq!(rules(&[50, 20, 30]), [""; 0], "all of it is not too much");
     assert_eq!(
@@ -177,7 +179,7 @@ fn rules_that_promise_more_than_there_is_are_named() {
 
 #[test]
 fn what_is_behind_one_for_all_is_named() {
-    let warnings = |text: &str| Config::parse(text).unwrap().warnings(&Users::default());
+    let warnings = |text: &str| Config::parse(text).unwrap().warnings(&Users::default(), Cgroups::Unified);
     let (all, some) = ("class = 'low'\n", "user = '7'\nclass = 'low'\n");
     assert_eq!(
         warnings(&format!("[[ceiling]]\n{some}[[ceiling]]\n{all}[[rule]]\n{some}[[rule]]\n{all}")),
@@ -192,6 +194,22 @@ fn what_is_behind_one_for_all_is_named() {
             "line 4: never asked, since what line 1 begins fits every process",
         ]
     );
+}
+
+#[test]
+fn rules_by_cgroups_that_there_are_not_are_named() {
+    let text = "[[rule]]\ncgroup = '/a'\nclass = 'low'\n[[rule]]\nuser = '7'\nclass = 'low'\n\
+                [[ceiling]]\ncgroup = '/a'\nclass = 'high'\n";
+    let config = Config { file: Some("c.toml".into()), ..Config::parse(text).unwrap() };
+    let start = |cgroups| {
+        let warnings = config.warnings(&Users::default(), cgroups);
+        let starts =
+            warnings.iter().map(|warning| warning.split(": ").take(2).collect::<Vec<_>>().join(": "));
+        starts.collect::<Vec<_>>()
+    };
+    assert_eq!(start(Cgroups::Unified), [""; 0]);
+    assert_eq!(start(Cgroups::Old), ["c.toml, lines 1, 7: `cgroup` fits nobody"]);
+    assert_eq!(start(Cgroups::Mixed), ["c.toml, lines 1, 7: `cgroup` may fit nobody"]);
 }
 
 #[test]

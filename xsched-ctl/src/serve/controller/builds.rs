@@ -34,12 +34,6 @@ struct Build {
 }
 
 impl Builds {
-    /// Those that a predecessor has left: they count as nobody's.
-    pub(super) fn left(files: impl IntoIterator<Item = FileId>, now_ns: u64) -> Self {
-        let build = |file| (file, Build { brought_by: None, used_ns: now_ns });
-        Self { files: files.into_iter().map(build).collect(), looked_ns: now_ns }
-    }
-
     /// A process has mapped one: whether it may be probed. Its user is none if he is not counted.
     pub(super) fn bring(&mut self, now_ns: u64, file: FileId, uid: Option<u32>) -> bool {
         if let Some(build) = self.files.get_mut(&file) {
@@ -57,6 +51,11 @@ impl Builds {
         may
     }
 
+    /// One is probed no more. Returns whose it counted as.
+    pub(super) fn remove(&mut self, file: FileId) -> Option<u32> {
+        self.files.remove(&file)?.brought_by
+    }
+
     /// One that nobody has used for a while, when there are many: it is to be probed no more.
     pub(super) fn spare(&mut self, now_ns: u64, used: impl FnOnce() -> BTreeSet<FileId>) -> Option<FileId> {
         if self.files.len() <= KEPT || now_ns.saturating_sub(self.looked_ns) < PERIOD_NS {
@@ -69,9 +68,7 @@ impl Builds {
             }
         }
         let oldest = self.files.iter().min_by_key(|(_, build)| build.used_ns);
-        let (&file, _) = oldest.filter(|(_, build)| now_ns.saturating_sub(build.used_ns) > UNUSED_NS)?;
-        self.files.remove(&file);
-        Some(file)
+        oldest.filter(|(_, build)| now_ns.saturating_sub(build.used_ns) > UNUSED_NS).map(|(&file, _)| file)
     }
 }
 
@@ -106,12 +103,18 @@ mod tests {
     #[test]
     fn what_nobody_uses_goes_one_after_the_other() {
         const SECOND: u64 = 1_000_000_000;
-        let mut builds = Builds::left((0..40).map(file), 0);
+        let mut builds = Builds::default();
+        assert!((0..40).all(|inode| builds.bring(0, file(inode), None)));
         assert!(!(0..60).any(|at| builds.spare(at * SECOND, BTreeSet::new).is_some()), "they may come back");
         let used = || BTreeSet::from([file(1)]);
         assert!(builds.bring(50 * SECOND, file(2), None));
-        let gone: Vec<_> =
-            (61..700).filter_map(|at| Some((at, builds.spare(at * SECOND, used)?.inode))).collect();
+        let mut gone = Vec::new();
+        for at in 61..700 {
+            if let Some(spare) = builds.spare(at * SECOND, used) {
+                builds.remove(spare);
+                gone.push((at, spare.inode));
+            }
+        }
         assert_eq!(gone.len(), 40 - KEPT, "{gone:?}");
         assert!(gone.iter().all(|(_, inode)| ![1, 2].contains(inode)), "{gone:?}");
         assert!(gone.windows(2).all(|pair| pair[1].0 - pair[0].0 >= 10), "{gone:?}");

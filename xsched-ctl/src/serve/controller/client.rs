@@ -8,6 +8,7 @@ use xsched_abi::wire::Hello;
 use xsched_arbiter::Owner;
 use xsched_symbols::FileId;
 
+use super::authority::Actor;
 use super::recording::RecordingId;
 use super::tokens::{Granted, TokenKey};
 use crate::control::answer::From;
@@ -62,6 +63,11 @@ pub(super) struct Said {
 }
 
 impl Client {
+    /// The process as one that acts.
+    pub(super) fn actor(&self) -> Actor {
+        Actor::of(&self.peer)
+    }
+
     /// Whether it is still to show its number.
     pub(super) fn is_awaited(&self) -> bool {
         matches!(self.link, Link::Awaited(_))

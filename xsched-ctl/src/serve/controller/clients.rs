@@ -53,7 +53,8 @@ impl Controller {
         hello: &Hello,
         shim: Option<ProbedShim>,
     ) -> Result<Admitted, RefusalReason> {
-        let of_user = self.clients.values().filter(|client| client.subject.uid == peer.uid).count();
+        let account = Actor::of(peer).account();
+        let of_user = self.clients.values().filter(|client| client.actor().account() == account).count();
         if of_user >= CLIENTS_PER_USER_MAX {
             self.mention_refusal(peer.pid, peer.uid, CLIENTS_PER_USER_MAX, "processes");
             return Err(RefusalReason::Full);
@@ -137,11 +138,38 @@ impl Controller {
         Some((client.subject.clone(), heard))
     }
 
+    /// All processes whose ids are known.
+    pub(crate) fn present(&self) -> Vec<(ClientId, u32)> {
+        let all = self.clients.iter().map(|(&id, client)| (id, client.subject.pid));
+        all.filter(|&(_, pid)| pid != 0).collect()
+    }
+
+    /// Processes are in these cgroups, as was just read by their ids, and stand accordingly. Whether any has been moved.
+    pub(crate) fn learn_cgroups(&mut self, read: Vec<(ClientId, String)>) -> bool {
+        let mut moved = Vec::new();
+        for (id, cgroup) in read {
+            let Some(client) = self.clients.get_mut(&id) else { continue };
+            // Its id may be another's by now.
+            if client.subject.cgroup != cgroup && client.peer.is_alive() {
+                tracing::debug!("{} is in cgroup {cgroup:?} now", client.peer.describe());
+                client.subject.cgroup = cgroup;
+                moved.push(id);
+            }
+        }
+        for &id in &moved {
+            self.restand(id);
+        }
+        if !moved.is_empty() {
+            self.warn_of_all_promises(now_ns());
+        }
+        !moved.is_empty()
+    }
+
     /// Whether somebody may see what a process does.
     pub(crate) fn check_sight(&self, actor: Actor, pid: u32) -> Result<(), OrderError> {
         let owner = self.clients.values().find(|client| client.subject.pid == pid && pid != 0);
         let owner = owner.ok_or_else(|| OrderError::NotFound(format!("process {pid} has not joined")))?;
-        if actor.uid == owner.subject.uid { Ok(()) } else { actor.check_privileged() }
+        if actor.may_see(owner.actor()) { Ok(()) } else { actor.check_privileged() }
     }
 
     /// A process has not shown its number: no program hears it, and it has to report over the socket. False if it has.
@@ -171,7 +199,7 @@ impl Controller {
             return Err(RefusalReason::Full);
         }
         let Subject { pid, uid, .. } = client.subject;
-        if let Err((own, what)) = self.check_share(uid, wanted.device) {
+        if let Err((own, what)) = self.check_share(client.actor(), wanted.device) {
             self.mention_refusal(pid, uid, own, what);
             return Err(RefusalReason::Full);
         }
@@ -220,10 +248,8 @@ impl Controller {
     }
 
     /// Whether a user may have another queue, and on this device. If not: how many he has of what there is no more for him.
-    fn check_share(&self, uid: u32, device_key: u64) -> Result<(), (usize, &'static str)> {
-        if counted(uid).is_none() {
-            return Ok(());
-        }
+    fn check_share(&self, actor: Actor, device_key: u64) -> Result<(), (usize, &'static str)> {
+        let Some(uid) = counted(actor) else { return Ok(()) };
         let check = |division: Division, users: &BTreeMap<u32, usize>, what| {
             let own = users.get(&uid).copied().unwrap_or(0);
             if division.allows(uid, users) { Ok(()) } else { Err((own, what)) }
@@ -255,13 +281,13 @@ impl Controller {
     }
 
     /// Whether a shim that a user's process has mapped may be probed.
-    pub(crate) fn may_probe(&mut self, uid: u32, shim: FileId) -> bool {
-        self.builds.bring(now_ns(), shim, counted(uid))
+    pub(crate) fn may_probe(&mut self, peer: &Peer, shim: FileId) -> bool {
+        self.builds.bring(now_ns(), shim, counted(Actor::of(peer)))
     }
 
     /// Whose a queue is, unless that is somebody privileged.
     fn counted_user(&self, queue: &Queue) -> Option<u32> {
-        counted(self.clients.get(&queue.client)?.subject.uid)
+        counted(self.clients.get(&queue.client)?.actor())
     }
 
     /// Says in the log why a user's process is not scheduled: once, since it tries again every second.
@@ -332,18 +358,34 @@ impl Controller {
 
     /// Whether a process has a connection.
     fn has(&self, owner: Owner) -> bool {
-        self.clients.values().any(|client| match client.link {
-            Link::Awaited(number) => self.arbiter.joined(number) == Some(owner),
-            Link::Known(other) => other == owner,
-        })
+        self.clients.values().any(|client| self.owner(client) == Some(owner))
+    }
+
+    /// The process of a connection, if it is known to the arbiter.
+    fn owner(&self, client: &Client) -> Option<Owner> {
+        match client.link {
+            Link::Awaited(number) => self.arbiter.joined(number),
+            Link::Known(owner) => Some(owner),
+        }
     }
 
     /// A process has shown this number. It takes room for as long as it lives, unless it is dismissed: it may have shown the number
-    /// while that was given up, because it has left or has taken too long. Who does so while events are lost keeps its place.
+    /// while that was given up, because it has left or has taken too long.
     pub(super) fn dismiss_unless_expected(&mut self, owner: Owner, number: u64) {
         let is_awaited = |client: &Client| matches!(client.link, Link::Awaited(awaited) if awaited == number);
         if !self.clients.values().any(is_awaited) && !self.has(owner) {
             self.arbiter.gone(owner);
+        }
+    }
+
+    /// The same for whoever has shown a number while events were lost.
+    pub(super) fn dismiss_unconnected(&mut self) {
+        let connected: BTreeSet<Owner> =
+            self.clients.values().filter_map(|client| self.owner(client)).collect();
+        for owner in self.arbiter.owners() {
+            if !connected.contains(&owner) {
+                self.arbiter.gone(owner);
+            }
         }
     }
 
@@ -405,8 +447,8 @@ impl Controller {
 }
 
 /// A user whose things are counted: one that is not privileged.
-fn counted(uid: u32) -> Option<u32> {
-    (!Actor { pid: 0, uid }.is_privileged()).then_some(uid)
+fn counted(actor: Actor) -> Option<u32> {
+    (!actor.is_privileged()).then_some(actor.uid)
 }
 
 fn refuse_full(error: &ArbiterError) -> RefusalReason {

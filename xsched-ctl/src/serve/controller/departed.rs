@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::authority::Actor;
 use crate::serve::peer::Peer;
 use crate::standing::Wish;
 
@@ -19,7 +20,8 @@ pub(super) struct Departed {
 impl Departed {
     /// Remembers what was set for a process, if its id is known here and anything was.
     pub(super) fn keep(&mut self, peer: Peer, set: Wish) {
-        let of_user = self.by_pid.values().filter(|(other, _)| other.uid == peer.uid).count();
+        let account = |peer| Actor::of(peer).account();
+        let of_user = self.by_pid.values().filter(|(other, _)| account(other) == account(&peer)).count();
         if !set.is_empty() && peer.pid != 0 && of_user < OF_USER_MAX {
             self.by_pid.insert(peer.pid, (peer, set));
         }

@@ -73,13 +73,14 @@ impl Controller {
         let subject = &client.subject;
         let said = self.said(client);
         let (standing, from) = client.standing(&self.config, said);
-        let may_know = actor.is_privileged() || actor.uid == subject.uid;
+        let may_know = actor.may_see(client.actor());
         let queues = client.queues.iter().filter_map(|slot| self.queues.get(slot));
         answer::Process {
             pid: subject.pid,
             uid: subject.uid,
             user: subject.users.first().cloned().unwrap_or_else(|| subject.uid.to_string()),
             command: if may_know { subject.command.clone() } else { String::new() },
+            cgroup: if may_know { subject.cgroup.clone() } else { String::new() },
             standing,
             class: Class::of(standing.priority).to_string(),
             from,

@@ -88,10 +88,10 @@ impl Controller {
         };
         let old: Vec<_> = ids.iter().map(|id| self.standing(*id, target)).collect();
         for (id, now) in ids.iter().zip(&old) {
-            let subject = &self.clients[id].subject;
+            let client = &self.clients[id];
             // What is taken back may have held the process down: then the rest must be within its rights.
             let asked = if wish.is_empty() { self.wish_without(*id, target) } else { wish };
-            actor.check_change(subject.uid, self.config.ceiling(subject), *now, asked)?;
+            actor.check_change(client.actor(), self.config.ceiling(&client.subject), *now, asked)?;
         }
         self.note(target, wish)?;
         for id in &ids {
@@ -229,11 +229,11 @@ impl Controller {
         }
         // The command does not run yet: its cgroup is that of who starts it. Rules may give it more than the ceiling does.
         let subject = Subject::read(actor.pid, actor.uid, &self.users);
-        actor.check_change(actor.uid, self.config.ceiling(&subject), Standing::default(), wish)?;
+        actor.check_change(actor, self.config.ceiling(&subject), Standing::default(), wish)?;
         // Nobody knows yet which devices it will use.
         let overpromised = wish.share.and_then(|share| self.overpromised_with(share));
         let granted = Granted { wish, is_privileged: actor.is_privileged() };
-        let key = self.tokens.register(actor.uid, token, granted).map_err(|refused| match refused {
+        let key = self.tokens.register(actor.account(), token, granted).map_err(|refused| match refused {
             TokenRefused::Malformed => OrderError::Malformed("a token has 32 hexadecimal digits".to_owned()),
             TokenRefused::Taken => OrderError::Malformed("the token is in use".to_owned()),
             TokenRefused::Full => OrderError::Full("too many commands run at once"),

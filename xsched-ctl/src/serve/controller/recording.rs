@@ -62,9 +62,9 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// Whether a process of this user is to be seen.
-    fn sees(&self, uid: u32) -> bool {
-        self.actor.is_privileged() || self.actor.uid == uid
+    /// Whether a process is to be seen.
+    fn sees(&self, process: Actor) -> bool {
+        self.actor.may_see(process)
     }
 
     fn write(&self, time_ns: u64, event: &Event) {
@@ -116,7 +116,7 @@ impl Controller {
     /// What a process has to be told about recording, if it does not know it yet.
     pub(crate) fn events_for(&mut self, id: ClientId) -> Option<Told> {
         let client = self.clients.get_mut(&id)?;
-        let wanted = self.recording.as_ref().filter(|recording| recording.sees(client.subject.uid));
+        let wanted = self.recording.as_ref().filter(|recording| recording.sees(client.actor()));
         if client.recording == wanted.map(|recording| recording.id) {
             return None;
         }
@@ -150,7 +150,7 @@ impl Controller {
         let Some(recording) = &self.recording else { return };
         let Some(queue) = self.queues.get(&slot) else { return };
         let Some(client) = self.clients.get(&queue.client) else { return };
-        if recording.sees(client.subject.uid) {
+        if recording.sees(client.actor()) {
             let priority = self.attributes(slot).map_or(0, |attributes| attributes.priority);
             let seat = Event::Seat {
                 slot,
@@ -176,7 +176,7 @@ impl Controller {
         let queue = self.queues.get(&event.slot);
         let client = queue.and_then(|queue| self.clients.get(&queue.client));
         let concerns_all = is(ArbiterChange::Released) || is(ArbiterChange::Obeyed);
-        if concerns_all || client.is_some_and(|client| recording.sees(client.subject.uid)) {
+        if concerns_all || client.is_some_and(|client| recording.sees(client.actor())) {
             recording.write(event.time_ns, &Event::Arbiter(*event));
         }
     }
@@ -191,8 +191,8 @@ mod tests {
     use super::super::tests::Bench;
     use super::*;
 
-    const ROOT: Actor = Actor { pid: 1, uid: 0 };
-    const STRANGER: Actor = Actor { pid: 2, uid: 3_999_999_999 };
+    const ROOT: Actor = Actor { pid: 1, uid: 0, container: None };
+    const STRANGER: Actor = Actor { pid: 2, uid: 3_999_999_999, container: None };
 
     struct Follower {
         recorded: Recorded,

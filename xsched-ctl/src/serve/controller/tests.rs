@@ -19,7 +19,7 @@ mod room;
 
 /// Nobody runs these tests as this user, and he is not root.
 const USER: u32 = 4_000_000_000;
-const ROOT: Actor = Actor { pid: 1, uid: 0 };
+const ROOT: Actor = Actor { pid: 1, uid: 0, container: None };
 
 pub(super) struct Bench(pub(super) Controller);
 
@@ -118,6 +118,31 @@ fn who_shows_a_number_that_was_given_up_takes_no_room() {
 }
 
 #[test]
+fn who_has_shown_a_number_unheard_takes_no_room() {
+    let mut bench = Bench::new("");
+    let (here, own) = bench.joined(11, 0);
+    let late = bench.0.arbiter.speak_for(12);
+    let lost = |bench: &Bench| bench.0.arbiter.page().load(Word::EVENTS_LOST);
+    // More than are kept for a controller that does not ask.
+    while lost(&bench) == 0 {
+        for operation in [Report::Ready, Report::Idle] {
+            let report = Reported {
+                kind: PacketKind::Reported as u32,
+                slot: own.slot,
+                operation: operation as u64,
+                argument: u64::from(own.generation),
+            };
+            bench.0.report(here, &report);
+        }
+    }
+    bench.0.settle(now_ns());
+    let opened = bench.0.arbiter.open(late, device_key(0, 1, 0, 0), 1);
+    assert!(matches!(opened, Err(xsched_arbiter::ArbiterError::OwnerGone)), "{opened:?}");
+    assert_eq!(bench.list().processes.len(), 1);
+    bench.open(here, 1);
+}
+
+#[test]
 fn device_time_is_told_by_the_libraries_that_used_it() {
     let mut bench = Bench::new("");
     let (id, queue) = bench.joined(11, 0);
@@ -143,7 +168,7 @@ fn device_time_is_told_by_the_libraries_that_used_it() {
         divide(queue.slot, queue.generation, parts);
     }
     assert!(bench.0.queues[&queue.slot].origins.len() <= 64);
-    let stranger = Actor { pid: 1, uid: USER + 1 };
+    let stranger = Actor { pid: 1, uid: USER + 1, container: None };
     let Answer::List(list) = bench.order(stranger, Request::List {}) else { panic!("no list") };
     assert!(list.processes[0].queues[0].origins.is_empty(), "it is nobody else's business");
 }
@@ -349,13 +374,32 @@ fn who_takes_back_his_own_falls_to_what_was_set_for_his_cgroup() {
         wish: Wish { priority: Some(-50), ..Wish::default() },
     };
     assert!(matches!(bench.order(ROOT, cgroup), Answer::Set { .. }));
-    let owner = Actor { pid: 2, uid: USER };
+    let owner = Actor { pid: 2, uid: USER, container: None };
     assert!(matches!(bench.order(owner, set(11, -80)), Answer::Set { .. }));
     let reset = Request::Set { target: Target::Pid(11), wish: Wish::default() };
     let Answer::Set { changed, .. } = bench.order(owner, reset) else {
         panic!("it stands above his ceiling nowhere")
     };
     assert_eq!((changed[0].old.priority, changed[0].new.priority), (-80, -50));
+}
+
+#[test]
+fn who_is_moved_to_another_cgroup_stands_by_it() {
+    let mut bench = Bench::new("[[rule]]\ncgroup = '/batch*'\npriority = -50\n");
+    let [online, other] = [11, 12].map(|pid| bench.admit(pid, Hello { hints: 0, ..hello(0) }));
+    let [moved, other] = [online, other].map(|id| bench.open(id, 1));
+    let in_cgroup = |cgroup: &str| vec![(online, cgroup.to_owned())];
+    assert!(bench.0.learn_cgroups(in_cgroup("/batch.slice/job")));
+    bench.0.settle(now_ns());
+    assert!(bench.level(moved) > bench.level(other));
+    assert_eq!(bench.list().processes[0].standing.priority, -50);
+    assert!(!bench.0.learn_cgroups(in_cgroup("/batch.slice/job")), "it is there already");
+    let wish = Wish { priority: Some(33), ..Wish::default() };
+    bench.order(ROOT, Request::Set { target: Target::Cgroup("/online".into()), wish });
+    assert!(bench.0.learn_cgroups(in_cgroup("/online/worker")));
+    assert_eq!(bench.list().processes[0].standing.priority, 33);
+    bench.0.leave(online);
+    assert!(!bench.0.learn_cgroups(in_cgroup("/batch.slice")), "it is gone");
 }
 
 #[test]
@@ -449,7 +493,8 @@ fn numbers_that_make_no_sense_change_nothing() {
 fn a_user_does_with_his_own_what_he_may() {
     let mut bench = Bench::new("");
     bench.joined(11, 0);
-    let (owner, other) = (Actor { pid: 2, uid: USER }, Actor { pid: 3, uid: USER + 1 });
+    let (owner, other) =
+        (Actor { pid: 2, uid: USER, container: None }, Actor { pid: 3, uid: USER + 1, container: None });
     assert!(matches!(bench.order(owner, set(11, -255)), Answer::Set { .. }));
     assert!(matches!(bench.order(owner, set(11, 49)), Answer::Set { .. }));
     assert_refused(&bench.order(owner, set(11, 50)), Reason::AboveCeiling);
@@ -474,7 +519,7 @@ fn what_root_has_lowered_its_user_does_not_raise_by_resetting_beyond_the_ceiling
     let mut bench = Bench::new("[[rule]]\npriority = 100");
     bench.joined(11, 100);
     bench.order(ROOT, set(11, -200));
-    let owner = Actor { pid: 2, uid: USER };
+    let owner = Actor { pid: 2, uid: USER, container: None };
     let reset = Request::Set { target: Target::Pid(11), wish: Wish::default() };
     assert_refused(&bench.order(owner, reset), Reason::AboveCeiling);
     assert_eq!(bench.list().processes[0].standing.priority, -200);
@@ -520,7 +565,7 @@ fn a_command_stands_as_it_was_run() {
     let token = "000102030405060708090a0b0c0d0e0f";
     let wish = Wish { priority: Some(150), ..Wish::default() };
     let run = Request::Run { wish, token: token.into() };
-    let user = Actor { pid: 2, uid: USER };
+    let user = Actor { pid: 2, uid: USER, container: None };
     assert_refused(&bench.order(user, run.clone()), Reason::AboveCeiling);
     // The process comes first, as after a restart of the controller.
     let key: [u8; 16] = std::array::from_fn(|index| index as u8);
@@ -547,7 +592,7 @@ fn a_token_that_is_passed_on_raises_nobody_above_his_own_ceiling() {
     let wish = Wish { priority: Some(120), ..Wish::default() };
     let run = Request::Run { wish, token: token.into() };
     let mut attendance = Attendance::default();
-    let granted = bench.0.order(Actor { pid: 2, uid: USER }, run, &mut attendance);
+    let granted = bench.0.order(Actor { pid: 2, uid: USER, container: None }, run, &mut attendance);
     assert_eq!(granted, Answer::Run { overpromised: None });
     for (pid, uid) in [(11, USER), (12, USER + 1)] {
         let hello = Hello { token: key, ..hello(0) };
@@ -576,7 +621,9 @@ fn names_of_others_processes_are_not_shown() {
     let mut bench = Bench::new("");
     bench.admit(std::process::id(), hello(0));
     let command = |bench: &mut Bench, uid| {
-        let Answer::List(list) = bench.order(Actor { pid: 1, uid }, Request::List {}) else { panic!() };
+        let Answer::List(list) = bench.order(Actor { pid: 1, uid, container: None }, Request::List {}) else {
+            panic!()
+        };
         list.processes[0].command.clone()
     };
     assert_eq!(command(&mut bench, USER + 1), "");

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::ClientId;
+use super::authority::Account;
 use crate::standing::Wish;
 
 /// 128 bits that only a command and its children know.
@@ -17,7 +18,7 @@ pub(super) struct Tokens(HashMap<TokenKey, Token>);
 
 #[derive(Debug)]
 struct Token {
-    uid: u32,
+    account: Account,
     granted: Granted,
     /// Those that have joined and are there.
     clients: BTreeSet<ClientId>,
@@ -51,22 +52,22 @@ impl Tokens {
     /// Takes a token, or what is now asked for with one that is known.
     pub(super) fn register(
         &mut self,
-        uid: u32,
+        account: Account,
         text: &str,
         granted: Granted,
     ) -> Result<TokenKey, TokenRefused> {
         let key = parse(text).ok_or(TokenRefused::Malformed)?;
         if let Some(known) = self.0.get_mut(&key) {
-            if known.uid != uid || known.is_attended {
+            if known.account != account || known.is_attended {
                 return Err(TokenRefused::Taken);
             }
             (known.granted, known.is_attended) = (granted, true);
             return Ok(key);
         }
-        if self.0.values().filter(|token| token.uid == uid).count() >= TOKENS_PER_USER_MAX {
+        if self.0.values().filter(|token| token.account == account).count() >= TOKENS_PER_USER_MAX {
             return Err(TokenRefused::Full);
         }
-        let token = Token { uid, granted, clients: BTreeSet::new(), joined: 0, is_attended: true };
+        let token = Token { account, granted, clients: BTreeSet::new(), joined: 0, is_attended: true };
         self.0.insert(key, token);
         Ok(key)
     }
@@ -122,6 +123,7 @@ fn parse(text: &str) -> Option<TokenKey> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::authority::Actor;
     use super::*;
 
     const TEXT: &str = "000102030405060708090a0b0c0d0e0f";
@@ -129,10 +131,14 @@ mod tests {
     const WISH: Granted =
         Granted { wish: Wish { priority: Some(3), weight: None, share: None }, is_privileged: false };
 
+    fn of(uid: u32) -> Account {
+        Actor { pid: 1, uid, container: None }.account()
+    }
+
     #[test]
     fn a_token_lives_as_long_as_anybody_needs_it() {
         let mut tokens = Tokens::default();
-        assert_eq!(tokens.register(7, TEXT, WISH), Ok(KEY));
+        assert_eq!(tokens.register(of(7), TEXT, WISH), Ok(KEY));
         tokens.join(&KEY, ClientId(1));
         tokens.leave(&KEY);
         assert_eq!(tokens.granted(&KEY), WISH);
@@ -144,25 +150,25 @@ mod tests {
     #[test]
     fn nobody_takes_anothers_token() {
         let mut tokens = Tokens::default();
-        tokens.register(7, TEXT, WISH).unwrap();
-        assert_eq!(tokens.register(8, TEXT, WISH), Err(TokenRefused::Taken));
-        assert_eq!(tokens.register(7, TEXT, WISH), Err(TokenRefused::Taken));
+        tokens.register(of(7), TEXT, WISH).unwrap();
+        assert_eq!(tokens.register(of(8), TEXT, WISH), Err(TokenRefused::Taken));
+        assert_eq!(tokens.register(of(7), TEXT, WISH), Err(TokenRefused::Taken));
     }
 
     #[test]
     fn a_user_has_so_many_tokens_and_no_more() {
         let mut tokens = Tokens::default();
         for count in 1..=TOKENS_PER_USER_MAX {
-            tokens.register(7, &format!("{count:032x}"), WISH).unwrap();
+            tokens.register(of(7), &format!("{count:032x}"), WISH).unwrap();
         }
-        assert_eq!(tokens.register(7, TEXT, WISH), Err(TokenRefused::Full));
-        assert!(tokens.register(8, TEXT, WISH).is_ok());
+        assert_eq!(tokens.register(of(7), TEXT, WISH), Err(TokenRefused::Full));
+        assert!(tokens.register(of(8), TEXT, WISH).is_ok());
     }
 
     #[test]
     fn what_is_no_token_is_refused() {
         for text in ["", "00", &"0".repeat(32), &"g".repeat(32), &format!("+{}", "1".repeat(31))] {
-            assert_eq!(Tokens::default().register(7, text, WISH), Err(TokenRefused::Malformed), "{text}");
+            assert_eq!(Tokens::default().register(of(7), text, WISH), Err(TokenRefused::Malformed), "{text}");
         }
     }
 }

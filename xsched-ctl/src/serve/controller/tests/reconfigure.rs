@@ -71,7 +71,7 @@ fn times_and_policy_change_while_processes_are_connected() {
     ];
     assert_eq!(changes.effective, effective);
     let rest = ": for processes that connect from now on; those that are connected keep what they were told";
-    let not_effective = ["in_flight: found out -> 3ms", "preemption: 2 -> 1", "poll: 80us -> 0s"]
+    let not_effective = ["in_flight: found out -> 3ms", "preemption: 2 -> 1", "poll: 150us -> 0s"]
         .map(|change| format!("{change}{rest}"));
     assert_eq!(changes.not_effective, not_effective);
     let page = bench.0.arbiter.page();

@@ -44,6 +44,39 @@ fn a_device_that_others_use_takes_no_room() {
 }
 
 #[test]
+fn root_in_a_container_leaves_room_for_root_outside() {
+    let mut bench = Bench::new("");
+    let admit =
+        |bench: &mut Bench, peer: &Peer| bench.0.admit(peer, &hello(0), None).map(|admitted| admitted.id);
+    let (mut contained, wish) = (1.., Wish { priority: Some(-1), ..Wish::default() });
+    while let Ok(id) = admit(&mut bench, &Peer::contained(contained.next().unwrap(), 0, 7)) {
+        bench.0.clients.get_mut(&id).unwrap().set = wish;
+    }
+    assert_eq!(bench.0.clients.len(), 1024);
+    let outside = Peer::by_pid(std::process::id(), 0).unwrap();
+    let id = admit(&mut bench, &outside).expect("there is room for root");
+    // What was set for him is kept when he connects anew, however many others have left.
+    for other in bench.0.clients.keys().copied().filter(|other| *other != id).collect::<Vec<_>>() {
+        bench.0.leave(other);
+    }
+    bench.0.clients.get_mut(&id).unwrap().set = wish;
+    bench.0.leave(id);
+    admit(&mut bench, &outside).unwrap();
+    assert_eq!(bench.list().processes[0].standing.priority, -1);
+
+    let mut runs = Vec::new();
+    let mut run = |bench: &mut Bench, actor| {
+        let token = format!("{:032x}", runs.len() + 1);
+        runs.push(Attendance::default());
+        bench.0.order(actor, Request::Run { wish, token }, runs.last_mut().unwrap())
+    };
+    let contained = Actor::of(&Peer::contained(1, 0, 7));
+    while matches!(run(&mut bench, contained), Answer::Run { .. }) {}
+    let answer = run(&mut bench, ROOT);
+    assert!(matches!(answer, Answer::Run { .. }), "{answer:?}");
+}
+
+#[test]
 fn a_user_who_is_refused_is_mentioned_once() {
     let mut bench = Bench::new("");
     assert_eq!(opens(&mut bench, USER, 1, 0..64), 64);
