@@ -274,8 +274,9 @@ fn who_has_left_takes_no_room_and_can_come_back() {
     let Some(pins) = Pins::of("left") else { return };
     let mut arbiter = pins.arbiter(&Times::default());
     let (mut application, owner, queue) = ready(&mut arbiter, 4);
+    assert_eq!(arbiter.owners(), [owner]);
     arbiter.gone(owner);
-    assert_eq!((mask(&arbiter), arbiter.page().queues().count()), (0, 0));
+    assert_eq!((mask(&arbiter), arbiter.page().queues().count(), arbiter.owners()), (0, 0, vec![]));
     // The programs have forgotten it, while it lives on.
     let opened = arbiter.open(owner, key(), 4);
     assert!(matches!(opened, Err(ArbiterError::OwnerGone)), "{opened:?}");

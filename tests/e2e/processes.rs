@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use xsched_tests::artifacts::{app, app_copy, hip_sim};
@@ -107,6 +108,43 @@ fn what_is_no_file_does_not_keep_the_tracer() {
     assert_eq!(launches(&calls), 20);
 }
 
+/// A file system of a program that never answers, as of a server that is gone: whoever looks something up waits.
+const SILENT: &str = r"
+import ctypes, os, sys, time
+fd = os.open('/dev/fuse', os.O_RDWR)
+options = f'fd={fd},rootmode=40000,user_id=0,group_id=0'.encode()
+mounted = ctypes.CDLL(None).mount(b'silent', sys.argv[1].encode(), b'fuse', 0, options) == 0
+print('mounted' if mounted else 'refused', flush=True)
+time.sleep(20 * mounted)";
+
+#[test]
+fn a_file_system_that_does_not_answer_does_not_keep_the_tracer() {
+    if !may_trace("a_file_system_that_does_not_answer_does_not_keep_the_tracer") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("silent")).unwrap();
+    let line = r#"cd "$1"; python3 -c "$0" silent > said 2>&1 & until grep -q . "$1/said"; do sleep 0.05; done
+timeout 1 cat "$1/silent/libamdhip64.so.6"; exec "$2" --launches 20"#;
+    let mut command = xsched_ctl(["trace", "-o"]);
+    command.arg(dir.path().join("run.perfetto")).args(["--", "unshare", "--mount", "sh", "-c", line, SILENT]);
+    let began = Instant::now();
+    let outcome = run(command.arg(dir.path()).arg(app("vector_add")));
+    let took = began.elapsed();
+    if fs::read_to_string(dir.path().join("said")).unwrap() != "mounted\n" {
+        eprintln!("skipped: this kernel has no file systems of programs (/dev/fuse)");
+        return;
+    }
+    assert!(took < Duration::from_secs(15), "{took:?}: {}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("libamdhip64.so.6: its file system does not answer"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(outcome.stderr.contains(", 20 launches, "), "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains("first calls may be missing"), "{}", outcome.stderr);
+}
+
 /// One path, as it was given to the loader, and two files.
 #[test]
 fn runtimes_in_folders_that_are_named_from_within_are_told_apart() {
@@ -125,7 +163,8 @@ for i in range(5): hip.hipDeviceSynchronize()";
     assert_eq!(calls.iter().filter(|call| call.name == "hipDeviceSynchronize").count(), 10, "{calls:?}");
 }
 
-/// It has been probed under its path, where another one is by now.
+/// It has been probed under its path, where another one is by now. Its process may have ended before anybody has looked at that,
+/// and the recording with it.
 #[test]
 fn a_runtime_that_takes_the_place_of_another_is_not_late_unnoticed() {
     const CALLS: usize = 5;
@@ -134,20 +173,27 @@ fn a_runtime_that_takes_the_place_of_another_is_not_late_unnoticed() {
     }
     let dir = tempfile::tempdir().unwrap();
     let (runtime, trace) = (fresh_runtime(dir.path()), dir.path().join("run.perfetto"));
-    // It lives until it was looked at: of who has ended before nothing is known.
     let script = format!(
-        "import ctypes, sys, time; hip = ctypes.CDLL(sys.argv[1])\n\
+        "import ctypes, os, sys, time; hip = ctypes.CDLL(sys.argv[1])\n\
          for i in range({CALLS}): hip.hipDeviceSynchronize()\n\
-         time.sleep(0.5)"
+         time.sleep(float(sys.argv[2])); os._exit(0)"
     );
-    let line = r#"python3 -c "$0" "$1"; cp "$1" "$1.new"; mv "$1.new" "$1"; exec python3 -c "$0" "$1""#;
-    let mut command = xsched_ctl(["trace", "-o"]);
-    command.arg(&trace).args(["--", "sh", "-c", line, &script]).arg(&runtime);
-    let outcome = run(&mut command);
-    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    let made = calls(&trace).unwrap().iter().filter(|call| call.name == "hipDeviceSynchronize").count();
-    let is_said = outcome.stderr.contains("first calls may be missing");
-    assert!(made == 2 * CALLS || is_said, "{made} of {}: {}", 2 * CALLS, outcome.stderr);
+    // The new one is looked at when there is but a part of it.
+    let line = r#"python3 -c "$0" "$1" 0; head -c 100000 "$1" > "$1.new"; cat "$1.new" > /dev/null; sleep 0.1
+cat "$1" > "$1.new"; mv "$1.new" "$1"; python3 -c "$0" "$1" $2; $3"#;
+    let (nothing, removal) = ("true", r#"rm "$1""#);
+    let cases = [("0.5", nothing), ("0", "sleep 0.1")];
+    for (wait, last) in cases.into_iter().chain([("0", nothing), ("0", removal)].repeat(3)) {
+        let mut command = xsched_ctl(["trace", "-o"]);
+        let line = line.replace("$3", last);
+        command.arg(&trace).args(["--", "sh", "-c", &line, &script]).arg(&runtime).arg(wait);
+        let outcome = run(&mut command);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        let is_whole = outcome.stderr.contains(&format!("\n{} HIP calls", 2 * CALLS));
+        let is_said = outcome.stderr.contains("first calls may be missing");
+        assert!(is_whole || is_said, "{wait}, {last}: {}", outcome.stderr);
+        fresh_runtime(dir.path());
+    }
 }
 
 /// The kernel would go on putting breakpoints where the functions of the first one were.

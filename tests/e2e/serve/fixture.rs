@@ -275,8 +275,21 @@ pub(crate) fn far_away_users() -> (TempDir, PathBuf) {
         "#!/bin/sh\nexport LD_LIBRARY_PATH={here} FARAWAY_SLOW={here}/slow\n\
          exec unshare --mount sh -c 'mount --bind {here}/nsswitch.conf /etc/nsswitch.conf && exec \"$@\"' sh \"$@\"\n"
     );
-    std::fs::write(at("run"), script).unwrap();
-    std::fs::set_permissions(at("run"), Permissions::from_mode(0o755)).unwrap();
-    let wrapper = at("run");
+    let wrapper = executable(&folder, &script);
     (folder, wrapper)
+}
+
+/// What runs its arguments in a pid namespace of its own, as in a container.
+pub(crate) fn container() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "#!/bin/sh\nexec unshare --mount --pid --fork --kill-child --mount-proc \"$@\"\n";
+    let wrapper = executable(&folder, script);
+    (folder, wrapper)
+}
+
+fn executable(folder: &TempDir, script: &str) -> PathBuf {
+    let path = folder.path().join("run");
+    std::fs::write(&path, script).unwrap();
+    std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    path
 }

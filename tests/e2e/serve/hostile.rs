@@ -1,7 +1,11 @@
 //! Who means harm: does none to others.
 
+use std::process::Command;
+
 use rustix::process::Signal;
+use xsched_tests::artifacts::{shim, xsched_ctl as binary};
 use xsched_tests::privileged::may_trace;
+use xsched_tests::tracer::run;
 
 use super::USER;
 use super::fixture::Controller;
@@ -72,6 +76,35 @@ fn nobody_fills_the_account_of_changes() {
     assert!((512..700).contains(&written), "{written} lines");
 }
 
+/// Its user is 0 to the kernel, as the machine's root is.
+#[test]
+fn root_of_a_container_has_nothing_to_say_outside() {
+    let controller = Controller::start("");
+    let outside = controller.joined(0, 5);
+    let in_a_container = |arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--pid", "--fork", "--mount-proc"]).arg(binary()).args(arguments);
+        run(command.env("XSCHED_SOCKET_DIR", controller.folder()))
+    };
+    let listed = in_a_container(&["list", "--json"]);
+    assert_eq!(listed.code, 0, "{}", listed.stderr);
+    let listed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+    assert_eq!(listed["processes"][0]["command"], "", "{listed}");
+    let (pid, shim) = (outside.id().to_string(), shim());
+    let shim = shim.to_str().unwrap();
+    for (arguments, why) in [
+        (&["off"][..], "of that container only"),
+        (&["policy", "fair"], "of that container only"),
+        (&["set", "--pid", &pid, "--class", "low"], "not in this container"),
+        (&["run", "--shim", shim, "--class", "high", "--", "true"], "[[ceiling]]"),
+    ] {
+        let refused = in_a_container(arguments);
+        assert!(refused.code == 77 && refused.stderr.contains(why), "{arguments:?}: {}", refused.stderr);
+    }
+    assert_eq!(controller.listed(&outside)["standing"]["priority"], 0);
+    assert!(controller.say(&["off"]).starts_with("off; was active"));
+}
+
 /// A process maps what it likes, and the controller looks for the shim in it.
 #[test]
 fn a_process_that_maps_much_keeps_nobody_waiting() {
@@ -118,9 +151,11 @@ fn packets_that_make_no_sense_end_their_connection_and_nothing_else() {
         assert_eq!(hostile.ask(&format!("raw {packet}"))["refused"], 2, "{packet}");
         assert_eq!(hostile.ask("end")["end"], true);
     }
-    // Another version.
-    let hello = format!("01000000{}{}", "63000000", "00".repeat(40));
-    assert_eq!(hostile.ask(&format!("raw {hello}"))["refused"], 1);
+    // Another version, in which a greeting may have another length.
+    for rest in [40, 0, 100] {
+        let hello = format!("01000000{}{}", "63000000", "00".repeat(rest));
+        assert_eq!(hostile.ask(&format!("raw {hello}"))["refused"], 1);
+    }
     // A second greeting, and nonsense after a good one.
     for packet in ["07", &format!("01000000{}", "00".repeat(44))] {
         hostile.ask("connect");
@@ -133,7 +168,7 @@ fn packets_that_make_no_sense_end_their_connection_and_nothing_else() {
     let mask = 1 << process.level();
     process.wait_for_ready(5, mask);
     let counts = &controller.list()["controller"]["counts"];
-    assert_eq!(counts["malformed"], 7, "{counts}");
+    assert_eq!((&counts["malformed"], &counts["outdated"]), (&7.into(), &3.into()), "{counts}");
 }
 
 #[test]

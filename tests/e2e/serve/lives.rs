@@ -1,15 +1,15 @@
 //! How a controller comes and goes, and what becomes of processes when it does, or they do.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::Command;
 
 use rustix::process::Signal;
-use xsched_tests::artifacts::xsched_ctl as binary;
+use xsched_tests::artifacts::{app, shim, xsched_ctl as binary};
 use xsched_tests::privileged::may_trace;
-use xsched_tests::tracer::{Running, run, xsched_ctl};
+use xsched_tests::tracer::{Running, run, wait_until, xsched_ctl};
 
-use super::fixture::Controller;
+use super::fixture::{self, Controller};
 
 #[test]
 fn a_controller_says_as_json_that_it_is_there() {
@@ -59,6 +59,25 @@ fn a_second_controller_is_refused() {
     assert!(message.contains("hint: "), "{message}");
 }
 
+/// As one in a container has it that does not share the host's ids.
+#[test]
+fn a_controller_that_cannot_tell_processes_apart_says_so_once() {
+    if !may_trace("a_controller_that_cannot_tell_processes_apart_says_so_once") {
+        return;
+    }
+    let (_folder, wrapper) = fixture::container();
+    let mut controller = Controller::start_by(wrapper, "");
+    let processes = [(); 2].map(|()| controller.joined(0, 5));
+    controller.process().wait_for_stderr("belongs into the host's pid namespace");
+    let (code, message) = controller.refused(&["serve", "--no-bpf"]);
+    assert!(code == 69 && message.contains("ends there") && !message.contains("kill"), "{message}");
+    drop(processes);
+    // What has made the namespace does not hear less, and takes the controller with it.
+    controller.process().signal(Signal::KILL);
+    let account = controller.finish().stderr;
+    assert_eq!(account.matches("belongs into").count(), 1, "{account}");
+}
+
 #[test]
 fn who_lacks_the_privileges_for_programs_is_told_which() {
     if !may_trace("who_lacks_the_privileges_for_programs_is_told_which") {
@@ -74,6 +93,24 @@ fn who_lacks_the_privileges_for_programs_is_told_which() {
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert!(outcome.stderr.contains(": Operation not permitted"), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("missing: CAP_BPF, CAP_SYS_ADMIN; `--no-bpf`"), "{}", outcome.stderr);
+}
+
+/// In containers it is not mounted, and nothing tells processes' mappings to the programs then.
+#[test]
+fn a_controller_without_tracefs_says_that_it_does_not_see_chains() {
+    if !may_trace("a_controller_without_tracefs_says_that_it_does_not_see_chains") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let script =
+        "mount -t tmpfs none /sys/kernel/debug; mount -t tmpfs none /sys/kernel/tracing; exec \"$0\" serve";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script]).arg(binary());
+    let mut serve = Running::start(command.env("XSCHED_SOCKET_DIR", folder.path()));
+    let greeting = serve.wait_for_stderr("page kept by BPF programs");
+    assert!(greeting.contains("rules see immediate callers only"), "{greeting}");
+    let outcome = serve.interrupt();
+    assert!(outcome.stderr.contains("tracefs is not mounted here"), "{}", outcome.stderr);
 }
 
 #[test]
@@ -147,6 +184,42 @@ fn programs_release_everybody_when_the_controller_is_killed() {
         !Path::new("/sys/fs/bpf/xsched/page").exists(),
         "a controller that ends in good order leaves nothing"
     );
+}
+
+/// The kernel would put breakpoints where the functions of the first one were, into whoever loads the second.
+#[test]
+fn a_shim_that_is_overwritten_is_not_probed_until_it_is_used_again() {
+    if !may_trace("a_shim_that_is_overwritten_is_not_probed_until_it_is_used_again") {
+        return;
+    }
+    let mut controller = Controller::start_with_programs("");
+    let copy = controller.folder().join("libxsched_shim.so");
+    std::fs::copy(shim(), &copy).unwrap();
+    let inode = std::fs::metadata(&copy).unwrap().ino();
+    let is_probed = || {
+        let mut links =
+            std::fs::read_dir("/sys/fs/bpf/xsched").unwrap().map(|entry| entry.unwrap().file_name());
+        links.any(|name| name.to_string_lossy().ends_with(&format!("-{inode:x}")))
+    };
+    let join = || {
+        let mut program = Command::new(app("two_libraries"));
+        program.args(["--seconds", "120"]).env("XSCHED_SOCKET_DIR", controller.folder());
+        let program = Running::start(program.env("LD_PRELOAD", &copy));
+        wait_until("the process has joined", || {
+            controller.list()["processes"][0]["queues"].as_array().is_some_and(|queues| !queues.is_empty())
+        });
+        assert_eq!(controller.list()["processes"][0]["reports"], "programs");
+        assert!(is_probed());
+        program.signal(Signal::KILL);
+        program.finish();
+        wait_until("it has left", || controller.list()["processes"].as_array().is_some_and(Vec::is_empty));
+    };
+    join();
+    let content = std::fs::read(&copy).unwrap();
+    std::fs::write(&copy, content).unwrap();
+    wait_until("the probe is taken out", || !is_probed());
+    join();
+    controller.process().wait_for_stderr("a shim is being written that is in use");
 }
 
 #[test]

@@ -1,5 +1,9 @@
 //! How processes stand beside each other: by rules, hints and orders, and by whose these are.
 
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
 use rustix::process::Signal;
 use xsched_tests::tracer::run;
 
@@ -62,6 +66,59 @@ fn rules_hints_and_orders_say_how_a_process_stands() {
     );
 }
 
+/// A cgroup for a test.
+struct Cgroup(PathBuf);
+
+impl Cgroup {
+    /// None where they cannot be made.
+    fn new(name: &str) -> Option<Self> {
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").expect("a process has mounts");
+        let whole =
+            mounts.lines().find(|line| line.contains(" - cgroup2 ") && line.split(' ').nth(3) == Some("/"));
+        let folder = Path::new(whole?.split(' ').nth(4)?).join(name);
+        std::fs::create_dir(&folder).is_ok().then_some(Self(folder))
+    }
+
+    fn take_in(&self, pid: u32) {
+        std::fs::write(self.0.join("cgroup.procs"), pid.to_string()).expect("root may move its processes");
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // Whoever was in it is waited for, and the kernel takes a moment longer.
+        while std::fs::remove_dir(&self.0).is_err_and(|error| error.kind() == ErrorKind::ResourceBusy) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn who_is_moved_to_another_cgroup_stands_by_it_soon() {
+    let name = format!("xsched-test-{}", std::process::id());
+    let Some(cgroup) = Cgroup::new(&name) else {
+        return eprintln!("skipped: no cgroups can be made on this machine");
+    };
+    let controller = Controller::start(&format!("[[rule]]\ncgroup = '/{name}'\npriority = -33\n"));
+    let mut process = controller.process_of(0);
+    process.ask("connect");
+    process.open(5);
+    let level = process.level();
+    let mut other = controller.process_of(0);
+    other.ask("connect");
+    other.open(5);
+    assert_eq!(level, other.level());
+    cgroup.take_in(process.id());
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while controller.listed(&process)["standing"]["priority"] != -33 {
+        assert!(Instant::now() < deadline, "{}", controller.listed(&process));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(process.level() > other.level());
+    assert_eq!(controller.listed(&other)["standing"]["priority"], 0);
+    process.kill();
+}
+
 #[test]
 fn who_sets_something_for_a_cgroup_that_there_is_not_is_told() {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
@@ -108,9 +165,9 @@ fn an_observer_decides_and_holds_nobody_back() {
     let mut batch = controller.joined(-20, 5);
     assert!(urgent.level() < batch.level());
     urgent.report("ready");
-    let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while controller.listed(&urgent)["queues"][0]["ready"] != true {
-        assert!(std::time::Instant::now() < deadline);
+        assert!(Instant::now() < deadline);
     }
     assert_eq!(urgent.ask("look")["obey"], 0);
     urgent.wait_for_ready(5, 0);
