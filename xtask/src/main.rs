@@ -9,6 +9,7 @@ mod clients;
 mod command;
 mod conformance;
 mod demo;
+mod package;
 mod perfetto;
 mod setup;
 mod subject;
@@ -46,6 +47,8 @@ enum Verb {
     Conformance(conformance::Args),
     /// Run a benchmark; it prints series and asserts nothing
     Bench(bench::Args),
+    /// Make packages for Debian and for RPM, to install on other machines
+    Package,
 }
 
 fn main() -> ExitCode {
@@ -67,5 +70,6 @@ fn run(verb: Verb) -> Result<()> {
         Verb::Test(args) => test::run(&workspace, &args),
         Verb::Conformance(args) => conformance::run(&workspace, &args),
         Verb::Bench(args) => bench::run(&workspace, &args),
+        Verb::Package => package::run(&workspace),
     }
 }

@@ -1,0 +1,83 @@
+//! `cargo xtask package`: what is installed on the nodes of a cluster, as packages for Debian and for RPM.
+//!
+//! What is in them is said in `xsched-ctl/Cargo.toml`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result};
+
+use crate::{
+    command,
+    setup::{self, Need},
+    workspace::{Profile, Workspace},
+};
+
+/// A cargo subcommand that writes packages.
+struct Packager {
+    crate_name: &'static str,
+    version: &'static str,
+    /// What it is called by, without its `cargo-`.
+    arguments: &'static [&'static str],
+}
+
+const PACKAGERS: [Packager; 2] = [
+    Packager {
+        crate_name: "cargo-deb",
+        version: "3.8.0",
+        arguments: &["deb", "--no-build", "--strip", "--package", "xsched-ctl"],
+    },
+    Packager {
+        crate_name: "cargo-generate-rpm",
+        version: "0.21.1",
+        arguments: &["generate-rpm", "--package", "xsched-ctl"],
+    },
+];
+
+/// The verb.
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    setup::ensure(workspace, &[Need::BpfBuild])?;
+    // Apart, as their features must not be each other's.
+    for package in ["xsched-shim", "xsched-ctl"] {
+        let mut build = command::cargo(&workspace.root);
+        command::run(
+            build.args(["build", "--locked", "--package", package]).args(Profile::Release.arguments()),
+        )?;
+    }
+    let folder = workspace.target_dir.join("package");
+    fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
+    for packager in &PACKAGERS {
+        let program = packager.install(workspace)?;
+        let mut write = command::command(program);
+        write.current_dir(&workspace.root).args(packager.arguments);
+        command::run(write.arg("--output").arg(&folder).env("CARGO_TARGET_DIR", &workspace.target_dir))?;
+    }
+    tell(&folder)
+}
+
+impl Packager {
+    /// Builds it unless it is there in this version; returns where it is.
+    fn install(&self, workspace: &Workspace) -> Result<PathBuf> {
+        // Each version has its own folder.
+        let root = workspace.target_dir.join("tools").join(format!("{}-{}", self.crate_name, self.version));
+        let program = root.join("bin").join(self.crate_name);
+        if !program.exists() {
+            let mut install = command::cargo(&workspace.root);
+            install.args(["install", "--locked", self.crate_name, "--version", self.version, "--root"]);
+            command::run(install.arg(&root))?;
+        }
+        Ok(program)
+    }
+}
+
+/// Says what there is now.
+fn tell(folder: &Path) -> Result<()> {
+    let entries = fs::read_dir(folder).with_context(|| format!("failed to read {}", folder.display()))?;
+    for entry in entries {
+        let path = entry?.path();
+        println!("{}", path.display());
+    }
+    Ok(())
+}
