@@ -36,7 +36,7 @@ pub use recording::{
 };
 
 /// Changes whenever a packet changes its layout or meaning.
-pub const WIRE_VERSION: u32 = 5;
+pub const WIRE_VERSION: u32 = 6;
 
 /// File name of the socket that shims connect to, in the controller's folder.
 pub const SHIM_SOCKET: &str = "shim.sock";
@@ -165,7 +165,8 @@ pub struct OpenQueue {
     pub reserved: u32,
 }
 
-/// The queue is there.
+/// The queue is there. One descriptor may come with it: its gate's page, to be mapped to read and to write; see
+/// [`crate::arbiter::GATE_SIZE`].
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Opened {

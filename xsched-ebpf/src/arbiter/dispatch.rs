@@ -73,7 +73,7 @@ pub fn report<H: Host>(host: &H, owner: u64, report: Report, slot: u64, argument
                 released(host, owner);
             }
         }
-        Report::Join => {}
+        Report::Join | Report::Gate => {}
     }
 }
 

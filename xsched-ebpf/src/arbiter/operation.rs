@@ -18,6 +18,8 @@ pub enum Report {
     Check = 5,
     /// The queue is to be closed.
     Close = 6,
+    /// The queue's gate may be otherwise than the masks say: it is made to agree with them.
+    Gate = 7,
 }
 
 /// What the controller orders: first argument of its control function.
@@ -66,7 +68,7 @@ macro_rules! from_number {
     };
 }
 
-from_number!(Report: Join Ready Idle Expire Check Close);
+from_number!(Report: Join Ready Idle Expire Check Close Gate);
 from_number!(Control: Heartbeat Release AddDevice Open Close SetLevel SetTimes Expire Claim Speak Gone Repair);
 
 /// One change, in the arbiter's ring buffer. Whoever waits for the masks to change polls that ring.
