@@ -28,6 +28,7 @@ mod contention;
 mod device;
 mod face;
 mod flight;
+mod gate_page;
 mod gates;
 mod origins;
 mod recording;
@@ -57,6 +58,7 @@ pub(crate) use contention::{Begun, Load};
 pub(crate) use device::Device;
 pub(crate) use face::{Course, Face};
 pub(crate) use flight::Class;
+pub(crate) use gate_page::GatePage;
 pub(crate) use origins::{Judged, Origin, OriginTimes};
 pub(crate) use treatment::{Demand, End, Treatment};
 

@@ -8,7 +8,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -22,14 +22,14 @@ use crate::arbiter::account::{Account, Names};
 use crate::arbiter::descriptors::Inherited;
 use crate::arbiter::hints;
 use crate::arbiter::link::{Link, Slot};
-use crate::arbiter::page::PageError;
+use crate::arbiter::page::{PageError, check_seals};
 use crate::arbiter::seat::PageSeat;
 use crate::arbiter::socket::{Place, Received, Socket, SocketError, places};
 use crate::arbiter::told;
 use crate::counters::{self, Trouble};
 use crate::journal::Journal;
 use crate::verdict;
-use crate::xqueue::{ClaimId, Device, XQueues};
+use crate::xqueue::{ClaimId, Device, GatePage, XQueues};
 
 /// How long after a failure a controller is looked for again.
 const RETRY: Nanos = Nanos::from_secs(1);
@@ -230,7 +230,7 @@ impl Client {
                 self.join(queues, socket, welcome, received.descriptors, now)
             }
             (FromController::Opened(opened), Phase::Joined { claims, .. }) => {
-                seat(&self.link, claims, &opened, queues)
+                seat(&self.link, claims, &opened, gate_page(&received.descriptors), queues)
             }
             (FromController::Events(events), Phase::Joined { .. }) => {
                 let ring = received.descriptors.first().filter(|_| events.wanted != 0);
@@ -340,17 +340,25 @@ fn open_new<D: Device>(
     Ok(())
 }
 
+/// The page of a queue's gate. Without it the process shuts a gate of its own.
+fn gate_page(descriptors: &[OwnedFd]) -> Option<Arc<GatePage>> {
+    let page = descriptors.first()?;
+    check_seals(page.as_fd()).ok()?;
+    GatePage::map(page).ok().map(Arc::new)
+}
+
 /// A queue was opened.
 fn seat<D: Device>(
     link: &Arc<Link>,
     claims: &mut [Seated],
     opened: &Opened,
+    gate: Option<Arc<GatePage>>,
     queues: &XQueues<D>,
 ) -> Result<(), ClientError> {
     let seated = claims.get_mut(opened.request as usize).ok_or(ClientError::OutOfTurn)?;
     let slot = Slot { index: opened.slot, generation: opened.generation, keeper: keeper(opened.keeper) };
     seated.slot = Some(slot);
-    queues.seat(seated.claim, Some(Arc::new(PageSeat { link: Arc::clone(link), slot })));
+    queues.seat(seated.claim, Some(Arc::new(PageSeat { link: Arc::clone(link), slot, gate })));
     Ok(())
 }
 

@@ -6,12 +6,13 @@ use xsched_abi::arbiter::{QueueWord, Report, Word};
 use xsched_sched::Nanos;
 
 use crate::arbiter::link::{Link, Slot};
-use crate::xqueue::{Seat, Standing};
+use crate::xqueue::{GatePage, Seat, Standing};
 
 #[derive(Debug)]
 pub(super) struct PageSeat {
     pub(super) link: Arc<Link>,
     pub(super) slot: Slot,
+    pub(super) gate: Option<Arc<GatePage>>,
 }
 
 impl PageSeat {
@@ -48,5 +49,17 @@ impl Seat for PageSeat {
 
     fn linger(&self) -> Nanos {
         Nanos(self.link.page.load(Word::LINGER))
+    }
+
+    fn gate_page(&self) -> Option<Arc<GatePage>> {
+        self.gate.clone()
+    }
+
+    fn is_heeded(&self) -> bool {
+        self.link.is_heeded()
+    }
+
+    fn ask_for_gate(&self) {
+        self.report(Report::Gate);
     }
 }

@@ -15,7 +15,7 @@ use crate::defer::streams::StreamEntry;
 use crate::hooks;
 use crate::instances::Instance;
 use crate::planted::{Bug, is_planted};
-use crate::xqueue::Device;
+use crate::xqueue::{Device, GatePage};
 
 /// The HIP runtimes of this process.
 #[derive(Debug, Default)]
@@ -129,6 +129,10 @@ impl Device for Hip {
 
     fn make_gate(&self, stream: HipStream) -> Option<HipGate> {
         HipGate::new(stream)
+    }
+
+    fn share_gate(&self, stream: HipStream, page: &'static GatePage) -> Option<HipGate> {
+        HipGate::shared(stream, page)
     }
 
     fn put_gate(&self, gate: HipGate, stream: HipStream) -> bool {

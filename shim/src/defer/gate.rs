@@ -1,29 +1,44 @@
-//! Gates: words of memory that a stream waits for, which the host opens and shuts.
+//! Gates: words of memory that a stream waits for, which the arbiter or the host opens and shuts.
 //!
 //! What was launched behind a shut gate has not begun, and begins when it opens: so a lot may be launched ahead, and only the
-//! command that runs is in the way of somebody more urgent. The words lie in signal memory, which a waiting stream looks at
-//! by itself; where a runtime has none, or does not do what it says, there are no gates.
+//! command that runs is in the way of somebody more urgent.
+//!
+//! A word that the arbiter writes lies in a page that is registered with the runtime. AMD's waits there with a small kernel, as it
+//! does anywhere; but with `GPU_STREAMOPS_CP_WAIT=1` it has the command processor wait, which can do so in signal memory only. So
+//! where a page is refused, or does not do what it should, the word lies in signal memory and the host writes it; where there
+//! is none of that either, there are no gates.
 
+use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use xsched_abi::arbiter::{GATE_KEPT_OPEN, GATE_OPEN, GATE_SIZE};
 
 use crate::abi::Stream;
 use crate::defer::marker::HipStream;
 use crate::defer::real;
 use crate::instances::Instance;
-use crate::xqueue::now;
+use crate::xqueue::{GatePage, now};
 
 const SHUT: u64 = 0;
-const OPEN: u64 = 1;
+const OPEN: u64 = GATE_KEPT_OPEN;
+
+/// Any of [`GATE_OPEN`]'s bits makes a word as large as this.
+const AT_LEAST: u64 = 1;
+const _: () = assert!(GATE_OPEN.count_ones() == 2 && SHUT < AT_LEAST);
 
 /// How long a stream that waits is watched, and how long one may take whose gate was opened.
 const WATCHED: Duration = Duration::from_millis(1);
 const OPENED_MAX: Duration = Duration::from_millis(200);
 
-/// A word of signal memory, never given back.
+/// A word of memory, never given back.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HipGate(NonNull<AtomicU64>);
+pub(crate) struct HipGate {
+    host: NonNull<AtomicU64>,
+    /// Where the device has it.
+    device: NonNull<c_void>,
+}
 
 // SAFETY: an atomic word that any thread may use.
 unsafe impl Send for HipGate {}
@@ -38,10 +53,29 @@ impl HipGate {
             return None;
         }
         real::set_device(copy, device);
-        let gate = Self(real::signal_memory(copy)?);
+        let host = real::signal_memory(copy)?;
+        let gate = Self { host, device: host.cast() };
         let works = gate.is_kept(copy).unwrap_or(false);
         gate.set(true);
         works.then_some(gate)
+    }
+
+    /// The gate in a page, which the arbiter opens and shuts. Tries the page out, as above.
+    pub(super) fn shared(stream: HipStream, page: &'static GatePage) -> Option<Self> {
+        let HipStream { copy, device, .. } = stream;
+        if !real::has_wait_value(copy, device) {
+            return None;
+        }
+        real::set_device(copy, device);
+        let start = real::register(copy, page.start(), GATE_SIZE)?;
+        let at = |word: &'static AtomicU64| {
+            let host = NonNull::from(word);
+            let offset = host.addr().get() - page.start().addr().get();
+            // SAFETY: in the page, of which the device has as much as the host.
+            Self { host, device: unsafe { start.byte_add(offset) } }
+        };
+        // The gate itself may be shut by the arbiter at any time.
+        at(page.trial()).is_kept(copy).unwrap_or(false).then(|| at(page.word()))
     }
 
     pub(super) fn set(self, is_open: bool) {
@@ -56,12 +90,12 @@ impl HipGate {
     }
 
     fn put(self, copy: &Instance, stream: Stream) -> bool {
-        real::wait_value(copy, stream, self.0.cast(), OPEN)
+        real::wait_value(copy, stream, self.device, AT_LEAST)
     }
 
     fn word(&self) -> &AtomicU64 {
         // SAFETY: allocated for good. A reset of the device would take it back: gates are forgotten before.
-        unsafe { self.0.as_ref() }
+        unsafe { self.host.as_ref() }
     }
 
     /// Whether a stream waits here while it is shut, and goes on when it opens.
@@ -90,7 +124,6 @@ impl HipGate {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::ffi::c_void;
 
     use super::*;
     use crate::api::Id;
@@ -131,7 +164,8 @@ mod tests {
         for (id, function) in functions {
             ORIGINALS[COPY][id as usize].store(function, Ordering::Release);
         }
-        let gate = HipGate(NonNull::from(&WORD));
+        let host = NonNull::from(&WORD);
+        let gate = HipGate { host, device: host.cast() };
         let stream = |handle| HipStream { copy: Instance::at(COPY), device: 1, handle };
         assert!(gate.put_before(stream(0)) && gate.put_before(stream(0x5000)));
         let created = Some((0, 0x5000));

@@ -210,6 +210,24 @@ pub(super) fn signal_memory(copy: &Instance) -> Option<NonNull<AtomicU64>> {
     NonNull::new(word).filter(|_| code == 0)
 }
 
+/// `hipHostRegisterPortable | hipHostRegisterMapped`
+const FOR_ALL_DEVICES: u32 = 1 | 2;
+
+/// Lets devices look at memory of the host's, for good; where they have it.
+pub(super) fn register(copy: &Instance, start: NonNull<c_void>, bytes: usize) -> Option<NonNull<c_void>> {
+    let register = real!(copy, hipHostRegister: fn(*mut c_void, usize, u32))?;
+    let ask = real!(copy, hipHostGetDevicePointer: fn(*mut *mut c_void, *mut c_void, u32))?;
+    let mut on_device = std::ptr::null_mut();
+    // SAFETY: memory that stays mapped, and a place for the answer.
+    let code = unsafe {
+        match register(start.as_ptr(), bytes, FOR_ALL_DEVICES) {
+            0 => ask(&raw mut on_device, start.as_ptr(), 0),
+            code => code,
+        }
+    };
+    NonNull::new(on_device).filter(|_| code == 0)
+}
+
 /// Has a stream wait until a word is at least so much. False if the runtime refuses.
 pub(super) fn wait_value(copy: &Instance, stream: Stream, word: NonNull<c_void>, value: u64) -> bool {
     let wait = real!(copy, hipStreamWaitValue64: fn(Stream, *mut c_void, u64, u32, u64));

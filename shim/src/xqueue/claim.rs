@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use xsched_sched::{Limit, Nanos};
 
-use crate::xqueue::Device;
 use crate::xqueue::flight::Flight;
 use crate::xqueue::origins::OriginTimes;
+use crate::xqueue::{Device, GatePage};
 
 /// For how much longer whoever had to give way is taken to have to again soon, each time, and for how long at most: who has to
 /// once a second is so for a twentieth of it, and who has to twenty times always.
@@ -88,6 +88,19 @@ pub(crate) trait Seat: Debug + Send + Sync {
 
     /// How long after its last completion it stays ready.
     fn linger(&self) -> Nanos;
+
+    /// The gate that the arbiter shuts by itself, if there is one.
+    fn gate_page(&self) -> Option<Arc<GatePage>> {
+        None
+    }
+
+    /// Whether that gate is to be heeded: there is a controller, and it is not silent.
+    fn is_heeded(&self) -> bool {
+        true
+    }
+
+    /// Asks the arbiter to look at that gate again.
+    fn ask_for_gate(&self) {}
 }
 
 /// What a claim has used so far.
@@ -112,7 +125,7 @@ impl Usage {
 }
 
 /// A claim's gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Gate<G> {
     /// Nobody has asked for one yet.
     Untried,
@@ -121,6 +134,8 @@ pub(super) enum Gate<G> {
     There {
         gate: G,
         is_open: bool,
+        /// Where the arbiter shuts it, too.
+        shared: Option<&'static GatePage>,
     },
 }
 

@@ -660,6 +660,7 @@ impl<D: Device> State<D> {
     }
 
     pub(super) fn seat(&mut self, claim: ClaimId, seat: Option<Arc<dyn Seat>>) {
+        self.leave_gate(claim);
         self.claims[claim.0].seated(seat, now());
     }
 

@@ -4,6 +4,8 @@ use std::fmt::Debug;
 
 use xsched_sched::Nanos;
 
+use crate::xqueue::GatePage;
+
 /// Where commands go.
 pub(crate) trait Device: Send + Sync + 'static {
     /// A command with everything that it needs.
@@ -50,9 +52,15 @@ pub(crate) trait Device: Send + Sync + 'static {
     /// A new gate for a stream's device, open; None where there are none. May take a while.
     fn make_gate(&self, stream: Self::Stream) -> Option<Self::Gate>;
 
+    /// A gate for a stream's device in a page that others write, too; None where that cannot be. May take a while. The device may
+    /// look there from now on.
+    fn share_gate(&self, _stream: Self::Stream, _page: &'static GatePage) -> Option<Self::Gate> {
+        None
+    }
+
     /// Puts a gate before what is given to a stream next. False if that cannot be done.
     fn put_gate(&self, gate: Self::Gate, stream: Self::Stream) -> bool;
 
-    /// Opens a gate, or shuts it. Never waits.
+    /// Opens a gate that is not shared, or shuts it. Never waits.
     fn set_gate(&self, gate: Self::Gate, is_open: bool);
 }

@@ -1,10 +1,12 @@
 //! Gates: what is launched ahead of them is in nobody's way, so that much may be.
 //!
-//! A claim has one gate, which is shut while the claim must give way. The watcher shuts it, or whoever notices first.
+//! A claim has one gate, which is shut while the claim must give way. The arbiter shuts it by itself where the device can look at a
+//! word that they share (`gate_page.rs`); the process then only keeps it open while it must be, and notes how it is.
 //!
-//! To be woken takes the watcher some microseconds, and whoever reports urgent work as many. Beside kernels of a millisecond
-//! that is nothing; short ones begin meanwhile. So the watcher of a process that runs such polls instead, for a time that grows
-//! with how often it has had to give way of late: what that takes of a processor is in proportion to what it is good for.
+//! Else the watcher shuts it, or whoever notices first. To be woken takes the watcher some microseconds, and whoever reports urgent
+//! work as many. Beside kernels of a millisecond that is nothing; short ones begin meanwhile. So the watcher of a process that runs
+//! such polls instead, for a time that grows with how often it has had to give way of late: what that takes of a processor is in
+//! proportion to what it is good for.
 
 use std::sync::Arc;
 
@@ -14,7 +16,7 @@ use crate::xqueue::claim::{Claim, ClaimId, Gate, Seat, Standing};
 use crate::xqueue::contention::Place;
 use crate::xqueue::flight::Class;
 use crate::xqueue::state::State;
-use crate::xqueue::{Device, now};
+use crate::xqueue::{Device, GatePage, now};
 
 /// How much may be launched ahead behind gates.
 const GATED: Limit = Limit::Time { ahead: Nanos::from_millis(1), commands: 2 };
@@ -30,7 +32,7 @@ impl<D: Device> State<D> {
     pub(super) fn polled(&self, now: Nanos) -> Vec<(Arc<dyn Seat>, Standing)> {
         let claims = || self.claims.iter().zip(self.standings.iter().copied()).enumerate();
         let is_polled = |(index, (claim, standing)): (usize, (&Claim<D>, Standing))| {
-            matches!(claim.gate, Gate::There { is_open: true, .. })
+            matches!(claim.gate, Gate::There { is_open: true, shared: None, .. })
                 && standing == Standing::Below { held: false }
                 && self.may_use_gate(ClaimId(index))
                 && claim.is_alert(now)
@@ -73,15 +75,16 @@ impl<D: Device> State<D> {
         queues.map(|queue| &mut queue.flight).chain([loose]).for_each(|flight| flight.set_limit(limit));
     }
 
-    /// A claim that should have a gate and has none yet, and a stream of its.
-    pub(super) fn wants_gate(&self) -> Option<(ClaimId, D::Stream)> {
+    /// A claim that should have a gate and has none yet, a stream of its, and where the arbiter shuts its gate.
+    pub(super) fn wants_gate(&self) -> Option<(ClaimId, D::Stream, Option<Arc<GatePage>>)> {
         let claims = self.claims.iter().enumerate();
         let mut without = claims.filter(|(_, claim)| matches!(claim.gate, Gate::Untried) && claim.is_below());
-        without.find_map(|(index, _)| {
+        without.find_map(|(index, claim)| {
             let id = ClaimId(index);
             let mut of_claim = self.queues.values().filter(|queue| queue.claim == Some(id));
             let stream = of_claim.find_map(|queue| queue.stream)?;
-            (!self.closed && self.may_use_gate(id)).then_some((id, stream))
+            let page = claim.seat.as_ref().and_then(|seat| seat.gate_page());
+            (!self.closed && self.may_use_gate(id)).then_some((id, stream, page))
         })
     }
 
@@ -97,10 +100,11 @@ impl<D: Device> State<D> {
         self.claims.iter().filter(|claim| claim.key.device == device).count() == 1
     }
 
-    /// A claim has this gate from now on, or never will.
-    pub(super) fn give_gate(&mut self, claim: ClaimId, gate: Option<D::Gate>) {
+    /// A claim has this gate from now on, or none with this place.
+    pub(super) fn give_gate(&mut self, claim: ClaimId, gate: Option<(D::Gate, Option<&'static GatePage>)>) {
         let gate = gate.filter(|_| !self.closed);
-        self.claims[claim.0].gate = gate.map_or(Gate::None, |gate| Gate::There { gate, is_open: true });
+        self.claims[claim.0].gate =
+            gate.map_or(Gate::None, |(gate, shared)| Gate::There { gate, is_open: true, shared });
         self.apply_limit(claim);
     }
 
@@ -116,18 +120,45 @@ impl<D: Device> State<D> {
     /// Opens and shuts gates as claims stand. All are open while anything is on the device that must not be stopped.
     pub(super) fn set_gates(&mut self, device: &D) {
         for index in 0..self.claims.len() {
-            if !matches!(self.claims[index].gate, Gate::There { .. }) {
+            let id = ClaimId(index);
+            let Gate::There { gate, is_open, shared } = self.claims[index].gate else { continue };
+            let must_open = self.is_any_pinned() || !self.may_use_gate(id);
+            let opens = match shared {
+                None => must_open || !self.is_held(id),
+                Some(page) => self.look_at_gate(id, page, must_open),
+            };
+            if opens == is_open {
                 continue;
             }
-            let id = ClaimId(index);
-            let should_open = !self.is_held(id) || self.is_any_pinned() || !self.may_use_gate(id);
-            if let Gate::There { gate, is_open } = &mut self.claims[index].gate
-                && *is_open != should_open
-            {
-                device.set_gate(*gate, should_open);
-                *is_open = should_open;
-                self.gate_was_set(id, should_open);
+            if shared.is_none() {
+                device.set_gate(gate, opens);
             }
+            self.claims[index].gate = Gate::There { gate, is_open: opens, shared };
+            self.gate_was_set(id, opens);
+        }
+    }
+
+    /// Keeps a gate open that the arbiter shuts, or does not any more; whether it is open.
+    fn look_at_gate(&self, id: ClaimId, page: &GatePage, must_open: bool) -> bool {
+        let seat = self.claims[id.0].seat.as_ref().filter(|seat| !self.closed && seat.is_heeded());
+        page.keep_open(must_open || seat.is_none());
+        // The arbiter changes first the mask and then the gate. If that is not so in this very moment it has given up on it.
+        if let Some(seat) = seat
+            && page.is_allowed() == seat.standing().is_held()
+        {
+            seat.ask_for_gate();
+        }
+        page.is_open()
+    }
+
+    /// The arbiter has given the claim's place away: what it last wrote there stands for nothing.
+    pub(super) fn leave_gate(&mut self, id: ClaimId) {
+        if let Gate::There { shared: Some(page), is_open, .. } = self.claims[id.0].gate {
+            page.keep_open(true);
+            if !is_open {
+                self.gate_was_set(id, true);
+            }
+            self.claims[id.0].gate = Gate::Untried;
         }
     }
 
@@ -144,8 +175,11 @@ impl<D: Device> State<D> {
     pub(super) fn forget_gates(&mut self, device: &D) {
         for index in 0..self.claims.len() {
             let id = ClaimId(index);
-            if let Gate::There { gate, is_open } = self.claims[index].gate {
-                device.set_gate(gate, true);
+            if let Gate::There { gate, is_open, shared } = self.claims[index].gate {
+                match shared {
+                    Some(page) => page.keep_open(true),
+                    None => device.set_gate(gate, true),
+                }
                 if !is_open {
                     self.gate_was_set(id, true);
                 }

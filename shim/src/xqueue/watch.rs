@@ -148,9 +148,14 @@ impl<D: Device> XQueues<D> {
         if *self.pause() {
             return;
         }
-        let Some((claim, stream)) = self.lock().wants_gate() else { return };
+        let Some((claim, stream, page)) = self.lock().wants_gate() else { return };
         // A stream that was destroyed meanwhile is only looked at for its device.
-        let gate = self.device.make_gate(stream);
+        let shared = page.and_then(|page| {
+            // For good: nobody can tell when the device has looked there for the last time.
+            let page = &**Box::leak(Box::new(page));
+            self.device.share_gate(stream, page).map(|gate| (gate, Some(page)))
+        });
+        let gate = shared.or_else(|| self.device.make_gate(stream).map(|gate| (gate, None)));
         let mut state = self.lock();
         state.give_gate(claim, gate);
         self.publish(&mut state);

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use xsched_abi::arbiter::GATE_ALLOWED;
 use xsched_abi::events::{Event, Observed};
 use xsched_sched::{Limit, Nanos};
 
@@ -14,7 +15,7 @@ use crate::xqueue::contention::Place;
 use crate::xqueue::state::Queue;
 use crate::xqueue::tests::face;
 use crate::xqueue::{
-    Admission, Begun, ClaimId, ClaimKey, Class, Demand, Device, End, Load, QueueId, Seat, Standing,
+    Admission, Begun, ClaimId, ClaimKey, Class, Demand, Device, End, GatePage, Load, QueueId, Seat, Standing,
     Treatment, XQueues, now,
 };
 
@@ -23,6 +24,7 @@ mod gates;
 mod limits;
 mod news;
 mod recorded;
+mod shared_gates;
 
 /// A device whose commands complete when the test says so.
 #[derive(Debug, Default)]
@@ -37,6 +39,8 @@ struct Bench {
     is_mute: AtomicBool,
     /// What it says that lies between two markers; 0: it does not tell the time.
     took_ns: AtomicU64,
+    /// Whether it can wait where the arbiter writes.
+    shares_gates: AtomicBool,
     /// Whether it has gates; how many were put before commands, and whether they are shut.
     has_gates: AtomicBool,
     gated: AtomicU64,
@@ -107,6 +111,10 @@ impl Device for Arc<Bench> {
         self.has_gates.load(Ordering::SeqCst).then_some(())
     }
 
+    fn share_gate(&self, (): (), _: &'static GatePage) -> Option<()> {
+        self.shares_gates.load(Ordering::SeqCst).then_some(())
+    }
+
     fn put_gate(&self, (): (), (): ()) -> bool {
         self.gated.fetch_add(1, Ordering::SeqCst);
         true
@@ -125,6 +133,10 @@ struct Stand {
     told_ready: AtomicUsize,
     told_idle: AtomicUsize,
     lease: Nanos,
+    /// A gate that it shuts, if it has any; whether it is there, and how often it was asked about the gate.
+    page: Option<Arc<GatePage>>,
+    is_silent: AtomicBool,
+    asked_for_gate: AtomicUsize,
 }
 
 impl Stand {
@@ -135,7 +147,21 @@ impl Stand {
             told_ready: AtomicUsize::new(0),
             told_idle: AtomicUsize::new(0),
             lease: Nanos::from_secs(3600),
+            page: None,
+            is_silent: AtomicBool::new(false),
+            asked_for_gate: AtomicUsize::new(0),
         })
+    }
+
+    /// What an arbiter does when a mask changes.
+    fn decide(&self, standing: Standing) {
+        *self.standing.lock().unwrap() = standing;
+        let Some(page) = &self.page else { return };
+        if standing.is_held() {
+            page.word().fetch_and(!GATE_ALLOWED, Ordering::SeqCst);
+        } else {
+            page.word().fetch_or(GATE_ALLOWED, Ordering::SeqCst);
+        }
     }
 
     fn told(&self) -> (usize, usize) {
@@ -175,6 +201,18 @@ impl Seat for Stand {
     fn linger(&self) -> Nanos {
         LINGER
     }
+
+    fn gate_page(&self) -> Option<Arc<GatePage>> {
+        self.page.clone()
+    }
+
+    fn is_heeded(&self) -> bool {
+        !self.is_silent.load(Ordering::SeqCst)
+    }
+
+    fn ask_for_gate(&self) {
+        self.asked_for_gate.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 struct Process {
@@ -192,10 +230,13 @@ const HELD: Standing = Standing::Below { held: true };
 
 impl Process {
     fn new(standing: Standing) -> Self {
+        Self::at(Stand::new(standing))
+    }
+
+    fn at(stand: Arc<Stand>) -> Self {
         let clock = Stopped::now();
         let bench = Arc::new(Bench::default());
         let queues = XQueues::new(Arc::clone(&bench));
-        let stand = Stand::new(standing);
         let claim = queues.claim(ClaimKey { device: 1, stream_priority: 0 });
         queues.seat(claim, Some(Arc::clone(&stand) as Arc<dyn Seat>));
         // It has stood so for long.
@@ -205,7 +246,7 @@ impl Process {
     }
 
     fn stands(&self, standing: Standing) {
-        *self.stand.standing.lock().unwrap() = standing;
+        self.stand.decide(standing);
         self.tend();
     }
 
@@ -263,7 +304,8 @@ impl Process {
     }
 
     fn is_shut(&self) -> bool {
-        self.bench.is_shut.load(Ordering::SeqCst)
+        let own = || self.bench.is_shut.load(Ordering::SeqCst);
+        self.stand.page.as_ref().map_or_else(own, |page| !page.is_open())
     }
 
     fn launched(&self) -> usize {

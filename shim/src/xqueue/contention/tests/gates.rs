@@ -351,12 +351,17 @@ fn what_passes_through_does_not_wait_behind_a_gate() {
 
 /// Whatever puts no work of its own on the device, and must not wait behind a gate.
 #[track_caller]
-fn opens_the_gate(what: &str, goes: impl FnOnce(&Process)) {
-    let process = Process::new(BELOW).has_gates();
+fn opens_the_gate(what: &str, goes: impl Fn(&Process)) {
+    opens_the_gate_of(&Process::new(BELOW).has_gates(), what, &goes);
+    opens_the_gate_of(&shared_gates::process(), what, &goes);
+}
+
+#[track_caller]
+fn opens_the_gate_of(process: &Process, what: &str, goes: impl Fn(&Process)) {
     assert!(process.launch());
     process.stands(HELD);
     assert!(process.is_shut());
-    goes(&process);
+    goes(process);
     assert!(!process.is_shut(), "{what} comes after what the gate is before");
     process.tend();
     assert!(!process.is_shut(), "{what} is not there yet");
