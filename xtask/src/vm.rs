@@ -25,7 +25,7 @@ const KERNELS: [&str; 2] = ["6.1", "6.12"];
 const TIME_MAX_S: u32 = 1500;
 
 /// Programs of `tests/vm/programs`: some open the runtime, others are linked with it.
-const PROGRAMS: [&str; 4] = ["streams", "compiled", "queues", "random"];
+const PROGRAMS: [&str; 5] = ["streams", "compiled", "queues", "random", "registers"];
 
 /// Libraries with names of AMD's, and how each keeps its frames: see `tests/apps/origin_chain`.
 const CHAIN: [(&str, u32); 2] = [("libtorch_hip.so", 3), ("librccl.so.1", 2)];
