@@ -452,7 +452,8 @@ impl Controller {
             Some(Report::Idle) => protocol::idle(words, slot, generation, caller),
             Some(Report::Expire) => protocol::expire(words, slot, generation, now_ns()),
             Some(Report::Close) => protocol::close(words, slot, generation, caller),
-            Some(Report::Join | Report::Check) | None => Err(protocol::Refusal::Unchanged),
+            // Its queues have no gates.
+            Some(Report::Join | Report::Check | Report::Gate) | None => Err(protocol::Refusal::Unchanged),
         });
         if changed.is_ok_and(|change| change.wakes) {
             self.ring();

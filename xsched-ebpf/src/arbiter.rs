@@ -10,7 +10,7 @@
 //! The masks also say whether anybody has to be obeyed at all: when the controller is gone, all ready bits are clear.
 
 pub mod dispatch;
-mod gate;
+pub mod gate;
 mod operation;
 pub mod protocol;
 mod queue_word;
@@ -19,7 +19,7 @@ mod words;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub use dispatch::Host;
-pub use gate::{GATE_ALLOWED, GATE_KEPT_OPEN, GATE_OPEN, GATE_SIZE};
+pub use gate::{ALL_GATES, GATE_ALLOWED, GATE_KEPT_OPEN, GATE_OPEN, GATE_SIZE};
 pub use operation::{ArbiterChange, ArbiterEvent, Control, Report};
 pub use queue_word::QueueWord;
 #[cfg(not(target_arch = "bpf"))]

@@ -9,7 +9,8 @@
 
 use super::protocol::{self, Caller, Change, Refusal};
 use super::{
-    ArbiterChange, ArbiterEvent, Control, DEVICE_MAX, QUEUE_MAX, QueueWord, Report, SPOKEN_FOR, Word, Words,
+    ALL_GATES, ArbiterChange, ArbiterEvent, Control, DEVICE_MAX, QUEUE_MAX, QueueWord, Report, SPOKEN_FOR,
+    Word, Words,
 };
 
 /// Where a page is kept.
@@ -73,7 +74,12 @@ pub fn report<H: Host>(host: &H, owner: u64, report: Report, slot: u64, argument
                 released(host, owner);
             }
         }
-        Report::Join | Report::Gate => {}
+        Report::Gate => {
+            if protocol::gate(host, slot, generation, caller).is_err() {
+                host.add(Word::REFUSED, 1);
+            }
+        }
+        Report::Join => {}
     }
 }
 
@@ -124,7 +130,9 @@ pub fn control<H: Host>(host: &H, owner: u64, control: Control, slot: u64, first
         }
         Control::Gone => close_all(host, first),
         Control::Repair => {
-            if host.refresh(slot) {
+            let changed = host.refresh(slot);
+            host.follow_gates(slot, ALL_GATES);
+            if changed {
                 emit(host, ArbiterChange::Repaired, owner, 0, QueueWord::default(), true);
             }
         }

@@ -4,6 +4,18 @@
 //! clears [`GATE_ALLOWED`] in the same moment in which a mask says that the queue has to give way, so that nothing that is
 //! queued on the device begins from then on, whether the process gets a processor or not. What a process writes there
 //! concerns nobody else: it may as well not put the gate before its commands.
+//!
+//! The bit is derived, as those of the masks are (see [`protocol`](super::protocol)): it is set unless the queue is open and somebody more
+//! urgent is ready. Whoever has changed a mask, or a queue's word in what matters here, makes the gates agree that this
+//! concerns, and looks again at what each was made from.
+
+#![expect(
+    clippy::inline_always,
+    reason = "a call costs a BPF program its stack, and the verifier its patience"
+)]
+
+use super::protocol::{TRIES, bit};
+use super::{QUEUE_MAX, QueueWord, Word, Words, more_urgent};
 
 /// Bytes of a gate's page. The word is the first in it; the rest is the process's.
 pub const GATE_SIZE: usize = 4096;
@@ -16,3 +28,61 @@ pub const GATE_KEPT_OPEN: u64 = 1 << 1;
 
 /// Commands behind the gate begin while any of these is set.
 pub const GATE_OPEN: u64 = GATE_ALLOWED | GATE_KEPT_OPEN;
+
+/// For [`follow_all`]: those of all levels, and of slots that are free.
+pub const ALL_GATES: u64 = u64::MAX;
+
+/// Slots that are looked at together. The verifier follows a loop only so far in which each round can go different ways.
+const BLOCK: usize = 64;
+
+const _: () = assert!(QUEUE_MAX.is_multiple_of(BLOCK));
+
+/// Makes the gate of a slot agree with the queue's word and the ready mask.
+#[inline(always)]
+pub fn follow<W: Words>(words: &W, slot: u64) {
+    let Some(word) = words.gate(slot) else { return };
+    let mut is_allowed = word & GATE_ALLOWED != 0;
+    for _ in 0..TRIES {
+        // After it was looked at or written: what it is made from may have changed, and whoever changed it may have been here
+        // before.
+        let is_wanted = may_launch(words, slot);
+        if is_allowed == is_wanted {
+            return;
+        }
+        words.set_gate(slot, is_wanted);
+        is_allowed = is_wanted;
+    }
+    words.add(Word::EXHAUSTED, 1);
+}
+
+/// The same for all open queues of a device that are of these levels.
+#[inline(always)]
+pub fn follow_all<W: Words>(words: &W, device: u64, levels: u64) {
+    let slots = words.load(Word::SLOTS);
+    // To a constant: with a bound that it only knows to be small the verifier of Linux 6.1 goes round for ever.
+    for first_slot in (0..QUEUE_MAX as u64).step_by(BLOCK) {
+        if first_slot >= slots {
+            return;
+        }
+        words.follow_block(first_slot, device, levels);
+    }
+}
+
+/// The same for the slots from one on that are looked at together.
+#[inline(always)]
+pub fn follow_block<W: Words>(words: &W, first_slot: u64, device: u64, levels: u64) {
+    for slot in first_slot..first_slot + BLOCK as u64 {
+        // One that is opened or moved from now on is its author's business. Most are of other devices: one load each.
+        let word = QueueWord(words.load(Word::queue(slot)));
+        let is_meant = (word.is_open() || levels == ALL_GATES) && levels & bit(word.level()) != 0;
+        if is_meant && word.device() == device {
+            words.follow_gate(slot);
+        }
+    }
+}
+
+#[inline(always)]
+fn may_launch<W: Words>(words: &W, slot: u64) -> bool {
+    let word = QueueWord(words.load(Word::queue(slot)));
+    !word.is_open() || words.load(Word::ready(word.device())) & more_urgent(word.level()) == 0
+}

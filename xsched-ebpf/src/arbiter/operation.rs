@@ -49,7 +49,7 @@ pub enum Control {
     Speak = 10,
     /// All queues of a process are closed. First: the owner.
     Gone = 11,
-    /// A device's masks are made to agree with its counts. Slot: its index.
+    /// A device's masks are made to agree with its counts, and the gates of its queues with the masks. Slot: its index.
     Repair = 12,
 }
 

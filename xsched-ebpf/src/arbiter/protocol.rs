@@ -11,6 +11,7 @@
 //!   obeyed). Two words cannot be changed at once, so whoever has changed one of the sources writes the bit and then
 //!   looks at the sources again, until they agree with what it wrote. After the last change of a source its author
 //!   leaves the right bit; whoever overwrites that with something older looks again too.
+//! * A queue's gate is derived from a ready mask and the queue's word, in the same way: see [`gate`](super::gate).
 //! * Nothing waits. All loops are bounded, and a bound that is reached is counted in
 //!   [`PageHeader::exhausted`](super::PageHeader::exhausted); the controller then repairs the device.
 
@@ -21,8 +22,12 @@
 
 use super::{LEVEL_COUNT, QUEUE_MAX, QueueWord, Word, Words};
 
+/// Among the levels of [`repair_ready`]: the mask is another one, whether or not anybody's turn has come or gone by that. The
+/// most urgent level may always launch, so that its bit is free for this.
+pub const CHANGED: u64 = 1;
+
 /// Attempts at one word, or at one bit. Each that fails means that somebody else has got on.
-const TRIES: u32 = 16;
+pub(super) const TRIES: u32 = 16;
 
 /// A change that was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +87,7 @@ pub fn open<W: Words>(
     if !words.replace(Word::queue(slot), old.0, word.0) {
         return Err(Refusal::Refused);
     }
-    let change = settle(words, old, word);
+    let change = settle(words, slot, old, word);
     if lives() {
         return Ok(change);
     }
@@ -185,20 +190,35 @@ pub fn check<W: Words>(words: &W, now_ns: u64) -> bool {
     silent_ns > words.load(Word::SILENCE) && release(words)
 }
 
-/// Makes a device's ready mask agree with its counts and with [`obey`]; true if it is another one now.
+/// Makes a queue's gate agree with the masks.
+#[inline(always)]
+pub fn gate<W: Words>(words: &W, slot: u64, generation: u32, caller: Caller) -> Result<(), Refusal> {
+    let word = QueueWord(words.load(Word::queue(slot)));
+    if !is_of(words, slot, word, caller) || word.generation() != generation {
+        return Err(Refusal::Refused);
+    }
+    words.follow_gate(slot);
+    Ok(())
+}
+
+/// Makes a device's ready mask agree with its counts and with [`obey`], and the gates of its queues with that; true if the
+/// mask is another one now.
 #[inline(always)]
 pub fn refresh<W: Words>(words: &W, device: u64) -> bool {
-    let mut changed = false;
+    let mut turned = 0;
     if words.load(Word::key(device)) != 0 {
         // Who sets a bit after this looks again afterwards, and so sees what has led here.
         let mask = words.load(Word::ready(device));
         for level in 0..LEVEL_COUNT as u64 {
             if mask & bit(level) != 0 || is_positive(words.load(Word::ready_count(device, level))) {
-                changed |= words.repair_ready(device, level);
+                turned |= words.repair_ready(device, level);
             }
         }
     }
-    changed
+    if turned & !CHANGED != 0 {
+        words.follow_gates(device, turned & !CHANGED);
+    }
+    turned != 0
 }
 
 /// Slots that may be in use lie below this.
@@ -232,19 +252,19 @@ fn transition<W: Words>(
             return Err(Refusal::Unchanged);
         }
         if words.replace(Word::queue(slot), old.0, new.0) {
-            return Ok(settle(words, old, new));
+            return Ok(settle(words, slot, old, new));
         }
     }
     words.add(Word::EXHAUSTED, 1);
     Err(Refusal::Exhausted)
 }
 
-/// Corrects counts and masks after a word was replaced.
+/// Corrects counts, masks and gates after a word was replaced.
 #[inline(always)]
-fn settle<W: Words>(words: &W, old: QueueWord, new: QueueWord) -> Change {
+fn settle<W: Words>(words: &W, slot: u64, old: QueueWord, new: QueueWord) -> Change {
     let device = new.device();
     let moved = old.level() != new.level();
-    let mut changed = false;
+    let mut turned = 0;
     let mut before = 0;
     if new.is_open() && (!old.is_open() || moved) {
         words.add(Word::exist_count(device, new.level()), 1);
@@ -252,16 +272,23 @@ fn settle<W: Words>(words: &W, old: QueueWord, new: QueueWord) -> Change {
     }
     if new.is_ready() && (!old.is_ready() || moved) {
         words.add(Word::ready_count(device, new.level()), 1);
-        changed |= words.repair_ready(device, new.level());
+        turned |= words.repair_ready(device, new.level());
     }
     if old.is_ready() && (!new.is_ready() || moved) {
         words.add(Word::ready_count(device, old.level()), 1u64.wrapping_neg());
-        changed |= words.repair_ready(device, old.level());
+        turned |= words.repair_ready(device, old.level());
         before = bit(old.level());
+    }
+    // After the mask, which others look at, and before anybody is woken, which takes the longest.
+    if turned & !CHANGED != 0 {
+        words.follow_gates(device, turned & !CHANGED);
+    }
+    if moved || old.is_open() != new.is_open() {
+        words.follow_gate(slot);
     }
     // Nobody is concerned but queues of other levels that have work, and whoever waits has. One that is not seen here has
     // yet to say so, and looks at the mask afterwards.
-    let concerned = if changed { before | words.load(Word::ready(device)) } else { 0 };
+    let concerned = if turned != 0 { before | words.load(Word::ready(device)) } else { 0 };
     if old.is_open() && (!new.is_open() || moved) {
         words.add(Word::exist_count(device, old.level()), 1u64.wrapping_neg());
         words.repair_exists(device, old.level());
@@ -270,16 +297,17 @@ fn settle<W: Words>(words: &W, old: QueueWord, new: QueueWord) -> Change {
     Change { old, new, wakes: has_several_levels }
 }
 
-/// Makes a bit of the ready mask agree with its count and with [`obey`]; true if the bit is another one now.
+/// Makes a bit of the ready mask agree with its count and with [`obey`]. Returns the levels whose queues may launch since
+/// then or may not any more, whose gates are to follow, with [`CHANGED`]; 0 if the mask is as it was.
 #[inline(always)]
-pub fn repair_ready<W: Words>(words: &W, device: u64, level: u64) -> bool {
-    let changed = repair(words, Word::ready(device), level, || {
+pub fn repair_ready<W: Words>(words: &W, device: u64, level: u64) -> u64 {
+    let turned = repair(words, Word::ready(device), level, || {
         words.load(Word::OBEY) == 1 && is_positive(words.load(Word::ready_count(device, level)))
     });
-    if changed {
+    if turned != 0 {
         words.add(Word::changes(device), 1);
     }
-    changed
+    turned
 }
 
 /// Makes a bit of the mask of levels agree with its count.
@@ -288,31 +316,40 @@ pub fn repair_exists<W: Words>(words: &W, device: u64, level: u64) {
     repair(words, Word::exists(device), level, || is_positive(words.load(Word::exist_count(device, level))));
 }
 
-/// Makes a bit agree with `wanted`; true if it has changed it.
+/// Makes a bit agree with `wanted`. Returns what its own changes have turned, see [`repair_ready`].
 #[inline(always)]
-fn repair<W: Words>(words: &W, mask: Word, level: u64, wanted: impl Fn() -> bool) -> bool {
-    let mut changed = false;
+fn repair<W: Words>(words: &W, mask: Word, level: u64, wanted: impl Fn() -> bool) -> u64 {
+    let mut turned = 0;
     let mut is_wanted = wanted();
     for _ in 0..TRIES {
         let is_set = words.load(mask) & bit(level) != 0;
         if is_set == is_wanted {
-            return changed;
+            return turned;
         }
         let before = if is_wanted { words.set(mask, bit(level)) } else { words.clear(mask, bit(level)) };
-        changed |= (before & bit(level) != 0) != is_wanted;
+        let after = if is_wanted { before | bit(level) } else { before & !bit(level) };
+        if before != after {
+            turned |= free_levels(before) ^ free_levels(after) | CHANGED;
+        }
         // What it was made from may have changed since it was read, and whoever changed it may have been here before.
         let is_still_wanted = wanted();
         if is_still_wanted == is_wanted {
-            return changed;
+            return turned;
         }
         is_wanted = is_still_wanted;
     }
     words.add(Word::EXHAUSTED, 1);
-    changed
+    turned
+}
+
+/// The levels whose queues may launch under a ready mask: those up to the most urgent one of it, or all.
+#[inline(always)]
+const fn free_levels(ready: u64) -> u64 {
+    ready ^ ready.wrapping_sub(1)
 }
 
 #[inline(always)]
-const fn bit(level: u64) -> u64 {
+pub(super) const fn bit(level: u64) -> u64 {
     1 << (level & (LEVEL_COUNT as u64 - 1))
 }
 

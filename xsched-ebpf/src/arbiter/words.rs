@@ -7,7 +7,7 @@
 
 use core::mem::offset_of;
 
-use super::{DEVICE_MAX, DeviceWords, LEVEL_COUNT, Page, PageHeader, QUEUE_MAX, QueueEntry, protocol};
+use super::{DEVICE_MAX, DeviceWords, LEVEL_COUNT, Page, PageHeader, QUEUE_MAX, QueueEntry, gate, protocol};
 
 /// How many words a page has.
 pub const PAGE_WORDS: usize = size_of::<Page>() / 8;
@@ -135,9 +135,22 @@ pub trait Words {
     /// Clears bits; returns what was there before.
     fn clear(&self, word: Word, bits: u64) -> u64;
 
+    /// The word of the gate of a slot's queue; none if it has no gate. Not all who change a page have gates.
+    #[inline(always)]
+    fn gate(&self, slot: u64) -> Option<u64> {
+        let _ = slot;
+        None
+    }
+
+    /// Sets or clears [`GATE_ALLOWED`](super::GATE_ALLOWED) in that word, and nothing else.
+    #[inline(always)]
+    fn set_gate(&self, slot: u64, is_allowed: bool) {
+        let _ = (slot, is_allowed);
+    }
+
     /// [`protocol::repair_ready`]
     #[inline(always)]
-    fn repair_ready(&self, device: u64, level: u64) -> bool
+    fn repair_ready(&self, device: u64, level: u64) -> u64
     where
         Self: Sized,
     {
@@ -151,6 +164,33 @@ pub trait Words {
         Self: Sized,
     {
         protocol::repair_exists(self, device, level);
+    }
+
+    /// [`gate::follow`]
+    #[inline(always)]
+    fn follow_gate(&self, slot: u64)
+    where
+        Self: Sized,
+    {
+        gate::follow(self, slot);
+    }
+
+    /// [`gate::follow_all`]
+    #[inline(always)]
+    fn follow_gates(&self, device: u64, levels: u64)
+    where
+        Self: Sized,
+    {
+        gate::follow_all(self, device, levels);
+    }
+
+    /// [`gate::follow_block`]
+    #[inline(always)]
+    fn follow_block(&self, first_slot: u64, device: u64, levels: u64)
+    where
+        Self: Sized,
+    {
+        gate::follow_block(self, first_slot, device, levels);
     }
 }
 

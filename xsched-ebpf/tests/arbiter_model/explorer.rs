@@ -12,7 +12,9 @@ use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{Hash as _, Hasher as _};
 
-use xsched_abi::arbiter::{ArbiterEvent, Host, PAGE_WORDS, Word, Words};
+use xsched_abi::arbiter::{
+    ArbiterEvent, GATE_ALLOWED, Host, PAGE_WORDS, QUEUE_MAX, QueueWord, Word, Words, gate, more_urgent,
+};
 
 /// What a thread does: one after the other.
 pub(crate) type Operations<'a> = Vec<Box<dyn Fn(&Machine<'_>) + 'a>>;
@@ -23,8 +25,13 @@ pub(crate) type Memory = BTreeMap<u64, u64>;
 /// Where it is noted that somebody was woken.
 const WAKE: u64 = PAGE_WORDS as u64;
 
+/// Where the words of gates are, by slot; that of a queue without a gate is [`NO_GATE`].
+const GATES: u64 = WAKE + 1;
+
+const NO_GATE: u64 = u64::MAX;
+
 /// Where it is noted that a process lives: behind this, by owner.
-const OWNERS: u64 = WAKE + 1;
+const OWNERS: u64 = GATES + QUEUE_MAX as u64;
 
 /// How far a thread has got.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -46,6 +53,7 @@ pub(crate) struct Machine<'a> {
     made: Cell<Option<u64>>,
     end: Cell<End>,
     now_ns: Cell<u64>,
+    writes_gates_once: Cell<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +76,7 @@ impl<'a> Machine<'a> {
             made: Cell::new(None),
             end: Cell::new(End::Returned),
             now_ns: Cell::new(0),
+            writes_gates_once: Cell::new(false),
         }
     }
 
@@ -82,9 +91,19 @@ impl<'a> Machine<'a> {
         self
     }
 
+    /// From now on gates are written by what is seen once: a fault.
+    pub(crate) fn write_gates_once(&self) {
+        self.writes_gates_once.set(true);
+    }
+
     /// Notes that a process is there, or is not any more.
     pub(crate) fn set_lives(&self, owner: u64, lives: bool) {
         self.access(OWNERS + owner, |_| u64::from(lives));
+    }
+
+    /// Gives the next queue of a slot a new page, or none.
+    pub(crate) fn make_gate(&self, slot: u64, is_there: bool) {
+        self.access(GATES + slot, |_| if is_there { GATE_ALLOWED } else { NO_GATE });
     }
 
     /// Waits until somebody has been woken since the last time.
@@ -170,6 +189,27 @@ impl Words for Machine<'_> {
     fn clear(&self, word: Word, bits: u64) -> u64 {
         self.access(word.index() as u64, |old| old & !bits)
     }
+
+    fn gate(&self, slot: u64) -> Option<u64> {
+        Some(self.read(GATES + slot)).filter(|&word| word != NO_GATE)
+    }
+
+    fn set_gate(&self, slot: u64, is_allowed: bool) {
+        self.access(GATES + slot, |old| match old {
+            NO_GATE => NO_GATE,
+            old if is_allowed => old | GATE_ALLOWED,
+            old => old & !GATE_ALLOWED,
+        });
+    }
+
+    fn follow_gate(&self, slot: u64) {
+        if self.writes_gates_once.get() {
+            let level = QueueWord(self.load(Word::queue(slot))).level();
+            self.set_gate(slot, self.load(Word::ready(0)) & more_urgent(level) == 0);
+        } else {
+            gate::follow(self, slot);
+        }
+    }
 }
 
 impl Host for Machine<'_> {
@@ -191,6 +231,12 @@ impl Host for Machine<'_> {
 /// Whether a process is there.
 pub(crate) fn lives(memory: &Memory, owner: u64) -> bool {
     memory.contains_key(&(OWNERS + owner))
+}
+
+/// The word of a gate.
+pub(crate) fn gate_word(memory: &Memory, slot: u64) -> Option<u64> {
+    let word = memory.get(&(GATES + slot)).copied().unwrap_or(0);
+    (word != NO_GATE).then_some(word)
 }
 
 /// A word of the page.

@@ -5,10 +5,10 @@
 
 mod explorer;
 
-use explorer::{Explored, Machine, Memory, Operations, explore, lives, word};
+use explorer::{Explored, Machine, Memory, Operations, explore, gate_word, lives, word};
 use xsched_abi::arbiter::{
-    Control, Host as _, LEVEL_COUNT, QueueWord, Report, Word, Words as _, device_key, dispatch, more_urgent,
-    protocol,
+    Control, GATE_ALLOWED, Host as _, LEVEL_COUNT, QueueWord, Report, Word, Words as _, device_key, dispatch,
+    more_urgent, protocol,
 };
 
 /// Two processes, each with a queue of the same number.
@@ -69,8 +69,17 @@ fn wait_to_launch(slot: u64) -> Box<dyn Fn(&Machine<'_>)> {
 }
 
 /// One device, an obeyed controller, and queues of living processes: owner and level each. Those of which it is said so
-/// are ready.
+/// are ready. They have no gates, which nothing else depends on.
 fn page(queues: &[(u64, u64, bool)]) -> Memory {
+    page_with(queues, false)
+}
+
+/// The same with gates.
+fn gated(queues: &[(u64, u64, bool)]) -> Memory {
+    page_with(queues, true)
+}
+
+fn page_with(queues: &[(u64, u64, bool)], gates: bool) -> Memory {
     let mut memory = Memory::new();
     Machine::alone(&mut memory, |machine| {
         machine.store(Word::key(0), device_key(0, 1, 0, 0));
@@ -79,6 +88,7 @@ fn page(queues: &[(u64, u64, bool)]) -> Memory {
         machine.set_lives(A, true);
         machine.set_lives(B, true);
         dispatch::control(machine.at(1000), 0, Control::Heartbeat, 0, 0, 0);
+        (0..SLOTS).for_each(|slot| machine.make_gate(slot, gates));
         for (slot, &(owner, level, is_ready)) in queues.iter().enumerate() {
             open(slot as u64, owner, level)(machine);
             if is_ready {
@@ -120,6 +130,14 @@ fn is_consistent(memory: &Memory) -> Result<(), String> {
         let owner = word(memory, Word::owner(slot));
         if QueueWord(word(memory, Word::queue(slot))).is_open() && !lives(memory, owner) {
             return Err(format!("slot {slot} is open for a process that is gone"));
+        }
+    }
+    for slot in 0..SLOTS {
+        let queue = QueueWord(word(memory, Word::queue(slot)));
+        let may_launch = !queue.is_open() || word(memory, Word::ready(0)) & more_urgent(queue.level()) == 0;
+        let expected = if may_launch { GATE_ALLOWED } else { 0 };
+        if let Some(other) = gate_word(memory, slot).filter(|&found| found != expected) {
+            return Err(format!("the gate of slot {slot} is {other:#x}"));
         }
     }
     match word(memory, Word::EXHAUSTED) {
@@ -434,7 +452,116 @@ fn who_waits_is_woken_when_the_controller_dies() {
     waits(vec![vec![controllers_death()], vec![report(A, Report::Ready, 1)]]);
 }
 
+// Gates. What nobody changes is no step, so these are apart from the others.
+
+#[test]
+fn gates_follow_whoever_comes_and_goes() {
+    // Two of one level take turns before a third, whose turn it is when both are idle.
+    let begin = gated(&[(A, 2, false), (B, 2, true), (B, 5, true)]);
+    holds(
+        &begin,
+        &[
+            vec![report(A, Report::Ready, 0), report(A, Report::Idle, 0)],
+            vec![report(B, Report::Idle, 1), report(B, Report::Ready, 1)],
+        ],
+    );
+    // And two of different levels.
+    let begin = gated(&[(A, 2, false), (B, 3, true), (B, 5, true)]);
+    holds(
+        &begin,
+        &[
+            vec![report(A, Report::Ready, 0), report(A, Report::Idle, 0)],
+            vec![report(B, Report::Idle, 1), report(B, Report::Ready, 1)],
+        ],
+    );
+}
+
+#[test]
+fn gates_follow_levels() {
+    let begin = gated(&[(A, 2, true), (B, 5, true)]);
+    holds(
+        &begin,
+        &[
+            vec![control(Control::SetLevel, 1, 1, 1), control(Control::SetLevel, 1, 1, 3)],
+            vec![report(A, Report::Idle, 0), report(A, Report::Ready, 0)],
+        ],
+    );
+    holds(&begin, &[vec![control(Control::SetLevel, 0, 1, 7)], vec![report(B, Report::Idle, 1)]]);
+}
+
+#[test]
+fn gates_follow_the_end_of_a_process_and_of_a_queue() {
+    let begin = gated(&[(A, 2, true), (B, 5, true)]);
+    holds(&begin, &[vec![death(A)], vec![control(Control::SetLevel, 1, 1, 1)]]);
+    holds(&begin, &[vec![death(B)], vec![report(A, Report::Idle, 0), report(A, Report::Ready, 0)]]);
+    holds(&begin, &[vec![report(A, Report::Close, 0)], vec![expire(0)], vec![report(B, Report::Gate, 1)]]);
+}
+
+#[test]
+fn the_gate_of_a_slot_that_changes_hands_is_that_of_its_queue() {
+    let begin = gated(&[(A, 2, true), (B, 5, true)]);
+    let reopen: Operations<'_> = vec![
+        control(Control::Close, 1, 1, 0),
+        Box::new(|machine| {
+            machine.make_gate(1, true);
+            dispatch::control(machine, 0, Control::Open, 1, QueueWord::new(2, 0, 4).0, B);
+        }),
+    ];
+    holds(&begin, &[reopen, vec![report(A, Report::Idle, 0), report(A, Report::Ready, 0)]]);
+}
+
+#[test]
+fn gates_follow_a_queue_that_is_opened_while_its_process_dies() {
+    let begin = gated(&[(B, 2, false)]);
+    holds(&begin, &[vec![Box::new(open(1, A, 5))], vec![death(A)], vec![report(B, Report::Ready, 0)]]);
+}
+
+#[test]
+fn gates_follow_obedience() {
+    let begin = gated(&[(A, 2, true), (B, 5, true)]);
+    holds(
+        &begin,
+        &[
+            vec![control(Control::Release, 0, 0, 0), control(Control::Heartbeat, 0, 0, 0)],
+            vec![report(A, Report::Idle, 0), report(A, Report::Ready, 0)],
+        ],
+    );
+    holds(&begin, &[vec![controllers_death()], vec![control(Control::SetLevel, 1, 1, 1)]]);
+}
+
+#[test]
+fn whatever_a_gate_was_an_order_to_repair_makes_it_right() {
+    for bits in [0, GATE_ALLOWED] {
+        let mut begin = gated(&[(A, 2, true), (B, 5, true), (B, 6, false)]);
+        // As after changes that gave up, of an open queue and of one that is closed.
+        Machine::alone(&mut begin, |machine| {
+            report(B, Report::Close, 2)(machine);
+            (1..SLOTS).for_each(|slot| machine.set_gate(slot, bits != 0));
+        });
+        holds(&begin, &[vec![control(Control::Repair, 0, 0, 0)], vec![report(A, Report::Idle, 0)]]);
+        let mut begin = gated(&[(A, 2, true), (B, 5, true)]);
+        Machine::alone(&mut begin, |machine| machine.set_gate(1, bits != 0));
+        holds(&begin, &[vec![report(B, Report::Gate, 1)], vec![report(A, Report::Idle, 0)]]);
+    }
+}
+
 // What the checker must find.
+
+#[test]
+fn a_gate_that_is_not_looked_at_again_is_found() {
+    let begin = gated(&[(A, 2, false), (B, 2, true), (B, 5, true)]);
+    let careless = |owner, first: Report, then: Report| -> Operations<'_> {
+        let change = move |machine: &Machine<'_>, operation: Report| {
+            machine.write_gates_once();
+            dispatch::report(machine, owner, operation, owner, 1);
+        };
+        vec![Box::new(move |machine| change(machine, first)), Box::new(move |machine| change(machine, then))]
+    };
+    let threads = [careless(A, Report::Ready, Report::Idle), careless(B, Report::Idle, Report::Ready)];
+    let explored = run(&begin, &threads);
+    let (why, _) = explored.violation.expect("two threads get in each other's way");
+    assert!(why.contains("the gate"), "{why}");
+}
 
 #[test]
 fn a_mask_that_is_not_looked_at_again_is_found() {

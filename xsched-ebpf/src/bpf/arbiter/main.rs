@@ -13,6 +13,7 @@
 #![expect(missing_docs, unreachable_pub, reason = "the macros of aya-ebpf want programs to be public")]
 
 mod callers;
+mod gates;
 mod host;
 mod page;
 

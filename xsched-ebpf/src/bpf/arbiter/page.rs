@@ -6,6 +6,8 @@ use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
 use xsched_abi::arbiter::{PAGE_WORDS, Page, Word, Words, protocol};
 
+use crate::gates;
+
 /// `BPF_F_MMAPABLE`
 const MMAPABLE: u32 = 1 << 10;
 
@@ -71,13 +73,38 @@ impl Words for Kept {
     }
 
     #[inline(always)]
-    fn repair_ready(&self, device: u64, level: u64) -> bool {
-        repair_ready(device, level) != 0
+    fn gate(&self, slot: u64) -> Option<u64> {
+        gates::load(slot)
+    }
+
+    #[inline(always)]
+    fn set_gate(&self, slot: u64, is_allowed: bool) {
+        gates::set(slot, is_allowed);
+    }
+
+    #[inline(always)]
+    fn repair_ready(&self, device: u64, level: u64) -> u64 {
+        repair_ready(device, level)
     }
 
     #[inline(always)]
     fn repair_exists(&self, device: u64, level: u64) {
         repair_exists(device, level);
+    }
+
+    #[inline(always)]
+    fn follow_gate(&self, slot: u64) {
+        gates::follow_gate(slot);
+    }
+
+    #[inline(always)]
+    fn follow_gates(&self, device: u64, levels: u64) {
+        gates::follow_gates(device, levels);
+    }
+
+    #[inline(always)]
+    fn follow_block(&self, first_slot: u64, device: u64, levels: u64) {
+        gates::follow_block(first_slot, device, levels);
     }
 }
 
@@ -86,7 +113,7 @@ impl Words for Kept {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn repair_ready(device: u64, level: u64) -> u64 {
-    Kept::get().map_or(0, |page| u64::from(protocol::repair_ready(&page, device, level)))
+    Kept::get().map_or(0, |page| protocol::repair_ready(&page, device, level))
 }
 
 /// Likewise.

@@ -1,0 +1,74 @@
+//! The pages of gates, which user space makes and processes may write.
+
+use core::intrinsics::{AtomicOrdering, atomic_and, atomic_or};
+
+use aya_ebpf::bindings::BPF_F_MMAPABLE;
+use aya_ebpf::btf_maps::{self, ArrayOfMaps};
+use aya_ebpf::macros::btf_map;
+use xsched_abi::arbiter::{GATE_ALLOWED, GATE_SIZE, QUEUE_MAX, gate};
+
+use crate::page::Kept;
+
+/// In words: see `origin/pages.rs`.
+type GatePage = btf_maps::Array<[u64; GATE_SIZE / 8], 1, { BPF_F_MMAPABLE as usize }>;
+
+/// By slot. User space puts one there before it has a queue opened in the slot.
+#[btf_map]
+static GATES: ArrayOfMaps<GatePage, { QUEUE_MAX }> = ArrayOfMaps::new();
+
+#[inline(always)]
+fn at(slot: u64) -> Option<*mut u64> {
+    let page = GATES.get_value_ptr_mut(slot as u32 & (QUEUE_MAX as u32 - 1), &0);
+    page.map(|page| page.cast())
+}
+
+/// The word of a gate.
+#[inline(always)]
+pub(crate) fn load(slot: u64) -> Option<u64> {
+    // SAFETY: a page that was taken from the map just now lives until the program has ended. The word is changed whole.
+    at(slot).map(|word| unsafe { core::ptr::read_volatile(word) })
+}
+
+/// Sets or clears the arbiter's bit. The others are the process's.
+#[inline(always)]
+pub(crate) fn set(slot: u64, is_allowed: bool) {
+    let Some(word) = at(slot) else { return };
+    // SAFETY: as above. If the map has another page by now, nobody reads this one.
+    unsafe {
+        if is_allowed {
+            atomic_or::<u64, u64, { AtomicOrdering::SeqCst }>(word, GATE_ALLOWED);
+        } else {
+            atomic_and::<u64, u64, { AtomicOrdering::SeqCst }>(word, !GATE_ALLOWED);
+        }
+    }
+}
+
+/// A function of its own, which the verifier looks at once, and not wherever a queue may change.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn follow_gate(slot: u64) -> u64 {
+    if let Some(page) = Kept::get() {
+        gate::follow(&page, slot);
+    }
+    0
+}
+
+/// Likewise.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn follow_gates(device: u64, levels: u64) -> u64 {
+    if let Some(page) = Kept::get() {
+        gate::follow_all(&page, device, levels);
+    }
+    0
+}
+
+/// Likewise, for each block of slots.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn follow_block(first_slot: u64, device: u64, levels: u64) -> u64 {
+    if let Some(page) = Kept::get() {
+        gate::follow_block(&page, first_slot, device, levels);
+    }
+    0
+}
