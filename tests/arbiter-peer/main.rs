@@ -99,7 +99,7 @@ fn order(arbiter: &mut Arbiter, line: &str) -> Result<String, Box<dyn Error>> {
         }
         (Some("joined"), &[number]) => arbiter.joined(number).map_or(0, |owner| owner.0).to_string(),
         (Some("open"), &[owner, device, level]) => {
-            let queue = arbiter.open(Owner(owner), device, level as u8)?;
+            let queue = arbiter.open(Owner(owner), device, level as u8)?.queue;
             format!("{} {}", queue.slot, queue.generation)
         }
         _ => return Err(format!("what is {line:?}?").into()),

@@ -2,12 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what it could not do")]
 
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use aya::maps::{HashMap, Map, MapData};
-use xsched_abi::arbiter::{ArbiterChange, Control, Report, Word, device_key};
+use aya::maps::{ArrayOfMaps, HashMap, Map, MapData};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
+use xsched_abi::arbiter::{
+    ArbiterChange, Control, GATE_ALLOWED, GATE_KEPT_OPEN, GATE_SIZE, Report, Word, device_key,
+};
 use xsched_arbiter::{Arbiter, ArbiterError, Owner, PINS, ProgramsError, Queue, Times};
 use xsched_tests::arbiter::Peer;
 use xsched_tests::privileged::may_trace;
@@ -60,10 +65,27 @@ fn join(arbiter: &mut Arbiter, application: &mut Peer) -> Owner {
 fn ready(arbiter: &mut Arbiter, level: u8) -> (Peer, Owner, Queue) {
     let mut application = Peer::application(&PEER);
     let owner = join(arbiter, &mut application);
-    let queue = arbiter.open(owner, key(), level).unwrap();
+    let queue = arbiter.open(owner, key(), level).unwrap().queue;
     application.report(Report::Ready, queue);
     assert_eq!(mask(arbiter) >> level & 1, 1);
     (application, owner, queue)
+}
+
+/// The word of a gate, mapped for as long as the test runs.
+fn map(page: impl AsFd) -> &'static AtomicU64 {
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping, wherever the kernel has room, that is never taken back.
+    unsafe { &*mmap(std::ptr::null_mut(), GATE_SIZE, access, MapFlags::SHARED, page, 0).unwrap().cast() }
+}
+
+/// An application with a ready queue and its gate.
+fn ready_with_gate(arbiter: &mut Arbiter, level: u8) -> (Peer, Queue, &'static AtomicU64) {
+    let mut application = Peer::application(&PEER);
+    let owner = join(arbiter, &mut application);
+    let opened = arbiter.open(owner, key(), level).unwrap();
+    let gate = map(opened.gate.unwrap());
+    application.report(Report::Ready, opened.queue);
+    (application, opened.queue, gate)
 }
 
 fn mask(arbiter: &Arbiter) -> u64 {
@@ -104,6 +126,47 @@ fn a_report_shows_when_the_function_returns() {
 }
 
 #[test]
+fn gates_follow_reports_and_deaths_before_anybody_is_told() {
+    let Some(pins) = Pins::of("gates") else { return };
+    let mut arbiter = pins.arbiter(&Times::default());
+    let (mut other, low, gate) = ready_with_gate(&mut arbiter, 9);
+    assert_eq!(gate.load(Ordering::SeqCst), GATE_ALLOWED);
+    let (mut urgent, high, own) = ready_with_gate(&mut arbiter, 4);
+    assert_eq!((own.load(Ordering::SeqCst), gate.load(Ordering::SeqCst)), (GATE_ALLOWED, 0));
+    urgent.report(Report::Idle, high);
+    assert_eq!(gate.load(Ordering::SeqCst), GATE_ALLOWED);
+    urgent.report(Report::Ready, high);
+    assert_eq!(gate.load(Ordering::SeqCst), 0);
+    urgent.kill();
+    assert_eq!(gate.load(Ordering::SeqCst), GATE_ALLOWED);
+    let (_urgent, ..) = ready_with_gate(&mut arbiter, 4);
+    assert_eq!(gate.load(Ordering::SeqCst), 0);
+    other.report(Report::Close, low);
+    assert_eq!(gate.load(Ordering::SeqCst), GATE_ALLOWED);
+    assert_eq!(arbiter.page().load(Word::EXHAUSTED), 0);
+}
+
+#[test]
+fn nobody_reports_about_the_gate_of_another() {
+    let Some(pins) = Pins::of("gate-stranger") else { return };
+    let mut arbiter = pins.arbiter(&Times::default());
+    let (_urgent, ..) = ready_with_gate(&mut arbiter, 4);
+    let (mut application, queue, gate) = ready_with_gate(&mut arbiter, 9);
+    let mut stranger = Peer::application(&PEER);
+    gate.store(GATE_ALLOWED | GATE_KEPT_OPEN, Ordering::SeqCst);
+    let before = refused(&arbiter);
+    stranger.report(Report::Gate, queue);
+    join(&mut arbiter, &mut stranger);
+    stranger.report(Report::Gate, queue);
+    let stale = Queue { generation: queue.generation + 1, ..queue };
+    application.report(Report::Gate, stale);
+    assert_eq!(refused(&arbiter) - before, 3);
+    assert_eq!(gate.load(Ordering::SeqCst), GATE_ALLOWED | GATE_KEPT_OPEN);
+    application.report(Report::Gate, queue);
+    assert_eq!((gate.load(Ordering::SeqCst), refused(&arbiter) - before), (GATE_KEPT_OPEN, 3));
+}
+
+#[test]
 fn a_killed_process_is_not_ready() {
     let Some(pins) = Pins::of("killed") else { return };
     let mut arbiter = pins.arbiter(&Times::default());
@@ -125,7 +188,7 @@ fn a_process_that_becomes_another_program_is_not_ready() {
     application.report(Report::Ready, queue);
     assert_eq!(mask(&arbiter), 0);
     let owner = join(&mut arbiter, &mut application);
-    let queue = arbiter.open(owner, key(), 4).unwrap();
+    let queue = arbiter.open(owner, key(), 4).unwrap().queue;
     application.report(Report::Ready, queue);
     assert_eq!(mask(&arbiter), 1 << 4);
 }
@@ -171,7 +234,7 @@ fn nobody_reports_for_another() {
     assert!(arbiter.page().queue(queue.slot).word.is_open());
     // An old generation of a slot that is its own now.
     arbiter.close(queue);
-    let own = arbiter.open(other, key(), 1).unwrap();
+    let own = arbiter.open(other, key(), 1).unwrap().queue;
     assert_eq!(own.slot, queue.slot);
     stranger.report(Report::Ready, queue);
     assert_eq!(mask(&arbiter), 0);
@@ -251,6 +314,9 @@ fn a_dead_controller_holds_nobody_back_and_its_successor_finds_everything() {
     let opened = controller.ask(&format!("open {owner} {} 4", key()));
     let (slot, generation) = opened.split_once(' ').unwrap();
     let queue = Queue { slot: slot.parse().unwrap(), generation: generation.parse().unwrap() };
+    let pages = Map::ArrayOfMaps(MapData::from_pin(pins.0.join("gates")).unwrap());
+    let pages: ArrayOfMaps<_> = pages.try_into().unwrap();
+    let gate = map(pages.get(&queue.slot, 0).unwrap().fd());
     controller.kill();
     // Nobody keeps the page now; reports are counted all the same.
     application.report(Report::Ready, queue);
@@ -263,7 +329,11 @@ fn a_dead_controller_holds_nobody_back_and_its_successor_finds_everything() {
     assert_eq!(found, [(queue.slot, owner.parse().unwrap())]);
     arbiter.set_level(queue, 2).unwrap();
     application.report(Report::Ready, queue);
-    assert_eq!(mask(&arbiter), 1 << 2);
+    assert_eq!((mask(&arbiter), gate.load(Ordering::SeqCst)), (1 << 2, GATE_ALLOWED));
+    let (mut urgent, ..) = ready_with_gate(&mut arbiter, 1);
+    assert_eq!(gate.load(Ordering::SeqCst), 0, "what was opened before has the page that it had");
+    urgent.kill();
+    assert_eq!(gate.load(Ordering::SeqCst), GATE_ALLOWED);
     // The programs themselves have outlived the controller that loaded them: this process's end does not matter either.
     application.kill();
     assert_eq!(mask(&arbiter), 0);
@@ -282,7 +352,7 @@ fn who_has_left_takes_no_room_and_can_come_back() {
     assert!(matches!(opened, Err(ArbiterError::OwnerGone)), "{opened:?}");
     application.report(Report::Ready, queue);
     assert_eq!(join(&mut arbiter, &mut application), owner);
-    let queue = arbiter.open(owner, key(), 4).unwrap();
+    let queue = arbiter.open(owner, key(), 4).unwrap().queue;
     application.report(Report::Ready, queue);
     assert_eq!(mask(&arbiter), 1 << 4);
     application.kill();

@@ -218,7 +218,7 @@ fn the_arbiters_programs_hear_a_process_and_its_end() {
     let number = arbiter.expect(shim).unwrap();
     application.ask(&format!("report {} 0 {number}", Report::Join as u64));
     let owner = arbiter.joined(number).expect("the program hears it");
-    let queue = arbiter.open(owner, device_key(0, 1, 0, 0), 4).unwrap();
+    let queue = arbiter.open(owner, device_key(0, 1, 0, 0), 4).unwrap().queue;
     application.report(Report::Ready, queue);
     assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 4);
     arbiter.set_level(queue, 1).unwrap();

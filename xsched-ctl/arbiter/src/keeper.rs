@@ -73,6 +73,16 @@ pub struct Queue {
     pub generation: u32,
 }
 
+/// What a process is told of a queue that was opened for it.
+#[derive(Debug)]
+pub struct Opened {
+    /// Which one.
+    pub queue: Queue,
+    /// The page of its gate, see [`xsched_abi::arbiter::GATE_SIZE`], which the process maps to read and to write; or why it has none:
+    /// then the process sees to its gate itself. Nothing here needs the descriptor any more.
+    pub gate: io::Result<OwnedFd>,
+}
+
 /// The page and who keeps it.
 #[derive(Debug)]
 pub struct Arbiter {
@@ -274,16 +284,26 @@ impl Arbiter {
     /// # Errors
     ///
     /// If the page is full or the process is gone.
-    pub fn open(&mut self, owner: Owner, device_key: u64, level: u8) -> Result<Queue, ArbiterError> {
+    pub fn open(&mut self, owner: Owner, device_key: u64, level: u8) -> Result<Opened, ArbiterError> {
         let device = self.device(device_key)?;
         let page = self.page();
         let free = (0..QUEUE_MAX as u32).map(|slot| page.queue(slot)).find(|queue| !queue.word.is_open());
         let free = free.ok_or(ArbiterError::QueuesFull)?;
+        // Before there is a queue for which anybody writes there.
+        let gate = self.make_gate(free.slot);
         let generation = free.word.generation().wrapping_add(1);
         let word = QueueWord::new(generation, device, u64::from(level).min(LEVEL_COUNT as u64 - 1));
         self.control(Control::Open, u64::from(free.slot), word.0, owner.0);
         let queue = Queue { slot: free.slot, generation };
-        self.check(queue).map(|()| queue).map_err(|_| ArbiterError::OwnerGone)
+        self.check(queue).map_err(|_| ArbiterError::OwnerGone)?;
+        Ok(Opened { queue, gate })
+    }
+
+    fn make_gate(&mut self, slot: u32) -> io::Result<OwnedFd> {
+        match &mut self.backend {
+            Backend::Memory(memory) => memory.make_gate(slot),
+            Backend::Programs(programs) => programs.make_gate(slot),
+        }
     }
 
     /// Closes a queue. One that is gone is closed.

@@ -6,6 +6,7 @@
 //! Nothing here blocks, and nothing here decides: a policy does.
 
 mod clock;
+mod gates;
 mod keeper;
 mod memory;
 mod page;
@@ -14,7 +15,7 @@ mod times;
 mod wake;
 
 pub use clock::now_ns;
-pub use keeper::{Arbiter, ArbiterError, Owner, Queue};
+pub use keeper::{Arbiter, ArbiterError, Opened, Owner, Queue};
 pub use page::{Page, QueueState};
 pub use programs::{FoundShim, PINS, ProbedShim, ProgramsError, SHIMS_MAX, ShimSearch};
 pub use times::Times;

@@ -13,6 +13,7 @@ use xsched_abi::arbiter::{
 };
 
 use crate::clock::now_ns;
+use crate::gates::Gates;
 use crate::page::Page;
 use crate::times::Times;
 
@@ -27,6 +28,7 @@ pub(crate) struct Memory {
     /// Never read, so that it stays readable: see `wake.rs`.
     pub(crate) wakes: OwnedFd,
     owners: HashSet<u64>,
+    gates: Gates,
     events: RefCell<VecDeque<ArbiterEvent>>,
 }
 
@@ -52,6 +54,7 @@ impl Memory {
             page,
             wakes: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             owners: HashSet::new(),
+            gates: Gates::default(),
             events: RefCell::default(),
         })
     }
@@ -66,6 +69,11 @@ impl Memory {
 
     pub(crate) fn owners(&self) -> Vec<u64> {
         self.owners.iter().copied().collect()
+    }
+
+    /// A page for the gate of the next queue of a slot.
+    pub(crate) fn make_gate(&mut self, slot: u32) -> io::Result<OwnedFd> {
+        self.gates.make(u64::from(slot))
     }
 
     pub(crate) fn control(&self, operation: Control, slot: u64, first: u64, second: u64) {
@@ -108,6 +116,14 @@ impl Words for Memory {
 
     fn clear(&self, word: Word, bits: u64) -> u64 {
         self.words().clear(word, bits)
+    }
+
+    fn gate(&self, slot: u64) -> Option<u64> {
+        self.gates.load(slot)
+    }
+
+    fn set_gate(&self, slot: u64, is_allowed: bool) {
+        self.gates.set(slot, is_allowed);
     }
 }
 

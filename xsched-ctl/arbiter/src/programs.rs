@@ -5,13 +5,15 @@
 //! its own function.
 
 mod create;
+mod gates;
 mod orders;
 mod pins;
 mod ring;
 mod shim;
+mod sys;
 
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use aya::maps::{HashMap, Map, MapData, MapError};
@@ -22,6 +24,7 @@ use xsched_symbols::FileId;
 
 use crate::page::Page;
 use crate::times::Times;
+use gates::Gates;
 pub use pins::PINS;
 use pins::Pins;
 use ring::Ring;
@@ -113,6 +116,7 @@ pub(crate) struct Programs {
     pub(crate) page: Page,
     page_map: MapData,
     events_map: MapData,
+    gates: Gates,
     ring: Ring,
     expected: HashMap<MapData, u64, u64>,
     owners: HashMap<MapData, u64, u64>,
@@ -159,6 +163,7 @@ impl Programs {
         Ok(Self {
             page: Page::map(page_map.fd().as_fd(), false).map_err(ProgramsError::Page)?,
             ring: Ring::map(events_map.fd().as_fd()).map_err(ProgramsError::Page)?,
+            gates: Gates::new(map_at(&pins, "gates")?),
             expected: table_at(&pins, "expected")?,
             owners: table_at(&pins, "owners")?,
             _control: control,
@@ -232,6 +237,11 @@ impl Programs {
     pub(crate) fn admit(&mut self, owner: u64) {
         // If there is no room, no queue can be opened for it, which says so.
         let _ = self.owners.insert(owner, 0, 0);
+    }
+
+    /// A page for the gate of the next queue of a slot.
+    pub(crate) fn make_gate(&mut self, slot: u32) -> io::Result<OwnedFd> {
+        self.gates.make(slot)
     }
 
     pub(crate) fn dismiss(&mut self, owner: u64) {

@@ -1,19 +1,19 @@
 //! Loads the programs and pins them.
 
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::os::fd::AsFd as _;
 
 use aya::maps::{Array, Map, MapData};
 use aya::pin::PinError;
 use aya::programs::links::FdLink;
 use aya::programs::{ProgramError, RawTracePoint, UProbe};
 use aya::{Ebpf, EbpfLoader};
-use aya_obj::generated::{bpf_attr, bpf_cmd};
 use xsched_abi::arbiter::{AtomicWords, KernelOffsets, PAGE_MAGIC, PAGE_VERSION, Word, Words as _};
 use xsched_programs::{ARBITER, KernelTypes};
 
 use super::ProgramsError;
 use super::pins::Pins;
+use super::sys;
 use crate::page::Page;
 use crate::times::Times;
 
@@ -57,8 +57,10 @@ pub(super) fn create(pins: &Pins, times: &Times) -> Result<(), ProgramsError> {
     kernel.set(0, Offsets(offsets), 0).map_err(|cause| ProgramsError::Map { map: "KERNEL", cause })?;
     let Map::Array(page) = take(&mut object, "PAGE") else { unreachable!("the page is an array") };
     begin(&page, times).map_err(ProgramsError::Page)?;
-    for (map, name) in [("EXPECTED", "expected"), ("OWNERS", "owners"), ("EVENTS", "events")] {
-        let (Map::HashMap(data) | Map::RingBuf(data)) = take(&mut object, map) else {
+    let maps = [("EXPECTED", "expected"), ("OWNERS", "owners"), ("EVENTS", "events"), ("GATES", "gates")];
+    for (map, name) in maps {
+        let (Map::HashMap(data) | Map::RingBuf(data) | Map::ArrayOfMaps(data)) = take(&mut object, map)
+        else {
             unreachable!("the maps have these types")
         };
         pin_map(pins, &data, name)?;
@@ -89,24 +91,7 @@ fn begin(map: &MapData, times: &Times) -> io::Result<()> {
         words.store(Word::LINGER, times.linger_ns());
         words.store(Word::SILENCE, times.silence_ns());
     }
-    freeze(map.fd().as_fd())
-}
-
-/// `BPF_MAP_FREEZE`, which aya does for constants only. It fails while somebody has the map mapped to write.
-fn freeze(map: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: all-zero is a valid bpf_attr, and the kernel wants unused fields zero.
-    let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
-    attr.__bindgen_anon_2.map_fd = map.as_raw_fd() as u32;
-    // SAFETY: `attr` is a whole bpf_attr without pointers.
-    let outcome = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            bpf_cmd::BPF_MAP_FREEZE as libc::c_int,
-            &raw mut attr,
-            size_of::<bpf_attr>(),
-        )
-    };
-    if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    sys::freeze(map.fd().as_fd())
 }
 
 fn take(object: &mut Ebpf, name: &str) -> Map {

@@ -1,6 +1,8 @@
 //! What the controller's calls leave in the page, and what processes can do with what they get: without programs and,
 //! where the kernel and this user's rights suffice, with them.
 
+mod gates;
+
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
@@ -88,8 +90,8 @@ fn a_folder_that_somebody_else_has_made_is_not_where_the_machines_page_is() {
 fn a_ready_queue_shows_until_it_is_idle() {
     with_each_obeyed(|mut arbiter| {
         let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
-        let urgent = arbiter.open(a, key(), 3).unwrap();
-        let other = arbiter.open(b, key(), 7).unwrap();
+        let urgent = arbiter.open(a, key(), 3).unwrap().queue;
+        let other = arbiter.open(b, key(), 7).unwrap().queue;
         assert_eq!(arbiter.page().load(Word::exists(0)), 1 << 3 | 1 << 7);
         ready(&mut arbiter, a, urgent);
         ready(&mut arbiter, b, other);
@@ -101,7 +103,7 @@ fn a_ready_queue_shows_until_it_is_idle() {
         arbiter.expire(other);
         assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 7, "its lease is not over");
         arbiter.set_times(&Times { lease: Duration::ZERO, ..Times::default() });
-        let short = arbiter.open(b, key(), 9).unwrap();
+        let short = arbiter.open(b, key(), 9).unwrap().queue;
         ready(&mut arbiter, b, short);
         arbiter.expire(short);
         assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 7);
@@ -129,11 +131,11 @@ fn a_ready_queue_shows_until_it_is_idle() {
 fn nobody_is_held_back_while_the_controller_is_not_obeyed() {
     with_each_obeyed(|mut arbiter| {
         let owner = arbiter.speak_for(100);
-        let queue = arbiter.open(owner, key(), 3).unwrap();
+        let queue = arbiter.open(owner, key(), 3).unwrap().queue;
         ready(&mut arbiter, owner, queue);
         arbiter.release();
         assert_eq!(arbiter.page().load(Word::ready(0)), 0);
-        let later = arbiter.open(owner, key(), 4).unwrap();
+        let later = arbiter.open(owner, key(), 4).unwrap().queue;
         ready(&mut arbiter, owner, later);
         assert_eq!(arbiter.page().load(Word::ready(0)), 0);
         arbiter.heartbeat();
@@ -146,7 +148,7 @@ fn silence_ends_obedience_when_somebody_looks() {
     with_each(&Times { silence: Duration::ZERO, ..Times::default() }, |mut arbiter| {
         arbiter.heartbeat();
         let owner = arbiter.speak_for(100);
-        let queue = arbiter.open(owner, key(), 3).unwrap();
+        let queue = arbiter.open(owner, key(), 3).unwrap().queue;
         ready(&mut arbiter, owner, queue);
         assert!(arbiter.page().is_obeyed());
         // The clock has moved on since the heartbeat, and nothing may be silent at all.
@@ -160,12 +162,12 @@ fn silence_ends_obedience_when_somebody_looks() {
 fn only_a_lease_that_is_over_can_be_ended_by_others() {
     with_each_obeyed(|mut arbiter| {
         let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
-        let queue = arbiter.open(a, key(), 3).unwrap();
+        let queue = arbiter.open(a, key(), 3).unwrap().queue;
         ready(&mut arbiter, a, queue);
         arbiter.report(b, Report::Expire, queue.slot, u64::from(queue.generation));
         assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 3);
         arbiter.set_times(&Times { lease: Duration::ZERO, ..Times::default() });
-        let short = arbiter.open(a, key(), 9).unwrap();
+        let short = arbiter.open(a, key(), 9).unwrap().queue;
         ready(&mut arbiter, a, short);
         arbiter.report(b, Report::Expire, short.slot, u64::from(short.generation));
         assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 3);
@@ -176,7 +178,7 @@ fn only_a_lease_that_is_over_can_be_ended_by_others() {
 fn reports_about_queues_of_others_change_nothing() {
     with_each_obeyed(|mut arbiter| {
         let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
-        let queue = arbiter.open(a, key(), 3).unwrap();
+        let queue = arbiter.open(a, key(), 3).unwrap().queue;
         ready(&mut arbiter, b, queue);
         arbiter.report(b, Report::Close, queue.slot, u64::from(queue.generation));
         ready(&mut arbiter, a, Queue { generation: queue.generation + 1, ..queue });
@@ -192,10 +194,10 @@ fn the_end_of_a_process_closes_its_queues_and_no_others() {
     with_each_obeyed(|mut arbiter| {
         let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
         for level in 0..10 {
-            let queue = arbiter.open(a, key(), level).unwrap();
+            let queue = arbiter.open(a, key(), level).unwrap().queue;
             ready(&mut arbiter, a, queue);
         }
-        let other = arbiter.open(b, key(), 20).unwrap();
+        let other = arbiter.open(b, key(), 20).unwrap().queue;
         ready(&mut arbiter, b, other);
         arbiter.gone(a);
         assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 20);
@@ -203,7 +205,7 @@ fn the_end_of_a_process_closes_its_queues_and_no_others() {
         assert_eq!(arbiter.page().queues().count(), 1);
         assert!(matches!(arbiter.open(a, key(), 0), Err(ArbiterError::OwnerGone)));
         let again = arbiter.speak_for(100);
-        let queue = arbiter.open(again, key(), 0).unwrap();
+        let queue = arbiter.open(again, key(), 0).unwrap().queue;
         assert_eq!(queue, Queue { slot: 0, generation: 2 });
     });
 }
@@ -212,7 +214,7 @@ fn the_end_of_a_process_closes_its_queues_and_no_others() {
 fn a_full_page_says_so() {
     with_each_obeyed(|mut arbiter| {
         let owner = arbiter.speak_for(100);
-        let mut open = |device| arbiter.open(owner, device_key(1, device, 0, 0), 1).unwrap();
+        let mut open = |device| arbiter.open(owner, device_key(1, device, 0, 0), 1).unwrap().queue;
         let queues: Vec<_> = (0..DEVICE_MAX as u32).map(&mut open).collect();
         let one_more = arbiter.open(owner, key(), 1);
         assert!(matches!(one_more, Err(ArbiterError::DevicesFull)), "{one_more:?}");
@@ -261,8 +263,8 @@ fn each_process_is_woken_by_each_change_however_often_the_events_are_drained() {
     with_each_obeyed(|mut arbiter| {
         let (one, two) = (arbiter.wake_fd().unwrap(), arbiter.wake_fd().unwrap());
         let owner = arbiter.speak_for(100);
-        let urgent = arbiter.open(owner, key(), 1).unwrap();
-        let other = arbiter.open(owner, key(), 2).unwrap();
+        let urgent = arbiter.open(owner, key(), 1).unwrap().queue;
+        let other = arbiter.open(owner, key(), 2).unwrap().queue;
         assert!(wait(&one, 0).unwrap(), "what happened before is news to a newcomer");
         assert!(wait(&two, 0).unwrap());
         // Nobody else has work: nobody can wait for it.

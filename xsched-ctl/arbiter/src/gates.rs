@@ -1,0 +1,76 @@
+//! Pages of gates without programs: in memory that this process shares with one other each.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use xsched_abi::arbiter::{GATE_ALLOWED, GATE_SIZE};
+
+/// The pages that there are, by slot. That of a queue that is closed stays until the slot has another.
+#[derive(Debug, Default)]
+pub(crate) struct Gates(HashMap<u64, Gate>);
+
+impl Gates {
+    /// Makes a page for the next queue of a slot, in the place of that of the last one. If that fails, there is none.
+    pub(crate) fn make(&mut self, slot: u64) -> io::Result<OwnedFd> {
+        self.0.remove(&slot);
+        let file = memfd_create("xsched-gate", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&file, GATE_SIZE as u64)?;
+        // A process that made it shorter would end this one, which writes there.
+        fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
+        let gate = Gate::map(&file)?;
+        gate.word().store(GATE_ALLOWED, Ordering::SeqCst);
+        self.0.insert(slot, gate);
+        Ok(file)
+    }
+
+    pub(crate) fn load(&self, slot: u64) -> Option<u64> {
+        self.0.get(&slot).map(|gate| gate.word().load(Ordering::SeqCst))
+    }
+
+    /// Sets or clears the arbiter's bit. The others are the process's.
+    pub(crate) fn set(&self, slot: u64, is_allowed: bool) {
+        let Some(gate) = self.0.get(&slot) else { return };
+        if is_allowed {
+            gate.word().fetch_or(GATE_ALLOWED, Ordering::SeqCst);
+        } else {
+            gate.word().fetch_and(!GATE_ALLOWED, Ordering::SeqCst);
+        }
+    }
+}
+
+/// One page, mapped.
+#[derive(Debug)]
+struct Gate(NonNull<AtomicU64>);
+
+impl Gate {
+    fn map(file: &OwnedFd) -> io::Result<Self> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, wherever the kernel has room; nothing else is replaced.
+        let start =
+            unsafe { mmap(std::ptr::null_mut(), GATE_SIZE, access, MapFlags::SHARED, file.as_fd(), 0) }?;
+        NonNull::new(start.cast()).map(Self).ok_or(io::ErrorKind::AddrNotAvailable.into())
+    }
+
+    fn word(&self) -> &AtomicU64 {
+        // SAFETY: the mapping begins with this word and lives as long as `self`, and its file cannot become shorter.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's own, and nothing refers to it any more. It fails for no mapping that
+        // succeeded, and what could be done about it?
+        let _ = unsafe { munmap(self.0.as_ptr().cast(), GATE_SIZE) };
+    }
+}
+
+// SAFETY: the mapping belongs to the process, and all access to it is atomic.
+unsafe impl Send for Gate {}
+// SAFETY: as above.
+unsafe impl Sync for Gate {}

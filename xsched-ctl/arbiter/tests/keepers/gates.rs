@@ -1,0 +1,192 @@
+//! The gates of queues, as a process sees them that maps the page which it is given.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use xsched_abi::arbiter::{GATE_ALLOWED, GATE_KEPT_OPEN, GATE_SIZE, QUEUE_MAX, Report, Word};
+use xsched_arbiter::{Arbiter, Opened, Owner, Queue};
+
+use super::{key, ready, with_each_obeyed};
+
+/// A gate's page, mapped for as long as the test runs.
+#[derive(Clone, Copy)]
+struct Gate(&'static [AtomicU64; GATE_SIZE / 8]);
+
+impl Gate {
+    fn map(page: &OwnedFd) -> Self {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, wherever the kernel has room, that is never taken back.
+        Self(unsafe {
+            let at = mmap(std::ptr::null_mut(), GATE_SIZE, access, MapFlags::SHARED, page.as_fd(), 0);
+            &*at.expect("a page is of this size").cast()
+        })
+    }
+
+    fn word(self) -> u64 {
+        self.0[0].load(Ordering::SeqCst)
+    }
+}
+
+/// A queue and its gate.
+fn open(arbiter: &mut Arbiter, owner: Owner, level: u8) -> (Queue, Gate) {
+    let Opened { queue, gate } = arbiter.open(owner, key(), level).expect("there is room");
+    (queue, Gate::map(&gate.expect("there is memory")))
+}
+
+/// One at level 3 that is ready, and one at level 7.
+fn urgent_and_other(arbiter: &mut Arbiter) -> ((Owner, Queue, Gate), (Owner, Queue, Gate)) {
+    let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
+    let (urgent, first) = open(arbiter, a, 3);
+    let (other, second) = open(arbiter, b, 7);
+    assert_eq!((first.word(), second.word()), (GATE_ALLOWED, GATE_ALLOWED));
+    ready(arbiter, a, urgent);
+    ready(arbiter, b, other);
+    assert_eq!((first.word(), second.word()), (GATE_ALLOWED, 0));
+    ((a, urgent, first), (b, other, second))
+}
+
+#[test]
+fn a_gate_is_shut_while_somebody_more_urgent_has_work() {
+    with_each_obeyed(|mut arbiter| {
+        let ((a, urgent, first), (_, _, second)) = urgent_and_other(&mut arbiter);
+        for _ in 0..3 {
+            arbiter.report(a, Report::Idle, urgent.slot, u64::from(urgent.generation));
+            assert_eq!(second.word(), GATE_ALLOWED);
+            ready(&mut arbiter, a, urgent);
+            assert_eq!((first.word(), second.word()), (GATE_ALLOWED, 0));
+        }
+        // Whoever comes now finds it so.
+        let (_, third) = open(&mut arbiter, a, 7);
+        let (_, fourth) = open(&mut arbiter, a, 3);
+        assert_eq!((third.word(), fourth.word()), (0, GATE_ALLOWED));
+        let elsewhere = arbiter.open(a, key() + 1, 7).unwrap();
+        assert_eq!(Gate::map(&elsewhere.gate.unwrap()).word(), GATE_ALLOWED);
+    });
+}
+
+#[test]
+fn gates_follow_levels() {
+    with_each_obeyed(|mut arbiter| {
+        let ((_, urgent, first), (_, other, second)) = urgent_and_other(&mut arbiter);
+        arbiter.set_level(urgent, 7).unwrap();
+        assert_eq!((first.word(), second.word()), (GATE_ALLOWED, GATE_ALLOWED));
+        arbiter.set_level(urgent, 8).unwrap();
+        assert_eq!((first.word(), second.word()), (0, GATE_ALLOWED));
+        arbiter.set_level(other, 63).unwrap();
+        assert_eq!((first.word(), second.word()), (GATE_ALLOWED, 0));
+        arbiter.set_level(other, 0).unwrap();
+        assert_eq!((first.word(), second.word()), (0, GATE_ALLOWED));
+    });
+}
+
+#[test]
+fn gates_open_when_the_urgent_queue_or_process_is_gone() {
+    with_each_obeyed(|mut arbiter| {
+        let ((_, urgent, first), (_, other, second)) = urgent_and_other(&mut arbiter);
+        arbiter.close(urgent);
+        assert_eq!((first.word(), second.word()), (GATE_ALLOWED, GATE_ALLOWED));
+        arbiter.close(other);
+        let ((a, _, _), (b, _, second)) = urgent_and_other(&mut arbiter);
+        arbiter.gone(a);
+        assert_eq!(second.word(), GATE_ALLOWED);
+        let ((_, _, first), (_, _, third)) = urgent_and_other(&mut arbiter);
+        assert_eq!((first.word(), second.word(), third.word()), (GATE_ALLOWED, GATE_ALLOWED, 0));
+        arbiter.gone(b);
+        assert_eq!(third.word(), GATE_ALLOWED, "its own queue is closed");
+    });
+}
+
+#[test]
+fn gates_are_open_while_the_controller_is_not_obeyed() {
+    with_each_obeyed(|mut arbiter| {
+        let (_, (_, _, second)) = urgent_and_other(&mut arbiter);
+        arbiter.release();
+        assert_eq!(second.word(), GATE_ALLOWED);
+        arbiter.heartbeat();
+        assert_eq!(second.word(), 0);
+    });
+}
+
+#[test]
+fn what_a_process_writes_there_stays() {
+    with_each_obeyed(|mut arbiter| {
+        let ((a, urgent, _), (_, _, second)) = urgent_and_other(&mut arbiter);
+        second.0[0].fetch_or(GATE_KEPT_OPEN | 1 << 63, Ordering::SeqCst);
+        second.0.iter().skip(1).for_each(|word| word.store(7, Ordering::SeqCst));
+        arbiter.report(a, Report::Idle, urgent.slot, u64::from(urgent.generation));
+        assert_eq!(second.word(), GATE_ALLOWED | GATE_KEPT_OPEN | 1 << 63);
+        ready(&mut arbiter, a, urgent);
+        assert_eq!(second.word(), GATE_KEPT_OPEN | 1 << 63);
+        assert!(second.0.iter().skip(1).all(|word| word.load(Ordering::SeqCst) == 7));
+    });
+}
+
+#[test]
+fn a_gate_that_was_written_by_mistake_is_made_right_for_its_own_process() {
+    with_each_obeyed(|mut arbiter| {
+        let ((a, urgent, first), (b, other, second)) = urgent_and_other(&mut arbiter);
+        first.0[0].store(0, Ordering::SeqCst);
+        second.0[0].store(GATE_ALLOWED, Ordering::SeqCst);
+        let mut say = |owner, queue: Queue| {
+            arbiter.report(owner, Report::Gate, queue.slot, u64::from(queue.generation));
+        };
+        say(a, other);
+        say(b, urgent);
+        say(a, Queue { generation: urgent.generation + 1, ..urgent });
+        say(a, Queue { slot: other.slot + QUEUE_MAX as u32, ..other });
+        assert_eq!((first.word(), second.word()), (0, GATE_ALLOWED), "it is not theirs");
+        say(a, urgent);
+        say(b, other);
+        assert_eq!((first.word(), second.word()), (GATE_ALLOWED, 0));
+    });
+}
+
+#[test]
+fn the_next_queue_of_a_slot_has_a_page_of_its_own() {
+    with_each_obeyed(|mut arbiter| {
+        let ((a, urgent, first), (b, other, second)) = urgent_and_other(&mut arbiter);
+        second.0[1].store(7, Ordering::SeqCst);
+        for _ in 0..20 {
+            arbiter.close(other);
+            let (again, third) = open(&mut arbiter, b, 9);
+            assert_eq!((again.slot, third.word(), third.0[1].load(Ordering::SeqCst)), (other.slot, 0, 0));
+            assert_eq!((first.word(), second.word()), (GATE_ALLOWED, GATE_ALLOWED));
+            arbiter.close(again);
+            assert_eq!(third.word(), GATE_ALLOWED);
+        }
+        arbiter.report(a, Report::Idle, urgent.slot, u64::from(urgent.generation));
+        assert_eq!(first.word(), GATE_ALLOWED);
+    });
+}
+
+#[test]
+fn a_page_cannot_be_made_shorter() {
+    with_each_obeyed(|mut arbiter| {
+        let owner = arbiter.speak_for(100);
+        let page = arbiter.open(owner, key(), 3).unwrap().gate.unwrap();
+        assert!(rustix::fs::ftruncate(&page, 0).is_err());
+    });
+}
+
+#[test]
+fn a_queue_for_which_there_is_no_page_is_a_queue() {
+    with_each_obeyed(|mut arbiter| {
+        let ((a, urgent, _), (b, other, second)) = urgent_and_other(&mut arbiter);
+        arbiter.close(other);
+        let limit = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limit }).unwrap();
+        let opened = arbiter.open(b, key(), 9);
+        setrlimit(Resource::Nofile, limit).unwrap();
+        let Opened { queue, gate } = opened.unwrap();
+        assert!(gate.is_err(), "{gate:?}");
+        assert_eq!(queue.slot, other.slot);
+        ready(&mut arbiter, b, queue);
+        assert_eq!(arbiter.page().load(Word::ready(0)), 1 << 3 | 1 << 9);
+        assert_eq!(second.word(), GATE_ALLOWED, "the page of the last one is not for it");
+        arbiter.report(b, Report::Gate, queue.slot, u64::from(queue.generation));
+        arbiter.report(a, Report::Idle, urgent.slot, u64::from(urgent.generation));
+        assert_eq!((second.word(), arbiter.page().load(Word::EXHAUSTED)), (GATE_ALLOWED, 0));
+    });
+}
