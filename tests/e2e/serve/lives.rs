@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use rustix::process::Signal;
+use xsched_abi::arbiter::GATE_ALLOWED;
 use xsched_tests::artifacts::{app, shim, xsched_ctl as binary};
 use xsched_tests::privileged::may_trace;
 use xsched_tests::tracer::{Running, run, wait_until, xsched_ctl};
@@ -47,6 +48,38 @@ fn others_reach_a_controller_whatever_the_umask_of_its_shell() {
     assert_eq!(mode(&folder), 0o700);
     running.signal(Signal::TERM);
     assert_eq!(running.finish().code, 0);
+}
+
+/// The page comes with the answer, whoever keeps the masks.
+#[test]
+fn a_queue_has_a_gate_that_is_shut_while_others_come_first() {
+    let mut controllers = vec![Controller::start("")];
+    if may_trace("a_queue_has_a_gate_that_is_shut_while_others_come_first") {
+        controllers.push(Controller::start_with_programs(""));
+    }
+    for controller in &controllers {
+        let joined = |priority: i32| {
+            let mut process = controller.process_of(0);
+            process.ask(&format!("connect {priority}"));
+            process.open(7);
+            process
+        };
+        let (mut urgent, mut other) = (joined(5), joined(-5));
+        let expect = |process: &mut fixture::Process, word: u64| {
+            wait_until("the gate follows", || process.ask("gate")["gate"] == word);
+        };
+        // They have their levels from the policy, which takes its time.
+        wait_until("they have levels", || urgent.level() < other.level());
+        urgent.report("ready");
+        expect(&mut other, 0);
+        expect(&mut urgent, GATE_ALLOWED);
+        urgent.report("idle");
+        expect(&mut other, GATE_ALLOWED);
+        urgent.report("ready");
+        expect(&mut other, 0);
+        urgent.kill();
+        expect(&mut other, GATE_ALLOWED);
+    }
 }
 
 #[test]

@@ -50,6 +50,12 @@ class Process:
             return {"keeper": keeper, "epoch": epoch, "in_flight_ns": in_flight, "preemption_level": level,
                     "observe": observe, "may_write": may_write}
         if kind == OPENED:
+            fds = array.array("i")
+            for _, _, data in ancillary:
+                fds.frombytes(data)
+            self.gate_word = mmap.mmap(fds[0], 4096) if fds else None
+            for fd in fds:
+                os.close(fd)
             request, slot, generation, keeper = struct.unpack_from("=IIII", packet, 4)
             return {"slot": slot, "generation": generation, "keeper": keeper, "request": request}
         if kind == REFUSAL:
@@ -82,6 +88,10 @@ class Process:
 
     def level(self, slot):
         return {"level": self.word(QUEUES + int(slot) * QUEUE_LEN) >> 2 & 63}
+
+    def gate(self):
+        """The word of the gate of the queue that was opened last."""
+        return {"gate": struct.unpack_from("=Q", self.gate_word)[0] if self.gate_word else None}
 
     def wait(self):
         """Waits until the masks change, a minute at most."""

@@ -304,8 +304,16 @@ async fn take(
         FromShim::Hello(_) => Err(End::Refused(RefusalReason::Malformed)),
         FromShim::OpenQueue(wanted) => {
             wait_until_joined(shared, peer, id).await;
-            let opened = shared.with(|controller| controller.open(id, wanted)).map_err(End::Refused)?;
-            connection.send(opened.as_bytes(), &[]).map_err(send_failed)
+            let (opened, gate) =
+                shared.with(|controller| controller.open(id, wanted)).map_err(End::Refused)?;
+            if let Err(error) = &gate
+                && shared.lines.have_room(peer.uid)
+            {
+                tracing::warn!("{}: it sees to its gate itself, there is no page: {error}", peer.describe());
+            }
+            // The process has it then, and nobody here needs it.
+            let descriptors: Vec<_> = gate.iter().map(|page| page.as_fd()).collect();
+            connection.send(opened.as_bytes(), &descriptors).map_err(send_failed)
         }
         FromShim::Reported(report) => {
             shared.with(|controller| controller.report(id, report));

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use xsched_abi::arbiter::{DEVICE_MAX, QUEUE_MAX, Report};
@@ -191,8 +193,12 @@ impl Controller {
         Link::Known(self.arbiter.speak_for(if pid == 0 { NO_PID | id.0 } else { pid }))
     }
 
-    /// A process will use a device.
-    pub(crate) fn open(&mut self, id: ClientId, wanted: &OpenQueue) -> Result<Opened, RefusalReason> {
+    /// A process will use a device. Returns what it is told, and the page of its gate, or why there is none.
+    pub(crate) fn open(
+        &mut self,
+        id: ClientId,
+        wanted: &OpenQueue,
+    ) -> Result<(Opened, io::Result<OwnedFd>), RefusalReason> {
         let client = self.clients.get(&id).ok_or(RefusalReason::NotJoined)?;
         let Link::Known(owner) = client.link else { return Err(RefusalReason::NotJoined) };
         if client.queues.len() >= QUEUES_PER_CLIENT_MAX {
@@ -203,8 +209,8 @@ impl Controller {
             self.mention_refusal(pid, uid, own, what);
             return Err(RefusalReason::Full);
         }
-        let key = match self.arbiter.open(owner, wanted.device, Level::LAST.number() as u8) {
-            Ok(key) => key,
+        let (key, gate) = match self.arbiter.open(owner, wanted.device, Level::LAST.number() as u8) {
+            Ok(opened) => (opened.queue, opened.gate),
             Err(ArbiterError::NoDevice(_)) => return Err(RefusalReason::Malformed),
             Err(ArbiterError::OwnerGone) => return Err(RefusalReason::NotJoined),
             Err(error) => return Err(refuse_full(&error)),
@@ -237,14 +243,15 @@ impl Controller {
             }
         }
         let keeper = if owner.is_spoken_for() { Keeper::Controller } else { Keeper::Programs };
-        Ok(Opened {
+        let opened = Opened {
             kind: PacketKind::Opened as u32,
             request: wanted.request,
             slot: key.slot,
             generation: key.generation,
             keeper: keeper as u32,
             reserved: 0,
-        })
+        };
+        Ok((opened, gate))
     }
 
     /// Whether a user may have another queue, and on this device. If not: how many he has of what there is no more for him.

@@ -42,7 +42,7 @@ impl Bench {
             device: device_key(0, device, 0, 0),
             ..OpenQueue::new_zeroed()
         };
-        let opened = self.0.open(id, &wanted).unwrap();
+        let (opened, _) = self.0.open(id, &wanted).unwrap();
         self.0.settle(now_ns());
         opened
     }
