@@ -164,6 +164,46 @@ fn a_process_stopped_at_any_moment_hangs_nobody() {
     }
 }
 
+/// Eight kernels behind open gates in memory of the process's own. The first long enough for all to be in the queue.
+const GATED: &str = "registered --launches 8 --us 50000 --blocks 100";
+
+#[test]
+fn kernels_behind_gates_in_a_stopped_processs_memory_leave_no_gaps() {
+    let device = Device::new("gates");
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let stopped = begun(device.command(GATED).env("HIP_SIM_EXECUTION_LOG", log.path()));
+    wait_until("it has begun", || Timeline::read(log.path()).is_ok_and(|log| !log.kernels().is_empty()));
+    send(&stopped, Signal::STOP);
+    // Whoever is there looks at the gates: this one, many times for each.
+    let other = begun(&mut device.command("load --launches 600 --us 1000 --blocks 1"));
+    assert!(other.findings().unwrap()["wrong"] == 0.0);
+    send(&stopped, Signal::CONT);
+    assert!(stopped.findings().unwrap()["wrong"] == 0.0);
+    let timeline = Timeline::read(log.path()).unwrap();
+    let kernels = timeline.kernels();
+    let gaps_ns: Vec<_> = kernels.windows(2).map(|pair| pair[1].start_ns.abs_diff(pair[0].end_ns)).collect();
+    assert_eq!(gaps_ns, [0; 7], "{kernels:#?}");
+}
+
+#[test]
+fn gates_in_another_pid_namespace_open_when_their_process_looks() {
+    let test = "gates_in_another_pid_namespace_open_when_their_process_looks";
+    let unshare = ["--pid", "--fork", "--mount-proc"];
+    let may = Command::new("unshare").args(unshare).arg("true").output();
+    if !may.is_ok_and(|made| made.status.success()) {
+        eprintln!("skipped: {test} makes a pid namespace, which this machine does not allow");
+        return;
+    }
+    let device = Device::new("contained");
+    let outside = device.command("registered --launches 300 --us 200 --blocks 304");
+    let mut contained = Command::new("unshare");
+    contained.args(unshare).arg(outside.get_program()).args(outside.get_args());
+    contained.envs(outside.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    // Each has the device half of the time, and sees nothing of the other's gates.
+    let findings = run_all(&mut [contained, outside]).unwrap();
+    assert!(findings.iter().all(|found| found["wrong"] == 0.0), "{findings:?}");
+}
+
 #[test]
 fn what_a_crashed_run_left_is_replaced() {
     let device = Device::new("crashed");

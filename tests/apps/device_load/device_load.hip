@@ -5,6 +5,8 @@
 //     device_load single [--launches N] [--blocks B] [--us U]                 waits for each launch
 //     device_load idle   [--threads T]                                        T streams that have nothing to do
 //     device_load gate   [--launches N] [--us U]                              waits for a word, which the host writes after U
+//     device_load gated  [--launches N] [--blocks B] [--us U]                 each kernel behind an open gate in signal memory
+//     device_load registered [--launches N] [--blocks B] [--us U]             the same in memory that the program registers
 //     device_load overlap [--us U]                                            copies both ways beside a kernel
 //     device_load fault  [--launches 0..2]                                    touches what it must not
 //
@@ -19,8 +21,10 @@
 #include <fstream>
 #include <sched.h>
 #include <string>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include "device_step.hpp"
@@ -76,6 +80,7 @@ static int load(const Load &load) {
     std::vector<Stream> streams(load.threads);
     wait_for_start();
     Clock::time_point begin = Clock::now();
+    double cpu_before_us = cpu_us();
     std::vector<std::thread> threads;
     // Once as much is in flight as ever will be, memory may grow no more.
     unsigned long quarter_kb = 0;
@@ -88,10 +93,10 @@ static int load(const Load &load) {
             stream.wait();
         });
     for (std::thread &thread : threads) thread.join();
-    double total_us = us_since(begin);
+    double total_us = us_since(begin), all_cpu_us = cpu_us() - cpu_before_us;
     unsigned long long wrong = 0;
     for (Stream &stream : streams) wrong += stream.wrong();
-    std::printf("total_us %.1f\nwrong %llu\nquarter_kb %lu\nend_kb %lu\n", total_us, wrong, quarter_kb, resident_kb());
+    std::printf("total_us %.1f\ncpu_us %.1f\nwrong %llu\nquarter_kb %lu\nend_kb %lu\n", total_us, all_cpu_us, wrong, quarter_kb, resident_kb());
     return wrong != 0;
 }
 
@@ -153,6 +158,36 @@ static int gate(const Load &load) {
     return 0;
 }
 
+// Memory that no other process has mapped, and could map only if it were given the file.
+static void *registered_word() {
+    constexpr size_t SIZE = 4096;
+    int file = memfd_create("gates", 0);
+    if (file < 0 || ftruncate(file, SIZE)) std::abort();
+    void *word = mmap(nullptr, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0), *seen;
+    if (word == MAP_FAILED) std::abort();
+    CHECK(hipHostRegister(word, SIZE, hipHostRegisterMapped));
+    CHECK(hipHostGetDevicePointer(&seen, word, 0));
+    return seen;
+}
+
+static int gated(const Load &load, bool is_registered) {
+    Stream stream;
+    void *word;
+    if (is_registered) word = registered_word();
+    else CHECK(hipExtMallocWithFlags(&word, 8, hipMallocSignalMemory));
+    __atomic_store_n(static_cast<unsigned long *>(word), 1, __ATOMIC_RELEASE);
+    wait_for_start();
+    double cpu_before_us = cpu_us();
+    Clock::time_point begin = Clock::now();
+    for (unsigned long number = 0; number < load.launches; number++) {
+        CHECK(hipStreamWaitValue64(stream.handle, word, 1, hipStreamWaitValueGte, ~0ul));
+        stream.launch(load.blocks, load.us);
+    }
+    stream.wait();
+    std::printf("total_us %.1f\ncpu_us %.1f\nwrong %llu\n", us_since(begin), cpu_us() - cpu_before_us, stream.wrong());
+    return 0;
+}
+
 static int overlap(const Load &load) {
     constexpr size_t SIZE = 64 << 10;
     Stream kernels, to, from;
@@ -200,8 +235,9 @@ int main(int argc, char **argv) {
     if (mode == "single") return single(options);
     if (mode == "idle") return idle(options);
     if (mode == "gate") return gate(options);
+    if (mode == "gated" || mode == "registered") return gated(options, mode == "registered");
     if (mode == "overlap") return overlap(options);
     if (mode == "fault") return fault(options);
-    std::fprintf(stderr, "usage: %s load|single|gate|idle|overlap|fault [--launches N] [--threads T] [--blocks B] [--us U]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s load|single|gate|gated|registered|idle|overlap|fault [--launches N] [--threads T] [--blocks B] [--us U]\n", argv[0]);
     return 2;
 }

@@ -24,7 +24,7 @@ struct dim3 {
 
 enum hipError_t { hipSuccess = 0 };
 enum hipMemcpyKind { hipMemcpyHostToDevice = 1, hipMemcpyDeviceToHost = 2 };
-enum { hipStreamNonBlocking = 1, hipMallocSignalMemory = 2, hipStreamWaitValueGte = 0 };
+enum { hipStreamNonBlocking = 1, hipMallocSignalMemory = 2, hipStreamWaitValueGte = 0, hipHostRegisterMapped = 2 };
 enum hipStreamCaptureMode { hipStreamCaptureModeThreadLocal = 1 };
 
 typedef struct ihipStream_t *hipStream_t;
@@ -49,6 +49,8 @@ hipError_t hipStreamCreateWithFlags(hipStream_t *stream, unsigned flags);
 hipError_t hipStreamCreateWithPriority(hipStream_t *stream, unsigned flags, int priority);
 hipError_t hipStreamSynchronize(hipStream_t stream);
 hipError_t hipStreamDestroy(hipStream_t stream);
+hipError_t hipHostRegister(void *address, size_t size, unsigned flags);
+hipError_t hipHostGetDevicePointer(void **device, void *host, unsigned flags);
 hipError_t hipStreamWaitValue64(hipStream_t stream, void *word, unsigned long value, unsigned flags, unsigned long mask);
 hipError_t hipStreamWriteValue64(hipStream_t stream, void *word, unsigned long value, unsigned flags);
 hipError_t hipStreamQuery(hipStream_t stream);

@@ -5,7 +5,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::abi::{hipError_t, hipStream_t, hipStreamBatchMemOpParams};
-use crate::engine::{Command, Condition, Device, Gate, Half, Patience, Took, Work};
+use crate::engine::{Command, Condition, Device, Gate, Patience, Took, Work};
 use crate::error::HipError;
 use crate::operation::Operation;
 use crate::{boundary, capture, config, runtime, stream};
@@ -79,16 +79,11 @@ impl Word {
         }
     }
 
-    /// As a packet of the device, which it is for a wait for one of its signals.
+    /// As a packet of the device, which a wait is.
     fn gate(&self, device: &Device) -> Option<Gate> {
         let Action::Wait { condition, mask } = self.action else { return None };
-        let (signal, offset) = device.find_signal(self.address)?;
-        let half = match (self.is_64_bit, offset) {
-            (true, _) => None,
-            (false, 0) => Some(Half::Lower),
-            (false, _) => Some(Half::Upper),
-        };
-        Some(Gate { signal, half, condition, value: self.value, mask })
+        let place = device.place(self.address)?;
+        Some(Gate { place, is_64_bit: self.is_64_bit, condition, value: self.value, mask })
     }
 
     fn run(&self) {
@@ -313,6 +308,91 @@ mod tests {
         });
     }
 
+    /// A file in memory, mapped twice: the first is registered with HIP.
+    fn new_registered() -> [*mut c_void; 2] {
+        // SAFETY: new mappings of a new file, which stay; a local out-parameter.
+        unsafe {
+            let file = libc::memfd_create(c"words".as_ptr(), 0);
+            assert_eq!(libc::ftruncate(file, 4096), 0);
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let mappings =
+                [(); 2].map(|()| libc::mmap(ptr::null_mut(), 4096, access, libc::MAP_SHARED, file, 0));
+            assert!(!mappings.contains(&libc::MAP_FAILED));
+            let _ = mappings[0].expose_provenance();
+            assert_eq!(memory::host_register(mappings[0], 4096, 2), 0);
+            let mut device = ptr::null_mut();
+            assert_eq!(memory::host_device_pointer(&raw mut device, mappings[0], 0), 0);
+            [device, mappings[1]]
+        }
+    }
+
+    #[test]
+    fn so_does_one_that_waits_for_registered_memory() {
+        alone::run(&[("HIP_SIM_QUEUES", "1")], || {
+            waits_with_all_of_its_hardware_queue(|| new_registered()[0]);
+        });
+    }
+
+    /// Where nobody else maps anything.
+    #[test]
+    fn memory_is_registered_with_any_flags_and_forgotten_and_only_if_it_is_there() {
+        alone::run(&[], registering);
+    }
+
+    fn registering() {
+        let memory = new_registered()[0];
+        // SAFETY: addresses are looked up, not followed; the mapping that is removed is this test's.
+        unsafe {
+            for flags in [0, 1, 2, 3] {
+                assert_eq!(memory::host_unregister(memory), 0);
+                assert_eq!(memory::host_register(memory, 4096, flags), 0);
+            }
+            let again = memory::host_register(memory, 4096, 0);
+            assert_eq!(again, HipError::HostMemoryAlreadyRegistered.code());
+            assert_eq!(memory::host_unregister(memory), 0);
+            let wait = || wait_64(ptr::null_mut(), memory, 0, 0, u64::MAX);
+            assert_eq!(wait(), HipError::InvalidValue.code());
+            assert_eq!(libc::munmap(memory, 4096), 0);
+            for (address, size) in [(memory, 4096), (memory.wrapping_byte_add(8), 8)] {
+                assert_eq!(memory::host_register(address, size, 0), HipError::InvalidValue.code());
+            }
+        }
+    }
+
+    /// What each kind of wait goes on for, written through another mapping, which nobody tells HIP of.
+    #[test]
+    fn registered_words_open_gates_however_they_are_written() {
+        let [registered, elsewhere] = new_registered();
+        let mut stream = ptr::null_mut();
+        // SAFETY: a local out-parameter.
+        assert_eq!(unsafe { stream::create_with_flags(&raw mut stream, 1) }, 0);
+        let cases: [(u32, u64, u64, &[u64]); 4] = [
+            (0, 5, u64::MAX, &[4, 5]),
+            (1, 5, 0xff, &[5 << 8, 1 << 40 | 5]),
+            (2, 6, u64::MAX, &[9, 2]),
+            (3, 1, 3, &[2, 1]),
+        ];
+        for (flags, value, mask, written) in cases {
+            for is_64_bit in [true, false] {
+                // SAFETY: this test's mappings, live handles.
+                unsafe {
+                    let word = AtomicU64::from_ptr(elsewhere.cast());
+                    word.store(written[0], Ordering::Release);
+                    let waiting = if is_64_bit {
+                        wait_64(stream, registered, value, flags, mask)
+                    } else {
+                        wait_32(stream, registered, value as u32, flags, mask as u32)
+                    };
+                    assert_eq!(waiting, 0);
+                    thread::sleep(Duration::from_millis(2));
+                    assert_eq!(stream::query(stream), HipError::NotReady.code(), "{flags} {written:?}");
+                    word.store(written[1], Ordering::Release);
+                    assert_eq!(stream::synchronize(stream), 0);
+                }
+            }
+        }
+    }
+
     fn new_signal() -> *mut c_void {
         let mut signal = ptr::null_mut();
         // SAFETY: a local out-parameter.
@@ -360,6 +440,7 @@ mod tests {
         alone::run(&[], || {
             assert_eq!(gap_ns(runtime::get().memory.allocate(8, Kind::Host, 0).unwrap()), 0);
             assert_eq!(gap_ns(new_signal()), 0);
+            assert_eq!(gap_ns(new_registered()[0]), 0);
         });
     }
 

@@ -23,6 +23,7 @@ mod file;
 mod members;
 mod region;
 mod signals;
+mod words;
 
 pub(crate) use signals::Signal;
 
@@ -43,6 +44,8 @@ pub(crate) struct Device {
     snapshot: Mutex<Snapshot>,
     pools: Mutex<Pools>,
     signals: signals::Used,
+    /// By which others know this process's memory.
+    proof: words::Proof,
 }
 
 /// This process's hardware queues, made when first needed.
@@ -129,7 +132,8 @@ impl Device {
 
     fn on(index: usize, mapping: Mapping) -> Self {
         let (member, pools, signals) = (OnceLock::new(), Mutex::default(), signals::Used::default());
-        Self { index, mapping, member, snapshot: Mutex::new(Snapshot::new()), pools, signals }
+        let (snapshot, proof) = (Mutex::new(Snapshot::new()), words::Proof::new());
+        Self { index, mapping, member, snapshot, pools, signals, proof }
     }
 
     fn region(&self) -> &Region {
@@ -196,15 +200,15 @@ impl Device {
     /// it says whether it has changed anything.
     fn transact<R>(&self, mut change: impl FnMut(&mut Schedule, u64) -> (bool, R)) -> (R, Progress) {
         let region = self.region();
-        let (capacity, pending) = (region.capacity(), |queue, ticket| region.pending(queue, ticket));
+        let capacity = region.capacity();
         let mut snapshot = self.last_seen();
         loop {
             region.read(&mut snapshot);
             let now_ns = clock::now_ns();
-            let mut progress = snapshot.schedule.advance(now_ns, capacity, pending);
+            let mut progress = snapshot.schedule.advance(now_ns, capacity, self);
             let (has_changed, result) = change(&mut snapshot.schedule, now_ns);
             if has_changed {
-                progress = progress.and(snapshot.schedule.advance(now_ns, capacity, pending));
+                progress = progress.and(snapshot.schedule.advance(now_ns, capacity, self));
             }
             let is_present = !has_changed && !progress.has_changed();
             if is_present || region.commit(&snapshot, self.member()) {

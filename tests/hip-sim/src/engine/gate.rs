@@ -1,15 +1,16 @@
 //! Gates: packets that wait for a word, which host, streams and other devices may write.
 //!
-//! A gate whose word is a signal of the device (`signals`) stands in its hardware queue as a packet. Whoever plays the
-//! schedule reads the word, so kernels behind an open gate follow each other without a thread in between. Nobody is told of
-//! a host's write; a gate that was found shut opens when somebody looks, and its waiter looks often (`patience`).
+//! A gate stands in its hardware queue as a packet. Whoever plays the schedule reads the word (`device::words`), so kernels
+//! behind an open gate follow each other without a thread in between. Nobody is told of a host's write; a gate that was
+//! found shut opens when somebody looks, and its waiter looks often (`patience`).
+//!
+//! The first of three words in a packet says where the word is and what is waited for; value and mask are the others.
 //!
 //! ```text
-//! in PacketSlot::gate    63      36     35           34 33       32         31 .. 0
-//!                        gate    0      upper half   condition   64 bits    index of the signal
+//! in PacketSlot::gate    63      62   61 60       59         58 .. 53   52 .. 0
+//! word in a signal       gate    0    condition   64 bits    0          52: upper half; 31 .. 0: index of the signal
+//! word in memory         gate    1    condition   64 bits    member     its address there / 4
 //! ```
-
-use core::sync::atomic::{AtomicU64, Ordering};
 
 /// What a wait is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,58 +43,76 @@ impl Condition {
 /// What a packet waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gate {
-    /// Of the device's signals.
-    pub(crate) signal: u32,
-    /// Half of the signal, if it is one of 32 bits.
-    pub(crate) half: Option<Half>,
+    pub(crate) place: Place,
+    pub(crate) is_64_bit: bool,
     pub(crate) condition: Condition,
     pub(crate) value: u64,
     pub(crate) mask: u64,
 }
 
-/// Of a signal, little-endian.
+/// Where its word is, for all processes on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Half {
-    Lower,
-    Upper,
+pub(crate) enum Place {
+    /// One of the device's signals. The upper half, little-endian, is a word of 32 bits.
+    Signal { index: u32, is_upper: bool },
+    /// An address that means something to one of its members.
+    Memory { member: usize, address: usize },
 }
 
 const IS_GATE: u64 = 1 << 63;
-const IS_UPPER: u64 = 1 << 35;
-const CONDITION_SHIFT: u32 = 33;
-const IS_64_BIT: u64 = 1 << 32;
+const IS_MEMORY: u64 = 1 << 62;
+const CONDITION_SHIFT: u32 = 60;
+const IS_64_BIT: u64 = 1 << 59;
+const MEMBER_SHIFT: u32 = 53;
+/// Members that the bits have room for.
+pub(super) const MEMBERS_MAX: usize = 1 << (59 - MEMBER_SHIFT);
+const PLACE_MASK: u64 = (1 << MEMBER_SHIFT) - 1;
+const IS_UPPER: u64 = 1 << 52;
+/// Of addresses of words.
+const ALIGNMENT: usize = 4;
+
+impl Place {
+    /// None for an address beyond those that x86 gives out unasked.
+    pub(super) fn in_memory(member: usize, address: usize) -> Option<Self> {
+        let fits = (address / ALIGNMENT) as u64 <= PLACE_MASK;
+        (fits && address.is_multiple_of(ALIGNMENT)).then_some(Self::Memory { member, address })
+    }
+
+    fn code(self) -> u64 {
+        match self {
+            Self::Signal { index, is_upper } => u64::from(index) | if is_upper { IS_UPPER } else { 0 },
+            Self::Memory { member, address } => {
+                IS_MEMORY | (member as u64) << MEMBER_SHIFT | (address / ALIGNMENT) as u64
+            }
+        }
+    }
+
+    fn from_code(code: u64) -> Self {
+        if code & IS_MEMORY == 0 {
+            return Self::Signal { index: code as u32, is_upper: code & IS_UPPER != 0 };
+        }
+        let member = (code >> MEMBER_SHIFT) as usize % MEMBERS_MAX;
+        Self::Memory { member, address: (code & PLACE_MASK) as usize * ALIGNMENT }
+    }
+}
 
 impl Gate {
-    /// The first of the three words that tell others of it; value and mask are the others.
-    pub(super) fn code(&self) -> u64 {
-        let width = match self.half {
-            None => IS_64_BIT,
-            Some(Half::Lower) => 0,
-            Some(Half::Upper) => IS_UPPER,
-        };
-        IS_GATE | width | (self.condition as u64) << CONDITION_SHIFT | u64::from(self.signal)
+    /// As others are told of it.
+    pub(super) fn words(&self) -> [u64; 3] {
+        let width = if self.is_64_bit { IS_64_BIT } else { 0 };
+        let code = IS_GATE | width | (self.condition as u64) << CONDITION_SHIFT | self.place.code();
+        [code, self.value, self.mask]
     }
 
     /// None for a packet that waits for nothing.
     pub(super) fn from_words([code, value, mask]: [u64; 3]) -> Option<Self> {
         let condition = Condition::from_code((code >> CONDITION_SHIFT) as u32 & 3)?;
-        let half = match (code & IS_64_BIT, code & IS_UPPER) {
-            (0, 0) => Some(Half::Lower),
-            (0, _) => Some(Half::Upper),
-            _ => None,
-        };
-        (code & IS_GATE != 0).then_some(Self { signal: code as u32, half, condition, value, mask })
+        let (place, is_64_bit) = (Place::from_code(code), code & IS_64_BIT != 0);
+        (code & IS_GATE != 0).then_some(Self { place, is_64_bit, condition, value, mask })
     }
 
-    /// A signal that does not exist holds nobody up.
-    pub(super) fn is_open(&self, signals: &[AtomicU64]) -> bool {
-        let Some(signal) = signals.get(self.signal as usize) else { return true };
-        let word = signal.load(Ordering::Acquire);
-        let word = match self.half {
-            None => word,
-            Some(Half::Lower) => word & u64::from(u32::MAX),
-            Some(Half::Upper) => word >> 32,
-        };
+    /// With this in its word.
+    pub(super) fn is_open(&self, word: u64) -> bool {
         self.condition.holds(word, self.value, self.mask)
     }
 }
@@ -114,20 +133,23 @@ mod tests {
     #[test]
     fn a_gate_is_read_as_it_was_written_and_a_zero_is_none() {
         let conditions = [Condition::AtLeast, Condition::Equal, Condition::AnyBit, Condition::AnyClearBit];
-        for (condition, half) in
-            conditions.into_iter().zip([None, Some(Half::Lower), Some(Half::Upper), None])
-        {
-            let gate = Gate { signal: 4095, half, condition, value: 7, mask: 0xff };
-            assert_eq!(Gate::from_words([gate.code(), 7, 0xff]), Some(gate));
+        let places = [
+            Place::Signal { index: 4095, is_upper: false },
+            Place::Signal { index: u32::MAX, is_upper: true },
+            Place::in_memory(0, 8).unwrap(),
+            Place::in_memory(MEMBERS_MAX - 1, (1 << 55) - 4).unwrap(),
+        ];
+        for (number, place) in places.into_iter().enumerate() {
+            for condition in conditions {
+                let gate = Gate { place, is_64_bit: number % 2 == 0, condition, value: 7, mask: 0xff };
+                assert_eq!(Gate::from_words(gate.words()), Some(gate));
+            }
         }
         assert_eq!(Gate::from_words([0; 3]), None);
     }
 
     #[test]
-    fn a_half_is_a_word_of_its_own() {
-        let signals = [AtomicU64::new(0), AtomicU64::new(5 << 32 | 2)];
-        let gate = |half, value| Gate { signal: 1, half, condition: Condition::Equal, value, mask: u64::MAX };
-        assert!(gate(Some(Half::Upper), 5).is_open(&signals) && gate(Some(Half::Lower), 2).is_open(&signals));
-        assert!(!gate(None, 2).is_open(&signals) && gate(None, 5 << 32 | 2).is_open(&signals));
+    fn an_address_that_others_cannot_be_told_is_no_place() {
+        assert_eq!([1 << 55, 6].map(|address| Place::in_memory(0, address)), [None; 2]);
     }
 }

@@ -264,13 +264,15 @@ impl Shared {
         let hw_queues = self.hw_queues();
         match work {
             Work::Kernel { units, duration_ns } => {
-                (&hw_queues.compute, Packet { ready_ns, duration_ns, units, gate: None })
+                (&hw_queues.compute, Packet { ready_ns, duration_ns, units, is_gate: false })
             }
             Work::Copy { is_from_device, duration_ns } => {
-                let packet = Packet { ready_ns, duration_ns, units: 1, gate: None };
+                let packet = Packet { ready_ns, duration_ns, units: 1, is_gate: false };
                 (&hw_queues.copy[usize::from(is_from_device)], packet)
             }
-            Work::Gate(_) => (&hw_queues.compute, Packet { ready_ns, duration_ns: 0, units: 0, gate: None }),
+            Work::Gate(_) => {
+                (&hw_queues.compute, Packet { ready_ns, duration_ns: 0, units: 0, is_gate: true })
+            }
         }
     }
 

@@ -39,8 +39,8 @@ pub(super) struct Packet {
     pub(super) ready_ns: u64,
     pub(super) duration_ns: u64,
     pub(super) units: u64,
-    /// Of a packet that does nothing but hold up those behind it.
-    pub(super) gate: Option<GateState>,
+    /// It does nothing but hold up those behind it.
+    pub(super) is_gate: bool,
 }
 
 /// A gate as it was found just now.
@@ -48,6 +48,16 @@ pub(super) struct Packet {
 pub(super) enum GateState {
     Open,
     Shut,
+}
+
+/// What the queues hold.
+pub(super) trait Packets {
+    /// The packet with a ticket of a queue, if it is there.
+    fn pending(&self, queue: usize, ticket: u64) -> Option<Packet>;
+
+    /// How a pending gate is now. To see that may take a system call, so a gate that holds its queue up is looked at once
+    /// each time that the timeline is played.
+    fn gate(&self, queue: usize, ticket: u64) -> GateState;
 }
 
 /// One hardware queue's place on the timeline. Words only, so that a copy of it can be taken word by word.
@@ -170,19 +180,14 @@ impl Schedule {
         (ticket < queue.granted).then(|| queue.starts_ns[(ticket % DEPTH) as usize])
     }
 
-    /// Plays the timeline up to `now_ns`. `pending` gives the packet with a ticket of a queue, if it is there.
-    pub(super) fn advance(
-        &mut self,
-        now_ns: u64,
-        capacity: Capacity,
-        pending: impl Fn(usize, u64) -> Option<Packet>,
-    ) -> Progress {
+    /// Plays the timeline up to `now_ns`.
+    pub(super) fn advance(&mut self, now_ns: u64, capacity: Capacity, packets: &impl Packets) -> Progress {
         let mut progress = Progress::default();
-        self.open_gates(now_ns, &pending, &mut progress);
+        self.open_gates(now_ns, packets, &mut progress);
         loop {
             // A gate may stand behind a packet that takes no time.
-            while self.start_what_fits(capacity, &pending, &mut progress) {}
-            progress.next_ns = self.next_event_ns(&pending);
+            while self.start_what_fits(capacity, packets, &mut progress) {}
+            progress.next_ns = self.next_event_ns(packets);
             match progress.next_ns {
                 Some(next_ns) if next_ns <= now_ns => self.clock_ns = next_ns,
                 _ => return progress,
@@ -192,16 +197,10 @@ impl Schedule {
     }
 
     /// What was found shut and is open now opens now.
-    fn open_gates(
-        &mut self,
-        now_ns: u64,
-        pending: impl Fn(usize, u64) -> Option<Packet>,
-        progress: &mut Progress,
-    ) {
+    fn open_gates(&mut self, now_ns: u64, packets: &impl Packets, progress: &mut Progress) {
         for index in self.used_queues() {
             let queue = &mut self.queues[index];
-            let gate = (queue.shut != 0).then(|| pending(index, queue.granted)).flatten();
-            if gate.is_some_and(|packet| packet.gate == Some(GateState::Open)) {
+            if queue.shut != 0 && packets.gate(index, queue.granted) == GateState::Open {
                 (queue.shut, queue.opened_ns) = (0, now_ns);
                 progress.moved = true;
             }
@@ -212,12 +211,12 @@ impl Schedule {
     fn start_what_fits(
         &mut self,
         capacity: Capacity,
-        pending: impl Fn(usize, u64) -> Option<Packet>,
+        packets: &impl Packets,
         progress: &mut Progress,
     ) -> bool {
-        let mut has_any = self.pass_gates(&pending, progress);
+        let mut has_any = self.pass_gates(packets, progress);
         for part in [Part::Compute, Part::Copy] {
-            while let Some((queue, packet)) = self.next_in_turn(part, &pending) {
+            while let Some((queue, packet)) = self.next_in_turn(part, packets) {
                 let units = packet.units.clamp(1, capacity[part as usize]);
                 if self.busy_units(part) + units > capacity[part as usize] {
                     break;
@@ -230,35 +229,31 @@ impl Schedule {
         has_any
     }
 
-    /// Passes gates that are open, and marks those that are not.
-    fn pass_gates(
-        &mut self,
-        pending: impl Fn(usize, u64) -> Option<Packet>,
-        progress: &mut Progress,
-    ) -> bool {
+    /// Passes gates that are open, and marks those that are not. A marked one has just been looked at.
+    fn pass_gates(&mut self, packets: &impl Packets, progress: &mut Progress) -> bool {
         let mut has_any = false;
         for index in self.used_queues() {
-            while let Some(packet) = self.startable(index, &pending) {
-                match packet.gate {
-                    Some(GateState::Open) => progress.note_grant(index, self.grant(index, 0, 0)),
-                    Some(GateState::Shut) => {
-                        progress.moved |= self.queues[index].shut == 0;
-                        self.queues[index].shut = 1;
-                        break;
+            while self.queues[index].shut == 0
+                && let Some(packet) = self.startable(index, packets)
+                && packet.is_gate
+            {
+                match packets.gate(index, self.queues[index].granted) {
+                    GateState::Open => {
+                        progress.note_grant(index, self.grant(index, 0, 0));
+                        has_any = true;
                     }
-                    None => break,
+                    GateState::Shut => (self.queues[index].shut, progress.moved) = (1, true),
                 }
-                has_any = true;
             }
         }
         has_any
     }
 
     /// A queue's next packet, if nothing of the queue keeps it from starting at this moment.
-    fn startable(&self, index: usize, pending: impl Fn(usize, u64) -> Option<Packet>) -> Option<Packet> {
+    fn startable(&self, index: usize, packets: &impl Packets) -> Option<Packet> {
         let queue = &self.queues[index];
         let may_start = queue.owner != 0 && queue.end_ns <= self.clock_ns && queue.opened_ns <= self.clock_ns;
-        let packet = may_start.then(|| pending(index, queue.granted))??;
+        let packet = may_start.then(|| packets.pending(index, queue.granted))??;
         (packet.ready_ns <= self.clock_ns).then_some(packet)
     }
 
@@ -273,17 +268,13 @@ impl Schedule {
     }
 
     /// The first queue after the one whose turn was last that has a packet to start at this moment.
-    fn next_in_turn(
-        &self,
-        part: Part,
-        pending: impl Fn(usize, u64) -> Option<Packet>,
-    ) -> Option<(usize, Packet)> {
+    fn next_in_turn(&self, part: Part, packets: &impl Packets) -> Option<(usize, Packet)> {
         let count = self.used_queues().len();
         let first = self.turns[part as usize] as usize + 1;
         (0..count).map(|offset| (first + offset) % count).find_map(|index| {
             let packet =
-                (self.queues[index].part == part as u64).then(|| self.startable(index, &pending))??;
-            packet.gate.is_none().then_some((index, packet))
+                (self.queues[index].part == part as u64).then(|| self.startable(index, packets))??;
+            (!packet.is_gate).then_some((index, packet))
         })
     }
 
@@ -306,10 +297,10 @@ impl Schedule {
     }
 
     /// The first moment after this one at which a packet ends or becomes ready.
-    fn next_event_ns(&self, pending: impl Fn(usize, u64) -> Option<Packet>) -> Option<u64> {
+    fn next_event_ns(&self, packets: &impl Packets) -> Option<u64> {
         let events = self.used_queues().filter(|&index| self.queues[index].owner != 0).flat_map(|index| {
             let queue = &self.queues[index];
-            let ready_ns = pending(index, queue.granted).map(|packet| packet.ready_ns);
+            let ready_ns = packets.pending(index, queue.granted).map(|packet| packet.ready_ns);
             [Some(queue.end_ns), Some(queue.opened_ns), ready_ns]
         });
         events.flatten().filter(|&time_ns| time_ns > self.clock_ns).min()
@@ -334,6 +325,8 @@ impl Progress {
 
 #[cfg(test)]
 mod tests {
+    use core::cell::Cell;
+
     use super::*;
 
     const CAPACITY: Capacity = [100, 2];
@@ -341,7 +334,27 @@ mod tests {
     /// A schedule with the packets of its queues: ready, duration, units.
     struct Device {
         schedule: Box<Schedule>,
+        packets: Queues,
+    }
+
+    #[derive(Default)]
+    struct Queues {
         packets: Vec<Vec<Packet>>,
+        /// Gates that are shut, by queue and ticket.
+        shut: Vec<(usize, u64)>,
+        looks: Cell<usize>,
+    }
+
+    impl Packets for Queues {
+        fn pending(&self, queue: usize, ticket: u64) -> Option<Packet> {
+            self.packets[queue].get(ticket as usize).copied()
+        }
+
+        fn gate(&self, queue: usize, ticket: u64) -> GateState {
+            assert!(self.pending(queue, ticket).unwrap().is_gate);
+            self.looks.update(|looks| looks + 1);
+            if self.shut.contains(&(queue, ticket)) { GateState::Shut } else { GateState::Open }
+        }
     }
 
     impl Device {
@@ -350,21 +363,24 @@ mod tests {
             for (member, part) in parts.iter().enumerate() {
                 assert_eq!(schedule.take_queue(member, *part, |_| 0), Some(member));
             }
-            Self { schedule, packets: vec![Vec::new(); parts.len()] }
+            let packets = Queues { packets: vec![Vec::new(); parts.len()], ..Queues::default() };
+            Self { schedule, packets }
         }
 
         fn post(&mut self, queue: usize, ready_ns: u64, duration_ns: u64, units: u64) {
-            self.packets[queue].push(Packet { ready_ns, duration_ns, units, gate: None });
+            self.packets.packets[queue].push(Packet { ready_ns, duration_ns, units, is_gate: false });
+        }
+
+        fn post_gate(&mut self, queue: usize, ready_ns: u64) {
+            self.packets.packets[queue].push(Packet { ready_ns, duration_ns: 0, units: 0, is_gate: true });
         }
 
         fn advance(&mut self, now_ns: u64) -> Progress {
-            let packets = &self.packets;
-            self.schedule
-                .advance(now_ns, CAPACITY, |queue, ticket| packets[queue].get(ticket as usize).copied())
+            self.schedule.advance(now_ns, CAPACITY, &self.packets)
         }
 
         fn starts_ns(&self, queue: usize) -> Vec<Option<u64>> {
-            (0..self.packets[queue].len()).map(|t| self.schedule.start_ns(queue, t as u64)).collect()
+            (0..self.packets.packets[queue].len()).map(|t| self.schedule.start_ns(queue, t as u64)).collect()
         }
     }
 
@@ -429,12 +445,7 @@ mod tests {
     fn gated() -> Device {
         let mut device = Device::new(&[Part::Compute]);
         device.post(0, 10, 5, 100);
-        device.packets[0].push(Packet {
-            ready_ns: 10,
-            duration_ns: 0,
-            units: 0,
-            gate: Some(GateState::Open),
-        });
+        device.post_gate(0, 10);
         device.post(0, 10, 5, 100);
         device
     }
@@ -450,19 +461,32 @@ mod tests {
     #[test]
     fn a_gate_that_was_found_shut_opens_when_somebody_looks() {
         let mut device = gated();
-        device.packets[0][1].gate = Some(GateState::Shut);
+        device.packets.shut.push((0, 1));
         assert!(device.advance(20).has_changed() && device.schedule.is_held(0, 1));
         assert!(!device.advance(30).has_changed());
-        device.packets[0][1].gate = Some(GateState::Open);
+        device.packets.shut.clear();
         device.advance(40);
         assert_eq!(device.starts_ns(0), [Some(10), Some(40), Some(40)]);
         assert!(!device.schedule.is_held(0, 1));
     }
 
     #[test]
+    fn a_gate_is_looked_at_once_when_its_turn_has_come() {
+        let mut device = gated();
+        device.post_gate(0, 10);
+        device.packets.shut.push((0, 3));
+        let mut looks = |now_ns| {
+            device.advance(now_ns);
+            device.packets.looks.take()
+        };
+        assert_eq!([12, 16, 18, 30, 40].map(&mut looks), [0, 1, 0, 1, 1]);
+    }
+
+    #[test]
     fn a_shut_gate_holds_up_its_own_queue_only() {
         let mut device = Device::new(&[Part::Compute; 2]);
-        device.packets[0].push(Packet { ready_ns: 1, duration_ns: 0, units: 0, gate: Some(GateState::Shut) });
+        device.packets.shut.push((0, 0));
+        device.post_gate(0, 1);
         device.post(0, 1, 10, 100);
         device.post(1, 1, 10, 100);
         device.advance(50);
@@ -482,7 +506,7 @@ mod tests {
         for _ in 0..60 {
             let (queue, ready_ns, duration_ns, units) =
                 (next(6) as usize, 1 + next(50), next(40), 1 + next(120));
-            if often.packets[queue].len() < DEPTH as usize {
+            if often.packets.packets[queue].len() < DEPTH as usize {
                 often.post(queue, ready_ns, duration_ns, units);
                 once.post(queue, ready_ns, duration_ns, units);
             }

@@ -24,6 +24,7 @@ use crate::engine::worker;
 
 const WAITERS: u32 = 0x8000_0000;
 const OWNER_DIED: u32 = 0x4000_0000;
+const THREAD: u32 = !(WAITERS | OWNER_DIED);
 /// How often to look where the kernel cannot wait for several words (before 5.16).
 const POLL: Duration = Duration::from_millis(10);
 
@@ -47,6 +48,7 @@ pub(super) fn join(device: &Arc<Device>) -> Option<usize> {
         let member = claim(device.region(), &raw mut list);
         if let Some(member) = member {
             device.member.set(member).expect("a device is joined once");
+            device.publish_proof();
             // Left there if the guard that freed the place was overtaken by another death in it.
             device.remove_member(member);
         }
@@ -90,6 +92,14 @@ unsafe fn watch(list: *mut RobustList, slot: &MemberSlot) {
     unsafe {
         list.write(head);
         libc::syscall(libc::SYS_set_robust_list, list, size_of::<RobustList>());
+    }
+}
+
+impl MemberSlot {
+    /// The thread that a member's guard is, or was just now, as its own pid namespace knows it; none of a dead one.
+    pub(super) fn guard(&self) -> Option<rustix::thread::Pid> {
+        let life = self.life.load(Ordering::Acquire);
+        rustix::thread::Pid::from_raw((life & THREAD).cast_signed())
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! header    magic, layout version, size; capacity, roster, root
-//! members   64 x { robust-list node, life }               who is on the device
+//! members   64 x { robust-list node, life, proof }        who is on the device
 //! queues   384 x { posted, bell, waiting, 16 packets }    written by the queue's owner, bell and waiting by all
 //! signals   64 x 64 words                                 gates wait for them; written by whoever has them allocated
 //! buffers  129 x schedule                                 one of them is the present, as root says
@@ -26,8 +26,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::signals::SIGNALS;
-use crate::engine::gate::Gate;
-use crate::engine::schedule::{DEPTH, GateState, HEAD_WORDS, Packet, QUEUES, Schedule, WORDS};
+use crate::engine::gate::{self, Gate};
+use crate::engine::schedule::{DEPTH, HEAD_WORDS, Packet, QUEUES, Schedule, WORDS};
 
 /// Processes on one device at most; a process with two copies of the library counts twice.
 pub(super) const MEMBERS: usize = 64;
@@ -35,7 +35,7 @@ const BUFFERS: usize = 2 * MEMBERS + 1;
 /// "hip-sim" and a zero.
 const MAGIC: u64 = u64::from_le_bytes(*b"hip-sim\0");
 /// To be raised with every change of what is declared below.
-const LAYOUT_VERSION: u32 = 2;
+const LAYOUT_VERSION: u32 = 3;
 
 /// See the module. All zeroes but for the header is a valid, empty device.
 #[repr(C)]
@@ -55,13 +55,17 @@ pub(super) struct Region {
     buffers: [Buffer; BUFFERS],
 }
 
-/// One process. `node` and `life` are what the kernel follows when its guard thread dies; see `members`.
+/// One process. `node` and `life` are what the kernel follows when its guard thread dies; see `members`. The rest is how
+/// others know its memory; see `words`.
 #[repr(C)]
+#[cfg_attr(test, derive(Default))]
 pub(super) struct MemberSlot {
     pub(super) node: AtomicU64,
     /// 0: free; else the guard thread's id, or `OWNER_DIED`.
     pub(super) life: AtomicU32,
     reserved: u32,
+    pub(super) proof_address: AtomicU64,
+    pub(super) proof: AtomicU64,
 }
 
 /// One hardware queue's packets.
@@ -81,7 +85,7 @@ struct PacketSlot {
     ready_ns: AtomicU64,
     duration_ns: AtomicU64,
     units: AtomicU64,
-    /// Code, value and mask of a `Gate`.
+    /// Of a `Gate`; zeroes of any other packet.
     gate: [AtomicU64; 3],
 }
 
@@ -90,7 +94,7 @@ struct Buffer {
     words: [AtomicU64; WORDS],
 }
 
-const _: () = assert!(size_of::<MemberSlot>() == 16);
+const _: () = assert!(size_of::<MemberSlot>() == 32);
 const _: () = assert!(size_of::<QueueSlot>() == 16 + 48 * DEPTH as usize);
 const _: () = assert!(
     size_of::<Region>()
@@ -101,6 +105,7 @@ const _: () = assert!(
             + BUFFERS * size_of::<Buffer>()
 );
 const _: () = assert!(2 * MEMBERS < 1 << BUFFER_BITS);
+const _: () = assert!(MEMBERS <= gate::MEMBERS_MAX);
 
 const BUFFER_BITS: u32 = 8;
 const BUFFER_MASK: u64 = (1 << BUFFER_BITS) - 1;
@@ -194,13 +199,13 @@ impl Region {
             ready_ns: packet.ready_ns.load(Ordering::Relaxed),
             duration_ns: packet.duration_ns.load(Ordering::Relaxed),
             units: packet.units.load(Ordering::Relaxed),
-            gate: self.gate_state(packet),
+            is_gate: gate_of(packet).is_some(),
         })
     }
 
-    fn gate_state(&self, packet: &PacketSlot) -> Option<GateState> {
-        let gate = Gate::from_words(packet.gate.each_ref().map(|word| word.load(Ordering::Relaxed)))?;
-        Some(if gate.is_open(&self.signals) { GateState::Open } else { GateState::Shut })
+    /// What the packet with a ticket waits for, if it is posted and a gate.
+    pub(super) fn gate(&self, queue: usize, ticket: u64) -> Option<Gate> {
+        gate_of(&self.queues[queue].packets[(ticket % DEPTH) as usize])
     }
 
     /// Packets that a queue ever held.
@@ -217,7 +222,7 @@ impl Region {
         place.ready_ns.store(packet.ready_ns, Ordering::Relaxed);
         place.duration_ns.store(packet.duration_ns, Ordering::Relaxed);
         place.units.store(packet.units, Ordering::Relaxed);
-        let words = gate.map_or([0; 3], |gate| [gate.code(), gate.value, gate.mask]);
+        let words = gate.map_or([0; 3], |gate| gate.words());
         for (slot, word) in place.gate.iter().zip(words) {
             slot.store(word, Ordering::Relaxed);
         }
@@ -225,6 +230,10 @@ impl Region {
         slot.posted.store(ticket + 1, Ordering::Release);
         ticket
     }
+}
+
+fn gate_of(packet: &PacketSlot) -> Option<Gate> {
+    Gate::from_words(packet.gate.each_ref().map(|word| word.load(Ordering::Relaxed)))
 }
 
 fn words(schedule: &mut Schedule) -> &mut [u64] {

@@ -1,7 +1,7 @@
 //! A device's signals: words in the memory that its processes share, so that whoever plays the schedule can look at them.
 //!
-//! Each process has some of its own. With more in use, `hipMallocSignalMemory` gives ordinary memory, and streams that wait
-//! for it are held up by their own threads.
+//! Each process has some of its own. With more in use, `hipMallocSignalMemory` gives ordinary memory, which takes
+//! others longer to look at (`words`).
 
 use core::ffi::c_void;
 use core::sync::atomic::Ordering;
@@ -37,7 +37,7 @@ impl Device {
     }
 
     /// The signal at an address, and the address's offset in it in bytes; none for other memory.
-    pub(crate) fn find_signal(&self, address: usize) -> Option<(u32, usize)> {
+    pub(super) fn find_signal(&self, address: usize) -> Option<(u32, usize)> {
         let signals = &self.region().signals;
         let offset = address.checked_sub(signals.as_ptr().addr())?;
         (offset < size_of_val(signals)).then_some(((offset / 8) as u32, offset % 8))
