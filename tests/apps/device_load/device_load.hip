@@ -159,30 +159,35 @@ static int gate(const Load &load) {
 }
 
 // Memory that no other process has mapped, and could map only if it were given the file.
-static void *registered_word() {
+static unsigned long *registered_words() {
     constexpr size_t SIZE = 4096;
     int file = memfd_create("gates", 0);
     if (file < 0 || ftruncate(file, SIZE)) std::abort();
-    void *word = mmap(nullptr, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0), *seen;
-    if (word == MAP_FAILED) std::abort();
-    CHECK(hipHostRegister(word, SIZE, hipHostRegisterMapped));
-    CHECK(hipHostGetDevicePointer(&seen, word, 0));
-    return seen;
+    void *words = mmap(nullptr, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0), *seen;
+    if (words == MAP_FAILED) std::abort();
+    CHECK(hipHostRegister(words, SIZE, hipHostRegisterMapped));
+    CHECK(hipHostGetDevicePointer(&seen, words, 0));
+    return static_cast<unsigned long *>(seen);
 }
 
 static int gated(const Load &load, bool is_registered) {
     Stream stream;
-    void *word;
-    if (is_registered) word = registered_word();
-    else CHECK(hipExtMallocWithFlags(&word, 8, hipMallocSignalMemory));
-    __atomic_store_n(static_cast<unsigned long *>(word), 1, __ATOMIC_RELEASE);
+    unsigned long *hold, *word;
+    if (is_registered) word = (hold = registered_words()) + 1;
+    else for (unsigned long **signal : {&hold, &word})
+        CHECK(hipExtMallocWithFlags(reinterpret_cast<void **>(signal), sizeof **signal, hipMallocSignalMemory));
+    __atomic_store_n(hold, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(word, 1, __ATOMIC_RELEASE);
     wait_for_start();
+    // All of it is there before the first kernel begins.
+    CHECK(hipStreamWaitValue64(stream.handle, hold, 1, hipStreamWaitValueGte, ~0ul));
     double cpu_before_us = cpu_us();
     Clock::time_point begin = Clock::now();
     for (unsigned long number = 0; number < load.launches; number++) {
         CHECK(hipStreamWaitValue64(stream.handle, word, 1, hipStreamWaitValueGte, ~0ul));
         stream.launch(load.blocks, load.us);
     }
+    __atomic_store_n(hold, 1, __ATOMIC_RELEASE);
     stream.wait();
     std::printf("total_us %.1f\ncpu_us %.1f\nwrong %llu\n", us_since(begin), cpu_us() - cpu_before_us, stream.wrong());
     return 0;

@@ -18,6 +18,7 @@ mod allocations;
 mod arena;
 pub(crate) mod guard;
 mod managed;
+mod mapped;
 mod pool;
 
 pub(crate) use allocations::{Allocations, Kind, Range};
@@ -197,13 +198,6 @@ pub(crate) unsafe extern "C" fn host_free(address: *mut c_void) -> hipError_t {
     boundary::call(|| release(address))
 }
 
-/// Whether all of a range is mapped, by whatever it may be.
-fn is_mapped(address: usize, size: usize) -> bool {
-    let (page, size) = (address & !(arena::PAGE - 1), size.saturating_add(address % arena::PAGE));
-    // SAFETY: it looks at the mappings, and does nothing to their contents.
-    unsafe { libc::msync(ptr::with_exposed_provenance_mut(page), size, libc::MS_ASYNC) == 0 }
-}
-
 /// `hipHostRegister`
 pub(crate) unsafe extern "C" fn host_register(address: *mut c_void, size: usize, flags: u32) -> hipError_t {
     boundary::call(|| {
@@ -211,8 +205,7 @@ pub(crate) unsafe extern "C" fn host_register(address: *mut c_void, size: usize,
         if address.is_null() || size == 0 || flags & !HOST_REGISTER_FLAGS != 0 {
             return Err(HipError::InvalidValue);
         }
-        // Pages that are not there cannot be pinned.
-        if !is_mapped(address as usize, size) {
+        if !mapped::is_writable(address as usize, size) {
             return Err(HipError::InvalidValue);
         }
         let is_new = runtime::get().memory.register(address as usize, size, flags);

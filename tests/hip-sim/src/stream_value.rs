@@ -335,7 +335,7 @@ mod tests {
 
     /// Where nobody else maps anything.
     #[test]
-    fn memory_is_registered_with_any_flags_and_forgotten_and_only_if_it_is_there() {
+    fn memory_is_registered_with_any_flags_and_forgotten_and_only_if_it_is_writable() {
         alone::run(&[], registering);
     }
 
@@ -352,6 +352,8 @@ mod tests {
             assert_eq!(memory::host_unregister(memory), 0);
             let wait = || wait_64(ptr::null_mut(), memory, 0, 0, u64::MAX);
             assert_eq!(wait(), HipError::InvalidValue.code());
+            assert_eq!(libc::mprotect(memory, 4096, libc::PROT_READ), 0);
+            assert_eq!(memory::host_register(memory, 4096, 0), HipError::InvalidValue.code());
             assert_eq!(libc::munmap(memory, 4096), 0);
             for (address, size) in [(memory, 4096), (memory.wrapping_byte_add(8), 8)] {
                 assert_eq!(memory::host_register(address, size, 0), HipError::InvalidValue.code());

@@ -46,6 +46,7 @@ pub(crate) struct Device {
     signals: signals::Used,
     /// By which others know this process's memory.
     proof: words::Proof,
+    looks: words::Looks,
 }
 
 /// This process's hardware queues, made when first needed.
@@ -133,7 +134,7 @@ impl Device {
     fn on(index: usize, mapping: Mapping) -> Self {
         let (member, pools, signals) = (OnceLock::new(), Mutex::default(), signals::Used::default());
         let (snapshot, proof) = (Mutex::new(Snapshot::new()), words::Proof::new());
-        Self { index, mapping, member, snapshot, pools, signals, proof }
+        Self { index, mapping, member, snapshot, pools, signals, proof, looks: words::Looks::new() }
     }
 
     fn region(&self) -> &Region {

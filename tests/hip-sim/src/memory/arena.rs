@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// Larger than any page.
-pub(super) const PAGE: usize = 4096;
+const PAGE: usize = 4096;
 /// Inaccessible bytes behind each block.
 const GUARD: usize = 1 << 20;
 /// Sizes to reserve, the first that the process may have.
