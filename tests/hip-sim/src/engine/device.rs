@@ -206,10 +206,11 @@ impl Device {
         loop {
             region.read(&mut snapshot);
             let now_ns = clock::now_ns();
-            let mut progress = snapshot.schedule.advance(now_ns, capacity, self);
+            let present = words::Present::new(self);
+            let mut progress = snapshot.schedule.advance(now_ns, capacity, &present);
             let (has_changed, result) = change(&mut snapshot.schedule, now_ns);
             if has_changed {
-                progress = progress.and(snapshot.schedule.advance(now_ns, capacity, self));
+                progress = progress.and(snapshot.schedule.advance(now_ns, capacity, &present));
             }
             let is_present = !has_changed && !progress.has_changed();
             if is_present || region.commit(&snapshot, self.member()) {

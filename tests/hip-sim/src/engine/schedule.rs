@@ -50,6 +50,12 @@ pub(super) enum GateState {
     Shut,
 }
 
+impl GateState {
+    pub(super) fn of(is_open: bool) -> Self {
+        if is_open { Self::Open } else { Self::Shut }
+    }
+}
+
 /// What the queues hold.
 pub(super) trait Packets {
     /// The packet with a ticket of a queue, if it is there.
@@ -353,7 +359,7 @@ mod tests {
         fn gate(&self, queue: usize, ticket: u64) -> GateState {
             assert!(self.pending(queue, ticket).unwrap().is_gate);
             self.looks.update(|looks| looks + 1);
-            if self.shut.contains(&(queue, ticket)) { GateState::Shut } else { GateState::Open }
+            GateState::of(!self.shut.contains(&(queue, ticket)))
         }
     }
 

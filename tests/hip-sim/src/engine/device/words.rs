@@ -17,6 +17,7 @@
 //! The call takes some microseconds, and every launch plays the timeline. So who has found a gate in others' memory shut
 //! takes it to be shut for a little while, in which its own process looks.
 
+use core::cell::Cell;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -70,25 +71,52 @@ impl Proof {
     }
 }
 
-impl Packets for Device {
+/// What is there at one moment, for playing the timeline once.
+pub(super) struct Present<'a> {
+    device: &'a Device,
+    /// The far word that was read last: many gates often wait for the same.
+    last: Cell<Option<(Place, bool, Option<u64>)>>,
+}
+
+impl<'a> Present<'a> {
+    pub(super) fn new(device: &'a Device) -> Self {
+        Self { device, last: Cell::new(None) }
+    }
+
+    /// Like [`Device::word`].
+    fn far_word(&self, place: Place, is_64_bit: bool) -> Option<u64> {
+        if let Some((known, width, word)) = self.last.get()
+            && (known, width) == (place, is_64_bit)
+        {
+            return word;
+        }
+        let word = self.device.word(place, is_64_bit);
+        self.last.set(Some((place, is_64_bit, word)));
+        word
+    }
+}
+
+impl Packets for Present<'_> {
     fn pending(&self, queue: usize, ticket: u64) -> Option<Packet> {
-        self.region().pending(queue, ticket)
+        self.device.region().pending(queue, ticket)
     }
 
     fn gate(&self, queue: usize, ticket: u64) -> GateState {
         // None if another packet has come meanwhile: whatever is made of this then is not committed.
-        let Some(gate) = self.region().gate(queue, ticket) else { return GateState::Shut };
-        let is_far = matches!(gate.place, Place::Memory { member, .. } if member != self.member());
-        if is_far && self.looks.is_recent(queue, ticket) {
+        let Some(gate) = self.device.region().gate(queue, ticket) else { return GateState::Shut };
+        let is_far = matches!(gate.place, Place::Memory { member, .. } if member != self.device.member());
+        if !is_far {
+            let word = self.device.word(gate.place, gate.is_64_bit);
+            return GateState::of(word.is_some_and(|word| gate.is_open(word)));
+        }
+        if self.device.looks.is_recent(queue, ticket) {
             return GateState::Shut;
         }
-        if self.word(gate.place, gate.is_64_bit).is_some_and(|word| gate.is_open(word)) {
-            return GateState::Open;
+        let is_open = self.far_word(gate.place, gate.is_64_bit).is_some_and(|word| gate.is_open(word));
+        if !is_open {
+            self.device.looks.note(queue, ticket);
         }
-        if is_far {
-            self.looks.note(queue, ticket);
-        }
-        GateState::Shut
+        GateState::of(is_open)
     }
 }
 
