@@ -98,6 +98,7 @@ fn runners(workspace: &Workspace, args: &Args) -> Vec<Command> {
 /// Runs a runner, passing its output on and counting what it reports; true if it succeeded.
 fn watch(runner: &mut Command, tally: &mut Tally) -> Result<bool> {
     command::announce(runner);
+    tally.begin_run();
     // One pipe for both streams keeps their lines in order; everything a test run says is for people: stderr.
     let (read, write) = std::io::pipe().context("failed to make a pipe")?;
     runner.stdin(Stdio::null()).stdout(write.try_clone()?).stderr(write);
