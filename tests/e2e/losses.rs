@@ -98,3 +98,38 @@ fn what_has_piled_up_when_the_command_ends_is_recorded() {
     let calls = sql.query("select count(*) as n from slice where name = 'hipStreamQuery'").unwrap();
     assert_eq!(calls[0]["n"], 20_003, "{}", outcome.stderr);
 }
+
+/// Stops the tracer, calls from six hundred places whose stacks it has not seen, and lets it go on.
+const FROM_MANY_PLACES: &str = "
+import ctypes, os, signal, sys
+sys.setrecursionlimit(10000)
+hip = ctypes.CDLL(sys.argv[1])
+call = lambda: hip.hipStreamQuery(None)
+call()
+def down(depth):
+    call()
+    if depth: list(map(down, [depth - 1]))
+os.kill(os.getppid(), signal.SIGSTOP)
+down(599)
+os.kill(os.getppid(), signal.SIGCONT)
+";
+
+/// Where all processors are busy it comes to the same, for some milliseconds.
+#[test]
+fn stacks_that_a_late_tracer_has_yet_to_read_find_room() {
+    if !may_trace("stacks_that_a_late_tracer_has_yet_to_read_find_room") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("run.perfetto");
+    let mut command = xsched_ctl(["trace", "-o"]);
+    command.arg(&trace).args(["--", "python3", "-c", FROM_MANY_PLACES]);
+    command.arg(hip_sim(6).join("libamdhip64.so.6")).env("HIP_SIM_NULL", "1");
+    // Without tables, stacks are sent as copies.
+    let outcome = run(command.env("XSCHED_CTL_CACHE", dir.path().join("tables")));
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let mut sql = Sql::open(&trace).unwrap();
+    let calls = sql.query("select count(*) as n from slice where name = 'hipStreamQuery'").unwrap();
+    assert_eq!(calls[0]["n"], 601, "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains("without a chain"), "{}", outcome.stderr);
+}

@@ -83,6 +83,13 @@ pub(crate) struct Options {
     pub(crate) extra_devices: Vec<ExtraDevice>,
 }
 
+/// Least bytes of the ring buffer for copies of stacks: some hundred of them.
+///
+/// It is otherwise as large as the other one. Until the tables of a program's libraries are built, calls from different places take
+/// a copy each, of 8 or 32 KiB, and the tracer may be late by some 10 ms where all processors are busy: some thousand calls of a
+/// fast program. 64 MiB, the usual size, has room for 2,000 to 8,000 of them.
+const SNAPSHOTS_SIZE_MIN: u32 = 8 << 20;
+
 /// The object, its maps in the kernel, its programs loaded when they are first used.
 pub(crate) struct Programs {
     pub(super) ebpf: Ebpf,
@@ -98,6 +105,7 @@ impl Programs {
         let processor_count = processor_count()?;
         let ebpf = EbpfLoader::new()
             .map_max_entries("EVENTS", options.ring_size)
+            .map_max_entries("SNAPSHOTS", options.ring_size.max(SNAPSHOTS_SIZE_MIN))
             .map_max_entries("COUNTERS", processor_count)
             .load(TRACER)?;
         Ok(Self { ebpf, processor_count, multi: HashMap::new() })

@@ -36,14 +36,17 @@ use tables::Tables;
 /// How long a stack waits for tables. Building those of a large library takes seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a call waits for its stack; then it is recorded with what is known of it.
-pub(crate) const CALL_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a call waits for its stack; then it is recorded with what is known of it. A stack may want one table after the other,
+/// and where all processors are busy each takes its time.
+pub(crate) const CALL_PATIENCE: Duration = Duration::from_secs(15);
 
 /// How long a call waits for the record of its chain, which another thread may be about to write.
 const RECORD_PATIENCE: Duration = Duration::from_millis(200);
 
-/// Most stacks that wait: 64 MiB of them at the worst.
-const WAITING_MAX: usize = 2048;
+/// Most stacks that wait, and most bytes of them: as many as are read at once, and as much as the ring that they come through
+/// has room for.
+const WAITING_MAX: usize = 8192;
+const WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// Chains of one process after which the programs are told to begin anew, so that old ones can be forgotten.
 const CHAINS_MAX: usize = 1 << 16;
@@ -80,6 +83,8 @@ struct Known {
 struct Waiting {
     copied: Copied,
     since: Instant,
+    /// It has been found to need a table that is not there yet.
+    was_walked: bool,
 }
 
 /// What is known of a chain's id.
@@ -153,6 +158,16 @@ impl Chains {
         }
     }
 
+    /// A process that waits goes on next, and its first calls come before anything else is done here: the programs are told at
+    /// once what it has mapped up to `seen_ns`. As long as they do not know, whatever looks like an address tells stacks apart,
+    /// and nearly every call ships a copy.
+    pub(crate) fn introduce(&mut self, process: &Process, seen_ns: u64) {
+        if self.are_recorded() && self.untold.get(&process.pid()) == Some(&false) {
+            self.untold.remove(&process.pid());
+            self.spaces.tell(&mut self.maps, &mut self.tables, process, seen_ns, false);
+        }
+    }
+
     /// Takes note of what has changed in a process.
     pub(crate) fn changed(&mut self, change: &Change) {
         match *change {
@@ -200,18 +215,20 @@ impl Chains {
         // Either the process is new, or something in it: a mapping, or a table that is wanted.
         self.untold.entry(snapshot.tgid).or_insert(false);
         self.partial.insert(snapshot.chain, None);
-        self.waiting.push(Waiting { copied: Copied { snapshot, bytes }, since: Instant::now() });
+        let copied = Copied { snapshot, bytes };
+        self.waiting.push(Waiting { copied, since: Instant::now(), was_walked: false });
     }
 
     /// Does what can be done now. Everything that was mapped up to `seen_ns` is in `processes`.
     pub(crate) fn work(&mut self, processes: &mut Processes, resolver: &mut Resolver, seen_ns: u64) {
-        if self.tables.collect(&mut self.maps) {
+        let any_table = self.tables.collect(&mut self.maps);
+        if any_table {
             for pid in self.spaces.pids().collect::<Vec<_>>() {
                 self.untold.entry(pid).or_insert(false);
             }
         }
         // Walks ask for tables, so they come first.
-        self.walk_waiting(processes, resolver);
+        self.walk_waiting(processes, resolver, any_table);
         for (pid, renew) in std::mem::take(&mut self.untold) {
             match processes.process(pid).filter(|process| process.end().is_none()) {
                 Some(process) => {
@@ -222,11 +239,22 @@ impl Chains {
         }
     }
 
-    fn walk_waiting(&mut self, processes: &mut Processes, resolver: &mut Resolver) {
+    /// A stack that was walked before waits for a table, so it is walked again only when there is `any_table` more: the threads
+    /// that build them need the processor.
+    fn walk_waiting(&mut self, processes: &mut Processes, resolver: &mut Resolver, any_table: bool) {
         let excess = self.waiting.len().saturating_sub(WAITING_MAX);
+        let bytes: usize = self.waiting.iter().map(|waiting| waiting.copied.bytes.len()).sum();
+        let mut excess_bytes = bytes.saturating_sub(WAITING_BYTES_MAX);
         let mut still = Vec::new();
-        for (index, waiting) in std::mem::take(&mut self.waiting).into_iter().enumerate() {
-            let is_last_try = index < excess || waiting.since.elapsed() > PATIENCE;
+        for (index, mut waiting) in std::mem::take(&mut self.waiting).into_iter().enumerate() {
+            let is_in_excess = index < excess || excess_bytes > 0;
+            excess_bytes = excess_bytes.saturating_sub(waiting.copied.bytes.len());
+            let is_last_try = is_in_excess || waiting.since.elapsed() > PATIENCE;
+            if waiting.was_walked && !any_table && !is_last_try {
+                still.push(waiting);
+                continue;
+            }
+            waiting.was_walked = true;
             let patience = if is_last_try { Patience::End } else { Patience::Wait };
             let Snapshot { tgid, time_ns, chain: id, generation, .. } = *waiting.copied.snapshot;
             let process = processes.find(tgid, time_ns);
@@ -247,6 +275,7 @@ impl Chains {
             }
         }
         self.waiting = still;
+        self.tables.hurry(!self.waiting.is_empty());
     }
 
     fn know(&mut self, id: u64, pid: u32, generation: u64, chain: Chain) {

@@ -79,6 +79,7 @@ impl Session {
             }
             if let Some(process) = self.processes.process(pid) {
                 self.chains.secure(process);
+                self.chains.introduce(process, seen_ns);
             }
             go_on(pid);
         }

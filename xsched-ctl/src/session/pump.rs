@@ -18,7 +18,7 @@ const BATCH_MAX: usize = 8192;
 
 /// How long the memory of an ended process is kept, for records that are still on their way and calls that wait: for their
 /// chains, and then for the device.
-const GRACE_NS: u64 = 10_000_000_000;
+const GRACE_NS: u64 = 20_000_000_000;
 
 const _: () = assert!(GRACE_NS > CALL_PATIENCE.as_nanos() as u64 + DEVICE_PATIENCE_NS);
 

@@ -2,7 +2,10 @@
 //!
 //! A few threads of low priority take requests in the order in which they came: a GPU program maps some hundred
 //! libraries, and must not feel that they are translated. They hold the open file and nothing of the process, so it
-//! makes no difference whether that still runs.
+//! makes no difference whether that still runs. On a processor that is busy with other things low priority is next to nothing,
+//! so whoever waits for a result says so.
+
+mod pace;
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -15,18 +18,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::EventfdFlags;
-use tracing::debug;
 
 use crate::cache::Cache;
 use crate::elf::UnwindInfo;
 use crate::error::Error;
 use crate::image::Image;
 use crate::table::{Table, TableId};
+use pace::Pace;
 
 /// Most threads, however many processors there are: a build is bound by memory.
 const THREADS_MAX: usize = 4;
-/// How much less urgent than other work of this user a build is, 0 to 19.
-const NICE: i32 = 10;
 
 /// A finished request.
 #[derive(Debug)]
@@ -51,10 +52,14 @@ pub struct Builder<K> {
     requests: Sender<(K, Image)>,
     results: Receiver<Built<K>>,
     waiting: Arc<OwnedFd>,
+    workshop: Arc<Workshop>,
+    is_hurried: bool,
 }
 
 /// What the threads share.
+#[derive(Debug)]
 struct Workshop {
+    pace: Pace,
     cache: Cache,
     /// Tables that are in use: files of equal content share one.
     tables: Mutex<HashMap<TableId, Weak<Table>>>,
@@ -64,7 +69,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Builder<K> {
     /// Starts the threads.
     pub fn new(cache: Cache) -> io::Result<Self> {
         let waiting = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let workshop = Arc::new(Workshop { cache, tables: Mutex::default() });
+        let workshop = Arc::new(Workshop { pace: Pace::default(), cache, tables: Mutex::default() });
         let (requests, queue) = mpsc::channel();
         let (sender, results) = mpsc::channel();
         let queue = Arc::new(Mutex::new(queue));
@@ -73,14 +78,20 @@ impl<K: Clone + Eq + Hash + Send + 'static> Builder<K> {
             let (workshop, queue) = (Arc::clone(&workshop), Arc::clone(&queue));
             let (sender, waiting) = (sender.clone(), Arc::clone(&waiting));
             thread::Builder::new().name("unwind-tables".into()).spawn(move || {
-                // On Linux a priority belongs to a thread. Without it the work is done all the same.
-                if let Err(error) = rustix::process::nice(NICE) {
-                    debug!(%error, "tables are built at full priority");
-                }
+                workshop.pace.join();
                 work(&workshop, &queue, &sender, &waiting);
+                workshop.pace.leave();
             })?;
         }
-        Ok(Self { requested: HashSet::new(), pending: 0, requests, results, waiting })
+        Ok(Self {
+            requested: HashSet::new(),
+            pending: 0,
+            requests,
+            results,
+            waiting,
+            workshop,
+            is_hurried: false,
+        })
     }
 
     /// Asks for the table of a file. False if this key has been requested before: its result comes, or came, once.
@@ -96,6 +107,14 @@ impl<K: Clone + Eq + Hash + Send + 'static> Builder<K> {
     /// Forgets that a key was requested, so that it can be again. For keys that mean something else by now.
     pub fn forget(&mut self, key: &K) {
         self.requested.remove(key);
+    }
+
+    /// Says whether somebody waits for results: until that is taken back, they are built with the priority of other work.
+    pub fn hurry(&mut self, is_hurried: bool) {
+        // It is said again and again.
+        if std::mem::replace(&mut self.is_hurried, is_hurried) != is_hurried {
+            self.workshop.pace.hurry(is_hurried);
+        }
     }
 
     /// How many results are still to come.

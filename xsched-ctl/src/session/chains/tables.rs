@@ -131,6 +131,11 @@ impl Tables {
         content
     }
 
+    /// Says whether stacks wait for tables.
+    pub(super) fn hurry(&mut self, is_hurried: bool) {
+        self.builder.hurry(is_hurried);
+    }
+
     /// Takes in tables that have been built, and gives them to the programs. Whether there were any.
     pub(super) fn collect(&mut self, maps: &mut ChainMaps) -> bool {
         let completed = self.builder.completed();

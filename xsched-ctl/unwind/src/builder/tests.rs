@@ -2,6 +2,7 @@ use std::fs::{self, File};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::pace::NICE;
 use super::*;
 
 /// Waits as an event loop does, until every result is there.
@@ -85,14 +86,8 @@ fn dropping_it_ends_its_threads() {
     }
 }
 
-#[test]
-fn only_its_own_threads_are_of_low_priority() {
-    let nice_of = |thread| rustix::process::getpriority_process(thread).unwrap();
-    let before = nice_of(None);
-    let mut builder = Builder::new(Cache::off()).unwrap();
-    builder.request((), own());
-    collect(&mut builder);
-    assert_eq!(nice_of(None), before);
+/// Priorities of the threads that build in this process, which other tests have, too.
+fn nices() -> Vec<i32> {
     let threads = fs::read_dir("/proc/self/task").unwrap().map(|entry| entry.unwrap());
     // Others may end while they are listed.
     let nices = threads.filter_map(|thread| {
@@ -101,5 +96,39 @@ fn only_its_own_threads_are_of_low_priority() {
         let is_ours = name == "unwind-tables\n";
         is_ours.then(|| rustix::process::getpriority_process(rustix::process::Pid::from_raw(id)).ok())?
     });
-    assert!(nices.max().unwrap() > before);
+    nices.collect()
+}
+
+#[test]
+fn only_its_own_threads_are_of_low_priority() {
+    let nice_of = |thread| rustix::process::getpriority_process(thread).unwrap();
+    let before = nice_of(None);
+    let mut builder = Builder::new(Cache::off()).unwrap();
+    builder.request((), own());
+    collect(&mut builder);
+    assert_eq!(nice_of(None), before);
+    assert!(nices().into_iter().max().unwrap() > before);
+}
+
+#[test]
+fn who_waits_for_tables_has_them_built_like_other_work() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!(
+            "skipped: who_waits_for_tables_has_them_built_like_other_work raises a priority, for which this user is not root"
+        );
+        return;
+    }
+    let usual = rustix::process::getpriority_process(None).unwrap();
+    let all_are = |wanted: i32| {
+        let began = Instant::now();
+        while nices().is_empty() || nices().iter().any(|nice| *nice != wanted) {
+            assert!(began.elapsed() < Duration::from_mins(1), "{:?}, not {wanted}", nices());
+            thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let mut builder = Builder::<()>::new(Cache::off()).unwrap();
+    builder.hurry(true);
+    all_are(usual);
+    builder.hurry(false);
+    all_are(usual + NICE);
 }
