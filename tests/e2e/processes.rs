@@ -115,7 +115,7 @@ fd = os.open('/dev/fuse', os.O_RDWR)
 options = f'fd={fd},rootmode=40000,user_id=0,group_id=0'.encode()
 mounted = ctypes.CDLL(None).mount(b'silent', sys.argv[1].encode(), b'fuse', 0, options) == 0
 print('mounted' if mounted else 'refused', flush=True)
-time.sleep(20 * mounted)";
+time.sleep(60 * mounted)";
 
 #[test]
 fn a_file_system_that_does_not_answer_does_not_keep_the_tracer() {
@@ -135,7 +135,7 @@ timeout 1 cat "$1/silent/libamdhip64.so.6"; exec "$2" --launches 20"#;
         eprintln!("skipped: this kernel has no file systems of programs (/dev/fuse)");
         return;
     }
-    assert!(took < Duration::from_secs(15), "{took:?}: {}", outcome.stderr);
+    assert!(took < Duration::from_secs(45), "{took:?}: {}", outcome.stderr);
     assert!(
         outcome.stderr.contains("libamdhip64.so.6: its file system does not answer"),
         "{}",

@@ -114,13 +114,19 @@ fn a_process_that_maps_much_keeps_nobody_waiting() {
     let controller = Controller::start_with_programs("");
     let mut user = controller.process_of(USER);
     user.ask("clutter 30000");
+    let list = || {
+        let began = std::time::Instant::now();
+        controller.say(&["list"]);
+        began.elapsed()
+    };
+    // What it takes when nobody joins says how busy this machine is.
+    let usual = (0..5).map(|_| list()).max().unwrap();
     let pending = std::thread::scope(|scope| {
         let joining = scope.spawn(move || user.ask("connect"));
         for _ in 0..20 {
-            let began = std::time::Instant::now();
-            controller.say(&["list"]);
-            let took = began.elapsed();
-            assert!(took < std::time::Duration::from_millis(900), "{took:?}");
+            let took = list();
+            let bound = std::time::Duration::from_millis(900) + 3 * usual;
+            assert!(took < bound, "{took:?}, and {usual:?} before");
         }
         joining.join().unwrap()
     });
