@@ -58,7 +58,7 @@ impl Row {
         Self { bench, metric, value, unit, baseline: None, ratio: None, goal: None, met: None, noise }
     }
 
-    /// A comparison.
+    /// A comparison. There is no ratio to a baseline that was zero.
     #[must_use]
     pub fn compared(
         bench: &'static str,
@@ -66,11 +66,15 @@ impl Row {
         unit: &'static str,
         pair: &Paired,
     ) -> Self {
-        Self {
+        let row = Self {
             baseline: Some(pair.baseline.median()),
-            ratio: Some(pair.ratio.median()),
-            noise: pair.ratio.noise(),
             ..Self::single(bench, metric, unit, &pair.subject)
+        };
+        match (pair.ratio.median(), pair.ratio.noise()) {
+            (ratio, noise) if ratio.is_finite() && noise.is_finite() => {
+                Self { ratio: Some(ratio), noise, ..row }
+            }
+            _ => row,
         }
     }
 
@@ -143,6 +147,18 @@ mod tests {
         assert_eq!((row.value, row.baseline, row.ratio), (12.0, Some(10.0), Some(1.2)));
         assert_eq!(row.clone().with_goal(Goal::RatioAtMost(1.1)).met, Some(false));
         assert_eq!(row.with_goal(Goal::ValueAtMost(12.0)).met, Some(true));
+    }
+
+    #[test]
+    fn there_is_no_ratio_to_nothing() {
+        let row = Row::compared(
+            "sched",
+            "processor time",
+            "%",
+            &Paired::new(&[(0.0, 3.0), (0.0, 2.0), (1.0, 2.5)]),
+        );
+        assert_eq!((row.value, row.baseline, row.ratio), (2.5, Some(0.0), None));
+        assert!(row.noise.is_finite());
     }
 
     #[test]
