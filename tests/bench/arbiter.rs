@@ -3,7 +3,8 @@
 //! The programs change the page before the report function returns, so the first figures are how long a call takes: one
 //! that changes nothing; one that changes the mask of a device on which nobody else has work; and one that also wakes,
 //! for which the kernel interrupts the very processor that reports, after the mask has changed. When others see the new mask
-//! says a thread that reads nothing else. With the machine at rest, and with as many busy threads as there are processors;
+//! says a thread that reads nothing else. Then come the gates of those whose turn that is or is not any more: the call takes longer the
+//! more there are. With the machine at rest, and with as many busy threads as there are processors;
 //! the machine's own timer noise is measured beside.
 
 use std::error::Error;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 use xsched_abi::arbiter::{Report, Word, device_key};
-use xsched_arbiter::{Arbiter, PINS, Queue, Times};
+use xsched_arbiter::{Arbiter, Owner, PINS, Queue, Times};
 use xsched_tests::arbiter::xsched_arbiter_report;
 use xsched_tests::bench::{Goal, Row, Samples, wake_in_time};
 
@@ -26,6 +27,7 @@ const BENCH: &str = "arbiter";
 const QUEUES: u8 = 64;
 const ROUNDS: usize = 20_000;
 const WAKES: usize = 2_000;
+const OPENINGS: usize = 100;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let pins = format!("{PINS}-bench-{}", std::process::id());
@@ -41,10 +43,16 @@ fn measure_all(arbiter: &mut Arbiter) -> Result<(), Box<dyn Error>> {
     xsched_arbiter_report(Report::Join as u64, 0, number);
     let owner = arbiter.joined(number).ok_or("the programs do not hear this process")?;
     let key = device_key(0, 0xc1, 0, 0);
-    let queues: Result<Vec<_>, _> = (0..QUEUES).map(|level| arbiter.open(owner, key, level)).collect();
+    let open = |level| arbiter.open(owner, key, level).map(|opened| opened.queue);
+    let queues: Result<Vec<_>, _> = (0..QUEUES).map(open).collect();
     let queues = queues?;
-    let other = arbiter.open(owner, device_key(0, 0xc2, 0, 0), 0)?;
-    at(arbiter, &queues, other, "at rest")?;
+    let other = arbiter.open(owner, device_key(0, 0xc2, 0, 0), 0)?.queue;
+    let pair: Result<Vec<_>, _> =
+        (0..2).map(|level| arbiter.open(owner, device_key(0, 0xc3, 0, 0), level)).collect();
+    let pair: Vec<_> = pair?.into_iter().map(|opened| opened.queue).collect();
+    print("at rest: queue opened", &openings(arbiter, owner)?, None)?;
+    let queues = Queues { many: queues, alone: other, pair };
+    at(arbiter, &queues, "at rest")?;
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
         let processors = thread::available_parallelism().map_or(1, usize::from);
@@ -55,24 +63,34 @@ fn measure_all(arbiter: &mut Arbiter) -> Result<(), Box<dyn Error>> {
                 }
             });
         }
-        let outcome = at(arbiter, &queues, other, "busy");
+        let outcome = at(arbiter, &queues, "busy");
         is_done.store(true, Ordering::Relaxed);
         outcome
     })
 }
 
-fn at(
-    arbiter: &mut Arbiter,
-    queues: &[Queue],
-    alone_on_device: Queue,
-    when: &str,
-) -> Result<(), Box<dyn Error>> {
+/// Of one process.
+struct Queues {
+    /// On one device, on a level each.
+    many: Vec<Queue>,
+    /// The only one of its device.
+    alone: Queue,
+    /// The only two of theirs.
+    pair: Vec<Queue>,
+}
+
+fn at(arbiter: &mut Arbiter, all: &Queues, when: &str) -> Result<(), Box<dyn Error>> {
     const GOALS: Option<(f64, f64)> = Some((1_000.0, 5_000.0));
     print(&format!("{when}: timer lateness"), &timer_lateness(), None)?;
+    let queues = all.many.as_slice();
     settle(arbiter);
     print(&format!("{when}: renewal"), &renewals(queues[0]), GOALS)?;
     settle(arbiter);
-    print(&format!("{when}: report, nobody waits"), &alone(arbiter, alone_on_device)?, GOALS)?;
+    print(&format!("{when}: report, nobody waits"), &alone(arbiter, all.alone)?, GOALS)?;
+    settle(arbiter);
+    print(&format!("{when}: report that turns the gate of 1 queue"), &turns(all.pair[0]), None)?;
+    settle(arbiter);
+    print(&format!("{when}: report that turns the gates of 63 queues"), &turns(queues[0]), None)?;
     settle(arbiter);
     print(&format!("{when}: report that wakes"), &reports(arbiter, queues)?, GOALS)?;
     settle(arbiter);
@@ -146,6 +164,17 @@ fn alone(arbiter: &Arbiter, queue: Queue) -> Result<Samples, Box<dyn Error>> {
         }
     }
     Ok(Samples::new(ns))
+}
+
+/// The most urgent queue of a device becomes ready and idle. Nobody else is ready, and so nobody is woken, but all others have
+/// gates that follow.
+fn turns(urgent: Queue) -> Samples {
+    let report = |operation: Report| {
+        let began = Instant::now();
+        xsched_arbiter_report(operation as u64, urgent.slot.into(), urgent.generation.into());
+        began.elapsed().as_nanos() as f64
+    };
+    Samples::new((0..ROUNDS / 2).flat_map(|_| [report(Report::Ready), report(Report::Idle)]).collect())
 }
 
 /// Queues in turn become ready and idle, while all others of an odd number are ready.
@@ -271,6 +300,21 @@ fn wait(on: &OwnedFd) -> rustix::io::Result<()> {
     epoll::wait(on, rustix::buffer::spare_capacity(&mut events), None)?;
     black_box(&events);
     Ok(())
+}
+
+/// The controller opens a queue, for which it makes the page of a gate. Not one right after the other in the same slot, in which
+/// the kernel would not be done with the last one.
+fn openings(arbiter: &mut Arbiter, owner: Owner) -> Result<Samples, Box<dyn Error>> {
+    let mut ns = Vec::with_capacity(OPENINGS);
+    for _ in 0..OPENINGS {
+        let began = Instant::now();
+        let opened = arbiter.open(owner, device_key(0, 0xc1, 0, 0), 63)?;
+        ns.push(began.elapsed().as_nanos() as f64);
+        arbiter.close(opened.queue);
+        arbiter.heartbeat();
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(Samples::new(ns))
 }
 
 /// The controller moves a ready queue to another level and back.
