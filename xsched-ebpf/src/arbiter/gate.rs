@@ -58,6 +58,10 @@ pub fn follow<W: Words>(words: &W, slot: u64) {
 /// The same for all open queues of a device that are of these levels.
 #[inline(always)]
 pub fn follow_all<W: Words>(words: &W, device: u64, levels: u64) {
+    // A level that is not there now, and whose queues are open all the same, will be: `repair_exists` follows then.
+    if levels != ALL_GATES && levels & words.load(Word::exists(device)) == 0 {
+        return;
+    }
     let slots = words.load(Word::SLOTS);
     // To a constant: with a bound that it only knows to be small the verifier of Linux 6.1 goes round for ever.
     for first_slot in (0..QUEUE_MAX as u64).step_by(BLOCK) {

@@ -310,10 +310,14 @@ pub fn repair_ready<W: Words>(words: &W, device: u64, level: u64) -> u64 {
     turned
 }
 
-/// Makes a bit of the mask of levels agree with its count.
+/// Makes a bit of the mask of levels agree with its count. Who changes the ready mask looks only for gates of levels that there
+/// are: so whoever sets the bit has the gates of the level follow what was missed while it was not.
 #[inline(always)]
 pub fn repair_exists<W: Words>(words: &W, device: u64, level: u64) {
-    repair(words, Word::exists(device), level, || is_positive(words.load(Word::exist_count(device, level))));
+    let is_there = || is_positive(words.load(Word::exist_count(device, level)));
+    if repair(words, Word::exists(device), level, is_there) != 0 {
+        words.follow_gates(device, bit(level));
+    }
 }
 
 /// Makes a bit agree with `wanted`. Returns what its own changes have turned, see [`repair_ready`].

@@ -489,6 +489,20 @@ fn gates_follow_levels() {
     holds(&begin, &[vec![control(Control::SetLevel, 0, 1, 7)], vec![report(B, Report::Idle, 1)]]);
 }
 
+/// While the mask of levels is written by somebody who has not seen the last change, it does not show a level that there is.
+#[test]
+fn gates_follow_while_the_last_of_their_level_comes_and_another_goes() {
+    let begin = gated(&[(A, 2, false), (B, 7, false), (B, 5, false)]);
+    holds(
+        &begin,
+        &[
+            vec![report(A, Report::Ready, 0)],
+            vec![control(Control::SetLevel, 1, 1, 5)],
+            vec![report(B, Report::Close, 2)],
+        ],
+    );
+}
+
 #[test]
 fn gates_follow_the_end_of_a_process_and_of_a_queue() {
     let begin = gated(&[(A, 2, true), (B, 5, true)]);
