@@ -2,18 +2,22 @@
 //!
 //! When such a map of maps changes, the kernel lets nobody go on before all programs have ended that may have seen what was
 //! there: 8 ms on a machine at rest, in which the controller must hear others. So a thread of its own waits for that, and
-//! here it is only waited until the programs see the page, which is some microseconds.
+//! here it is only waited until the programs see the page: as long as that thread takes to begin.
 
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use aya::maps::MapData;
 use xsched_abi::arbiter::{GATE_ALLOWED, GATE_SIZE};
 
 use super::sys;
+
+/// How long it is waited before looking again.
+const GLANCE: Duration = Duration::from_micros(20);
 
 /// The map of maps.
 #[derive(Debug)]
@@ -71,7 +75,8 @@ impl Gates {
             if thread.is_finished() {
                 return thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread has panicked")));
             }
-            thread::yield_now();
+            // Not just to yield, which leaves that thread waiting for its turn where all processors are busy.
+            thread::sleep(GLANCE);
         }
         self.changing.insert(slot, thread);
         Ok(())
