@@ -9,11 +9,13 @@ mod scheduling;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::fd::AsRawFd as _;
 use std::process::Command;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use recording::{Outcome, Recording, Slice, host, in_vm, run};
+use rustix::io::{FdFlags, fcntl_setfd};
 use scheduling::{Controller, PATIENCE};
 use xsched_abi::arbiter::{Report, Word, device_key};
 use xsched_arbiter::{Arbiter, ArbiterError, Times};
@@ -227,6 +229,33 @@ fn the_arbiters_programs_hear_a_process_and_its_end() {
     assert_eq!(arbiter.page().load(Word::ready(0)), 0);
     assert!(matches!(arbiter.open(owner, device_key(0, 1, 0, 0), 4), Err(ArbiterError::OwnerGone)));
     arbiter.end();
+}
+
+/// What makes it possible for the arbiter to stop a device without waking anybody.
+#[test]
+fn the_runtime_registers_the_pages_that_gates_are_in() {
+    if !in_vm("the_runtime_registers_the_pages_that_gates_are_in") {
+        return;
+    }
+    let mut programs = Arbiter::programs(&Times::default()).unwrap();
+    let mut memory = Arbiter::in_memory(&Times::default()).unwrap();
+    let mut command = recording::program("registers");
+    let pages = [&mut programs, &mut memory].map(|arbiter| {
+        let owner = arbiter.speak_for(std::process::id());
+        arbiter.open(owner, device_key(0, 1, 0, 0), 4).unwrap().gate.unwrap()
+    });
+    for page in &pages {
+        // The program knows it by this number.
+        fcntl_setfd(page, FdFlags::empty()).unwrap();
+        command.arg(page.as_raw_fd().to_string());
+    }
+    let outcome = run(&mut command);
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+    for number in [1, 2] {
+        let read = format!("page {number}: 1, then 2\n");
+        assert!(outcome.stdout.contains(&read), "{}", outcome.stdout);
+    }
+    programs.end();
 }
 
 #[test]
