@@ -2,7 +2,8 @@
 //!
 //! Preemption latency is the time from the runtime's getting the first of the request's kernels to its start, on the device's
 //! own timeline, and what the launch takes longer until the runtime gets it than with nothing to preempt. Noise does not touch
-//! how many of the other's kernels start after the request was there and before its last. A native device takes turns, so
+//! how many of the other's kernels start after the request was there and before its last, and how many of these while the urgent
+//! process was ready: if the machine keeps it from launching for longer than the linger, it is not. A native device takes turns, so
 //! each of the request's kernels waits for one of the other's.
 
 use std::error::Error;
@@ -41,8 +42,11 @@ pub(crate) fn run(rounds: Rounds) -> Result<()> {
         table.print("kernels of the other that start meanwhile, mean", "", no_goal)?;
         table.print("kernels of the other that start meanwhile, most", "", no_goal)?;
         table.print("the same once the request has reached the runtime, mean", "", no_goal)?;
-        table.print("the same once the request has reached the runtime, p99", "", Regime::count_goal)?;
-        table.print("the same once the request has reached the runtime, most", "", Regime::count_goal)?;
+        table.print("the same once the request has reached the runtime, p99", "", no_goal)?;
+        table.print("the same once the request has reached the runtime, most", "", no_goal)?;
+        table.print("of these, while it was ready, mean", "", no_goal)?;
+        table.print("of these, while it was ready, p99", "", Regime::count_goal)?;
+        table.print("of these, while it was ready, most", "", Regime::count_goal)?;
         table.print("request on the device, p99", "us", no_goal)?;
         table.print("request beyond alone as its client sees it, p50", "us", no_goal)?;
         table.print("request beyond alone as its client sees it, p99", "us", no_goal)?;
@@ -74,6 +78,7 @@ fn measure(regime: Regime, kernel_us: u32) -> Result<Figures> {
     };
     let overtaken = || service.iter().map(|one| one.overtaken_by as f64);
     let once_told = || service.iter().map(|one| one.overtaken_once_told as f64);
+    let while_ready = || service.iter().map(|one| one.overtaken_while_ready as f64);
     let beyond = |fraction| -> Result<f64> {
         let alone_us = quantile(alone.outcomes[0].latencies_us(), fraction)?;
         Ok(quantile(both.outcomes[0].latencies_us(), fraction)? - alone_us)
@@ -93,6 +98,9 @@ fn measure(regime: Regime, kernel_us: u32) -> Result<Figures> {
         ),
         ("the same once the request has reached the runtime, p99", quantile(once_told(), 0.99)?),
         ("the same once the request has reached the runtime, most", quantile(once_told(), 1.0)?),
+        ("of these, while it was ready, mean", while_ready().sum::<f64>() / service.len() as f64),
+        ("of these, while it was ready, p99", quantile(while_ready(), 0.99)?),
+        ("of these, while it was ready, most", quantile(while_ready(), 1.0)?),
         ("request on the device, p99", quantile(service.iter().map(|one| one.on_device_us), 0.99)?),
         ("request beyond alone as its client sees it, p50", beyond(0.5)?),
         ("request beyond alone as its client sees it, p99", beyond(0.99)?),

@@ -1,8 +1,11 @@
 //! What a client's requests met with on the device.
 
-use xsched_tests::execution_log::Timeline;
+use xsched_tests::execution_log::{Execution, SpanNs, Timeline};
 
 use crate::client::{Outcome, Plan};
+
+/// How long a process counts as ready after its last command, if the configuration says nothing else.
+const LINGER_NS: u64 = 100_000;
 
 /// One request on the device, in microseconds.
 pub(crate) struct Service {
@@ -16,6 +19,9 @@ pub(crate) struct Service {
     pub(crate) overtaken_by: usize,
     /// The same after the runtime had got it, when everybody had been told of it.
     pub(crate) overtaken_once_told: usize,
+    /// Of these, those that started while it had work, or had had some within the linger. A client that the machine keeps from
+    /// launching for longer has none in the arbiter's eyes, and others go on.
+    pub(crate) overtaken_while_ready: usize,
 }
 
 impl Service {
@@ -33,8 +39,20 @@ impl Service {
                     on_device_us: us(request.launched_ns, last.end_ns),
                     overtaken_by: others.starts_in((request.launched_ns, last.start_ns)),
                     overtaken_once_told: others.starts_in((first.submitted_ns, last.start_ns)),
+                    overtaken_while_ready: ready(kernels).map(|span| others.starts_in(span)).sum(),
                 }
             })
             .collect()
     }
+}
+
+/// When a request counts as ready, from its first kernel's submission to the last one's start.
+fn ready(kernels: &[Execution]) -> impl Iterator<Item = SpanNs> {
+    let last_ns = kernels.last().map_or(0, |last| last.start_ns);
+    let pauses = |one: &Execution, next: &Execution| next.submitted_ns > one.end_ns + LINGER_NS;
+    let busy = kernels.chunk_by(move |one, next| !pauses(one, next));
+    busy.map(move |busy| {
+        let until_ns = busy[busy.len() - 1].end_ns + LINGER_NS;
+        (busy[0].submitted_ns, until_ns.min(last_ns))
+    })
 }
