@@ -9,7 +9,7 @@
 //! lease = "50ms"              # how long a process counts as ready without showing progress
 //! linger = "100us"            # how long it counts as ready after its last command
 //! one_at_a_time = "1s"        # under "priority": how long after urgent work less urgent equals go one at a time; "0s": never
-//! poll = "150us"              # whose kernels are shorter than this polls when it had to give way of late; "0s": nobody
+//! poll = "150us"              # who shuts gates himself, of kernels shorter than this, polls when he had to give way of late; "0s": nobody
 //! in_flight = "2ms"           # most device time launched ahead beside more urgent neighbours; found out if not given
 //! preemption = 2              # 1: stop launching; 2: also gate what is queued
 //! observe = false             # true: decide, and hold nothing back
@@ -77,7 +77,7 @@ pub(crate) struct Config {
     pub(crate) linger: Duration,
     /// For how long after urgent work less urgent equals go one at a time under fixed priority; zero: they never do.
     pub(crate) one_at_a_time: Duration,
-    /// Whose kernels are shorter than this polls when it had to give way of late; zero: nobody does.
+    /// Who shuts gates himself, of kernels shorter than this, polls when he had to give way of late; zero: nobody does.
     pub(crate) poll: Duration,
     /// Most device time launched ahead beside more urgent neighbours; none: shims find out.
     pub(crate) in_flight: Option<Duration>,
