@@ -129,9 +129,21 @@ impl Table {
         unit: &'static str,
         goal: impl Fn(Regime) -> Option<Goal>,
     ) -> Result<()> {
-        let native = self.figures(Regime::Native, figure);
+        self.print_as(<[f64]>::to_vec, figure, unit, goal)
+    }
+
+    /// The same of what `summary` makes of the rounds: of a count a median would hide that one of them was different.
+    pub(crate) fn print_as(
+        &self,
+        summary: impl Fn(&[f64]) -> Vec<f64>,
+        figure: &str,
+        unit: &'static str,
+        goal: impl Fn(Regime) -> Option<Goal>,
+    ) -> Result<()> {
+        let rounds = |regime| self.figures(regime, figure).map(|rounds| summary(&rounds));
+        let native = rounds(Regime::Native);
         for regime in self.rounds.keys().copied() {
-            let Some(own) = self.figures(regime, figure) else { continue };
+            let Some(own) = rounds(regime) else { continue };
             let metric = format!("{}, {}: {figure}", self.name, regime.name());
             let row = match &native {
                 Some(native) if regime != Regime::Native => {
@@ -150,6 +162,16 @@ impl Table {
     pub(crate) fn print_noise(&self) -> Result<()> {
         noise::print(&self.name, &self.late_us)
     }
+}
+
+/// The mean of all rounds, which are equally long.
+pub(crate) fn mean(rounds: &[f64]) -> Vec<f64> {
+    vec![rounds.iter().sum::<f64>() / rounds.len() as f64]
+}
+
+/// The largest of all rounds.
+pub(crate) fn largest(rounds: &[f64]) -> Vec<f64> {
+    vec![rounds.iter().copied().fold(f64::NEG_INFINITY, f64::max)]
 }
 
 /// No goal: the figure is there to be compared with.
