@@ -374,7 +374,7 @@ impl InFlight {
         let end = self.end_of(first);
         let wanted = match self.limit {
             Limit::Time { ahead, commands } if self.launched.len() > commands as usize => {
-                end.max(self.began(first) + (self.at_least - ahead / 2)).min(end + ahead)
+                end.max(self.runs_since(first) + (self.at_least - ahead / 2)).min(end + ahead)
             }
             _ => end,
         };
@@ -400,13 +400,16 @@ impl InFlight {
             .fold(Nanos::ZERO, |sum, command| sum + command.at_least())
     }
 
-    /// What is overdue is looked for at intervals that are a part of the time that it has taken already.
+    /// What is overdue is looked for at intervals that are a part of the time that it has taken already; as long as that if it
+    /// probably waits at a gate. Nobody is in need of what it does there, and whoever opens the gate has it looked at.
     fn look_at(&self, now: Nanos, first: &Command, wanted: Nanos) -> Nanos {
         if wanted > now {
             return wanted;
         }
+        let taken = now - self.runs_since(first);
+        let waits = first.launch.is_gated && self.gate.is_shut() && taken > first.at_most();
         let [soonest, latest] = LOOK_AGAIN;
-        now + ((now - self.began(first)) / LOOKS).clamp(soonest, latest)
+        now + (if waits { taken } else { taken / LOOKS }).clamp(soonest, latest)
     }
 
     /// When it began to run, as far as is known: behind what was before it.
@@ -414,7 +417,12 @@ impl InFlight {
         first.launched.max(self.completed)
     }
 
-    /// The same of what has completed, which may have waited at a gate meanwhile.
+    /// The same of what has not completed, which may have waited at a gate meanwhile.
+    fn runs_since(&self, first: &Command) -> Nanos {
+        self.passed(first, Nanos(u64::MAX))
+    }
+
+    /// The same of what has completed.
     fn passed(&self, first: &Command, by: Nanos) -> Nanos {
         let began = self.began(first);
         if first.launch.is_gated { self.gate.passed(began, by) } else { began }
@@ -423,7 +431,7 @@ impl InFlight {
     /// A little before it will have completed, since a look that finds it done does not tell since when.
     fn end_of(&self, first: &Command) -> Nanos {
         let at_least = first.at_least();
-        self.began(first) + (at_least - at_least / LOOKS)
+        self.runs_since(first) + (at_least - at_least / LOOKS)
     }
 
     fn all_known(&self) -> bool {

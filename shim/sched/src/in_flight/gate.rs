@@ -49,6 +49,11 @@ impl Gate {
         }
     }
 
+    /// Whether it is shut, as far as is known.
+    pub(super) fn is_shut(&self) -> bool {
+        matches!(self.closures.back(), Some((_, None)))
+    }
+
     /// When a command that comes to the gate at `at`, and was done by `by`, probably passed it.
     pub fn passed(&self, at: Nanos, by: Nanos) -> Nanos {
         let (mut passed, mut needs) = (at, PASSING);

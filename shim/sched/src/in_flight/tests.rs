@@ -395,6 +395,30 @@ fn unknown_commands_seen_complete_together_are_not_charged_for_a_shut_gate() {
     assert!((micros(340)..=micros(350)).contains(&took), "{took}");
 }
 
+#[test]
+fn what_waits_at_a_shut_gate_is_looked_for_seldom_and_in_time_when_that_is_open() {
+    const SHORT: u64 = 100;
+    let looks = |shuts: bool| {
+        let (mut flight, now) = experienced(Limit::default(), &[SHORT]);
+        flight.set_gate(now, !shuts);
+        launch_gated(&mut flight, now, SHORT);
+        let (open, mut at, mut looks) = (now + micros(4_000), now, 0);
+        loop {
+            let next = flight.done_at(at, micros(SHORT)).unwrap();
+            if next > open {
+                break;
+            }
+            flight.completed(next, 0);
+            (at, looks) = (next, looks + 1);
+        }
+        flight.set_gate(open, true);
+        (looks, flight.done_at(at, micros(SHORT)).unwrap() - open, flight.room_at(at).unwrap() - open)
+    };
+    let (at_a_gate, soon) = (looks(true), micros(SHORT));
+    assert!(at_a_gate.0 < 10 && at_a_gate.1 < soon && at_a_gate.2 < soon, "{at_a_gate:?}");
+    assert!(looks(false).0 > 50);
+}
+
 /// A process may have thousands of streams that have nothing to do.
 #[test]
 fn who_has_nothing_at_a_gate_does_not_remember_when_it_was_shut() {
