@@ -80,8 +80,8 @@ pub(crate) struct HwQueues {
 /// What a look at the schedule shows of one packet.
 struct Look {
     start_ns: Option<u64>,
-    /// It is a gate that is shut.
-    is_held: bool,
+    /// If it is behind a gate that was found shut: how many queues are.
+    held: Option<usize>,
     next_ns: Option<u64>,
 }
 
@@ -263,10 +263,11 @@ impl Device {
     }
 
     fn look(&self, queue: usize, ticket: u64) -> Look {
-        let ((start_ns, is_held), progress) = self.transact(|schedule, _| {
-            (false, (schedule.start_ns(queue, ticket), schedule.is_held(queue, ticket)))
+        let ((start_ns, held), progress) = self.transact(|schedule, _| {
+            let held = schedule.is_held(queue, ticket).then(|| schedule.held());
+            (false, (schedule.start_ns(queue, ticket), held))
         });
-        Look { start_ns, is_held, next_ns: progress.next_ns }
+        Look { start_ns, held, next_ns: progress.next_ns }
     }
 
     /// Sleeps until a packet has started; when it did, on the timeline.
@@ -288,17 +289,19 @@ impl Device {
             if let Some(start_ns) = look.start_ns {
                 break start_ns;
             }
-            let mut latest_ns = clock::now_ns() + LOOK_NS;
-            if look.is_held {
+            let timeout_ns = if let Some(held) = look.held {
                 let Some(interval) = patience.get_or_insert_with(Patience::new).interval() else {
                     std::thread::yield_now();
                     continue;
                 };
-                latest_ns = clock::now_ns() + interval.as_nanos() as u64;
-            }
-            let timeout_ns = look.next_ns.map_or(latest_ns, |next_ns| latest_ns.min(next_ns + GRACE_NS));
+                // Who looks plays for all: together they look as often as one alone would.
+                clock::now_ns() + held as u64 * interval.as_nanos() as u64
+            } else {
+                let latest_ns = clock::now_ns() + LOOK_NS;
+                look.next_ns.map_or(latest_ns, |next_ns| latest_ns.min(next_ns + GRACE_NS))
+            };
             let timeout = clock::timespec(timeout_ns);
-            if self.sleep(&slot.bell, bell, &timeout, bit).is_err() && !look.is_held {
+            if self.sleep(&slot.bell, bell, &timeout, bit).is_err() && look.held.is_none() {
                 members::remove_dead(self);
             }
         };

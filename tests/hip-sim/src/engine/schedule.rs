@@ -273,6 +273,11 @@ impl Schedule {
         self.queues[queue].shut != 0 && self.queues[queue].granted == ticket
     }
 
+    /// How many queues such a gate holds up.
+    pub(super) fn held(&self) -> usize {
+        self.queues[self.used_queues()].iter().filter(|queue| queue.shut != 0).count()
+    }
+
     /// The first queue after the one whose turn was last that has a packet to start at this moment.
     fn next_in_turn(&self, part: Part, packets: &impl Packets) -> Option<(usize, Packet)> {
         let count = self.used_queues().len();
