@@ -455,7 +455,7 @@ impl Controller {
             // Its queues have no gates.
             Some(Report::Join | Report::Check | Report::Gate) | None => Err(protocol::Refusal::Unchanged),
         });
-        if changed.is_ok_and(|change| change.wakes) {
+        if changed.is_ok_and(|change| change.wakes.processes) {
             self.ring();
         }
     }

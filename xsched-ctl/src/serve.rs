@@ -343,12 +343,16 @@ async fn attend(shared: &Shared) -> Result<(), Failure> {
 
 /// Listens to the arbiter's events from now on, or does not.
 fn listen(shared: &Shared, events: &mut Option<AsyncFd<OwnedFd>>) -> io::Result<()> {
-    let controller = shared.controller.borrow();
-    if controller.listens() != events.is_some() {
-        *events = match events {
-            None => Some(readiness::watch(controller.events_fd()?)?),
-            Some(_) => None,
-        };
+    let mut controller = shared.controller.borrow_mut();
+    let listens = controller.listens();
+    if listens == events.is_some() {
+        return Ok(());
+    }
+    *events = controller.listen(listens)?.map(readiness::watch).transpose()?;
+    drop(controller);
+    if listens {
+        // Nobody has called for what happened until now.
+        shared.with(|_| ());
     }
     Ok(())
 }

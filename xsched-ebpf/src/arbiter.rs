@@ -19,7 +19,10 @@ mod words;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub use dispatch::Host;
-pub use gate::{ALL_GATES, GATE_ALLOWED, GATE_KEPT_OPEN, GATE_OPEN, GATE_SIZE};
+pub use gate::{
+    ALL_GATES, GATE_ALLOWED, GATE_KEPT_OPEN, GATE_OPEN, GATE_OPENED_AT, GATE_QUIET, GATE_SHUT_AT, GATE_SIZE,
+    GATE_WISHES,
+};
 pub use operation::{ArbiterChange, ArbiterEvent, Control, Report};
 pub use queue_word::QueueWord;
 #[cfg(not(target_arch = "bpf"))]
@@ -40,10 +43,14 @@ pub const QUEUE_MAX: usize = 4096;
 pub const PAGE_MAGIC: u64 = u64::from_le_bytes(*b"XSCHPAGE");
 
 /// Changes whenever the page or the operations of the report function change their layout or meaning.
-pub const PAGE_VERSION: u64 = 2;
+pub const PAGE_VERSION: u64 = 3;
 
 /// Bytes of the programs' ring of events.
 pub const EVENTS_SIZE: u32 = 1 << 20;
+
+/// Bytes of the ring by which the programs call the controller. What is in it says nothing; if it is full, the controller has been
+/// called.
+pub const CALLS_SIZE: u32 = 4096;
 
 /// Marks the owner of a queue for whose process the controller speaks, because no program hears it. The other bits are
 /// the process's id as the controller has it.
@@ -100,8 +107,10 @@ pub struct PageHeader {
     pub events_lost: u64,
     /// Tells builds of the programs apart; 0 where there are none.
     pub programs: u64,
+    /// 1 while the controller has to hear at once of whatever changes a mask of several queues.
+    pub listens: u64,
     /// Keeps the size a multiple of 128; zero.
-    pub reserved: [u64; 2],
+    pub reserved: u64,
 }
 
 /// One device.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use xsched_abi::arbiter::{QueueWord, Report, Word};
 use xsched_sched::Nanos;
 
-use crate::arbiter::link::{Link, Slot};
+use crate::arbiter::link::{Link, Slot, page_time_ns};
 use crate::xqueue::{GatePage, Seat, Standing};
 
 #[derive(Debug)]
@@ -61,5 +61,9 @@ impl Seat for PageSeat {
 
     fn ask_for_gate(&self) {
         self.report(Report::Gate);
+    }
+
+    fn ago(&self, page_ns: u64) -> Nanos {
+        Nanos(page_time_ns().saturating_sub(page_ns))
     }
 }

@@ -101,6 +101,12 @@ pub(crate) trait Seat: Debug + Send + Sync {
 
     /// Asks the arbiter to look at that gate again.
     fn ask_for_gate(&self) {}
+
+    /// How long ago something was of which that gate's page tells.
+    fn ago(&self, page_ns: u64) -> Nanos {
+        let _ = page_ns;
+        Nanos::ZERO
+    }
 }
 
 /// What a claim has used so far.
@@ -157,6 +163,10 @@ pub(super) struct Claim<D: Device> {
     told: Option<Nanos>,
     /// Something was launched or has completed since.
     has_progressed: bool,
+    /// When the arbiter last had shut its gate that was accounted for, on the page's clock: as time that its commands waited there,
+    /// and as time for which it gave way.
+    pub(super) shut_noted: u64,
+    pub(super) turn_noted: u64,
     /// When it last was seen to have work.
     busy: Option<Nanos>,
     /// Since when it is held, with something held back.
@@ -179,6 +189,8 @@ impl<D: Device> Claim<D> {
             launching: 0,
             told: None,
             has_progressed: false,
+            shut_noted: 0,
+            turn_noted: 0,
             busy: None,
             held_since: None,
             gives_way: false,
@@ -271,6 +283,18 @@ impl<D: Device> Claim<D> {
         self.gives_way || now < self.alert_until
     }
 
+    /// It had to give way and need not any more, which nobody has noticed.
+    pub(super) fn gave_way(&mut self, now: Nanos) {
+        self.note_giving_way(true, now);
+        self.note_giving_way(false, now);
+    }
+
+    /// When the arbiter last shut its gate, and opened it again, on the page's clock; None: it still is shut. None at all if that is
+    /// not known.
+    pub(super) fn last_closure(&self) -> Option<(u64, Option<u64>)> {
+        self.seat.as_ref()?.gate_page()?.last_closure()
+    }
+
     fn note_giving_way(&mut self, gives_way: bool, now: Nanos) {
         if self.gives_way && !gives_way {
             self.alert_until = (self.alert_until.max(now) + ALERT).min(now + ALERT_MAX);
@@ -301,5 +325,8 @@ impl<D: Device> Claim<D> {
         self.note_held(false, now);
         self.seat = seat;
         self.told = None;
+        // What was before is none of its business.
+        let shut = self.last_closure().map_or(0, |(shut, _)| shut);
+        (self.shut_noted, self.turn_noted) = (shut, shut);
     }
 }

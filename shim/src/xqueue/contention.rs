@@ -133,6 +133,9 @@ impl<D: Device> State<D> {
                 }
             }
         }
+        for (index, standing) in standings.iter().enumerate() {
+            self.note_turn(ClaimId(index), *standing, !turned.contains(&ClaimId(index)));
+        }
         for claim in turned {
             self.note_standing(claim);
         }
@@ -141,6 +144,25 @@ impl<D: Device> State<D> {
             self.adopt(claim, |_| true);
         }
         is_new
+    }
+
+    /// A claim may have had to give way, and need not any more, without anybody's noticing.
+    fn note_turn(&mut self, id: ClaimId, standing: Standing, is_unseen: bool) {
+        let now = now();
+        let claim = &mut self.claims[id.0];
+        let Some((shut, _)) = claim.last_closure().filter(|&(shut, _)| shut != claim.turn_noted) else {
+            return;
+        };
+        claim.turn_noted = shut;
+        if !is_unseen || standing.is_held() {
+            return;
+        }
+        claim.gave_way(now);
+        let queues = self.queues.values_mut().filter(|queue| queue.claim == Some(id));
+        for flight in queues.map(|queue| &mut queue.flight).chain([&mut claim.loose]) {
+            flight.held(now, true);
+            flight.held(now, false);
+        }
     }
 
     /// Somebody else has come, or completions are followed again. What was launched before that is on the device, and nothing is
@@ -626,6 +648,7 @@ impl<D: Device> State<D> {
         let mut come_at = |at: Option<Nanos>| next = next.into_iter().chain(at).min();
         for index in 0..self.claims.len() {
             let id = ClaimId(index);
+            self.ask_for_quiet(id);
             let (has_work, waits) = (self.has_work(id), self.is_waited_for(id));
             come_at(self.claims[index].tend(has_work, waits, now));
         }

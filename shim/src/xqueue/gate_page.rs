@@ -1,8 +1,9 @@
 //! A gate that the arbiter shuts by itself: a word in memory that it shares with this process, and this process with its device.
 //!
 //! ```text
-//!   arbiter   writes GATE_ALLOWED     in the moment in which a mask changes
+//!   arbiter   writes GATE_ALLOWED     in the moment in which a mask changes, and when that was
 //!   process   writes GATE_KEPT_OPEN   while the arbiter is not believed, or something must not be stopped
+//!                    GATE_QUIET       in another word, while it need not be woken to give way
 //!   device    begins what is behind   while any of them is set
 //! ```
 //!
@@ -16,7 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{fcntl_get_seals, fstat};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
-use xsched_abi::arbiter::{GATE_ALLOWED, GATE_KEPT_OPEN, GATE_OPEN, GATE_SIZE};
+use xsched_abi::arbiter::{
+    GATE_ALLOWED, GATE_KEPT_OPEN, GATE_OPEN, GATE_OPENED_AT, GATE_QUIET, GATE_SHUT_AT, GATE_SIZE, GATE_WISHES,
+};
 
 const WORDS: usize = GATE_SIZE / size_of::<AtomicU64>();
 
@@ -72,6 +75,20 @@ impl GatePage {
         self.word().load(Ordering::Acquire) & GATE_ALLOWED != 0
     }
 
+    /// From when until when the arbiter last let none begin, on its page's clock; None: it still does not. None at all if it always
+    /// has, or is about to change its mind.
+    pub(super) fn last_closure(&self) -> Option<(u64, Option<u64>)> {
+        // Before the times, which are written before it.
+        let is_allowed = self.is_allowed();
+        let [shut, opened] =
+            [GATE_SHUT_AT, GATE_OPENED_AT].map(|word| self.words()[word].load(Ordering::Acquire));
+        match is_allowed {
+            _ if shut == 0 => None,
+            true => (opened >= shut).then_some((shut, Some(opened))),
+            false => Some((shut, None)),
+        }
+    }
+
     /// Whether commands begin.
     pub(super) fn is_open(&self) -> bool {
         self.word().load(Ordering::Acquire) & GATE_OPEN != 0
@@ -85,6 +102,18 @@ impl GatePage {
             true => drop(self.word().fetch_or(GATE_KEPT_OPEN, Ordering::AcqRel)),
             false => drop(self.word().fetch_and(!GATE_KEPT_OPEN, Ordering::AcqRel)),
         }
+    }
+
+    /// Has nobody woken when commands do not begin any more, or has somebody.
+    pub(super) fn ask_for_quiet(&self, asks: bool) {
+        let wishes = if asks { GATE_QUIET } else { 0 };
+        if self.wishes() != wishes {
+            self.words()[GATE_WISHES].store(wishes, Ordering::Release);
+        }
+    }
+
+    fn wishes(&self) -> u64 {
+        self.words()[GATE_WISHES].load(Ordering::Acquire)
     }
 
     fn words(&self) -> &[AtomicU64; WORDS] {
@@ -114,6 +143,22 @@ impl GatePage {
         page.word().store(word, Ordering::Release);
         page
     }
+
+    /// Whether its process asks not to be woken to give way.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.wishes() == GATE_QUIET
+    }
+
+    /// What an arbiter writes at this time.
+    pub(crate) fn allow(&self, is_allowed: bool, at: u64) {
+        if is_allowed {
+            self.words()[GATE_OPENED_AT].store(at, Ordering::Release);
+            self.word().fetch_or(GATE_ALLOWED, Ordering::AcqRel);
+        } else {
+            self.words()[GATE_SHUT_AT].store(at, Ordering::Release);
+            self.word().fetch_and(!GATE_ALLOWED, Ordering::AcqRel);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -141,6 +186,18 @@ mod tests {
         page.keep_open(true);
         page.keep_open(false);
         assert_eq!(page.word().load(Ordering::Acquire), 0);
+    }
+
+    #[test]
+    fn it_tells_when_it_was_shut() {
+        let page = GatePage::for_tests(GATE_ALLOWED);
+        assert_eq!(page.last_closure(), None);
+        page.allow(false, 7);
+        assert_eq!(page.last_closure(), Some((7, None)));
+        page.allow(true, 9);
+        assert_eq!(page.last_closure(), Some((7, Some(9))));
+        page.words()[GATE_SHUT_AT].store(12, Ordering::Release);
+        assert_eq!(page.last_closure(), None, "it is about to be");
     }
 
     #[test]

@@ -88,6 +88,19 @@ impl<D: Device> State<D> {
         })
     }
 
+    /// Has the arbiter not wake anybody when a claim has to give way, if nobody has to do anything then: whoever launches looks at the
+    /// mask, the arbiter shuts the gate, and it says in the page when that was. Not while somebody records, who is to see it in time.
+    pub(super) fn ask_for_quiet(&self, id: ClaimId) {
+        let claim = &self.claims[id.0];
+        let Some(page) = claim.seat.as_ref().and_then(|seat| seat.gate_page()) else { return };
+        let shuts_it_itself = match claim.gate {
+            Gate::Untried => self.uses_gates,
+            Gate::There { shared, .. } => shared.is_none() && self.may_use_gate(id),
+            Gate::None => false,
+        };
+        page.ask_for_quiet(!shuts_it_itself && !self.is_recorded());
+    }
+
     /// Whether a gate of this claim's may be shut, and put before its commands.
     fn may_use_gate(&self, id: ClaimId) -> bool {
         self.uses_gates && self.has_device_alone(id)
@@ -127,15 +140,43 @@ impl<D: Device> State<D> {
                 None => must_open || !self.is_held(id),
                 Some(page) => self.look_at_gate(id, page, must_open),
             };
+            let unnoted = shared.and_then(|_| self.unnoted_closure(id));
             if opens == is_open {
+                // It is as it was, but has not been all the time.
+                if let Some((shut, Some(opened))) = unnoted.filter(|_| opens && !must_open) {
+                    self.gate_was_set(id, shut, false);
+                    self.gate_was_set(id, opened, true);
+                }
                 continue;
             }
             if shared.is_none() {
                 device.set_gate(gate, opens);
             }
             self.claims[index].gate = Gate::There { gate, is_open: opens, shared };
-            self.gate_was_set(id, opens);
+            let at = match unnoted {
+                Some((shut, _)) if !opens => shut,
+                _ if opens && !must_open => self.opened_at(id).unwrap_or_else(now),
+                _ => now(),
+            };
+            self.gate_was_set(id, at, opens);
         }
+    }
+
+    /// When the arbiter last shut a claim's gate, if that is not accounted for, and opened it again. From now on it is.
+    fn unnoted_closure(&mut self, id: ClaimId) -> Option<(Nanos, Option<Nanos>)> {
+        let claim = &mut self.claims[id.0];
+        let (shut, opened) = claim.last_closure().filter(|&(shut, _)| shut != claim.shut_noted)?;
+        claim.shut_noted = shut;
+        let seat = claim.seat.as_ref()?;
+        let at = |page_ns| now() - seat.ago(page_ns);
+        Some((at(shut), opened.map(at)))
+    }
+
+    /// When the arbiter last opened a claim's gate, if it has since it last shut it.
+    fn opened_at(&self, id: ClaimId) -> Option<Nanos> {
+        let claim = &self.claims[id.0];
+        let (_, opened) = claim.last_closure()?;
+        Some(now() - claim.seat.as_ref()?.ago(opened?))
     }
 
     /// Keeps a gate open that the arbiter shuts, or does not any more; whether it is open.
@@ -156,18 +197,17 @@ impl<D: Device> State<D> {
         if let Gate::There { shared: Some(page), is_open, .. } = self.claims[id.0].gate {
             page.keep_open(true);
             if !is_open {
-                self.gate_was_set(id, true);
+                self.gate_was_set(id, now(), true);
             }
             self.claims[id.0].gate = Gate::Untried;
         }
     }
 
     /// What waits at it is not executed meanwhile.
-    fn gate_was_set(&mut self, id: ClaimId, is_open: bool) {
-        let now = now();
+    fn gate_was_set(&mut self, id: ClaimId, at: Nanos, is_open: bool) {
         let queues = self.queues.values_mut().filter(|queue| queue.claim == Some(id));
         let loose = &mut self.claims[id.0].loose;
-        queues.map(|queue| &mut queue.flight).chain([loose]).for_each(|flight| flight.set_gate(now, is_open));
+        queues.map(|queue| &mut queue.flight).chain([loose]).for_each(|flight| flight.set_gate(at, is_open));
         self.note_gate(id, is_open);
     }
 
@@ -181,7 +221,7 @@ impl<D: Device> State<D> {
                     None => device.set_gate(gate, true),
                 }
                 if !is_open {
-                    self.gate_was_set(id, true);
+                    self.gate_was_set(id, now(), true);
                 }
             }
             self.claims[index].gate = Gate::None;

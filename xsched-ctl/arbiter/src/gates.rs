@@ -8,7 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use xsched_abi::arbiter::{GATE_ALLOWED, GATE_SIZE};
+use xsched_abi::arbiter::{GATE_ALLOWED, GATE_OPENED_AT, GATE_QUIET, GATE_SHUT_AT, GATE_SIZE, GATE_WISHES};
+
+use crate::clock::now_ns;
+
+const WORDS: usize = GATE_SIZE / size_of::<AtomicU64>();
 
 /// The pages that there are, by slot. That of a queue that is closed stays until the slot has another.
 #[derive(Debug, Default)]
@@ -23,29 +27,38 @@ impl Gates {
         // A process that made it shorter would end this one, which writes there.
         fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
         let gate = Gate::map(&file)?;
-        gate.word().store(GATE_ALLOWED, Ordering::SeqCst);
+        gate.words()[0].store(GATE_ALLOWED, Ordering::SeqCst);
         self.0.insert(slot, gate);
         Ok(file)
     }
 
     pub(crate) fn load(&self, slot: u64) -> Option<u64> {
-        self.0.get(&slot).map(|gate| gate.word().load(Ordering::SeqCst))
+        self.0.get(&slot).map(|gate| gate.words()[0].load(Ordering::SeqCst))
     }
 
-    /// Sets or clears the arbiter's bit. The others are the process's.
+    /// Whether its process asks not to be woken when it is shut.
+    pub(crate) fn is_quiet(&self, slot: u64) -> bool {
+        let wishes = |gate: &Gate| gate.words()[GATE_WISHES].load(Ordering::SeqCst);
+        self.0.get(&slot).is_some_and(|gate| wishes(gate) & GATE_QUIET != 0)
+    }
+
+    /// Sets or clears the arbiter's bit, and says when. The other bits are the process's.
     pub(crate) fn set(&self, slot: u64, is_allowed: bool) {
         let Some(gate) = self.0.get(&slot) else { return };
+        let words = gate.words();
         if is_allowed {
-            gate.word().fetch_or(GATE_ALLOWED, Ordering::SeqCst);
+            words[GATE_OPENED_AT].store(now_ns(), Ordering::SeqCst);
+            words[0].fetch_or(GATE_ALLOWED, Ordering::SeqCst);
         } else {
-            gate.word().fetch_and(!GATE_ALLOWED, Ordering::SeqCst);
+            words[GATE_SHUT_AT].store(now_ns(), Ordering::SeqCst);
+            words[0].fetch_and(!GATE_ALLOWED, Ordering::SeqCst);
         }
     }
 }
 
 /// One page, mapped.
 #[derive(Debug)]
-struct Gate(NonNull<AtomicU64>);
+struct Gate(NonNull<[AtomicU64; WORDS]>);
 
 impl Gate {
     fn map(file: &OwnedFd) -> io::Result<Self> {
@@ -56,8 +69,8 @@ impl Gate {
         NonNull::new(start.cast()).map(Self).ok_or(io::ErrorKind::AddrNotAvailable.into())
     }
 
-    fn word(&self) -> &AtomicU64 {
-        // SAFETY: the mapping begins with this word and lives as long as `self`, and its file cannot become shorter.
+    fn words(&self) -> &[AtomicU64; WORDS] {
+        // SAFETY: the mapping has so many words and lives as long as `self`, and its file cannot become shorter.
         unsafe { self.0.as_ref() }
     }
 }

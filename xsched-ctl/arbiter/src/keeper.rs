@@ -159,15 +159,23 @@ impl Arbiter {
     ///
     /// [`ArbiterError::Wake`]
     pub fn wake_fd(&self) -> Result<OwnedFd, ArbiterError> {
-        wake::edge(self.events_fd()).map_err(ArbiterError::Wake)
-    }
-
-    /// Signals, edge-triggered, that there are events for which somebody may be waiting. Others wait for the next
-    /// [`Self::drain`].
-    pub fn events_fd(&self) -> BorrowedFd<'_> {
-        match &self.backend {
+        let source = match &self.backend {
             Backend::Memory(memory) => memory.wakes.as_fd(),
             Backend::Programs(programs) => programs.events_fd(),
+        };
+        wake::edge(source).map_err(ArbiterError::Wake)
+    }
+
+    /// Whether [`Self::calls_fd`] is to signal from now on. Until then events wait for the next [`Self::drain`].
+    pub fn listen(&mut self, listens: bool) {
+        self.control(Control::Listen, 0, u64::from(listens), 0);
+    }
+
+    /// Signals, edge-triggered, that there are events about a device on which several levels have work, or about all.
+    pub fn calls_fd(&self) -> BorrowedFd<'_> {
+        match &self.backend {
+            Backend::Memory(memory) => memory.calls.as_fd(),
+            Backend::Programs(programs) => programs.calls_fd(),
         }
     }
 

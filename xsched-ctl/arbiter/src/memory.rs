@@ -7,6 +7,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use xsched_abi::arbiter::protocol::Wakes;
 use xsched_abi::arbiter::{
     ArbiterEvent, AtomicWords, Control, Host, PAGE_MAGIC, PAGE_VERSION, PAGE_WORDS, Report, Word, Words,
     dispatch,
@@ -27,6 +28,8 @@ pub(crate) struct Memory {
     pub(crate) file: OwnedFd,
     /// Never read, so that it stays readable: see `wake.rs`.
     pub(crate) wakes: OwnedFd,
+    /// Likewise, for the controller itself.
+    pub(crate) calls: OwnedFd,
     owners: HashSet<u64>,
     gates: Gates,
     events: RefCell<VecDeque<ArbiterEvent>>,
@@ -53,6 +56,7 @@ impl Memory {
             file,
             page,
             wakes: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            calls: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             owners: HashSet::new(),
             gates: Gates::default(),
             events: RefCell::default(),
@@ -125,6 +129,10 @@ impl Words for Memory {
     fn set_gate(&self, slot: u64, is_allowed: bool) {
         self.gates.set(slot, is_allowed);
     }
+
+    fn is_quiet(&self, slot: u64) -> bool {
+        self.gates.is_quiet(slot)
+    }
 }
 
 impl Host for Memory {
@@ -136,16 +144,19 @@ impl Host for Memory {
         self.owners.contains(&owner)
     }
 
-    fn emit(&self, event: ArbiterEvent, wakes: bool) {
+    fn emit(&self, event: ArbiterEvent, wakes: Wakes) {
         let mut events = self.events.borrow_mut();
         if events.len() < EVENTS_MAX {
             events.push_back(event);
         } else {
             self.add(Word::EVENTS_LOST, 1);
         }
-        if wakes {
-            // It would block after 2^64 - 1 of them.
+        // They would block after 2^64 - 1 of them.
+        if wakes.processes {
             let _ = rustix::io::write(&self.wakes, &1u64.to_ne_bytes());
+        }
+        if wakes.controller && self.load(Word::LISTENS) != 0 {
+            let _ = rustix::io::write(&self.calls, &1u64.to_ne_bytes());
         }
     }
 }

@@ -27,7 +27,7 @@ use crate::times::Times;
 use gates::Gates;
 pub use pins::PINS;
 use pins::Pins;
-use ring::Ring;
+use ring::{Calls, Ring};
 pub use shim::{FoundShim, ProbedShim, SHIMS_MAX, ShimSearch};
 
 /// Why there are no programs that keep a page.
@@ -116,8 +116,10 @@ pub(crate) struct Programs {
     pub(crate) page: Page,
     page_map: MapData,
     events_map: MapData,
+    calls_map: MapData,
     gates: Gates,
     ring: Ring,
+    calls: Calls,
     expected: HashMap<MapData, u64, u64>,
     owners: HashMap<MapData, u64, u64>,
     /// Its link is the one that must not outlive this process.
@@ -141,6 +143,7 @@ impl Programs {
         programs.claim()?;
         programs.dismiss_all_spoken_for();
         programs.control(Control::SetTimes, 0, times.lease_ns(), times.linger_ns());
+        programs.control(Control::Listen, 0, 0, 0);
         Ok(programs)
     }
 
@@ -158,17 +161,20 @@ impl Programs {
     fn open(pins: Pins) -> Result<Self, ProgramsError> {
         let page_map = map_at(&pins, "page")?;
         let events_map = map_at(&pins, "events")?;
+        let calls_map = map_at(&pins, "calls")?;
         let mut control = program_at(&pins, "control")?;
         orders::probe(&mut control)?;
         Ok(Self {
             page: Page::map(page_map.fd().as_fd(), false).map_err(ProgramsError::Page)?,
             ring: Ring::map(events_map.fd().as_fd()).map_err(ProgramsError::Page)?,
+            calls: Calls::map(calls_map.fd().as_fd()).map_err(ProgramsError::Page)?,
             gates: Gates::new(map_at(&pins, "gates")?),
             expected: table_at(&pins, "expected")?,
             owners: table_at(&pins, "owners")?,
             _control: control,
             page_map,
             events_map,
+            calls_map,
             pins,
         })
     }
@@ -259,6 +265,8 @@ impl Programs {
     }
 
     pub(crate) fn drain(&mut self, events: &mut Vec<ArbiterEvent>) {
+        // First, so that what comes meanwhile calls again.
+        self.calls.forget();
         self.ring.drain(events);
     }
 
@@ -268,6 +276,10 @@ impl Programs {
 
     pub(crate) fn events_fd(&self) -> BorrowedFd<'_> {
         self.events_map.fd().as_fd()
+    }
+
+    pub(crate) fn calls_fd(&self) -> BorrowedFd<'_> {
+        self.calls_map.fd().as_fd()
     }
 
     /// Leaves nothing behind.

@@ -218,9 +218,10 @@ impl Controller {
             || self.clients.values().any(Client::is_awaited)
     }
 
-    /// Signals that something happened, see [`Arbiter::events_fd`].
-    pub(crate) fn events_fd(&self) -> io::Result<OwnedFd> {
-        self.arbiter.events_fd().try_clone_to_owned()
+    /// Has the arbiter call from now on, or not any more: what to wait on, see [`Arbiter::calls_fd`].
+    pub(crate) fn listen(&mut self, listens: bool) -> io::Result<Option<OwnedFd>> {
+        self.arbiter.listen(listens);
+        listens.then(|| self.arbiter.calls_fd().try_clone_to_owned()).transpose()
     }
 
     /// When the scheduler wants to be asked again, on the arbiter's clock.

@@ -7,7 +7,7 @@
     reason = "a call costs a BPF program its stack, and the verifier its patience"
 )]
 
-use super::protocol::{self, Caller, Change, Refusal};
+use super::protocol::{self, Caller, Change, Refusal, Wakes};
 use super::{
     ALL_GATES, ArbiterChange, ArbiterEvent, Control, DEVICE_MAX, QUEUE_MAX, QueueWord, Report, SPOKEN_FOR,
     Word, Words,
@@ -21,8 +21,8 @@ pub trait Host: Words {
     /// Whether a process that queues are opened for is there.
     fn lives(&self, owner: u64) -> bool;
 
-    /// Tells of a change. `wakes`: somebody may be waiting for it.
-    fn emit(&self, event: ArbiterEvent, wakes: bool);
+    /// Tells of a change, and wakes whom it concerns.
+    fn emit(&self, event: ArbiterEvent, wakes: Wakes);
 
     /// [`protocol::refresh`]
     #[inline(always)]
@@ -91,7 +91,7 @@ pub fn control<H: Host>(host: &H, owner: u64, control: Control, slot: u64, first
         Control::Heartbeat => {
             if protocol::obey(host, host.now_ns()) {
                 refresh_all(host);
-                emit(host, ArbiterChange::Obeyed, owner, 0, QueueWord::default(), true);
+                emit(host, ArbiterChange::Obeyed, owner, 0, QueueWord::default(), Wakes::ALL);
             }
         }
         Control::Release => {
@@ -113,6 +113,7 @@ pub fn control<H: Host>(host: &H, owner: u64, control: Control, slot: u64, first
             let outcome = protocol::set_level(host, slot, generation, second);
             tell(host, ArbiterChange::Level, slot, owner, outcome);
         }
+        Control::Listen => host.store(Word::LISTENS, first),
         Control::SetTimes => {
             host.store(Word::LEASE, first);
             host.store(Word::LINGER, second);
@@ -131,9 +132,9 @@ pub fn control<H: Host>(host: &H, owner: u64, control: Control, slot: u64, first
         Control::Gone => close_all(host, first),
         Control::Repair => {
             let changed = host.refresh(slot);
-            host.follow_gates(slot, ALL_GATES);
+            let _ = host.follow_gates(slot, ALL_GATES);
             if changed {
-                emit(host, ArbiterChange::Repaired, owner, 0, QueueWord::default(), true);
+                emit(host, ArbiterChange::Repaired, owner, 0, QueueWord::default(), Wakes::ALL);
             }
         }
         Control::Claim => {}
@@ -160,7 +161,7 @@ pub fn close_one<H: Host>(host: &H, slot: u64, owner: u64) {
 #[inline(always)]
 pub fn released<H: Host>(host: &H, owner: u64) {
     refresh_all(host);
-    emit(host, ArbiterChange::Released, owner, 0, QueueWord::default(), true);
+    emit(host, ArbiterChange::Released, owner, 0, QueueWord::default(), Wakes::ALL);
 }
 
 #[inline(always)]
@@ -181,7 +182,7 @@ fn tell<H: Host>(host: &H, kind: ArbiterChange, slot: u64, owner: u64, outcome: 
 }
 
 #[inline(always)]
-fn emit<H: Host>(host: &H, kind: ArbiterChange, owner: u64, slot: u64, word: QueueWord, wakes: bool) {
+fn emit<H: Host>(host: &H, kind: ArbiterChange, owner: u64, slot: u64, word: QueueWord, wakes: Wakes) {
     let event = ArbiterEvent {
         time_ns: host.now_ns(),
         change: kind as u32,

@@ -51,6 +51,8 @@ pub enum Control {
     Gone = 11,
     /// A device's masks are made to agree with its counts, and the gates of its queues with the masks. Slot: its index.
     Repair = 12,
+    /// The controller has to hear at once of whatever changes a mask of several levels, or need not. First: 1 or 0.
+    Listen = 13,
 }
 
 macro_rules! from_number {
@@ -69,7 +71,7 @@ macro_rules! from_number {
 }
 
 from_number!(Report: Join Ready Idle Expire Check Close Gate);
-from_number!(Control: Heartbeat Release AddDevice Open Close SetLevel SetTimes Expire Claim Speak Gone Repair);
+from_number!(Control: Heartbeat Release AddDevice Open Close SetLevel SetTimes Expire Claim Speak Gone Repair Listen);
 
 /// One change, in the arbiter's ring buffer. Whoever waits for the masks to change polls that ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]

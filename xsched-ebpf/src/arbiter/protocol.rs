@@ -36,8 +36,23 @@ pub struct Change {
     pub old: QueueWord,
     /// The queue as it is.
     pub new: QueueWord,
-    /// Whether some process may have waited for this: the device's ready mask is another one now, or a level is.
-    pub wakes: bool,
+    /// Who is to be woken.
+    pub wakes: Wakes,
+}
+
+/// Who is to be woken by a change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wakes {
+    /// The processes that wait for changes: the turn of one that has work has come, or has gone and it wants to be told, or its
+    /// level is another one.
+    pub processes: bool,
+    /// The controller, if it listens: a mask is another one that concerns several levels.
+    pub controller: bool,
+}
+
+impl Wakes {
+    /// Whoever listens.
+    pub const ALL: Self = Self { processes: true, controller: true };
 }
 
 /// Why nothing was changed.
@@ -167,7 +182,7 @@ pub fn set_level<W: Words>(words: &W, slot: u64, generation: u32, level: u64) ->
         let is_meant = word.is_open() && word.generation() == generation;
         is_meant.then(|| word.with_level(level))
     });
-    outcome.map(|change| Change { wakes: true, ..change })
+    outcome.map(|change| Change { wakes: Wakes::ALL, ..change })
 }
 
 /// The controller lives. True if the page was not obeyed before: then [`refresh`] has to follow for every device.
@@ -197,7 +212,8 @@ pub fn gate<W: Words>(words: &W, slot: u64, generation: u32, caller: Caller) -> 
     if !is_of(words, slot, word, caller) || word.generation() != generation {
         return Err(Refusal::Refused);
     }
-    words.follow_gate(slot);
+    // Who asks is awake.
+    let _ = words.follow_gate(slot);
     Ok(())
 }
 
@@ -216,7 +232,8 @@ pub fn refresh<W: Words>(words: &W, device: u64) -> bool {
         }
     }
     if turned & !CHANGED != 0 {
-        words.follow_gates(device, turned & !CHANGED);
+        // Whoever has this done wakes everybody.
+        let _ = words.follow_gates(device, turned & !CHANGED);
     }
     turned != 0
 }
@@ -266,9 +283,10 @@ fn settle<W: Words>(words: &W, slot: u64, old: QueueWord, new: QueueWord) -> Cha
     let moved = old.level() != new.level();
     let mut turned = 0;
     let mut before = 0;
+    let mut processes = false;
     if new.is_open() && (!old.is_open() || moved) {
         words.add(Word::exist_count(device, new.level()), 1);
-        words.repair_exists(device, new.level());
+        processes |= words.repair_exists(device, new.level());
     }
     if new.is_ready() && (!old.is_ready() || moved) {
         words.add(Word::ready_count(device, new.level()), 1);
@@ -281,20 +299,20 @@ fn settle<W: Words>(words: &W, slot: u64, old: QueueWord, new: QueueWord) -> Cha
     }
     // After the mask, which others look at, and before anybody is woken, which takes the longest.
     if turned & !CHANGED != 0 {
-        words.follow_gates(device, turned & !CHANGED);
+        processes |= words.follow_gates(device, turned & !CHANGED);
     }
     if moved || old.is_open() != new.is_open() {
-        words.follow_gate(slot);
+        processes |= words.follow_gate(slot);
     }
     // Nobody is concerned but queues of other levels that have work, and whoever waits has. One that is not seen here has
     // yet to say so, and looks at the mask afterwards.
     let concerned = if turned != 0 { before | words.load(Word::ready(device)) } else { 0 };
     if old.is_open() && (!new.is_open() || moved) {
         words.add(Word::exist_count(device, old.level()), 1u64.wrapping_neg());
-        words.repair_exists(device, old.level());
+        processes |= words.repair_exists(device, old.level());
     }
     let has_several_levels = concerned & concerned.wrapping_sub(1) != 0;
-    Change { old, new, wakes: has_several_levels }
+    Change { old, new, wakes: Wakes { processes, controller: has_several_levels } }
 }
 
 /// Makes a bit of the ready mask agree with its count and with [`obey`]. Returns the levels whose queues may launch since
@@ -311,13 +329,12 @@ pub fn repair_ready<W: Words>(words: &W, device: u64, level: u64) -> u64 {
 }
 
 /// Makes a bit of the mask of levels agree with its count. Who changes the ready mask looks only for gates of levels that there
-/// are: so whoever sets the bit has the gates of the level follow what was missed while it was not.
+/// are: so whoever sets the bit has the gates of the level follow what was missed while it was not; true if
+/// somebody must be woken by that, see [`gate::follow`](super::gate::follow).
 #[inline(always)]
-pub fn repair_exists<W: Words>(words: &W, device: u64, level: u64) {
+pub fn repair_exists<W: Words>(words: &W, device: u64, level: u64) -> bool {
     let is_there = || is_positive(words.load(Word::exist_count(device, level)));
-    if repair(words, Word::exists(device), level, is_there) != 0 {
-        words.follow_gates(device, bit(level));
-    }
+    repair(words, Word::exists(device), level, is_there) != 0 && words.follow_gates(device, bit(level))
 }
 
 /// Makes a bit agree with `wanted`. Returns what its own changes have turned, see [`repair_ready`].

@@ -33,6 +33,7 @@ impl Word {
     header! {
         MAGIC magic VERSION version EPOCH epoch OBEY obey HEARTBEAT heartbeat_ns SILENCE silence_ns LEASE lease_ns LINGER linger_ns
         CONTROLLER controller EXHAUSTED exhausted REFUSED refused SLOTS slots EVENTS_LOST events_lost PROGRAMS programs
+        LISTENS listens
     }
 
     /// [`DeviceWords::key`]
@@ -148,6 +149,13 @@ pub trait Words {
         let _ = (slot, is_allowed);
     }
 
+    /// Whether [`GATE_QUIET`](super::GATE_QUIET) is among what the process of a slot's queue asks for.
+    #[inline(always)]
+    fn is_quiet(&self, slot: u64) -> bool {
+        let _ = slot;
+        false
+    }
+
     /// [`protocol::repair_ready`]
     #[inline(always)]
     fn repair_ready(&self, device: u64, level: u64) -> u64
@@ -159,38 +167,38 @@ pub trait Words {
 
     /// [`protocol::repair_exists`]
     #[inline(always)]
-    fn repair_exists(&self, device: u64, level: u64)
+    fn repair_exists(&self, device: u64, level: u64) -> bool
     where
         Self: Sized,
     {
-        protocol::repair_exists(self, device, level);
+        protocol::repair_exists(self, device, level)
     }
 
     /// [`gate::follow`]
     #[inline(always)]
-    fn follow_gate(&self, slot: u64)
+    fn follow_gate(&self, slot: u64) -> bool
     where
         Self: Sized,
     {
-        gate::follow(self, slot);
+        gate::follow(self, slot)
     }
 
     /// [`gate::follow_all`]
     #[inline(always)]
-    fn follow_gates(&self, device: u64, levels: u64)
+    fn follow_gates(&self, device: u64, levels: u64) -> bool
     where
         Self: Sized,
     {
-        gate::follow_all(self, device, levels);
+        gate::follow_all(self, device, levels)
     }
 
     /// [`gate::follow_block`]
     #[inline(always)]
-    fn follow_block(&self, first_slot: u64, device: u64, levels: u64)
+    fn follow_block(&self, first_slot: u64, device: u64, levels: u64) -> bool
     where
         Self: Sized,
     {
-        gate::follow_block(self, first_slot, device, levels);
+        gate::follow_block(self, first_slot, device, levels)
     }
 }
 

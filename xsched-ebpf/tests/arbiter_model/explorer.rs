@@ -12,8 +12,10 @@ use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{Hash as _, Hasher as _};
 
+use xsched_abi::arbiter::protocol::Wakes;
 use xsched_abi::arbiter::{
-    ArbiterEvent, GATE_ALLOWED, Host, PAGE_WORDS, QUEUE_MAX, QueueWord, Word, Words, gate, more_urgent,
+    ArbiterEvent, GATE_ALLOWED, GATE_QUIET, Host, PAGE_WORDS, QUEUE_MAX, QueueWord, Word, Words, gate,
+    more_urgent,
 };
 
 /// What a thread does: one after the other.
@@ -32,6 +34,9 @@ const NO_GATE: u64 = u64::MAX;
 
 /// Where it is noted that a process lives: behind this, by owner.
 const OWNERS: u64 = GATES + QUEUE_MAX as u64;
+
+/// Where it is noted what the process of a queue asks for, by slot.
+const WISHES: u64 = OWNERS + QUEUE_MAX as u64;
 
 /// How far a thread has got.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -104,6 +109,11 @@ impl<'a> Machine<'a> {
     /// Gives the next queue of a slot a new page, or none.
     pub(crate) fn make_gate(&self, slot: u64, is_there: bool) {
         self.access(GATES + slot, |_| if is_there { GATE_ALLOWED } else { NO_GATE });
+    }
+
+    /// A process asks not to be woken to give way.
+    pub(crate) fn ask_for_quiet(&self, slot: u64) {
+        self.access(WISHES + slot, |old| old | GATE_QUIET);
     }
 
     /// Waits until somebody has been woken since the last time.
@@ -202,13 +212,17 @@ impl Words for Machine<'_> {
         });
     }
 
-    fn follow_gate(&self, slot: u64) {
-        if self.writes_gates_once.get() {
-            let level = QueueWord(self.load(Word::queue(slot))).level();
-            self.set_gate(slot, self.load(Word::ready(0)) & more_urgent(level) == 0);
-        } else {
-            gate::follow(self, slot);
+    fn is_quiet(&self, slot: u64) -> bool {
+        self.read(WISHES + slot) & GATE_QUIET != 0
+    }
+
+    fn follow_gate(&self, slot: u64) -> bool {
+        if !self.writes_gates_once.get() {
+            return gate::follow(self, slot);
         }
+        let level = QueueWord(self.load(Word::queue(slot))).level();
+        self.set_gate(slot, self.load(Word::ready(0)) & more_urgent(level) == 0);
+        true
     }
 }
 
@@ -221,11 +235,16 @@ impl Host for Machine<'_> {
         self.read(OWNERS + owner) != 0
     }
 
-    fn emit(&self, _event: ArbiterEvent, wakes: bool) {
-        if wakes {
+    fn emit(&self, _event: ArbiterEvent, wakes: Wakes) {
+        if wakes.processes {
             self.access(WAKE, |_| 1);
         }
     }
+}
+
+/// Whether anybody has been woken who has not looked.
+pub(crate) fn is_woken(memory: &Memory) -> bool {
+    memory.contains_key(&WAKE)
 }
 
 /// Whether a process is there.

@@ -5,7 +5,7 @@
 
 mod explorer;
 
-use explorer::{Explored, Machine, Memory, Operations, explore, gate_word, lives, word};
+use explorer::{Explored, Machine, Memory, Operations, explore, gate_word, is_woken, lives, word};
 use xsched_abi::arbiter::{
     Control, GATE_ALLOWED, Host as _, LEVEL_COUNT, QueueWord, Report, Word, Words as _, device_key, dispatch,
     more_urgent, protocol,
@@ -136,7 +136,7 @@ fn is_consistent(memory: &Memory) -> Result<(), String> {
         let queue = QueueWord(word(memory, Word::queue(slot)));
         let may_launch = !queue.is_open() || word(memory, Word::ready(0)) & more_urgent(queue.level()) == 0;
         let expected = if may_launch { GATE_ALLOWED } else { 0 };
-        if let Some(other) = gate_word(memory, slot).filter(|&found| found != expected) {
+        if let Some(other) = gate_word(memory, slot).filter(|&found| found & GATE_ALLOWED != expected) {
             return Err(format!("the gate of slot {slot} is {other:#x}"));
         }
     }
@@ -414,10 +414,14 @@ fn a_thread_that_has_slept_does_not_shorten_the_lease_of_a_slots_next_queue() {
 
 /// B waits in slot 0 for A in slot 1; what else happens is `others`.
 fn waits(others: Vec<Operations<'_>>) {
-    let begin = page(&[(B, 5, true), (A, 2, true)]);
     let mut threads: Vec<Operations<'_>> = vec![vec![wait_to_launch(0)]];
     threads.extend(others);
-    holds(&begin, &threads);
+    let queues = [(B, 5, true), (A, 2, true)];
+    let mut quiet = gated(&queues);
+    Machine::alone(&mut quiet, |machine| machine.ask_for_quiet(0));
+    for begin in [page(&queues), gated(&queues), quiet] {
+        holds(&begin, &threads);
+    }
 }
 
 #[test]
@@ -450,6 +454,55 @@ fn who_waits_is_woken_when_levels_change() {
 #[test]
 fn who_waits_is_woken_when_the_controller_dies() {
     waits(vec![vec![controllers_death()], vec![report(A, Report::Ready, 1)]]);
+}
+
+/// B has work in slot 0, and waits until A in slot 1 has, too, which comes and goes.
+#[test]
+fn who_does_not_ask_for_quiet_is_woken_to_give_way() {
+    let wait: Operations<'_> = vec![Box::new(|machine| {
+        // More often than anything can happen; what is only pretended after the thread's last step must end, too.
+        for _ in 0..8 {
+            if machine.load(Word::ready(0)) & more_urgent(5) != 0 {
+                return;
+            }
+            machine.wait();
+        }
+    })];
+    let come_and_go = [Report::Ready, Report::Idle, Report::Ready];
+    let threads = [wait, come_and_go.into_iter().map(|operation| report(A, operation, 1)).collect()];
+    for gates in [false, true] {
+        let begin = page_with(&[(B, 5, true), (A, 2, false)], gates);
+        let explored = explore(
+            &begin,
+            &threads,
+            |_| Ok(()),
+            |memory, waiting| {
+                is_consistent(memory)?;
+                if waiting[0] { Err("it sleeps though it has to give way".to_owned()) } else { Ok(()) }
+            },
+        );
+        assert_eq!(explored.violation, None);
+        assert!(explored.ends > 0);
+    }
+}
+
+#[test]
+fn who_asks_for_quiet_is_woken_only_when_his_turn_comes() {
+    let mut memory = gated(&[(B, 5, true), (A, 2, false), (A, 7, false)]);
+    let mut woken_by = |change: &dyn Fn(&Machine<'_>)| {
+        Machine::alone(&mut memory, change);
+        let is_woken = is_woken(&memory);
+        Machine::alone(&mut memory, |machine: &Machine<'_>| machine.wait_is_over());
+        is_woken
+    };
+    let [ready, idle] = [Report::Ready, Report::Idle].map(|operation| report(A, operation, 1));
+    assert!(woken_by(&ready) && woken_by(&idle));
+    assert!(!woken_by(&|machine| machine.ask_for_quiet(0)));
+    assert!(!woken_by(&ready) && woken_by(&idle));
+    assert!(
+        !woken_by(&report(A, Report::Ready, 2)) && !woken_by(&report(A, Report::Idle, 2)),
+        "they are less urgent"
+    );
 }
 
 // Gates. What nobody changes is no step, so these are apart from the others.

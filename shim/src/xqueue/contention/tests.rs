@@ -157,10 +157,8 @@ impl Stand {
     fn decide(&self, standing: Standing) {
         *self.standing.lock().unwrap() = standing;
         let Some(page) = &self.page else { return };
-        if standing.is_held() {
-            page.word().fetch_and(!GATE_ALLOWED, Ordering::SeqCst);
-        } else {
-            page.word().fetch_or(GATE_ALLOWED, Ordering::SeqCst);
+        if page.is_allowed() == standing.is_held() {
+            page.allow(!standing.is_held(), now().0);
         }
     }
 
@@ -212,6 +210,10 @@ impl Seat for Stand {
 
     fn ask_for_gate(&self) {
         self.asked_for_gate.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn ago(&self, page_ns: u64) -> Nanos {
+        now() - Nanos(page_ns)
     }
 }
 

@@ -57,7 +57,13 @@ pub(super) fn create(pins: &Pins, times: &Times) -> Result<(), ProgramsError> {
     kernel.set(0, Offsets(offsets), 0).map_err(|cause| ProgramsError::Map { map: "KERNEL", cause })?;
     let Map::Array(page) = take(&mut object, "PAGE") else { unreachable!("the page is an array") };
     begin(&page, times).map_err(ProgramsError::Page)?;
-    let maps = [("EXPECTED", "expected"), ("OWNERS", "owners"), ("EVENTS", "events"), ("GATES", "gates")];
+    let maps = [
+        ("EXPECTED", "expected"),
+        ("OWNERS", "owners"),
+        ("EVENTS", "events"),
+        ("CALLS", "calls"),
+        ("GATES", "gates"),
+    ];
     for (map, name) in maps {
         let (Map::HashMap(data) | Map::RingBuf(data) | Map::ArrayOfMaps(data)) = take(&mut object, map)
         else {

@@ -1,4 +1,4 @@
-//! Reads the programs' ring of events, and always leaves the last one: see `wake.rs`.
+//! Reads the programs' ring of events, and always leaves the last one: see `wake.rs`. Beside it, the ring by which they call.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -35,13 +35,8 @@ pub(super) struct Ring {
 impl Ring {
     pub(super) fn map(ring: BorrowedFd<'_>) -> io::Result<Self> {
         let page_size = rustix::param::page_size();
-        let map = |access, bytes, offset| {
-            // SAFETY: a new mapping, wherever the kernel has room; nothing else is replaced.
-            let start = unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, ring, offset) }?;
-            NonNull::new(start.cast::<AtomicU64>()).ok_or(io::Error::from(io::ErrorKind::AddrNotAvailable))
-        };
-        let consumer = map(ProtFlags::READ | ProtFlags::WRITE, page_size, 0)?;
-        let producer = map(ProtFlags::READ, page_size + 2 * EVENTS_SIZE as usize, page_size as u64)?;
+        let consumer = map(ring, ProtFlags::READ | ProtFlags::WRITE, page_size, 0)?;
+        let producer = map(ring, ProtFlags::READ, page_size + 2 * EVENTS_SIZE as usize, page_size)?;
         let mut ring = Self { consumer, producer, page_size, next: 0 };
         ring.next = ring.consumer().load(Ordering::Relaxed);
         Ok(ring)
@@ -106,3 +101,51 @@ impl Drop for Ring {
 
 // SAFETY: the mappings belong to the process; what the kernel writes meanwhile is read atomically or after it is whole.
 unsafe impl Send for Ring {}
+
+/// The ring by which the programs call: only whether there is anything in it matters.
+#[derive(Debug)]
+pub(super) struct Calls {
+    consumer: NonNull<AtomicU64>,
+    producer: NonNull<AtomicU64>,
+    page_size: usize,
+}
+
+impl Calls {
+    pub(super) fn map(ring: BorrowedFd<'_>) -> io::Result<Self> {
+        let page_size = rustix::param::page_size();
+        let consumer = map(ring, ProtFlags::READ | ProtFlags::WRITE, page_size, 0)?;
+        let producer = map(ring, ProtFlags::READ, page_size, page_size)?;
+        Ok(Self { consumer, producer, page_size })
+    }
+
+    /// Whoever has called has been heard.
+    pub(super) fn forget(&self) {
+        // SAFETY: both mappings live as long as `self` and begin with these words.
+        let (consumer, producer) = unsafe { (self.consumer.as_ref(), self.producer.as_ref()) };
+        consumer.store(producer.load(Ordering::Acquire), Ordering::Release);
+    }
+}
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        for page in [self.consumer, self.producer] {
+            // SAFETY: the mapping is this value's own, and nothing refers to it any more.
+            let _ = unsafe { munmap(page.as_ptr().cast(), self.page_size) };
+        }
+    }
+}
+
+// SAFETY: the mappings belong to the process, and all access to them is atomic.
+unsafe impl Send for Calls {}
+
+/// Maps a part of a ring.
+fn map(
+    ring: BorrowedFd<'_>,
+    access: ProtFlags,
+    bytes: usize,
+    offset: usize,
+) -> io::Result<NonNull<AtomicU64>> {
+    // SAFETY: a new mapping, wherever the kernel has room; nothing else is replaced.
+    let start = unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, ring, offset as u64) }?;
+    NonNull::new(start.cast()).ok_or(io::Error::from(io::ErrorKind::AddrNotAvailable))
+}

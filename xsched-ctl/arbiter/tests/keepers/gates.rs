@@ -5,10 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use xsched_abi::arbiter::{GATE_ALLOWED, GATE_KEPT_OPEN, GATE_SIZE, QUEUE_MAX, Report, Word};
+use xsched_abi::arbiter::{
+    GATE_ALLOWED, GATE_KEPT_OPEN, GATE_OPENED_AT, GATE_QUIET, GATE_SHUT_AT, GATE_SIZE, GATE_WISHES,
+    QUEUE_MAX, Report, Word,
+};
 use xsched_arbiter::{Arbiter, Opened, Owner, Queue};
 
-use super::{key, ready, with_each_obeyed};
+use super::{key, now_ns, ready, wait, with_each_obeyed};
 
 /// A gate's page, mapped for as long as the test runs.
 #[derive(Clone, Copy)]
@@ -114,12 +117,14 @@ fn what_a_process_writes_there_stays() {
     with_each_obeyed(|mut arbiter| {
         let ((a, urgent, _), (_, _, second)) = urgent_and_other(&mut arbiter);
         second.0[0].fetch_or(GATE_KEPT_OPEN | 1 << 63, Ordering::SeqCst);
-        second.0.iter().skip(1).for_each(|word| word.store(7, Ordering::SeqCst));
+        // Behind the times, which are the arbiter's.
+        let others = || second.0.iter().skip(GATE_OPENED_AT + 1);
+        others().for_each(|word| word.store(7, Ordering::SeqCst));
         arbiter.report(a, Report::Idle, urgent.slot, u64::from(urgent.generation));
         assert_eq!(second.word(), GATE_ALLOWED | GATE_KEPT_OPEN | 1 << 63);
         ready(&mut arbiter, a, urgent);
         assert_eq!(second.word(), GATE_KEPT_OPEN | 1 << 63);
-        assert!(second.0.iter().skip(1).all(|word| word.load(Ordering::SeqCst) == 7));
+        assert!(others().all(|word| word.load(Ordering::SeqCst) == 7));
     });
 }
 
@@ -147,17 +152,56 @@ fn a_gate_that_was_written_by_mistake_is_made_right_for_its_own_process() {
 fn the_next_queue_of_a_slot_has_a_page_of_its_own() {
     with_each_obeyed(|mut arbiter| {
         let ((a, urgent, first), (b, other, second)) = urgent_and_other(&mut arbiter);
-        second.0[1].store(7, Ordering::SeqCst);
+        second.0[GATE_WISHES].store(7, Ordering::SeqCst);
         for _ in 0..20 {
             arbiter.close(other);
             let (again, third) = open(&mut arbiter, b, 9);
-            assert_eq!((again.slot, third.word(), third.0[1].load(Ordering::SeqCst)), (other.slot, 0, 0));
+            assert_eq!(
+                (again.slot, third.word(), third.0[GATE_WISHES].load(Ordering::SeqCst)),
+                (other.slot, 0, 0)
+            );
             assert_eq!((first.word(), second.word()), (GATE_ALLOWED, GATE_ALLOWED));
             arbiter.close(again);
             assert_eq!(third.word(), GATE_ALLOWED);
         }
         arbiter.report(a, Report::Idle, urgent.slot, u64::from(urgent.generation));
         assert_eq!(first.word(), GATE_ALLOWED);
+    });
+}
+
+#[test]
+fn a_gate_says_when_it_was_shut_and_opened() {
+    with_each_obeyed(|mut arbiter| {
+        let ((a, urgent, _), (_, _, second)) = urgent_and_other(&mut arbiter);
+        let times = || [GATE_SHUT_AT, GATE_OPENED_AT].map(|word| second.0[word].load(Ordering::SeqCst));
+        let mut before = now_ns();
+        for _ in 0..3 {
+            arbiter.report(a, Report::Idle, urgent.slot, u64::from(urgent.generation));
+            let [shut, opened] = times();
+            assert!(shut < before && (before..=now_ns()).contains(&opened), "{before} {shut} {opened}");
+            before = now_ns();
+            ready(&mut arbiter, a, urgent);
+            let [shut, opened] = times();
+            assert!(opened < before && (before..=now_ns()).contains(&shut), "{before} {shut} {opened}");
+            before = now_ns();
+        }
+    });
+}
+
+#[test]
+fn who_asks_for_quiet_is_woken_only_when_his_turn_comes() {
+    with_each_obeyed(|mut arbiter| {
+        let ((a, urgent, _), (b, other, second)) = urgent_and_other(&mut arbiter);
+        ready(&mut arbiter, b, other);
+        let waiter = arbiter.wake_fd().unwrap();
+        assert!(wait(&waiter, 0).unwrap(), "what happened before is news to a newcomer");
+        for (asks, is_woken) in [(0, true), (GATE_QUIET, false)] {
+            second.0[GATE_WISHES].store(asks, Ordering::SeqCst);
+            arbiter.report(a, Report::Idle, urgent.slot, u64::from(urgent.generation));
+            assert!(wait(&waiter, 0).unwrap());
+            ready(&mut arbiter, a, urgent);
+            assert_eq!(wait(&waiter, 0).unwrap(), is_woken);
+        }
     });
 }
 

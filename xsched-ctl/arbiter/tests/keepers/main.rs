@@ -13,7 +13,7 @@ use std::{fs, io};
 use rustix::event::epoll;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect};
-use rustix::time::Timespec;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use xsched_abi::arbiter::{
     ArbiterChange, DEVICE_MAX, PAGE_WORDS, QUEUE_MAX, REPORT_SYMBOL, Report, Word, device_key,
 };
@@ -250,6 +250,12 @@ fn processes_can_read_the_page_and_not_write_it() {
     });
 }
 
+/// On the page's clock.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// Waits for at most as long, and says whether there was something.
 fn wait(on: impl AsFd, milliseconds: i64) -> io::Result<bool> {
     let mut events = Vec::with_capacity(4);
@@ -270,8 +276,9 @@ fn each_process_is_woken_by_each_change_however_often_the_events_are_drained() {
         // Nobody else has work: nobody can wait for it.
         ready(&mut arbiter, owner, urgent);
         assert!(!wait(&one, 0).unwrap());
+        // It knows itself that it must wait.
         ready(&mut arbiter, owner, other);
-        assert!(wait(&one, 0).unwrap() && wait(&two, 0).unwrap());
+        assert!(!wait(&one, 0).unwrap() && !wait(&two, 0).unwrap());
         let mut events = Vec::new();
         for operation in [Report::Idle, Report::Ready, Report::Idle] {
             arbiter.report(owner, operation, urgent.slot, u64::from(urgent.generation));
@@ -279,6 +286,35 @@ fn each_process_is_woken_by_each_change_however_often_the_events_are_drained() {
             for waiter in [&one, &two] {
                 assert!(wait(waiter, 0).unwrap(), "{operation:?}");
                 assert!(!wait(waiter, 0).unwrap(), "{operation:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn the_controller_is_called_by_each_change_that_concerns_several_while_it_listens() {
+    with_each_obeyed(|mut arbiter| {
+        let calls = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&calls, arbiter.calls_fd(), epoll::EventData::new_u64(0), edge).unwrap();
+        let owner = arbiter.speak_for(100);
+        let urgent = arbiter.open(owner, key(), 1).unwrap().queue;
+        let other = arbiter.open(owner, key(), 2).unwrap().queue;
+        let mut events = Vec::new();
+        // More often than there is room for calls.
+        for listens in [false, true, false, true] {
+            arbiter.listen(listens);
+            for _ in 0..300 {
+                ready(&mut arbiter, owner, urgent);
+                assert!(!wait(&calls, 0).unwrap(), "nobody else has work");
+                ready(&mut arbiter, owner, other);
+                assert_eq!(wait(&calls, 0).unwrap(), listens);
+                arbiter.drain(&mut events);
+                arbiter.report(owner, Report::Idle, urgent.slot, u64::from(urgent.generation));
+                assert_eq!(wait(&calls, 0).unwrap(), listens);
+                arbiter.report(owner, Report::Idle, other.slot, u64::from(other.generation));
+                arbiter.drain(&mut events);
+                assert!(!wait(&calls, 0).unwrap(), "nobody else has work");
             }
         }
     });

@@ -4,6 +4,7 @@ use aya_ebpf::helpers::generated::bpf_get_current_task;
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_probe_read_kernel};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap};
+use xsched_abi::arbiter::protocol::Wakes;
 use xsched_abi::arbiter::{
     ArbiterChange, ArbiterEvent, Control, Host as _, KernelOffsets, Report, Word, Words as _, dispatch,
     protocol,
@@ -57,7 +58,7 @@ fn join(kept: Kept, owner: u64, number: u64) {
         ready: 0,
         owner,
     };
-    kept.emit(event, true);
+    kept.emit(event, Wakes { processes: false, controller: true });
 }
 
 /// Somebody orders.

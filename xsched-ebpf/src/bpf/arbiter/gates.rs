@@ -5,7 +5,9 @@ use core::intrinsics::{AtomicOrdering, atomic_and, atomic_or};
 use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::btf_maps::{self, ArrayOfMaps};
 use aya_ebpf::macros::btf_map;
-use xsched_abi::arbiter::{GATE_ALLOWED, GATE_SIZE, QUEUE_MAX, gate};
+use xsched_abi::arbiter::{
+    GATE_ALLOWED, GATE_OPENED_AT, GATE_QUIET, GATE_SHUT_AT, GATE_SIZE, GATE_WISHES, QUEUE_MAX, gate,
+};
 
 use crate::page::Kept;
 
@@ -29,15 +31,24 @@ pub(crate) fn load(slot: u64) -> Option<u64> {
     at(slot).map(|word| unsafe { core::ptr::read_volatile(word) })
 }
 
-/// Sets or clears the arbiter's bit. The others are the process's.
+/// Whether its process asks not to be woken when it is shut.
 #[inline(always)]
-pub(crate) fn set(slot: u64, is_allowed: bool) {
+pub(crate) fn is_quiet(slot: u64) -> bool {
+    // SAFETY: as above; the page has more words than this.
+    at(slot).is_some_and(|word| unsafe { core::ptr::read_volatile(word.add(GATE_WISHES)) } & GATE_QUIET != 0)
+}
+
+/// Sets or clears the arbiter's bit, and says when. The other bits are the process's.
+#[inline(always)]
+pub(crate) fn set(slot: u64, is_allowed: bool, now_ns: u64) {
     let Some(word) = at(slot) else { return };
-    // SAFETY: as above. If the map has another page by now, nobody reads this one.
+    // SAFETY: as above; the page has more words than these. If the map has another page by now, nobody reads this one.
     unsafe {
         if is_allowed {
+            core::ptr::write_volatile(word.add(GATE_OPENED_AT), now_ns);
             atomic_or::<u64, u64, { AtomicOrdering::SeqCst }>(word, GATE_ALLOWED);
         } else {
+            core::ptr::write_volatile(word.add(GATE_SHUT_AT), now_ns);
             atomic_and::<u64, u64, { AtomicOrdering::SeqCst }>(word, !GATE_ALLOWED);
         }
     }
@@ -47,28 +58,19 @@ pub(crate) fn set(slot: u64, is_allowed: bool) {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn follow_gate(slot: u64) -> u64 {
-    if let Some(page) = Kept::get() {
-        gate::follow(&page, slot);
-    }
-    0
+    Kept::get().map_or(0, |page| u64::from(gate::follow(&page, slot)))
 }
 
 /// Likewise.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn follow_gates(device: u64, levels: u64) -> u64 {
-    if let Some(page) = Kept::get() {
-        gate::follow_all(&page, device, levels);
-    }
-    0
+    Kept::get().map_or(0, |page| u64::from(gate::follow_all(&page, device, levels)))
 }
 
 /// Likewise, for each block of slots.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn follow_block(first_slot: u64, device: u64, levels: u64) -> u64 {
-    if let Some(page) = Kept::get() {
-        gate::follow_block(&page, first_slot, device, levels);
-    }
-    0
+    Kept::get().map_or(0, |page| u64::from(gate::follow_block(&page, first_slot, device, levels)))
 }

@@ -4,7 +4,10 @@ use aya_ebpf::bindings::{BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP};
 use aya_ebpf::helpers::generated::bpf_ktime_get_boot_ns;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{HashMap, RingBuf};
-use xsched_abi::arbiter::{ArbiterEvent, EVENTS_SIZE, Host, Word, Words as _, dispatch, protocol};
+use xsched_abi::arbiter::protocol::Wakes;
+use xsched_abi::arbiter::{
+    ArbiterEvent, CALLS_SIZE, EVENTS_SIZE, Host, Word, Words as _, dispatch, protocol,
+};
 
 use crate::page::Kept;
 
@@ -12,10 +15,14 @@ use crate::page::Kept;
 #[map]
 pub(crate) static OWNERS: HashMap<u64, u64> = HashMap::with_max_entries(16384, 0);
 
-/// Everything that happens. The controller reads it and leaves the last record, so that it is always readable: others
+/// Everything that happens. The controller reads it and leaves the last record, so that it is always readable: processes
 /// poll it to be woken.
 #[map]
 static EVENTS: RingBuf = RingBuf::with_byte_size(EVENTS_SIZE, 0);
+
+/// Calls the controller. If it polled the events, it would be woken whenever a process is.
+#[map]
+static CALLS: RingBuf = RingBuf::with_byte_size(CALLS_SIZE, 0);
 
 impl Host for Kept {
     #[inline(always)]
@@ -30,13 +37,21 @@ impl Host for Kept {
     }
 
     #[inline(always)]
-    fn emit(&self, event: ArbiterEvent, wakes: bool) {
+    fn emit(&self, event: ArbiterEvent, wakes: Wakes) {
         match EVENTS.reserve::<ArbiterEvent>(0) {
             Some(mut entry) => {
                 entry.write(event);
-                entry.submit(u64::from(if wakes { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP }));
+                let flag = if wakes.processes { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP };
+                entry.submit(u64::from(flag));
             }
             None => self.add(Word::EVENTS_LOST, 1),
+        }
+        if wakes.controller
+            && self.load(Word::LISTENS) != 0
+            && let Some(mut call) = CALLS.reserve::<u64>(0)
+        {
+            call.write(0);
+            call.submit(u64::from(BPF_RB_FORCE_WAKEUP));
         }
     }
 

@@ -4,7 +4,7 @@ use core::intrinsics::{AtomicOrdering, atomic_and, atomic_cxchg, atomic_or, atom
 
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
-use xsched_abi::arbiter::{PAGE_WORDS, Page, Word, Words, protocol};
+use xsched_abi::arbiter::{Host as _, PAGE_WORDS, Page, Word, Words, protocol};
 
 use crate::gates;
 
@@ -79,7 +79,12 @@ impl Words for Kept {
 
     #[inline(always)]
     fn set_gate(&self, slot: u64, is_allowed: bool) {
-        gates::set(slot, is_allowed);
+        gates::set(slot, is_allowed, self.now_ns());
+    }
+
+    #[inline(always)]
+    fn is_quiet(&self, slot: u64) -> bool {
+        gates::is_quiet(slot)
     }
 
     #[inline(always)]
@@ -88,23 +93,23 @@ impl Words for Kept {
     }
 
     #[inline(always)]
-    fn repair_exists(&self, device: u64, level: u64) {
-        repair_exists(device, level);
+    fn repair_exists(&self, device: u64, level: u64) -> bool {
+        repair_exists(device, level) != 0
     }
 
     #[inline(always)]
-    fn follow_gate(&self, slot: u64) {
-        gates::follow_gate(slot);
+    fn follow_gate(&self, slot: u64) -> bool {
+        gates::follow_gate(slot) != 0
     }
 
     #[inline(always)]
-    fn follow_gates(&self, device: u64, levels: u64) {
-        gates::follow_gates(device, levels);
+    fn follow_gates(&self, device: u64, levels: u64) -> bool {
+        gates::follow_gates(device, levels) != 0
     }
 
     #[inline(always)]
-    fn follow_block(&self, first_slot: u64, device: u64, levels: u64) {
-        gates::follow_block(first_slot, device, levels);
+    fn follow_block(&self, first_slot: u64, device: u64, levels: u64) -> bool {
+        gates::follow_block(first_slot, device, levels) != 0
     }
 }
 
@@ -120,10 +125,7 @@ pub extern "C" fn repair_ready(device: u64, level: u64) -> u64 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn repair_exists(device: u64, level: u64) -> u64 {
-    if let Some(page) = Kept::get() {
-        protocol::repair_exists(&page, device, level);
-    }
-    0
+    Kept::get().map_or(0, |page| u64::from(protocol::repair_exists(&page, device, level)))
 }
 
 /// Puts `new` in the place of `old`; false if something else was there.

@@ -63,3 +63,67 @@ fn nobody_is_alone_while_the_watcher_is_deaf() {
     process.tend();
     assert!(!process.queues.is_contended());
 }
+
+/// A process with work beside others that has an arbiter's word of when it had to give way, with gates or without.
+fn at_work(gates: bool) -> Process {
+    let process = if gates { shared_gates::process() } else { shared_gates::without_gate() };
+    assert!(process.launch());
+    process.tend();
+    process
+}
+
+/// Whether it is to be woken when it has to give way.
+fn is_woken(process: &Process) -> bool {
+    !process.stand.page.as_ref().is_some_and(|page| page.is_quiet())
+}
+
+#[test]
+fn who_has_the_arbiters_word_of_it_is_not_woken_to_give_way() {
+    assert!(!is_woken(&at_work(true)) && !is_woken(&at_work(false)));
+}
+
+#[test]
+fn who_shuts_gates_himself_or_is_recorded_is_woken_to_give_way() {
+    let own_gate = Process::at(shared_gates::stand(BELOW)).has_gates();
+    own_gate.tend();
+    assert!(is_woken(&own_gate));
+    let recorded = at_work(true);
+    let recorder = Recorder::new();
+    recorded.queues.record(Some(recorder.journal()));
+    recorded.tend();
+    assert!(is_woken(&recorded));
+    recorded.queues.record(None);
+    recorded.tend();
+    assert!(!is_woken(&recorded));
+}
+
+#[test]
+fn a_turn_that_nobody_noticed_counts_when_somebody_looks() {
+    for gates in [true, false] {
+        let process = at_work(gates);
+        let is_alert = || process.queues.lock().claims[0].is_alert(now());
+        assert!(!is_alert());
+        process.stand.decide(HELD);
+        process.stand.decide(BELOW);
+        process.tend();
+        assert!(is_alert());
+        process.clock.advance(Nanos::from_secs(2));
+        process.tend();
+        assert!(!is_alert(), "once");
+    }
+}
+
+#[test]
+fn time_at_a_gate_that_nobody_saw_shut_is_nobodys() {
+    let process = at_work(true);
+    let us = Nanos::from_micros;
+    process.clock.advance(us(2));
+    process.stand.decide(HELD);
+    process.clock.advance(us(50_000));
+    process.stand.decide(BELOW);
+    process.clock.advance(us(300));
+    process.complete_all();
+    let used = |process: &Process| process.queues.usage(process.claim).device_time;
+    process.tend_until("it is done", |process| !used(process).is_zero());
+    assert!((us(100)..us(1_000)).contains(&used(&process)), "{}", used(&process));
+}

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn stand(standing: Standing) -> Arc<Stand> {
+pub(super) fn stand(standing: Standing) -> Arc<Stand> {
     let page = Some(Arc::new(GatePage::for_tests(GATE_ALLOWED)));
     let stand = Stand { page, ..Arc::into_inner(Stand::new(BELOW)).unwrap() };
     stand.decide(standing);
@@ -14,6 +14,13 @@ pub(super) fn process() -> Process {
     let process = Process::at(stand(BELOW));
     process.bench.shares_gates.store(true, Ordering::SeqCst);
     process.has_gates()
+}
+
+/// One on a device that has no gates.
+pub(super) fn without_gate() -> Process {
+    let process = Process::at(stand(BELOW));
+    process.queues.make_gates();
+    process
 }
 
 fn is_kept_open(process: &Process) -> bool {
