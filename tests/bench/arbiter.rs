@@ -1,8 +1,8 @@
 //! The arbiter: from a report to the mask that others read, to a waiter that runs, and what an order of the controller costs.
 //!
 //! The programs change the page before the report function returns, so the first figures are how long a call takes: one
-//! that changes nothing; one that changes the mask of a device on which nobody else has work; and one that also wakes,
-//! for which the kernel interrupts the very processor that reports, after the mask has changed. When others see the new mask
+//! that changes nothing; one that changes the mask of a device on which nobody else has work; one that also wakes,
+//! for which the kernel interrupts the very processor that reports, after the mask has changed; and one of many. When others see the new mask
 //! says a thread that reads nothing else. Then come the gates of those whose turn that is or is not any more: the call takes longer the
 //! more there are. With the machine at rest, and with as many busy threads as there are processors;
 //! the machine's own timer noise is measured beside.
@@ -92,7 +92,9 @@ fn at(arbiter: &mut Arbiter, all: &Queues, when: &str) -> Result<(), Box<dyn Err
     settle(arbiter);
     print(&format!("{when}: report that turns the gates of 63 queues"), &turns(queues[0]), None)?;
     settle(arbiter);
-    print(&format!("{when}: report that wakes"), &reports(arbiter, queues)?, GOALS)?;
+    print(&format!("{when}: report that wakes"), &wake_ups(&all.pair), GOALS)?;
+    settle(arbiter);
+    print(&format!("{when}: report among 32 that have work"), &reports(arbiter, queues)?, GOALS)?;
     settle(arbiter);
     let (times, left_out_percent) = seen(arbiter, queues);
     print(&format!("{when}: report to mask seen by another thread"), &times, GOALS)?;
@@ -177,7 +179,19 @@ fn turns(urgent: Queue) -> Samples {
     Samples::new((0..ROUNDS / 2).flat_map(|_| [report(Report::Ready), report(Report::Idle)]).collect())
 }
 
-/// Queues in turn become ready and idle, while all others of an odd number are ready.
+/// The same with one other, which has work and does not ask for quiet: whoever polls is woken each time.
+fn wake_ups(pair: &[Queue]) -> Samples {
+    let of_other = |operation: Report| {
+        xsched_arbiter_report(operation as u64, pair[1].slot.into(), pair[1].generation.into());
+    };
+    of_other(Report::Ready);
+    let samples = turns(pair[0]);
+    of_other(Report::Idle);
+    samples
+}
+
+/// Queues in turn become ready and idle, while all others of an odd number are ready: most are less urgent than one of these, and
+/// nobody's turn comes or goes.
 fn reports(arbiter: &Arbiter, queues: &[Queue]) -> Result<Samples, Box<dyn Error>> {
     for queue in queues.iter().skip(1).step_by(2) {
         xsched_arbiter_report(Report::Ready as u64, queue.slot.into(), queue.generation.into());
