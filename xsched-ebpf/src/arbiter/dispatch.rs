@@ -74,11 +74,22 @@ pub fn report<H: Host>(host: &H, owner: u64, report: Report, slot: u64, argument
                 released(host, owner);
             }
         }
-        Report::Gate => {
-            if protocol::gate(host, slot, generation, caller).is_err() {
-                host.add(Word::REFUSED, 1);
+        Report::Gate => match protocol::gate(host, slot, generation, caller) {
+            // Any thread of the process may have asked: the one that sleeps is another.
+            Ok(true) => {
+                let word = QueueWord(host.load(Word::queue(slot)));
+                emit(
+                    host,
+                    ArbiterChange::Repaired,
+                    owner,
+                    slot,
+                    word,
+                    Wakes { processes: true, controller: false },
+                );
             }
-        }
+            Ok(false) => {}
+            Err(_) => host.add(Word::REFUSED, 1),
+        },
         Report::Join => {}
     }
 }
@@ -132,8 +143,7 @@ pub fn control<H: Host>(host: &H, owner: u64, control: Control, slot: u64, first
         Control::Gone => close_all(host, first),
         Control::Repair => {
             let changed = host.refresh(slot);
-            let _ = host.follow_gates(slot, ALL_GATES);
-            if changed {
+            if host.follow_gates(slot, ALL_GATES) || changed {
                 emit(host, ArbiterChange::Repaired, owner, 0, QueueWord::default(), Wakes::ALL);
             }
         }

@@ -117,6 +117,6 @@ pub enum ArbiterChange {
     Obeyed = 9,
     /// A process has shown the number that it was given.
     Joined = 10,
-    /// Masks did not agree with their counts any more, after a change that gave up.
+    /// Masks or gates did not agree with what they are made from: after a change that gave up, or one that is not through.
     Repaired = 11,
 }

@@ -205,16 +205,15 @@ pub fn check<W: Words>(words: &W, now_ns: u64) -> bool {
     silent_ns > words.load(Word::SILENCE) && release(words)
 }
 
-/// Makes a queue's gate agree with the masks.
+/// Makes a queue's gate agree with the masks. True if somebody must be woken by that: whose change it follows may come too late
+/// to see that there was anything to do.
 #[inline(always)]
-pub fn gate<W: Words>(words: &W, slot: u64, generation: u32, caller: Caller) -> Result<(), Refusal> {
+pub fn gate<W: Words>(words: &W, slot: u64, generation: u32, caller: Caller) -> Result<bool, Refusal> {
     let word = QueueWord(words.load(Word::queue(slot)));
     if !is_of(words, slot, word, caller) || word.generation() != generation {
         return Err(Refusal::Refused);
     }
-    // Who asks is awake.
-    let _ = words.follow_gate(slot);
-    Ok(())
+    Ok(words.follow_gate(slot))
 }
 
 /// Makes a device's ready mask agree with its counts and with [`obey`], and the gates of its queues with that; true if the

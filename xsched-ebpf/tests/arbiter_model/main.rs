@@ -451,6 +451,17 @@ fn who_waits_is_woken_when_levels_change() {
     waits(vec![vec![expire(0), control(Control::SetLevel, 0, 1, 0)]]);
 }
 
+/// Whoever has the gate follow in another's place, and is faster than the one whose change it is, wakes it instead.
+#[test]
+fn who_waits_is_woken_by_whoever_sees_to_its_gate() {
+    let look_at_gate = || vec![report(B, Report::Gate, 0)];
+    let repair = || vec![control(Control::Repair, 0, 0, 0)];
+    waits(vec![vec![report(A, Report::Idle, 1)], look_at_gate()]);
+    waits(vec![vec![report(A, Report::Idle, 1)], repair()]);
+    waits(vec![vec![death(A)], look_at_gate()]);
+    waits(vec![vec![controllers_death()], look_at_gate()]);
+}
+
 #[test]
 fn who_waits_is_woken_when_the_controller_dies() {
     waits(vec![vec![controllers_death()], vec![report(A, Report::Ready, 1)]]);
