@@ -1,5 +1,6 @@
 //! What the state does while others use the same devices: who must give way, what is on the device, what the arbiter is told.
 
+use std::mem;
 use std::sync::Arc;
 
 use xsched_abi::events::Observed;
@@ -109,8 +110,15 @@ impl<D: Device> State<D> {
 
     /// Whether any claim stands differently from when this was last asked.
     pub(super) fn is_standing_new(&mut self) -> bool {
+        self.look_at_standings();
+        mem::take(&mut self.has_new_standing)
+    }
+
+    /// Takes note of how claims stand, and of turns that they have had meanwhile. Before a command counts as complete that one of
+    /// them has kept from the device: that time is not its own.
+    pub(super) fn look_at_standings(&mut self) {
         let standings: Vec<_> = self.claims.iter().map(Claim::standing).collect();
-        let is_new = standings != self.standings;
+        self.has_new_standing |= standings != self.standings;
         let mut turned = Vec::new();
         let mut joined = Vec::new();
         let both = standings.iter().zip(&self.standings).zip(&mut self.claims).enumerate();
@@ -143,7 +151,6 @@ impl<D: Device> State<D> {
         for claim in joined {
             self.adopt(claim, |_| true);
         }
-        is_new
     }
 
     /// A claim may have had to give way, and need not any more, without anybody's noticing.
@@ -648,7 +655,6 @@ impl<D: Device> State<D> {
         let mut come_at = |at: Option<Nanos>| next = next.into_iter().chain(at).min();
         for index in 0..self.claims.len() {
             let id = ClaimId(index);
-            self.ask_for_quiet(id);
             let (has_work, waits) = (self.has_work(id), self.is_waited_for(id));
             come_at(self.claims[index].tend(has_work, waits, now));
         }

@@ -108,7 +108,8 @@ impl GatePage {
     pub(super) fn ask_for_quiet(&self, asks: bool) {
         let wishes = if asks { GATE_QUIET } else { 0 };
         if self.wishes() != wishes {
-            self.words()[GATE_WISHES].store(wishes, Ordering::Release);
+            // Before the gate is looked at next, as the arbiter looks here after it has written there.
+            self.words()[GATE_WISHES].store(wishes, Ordering::SeqCst);
         }
     }
 

@@ -88,17 +88,19 @@ impl<D: Device> State<D> {
         })
     }
 
-    /// Has the arbiter not wake anybody when a claim has to give way, if nobody has to do anything then: whoever launches looks at the
-    /// mask, the arbiter shuts the gate, and it says in the page when that was. Not while somebody records, who is to see it in time.
-    pub(super) fn ask_for_quiet(&self, id: ClaimId) {
-        let claim = &self.claims[id.0];
-        let Some(page) = claim.seat.as_ref().and_then(|seat| seat.gate_page()) else { return };
-        let shuts_it_itself = match claim.gate {
-            Gate::Untried => self.uses_gates,
-            Gate::There { shared, .. } => shared.is_none() && self.may_use_gate(id),
-            Gate::None => false,
-        };
-        page.ask_for_quiet(!shuts_it_itself && !self.is_recorded());
+    /// Has the arbiter not wake anybody when a claim has to give way of which nobody has to do anything then: whoever launches
+    /// looks at the mask, the arbiter shuts the gate, and it says in the page when that was. Not while somebody records, who is to
+    /// see it in time.
+    pub(super) fn ask_for_quiet(&self) {
+        for (index, claim) in self.claims.iter().enumerate() {
+            let Some(page) = claim.seat.as_ref().and_then(|seat| seat.gate_page()) else { continue };
+            let shuts_it_itself = match claim.gate {
+                Gate::Untried => self.uses_gates,
+                Gate::There { shared, .. } => shared.is_none() && self.may_use_gate(ClaimId(index)),
+                Gate::None => false,
+            };
+            page.ask_for_quiet(!shuts_it_itself && !self.is_recorded());
+        }
     }
 
     /// Whether a gate of this claim's may be shut, and put before its commands.

@@ -124,6 +124,8 @@ pub(super) struct State<D: Device> {
     pub(super) limit: Limit,
     /// As they were when they were last looked at together.
     pub(super) standings: Vec<Standing>,
+    /// They were others when the watcher last did what was due.
+    pub(super) has_new_standing: bool,
     pub(super) claims: Vec<Claim<D>>,
     pub(super) queues: HashMap<QueueId, Queue<D>>,
     /// Commands in all their buffers.
@@ -154,6 +156,7 @@ impl<D: Device> State<D> {
             poll_below: Nanos::ZERO,
             limit: Limit::default(),
             standings: Vec::new(),
+            has_new_standing: false,
             claims: Vec::new(),
             queues: HashMap::default(),
             buffered: 0,

@@ -92,7 +92,12 @@ impl<D: Device> XQueues<D> {
     /// Does all that is due; returns when to come again at the latest, if anything is to be expected, and does not expect
     /// to come later.
     pub(crate) fn tend(&self, latest: Nanos) -> Nanos {
-        self.lock().set_gates(&self.device);
+        let mut state = self.lock();
+        // Before anything is looked at: what changes from now on wakes whom it concerns.
+        state.ask_for_quiet();
+        state.set_gates(&self.device);
+        state.look_at_standings();
+        drop(state);
         let has_landed = self.look_at_due_markers() | self.ask_quiet_streams();
         let mut state = self.lock();
         // What kept them open may have landed.
@@ -205,6 +210,10 @@ impl<D: Device> XQueues<D> {
             self.look_behind(waited.iter().map(|&(queue, _)| queue));
         }
         let mut state = self.lock();
+        if is_complete {
+            state.set_gates(&self.device);
+            state.look_at_standings();
+        }
         let retired = state.has_waited(waited, is_complete, now());
         let mut sleeps = false;
         if is_complete {
