@@ -11,7 +11,7 @@ use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use xsched_abi::wire::SchedulingDomain;
+use xsched_protocol::wire::SchedulingDomain;
 
 use crate::abi::HipError;
 use crate::counters::{self, Trouble};

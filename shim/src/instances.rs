@@ -15,7 +15,7 @@ use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use xsched_abi::shim_status::SHIM_COPY_COUNT;
+use xsched_protocol::shim_status::SHIM_COPY_COUNT;
 
 use crate::api::{COUNT, Id, Slot, TABLE};
 use crate::counters::{self, Trouble};
@@ -37,7 +37,7 @@ static ALL: [Instance; INSTANCES] = [const { Instance::new() }; INSTANCES];
 
 /// How the shim sees a copy's calls. With [`Way::Symbols`] the exports run the hooks; with [`Way::Table`] the
 /// table's entries do, and exports only jump.
-pub(crate) use xsched_abi::shim_status::ShimWay as Way;
+pub(crate) use xsched_protocol::shim_status::ShimWay as Way;
 
 /// The way with this number.
 pub(crate) fn way_numbered(number: u32) -> Way {

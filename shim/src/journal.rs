@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::time::{ClockId, clock_gettime};
 use thiserror::Error;
-use xsched_abi::events::{Event, RING_SIZE, Ring, RingMemory};
+use xsched_protocol::events::{Event, RING_SIZE, Ring, RingMemory};
 use xsched_sched::Nanos;
 
 /// Why events are not written.
@@ -130,8 +130,8 @@ pub(crate) mod tests {
     use std::os::fd::OwnedFd;
 
     use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
-    use xsched_abi::events::{Reader, Record};
-    use xsched_abi::verdict::Judgement;
+    use xsched_protocol::events::{Reader, Record};
+    use xsched_protocol::verdict::Judgement;
 
     use super::*;
 

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use xsched_abi::shim_status::ShimState;
+use xsched_protocol::shim_status::ShimState;
 
 use crate::runtime::objects;
 use crate::status::xsched_shim_status;

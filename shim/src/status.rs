@@ -1,10 +1,10 @@
 //! What others may read of the shim in this process: `xsched-ctl doctor --pid` finds it by its symbol.
 //!
-//! The layout is [`xsched_abi::shim_status`]'s; here its fields are atomic.
+//! The layout is [`xsched_protocol::shim_status`]'s; here its fields are atomic.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use xsched_abi::shim_status::{
+use xsched_protocol::shim_status::{
     SHIM_COPY_COUNT, SHIM_STATUS_MAGIC, SHIM_STATUS_VERSION, ShimCopy, ShimState, ShimStatus,
 };
 
@@ -16,7 +16,7 @@ pub(crate) struct Status {
     /// A [`ShimState`].
     pub(crate) state: AtomicU32,
     pub(crate) copies: [CopyStatus; SHIM_COPY_COUNT],
-    /// A [`ShimVerdicts`](xsched_abi::shim_status::ShimVerdicts).
+    /// A [`ShimVerdicts`](xsched_protocol::shim_status::ShimVerdicts).
     pub(crate) verdicts: AtomicU32,
     reserved: u32,
 }

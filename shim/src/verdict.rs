@@ -29,11 +29,11 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use xsched_abi::PROBES;
-use xsched_abi::chain::is_trampoline;
-use xsched_abi::shim_status::ShimVerdicts;
-use xsched_abi::verdict::{Action, Judgement, RuleId, Subject};
-use xsched_abi::wire::{SchedulingDomain, Verdicts};
+use xsched_protocol::probe::PROBES;
+use xsched_protocol::return_probe::is_trampoline;
+use xsched_protocol::shim_status::ShimVerdicts;
+use xsched_protocol::verdict::{Action, Judgement, RuleId, Subject};
+use xsched_protocol::wire::{SchedulingDomain, Verdicts};
 
 use crate::api::COUNT;
 use crate::arbiter::PageError;
@@ -140,7 +140,7 @@ fn api(call: &Stopped<'_>) -> u16 {
     let number = &NUMBERS[call.id() as usize];
     if number.load(Ordering::Relaxed) == UNSEEN {
         let name = call.function.name.to_bytes();
-        let is_it = |probe: &xsched_abi::Probe| {
+        let is_it = |probe: &xsched_protocol::probe::Probe| {
             probe.name.as_bytes() == name || probe.aliases.iter().any(|alias| alias.as_bytes() == name)
         };
         let found = PROBES.iter().position(is_it);

@@ -16,8 +16,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
-use xsched_abi::arbiter::{Report, Word, device_key};
 use xsched_arbiter::{Arbiter, Owner, PINS, Queue, Times};
+use xsched_protocol::arbiter_page::{Report, Word, device_key};
 use xsched_tests::arbiter::xsched_arbiter_report;
 use xsched_tests::bench::{Goal, Row, Samples, wake_in_time};
 

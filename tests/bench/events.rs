@@ -11,8 +11,8 @@ use std::time::Instant;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::time::{ClockId, clock_gettime};
-use xsched_abi::events::{Event, RECORD_COUNT, RING_SIZE, Reader, Ring, RingMemory};
-use xsched_abi::verdict::Judgement;
+use xsched_protocol::events::{Event, RECORD_COUNT, RING_SIZE, Reader, Ring, RingMemory};
+use xsched_protocol::verdict::Judgement;
 use xsched_tests::bench::{Goal, Row, Samples, repeated};
 
 const BENCH: &str = "events";

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cache::{CACHE, Known, Site};
-use xsched_abi::verdict::{Action, Judgement, RuleId, Verdict};
+use xsched_protocol::verdict::{Action, Judgement, RuleId, Verdict};
 use xsched_tests::artifacts;
 use xsched_tests::bench::{Goal, Row, Samples, paired, repeated};
 use xsched_tests::origin::{Asker, Level, Page, Question, Step, Told, ask_here};

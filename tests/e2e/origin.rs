@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-use xsched_abi::verdict::{RULE_DOMAIN, Subject};
+use xsched_protocol::verdict::{RULE_DOMAIN, Subject};
 use xsched_tests::arbiter::Peer;
 use xsched_tests::artifacts::app;
 use xsched_tests::privileged::may_trace;

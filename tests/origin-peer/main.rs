@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use xsched_abi::verdict::Verdict;
+use xsched_protocol::verdict::Verdict;
 use xsched_tests::origin::{Answer, Asker, Level, Page, Question, Step, Told, ask_here};
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -31,7 +31,7 @@ const EXIT = {usage: 2, load: 3, sql: 4, faults: 5};
 
 // Errors and losses by the engine's own severity; and what it counts as mere information although a packet or
 // an event was left out. Not `unknown_extension_fields`: this engine is older than TrackEvent.callstack_iid (v53), and counts
-// each there. Whether fields have the right numbers is tested with the schema (xsched-ctl/perfetto/tests/decode.rs).
+// each there. Whether fields have the right numbers is tested with the schema (trace-viewer/perfetto/tests/decode.rs).
 const FAULTS_VIEW = `
   create view faults as
   select severity, source, name, idx, value from stats

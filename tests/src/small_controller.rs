@@ -22,11 +22,11 @@ use rustix::net::{
     SocketType, accept_with, bind, listen, recv, send, sendmsg, socket_with,
 };
 use rustix::time::{ClockId, clock_gettime};
-use xsched_abi::arbiter::{
+use xsched_protocol::arbiter_page::{
     AtomicWords, DEVICE_MAX, LEVEL_COUNT, PAGE_MAGIC, PAGE_VERSION, PAGE_WORDS, Page, QUEUE_MAX, QueueWord,
     Report, Word, Words, protocol,
 };
-use xsched_abi::wire::{
+use xsched_protocol::wire::{
     FromShim, Keeper, Opened, PACKET_LEN_MAX, PacketKind, Refusal, RefusalReason, SHIM_SOCKET, Usage, Welcome,
 };
 use zerocopy::IntoBytes;

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use recording::{Outcome, Recording, Slice, host, in_vm, run};
 use rustix::io::{FdFlags, fcntl_setfd};
 use scheduling::{Controller, PATIENCE};
-use xsched_abi::arbiter::{Report, Word, device_key};
 use xsched_arbiter::{Arbiter, ArbiterError, Times};
+use xsched_protocol::arbiter_page::{Report, Word, device_key};
 use xsched_tests::arbiter::Peer;
 
 /// The same program twice: with what the tracer chooses, and with what it falls back to on kernels that lack things.

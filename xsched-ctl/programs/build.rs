@@ -19,7 +19,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let manifest_dir = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
     let out_dir = PathBuf::from(env::var("OUT_DIR")?);
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed={}", manifest_dir.join("../../xsched-ebpf").display());
+    for sources in ["xsched-ebpf", "shim/protocol"] {
+        println!("cargo::rerun-if-changed={}", manifest_dir.join("../..").join(sources).display());
+    }
     println!("cargo::rerun-if-env-changed=BPF_TOOLCHAIN");
 
     let toolchain = toolchain()?;

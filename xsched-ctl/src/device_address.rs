@@ -1,7 +1,7 @@
 //! Devices by their addresses, as people know them.
 
 /// A device as `lspci` writes it, with the partition behind a slash unless it is 0. The key is
-/// [`xsched_abi::arbiter::device_key`].
+/// [`xsched_protocol::arbiter_page::device_key`].
 pub(crate) fn device_name(key: u64) -> String {
     let part = |shift: u32, bits: u64| key >> shift & bits;
     let (domain, bus, device, partition) =
@@ -12,7 +12,7 @@ pub(crate) fn device_name(key: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use xsched_abi::arbiter::device_key;
+    use xsched_protocol::arbiter_page::device_key;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! Verdicts: what the rules say of each call, by who really makes it.
 //!
 //! ```text
-//! tasks of `serve`            a thread                                    programs (xsched_abi::verdict)
+//! tasks of `serve`            a thread                                    programs (xsched_protocol::verdict)
 //! Order::Join  ────────────►  a page, a probe in its shim  ───────────►   VERDICT_PAGES, SPACES, …
 //!                             Wanted: name the chain, ask the rules ◄──   a chain that nobody has asked about before
 //!                             decide ─────────────────────────────────►   VERDICTS
@@ -28,7 +28,7 @@ use std::thread::JoinHandle;
 
 use rustix::event::{EventfdFlags, eventfd};
 use tokio::sync::{oneshot, watch};
-use xsched_abi::wire::SchedulingDomain;
+use xsched_protocol::wire::SchedulingDomain;
 use xsched_rules::{Caller, Rules};
 use xsched_symbols::FileId;
 
@@ -61,7 +61,7 @@ pub(crate) enum OriginError {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JoinError {
     /// It has no function to ask by.
-    #[error("the shim of process {0} does not have the function `{symbol}`", symbol = xsched_abi::verdict::CLASSIFY_SYMBOL)]
+    #[error("the shim of process {0} does not have the function `{symbol}`", symbol = xsched_protocol::verdict::CLASSIFY_SYMBOL)]
     NoFunction(u32),
     /// It cannot be looked at.
     #[error("cannot read process {pid}: {cause}")]

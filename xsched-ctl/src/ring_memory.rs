@@ -6,7 +6,7 @@ use std::ptr::{self, NonNull};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use xsched_abi::events::{RING_SIZE, Ring, RingMemory};
+use xsched_protocol::events::{RING_SIZE, Ring, RingMemory};
 
 /// A ring's memory, mapped.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Drop for SharedRing {
 
 #[cfg(test)]
 mod tests {
-    use xsched_abi::events::{Event, Reader};
+    use xsched_protocol::events::{Event, Reader};
 
     use super::*;
 
@@ -63,7 +63,8 @@ mod tests {
         let (made, file) = SharedRing::make().unwrap();
         let mapped = SharedRing::map(&file).unwrap();
         let mut reader = Reader::new(mapped.memory()).unwrap();
-        let event = Event::Waits { queue: 1, position: 2, judgement: xsched_abi::verdict::Judgement::NONE };
+        let event =
+            Event::Waits { queue: 1, position: 2, judgement: xsched_protocol::verdict::Judgement::NONE };
         Ring::of(made.memory()).unwrap().write(&event.record(3, 4));
         // The writer is gone.
         drop(made);

@@ -34,7 +34,7 @@ mod source;
 mod xqueue;
 
 use xsched_abi::Counter;
-use xsched_abi::events::{Event, Record};
+use xsched_protocol::events::{Event, Record};
 use xsched_symbols::now_ns;
 
 use crate::call::HipCall;

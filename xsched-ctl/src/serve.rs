@@ -290,7 +290,7 @@ fn make_arbiter(config: &Config, no_bpf: bool) -> Result<Arbiter, ArbiterError> 
 
 /// Programs say whose calls are where they also keep the page: a process is known to both by its id there.
 fn make_origin(arbiter: &Arbiter, rules: &Loaded, names: &RuleNames) -> Option<Origin> {
-    if arbiter.keeper() != xsched_abi::wire::Keeper::Programs {
+    if arbiter.keeper() != xsched_protocol::wire::Keeper::Programs {
         return None;
     }
     // Each process would find out for itself, and say so.

@@ -27,11 +27,11 @@ mod scheduling;
 use std::collections::HashMap;
 
 use xsched_abi::Counter;
-use xsched_abi::probe::Return;
 use xsched_perfetto::{
     Annotation, Clocks, CounterId, CounterTrack, Instant, Process, ProcessId, Scope, Slice, ThreadId,
     TraceWriter, Unit, Value, WriteError,
 };
+use xsched_protocol::probe::Return;
 
 use crate::bpf::Losses;
 use crate::call::{Argument, HipCall};

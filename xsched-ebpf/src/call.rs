@@ -1,27 +1,12 @@
 //! One HIP call: what the entry probe notes, and the record that the return probe submits.
 
+use xsched_protocol::probe::{WORD_COUNT, Words};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
-
-/// Argument words that a record carries.
-pub const WORD_COUNT: usize = 11;
 
 /// Longest text that a record carries, in bytes; longer ones are cut and counted.
 ///
 /// Mangled names of template-heavy kernels reach several kilobytes.
 pub const TEXT_LEN_MAX: usize = 4096;
-
-/// The argument words of a call under the System V AMD64 ABI.
-///
-/// ```text
-/// word   0    1    2    3    4    5    6 .. 9            10
-///        rdi  rsi  rdx  rcx  r8   r9   stack arguments   0
-///                                      6 .. 10: the first 40 bytes of the struct behind an argument,
-///                                      where the probe's cookie asks for it
-/// ```
-///
-/// A struct of up to 16 bytes that is passed by value (`dim3`) lies in two consecutive words, so its fields are
-/// contiguous here as they are in memory.
-pub type Words = [u64; WORD_COUNT];
 
 /// Which call of which thread. The stack pointer tells nested calls of one thread apart; the probe tells a function
 /// from one that it tail-jumps into.

@@ -283,13 +283,6 @@ pub struct Replaced {
     pub address: u64,
 }
 
-/// Whether a word is the address that return probes put in the place of return addresses: the last page below the end
-/// of the address space, of 47 bits or 56.
-#[inline(always)]
-pub const fn is_trampoline(word: u64) -> bool {
-    word == 0x7fff_ffff_e000 || word == 0x00ff_ffff_ffff_e000
-}
-
 /// First value of a chain's id.
 #[inline(always)]
 pub const fn chain_seed(tgid: u32, generation: u64) -> u64 {

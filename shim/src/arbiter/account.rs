@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use xsched_abi::wire::{ORIGIN_TIMES_MAX, OriginName, OriginTime, OriginUsage, PacketKind, Usage};
+use xsched_protocol::wire::{ORIGIN_TIMES_MAX, OriginName, OriginTime, OriginUsage, PacketKind, Usage};
 
 use crate::arbiter::link::Slot;
 use crate::arbiter::socket::Socket;

@@ -12,8 +12,8 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
 use thiserror::Error;
-use xsched_abi::arbiter::Report;
-use xsched_abi::wire::{
+use xsched_protocol::arbiter_page::Report;
+use xsched_protocol::wire::{
     FromController, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Rules, Welcome,
 };
 use xsched_sched::{Limit, Nanos};

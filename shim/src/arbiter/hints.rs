@@ -1,7 +1,7 @@
 //! What the environment says of this process: a wish, which the controller limits.
 
-use xsched_abi::arbiter::PAGE_VERSION;
-use xsched_abi::wire::{Hello, PacketKind, WIRE_VERSION};
+use xsched_protocol::arbiter_page::PAGE_VERSION;
+use xsched_protocol::wire::{Hello, PacketKind, WIRE_VERSION};
 use xsched_sched::{Limit, PolicyKind};
 
 use crate::env;

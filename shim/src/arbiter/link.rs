@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::time::{ClockId, clock_gettime};
-use xsched_abi::arbiter::{QueueWord, Report, Word, more_urgent};
-use xsched_abi::wire::{Keeper, PacketKind, Reported};
+use xsched_protocol::arbiter_page::{QueueWord, Report, Word, more_urgent};
+use xsched_protocol::wire::{Keeper, PacketKind, Reported};
 use xsched_sched::Level;
 
 use crate::arbiter::page::MappedPage;
@@ -121,7 +121,7 @@ mod tests {
 
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
     use rustix::mm::{MapFlags, ProtFlags, mmap};
-    use xsched_abi::arbiter::{
+    use xsched_protocol::arbiter_page::{
         AtomicWords, PAGE_MAGIC, PAGE_VERSION, PAGE_WORDS, Page, Words, device_key, protocol,
     };
 

@@ -12,7 +12,7 @@ use rustix::fs::{SealFlags, fcntl_get_seals};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use thiserror::Error;
-use xsched_abi::arbiter::{PAGE_MAGIC, PAGE_VERSION, Page, Word};
+use xsched_protocol::arbiter_page::{PAGE_MAGIC, PAGE_VERSION, Page, Word};
 
 /// Why a page is not taken.
 #[derive(Debug, Error)]

@@ -5,7 +5,7 @@
 
 use std::arch::naked_asm;
 
-/// Tells the arbiter's programs something: see `xsched_abi::arbiter::Report`.
+/// Tells the arbiter's programs something: see `xsched_protocol::arbiter_page::Report`.
 ///
 /// It begins with a `nop` of one byte. One of five would cost less, since newer kernels replace it by a call instead of a
 /// trap; but Linux 6.18 lets that call go to a page that forked children do not have, and they die of it.

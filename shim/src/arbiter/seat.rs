@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use xsched_abi::arbiter::{QueueWord, Report, Word};
+use xsched_protocol::arbiter_page::{QueueWord, Report, Word};
 use xsched_sched::Nanos;
 
 use crate::arbiter::link::{Link, Slot, page_time_ns};

@@ -14,7 +14,7 @@ use rustix::net::{
     sendmsg, socket_with,
 };
 use thiserror::Error;
-use xsched_abi::wire::{Malformed, PACKET_LEN_MAX, SHIM_SOCKET, SYSTEM_FOLDER, USER_FOLDER};
+use xsched_protocol::wire::{Malformed, PACKET_LEN_MAX, SHIM_SOCKET, SYSTEM_FOLDER, USER_FOLDER};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::arbiter::descriptors::Inherited;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
-use xsched_abi::wire::{Domain, KernelName, PacketKind, SchedulingDomain, Settings};
+use xsched_protocol::wire::{Domain, KernelName, PacketKind, SchedulingDomain, Settings};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::arbiter::socket::Socket;

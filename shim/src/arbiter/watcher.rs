@@ -14,7 +14,7 @@ use std::{hint, thread};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
-use xsched_abi::arbiter::{QUEUE_MAX, QueueWord, Report, Word};
+use xsched_protocol::arbiter_page::{QUEUE_MAX, QueueWord, Report, Word};
 use xsched_sched::Nanos;
 
 use crate::arbiter::client::Client;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use xsched_abi::arbiter::device_key;
+use xsched_protocol::arbiter_page::device_key;
 
 use crate::defer::device::Hip;
 use crate::defer::{DEFERRAL, Deferral, real};

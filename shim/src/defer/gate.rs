@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use xsched_abi::arbiter::{GATE_KEPT_OPEN, GATE_OPEN, GATE_SIZE};
+use xsched_protocol::arbiter_page::{GATE_KEPT_OPEN, GATE_OPEN, GATE_SIZE};
 
 use crate::abi::Stream;
 use crate::defer::marker::HipStream;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use xsched_abi::verdict::Subject;
+use xsched_protocol::verdict::Subject;
 use xsched_sched::Nanos;
 
 use crate::counters::{self, Ruling};
@@ -33,7 +33,7 @@ static SULKS_UNTIL: AtomicU64 = AtomicU64::new(0);
 /// Numbers of questions. No two of a process are the same.
 static TICKETS: AtomicU64 = AtomicU64::new(1);
 
-/// Asks the controller's programs, see `xsched_abi::verdict::CLASSIFY_SYMBOL`.
+/// Asks the controller's programs, see `xsched_protocol::verdict::CLASSIFY_SYMBOL`.
 ///
 /// It begins with a `nop` of one byte, as `xsched_arbiter_report` does, and for the same reason.
 #[unsafe(naked)]

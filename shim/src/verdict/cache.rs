@@ -12,7 +12,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use xsched_abi::verdict::Judgement;
+use xsched_protocol::verdict::Judgement;
 
 /// 2^64 / golden ratio, as for sites. This file has no other from its crate: a benchmark has it whole.
 const HASH_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -147,7 +147,7 @@ impl Cache {
 mod tests {
     use std::thread;
 
-    use xsched_abi::verdict::{Action, RuleId};
+    use xsched_protocol::verdict::{Action, RuleId};
 
     use super::*;
 

@@ -5,10 +5,10 @@
 use std::fs;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use xsched_abi::chain::is_trampoline;
-use xsched_abi::shim_status::ShimVerdicts;
-use xsched_abi::verdict::{Action, RuleId, Verdict};
-use xsched_abi::wire::SchedulingDomain;
+use xsched_protocol::return_probe::is_trampoline;
+use xsched_protocol::shim_status::ShimVerdicts;
+use xsched_protocol::verdict::{Action, RuleId, Verdict};
+use xsched_protocol::wire::SchedulingDomain;
 use xsched_rules::{Call, Caller, Decider, Frame, Rulebook, Rules};
 
 use crate::counters::{self, Ruling, Trouble};

@@ -8,7 +8,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap};
-use xsched_abi::verdict::{VERDICT_SLOTS, Verdict, VerdictPage};
+use xsched_protocol::verdict::{VERDICT_SLOTS, Verdict, VerdictPage};
 
 use crate::arbiter::{PageError, check_seals};
 
@@ -99,7 +99,7 @@ mod tests {
     use std::os::unix::fs::FileExt as _;
 
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
-    use xsched_abi::verdict::{Action, VerdictSlot};
+    use xsched_protocol::verdict::{Action, VerdictSlot};
 
     use super::*;
 

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use xsched_abi::verdict::{Action, Judgement, RuleId};
+use xsched_protocol::verdict::{Action, Judgement, RuleId};
 
 use crate::env;
 

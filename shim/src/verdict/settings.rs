@@ -12,8 +12,8 @@ use std::fs;
 
 use jsonc_parser::{JsonArray, JsonObject, JsonValue, parse_to_value};
 use thiserror::Error;
-use xsched_abi::PROBES;
-use xsched_abi::verdict::{Action, SETTINGS};
+use xsched_protocol::probe::PROBES;
+use xsched_protocol::verdict::{Action, SETTINGS};
 
 use crate::env;
 

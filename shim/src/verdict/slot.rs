@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use xsched_abi::verdict::VERDICT_SLOTS;
+use xsched_protocol::verdict::VERDICT_SLOTS;
 
 const WORD_BITS: usize = u64::BITS as usize;
 const WORDS: usize = VERDICT_SLOTS / WORD_BITS;

@@ -39,7 +39,7 @@ impl ClaimId {
 /// What a claim is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ClaimKey {
-    /// See [`xsched_abi::arbiter::device_key`].
+    /// See [`xsched_protocol::arbiter_page::device_key`].
     pub(crate) device: u64,
     /// Larger is more urgent; 0 for streams without a priority of their own.
     pub(crate) stream_priority: i32,

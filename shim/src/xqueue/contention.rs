@@ -3,8 +3,8 @@
 use std::mem;
 use std::sync::Arc;
 
-use xsched_abi::events::Observed;
-use xsched_abi::verdict::Judgement;
+use xsched_protocol::events::Observed;
+use xsched_protocol::verdict::Judgement;
 use xsched_sched::{Limit, Nanos};
 
 use crate::xqueue::claim::{Claim, ClaimId, ClaimKey, Seat, Standing, Usage};

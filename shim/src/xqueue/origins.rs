@@ -4,7 +4,7 @@
 //! when another controller gives them: what was counted by then is nobody's, so that the parts of a claim's time are always
 //! all of it.
 
-use xsched_abi::verdict::Judgement;
+use xsched_protocol::verdict::Judgement;
 use xsched_sched::{Nanos, Payer};
 
 use crate::xqueue::claim::ClaimId;

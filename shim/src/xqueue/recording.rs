@@ -3,8 +3,8 @@
 //! A process that is recorded is looked at as if it had neighbours, also while it has the device for itself: its commands
 //! are followed, though nothing is limited, and the arbiter is told nothing.
 
-use xsched_abi::events::{Event, Observed};
-use xsched_abi::verdict::Judgement;
+use xsched_protocol::events::{Event, Observed};
+use xsched_protocol::verdict::Judgement;
 use xsched_sched::Nanos;
 
 use crate::journal::Journal;

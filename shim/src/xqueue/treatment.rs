@@ -8,7 +8,7 @@
 //! since it may wait behind one, or for work that does. What passes through is not followed to its end; so that it need not
 //! wait, what is on the device already is pinned when it goes.
 
-use xsched_abi::verdict::{Action, Judgement};
+use xsched_protocol::verdict::{Action, Judgement};
 
 use crate::xqueue::contention::Load;
 use crate::xqueue::flight::Flight;

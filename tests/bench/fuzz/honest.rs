@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use xsched_abi::arbiter::device_key;
-use xsched_abi::wire::{OpenQueue, PACKET_LEN_MAX, PacketKind};
+use xsched_protocol::arbiter_page::device_key;
+use xsched_protocol::wire::{OpenQueue, PACKET_LEN_MAX, PacketKind};
 use xsched_tests::peer::greeted;
 use zerocopy::IntoBytes as _;
 

@@ -15,7 +15,7 @@ use rustix::net::{
     RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketType, recv, send, sendmsg,
 };
 use serde::{Deserialize, Serialize};
-use xsched_abi::wire::{FromController, PACKET_LEN_MAX, SHIM_SOCKET};
+use xsched_protocol::wire::{FromController, PACKET_LEN_MAX, SHIM_SOCKET};
 use xsched_tests::peer::connected;
 
 use crate::mutation::Mouth;

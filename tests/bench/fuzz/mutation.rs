@@ -3,8 +3,8 @@
 use std::mem::offset_of;
 
 use fastrand::Rng;
-use xsched_abi::arbiter::device_key;
-use xsched_abi::wire::{
+use xsched_protocol::arbiter_page::device_key;
+use xsched_protocol::wire::{
     Domain, Hello, KernelName, ORIGIN_TIMES_MAX, OpenQueue, Opened, OriginName, OriginTime, OriginUsage,
     PACKET_LEN_MAX, PacketKind, Reported, Settings, Usage,
 };

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use rustix::process::Signal;
-use xsched_abi::arbiter::GATE_ALLOWED;
+use xsched_protocol::arbiter_page::GATE_ALLOWED;
 use xsched_tests::artifacts::{app, shim, xsched_ctl as binary};
 use xsched_tests::privileged::may_trace;
 use xsched_tests::tracer::{Running, run, wait_until, xsched_ctl};

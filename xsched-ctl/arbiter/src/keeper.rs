@@ -4,10 +4,10 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use xsched_abi::arbiter::{
+use xsched_protocol::arbiter_page::{
     ArbiterEvent, Control, DEVICE_MAX, LEVEL_COUNT, QUEUE_MAX, QueueWord, Report, SPOKEN_FOR, Word,
 };
-use xsched_abi::wire::Keeper;
+use xsched_protocol::wire::Keeper;
 use xsched_symbols::FileId;
 
 use crate::memory::Memory;
@@ -78,7 +78,7 @@ pub struct Queue {
 pub struct Opened {
     /// Which one.
     pub queue: Queue,
-    /// The page of its gate, see [`xsched_abi::arbiter::GATE_SIZE`], which the process maps to read and to write; or why it has none:
+    /// The page of its gate, see [`xsched_protocol::arbiter_page::GATE_SIZE`], which the process maps to read and to write; or why it has none:
     /// then the process sees to its gate itself. Nothing here needs the descriptor any more.
     pub gate: io::Result<OwnedFd>,
 }
@@ -227,7 +227,7 @@ impl Arbiter {
         }
     }
 
-    /// The process that has shown a number, see [`xsched_abi::arbiter::ArbiterChange::Joined`].
+    /// The process that has shown a number, see [`xsched_protocol::arbiter_page::ArbiterChange::Joined`].
     pub fn joined(&self, number: u64) -> Option<Owner> {
         match &self.backend {
             Backend::Memory(_) => None,

@@ -1,7 +1,7 @@
 //! The arbiter's page, kept for the machine: by BPF programs where they can be loaded, else in this process's memory.
 //!
 //! The controller opens queues for processes and sets their levels; processes report when they have work. Who may launch
-//! follows from the page alone, which processes map. [`xsched_abi::arbiter`] has the page and the code that changes it.
+//! follows from the page alone, which processes map. [`xsched_protocol::arbiter_page`] has the page and the code that changes it.
 //!
 //! Nothing here blocks, and nothing here decides: a policy does.
 

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use xsched_abi::arbiter::{DEVICE_MAX, PAGE_WORDS, QUEUE_MAX, QueueWord, Word};
+use xsched_protocol::arbiter_page::{DEVICE_MAX, PAGE_WORDS, QUEUE_MAX, QueueWord, Word};
 
 /// The page, mapped. Others change it at any time; each word is read whole.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use std::path::Path;
 use aya::maps::{HashMap, Map, MapData, MapError};
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeScope};
 use aya::programs::{ProbeKind, ProgramError, UProbe};
-use xsched_abi::arbiter::{ArbiterEvent, Control, PAGE_MAGIC, PAGE_VERSION, SPOKEN_FOR, Word};
+use xsched_protocol::arbiter_page::{ArbiterEvent, Control, PAGE_MAGIC, PAGE_VERSION, SPOKEN_FOR, Word};
 use xsched_symbols::FileId;
 
 use crate::page::Page;
@@ -91,7 +91,10 @@ pub enum ProgramsError {
     #[error("the programs do not hear this process")]
     Unheard,
     /// The process has not loaded the shim, or hides it.
-    #[error("process {pid} has mapped no file with the function `{}`", xsched_abi::arbiter::REPORT_SYMBOL)]
+    #[error(
+        "process {pid} has mapped no file with the function `{}`",
+        xsched_protocol::arbiter_page::REPORT_SYMBOL
+    )]
     NoShim {
         /// The process.
         pid: u32,

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use btf_rs::{Btf, Struct, Type};
 use xsched_abi::DriverConfig;
-use xsched_abi::arbiter::KernelOffsets;
-use xsched_abi::verdict::OriginConfig;
+use xsched_protocol::arbiter_page::KernelOffsets;
+use xsched_protocol::verdict::OriginConfig;
 
 /// Why it could not be told.
 #[derive(Debug, thiserror::Error)]

@@ -4,8 +4,8 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use aya::Ebpf;
 use aya::maps::{MapData, RingBuf};
-use xsched_abi::verdict::Wanted;
 use xsched_abi::{Call, DeviceOpened, Ioctl, LoaderStop, Opened, RecordKind, Snapshot, Stack};
+use xsched_protocol::verdict::Wanted;
 use zerocopy::FromBytes as _;
 
 use super::object::BpfError;

@@ -3,7 +3,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use xsched_abi::wire::{RECORD_SOCKET, SHIM_SOCKET, SYSTEM_FOLDER, USER_FOLDER};
+use xsched_protocol::wire::{RECORD_SOCKET, SHIM_SOCKET, SYSTEM_FOLDER, USER_FOLDER};
 
 /// Names another folder than the usual ones, for controller, commands and shims alike.
 pub(crate) const VARIABLE: &str = "XSCHED_SOCKET_DIR";

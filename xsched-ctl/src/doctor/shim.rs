@@ -1,6 +1,6 @@
 //! `xsched-ctl doctor --pid`: by which way the shim sees the HIP calls of a running process.
 //!
-//! The shim keeps a small structure under a symbol (`xsched_abi::shim_status`); it is read from the process's memory, so
+//! The shim keeps a small structure under a symbol (`xsched_protocol::shim_status`); it is read from the process's memory, so
 //! nothing in the process has to answer.
 
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use xsched_abi::shim_status::{
+use xsched_protocol::shim_status::{
     SHIM_STATUS_MAGIC, SHIM_STATUS_SYMBOL, SHIM_STATUS_VERSION, ShimCopy, ShimState, ShimStatus,
     ShimVerdicts, ShimWay,
 };

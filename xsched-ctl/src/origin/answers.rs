@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use xsched_abi::Counter;
-use xsched_abi::verdict::{Subject, VerdictKey};
+use xsched_protocol::verdict::{Subject, VerdictKey};
 use xsched_rules::{Decider, Rules, Source, action_name};
 
 use super::client::{Answer, Client, api, frames};

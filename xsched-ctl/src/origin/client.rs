@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use xsched_abi::verdict::{Decided, Subject, VerdictKey};
-use xsched_abi::wire::SchedulingDomain;
 use xsched_abi::{ChainEnd, PROBES};
+use xsched_protocol::verdict::{Decided, Subject, VerdictKey};
+use xsched_protocol::wire::SchedulingDomain;
 use xsched_rules::{Call, Caller, Decision, Frame, Rulebook, Rules};
 use xsched_symbols::{FileId, now_ns};
 
@@ -140,7 +140,7 @@ impl Client {
 
     /// A library has said what its calls are.
     pub(super) fn set_domain(&mut self, library: &str, domain: SchedulingDomain) {
-        use xsched_abi::verdict::Action;
+        use xsched_protocol::verdict::Action;
         let action = match domain {
             SchedulingDomain::Auto => None,
             SchedulingDomain::System => Some(Action::NeverSuspend),
@@ -181,7 +181,7 @@ pub(super) fn api(subject: Subject) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use tokio::sync::watch;
-    use xsched_abi::verdict::{Action, Verdict};
+    use xsched_protocol::verdict::{Action, Verdict};
 
     use super::super::rule_names::RuleNames;
     use super::*;

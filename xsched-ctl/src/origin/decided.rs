@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use aya::maps::{self, HashOfMaps, Map, MapData, MapError};
-use xsched_abi::verdict::{Decided, VerdictKey};
+use xsched_protocol::verdict::{Decided, VerdictKey};
 
 use crate::bpf::{BpfError, map_value, sys};
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use xsched_abi::verdict::{Decided, RULE_DOMAIN};
+use xsched_protocol::verdict::{Decided, RULE_DOMAIN};
 use xsched_rules::{Decider, Decision, Rules};
 
 use super::rule_names::RuleNames;

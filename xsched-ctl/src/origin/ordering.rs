@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 
-use xsched_abi::verdict::Order;
+use xsched_protocol::verdict::Order;
 use xsched_symbols::own_code;
 
 /// Returns at once; the program at its first instruction does the work.

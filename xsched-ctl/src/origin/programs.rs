@@ -9,9 +9,9 @@ use aya::maps::{Array, HashOfMaps, Map, MapData, MapError};
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeLinkId, UProbeScope};
 use aya::programs::{ProgramError, TracePoint, UProbe};
 use aya::{Ebpf, EbpfLoader};
-use xsched_abi::verdict::{CLASSIFY_SYMBOL, Order, OriginConfig, VerdictKey, VerdictPage};
 use xsched_arbiter::SHIMS_MAX;
 use xsched_programs::{KernelTypes, ORIGIN};
+use xsched_protocol::verdict::{CLASSIFY_SYMBOL, Order, OriginConfig, VerdictKey, VerdictPage};
 use xsched_symbols::{FileId, MappedFunction, find_function};
 
 use super::decided::DecidedMaps;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
-use xsched_abi::verdict::RuleId;
+use xsched_protocol::verdict::RuleId;
 use xsched_rules::{Decider, Rule, Rules};
 
 /// What rules are called, in the order of their numbers, which begin with 1.

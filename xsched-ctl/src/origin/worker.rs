@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use xsched_abi::ChainEnd;
-use xsched_abi::verdict::{Subject, VerdictKey};
+use xsched_protocol::verdict::{Subject, VerdictKey};
 use xsched_rules::Rules;
 use xsched_symbols::{Change, EventKind, Processes, Sideband, now_ns};
 

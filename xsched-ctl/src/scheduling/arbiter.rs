@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use xsched_abi::arbiter::{ArbiterChange, ArbiterEvent, QUEUE_MAX, QueueWord};
-use xsched_abi::events::Event;
+use xsched_protocol::arbiter_page::{ArbiterChange, ArbiterEvent, QUEUE_MAX, QueueWord};
+use xsched_protocol::events::Event;
 
 use super::entry::{Entry, Holder, Preemption, XQueueId};
 

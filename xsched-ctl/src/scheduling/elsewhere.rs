@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
-use xsched_abi::wire::{RECORD_SOCKET, SYSTEM_FOLDER, USER_FOLDER};
+use xsched_protocol::wire::{RECORD_SOCKET, SYSTEM_FOLDER, USER_FOLDER};
 
 use super::source::{connect_to, is_trusted};
 use crate::control::folder::{Folder, VARIABLE};

@@ -13,7 +13,7 @@ pub(crate) enum Entry {
     Phase(Phase),
     /// Queues of a level were the most urgent with work on a device for a while; the first of them.
     Ready {
-        /// [`xsched_abi::arbiter::device_key`]
+        /// [`xsched_protocol::arbiter_page::device_key`]
         device: u64,
         /// 0 is the most urgent.
         level: u64,
@@ -62,7 +62,7 @@ impl Entry {
 pub(crate) struct XQueueId {
     /// The process.
     pub(crate) pid: u32,
-    /// [`xsched_abi::arbiter::device_key`]
+    /// [`xsched_protocol::arbiter_page::device_key`]
     pub(crate) device: u64,
     /// How much more urgent than the process.
     pub(crate) stream_priority: i32,

@@ -7,8 +7,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use xsched_abi::events::{Event, Record};
-use xsched_abi::verdict::{DecidedBy, Judgement, SETTINGS};
+use xsched_protocol::events::{Event, Record};
+use xsched_protocol::verdict::{DecidedBy, Judgement, SETTINGS};
 use xsched_rules::action_name;
 
 use crate::call::HipCall;
@@ -190,7 +190,7 @@ impl Judgements {
 
 #[cfg(test)]
 mod tests {
-    use xsched_abi::verdict::{Action, RuleId};
+    use xsched_protocol::verdict::{Action, RuleId};
 
     use super::*;
     use crate::call::tests::call;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
-use xsched_abi::events::{Event, Observed, Record};
-use xsched_abi::verdict::Judgement;
+use xsched_protocol::events::{Event, Observed, Record};
+use xsched_protocol::verdict::Judgement;
 use xsched_sched::{Gate, Nanos};
 
 use super::arbiter::Arbiter;

@@ -122,8 +122,8 @@ impl Processes {
 
 #[cfg(test)]
 mod tests {
-    use xsched_abi::events::{Event, Observed, Record};
-    use xsched_abi::verdict::Judgement;
+    use xsched_protocol::events::{Event, Observed, Record};
+    use xsched_protocol::verdict::Judgement;
 
     use super::*;
     use crate::call::HipCall;

@@ -12,8 +12,8 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendFlags,
     SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, sendmsg, socket_with,
 };
-use xsched_abi::events::{Event, Reader, Record};
-use xsched_abi::wire::{
+use xsched_protocol::events::{Event, Reader, Record};
+use xsched_protocol::wire::{
     PACKET_LEN_MAX, Record as RecordPacket, RecordPacketKind, RecordRefusal, RecordedRing, RecordedRule,
     ToRecorder, WIRE_VERSION,
 };

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
-use xsched_abi::wire::RefusalReason;
+use xsched_protocol::wire::RefusalReason;
 
 use super::Shared;
 use super::controller::{Actor, Attendance};

@@ -25,9 +25,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use tokio::sync::{Notify, watch};
-use xsched_abi::arbiter::{ArbiterChange, ArbiterEvent, QueueWord, Word};
-use xsched_abi::wire::{Keeper, RefusalReason, Welcome};
 use xsched_arbiter::{Arbiter, Owner, now_ns};
+use xsched_protocol::arbiter_page::{ArbiterChange, ArbiterEvent, QueueWord, Word};
+use xsched_protocol::wire::{Keeper, RefusalReason, Welcome};
 use xsched_sched::{Event, Nanos, QueueId, Scheduler};
 use xsched_symbols::FileId;
 

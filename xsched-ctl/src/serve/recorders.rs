@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
-use xsched_abi::wire::{Record, RecordPacketKind, RecordRefusal, RecordRefused, RecordedRule, WIRE_VERSION};
+use xsched_protocol::wire::{
+    Record, RecordPacketKind, RecordRefusal, RecordRefused, RecordedRule, WIRE_VERSION,
+};
 use zerocopy::IntoBytes as _;
 
 use super::Shared;

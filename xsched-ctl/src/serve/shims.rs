@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use xsched_abi::wire::{FromShim, Hello, Malformed, PacketKind, Refusal, RefusalReason};
 use xsched_arbiter::ProbedShim;
+use xsched_protocol::wire::{FromShim, Hello, Malformed, PacketKind, Refusal, RefusalReason};
 use xsched_symbols::FileId;
 use zerocopy::IntoBytes as _;
 
@@ -233,7 +233,7 @@ pub(super) async fn on_thread<T: Send + 'static>(
 }
 
 fn check_version(hello: &Hello) -> Result<(), End> {
-    let own = (xsched_abi::wire::WIRE_VERSION, xsched_abi::arbiter::PAGE_VERSION);
+    let own = (xsched_protocol::wire::WIRE_VERSION, xsched_protocol::arbiter_page::PAGE_VERSION);
     if (hello.version, hello.page_version) == own {
         Ok(())
     } else {

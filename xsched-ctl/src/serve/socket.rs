@@ -12,7 +12,7 @@ use rustix::net::{
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use xsched_abi::wire::PACKET_LEN_MAX;
+use xsched_protocol::wire::PACKET_LEN_MAX;
 
 use crate::readiness::watch;
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
-use xsched_abi::verdict::VERDICT_SLOTS;
-use xsched_abi::wire::{Domain, KernelName, PacketKind, Rules, SchedulingDomain, Settings, Verdicts};
+use xsched_protocol::verdict::VERDICT_SLOTS;
+use xsched_protocol::wire::{Domain, KernelName, PacketKind, Rules, SchedulingDomain, Settings, Verdicts};
 use xsched_rules::{Caller, Rulebook};
 use zerocopy::IntoBytes as _;
 

@@ -5,7 +5,7 @@
 
 use aya_ebpf::helpers::bpf_probe_read_user;
 use aya_ebpf::programs::ProbeContext;
-use xsched_abi::chain::is_trampoline;
+use xsched_protocol::return_probe::is_trampoline;
 
 use crate::shadow;
 

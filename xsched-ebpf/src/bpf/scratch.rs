@@ -8,8 +8,9 @@ use aya_ebpf::helpers::bpf_probe_read_user_buf;
 use aya_ebpf::helpers::generated::bpf_get_smp_processor_id;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
-use xsched_abi::chain::{FRAMES_MAX, REPLACED_MAX, Replaced, is_trampoline};
+use xsched_abi::chain::{FRAMES_MAX, REPLACED_MAX, Replaced};
 use xsched_abi::{Code, Space, Stack};
+use xsched_protocol::return_probe::is_trampoline;
 
 use crate::atomic;
 use crate::memo;

@@ -8,8 +8,9 @@
 use aya_ebpf::helpers::bpf_probe_read_user_buf;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::RingBuf;
-use xsched_abi::chain::{REPLACED_MAX, Range, Replaced, SNAPSHOT_MAX, chain_seed, is_trampoline, mix};
+use xsched_abi::chain::{REPLACED_MAX, Range, Replaced, SNAPSHOT_MAX, chain_seed, mix};
 use xsched_abi::{Counter, RecordKind, Snapshot};
+use xsched_protocol::return_probe::is_trampoline;
 
 use crate::count::count;
 use crate::events::{now_ns, wakeup};

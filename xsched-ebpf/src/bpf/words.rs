@@ -13,7 +13,7 @@
 //! No read touches a page that none of its words is on, so it succeeds if they can be read.
 
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
-use xsched_abi::chain::is_trampoline;
+use xsched_protocol::return_probe::is_trampoline;
 
 use crate::scratch::{Scratch, WINDOW, WORDS_MAX};
 use crate::shadow;

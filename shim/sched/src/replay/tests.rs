@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use xsched_abi::arbiter::{ArbiterChange, ArbiterEvent, QueueWord};
+use xsched_protocol::arbiter_page::{ArbiterChange, ArbiterEvent, QueueWord};
 
 use super::*;
 use crate::simulation::{self, Act, World, worlds};

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use xsched_abi::arbiter::GATE_ALLOWED;
-use xsched_abi::events::{Event, Observed};
+use xsched_protocol::arbiter_page::GATE_ALLOWED;
+use xsched_protocol::events::{Event, Observed};
 use xsched_sched::{Limit, Nanos};
 
 use crate::journal::tests::Recorder;

@@ -6,8 +6,8 @@ use rustix::{
     io::Errno,
     net::{SendFlags, send},
 };
-use xsched_abi::{
-    arbiter::device_key,
+use xsched_protocol::{
+    arbiter_page::device_key,
     wire::{OpenQueue, PACKET_LEN_MAX, PacketKind},
 };
 use xsched_tests::peer::greeted;

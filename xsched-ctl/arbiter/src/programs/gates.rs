@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use aya::maps::MapData;
-use xsched_abi::arbiter::{GATE_ALLOWED, GATE_SIZE};
+use xsched_protocol::arbiter_page::{GATE_ALLOWED, GATE_SIZE};
 
 use super::sys;
 

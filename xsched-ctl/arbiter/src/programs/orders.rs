@@ -6,7 +6,7 @@ use xsched_symbols::own_code;
 use super::{ProgramsError, attach};
 
 /// Returns at once; the program at its first instruction does the work. What it says is in
-/// [`xsched_abi::arbiter::Control`].
+/// [`xsched_protocol::arbiter_page::Control`].
 ///
 /// Its first instruction is a no-operation of one byte, which the kernel need not execute elsewhere. One of five bytes
 /// would be quicker: Linux 6.18 replaces it by a call. But to a page that forked children do not have, so that they die

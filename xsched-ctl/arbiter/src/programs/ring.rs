@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use xsched_abi::arbiter::{ArbiterEvent, EVENTS_SIZE};
+use xsched_protocol::arbiter_page::{ArbiterEvent, EVENTS_SIZE};
 use zerocopy::FromBytes as _;
 
 /// Length of a record's header: its length and flags, and what only the kernel uses.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use aya::programs::links::FdLink;
 use aya::programs::{ProbeKind, UProbe};
-use xsched_abi::arbiter::REPORT_SYMBOL;
+use xsched_protocol::arbiter_page::REPORT_SYMBOL;
 use xsched_symbols::{FileId, MappedFunction, find_function, symbol_file_offsets};
 
 use super::pins::Pins;

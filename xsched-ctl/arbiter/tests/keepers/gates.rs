@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use xsched_abi::arbiter::{
+use xsched_arbiter::{Arbiter, Opened, Owner, Queue};
+use xsched_protocol::arbiter_page::{
     GATE_ALLOWED, GATE_KEPT_OPEN, GATE_OPENED_AT, GATE_QUIET, GATE_SHUT_AT, GATE_SIZE, GATE_WISHES,
     QUEUE_MAX, Report, Word,
 };
-use xsched_arbiter::{Arbiter, Opened, Owner, Queue};
 
 use super::{key, now_ns, ready, wait, with_each_obeyed};
 

@@ -14,11 +14,11 @@ use rustix::event::epoll;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect};
 use rustix::time::{ClockId, Timespec, clock_gettime};
-use xsched_abi::arbiter::{
+use xsched_arbiter::{Arbiter, ArbiterError, Owner, PINS, ProgramsError, Queue, Times};
+use xsched_protocol::arbiter_page::{
     ArbiterChange, DEVICE_MAX, PAGE_WORDS, QUEUE_MAX, REPORT_SYMBOL, Report, Word, device_key,
 };
-use xsched_abi::wire::Keeper;
-use xsched_arbiter::{Arbiter, ArbiterError, Owner, PINS, ProgramsError, Queue, Times};
+use xsched_protocol::wire::Keeper;
 
 /// Tests so far that have pinned a page.
 static COUNT: AtomicU32 = AtomicU32::new(0);

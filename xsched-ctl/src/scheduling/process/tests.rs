@@ -1,5 +1,5 @@
-use xsched_abi::events::Record;
-use xsched_abi::verdict::{Action, RuleId};
+use xsched_protocol::events::Record;
+use xsched_protocol::verdict::{Action, RuleId};
 
 use super::*;
 use crate::call::HipCall;
@@ -197,7 +197,7 @@ fn commands_of_one_marker_share_its_time_and_wait_for_each_other() {
 #[test]
 fn what_was_held_back_says_for_how_long_and_because_of_whom() {
     let mut bench = Bench::new();
-    let word = xsched_abi::arbiter::QueueWord::new(1, 0, 1).with_ready(true).0;
+    let word = xsched_protocol::arbiter_page::QueueWord::new(1, 0, 1).with_ready(true).0;
     let seat = Event::Seat {
         slot: 0,
         generation: 1,

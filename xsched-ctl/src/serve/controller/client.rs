@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use tokio::sync::Notify;
-use xsched_abi::wire::Hello;
 use xsched_arbiter::Owner;
+use xsched_protocol::wire::Hello;
 use xsched_symbols::FileId;
 
 use super::authority::Actor;

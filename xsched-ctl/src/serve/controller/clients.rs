@@ -6,11 +6,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-use xsched_abi::arbiter::{DEVICE_MAX, QUEUE_MAX, Report};
-use xsched_abi::wire::{
+use xsched_arbiter::{ArbiterError, Owner, ProbedShim, ShimSearch, now_ns};
+use xsched_protocol::arbiter_page::{DEVICE_MAX, QUEUE_MAX, Report};
+use xsched_protocol::wire::{
     Hello, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Reported, Usage, Welcome,
 };
-use xsched_arbiter::{ArbiterError, Owner, ProbedShim, ShimSearch, now_ns};
 use xsched_sched::{Event, Level, Nanos, QueueId};
 use xsched_symbols::FileId;
 
@@ -98,7 +98,7 @@ impl Controller {
         let welcome = Welcome {
             kind: PacketKind::Welcome as u32,
             keeper: self.arbiter.keeper() as u32,
-            epoch: self.arbiter.page().load(xsched_abi::arbiter::Word::EPOCH),
+            epoch: self.arbiter.page().load(xsched_protocol::arbiter_page::Word::EPOCH),
             number,
             in_flight_ns: self.config.in_flight.map_or(0, |time| time.as_nanos() as u64),
             preemption_level: self.config.preemption_level,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::process;
 use std::sync::atomic::Ordering;
 
-use xsched_abi::arbiter::{QueueWord, Word, more_urgent};
 use xsched_arbiter::now_ns;
+use xsched_protocol::arbiter_page::{QueueWord, Word, more_urgent};
 
 use super::Controller;
 use super::authority::Actor;

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use xsched_abi::wire::{OriginName, OriginTime, OriginUsage};
 use xsched_arbiter::now_ns;
+use xsched_protocol::wire::{OriginName, OriginTime, OriginUsage};
 
 use super::client::Client;
 use super::queue::Queue;

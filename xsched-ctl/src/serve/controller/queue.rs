@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use xsched_abi::wire::{ORIGINS_MAX, OriginTime, Usage};
+use xsched_protocol::wire::{ORIGINS_MAX, OriginTime, Usage};
 use xsched_sched::{Attributes, DeviceId, ProcessId};
 
 use super::ClientId;
@@ -15,7 +15,7 @@ pub(super) struct Queue {
     pub(super) key: xsched_arbiter::Queue,
     /// Whose it is.
     pub(super) client: ClientId,
-    /// [`xsched_abi::arbiter::device_key`]
+    /// [`xsched_protocol::arbiter_page::device_key`]
     pub(super) device_key: u64,
     /// Its device's index in the page.
     pub(super) device: u16,

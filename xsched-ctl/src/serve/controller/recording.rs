@@ -7,10 +7,10 @@ use std::os::fd::OwnedFd;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
-use xsched_abi::arbiter::{ArbiterChange, ArbiterEvent};
-use xsched_abi::events::{Event, Ring};
-use xsched_abi::wire::{Events, PacketKind, RecordPacketKind, RecordRefusal, RecordedRing};
 use xsched_arbiter::now_ns;
+use xsched_protocol::arbiter_page::{ArbiterChange, ArbiterEvent};
+use xsched_protocol::events::{Event, Ring};
+use xsched_protocol::wire::{Events, PacketKind, RecordPacketKind, RecordRefusal, RecordedRing};
 
 use super::authority::audit;
 use super::{Actor, ClientId, Controller};
@@ -185,8 +185,8 @@ impl Controller {
 #[cfg(test)]
 mod tests {
     use tokio::sync::oneshot::error::TryRecvError;
-    use xsched_abi::arbiter::Report;
-    use xsched_abi::events::Reader;
+    use xsched_protocol::arbiter_page::Report;
+    use xsched_protocol::events::Reader;
 
     use super::super::tests::Bench;
     use super::*;
@@ -211,7 +211,7 @@ mod tests {
 
         fn events(&mut self) -> Vec<Event> {
             let mut events = Vec::new();
-            let take = |record: xsched_abi::events::Record| events.push(Event::of(&record).unwrap());
+            let take = |record: xsched_protocol::events::Record| events.push(Event::of(&record).unwrap());
             assert_eq!(self.reader.read(self.ring.memory(), take), Ok(0));
             events
         }

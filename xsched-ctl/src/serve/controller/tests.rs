@@ -1,10 +1,10 @@
 use std::collections::BTreeSet;
 
-use xsched_abi::arbiter::{Report, device_key};
-use xsched_abi::wire::{
+use xsched_arbiter::Times;
+use xsched_protocol::arbiter_page::{Report, device_key};
+use xsched_protocol::wire::{
     Hello, OpenQueue, Opened, OriginName, OriginTime, OriginUsage, PacketKind, Reported, Usage,
 };
-use xsched_arbiter::Times;
 use zerocopy::FromZeros as _;
 
 use super::client::Link;

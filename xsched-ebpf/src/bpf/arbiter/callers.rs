@@ -4,8 +4,8 @@ use aya_ebpf::helpers::generated::bpf_get_current_task;
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_probe_read_kernel};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap};
-use xsched_abi::arbiter::protocol::Wakes;
-use xsched_abi::arbiter::{
+use xsched_protocol::arbiter_page::protocol::Wakes;
+use xsched_protocol::arbiter_page::{
     ArbiterChange, ArbiterEvent, Control, Host as _, KernelOffsets, Report, Word, Words as _, dispatch,
     protocol,
 };

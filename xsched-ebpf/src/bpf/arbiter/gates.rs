@@ -5,7 +5,7 @@ use core::intrinsics::{AtomicOrdering, atomic_and, atomic_or};
 use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::btf_maps::{self, ArrayOfMaps};
 use aya_ebpf::macros::btf_map;
-use xsched_abi::arbiter::{
+use xsched_protocol::arbiter_page::{
     GATE_ALLOWED, GATE_OPENED_AT, GATE_QUIET, GATE_SHUT_AT, GATE_SIZE, GATE_WISHES, QUEUE_MAX, gate,
 };
 

@@ -4,8 +4,8 @@ use aya_ebpf::bindings::{BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP};
 use aya_ebpf::helpers::generated::bpf_ktime_get_boot_ns;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{HashMap, RingBuf};
-use xsched_abi::arbiter::protocol::Wakes;
-use xsched_abi::arbiter::{
+use xsched_protocol::arbiter_page::protocol::Wakes;
+use xsched_protocol::arbiter_page::{
     ArbiterEvent, CALLS_SIZE, EVENTS_SIZE, Host, Word, Words as _, dispatch, protocol,
 };
 

@@ -1,6 +1,6 @@
 //! The arbiter's programs: they keep the page where processes can read it and nobody else can write it.
 //!
-//! Entry points only. What a report or an order does to the page is in `xsched_abi::arbiter`; here it is found out who
+//! Entry points only. What a report or an order does to the page is in `xsched_protocol::arbiter_page`; here it is found out who
 //! speaks, and who has died. All of this is pinned, so that it outlives the controller.
 
 #![no_std]

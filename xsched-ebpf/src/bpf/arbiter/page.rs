@@ -4,7 +4,7 @@ use core::intrinsics::{AtomicOrdering, atomic_and, atomic_cxchg, atomic_or, atom
 
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
-use xsched_abi::arbiter::{Host as _, PAGE_WORDS, Page, Word, Words, protocol};
+use xsched_protocol::arbiter_page::{Host as _, PAGE_WORDS, Page, Word, Words, protocol};
 
 use crate::gates;
 

@@ -5,12 +5,13 @@ use aya_ebpf::btf_maps::{HashOfMaps, LruHashMap};
 use aya_ebpf::macros::btf_map;
 use aya_ebpf::programs::ProbeContext;
 use core::sync::atomic::{Ordering, compiler_fence};
-use xsched_abi::chain::{DEPTH_MAX, is_trampoline};
+use xsched_abi::chain::DEPTH_MAX;
 use xsched_abi::unwind::Registers;
-use xsched_abi::verdict::{
+use xsched_abi::{Counter, RecordKind};
+use xsched_protocol::return_probe::is_trampoline;
+use xsched_protocol::verdict::{
     Decided, VERDICT_PAGES_MAX, VERDICT_SLOTS, Verdict, VerdictKey, VerdictPage, Wanted,
 };
-use xsched_abi::{Counter, RecordKind};
 
 use crate::count::count;
 use crate::events::EVENTS;

@@ -1,7 +1,7 @@
 //! The programs that say whose a call is: a process asks through its shim, and is answered before its function returns.
 //!
 //! Entry points only. The walk is the tracer's, with the processes that have a page of verdicts in the place of those
-//! that are recorded. See `xsched_abi::verdict`.
+//! that are recorded. See `xsched_protocol::verdict`.
 
 #![no_std]
 #![no_main]

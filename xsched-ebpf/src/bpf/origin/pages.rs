@@ -4,7 +4,7 @@ use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::btf_maps::{self, HashOfMaps};
 use aya_ebpf::macros::{btf_map, map};
 use aya_ebpf::maps::Array;
-use xsched_abi::verdict::{Order, OriginConfig, VERDICT_PAGES_MAX, VerdictPage};
+use xsched_protocol::verdict::{Order, OriginConfig, VERDICT_PAGES_MAX, VerdictPage};
 
 use crate::atomic;
 use crate::scope::Current;

@@ -12,8 +12,8 @@ use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{Hash as _, Hasher as _};
 
-use xsched_abi::arbiter::protocol::Wakes;
-use xsched_abi::arbiter::{
+use xsched_protocol::arbiter_page::protocol::Wakes;
+use xsched_protocol::arbiter_page::{
     ArbiterEvent, GATE_ALLOWED, GATE_QUIET, Host, PAGE_WORDS, QUEUE_MAX, QueueWord, Word, Words, gate,
     more_urgent,
 };

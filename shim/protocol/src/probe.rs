@@ -7,6 +7,22 @@ mod table;
 
 pub use table::PROBES;
 
+/// Argument words that a record carries.
+pub const WORD_COUNT: usize = 11;
+
+/// The argument words of a call under the System V AMD64 ABI.
+///
+/// ```text
+/// word   0    1    2    3    4    5    6 .. 9            10
+///        rdi  rsi  rdx  rcx  r8   r9   stack arguments   0
+///                                      6 .. 10: the first 40 bytes of the struct behind an argument,
+///                                      where the probe's cookie asks for it
+/// ```
+///
+/// A struct of up to 16 bytes that is passed by value (`dim3`) lies in two consecutive words, so its fields are
+/// contiguous here as they are in memory.
+pub type Words = [u64; WORD_COUNT];
+
 /// A probed function.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe {
@@ -271,7 +287,6 @@ impl Cookie {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Words;
 
     #[test]
     fn cookies_carry_the_table() {

@@ -1,6 +1,6 @@
 //! From the text of a file to rules on the call chain.
 
-use xsched_abi::PROBES;
+use xsched_protocol::probe::PROBES;
 
 use crate::builtin::Profile;
 use crate::document::{self, Entry, Fault, Faults, Mistake, Mistakes, Section, cgroup, program};

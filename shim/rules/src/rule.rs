@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use xsched_abi::verdict::Action;
+use xsched_protocol::verdict::Action;
 
 use crate::builtin::Profile;
 use crate::patterns::Pattern;

@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 
 use wildmatch::WildMatch;
-use xsched_abi::probe::Return;
-use xsched_abi::{PROBES, ParamKind, Pointee, Probe};
+use xsched_protocol::probe::Return;
+use xsched_protocol::probe::{PROBES, ParamKind, Pointee, Probe};
 
 /// A function's return type and the types of its parameters.
 struct Signature {
@@ -15,7 +15,7 @@ struct Signature {
 }
 
 fn signatures() -> HashMap<String, Signature> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/hip-api.tsv");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/hip-api.tsv");
     let text = std::fs::read_to_string(path).unwrap();
     text.lines()
         .map(|line| {

@@ -21,7 +21,7 @@
 //!                         <-------    Events, while somebody records
 //! ```
 //!
-//! Queues are closed by [`crate::arbiter::Report::Close`], and by the end of process or connection. A queue whose word in the
+//! Queues are closed by [`crate::arbiter_page::Report::Close`], and by the end of process or connection. A queue whose word in the
 //! page is not open with the generation of [`Opened`] is gone: nobody obeys it, and its process connects anew.
 
 mod decode;
@@ -91,7 +91,7 @@ pub struct Hello {
     pub kind: u32,
     /// [`WIRE_VERSION`]
     pub version: u32,
-    /// [`crate::arbiter::PAGE_VERSION`]
+    /// [`crate::arbiter_page::PAGE_VERSION`]
     pub page_version: u64,
     /// Which of the hints below were given: bits [`Hello::PRIORITY`] and so on.
     pub hints: u32,
@@ -125,7 +125,7 @@ pub struct Welcome {
     pub keeper: u32,
     /// The page's epoch.
     pub epoch: u64,
-    /// What to show by [`crate::arbiter::Report::Join`]; nothing to show where the controller keeps the page.
+    /// What to show by [`crate::arbiter_page::Report::Join`]; nothing to show where the controller keeps the page.
     pub number: u64,
     /// Most device time that a process with more urgent neighbours may have launched ahead, in nanoseconds; 0: the shim
     /// finds out.
@@ -156,7 +156,7 @@ pub struct OpenQueue {
     pub kind: u32,
     /// Comes back in [`Opened`].
     pub request: u32,
-    /// [`crate::arbiter::device_key`]
+    /// [`crate::arbiter_page::device_key`]
     pub device: u64,
     /// How much more urgent than the process its streams in this queue are, as the program asked for: HIP's stream
     /// priorities, negated.
@@ -166,7 +166,7 @@ pub struct OpenQueue {
 }
 
 /// The queue is there. One descriptor may come with it: its gate's page, to be mapped to read and to write; see
-/// [`crate::arbiter::GATE_SIZE`].
+/// [`crate::arbiter_page::GATE_SIZE`].
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Opened {
@@ -193,7 +193,7 @@ pub struct Reported {
     pub kind: u32,
     /// The queue.
     pub slot: u32,
-    /// A [`crate::arbiter::Report`].
+    /// A [`crate::arbiter_page::Report`].
     pub operation: u64,
     /// Its argument.
     pub argument: u64,

@@ -6,7 +6,7 @@
 mod explorer;
 
 use explorer::{Explored, Machine, Memory, Operations, explore, gate_word, is_woken, lives, word};
-use xsched_abi::arbiter::{
+use xsched_protocol::arbiter_page::{
     Control, GATE_ALLOWED, Host as _, LEVEL_COUNT, QueueWord, Report, Word, Words as _, device_key, dispatch,
     more_urgent, protocol,
 };

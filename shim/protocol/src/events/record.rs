@@ -2,7 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute};
 
-use crate::arbiter::ArbiterEvent;
+use crate::arbiter_page::ArbiterEvent;
 use crate::verdict::Judgement;
 
 /// Words of a record.
@@ -57,7 +57,7 @@ pub enum Event {
         queue: u64,
         /// The stream, as HIP names it; 2 for the per-thread streams of all threads.
         stream: u64,
-        /// [`crate::arbiter::device_key`], or 0 if the runtime cannot tell.
+        /// [`crate::arbiter_page::device_key`], or 0 if the runtime cannot tell.
         device: u64,
         /// How much more urgent than the process it is.
         stream_priority: i32,
@@ -109,7 +109,7 @@ pub enum Event {
     },
     /// The queues of a device with a stream priority have to give way, or need not any more.
     Stands {
-        /// [`crate::arbiter::device_key`]
+        /// [`crate::arbiter_page::device_key`]
         device: u64,
         /// See [`Event::QueueOpened`].
         stream_priority: i32,
@@ -122,7 +122,7 @@ pub enum Event {
     },
     /// The gate before commands of the queues of a device with a stream priority is open, or shut, from now on.
     Gate {
-        /// [`crate::arbiter::device_key`]
+        /// [`crate::arbiter_page::device_key`]
         device: u64,
         /// See [`Event::QueueOpened`].
         stream_priority: i32,
@@ -137,13 +137,13 @@ pub enum Event {
         generation: u32,
         /// The process, in the controller's pid namespace; 0 if it has no id there.
         pid: u32,
-        /// [`crate::arbiter::device_key`]
+        /// [`crate::arbiter_page::device_key`]
         device: u64,
         /// Larger is more urgent.
         priority: i32,
         /// See [`Event::QueueOpened`].
         stream_priority: i32,
-        /// Its [`crate::arbiter::QueueWord`].
+        /// Its [`crate::arbiter_page::QueueWord`].
         word: u64,
     },
     /// The controller: the page has changed.

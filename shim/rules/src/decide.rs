@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use xsched_abi::verdict::{Action, Verdict};
+use xsched_protocol::verdict::{Action, Verdict};
 
 use crate::origin::Rules;
 use crate::patterns::Pattern;

@@ -12,7 +12,7 @@ use super::{
     OriginUsage, PacketKind, Refusal, Reported, Rules, SETTINGS_LEN_MAX, SchedulingDomain, Settings, Usage,
     Verdicts, WIRE_VERSION, Welcome,
 };
-use crate::arbiter::is_device_key;
+use crate::arbiter_page::is_device_key;
 
 /// No packet is longer. A receiver with this much room and one byte more sees whether one was.
 pub const PACKET_LEN_MAX: usize = 16 + NAME_LEN_MAX;

@@ -159,10 +159,10 @@ impl Verdict {
 pub struct Subject(pub u64);
 
 impl Subject {
-    /// A function that [`PROBES`](crate::PROBES) does not have.
+    /// A function that [`PROBES`](crate::probe::PROBES) does not have.
     pub const UNKNOWN_API: u16 = u16::MAX;
 
-    /// `api` is an index into [`PROBES`](crate::PROBES), or [`Subject::UNKNOWN_API`]. `kernel` is a number that the process
+    /// `api` is an index into [`PROBES`](crate::probe::PROBES), or [`Subject::UNKNOWN_API`]. `kernel` is a number that the process
     /// has told by [`KernelName`](crate::wire::KernelName); it is left out unless rules name kernels.
     #[inline]
     pub const fn new(api: u16, kernel: Option<u32>) -> Self {
@@ -174,7 +174,7 @@ impl Subject {
         Self(api as u64 | kernel << 16)
     }
 
-    /// The index into [`PROBES`](crate::PROBES).
+    /// The index into [`PROBES`](crate::probe::PROBES).
     #[inline]
     pub const fn api(self) -> u16 {
         self.0 as u16
@@ -209,11 +209,11 @@ pub struct Decided {
     pub rule: u32,
 }
 
-/// A question that nobody has asked before, in the ring buffer behind the [`Stack`](crate::Stack) of its chain.
+/// A question that nobody has asked before, in the ring buffer behind the `Stack` of its chain.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Wanted {
-    /// [`RecordKind::Wanted`](crate::RecordKind::Wanted)
+    /// `RecordKind::Wanted` of the tracer's records.
     pub kind: u32,
     /// The process, as the initial pid namespace has it.
     pub tgid: u32,
