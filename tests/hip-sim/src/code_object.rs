@@ -73,7 +73,7 @@ impl CodeObject {
         let arch = &config::get().arch;
         let read = || {
             let device = Target::of_device(arch).ok_or_else(|| CodeObjectError::NoDevice(arch.clone()))?;
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller upholds this function's contract.
             let elf = unsafe { bundle::elf_for(image.cast(), len, &device) }?;
             Self::from_elf(&elf, &device)
         };

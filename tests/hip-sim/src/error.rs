@@ -154,13 +154,13 @@ pub(crate) unsafe extern "C" fn string(code: hipError_t) -> *const c_char {
 
 /// `hipDrvGetErrorName`
 pub(crate) unsafe extern "C" fn driver_name(code: hipError_t, text: *mut *const c_char) -> hipError_t {
-    // SAFETY: an out-parameter of the caller.
+    // SAFETY: the caller passes null or a writable out-parameter.
     boundary::call(|| unsafe { boundary::write(text, texts(code).0.as_ptr()) })
 }
 
 /// `hipDrvGetErrorString`
 pub(crate) unsafe extern "C" fn driver_string(code: hipError_t, text: *mut *const c_char) -> hipError_t {
-    // SAFETY: an out-parameter of the caller.
+    // SAFETY: the caller passes null or a writable out-parameter.
     boundary::call(|| unsafe { boundary::write(text, texts(code).1.as_ptr()) })
 }
 

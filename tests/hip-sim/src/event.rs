@@ -98,7 +98,7 @@ pub(crate) fn resolve_optional(event: hipEvent_t) -> Result<Option<Arc<Event>>, 
 
 /// `hipEventCreate`
 pub(crate) unsafe extern "C" fn create(event: *mut hipEvent_t) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { create_with_flags(event, 0) }
 }
 
@@ -112,7 +112,7 @@ pub(crate) unsafe extern "C" fn create_with_flags(event: *mut hipEvent_t, flags:
             return Err(HipError::InvalidValue);
         }
         let object = Arc::new(Event { flags, record: Mutex::new(None) });
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(event, runtime::get().events.insert(&object)) }
     })
 }
@@ -160,7 +160,7 @@ pub(crate) unsafe extern "C" fn record_with_flags(
 
 /// `hipEventRecord_spt`
 pub(crate) unsafe extern "C" fn record_spt(event: hipEvent_t, stream: hipStream_t) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { record(event, stream::or_per_thread(stream)) }
 }
 
@@ -198,7 +198,7 @@ pub(crate) unsafe extern "C" fn elapsed_time(
         }
         let (start, stop) = (resolve(start)?, resolve(stop)?);
         let elapsed_ns = elapsed_ns(&start, &stop)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(ms, elapsed_ns as f32 / 1e6) }
     })
 }

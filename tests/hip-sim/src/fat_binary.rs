@@ -116,7 +116,7 @@ impl Variable {
 ///
 /// `text` is a terminated string, which is what clang's registration code passes.
 unsafe fn owned(text: *const c_char) -> String {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
@@ -156,7 +156,7 @@ pub(crate) unsafe extern "C" fn register_function(
     boundary::value((), || {
         let registered = &runtime::get().fat_binaries;
         let Some(binary) = registered.binaries.get(modules.cast()) else { return };
-        // SAFETY: the compiler's string.
+        // SAFETY: the compiler passes a terminated string.
         let name = unsafe { owned(device_name) };
         let mut functions = registered.functions.write().expect("no holder panics");
         functions.entry(host as usize).or_insert(Function { name, binary });
@@ -177,7 +177,7 @@ pub(crate) unsafe extern "C" fn register_variable(
     boundary::value((), || {
         let registered = &runtime::get().fat_binaries;
         let Some(binary) = registered.binaries.get(modules.cast()) else { return };
-        // SAFETY: the compiler's string.
+        // SAFETY: the compiler passes a terminated string.
         let name = unsafe { owned(device_name) };
         let variable = Variable { name, size, binary, address: OnceLock::new() };
         registered.variables.write().expect("no holder panics").entry(host as usize).or_insert(variable);

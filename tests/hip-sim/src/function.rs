@@ -80,7 +80,7 @@ pub(crate) unsafe extern "C" fn attributes(out: *mut hipFuncAttributes, host: *c
             ptxVersion: version,
             sharedSizeBytes: kernel.lds_size,
         };
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, attributes) }
     })
 }
@@ -96,7 +96,7 @@ pub(crate) unsafe extern "C" fn attribute(
             return Err(HipError::InvalidValue);
         }
         let known = value_of(&*resolve(function)?, attribute)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(value, known) }
     })
 }
@@ -163,7 +163,7 @@ pub(crate) unsafe extern "C" fn kernel_attribute(
     kernel: hipKernel_t,
     _device: hipDevice_t,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { attribute(value, number, kernel) }
 }
 
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn a_kernel_that_nobody_registered_has_no_attributes() {
         let host = ptr::without_provenance(0x1234);
-        // SAFETY: the address is looked up, not followed.
+        // SAFETY: the address is looked up, not dereferenced.
         unsafe {
             let code = attributes(ptr::null_mut(), host);
             assert_eq!(code, HipError::InvalidSymbol.code());

@@ -310,7 +310,7 @@ pub(crate) unsafe fn resolve_nodes(
     if nodes.is_null() {
         return Err(HipError::InvalidValue);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let handles = unsafe { core::slice::from_raw_parts(nodes, count) };
     let resolved: Result<Vec<_>, _> = handles.iter().map(|handle| resolve_node(*handle)).collect();
     let resolved = resolved?;

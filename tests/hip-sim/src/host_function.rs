@@ -45,7 +45,7 @@ pub(crate) unsafe extern "C" fn launch_spt(
     function: hipHostFn_t,
     user: *mut c_void,
 ) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { launch(stream::or_per_thread(stream), function, user) }
 }
 
@@ -76,6 +76,6 @@ pub(crate) unsafe extern "C" fn add_callback_spt(
     user: *mut c_void,
     flags: u32,
 ) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { add_callback(stream::or_per_thread(stream), callback, user, flags) }
 }

@@ -76,7 +76,7 @@ impl Passed {
     ///
     /// There is such an argument, passed as HIP asks.
     unsafe fn source(self, index: usize, offset: usize) -> *const u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         unsafe {
             match self {
                 Self::Pointers(pointers) => (*pointers.add(index)).cast::<u8>(),
@@ -153,7 +153,7 @@ impl ArgumentBuffer {
 ///
 /// `extra` has five elements and its fourth points to a size, if the others are as they should be.
 unsafe fn check_extra(extra: *mut *mut c_void, needed: usize) -> Result<(), HipError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let tags = unsafe { [*extra, *extra.add(2), *extra.add(4)] }.map(|tag| tag as usize);
     if tags != [EXTRA_POINTER, EXTRA_SIZE, EXTRA_END] {
         return Err(HipError::InvalidValue);

@@ -53,7 +53,7 @@ impl Residency {
         if attributes.is_null() {
             return Err(HipError::InvalidConfiguration);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         let all = unsafe { core::slice::from_raw_parts(attributes, count as usize) };
         let is_cooperative = all.iter().any(|one| one.id == ATTRIBUTE_COOPERATIVE && one.value != 0);
         is_cooperative.then_some(Self::Cooperative).ok_or(HipError::InvalidConfiguration)
@@ -84,7 +84,7 @@ unsafe fn submit(
     let launched_ns = clock::now_ns();
     let (start, stop) = (event::resolve_optional(events.start)?, event::resolve_optional(events.stop)?);
     check(kernel, geometry, passed, residency)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let launch = unsafe { Launch::new(kernel, geometry, passed) }?;
     if stream.is_captured()? {
         let start = start.map(Operation::Record);
@@ -163,7 +163,7 @@ unsafe fn launch_host_function(
     let stream = stream::resolve(stream).ok_or(HipError::InvalidValue)?;
     let kernel = runtime::get().fat_binaries.kernel(host)?;
     let geometry = Geometry::of_blocks(grid, block, lds_size)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { submit(&kernel, &geometry, Passed::Pointers(arguments), &stream, events, residency) }
 }
 
@@ -187,7 +187,7 @@ unsafe fn launch_function(
     let geometry = geometry()?;
     let kernel = runtime::get().functions.get(function).ok_or(HipError::InvalidHandle)?;
     let passed = Passed::from_module_launch(&kernel, pointers, extra)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { submit(&kernel, &geometry, passed, &stream, events, residency) }
 }
 
@@ -200,7 +200,7 @@ pub(crate) unsafe extern "C" fn kernel(
     lds_size: usize,
     stream: hipStream_t,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     boundary::call(|| unsafe {
         launch_host_function(host, (grid, block, lds_size), arguments, stream, &NO_EVENTS, Residency::Any)
     })
@@ -215,7 +215,7 @@ pub(crate) unsafe extern "C" fn kernel_spt(
     lds_size: usize,
     stream: hipStream_t,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { kernel(host, grid, block, arguments, lds_size, stream::or_per_thread(stream)) }
 }
 
@@ -232,7 +232,7 @@ pub(crate) unsafe extern "C" fn kernel_with_events(
     _flags: i32,
 ) -> hipError_t {
     let events = Events { start, stop };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     boundary::call(|| unsafe {
         launch_host_function(host, (grid, block, lds_size), arguments, stream, &events, Residency::Any)
     })
@@ -245,10 +245,10 @@ pub(crate) unsafe extern "C" fn kernel_by_config(
     arguments: *mut *mut c_void,
 ) -> hipError_t {
     boundary::call(|| {
-        // SAFETY: null or a configuration of the caller.
+        // SAFETY: the caller passes null or a valid configuration.
         let config = unsafe { config.as_ref() }.ok_or(HipError::InvalidConfiguration)?;
         let (grid, block, lds_size) = (config.gridDim, config.blockDim, config.dynamicSmemBytes);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         unsafe {
             launch_host_function(
                 host,
@@ -285,7 +285,7 @@ pub(crate) unsafe extern "C" fn cooperative(
             return Err(HipError::CooperativeLaunchTooLarge);
         }
         let passed = Passed::Pointers(arguments);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         unsafe { submit(&kernel, &geometry, passed, &stream, &NO_EVENTS, Residency::Cooperative) }
     })
 }
@@ -299,7 +299,7 @@ pub(crate) unsafe extern "C" fn cooperative_spt(
     lds_size: u32,
     stream: hipStream_t,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { cooperative(host, grid, block, arguments, lds_size, stream::or_per_thread(stream)) }
 }
 
@@ -321,7 +321,7 @@ pub(crate) unsafe extern "C" fn function(
     let block = dim3 { x: block_x, y: block_y, z: block_z };
     let geometry = || Geometry::of_module_launch(grid, block, lds_size as usize);
     let passed = (pointers, extra);
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     boundary::call(|| unsafe {
         launch_function(function, geometry, passed, stream, &NO_EVENTS, Residency::Any)
     })
@@ -345,7 +345,7 @@ pub(crate) unsafe extern "C" fn cooperative_function(
     let geometry = || Geometry::of_blocks(grid, block, lds_size as usize);
     let passed = (pointers, ptr::null_mut());
     boundary::call(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         unsafe { launch_function(function, geometry, passed, stream, &NO_EVENTS, Residency::Cooperative) }
     })
 }
@@ -371,7 +371,7 @@ pub(crate) unsafe extern "C" fn function_with_events(
     let block = dim3 { x: block_x, y: block_y, z: block_z };
     let geometry = || Ok(Geometry::of_threads(global, block, lds_size));
     let (passed, events) = ((pointers, extra), Events { start, stop });
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     boundary::call(|| unsafe { launch_function(function, geometry, passed, stream, &events, Residency::Any) })
 }
 
@@ -391,7 +391,7 @@ pub(crate) unsafe extern "C" fn function_with_events_hcc(
     start: hipEvent_t,
     stop: hipEvent_t,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe {
         function_with_events(
             function, global_x, global_y, global_z, block_x, block_y, block_z, lds_size, stream, pointers,
@@ -408,7 +408,7 @@ pub(crate) unsafe extern "C" fn function_of_symbol(
     boundary::call(|| {
         let runtime = runtime::get();
         let kernel = runtime.fat_binaries.kernel(host).map_err(|_| HipError::InvalidDeviceFunction)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(function, runtime.functions.insert(&kernel)) }
     })
 }
@@ -485,7 +485,7 @@ mod tests {
     #[test]
     fn an_unregistered_kernel_is_error_98() {
         let bogus = ptr::without_provenance(0x1234);
-        // SAFETY: the address is looked up, not followed.
+        // SAFETY: the address is looked up, not dereferenced.
         let code =
             unsafe { kernel(bogus, cube(1, 1, 1), cube(1, 1, 1), ptr::null_mut(), 0, ptr::null_mut()) };
         assert_eq!(code, 98);

@@ -49,13 +49,13 @@ fn library_of(kernel: hipKernel_t) -> Result<Arc<Library>, HipError> {
 ///
 /// `image` points to a bundle or an ELF file, complete as its headers say, or as long as `len`.
 unsafe fn load(library: *mut hipLibrary_t, image: *const c_void, len: usize) -> Result<(), HipError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let code = unsafe { CodeObject::from_address(image, len) }.map_err(HipError::from);
     if code.as_ref().err() == Some(&HipError::InvalidKernelFile) {
         return Err(HipError::InvalidImage);
     }
     let loaded = Arc::new(Library { code });
-    // SAFETY: an out-parameter of the application.
+    // SAFETY: the application passes null or a writable out-parameter.
     unsafe { write(library, LIBRARIES.insert(&loaded)) }
 }
 
@@ -74,7 +74,7 @@ pub(crate) unsafe extern "C" fn load_data(
         if library.is_null() || image.is_null() || jit_count > 0 {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         unsafe { load(library, image, UNKNOWN_LEN) }
     })
 }
@@ -94,7 +94,7 @@ pub(crate) unsafe extern "C" fn load_file(
         if library.is_null() || jit_count > 0 {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: a string of the caller.
+        // SAFETY: the caller passes a terminated string.
         let path = unsafe { text(path) }?;
         let path = Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()));
         let image = fs::read(path).map_err(|_| HipError::InvalidValue)?;
@@ -123,12 +123,12 @@ pub(crate) unsafe extern "C" fn kernel(
     name: *const c_char,
 ) -> hipError_t {
     boundary::call(|| {
-        // SAFETY: a string of the caller.
+        // SAFETY: the caller passes a terminated string.
         let name = unsafe { text(name) }?;
         let library = resolve(library)?;
         let found = name.to_str().ok().map(|name| library.code().map(|code| code.kernels.get(name)));
         let found = found.transpose()?.flatten().ok_or(HipError::NotFound)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(kernel, runtime::get().functions.insert(found)) }
     })
 }
@@ -137,7 +137,7 @@ pub(crate) unsafe extern "C" fn kernel(
 pub(crate) unsafe extern "C" fn kernel_count(count: *mut u32, library: hipLibrary_t) -> hipError_t {
     boundary::call(|| {
         let kernels = resolve(library)?.code()?.kernels.len();
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(count, kernels as u32) }
     })
 }
@@ -168,7 +168,7 @@ pub(crate) unsafe extern "C" fn of_kernel(library: *mut hipLibrary_t, kernel: hi
         if kernel.is_null() {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(library, LIBRARIES.insert(&library_of(kernel)?)) }
     })
 }
@@ -181,7 +181,7 @@ pub(crate) unsafe extern "C" fn name_of_kernel(name: *mut *const c_char, kernel:
         }
         library_of(kernel)?;
         let kernel = runtime::get().functions.get(kernel).ok_or(HipError::InvalidHandle)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(name, kernel.name.as_ptr()) }
     })
 }
@@ -195,7 +195,7 @@ pub(crate) unsafe extern "C" fn function_of_kernel(
         if kernel.is_null() {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(function, kernel) }
     })
 }

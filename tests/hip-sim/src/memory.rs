@@ -58,7 +58,7 @@ fn allocate_at_any_time(out: *mut *mut c_void, size: usize, kind: Kind, flags: u
         0 => ptr::null_mut(),
         _ => runtime::get().memory.allocate(size, kind, flags).ok_or(HipError::OutOfMemory)?,
     };
-    // SAFETY: an out-parameter of the caller.
+    // SAFETY: the caller passes null or a writable out-parameter.
     unsafe { write(out, address) }
 }
 
@@ -97,7 +97,7 @@ pub(crate) unsafe extern "C" fn malloc_with_flags(
             let device = device::current_or_none()?;
             capture::check_unsafe()?;
             if let Some(signal) = device.engine.take_signal() {
-                // SAFETY: an out-parameter of the caller.
+                // SAFETY: the caller passes null or a writable out-parameter.
                 return unsafe { write(out, runtime::get().memory.adopt(signal, flags)) };
             }
         }
@@ -125,12 +125,12 @@ fn allocate_from_pool(
         let memory = GraphMemory::new(size)?;
         let address = ptr::with_exposed_provenance_mut(memory.base);
         capture::add(&stream, Operation::Allocate(memory))?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         return unsafe { write(out, address) };
     }
     allocate_at_any_time(out, size, pool::KIND, 0)?;
     if size != 0 {
-        // SAFETY: just written.
+        // SAFETY: it was written above.
         let address = unsafe { *out };
         runtime::get().pools.allocated(pool, stream.device(), address as usize, size);
     }
@@ -189,7 +189,7 @@ pub(crate) unsafe extern "C" fn host_malloc(out: *mut *mut c_void, size: usize, 
 
 /// `hipMallocHost`, `hipMemAllocHost`
 pub(crate) unsafe extern "C" fn host_malloc_default(out: *mut *mut c_void, size: usize) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { host_malloc(out, size, 0) }
 }
 
@@ -238,7 +238,7 @@ pub(crate) unsafe extern "C" fn host_device_pointer(
         if flags != 0 || range.kind == Kind::Device {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(device, host) }
     })
 }
@@ -247,7 +247,7 @@ pub(crate) unsafe extern "C" fn host_device_pointer(
 pub(crate) unsafe extern "C" fn host_flags(flags: *mut u32, host: *mut c_void) -> hipError_t {
     boundary::call(|| {
         let range = runtime::get().memory.find(host as usize).ok_or(HipError::InvalidValue)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(flags, range.flags) }
     })
 }
@@ -258,7 +258,7 @@ pub(crate) unsafe extern "C" fn info(free: *mut usize, total: *mut usize) -> hip
         let memory = &runtime::get().memory;
         for (out, value) in [(free, memory.free_size(devices::current())), (total, memory.total_size())] {
             if !out.is_null() {
-                // SAFETY: an out-parameter of the caller.
+                // SAFETY: the caller passes null or a writable out-parameter.
                 unsafe { write(out, value)? };
             }
         }
@@ -274,7 +274,7 @@ pub(crate) unsafe extern "C" fn address_range(
 ) -> hipError_t {
     boundary::call(|| {
         let range = runtime::get().memory.find(address as usize).ok_or(HipError::NotFound)?;
-        // SAFETY: out-parameters of the caller.
+        // SAFETY: the caller passes null or writable out-parameters.
         unsafe {
             write(base, ptr::with_exposed_provenance_mut(range.base))?;
             write(size, range.size)
@@ -286,7 +286,7 @@ pub(crate) unsafe extern "C" fn address_range(
 pub(crate) unsafe extern "C" fn pointer_size(address: *mut c_void, size: *mut usize) -> hipError_t {
     boundary::call(|| {
         let range = runtime::get().memory.find(address as usize).ok_or(HipError::InvalidValue)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(size, range.size) }
     })
 }
@@ -313,7 +313,7 @@ pub(crate) unsafe extern "C" fn pointer_attributes(
             None if version::major() < 6 => return Err(HipError::InvalidValue),
             None => known.device = -2,
         }
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(attributes, known) }
     })
 }

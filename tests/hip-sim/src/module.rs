@@ -48,10 +48,10 @@ unsafe fn load_image(module: *mut hipModule_t, image: *const c_void, len: usize)
     if module.is_null() || image.is_null() {
         return Err(HipError::InvalidValue);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let code = unsafe { CodeObject::from_address(image, len) }?;
     let loaded = Arc::new(Module { code, globals: Mutex::default() });
-    // SAFETY: an out-parameter of the application.
+    // SAFETY: the application passes null or a writable out-parameter.
     unsafe { write(module, runtime::get().modules.insert(&loaded)) }
 }
 
@@ -64,7 +64,7 @@ pub(crate) unsafe fn text<'a>(name: *const c_char) -> Result<&'a CStr, HipError>
     if name.is_null() {
         return Err(HipError::InvalidValue);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let name = unsafe { CStr::from_ptr(name) };
     if name.is_empty() { Err(HipError::InvalidValue) } else { Ok(name) }
 }
@@ -77,7 +77,7 @@ fn resolve(module: hipModule_t) -> Result<Arc<Module>, HipError> {
 /// `hipModuleLoad`
 pub(crate) unsafe extern "C" fn load(module: *mut hipModule_t, path: *const c_char) -> hipError_t {
     boundary::call(|| {
-        // SAFETY: a string of the caller.
+        // SAFETY: the caller passes a terminated string.
         let path = unsafe { text(path) }?;
         let path = Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()));
         let image = fs::read(path).map_err(|_| HipError::FileNotFound)?;
@@ -88,7 +88,7 @@ pub(crate) unsafe extern "C" fn load(module: *mut hipModule_t, path: *const c_ch
 
 /// `hipModuleLoadData`, `hipModuleLoadFatBinary`: each takes bundles and bare files.
 pub(crate) unsafe extern "C" fn load_data(module: *mut hipModule_t, image: *const c_void) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     boundary::call(|| unsafe { load_image(module, image, UNKNOWN_LEN) })
 }
 
@@ -100,7 +100,7 @@ pub(crate) unsafe extern "C" fn load_data_ex(
     _options: *mut hipJitOption,
     _values: *mut *mut c_void,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     boundary::call(|| unsafe { load_image(module, image, UNKNOWN_LEN) })
 }
 
@@ -127,12 +127,12 @@ pub(crate) unsafe extern "C" fn function(
     name: *const c_char,
 ) -> hipError_t {
     boundary::call(|| {
-        // SAFETY: a string of the caller.
+        // SAFETY: the caller passes a terminated string.
         let name = unsafe { text(name) }?;
         let module = resolve(module)?;
         let kernel = name.to_str().ok().and_then(|name| module.code.kernels.get(name));
         let kernel = kernel.ok_or(HipError::NotFound)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(function, runtime::get().functions.insert(kernel)) }
     })
 }
@@ -141,7 +141,7 @@ pub(crate) unsafe extern "C" fn function(
 pub(crate) unsafe extern "C" fn function_count(count: *mut u32, module: hipModule_t) -> hipError_t {
     boundary::call(|| {
         let kernels = resolve(module)?.code.kernels.len();
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(count, kernels as u32) }
     })
 }
@@ -154,7 +154,7 @@ pub(crate) unsafe extern "C" fn global(
     name: *const c_char,
 ) -> hipError_t {
     boundary::call(|| {
-        // SAFETY: a string of the caller.
+        // SAFETY: the caller passes a terminated string.
         let name = unsafe { text(name) }?;
         let found = resolve(module)?.global(name.to_str().map_err(|_| HipError::NotFound)?)?;
         if address.is_null() && size.is_null() {
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn a_module_that_does_not_exist_is_an_invalid_handle() {
         let mut found = ptr::null_mut();
-        // SAFETY: handles are checked, not followed.
+        // SAFETY: handles are looked up, not dereferenced.
         unsafe {
             let bogus = ptr::without_provenance_mut(0x1234);
             assert_eq!(function(&raw mut found, bogus, c"k".as_ptr()), HipError::InvalidHandle.code());

@@ -39,7 +39,7 @@ fn give_blocks(
         return Err(HipError::InvalidValue);
     }
     let count = blocks(&*kernel?, threads.unsigned_abs(), dynamic_lds_size);
-    // SAFETY: an out-parameter of the caller.
+    // SAFETY: the caller passes null or a writable out-parameter.
     unsafe { write(out, count as i32) }
 }
 
@@ -58,7 +58,7 @@ fn give_best(
     let most = kernel.max_threads_per_block.min(MAX_THREADS_PER_BLOCK);
     let best = if limit > 0 { most.min(limit.unsigned_abs()) } else { most };
     let fitting = blocks(&kernel, best, dynamic_lds_size) * compute_units().unsigned_abs();
-    // SAFETY: out-parameters of the caller.
+    // SAFETY: the caller passes null or writable out-parameters.
     unsafe {
         write(grid, fitting as i32)?;
         write(block, best as i32)
@@ -152,7 +152,7 @@ pub(crate) unsafe extern "C" fn available_lds(
         let blocks = usize::try_from(blocks).ok().filter(|blocks| *blocks > 0);
         let share = LDS_SIZE / blocks.ok_or(HipError::InvalidValue)?;
         let available = share.saturating_sub(of_symbol(host)?.lds_size);
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, available) }
     })
 }

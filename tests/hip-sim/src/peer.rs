@@ -29,7 +29,7 @@ fn peer_of_current(peer: i32) -> Result<usize, HipError> {
 
 /// `hipDeviceCanAccessPeer`
 pub(crate) unsafe extern "C" fn can_access(out: *mut i32, device: i32, peer: i32) -> hipError_t {
-    // SAFETY: an out-parameter of the caller.
+    // SAFETY: the caller passes null or a writable out-parameter.
     boundary::call(|| unsafe { write(out, i32::from(can_reach(device, peer)?)) })
 }
 
@@ -73,7 +73,7 @@ pub(crate) unsafe extern "C" fn attribute(
             1..=3 => 1,
             _ => return Err(HipError::InvalidValue),
         };
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, value) }
     })
 }
@@ -84,7 +84,7 @@ pub(crate) unsafe extern "C" fn link(device: i32, peer: i32, kind: *mut u32, hop
         if !can_reach(device, peer)? {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: out-parameters of the caller.
+        // SAFETY: the caller passes null or writable out-parameters.
         unsafe {
             write(kind, LINK_TYPE)?;
             write(hops, HOP_COUNT)

@@ -76,7 +76,7 @@ pub(crate) unsafe extern "C" fn attribute(
 ///
 /// `out` is valid for the value's size.
 unsafe fn put(out: *mut c_void, value: Value) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe {
         match value {
             Value::Word(word) => out.cast::<u32>().write_unaligned(word),
@@ -98,7 +98,7 @@ pub(crate) unsafe extern "C" fn attributes(
             return Err(HipError::InvalidValue);
         }
         let Some(range) = runtime::get().memory.find(address as usize) else {
-            // SAFETY: an array of the caller with `count` elements.
+            // SAFETY: the caller passes an array of `count` elements.
             let asked = unsafe { std::slice::from_raw_parts(attributes, count as usize) };
             if version::major() < ARRAYS_KNOWN_SINCE && asked.contains(&MEMORY_TYPE) {
                 eprintln!("hip-sim: the kind of {address:p}, which HIP does not know, was asked for");

@@ -71,7 +71,7 @@ pub(crate) unsafe extern "C" fn get(
     status: *mut hipDriverProcAddressQueryResult,
 ) -> hipError_t {
     let flags = if version::release() < RELEASE_WITH_FLAGS { flag::DEFAULT } else { flags };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     boundary::call(|| unsafe { find(symbol, function, flags, status, |name| of_version(name, hip_version)) })
 }
 
@@ -83,7 +83,7 @@ pub(crate) unsafe extern "C" fn get_spt(
     flags: u64,
     status: *mut hipDriverProcAddressQueryResult,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { get(symbol, function, hip_version, or_per_thread(flags), status) }
 }
 
@@ -94,7 +94,7 @@ pub(crate) unsafe extern "C" fn entry_point(
     flags: u64,
     status: *mut hipDriverEntryPointQueryResult,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     boundary::call(|| unsafe { find(symbol, function, flags, status, |_| None) })
 }
 
@@ -105,7 +105,7 @@ pub(crate) unsafe extern "C" fn entry_point_spt(
     flags: u64,
     status: *mut hipDriverEntryPointQueryResult,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { entry_point(symbol, function, or_per_thread(flags), status) }
 }
 

@@ -229,7 +229,7 @@ fn new_stream(out: *mut hipStream_t, flags: u32, priority: i32) -> Result<(), Hi
     let device = devices::current();
     let stream =
         Arc::new(Stream::new(runtime.new_queue(device, priority), device, ordering, flags, priority));
-    // SAFETY: an out-parameter of the caller.
+    // SAFETY: the caller passes null or a writable out-parameter.
     unsafe { write(out, runtime.streams.insert(&stream)) }
 }
 
@@ -290,7 +290,7 @@ pub(crate) unsafe extern "C" fn flags(stream: hipStream_t, flags: *mut u32) -> h
             return Err(HipError::InvalidValue);
         }
         let stream = resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(flags, stream.flags) }
     })
 }
@@ -305,7 +305,7 @@ pub(crate) unsafe extern "C" fn flags_spt(stream: hipStream_t, out: *mut u32) ->
 pub(crate) unsafe extern "C" fn priority(stream: hipStream_t, priority: *mut i32) -> hipError_t {
     boundary::call(|| {
         let stream = resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(priority, stream.priority) }
     })
 }
@@ -320,7 +320,7 @@ pub(crate) unsafe extern "C" fn priority_spt(stream: hipStream_t, out: *mut i32)
 pub(crate) unsafe extern "C" fn device(stream: hipStream_t, device: *mut hipDevice_t) -> hipError_t {
     boundary::call(|| {
         let stream = resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(device, stream.device as i32) }
     })
 }
@@ -380,7 +380,7 @@ mod tests {
     #[test]
     fn a_destroyed_stream_is_no_longer_valid() {
         let stream = created(0);
-        // SAFETY: handles are checked, not followed.
+        // SAFETY: handles are looked up, not dereferenced.
         unsafe {
             assert_eq!(query(stream), 0);
             assert_eq!(destroy(stream), 0);

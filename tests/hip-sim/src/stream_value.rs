@@ -117,7 +117,7 @@ impl Batch {
         if count == 0 || params.is_null() {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         let params = unsafe { core::slice::from_raw_parts(params, count as usize) };
         let mut words = Vec::with_capacity(params.len());
         for one in params {
@@ -238,7 +238,7 @@ pub(crate) unsafe extern "C" fn batch(
         if flags != 0 {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         submit(stream, unsafe { Batch::new(count, params) }?)
     })
 }
@@ -450,7 +450,7 @@ mod tests {
     fn a_word_must_lie_in_memory_that_hip_knows() {
         let mut local = 0_u64;
         let address = (&raw mut local).cast();
-        // SAFETY: the address is looked up, not followed.
+        // SAFETY: the address is looked up, not dereferenced.
         let code = unsafe { write_64(ptr::null_mut(), address, 1, 0) };
         assert_eq!(code, HipError::InvalidValue.code());
     }

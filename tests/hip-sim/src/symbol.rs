@@ -13,7 +13,7 @@ use crate::{runtime, stream};
 pub(crate) unsafe extern "C" fn address(address: *mut *mut c_void, symbol: *const c_void) -> hipError_t {
     boundary::call(|| {
         let (device, _) = runtime::get().fat_binaries.variable(symbol)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(address, ptr::with_exposed_provenance_mut(device)) }
     })
 }
@@ -22,7 +22,7 @@ pub(crate) unsafe extern "C" fn address(address: *mut *mut c_void, symbol: *cons
 pub(crate) unsafe extern "C" fn size(size: *mut usize, symbol: *const c_void) -> hipError_t {
     boundary::call(|| {
         let (_, bytes) = runtime::get().fat_binaries.variable(symbol)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(size, bytes) }
     })
 }

@@ -33,12 +33,12 @@ pub(crate) fn major() -> u32 {
 
 /// `hipRuntimeGetVersion`
 pub(crate) unsafe extern "C" fn runtime(version: *mut i32) -> hipError_t {
-    // SAFETY: an out-parameter of the caller.
+    // SAFETY: the caller passes null or a writable out-parameter.
     boundary::call(|| unsafe { boundary::write(version, release()) })
 }
 
 /// `hipDriverGetVersion`: the same number, as in the genuine runtime.
 pub(crate) unsafe extern "C" fn driver(version: *mut i32) -> hipError_t {
-    // SAFETY: an out-parameter of the caller.
+    // SAFETY: the caller passes null or a writable out-parameter.
     boundary::call(|| unsafe { boundary::write(version, release()) })
 }

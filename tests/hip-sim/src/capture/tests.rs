@@ -29,7 +29,7 @@ fn new_event() -> *mut c_void {
 
 fn begun(mode: u32) -> hipStream_t {
     let handle = new_stream();
-    // SAFETY: handles are checked, not followed.
+    // SAFETY: handles are looked up, not dereferenced.
     assert_eq!(unsafe { begin(handle, mode) }, 0);
     handle
 }
@@ -207,7 +207,7 @@ fn a_captured_stream_or_event_cannot_be_awaited() {
 #[test]
 fn captures_begin_and_end_where_they_may() {
     alone::run(&[], || {
-        // SAFETY: handles are checked, not followed.
+        // SAFETY: handles are looked up, not dereferenced.
         unsafe {
             assert_eq!(begin(ptr::null_mut(), GLOBAL), HipError::StreamCaptureUnsupported.code());
             assert_eq!(begin(new_stream(), 3), HipError::InvalidValue.code());

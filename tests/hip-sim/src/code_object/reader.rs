@@ -42,7 +42,7 @@ impl Reader {
     ///
     /// As for [`bytes`](Self::bytes).
     pub(super) unsafe fn number(&mut self, len: usize) -> Result<u64, CodeObjectError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         let bytes = unsafe { self.bytes(len)? };
         Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
@@ -56,7 +56,7 @@ impl Reader {
         let (offset, size) = (offset as usize, size as usize);
         self.left = self.left.checked_sub(offset).ok_or_else(cut)?;
         self.next = self.next.wrapping_add(offset);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         unsafe { self.bytes(size) }
     }
 }

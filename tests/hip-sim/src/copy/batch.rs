@@ -88,7 +88,7 @@ pub(crate) unsafe extern "C" fn batch_3d_async(
     boundary::call(|| {
         let fail = |index, error| {
             if !fail_index.is_null() {
-                // SAFETY: an out-parameter of the caller.
+                // SAFETY: the caller passes null or a writable out-parameter.
                 unsafe { fail_index.write(index) };
             }
             error
@@ -98,7 +98,7 @@ pub(crate) unsafe extern "C" fn batch_3d_async(
         }
         let turn = stream::resolve(stream).ok_or_else(|| fail(NONE, HipError::ContextIsDestroyed))?;
         for index in 0..count {
-            // SAFETY: an array of the caller with `count` elements.
+            // SAFETY: the caller passes an array of `count` elements.
             let operation = unsafe { &*operations.add(index) };
             let submitted = of_operation(operation).and_then(|copy| submit(copy, stream, Call::Asynchronous));
             submitted.map_err(|error| fail(index, error))?;

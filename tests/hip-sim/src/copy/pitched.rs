@@ -65,25 +65,25 @@ copies! {
     "`hipMemcpy3D`":
     (memcpy_3d: sync, memcpy_3d_spt: sync_spt, memcpy_3d_async: asynchronous, memcpy_3d_async_spt: async_spt)
     (given: *const hipMemcpy3DParms) => {
-        // SAFETY: null or a description of the caller.
+        // SAFETY: the caller passes null or a valid description.
         unsafe { given.as_ref() }.ok_or(HipError::InvalidValue).and_then(of_box)
     };
 
     "`hipDrvMemcpy3D`":
     (driver_3d: sync, driver_3d_async: asynchronous) (given: *const HIP_MEMCPY3D) => {
-        // SAFETY: null or a description of the caller.
+        // SAFETY: the caller passes null or a valid description.
         unsafe { given.as_ref() }.ok_or(HipError::InvalidValue).and_then(of_driver_box)
     };
 
     "`hipMemcpyParam2D`, `hipDrvMemcpy2DUnaligned`":
     (param_2d: sync, param_2d_async: asynchronous) (given: *const hip_Memcpy2D) => {
-        // SAFETY: null or a description of the caller.
+        // SAFETY: the caller passes null or a valid description.
         unsafe { given.as_ref() }.ok_or(HipError::InvalidValue).and_then(of_driver_rows)
     };
 
     "`hipMemcpy3DPeer`":
     (peer_3d: sync, peer_3d_async: asynchronous) (given: *mut hipMemcpy3DPeerParms) => {
-        // SAFETY: null or a description of the caller.
+        // SAFETY: the caller passes null or a valid description.
         unsafe { given.as_ref() }.ok_or(HipError::InvalidValue).and_then(|given| {
             device::check(given.srcDevice)?;
             device::check(given.dstDevice)?;
@@ -224,12 +224,12 @@ pub(crate) unsafe extern "C" fn batch_async(
             return Err(HipError::InvalidValue);
         }
         for index in 0..count {
-            // SAFETY: three arrays of the caller with `count` elements.
+            // SAFETY: the caller passes three arrays of `count` elements.
             let (to, from, size) = unsafe { (*to.add(index), *from.add(index), *sizes.add(index)) };
             let copy = Copy::linear(to, from, size, memcpy_kind::DEFAULT);
             if let Err(error) = submit(copy, stream, Call::Asynchronous) {
                 if !fail_index.is_null() {
-                    // SAFETY: an out-parameter of the caller.
+                    // SAFETY: the caller passes null or a writable out-parameter.
                     unsafe { fail_index.write(index) };
                 }
                 return Err(error);

@@ -23,7 +23,7 @@ pub(crate) unsafe extern "C" fn debug_dot_print(
         if path.is_null() {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: a string of the caller.
+        // SAFETY: the caller passes a terminated string.
         let path = unsafe { CStr::from_ptr(path) };
         fs::write(OsStr::from_bytes(path.to_bytes()), text(&graph)).map_err(|_| HipError::OperatingSystem)
     })

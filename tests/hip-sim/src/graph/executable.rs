@@ -85,7 +85,7 @@ fn instantiated(out: *mut hipGraphExec_t, graph: hipGraph_t, flags: u64) -> Resu
         return Err(HipError::InvalidValue);
     }
     let exec = Executable::new(&resolve(graph)?, flags)?;
-    // SAFETY: an out-parameter of the caller.
+    // SAFETY: the caller passes null or a writable out-parameter.
     unsafe { write(out, runtime::get().executables.insert(&exec)) }
 }
 
@@ -152,7 +152,7 @@ pub(crate) unsafe extern "C" fn destroy(exec: hipGraphExec_t) -> hipError_t {
 pub(crate) unsafe extern "C" fn flags(exec: hipGraphExec_t, flags: *mut u64) -> hipError_t {
     boundary::call(|| {
         let exec = resolve_exec(exec)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(flags, exec.flags) }
     })
 }
@@ -178,7 +178,7 @@ pub(crate) unsafe extern "C" fn launch(exec: hipGraphExec_t, stream: hipStream_t
 
 /// `hipGraphLaunch_spt`
 pub(crate) unsafe extern "C" fn launch_spt(exec: hipGraphExec_t, stream: hipStream_t) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { launch(exec, stream::or_per_thread(stream)) }
 }
 
@@ -213,7 +213,7 @@ pub(crate) unsafe extern "C" fn is_enabled(
     boundary::call(|| {
         let node = resolve_exec_node(exec, node)?;
         check_can_be_disabled(&node)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, u32::from(node.is_enabled())) }
     })
 }

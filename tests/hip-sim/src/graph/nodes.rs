@@ -40,10 +40,10 @@ impl Place {
             return Err(HipError::InvalidValue);
         }
         let graph = resolve(self.graph)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         let dependencies = unsafe { resolve_nodes(&graph, self.dependencies, self.count) }?;
         let node = graph.add(operation(&graph)?, &dependencies);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         unsafe { write(self.out, node_handle(&node))? };
         Ok(node)
     }
@@ -76,19 +76,19 @@ adders! {
 
     /// `hipGraphAddKernelNode`
     add_kernel(params: *const hipKernelNodeParams) => |_: &Arc<Graph>| {
-        // SAFETY: null or parameters of the caller.
+        // SAFETY: the caller passes null or valid parameters.
         unsafe { kernel(params) }
     };
 
     /// `hipGraphAddMemcpyNode`
     add_memcpy(params: *const hipMemcpy3DParms) => |_: &Arc<Graph>| {
-        // SAFETY: null or parameters of the caller.
+        // SAFETY: the caller passes null or valid parameters.
         unsafe { box_copy(params) }
     };
 
     /// `hipDrvGraphAddMemcpyNode`
     add_memcpy_driver(params: *const HIP_MEMCPY3D, _context: *mut c_void) => |_: &Arc<Graph>| {
-        // SAFETY: null or parameters of the caller.
+        // SAFETY: the caller passes null or valid parameters.
         unsafe { driver_copy(params) }
     };
 
@@ -109,19 +109,19 @@ adders! {
 
     /// `hipGraphAddMemsetNode`
     add_memset(params: *const hipMemsetParams) => |_: &Arc<Graph>| {
-        // SAFETY: null or parameters of the caller.
+        // SAFETY: the caller passes null or valid parameters.
         unsafe { fill(params) }
     };
 
     /// `hipDrvGraphAddMemsetNode`
     add_memset_driver(params: *const hipMemsetParams, _context: *mut c_void) => |_: &Arc<Graph>| {
-        // SAFETY: null or parameters of the caller.
+        // SAFETY: the caller passes null or valid parameters.
         unsafe { fill(params) }
     };
 
     /// `hipGraphAddHostNode`
     add_host(params: *const hipHostNodeParams) => |_: &Arc<Graph>| {
-        // SAFETY: null or parameters of the caller.
+        // SAFETY: the caller passes null or valid parameters.
         let params = unsafe { params.as_ref() }.ok_or(HipError::InvalidValue)?;
         host(*params)
     };
@@ -156,13 +156,13 @@ adders! {
 
     /// `hipGraphAddBatchMemOpNode`
     add_batch(params: *const hipBatchMemOpNodeParams) => |_: &Arc<Graph>| {
-        // SAFETY: null or parameters of the caller.
+        // SAFETY: the caller passes null or valid parameters.
         unsafe { batch(params) }
     };
 
     /// `hipGraphAddNode`: any of the above, by type.
     add_node(params: *mut hipGraphNodeParams) => |graph: &Arc<Graph>| {
-        // SAFETY: null or parameters of the caller.
+        // SAFETY: the caller passes null or valid parameters.
         let params = unsafe { params.as_mut() }.ok_or(HipError::InvalidValue)?;
         // SAFETY: the type says what the payload is.
         unsafe { of_any_type(graph, params) }

@@ -26,7 +26,7 @@ use crate::{copy, runtime, symbol};
 ///
 /// Null, or parameters as `hipLaunchKernel` or `hipModuleLaunchKernel` would ask.
 pub(super) unsafe fn kernel(params: *const hipKernelNodeParams) -> Result<Operation, HipError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let params = unsafe { params.as_ref() }.ok_or(HipError::InvalidValue)?;
     // SAFETY: as above.
     unsafe { Launch::of_node(params) }.map(|launch| Operation::Kernel(Arc::new(launch)))
@@ -44,7 +44,7 @@ fn checked(copy: Copy) -> Result<Operation, HipError> {
 ///
 /// Null or valid parameters.
 pub(super) unsafe fn box_copy(params: *const hipMemcpy3DParms) -> Result<Operation, HipError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     checked(copy::of_box(unsafe { params.as_ref() }.ok_or(HipError::InvalidValue)?)?)
 }
 
@@ -52,7 +52,7 @@ pub(super) unsafe fn box_copy(params: *const hipMemcpy3DParms) -> Result<Operati
 ///
 /// Null or valid parameters.
 pub(super) unsafe fn driver_copy(params: *const HIP_MEMCPY3D) -> Result<Operation, HipError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     checked(copy::of_driver_box(unsafe { params.as_ref() }.ok_or(HipError::InvalidValue)?)?)
 }
 
@@ -89,7 +89,7 @@ pub(super) fn symbol_source(
 ///
 /// Null or valid parameters.
 pub(super) unsafe fn fill(params: *const hipMemsetParams) -> Result<Operation, HipError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let fill = Fill::of_node(unsafe { params.as_ref() }.ok_or(HipError::InvalidValue)?)?;
     Ok(Operation::Fill(fill))
 }
@@ -98,7 +98,7 @@ pub(super) unsafe fn fill(params: *const hipMemsetParams) -> Result<Operation, H
 ///
 /// Null or valid parameters.
 pub(super) unsafe fn batch(params: *const hipBatchMemOpNodeParams) -> Result<Operation, HipError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let params = unsafe { params.as_ref() }.ok_or(HipError::InvalidValue)?;
     // SAFETY: as above.
     unsafe { Batch::new(params.count, params.paramArray) }.map(Operation::Values)
@@ -108,7 +108,7 @@ pub(super) unsafe fn batch(params: *const hipBatchMemOpNodeParams) -> Result<Ope
 ///
 /// Null or valid parameters.
 unsafe fn host(params: *const hipHostNodeParams) -> Result<Operation, HipError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let params = unsafe { params.as_ref() }.ok_or(HipError::InvalidValue)?;
     if params.r#fn.is_none() {
         return Err(HipError::InvalidValue);
@@ -132,7 +132,7 @@ macro_rules! setters {
         pub(crate) unsafe extern "C" fn $in_graph(node: hipGraphNode_t, $($parameter: $type,)*) -> hipError_t {
             boundary::call(|| {
                 let node = resolve_node(node)?;
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller upholds this function's contract.
                 let operation = unsafe { $operation }?;
                 replace(&node, operation)
             })
@@ -146,7 +146,7 @@ macro_rules! setters {
         ) -> hipError_t {
             boundary::call(|| {
                 let node = resolve_exec_node(exec, node)?;
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller upholds this function's contract.
                 let operation = unsafe { $operation }?;
                 replace(&node, operation)
             })
@@ -196,7 +196,7 @@ pub(crate) unsafe extern "C" fn set_exec_memcpy(
     node: hipGraphNode_t,
     params: *mut hipMemcpy3DParms,
 ) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { set_exec_memcpy_const(exec, node, params) }
 }
 
@@ -207,7 +207,7 @@ pub(crate) unsafe extern "C" fn set_exec_driver_memcpy(
     params: *const HIP_MEMCPY3D,
     _context: *mut c_void,
 ) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { set_exec_driver_memcpy_without_context(exec, node, params) }
 }
 
@@ -218,7 +218,7 @@ pub(crate) unsafe extern "C" fn set_exec_driver_memset(
     params: *const hipMemsetParams,
     _context: *mut c_void,
 ) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { set_exec_memset(exec, node, params) }
 }
 
@@ -244,7 +244,7 @@ pub(crate) unsafe extern "C" fn set_exec_child(
 ///
 /// Null, or parameters whose payload is what their type says.
 unsafe fn of_any_type(params: *mut hipGraphNodeParams) -> Result<Operation, HipError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let params = unsafe { params.as_mut() }.ok_or(HipError::InvalidValue)?;
     let payload = params.payload.as_ptr();
     let handle = ptr::with_exposed_provenance_mut(params.payload[0] as usize);
@@ -270,7 +270,7 @@ fn get<T>(
 ) -> Result<(), HipError> {
     let node = resolve_node(node)?;
     let value = of(&node.operation()).ok_or(HipError::InvalidValue)?;
-    // SAFETY: an out-parameter of the caller.
+    // SAFETY: the caller passes null or a writable out-parameter.
     unsafe { write(out, value) }
 }
 
@@ -393,7 +393,7 @@ pub(crate) unsafe extern "C" fn set_attribute(
     value: *const hipKernelNodeAttrValue,
 ) -> hipError_t {
     boundary::call(|| {
-        // SAFETY: null or a value of the caller.
+        // SAFETY: the caller passes null or a valid value.
         let value = unsafe { value.as_ref() }.ok_or(HipError::InvalidValue)?;
         kernel_node(node)?.attributes.lock().expect("no holder panics").insert(attribute, *value);
         Ok(())
@@ -409,7 +409,7 @@ pub(crate) unsafe extern "C" fn get_attribute(
     boundary::call(|| {
         let node = kernel_node(node)?;
         let value = node.attributes.lock().expect("no holder panics").get(&attribute).copied();
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, value.unwrap_or_default()) }
     })
 }

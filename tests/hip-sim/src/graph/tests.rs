@@ -171,7 +171,7 @@ fn a_graph_in_a_graph_is_copied_and_launched_with_it() {
 fn handles_die_with_their_graph() {
     let graph = new_graph();
     let (mut node, mut twin, mut copied, mut kind) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut(), 99);
-    // SAFETY: handles are checked, not followed.
+    // SAFETY: handles are looked up, not dereferenced.
     unsafe {
         assert_eq!(add_empty(&raw mut node, graph, ptr::null(), 0), 0);
         assert_eq!(clone(&raw mut copied, graph), 0);

@@ -18,7 +18,7 @@ pub(crate) unsafe extern "C" fn create(graph: *mut hipGraph_t, flags: u32) -> hi
         if graph.is_null() || flags != 0 {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(graph, handle(&create_registered())) }
     })
 }
@@ -38,7 +38,7 @@ pub(crate) unsafe extern "C" fn clone(out: *mut hipGraph_t, graph: hipGraph_t) -
             return Err(HipError::InvalidValue);
         }
         let copied = resolve(graph)?.copy(true);
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, handle(&copied)) }
     })
 }
@@ -53,7 +53,7 @@ pub(crate) unsafe extern "C" fn find_in_clone(
         let (node, graph) = (resolve_node(node)?, resolve(graph)?);
         let state = graph.lock();
         let twin = state.nodes.iter().find(|n| n.is_copy_of(&node)).ok_or(HipError::InvalidValue)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, node_handle(twin)) }
     })
 }
@@ -88,7 +88,7 @@ unsafe fn pairs(
     count: usize,
 ) -> Result<(Arc<Graph>, Vec<Edge>), HipError> {
     let graph = resolve(graph)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let (from, to) = unsafe { (resolve_nodes(&graph, from, count)?, resolve_nodes(&graph, to, count)?) };
     let pairs: Vec<_> = from.into_iter().zip(to).collect();
     if pairs.iter().any(|(from, to)| Arc::ptr_eq(from, to)) {
@@ -105,7 +105,7 @@ pub(crate) unsafe extern "C" fn add_dependencies(
     count: usize,
 ) -> hipError_t {
     boundary::call(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         let (graph, pairs) = unsafe { pairs(graph, from, to, count) }?;
         let mut state = graph.lock();
         let all_new = pairs.iter().all(|(from, to)| state.connect(from, to));
@@ -121,7 +121,7 @@ pub(crate) unsafe extern "C" fn remove_dependencies(
     count: usize,
 ) -> hipError_t {
     boundary::call(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         let (graph, pairs) = unsafe { pairs(graph, from, to, count) }?;
         let mut state = graph.lock();
         let all_there = pairs.iter().all(|(from, to)| state.disconnect(from, to));
@@ -162,7 +162,7 @@ pub(crate) unsafe extern "C" fn nodes(
     boundary::call(|| {
         let order = resolve(graph)?.in_order().ok_or(HipError::InvalidValue)?;
         let found: Vec<_> = order.iter().map(node_handle).collect();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         unsafe { list(&found, out, count) }
     })
 }
@@ -178,7 +178,7 @@ pub(crate) unsafe extern "C" fn roots(
         let state = graph.lock();
         let is_root = |node: &&Arc<Node>| !state.edges.iter().any(|(_, to)| Arc::ptr_eq(to, node));
         let found: Vec<_> = state.nodes.iter().filter(is_root).map(node_handle).collect();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         unsafe { list(&found, out, count) }
     })
 }
@@ -225,7 +225,7 @@ pub(crate) unsafe extern "C" fn dependencies(
     out: *mut hipGraphNode_t,
     count: *mut usize,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     boundary::call(|| unsafe { list(&neighbours(node, false)?, out, count) })
 }
 
@@ -235,7 +235,7 @@ pub(crate) unsafe extern "C" fn dependents(
     out: *mut hipGraphNode_t,
     count: *mut usize,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     boundary::call(|| unsafe { list(&neighbours(node, true)?, out, count) })
 }
 
@@ -243,7 +243,7 @@ pub(crate) unsafe extern "C" fn dependents(
 pub(crate) unsafe extern "C" fn node_type(node: hipGraphNode_t, out: *mut hipGraphNodeType) -> hipError_t {
     boundary::call(|| {
         let node = resolve_node(node)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, node.operation().node_type()) }
     })
 }
@@ -251,7 +251,7 @@ pub(crate) unsafe extern "C" fn node_type(node: hipGraphNode_t, out: *mut hipGra
 /// `hipGraphChildGraphNodeGetGraph`
 pub(crate) unsafe extern "C" fn child_graph(node: hipGraphNode_t, out: *mut hipGraph_t) -> hipError_t {
     boundary::call(|| match resolve_node(node)?.operation() {
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         Operation::Graph(graph) => unsafe { write(out, handle(&graph)) },
         _ => Err(HipError::InvalidValue),
     })

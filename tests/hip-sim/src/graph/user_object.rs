@@ -63,7 +63,7 @@ pub(crate) unsafe extern "C" fn create(
             destructor: HostCall { function: destructor, user },
             references: AtomicI64::new(i64::from(count)),
         });
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(object, runtime::get().user_objects.insert(&made)) }
     })
 }

@@ -94,12 +94,12 @@ unsafe fn launch_all(list: *const hipLaunchParams, count: i32, residency: Reside
     if list.is_null() || length > runtime::get().devices().len() {
         return Err(HipError::InvalidValue);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     let list = unsafe { core::slice::from_raw_parts(list, length) };
     check_devices(list.iter().map(|one| one.stream))?;
     for one in list {
         let size = (one.gridDim, one.blockDim, one.sharedMem);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         unsafe { launch_host_function(one.func, size, one.args, one.stream, &NO_EVENTS, residency)? };
     }
     Ok(())
@@ -111,7 +111,7 @@ pub(crate) unsafe extern "C" fn on_devices(
     count: i32,
     _flags: u32,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     boundary::call(|| unsafe { launch_all(list, count, Residency::Any) })
 }
 
@@ -121,7 +121,7 @@ pub(crate) unsafe extern "C" fn cooperative_on_devices(
     count: i32,
     _flags: u32,
 ) -> hipError_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     boundary::call(|| unsafe { launch_all(list, count, Residency::Cooperative) })
 }
 
@@ -135,14 +135,14 @@ pub(crate) unsafe extern "C" fn cooperative_functions_on_devices(
         if list.is_null() || count == 0 || count as usize > runtime::get().devices().len() {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: an array of the caller with `count` elements.
+        // SAFETY: the caller passes an array of `count` elements.
         let list = unsafe { core::slice::from_raw_parts(list, count as usize) };
         check_devices(list.iter().map(|one| one.hStream))?;
         for one in list {
             let geometry = || Geometry::of_blocks(one.grid, one.block, one.sharedMemBytes as usize);
             let (passed, stream) = ((one.kernelParams, ptr::null_mut()), one.hStream);
             let residency = Residency::Cooperative;
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller upholds this function's contract.
             unsafe { launch_function(one.function, geometry, passed, stream, &NO_EVENTS, residency)? };
         }
         Ok(())
@@ -157,13 +157,13 @@ pub(crate) unsafe extern "C" fn by_driver_config(
     _extra: *mut *mut c_void,
 ) -> hipError_t {
     boundary::call(|| {
-        // SAFETY: null or a configuration of the caller.
+        // SAFETY: the caller passes null or a valid configuration.
         let config = unsafe { config.as_ref() }.ok_or(HipError::InvalidValue)?;
         let geometry =
             || Geometry::of_module_launch(config.grid, config.block, config.sharedMemBytes as usize);
         let events: &Events = &NO_EVENTS;
         let passed = (pointers, ptr::null_mut());
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         unsafe {
             let residency = Residency::from_attributes(config.attrs, config.numAttrs)?;
             launch_function(function, geometry, passed, config.hStream, events, residency)
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_launch_in_three_calls_needs_the_first() {
-        // SAFETY: the address is looked up, not followed.
+        // SAFETY: the address is looked up, not dereferenced.
         let code = unsafe { by_pointer(ptr::without_provenance(0x1234)) };
         assert_eq!(code, HipError::MissingConfiguration.code());
         let one = dim3 { x: 1, y: 1, z: 1 };

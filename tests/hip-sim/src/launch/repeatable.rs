@@ -37,7 +37,7 @@ impl Launch {
         geometry: &Geometry,
         passed: Passed,
     ) -> Result<Self, HipError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         let arguments = unsafe { ArgumentBuffer::marshal(kernel, passed) }?;
         let buffer = arguments.as_ptr().cast_mut();
         let addresses = kernel.arguments.iter().map(|a| buffer.wrapping_add(a.offset).cast()).collect();
@@ -68,7 +68,7 @@ impl Launch {
         let geometry = Geometry::of_blocks(params.gridDim, params.blockDim, params.sharedMemBytes as usize)?;
         let passed = Passed::from_module_launch(&kernel, params.kernelParams, params.extra)?;
         check(&kernel, &geometry, passed, Residency::Any)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's contract.
         let launch = unsafe { Self::new(&kernel, &geometry, passed) }?;
         Ok(Self { function: params.func, ..launch })
     }

@@ -155,12 +155,12 @@ pub(crate) unsafe extern "C" fn range_attributes(
         if outs.is_null() || out_sizes.is_null() || attributes.is_null() || count == 0 {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: an array of the caller with `count` elements.
+        // SAFETY: the caller passes an array of `count` elements.
         if (0..count).any(|index| unsafe { *outs.add(index) }.is_null()) {
             return Err(HipError::InvalidValue);
         }
         for index in 0..count {
-            // SAFETY: three arrays of the caller with `count` elements; each buffer has the size that is said.
+            // SAFETY: the caller passes three arrays of `count` elements; each buffer has the size that is said.
             unsafe {
                 let out = (*outs.add(index), *out_sizes.add(index));
                 attribute_of(out, *attributes.add(index), (address, size))?;
@@ -209,7 +209,7 @@ pub(crate) unsafe extern "C" fn malloc_pitch(
             return Err(HipError::InvalidValue);
         }
         let (address, pitch) = pitched(width, height)?;
-        // SAFETY: out-parameters of the caller.
+        // SAFETY: the caller passes null or writable out-parameters.
         unsafe {
             write(out_pitch, pitch)?;
             write(out, address)
@@ -225,7 +225,7 @@ pub(crate) unsafe extern "C" fn malloc_pitch_driver(
     height: usize,
     _element_size: u32,
 ) -> hipError_t {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { malloc_pitch(out, out_pitch, width, height) }
 }
 
@@ -238,7 +238,7 @@ pub(crate) unsafe extern "C" fn malloc_3d(out: *mut hipPitchedPtr, extent: hipEx
         }
         let (address, pitch) = pitched(width, height.checked_mul(depth).ok_or(HipError::OutOfMemory)?)?;
         let made = hipPitchedPtr { ptr: address.expose_provenance(), pitch, xsize: width, ysize: height };
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, made) }
     })
 }

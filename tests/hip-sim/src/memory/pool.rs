@@ -117,7 +117,7 @@ fn handle(pool: &Arc<Pool>) -> hipMemPool_t {
 pub(crate) unsafe extern "C" fn device_default(out: *mut hipMemPool_t, device: i32) -> hipError_t {
     boundary::call(|| {
         device::check(device)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, handle(&pools().of_device(device as usize).0)) }
     })
 }
@@ -126,7 +126,7 @@ pub(crate) unsafe extern "C" fn device_default(out: *mut hipMemPool_t, device: i
 pub(crate) unsafe extern "C" fn device_current(out: *mut hipMemPool_t, device: i32) -> hipError_t {
     boundary::call(|| {
         device::check(device).map_err(|_| HipError::InvalidValue)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, handle(&pools().of_device(device as usize).1)) }
     })
 }
@@ -154,7 +154,7 @@ pub(crate) unsafe extern "C" fn create(out: *mut hipMemPool_t, props: *const hip
             return Err(HipError::InvalidValue);
         }
         let pool = Pool::new(props.location.id as usize);
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, pools().handles.insert(&pool)) }
     })
 }
@@ -241,7 +241,7 @@ pub(crate) unsafe extern "C" fn set_access(
         if list.is_null() {
             return Err(HipError::InvalidValue);
         }
-        // SAFETY: an array of the caller with `count` elements.
+        // SAFETY: the caller passes an array of `count` elements.
         for one in unsafe { core::slice::from_raw_parts(list, count) } {
             if one.location.r#type != ON_DEVICE || one.flags > READ_AND_WRITE {
                 return Err(HipError::InvalidValue);
@@ -272,7 +272,7 @@ pub(crate) unsafe extern "C" fn access(
         let ordinal = location.id as usize;
         let granted = pool.state.lock().expect("no holder panics").access.get(&ordinal).copied();
         let own = if ordinal == pool.device { READ_AND_WRITE } else { 0 };
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, granted.unwrap_or(own)) }
     })
 }

@@ -38,7 +38,7 @@ pub(crate) unsafe extern "C" fn create_with_mask(
         // SAFETY: an array of the caller with that many words.
         let mask = unsafe { core::slice::from_raw_parts(mask, words as usize) }.to_vec();
         new_stream(out, 0, 0)?;
-        // SAFETY: just written.
+        // SAFETY: it was written above.
         let stream = resolve(unsafe { *out }).ok_or(HipError::Unknown)?;
         stream.extras.lock().expect("no holder panics").mask = mask;
         Ok(())
@@ -74,7 +74,7 @@ pub(crate) unsafe extern "C" fn mask(stream: hipStream_t, words: u32, out: *mut 
 pub(crate) unsafe extern "C" fn id(stream: hipStream_t, out: *mut u64) -> hipError_t {
     boundary::call(|| {
         let stream = resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, stream.id) }
     })
 }
@@ -107,7 +107,7 @@ pub(crate) unsafe extern "C" fn attribute(
     boundary::call(|| {
         let stream = resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
         let value = attribute_of(&stream, attribute)?;
-        // SAFETY: an out-parameter of the caller.
+        // SAFETY: the caller passes null or a writable out-parameter.
         unsafe { write(out, value) }
     })
 }
@@ -120,7 +120,7 @@ pub(crate) unsafe extern "C" fn set_attribute(
 ) -> hipError_t {
     boundary::call(|| {
         let stream = resolve(stream).ok_or(HipError::ContextIsDestroyed)?;
-        // SAFETY: null or a value of the caller.
+        // SAFETY: the caller passes null or a valid value.
         let value = unsafe { value.as_ref() }.ok_or(HipError::InvalidValue)?;
         attribute_of(&stream, attribute)?;
         stream.extras.lock().expect("no holder panics").attributes.insert(attribute, *value);

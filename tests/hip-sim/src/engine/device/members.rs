@@ -88,7 +88,7 @@ unsafe fn watch(list: *mut RobustList, slot: &MemberSlot) {
             .cast_signed(),
         pending: core::ptr::null(),
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's contract.
     unsafe {
         list.write(head);
         libc::syscall(libc::SYS_set_robust_list, list, size_of::<RobustList>());
