@@ -5,11 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::abi::hipError_t;
 use crate::error::{self, HipError};
-use crate::{fault, inherited};
+use crate::{fault, fork};
 
 /// Body of a function that returns a result code; the code also becomes this thread's last error.
 pub(crate) fn call(body: impl FnOnce() -> Result<(), HipError>) -> hipError_t {
-    if inherited::is_so() {
+    if fork::is_forked_child() {
         return HipError::NotInitialized.code();
     }
     // A body that panics leaves at worst a poisoned lock. Later users of that lock panic too, into this

@@ -182,11 +182,11 @@ pub(crate) unsafe extern "C" fn disable_peer(_context: hipCtx_t) -> hipError_t {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alone;
+    use crate::isolated;
 
     #[test]
     fn a_pushed_context_makes_its_device_current() {
-        alone::run(&[("HIP_SIM_DEVICES", "2")], || {
+        isolated::run(&[("HIP_SIM_DEVICES", "2")], || {
             let (mut second, mut now) = (ptr::null_mut(), ptr::null_mut());
             // SAFETY: local out-parameters; handles are looked up, not dereferenced.
             unsafe {

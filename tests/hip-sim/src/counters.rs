@@ -12,7 +12,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard};
 
-use crate::{api, boundary, config, inherited};
+use crate::{api, boundary, config, fork};
 
 type Counts = BTreeMap<String, u64>;
 
@@ -127,7 +127,7 @@ pub(crate) fn report_at_exit() {
 /// Appends one block with one write, so that two copies of the library may use the same file.
 extern "C" fn write_report() {
     // A forked child has only its parent's counts.
-    if inherited::is_so() {
+    if fork::is_forked_child() {
         return;
     }
     boundary::value((), || {

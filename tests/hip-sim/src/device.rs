@@ -324,11 +324,11 @@ pub(crate) unsafe extern "C" fn stream_priority_range(least: *mut i32, greatest:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{alone, fault};
+    use crate::{fault, isolated};
 
     #[test]
     fn a_reset_leaves_a_fault() {
-        alone::run(&[], || {
+        isolated::run(&[], || {
             // SAFETY: a local out-parameter.
             unsafe {
                 assert_eq!(reset(), 0);

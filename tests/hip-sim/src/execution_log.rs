@@ -82,15 +82,15 @@ mod tests {
     use std::{env, fs, process};
 
     use super::*;
-    use crate::alone;
     use crate::engine::{Command, Device, Queue, Work};
+    use crate::isolated;
 
     #[test]
     fn every_kernel_is_a_line_with_its_place_on_the_timeline() {
         const NAME: &str = "HIP_SIM_EXECUTION_LOG";
         let own = || env::temp_dir().join(format!("hip-sim-test-execution-log.{}", process::id()));
         let path = env::var_os(NAME).map_or_else(own, PathBuf::from);
-        alone::run(&[(NAME, path.to_str().unwrap())], || {
+        isolated::run(&[(NAME, path.to_str().unwrap())], || {
             let queue = Queue::new(7, Device::private(0), 0);
             let work = Work::Kernel { units: 1, duration_ns: 3000 };
             let spans = ["first", "second"].map(|name| {

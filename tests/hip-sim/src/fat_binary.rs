@@ -14,7 +14,7 @@ use crate::error::HipError;
 use crate::handles::Handles;
 use crate::kernel::Kernel;
 use crate::memory::Kind;
-use crate::{boundary, inherited, runtime};
+use crate::{boundary, fork, runtime};
 
 /// `HIPF`: the code is in this image.
 const MAGIC: u32 = 0x4849_5046;
@@ -206,7 +206,7 @@ pub(crate) unsafe extern "C" fn register_managed_variable(
 
 /// `__hipUnregisterFatBinary`: called at exit or `dlclose`, when work may still be under way.
 pub(crate) unsafe extern "C" fn unregister(modules: *mut *mut c_void) {
-    if inherited::is_so() {
+    if fork::is_forked_child() {
         return;
     }
     boundary::value((), || {

@@ -12,8 +12,6 @@
 //! State lives in statics: two copies of the library in one process are two runtimes.
 
 mod abi;
-#[cfg(test)]
-mod alone;
 mod api;
 mod array;
 mod boundary;
@@ -35,11 +33,13 @@ mod executor;
 mod fat_binary;
 mod fault;
 mod first_call;
+mod fork;
 mod function;
 mod graph;
 mod handles;
 mod host_function;
-mod inherited;
+#[cfg(test)]
+mod isolated;
 mod kernel;
 mod launch;
 mod library;

@@ -98,13 +98,13 @@ mod tests {
 
     use super::*;
     use crate::memory::Kind;
-    use crate::{alone, copy, runtime, stream};
+    use crate::{copy, isolated, runtime, stream};
 
     const DEVICES: [(&str, &str); 1] = [("HIP_SIM_DEVICES", "2")];
 
     #[test]
     fn access_is_enabled_once_and_only_to_another_device() {
-        alone::run(&DEVICES, || {
+        isolated::run(&DEVICES, || {
             let mut can = 9;
             // SAFETY: a local out-parameter.
             unsafe {
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn each_thread_has_a_device_and_each_device_streams_and_memory_of_its_own() {
-        alone::run(&DEVICES, || {
+        isolated::run(&DEVICES, || {
             let runtime = runtime::get();
             let (mut handle, mut device) = (ptr::null_mut(), 9);
             let null_stream = stream::resolve(ptr::null_mut()).unwrap();
@@ -161,7 +161,7 @@ mod tests {
     fn identities_stay_with_the_physical_device() {
         let environment =
             [("HIP_SIM_DEVICES", "4"), ("ROCR_VISIBLE_DEVICES", "2,3"), ("HIP_VISIBLE_DEVICES", "1")];
-        alone::run(&environment, || {
+        isolated::run(&environment, || {
             let mut text = [0; 16];
             let mut count = 0;
             // SAFETY: local out-parameters.
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn without_a_device_nothing_is_found() {
-        alone::run(&[("HIP_VISIBLE_DEVICES", "-1")], || {
+        isolated::run(&[("HIP_VISIBLE_DEVICES", "-1")], || {
             let (mut count, mut memory) = (9, ptr::null_mut());
             // SAFETY: local out-parameters.
             unsafe {

@@ -16,7 +16,7 @@ use crate::kernel::Kernel;
 use crate::memory::{Allocations, Pools};
 use crate::module::Module;
 use crate::stream::{Ordering as StreamOrdering, Stream};
-use crate::{config, counters, inherited};
+use crate::{config, counters, fork};
 
 /// See the module.
 pub(crate) struct Runtime {
@@ -44,7 +44,7 @@ pub(crate) struct Runtime {
 pub(crate) fn get() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {
-        inherited::begin();
+        fork::watch();
         counters::report_at_exit();
         Runtime::new()
     })
@@ -92,7 +92,7 @@ impl Runtime {
     /// Appends to a stream, with the null stream's rule: its commands wait for those of all blocking streams, and
     /// theirs for its own. In null mode the command is done here and now.
     pub(crate) fn submit(&self, stream: &Stream, command: Command) -> Arc<Completion> {
-        stream.turn().submit(self, command)
+        stream.lock_submission().submit(self, command)
     }
 
     /// Completions that a stream's next command must wait for besides its own predecessors.

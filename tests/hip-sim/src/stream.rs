@@ -53,16 +53,16 @@ pub(crate) struct Stream {
     /// What captures it, none nearly always.
     pub(crate) capture: Mutex<Option<Capture>>,
     /// Held while something is appended that nothing of another thread may come into.
-    turn: Mutex<()>,
+    submission: Mutex<()>,
 }
 
 /// The right to append to a stream: what is submitted by one holder stands together.
-pub(crate) struct Turn<'a> {
+pub(crate) struct SubmissionGuard<'a> {
     stream: &'a Stream,
     _guard: MutexGuard<'a, ()>,
 }
 
-impl Turn<'_> {
+impl SubmissionGuard<'_> {
     /// See `Runtime::submit`.
     pub(crate) fn submit(&self, runtime: &Runtime, mut command: Command) -> Arc<Completion> {
         if !config::get().null {
@@ -74,7 +74,7 @@ impl Turn<'_> {
 
 /// Where a graph's branch runs: on the stream that it is launched on, or beside it.
 pub(crate) enum Lane<'a> {
-    Stream(&'a Turn<'a>),
+    Stream(&'a SubmissionGuard<'a>),
     /// With the ordinal of its device.
     Queue(&'a Queue, usize),
 }
@@ -83,14 +83,14 @@ impl Lane<'_> {
     /// Ordinal.
     pub(crate) fn device(&self) -> usize {
         match self {
-            Self::Stream(turn) => turn.stream.device,
+            Self::Stream(guard) => guard.stream.device,
             Self::Queue(_, device) => *device,
         }
     }
 
     pub(crate) fn submit(&self, command: Command) -> Arc<Completion> {
         match self {
-            Self::Stream(turn) => turn.submit(runtime::get(), command),
+            Self::Stream(guard) => guard.submit(runtime::get(), command),
             Self::Queue(queue, _) => runtime::submit_to(queue, command),
         }
     }
@@ -107,13 +107,13 @@ impl Stream {
             id: extras::next_id(),
             extras: Mutex::default(),
             capture: Mutex::default(),
-            turn: Mutex::default(),
+            submission: Mutex::default(),
         }
     }
 
     /// Blocks while another thread appends.
-    pub(crate) fn turn(&self) -> Turn<'_> {
-        Turn { stream: self, _guard: self.turn.lock().expect("no holder panics") }
+    pub(crate) fn lock_submission(&self) -> SubmissionGuard<'_> {
+        SubmissionGuard { stream: self, _guard: self.submission.lock().expect("no holder panics") }
     }
 
     pub(crate) fn queue(&self) -> &Queue {
@@ -368,7 +368,7 @@ pub(crate) unsafe extern "C" fn wait_event_spt(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alone;
+    use crate::isolated;
 
     fn created(flags: u32) -> hipStream_t {
         let mut stream = ptr::null_mut();
@@ -393,7 +393,7 @@ mod tests {
     /// Beside other tests' streams, it might share its hardware queue with what holds up its neighbour.
     #[test]
     fn the_null_stream_waits_for_blocking_streams_and_not_for_others() {
-        alone::run(&[], || {
+        isolated::run(&[], || {
             let runtime = runtime::get();
             let [blocking, other] = [0, FLAG_NON_BLOCKING].map(|flags| resolve(created(flags)).unwrap());
             let slow = runtime.submit(&blocking, Command::kernel(20_000_000, || ()));

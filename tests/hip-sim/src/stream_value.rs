@@ -5,7 +5,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::abi::{hipError_t, hipStream_t, hipStreamBatchMemOpParams};
-use crate::engine::{Command, Condition, Device, Gate, Patience, Took, Work};
+use crate::engine::{Command, Condition, Device, Gate, PollInterval, TimeTaken, Work};
 use crate::error::HipError;
 use crate::operation::Operation;
 use crate::{boundary, capture, config, runtime, stream};
@@ -73,17 +73,17 @@ impl Word {
     }
 
     fn wait(&self) {
-        let patience = Patience::new();
+        let poll_interval = PollInterval::new();
         while !self.holds() {
-            patience.pause();
+            poll_interval.pause();
         }
     }
 
     /// As a packet of the device, which a wait is.
     fn gate(&self, device: &Device) -> Option<Gate> {
         let Action::Wait { condition, mask } = self.action else { return None };
-        let place = device.place(self.address)?;
-        Some(Gate { place, is_64_bit: self.is_64_bit, condition, value: self.value, mask })
+        let location = device.word_location(self.address)?;
+        Some(Gate { location, is_64_bit: self.is_64_bit, condition, value: self.value, mask })
     }
 
     fn run(&self) {
@@ -151,8 +151,8 @@ impl Batch {
     /// A condition that held when it was submitted, and holds now, costs the stream nothing: the thread that looks is
     /// later than a device would be, and its lateness is no part of the timeline. One that held only at one of the two
     /// moments ends now, since nobody knows when the word was written.
-    fn run(&self, held_from_the_start: bool) -> Took {
-        let took = if held_from_the_start && self.holds() { Took::NoTime } else { Took::HostTime };
+    fn run(&self, held_from_the_start: bool) -> TimeTaken {
+        let took = if held_from_the_start && self.holds() { TimeTaken::NoTime } else { TimeTaken::HostTime };
         self.0.iter().for_each(Word::run);
         took
     }
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
     use crate::engine::{Queue, clock};
     use crate::memory::{self, Kind};
-    use crate::{alone, stream};
+    use crate::{isolated, stream};
 
     #[test]
     fn a_stream_waits_for_a_word_that_another_writes() {
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_stream_that_waits_for_the_host_holds_up_all_of_its_hardware_queue() {
-        alone::run(&[("HIP_SIM_QUEUES", "1")], || {
+        isolated::run(&[("HIP_SIM_QUEUES", "1")], || {
             waits_with_all_of_its_hardware_queue(|| {
                 runtime::get().memory.allocate(8, Kind::Host, 0).unwrap()
             });
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn so_does_one_that_waits_for_registered_memory() {
-        alone::run(&[("HIP_SIM_QUEUES", "1")], || {
+        isolated::run(&[("HIP_SIM_QUEUES", "1")], || {
             waits_with_all_of_its_hardware_queue(|| new_registered()[0]);
         });
     }
@@ -336,7 +336,7 @@ mod tests {
     /// Where nobody else maps anything.
     #[test]
     fn memory_is_registered_with_any_flags_and_forgotten_and_only_if_it_is_writable() {
-        alone::run(&[], registering);
+        isolated::run(&[], registering);
     }
 
     fn registering() {
@@ -404,7 +404,7 @@ mod tests {
 
     #[test]
     fn so_does_one_that_waits_for_a_signal() {
-        alone::run(&[("HIP_SIM_QUEUES", "1")], || waits_with_all_of_its_hardware_queue(new_signal));
+        isolated::run(&[("HIP_SIM_QUEUES", "1")], || waits_with_all_of_its_hardware_queue(new_signal));
     }
 
     #[test]
@@ -439,7 +439,7 @@ mod tests {
 
     #[test]
     fn an_open_gate_leaves_no_gap_between_kernels() {
-        alone::run(&[], || {
+        isolated::run(&[], || {
             assert_eq!(gap_ns(runtime::get().memory.allocate(8, Kind::Host, 0).unwrap()), 0);
             assert_eq!(gap_ns(new_signal()), 0);
             assert_eq!(gap_ns(new_registered()[0]), 0);

@@ -7,7 +7,7 @@ use std::thread;
 use super::*;
 use crate::abi::hipStream_t;
 use crate::memory::Kind;
-use crate::{alone, copy, device, event, graph, host_function, memory, set, stream};
+use crate::{copy, device, event, graph, host_function, isolated, memory, set, stream};
 
 const GLOBAL: u32 = 0;
 const THREAD_LOCAL: u32 = 1;
@@ -61,7 +61,7 @@ unsafe extern "C" fn add_one(counter: *mut c_void) {
 
 #[test]
 fn captured_work_is_not_done_until_the_graph_is_launched() {
-    alone::run(&[], || {
+    isolated::run(&[], || {
         let memory = device_memory(4);
         let stream = begun(GLOBAL);
         let mut counter = 0_u32;
@@ -87,7 +87,7 @@ fn captured_work_is_not_done_until_the_graph_is_launched() {
 
 #[test]
 fn a_stream_joins_by_an_event_and_must_be_joined_back() {
-    alone::run(&[], || {
+    isolated::run(&[], || {
         let (origin, branch) = (begun(GLOBAL), new_stream());
         let (fork, join) = (new_event(), new_event());
         let memory = device_memory(16);
@@ -118,7 +118,7 @@ fn a_stream_joins_by_an_event_and_must_be_joined_back() {
 
 #[test]
 fn a_global_capture_forbids_allocation_to_every_thread() {
-    alone::run(&[], || {
+    isolated::run(&[], || {
         let stream = begun(GLOBAL);
         let allocate = || {
             let mut memory = ptr::null_mut();
@@ -137,7 +137,7 @@ fn a_global_capture_forbids_allocation_to_every_thread() {
 
 #[test]
 fn a_thread_local_capture_forbids_it_to_its_own_thread_and_a_relaxed_one_to_nobody() {
-    alone::run(&[], || {
+    isolated::run(&[], || {
         let allocate = || {
             let mut memory = ptr::null_mut();
             // SAFETY: a local out-parameter.
@@ -156,7 +156,7 @@ fn a_thread_local_capture_forbids_it_to_its_own_thread_and_a_relaxed_one_to_nobo
 
 #[test]
 fn an_exchanged_mode_lets_a_thread_allocate_meanwhile() {
-    alone::run(&[], || {
+    isolated::run(&[], || {
         let stream = begun(THREAD_LOCAL);
         let (mut mode, mut memory) = (RELAXED, ptr::null_mut());
         // SAFETY: local parameters.
@@ -171,7 +171,7 @@ fn an_exchanged_mode_lets_a_thread_allocate_meanwhile() {
 
 #[test]
 fn what_waits_for_the_device_invalidates_captures_of_every_mode() {
-    alone::run(&[], || {
+    isolated::run(&[], || {
         for mode in [GLOBAL, THREAD_LOCAL, RELAXED] {
             let stream = begun(mode);
             let mut word = 0_u32;
@@ -190,7 +190,7 @@ fn what_waits_for_the_device_invalidates_captures_of_every_mode() {
 
 #[test]
 fn a_captured_stream_or_event_cannot_be_awaited() {
-    alone::run(&[], || {
+    isolated::run(&[], || {
         let (stream, event) = (begun(RELAXED), new_event());
         // SAFETY: live handles.
         unsafe {
@@ -206,7 +206,7 @@ fn a_captured_stream_or_event_cannot_be_awaited() {
 
 #[test]
 fn captures_begin_and_end_where_they_may() {
-    alone::run(&[], || {
+    isolated::run(&[], || {
         // SAFETY: handles are looked up, not dereferenced.
         unsafe {
             assert_eq!(begin(ptr::null_mut(), GLOBAL), HipError::StreamCaptureUnsupported.code());
@@ -226,7 +226,7 @@ fn captures_begin_and_end_where_they_may() {
 
 #[test]
 fn two_captures_do_not_merge() {
-    alone::run(&[], || {
+    isolated::run(&[], || {
         let (first, second, event) = (begun(RELAXED), begun(RELAXED), new_event());
         // SAFETY: live handles.
         unsafe {
@@ -240,7 +240,7 @@ fn two_captures_do_not_merge() {
 
 #[test]
 fn the_state_of_a_capture_can_be_read_and_its_dependencies_replaced() {
-    alone::run(&[], || {
+    isolated::run(&[], || {
         let stream = begun(GLOBAL);
         let (mut status, mut id, mut graph, mut count) = (0, 0, ptr::null_mut(), 9);
         let mut nodes = ptr::null();

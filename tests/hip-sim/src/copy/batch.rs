@@ -96,14 +96,14 @@ pub(crate) unsafe extern "C" fn batch_3d_async(
         if operations.is_null() || count == 0 || flags != 0 {
             return Err(fail(NONE, HipError::InvalidValue));
         }
-        let turn = stream::resolve(stream).ok_or_else(|| fail(NONE, HipError::ContextIsDestroyed))?;
+        let target = stream::resolve(stream).ok_or_else(|| fail(NONE, HipError::ContextIsDestroyed))?;
         for index in 0..count {
             // SAFETY: the caller passes an array of `count` elements.
             let operation = unsafe { &*operations.add(index) };
             let submitted = of_operation(operation).and_then(|copy| submit(copy, stream, Call::Asynchronous));
             submitted.map_err(|error| fail(index, error))?;
-            if operation.srcAccessOrder == access_order::DURING_CALL && !turn.is_captured()? {
-                turn.synchronize(runtime::get());
+            if operation.srcAccessOrder == access_order::DURING_CALL && !target.is_captured()? {
+                target.synchronize(runtime::get());
             }
         }
         Ok(())

@@ -170,8 +170,8 @@ pub(crate) unsafe extern "C" fn launch(exec: hipGraphExec_t, stream: hipStream_t
         }
         let mut last = exec.last.lock().expect("no holder panics");
         let earlier = last.take().filter(|completion| completion.poll().is_none());
-        let turn = stream.turn();
-        *last = Some(exec.plan.run(&Lane::Stream(&turn), earlier.into_iter().collect()));
+        let guard = stream.lock_submission();
+        *last = Some(exec.plan.run(&Lane::Stream(&guard), earlier.into_iter().collect()));
         Ok(())
     })
 }

@@ -5,31 +5,31 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-static IS_INHERITED: AtomicBool = AtomicBool::new(false);
+static IS_FORKED_CHILD: AtomicBool = AtomicBool::new(false);
 
 /// From now on a forked child is one of a process that has used the library.
-pub(crate) fn begin() {
+pub(crate) fn watch() {
     extern "C" fn in_child() {
-        IS_INHERITED.store(true, Ordering::Relaxed);
+        IS_FORKED_CHILD.store(true, Ordering::Relaxed);
     }
     // SAFETY: the handler stores to an atomic. Without memory to register it children wait as they would have.
     unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }
 
 /// Whether the library was brought up by another process.
-pub(crate) fn is_so() -> bool {
-    IS_INHERITED.load(Ordering::Relaxed)
+pub(crate) fn is_forked_child() -> bool {
+    IS_FORKED_CHILD.load(Ordering::Relaxed)
 }
 
 #[cfg(test)]
 mod tests {
     use crate::engine::Command;
     use crate::error::HipError;
-    use crate::{alone, boundary, fat_binary, runtime, stream};
+    use crate::{boundary, fat_binary, isolated, runtime, stream};
 
     #[test]
     fn a_child_is_refused_and_leaves_without_waiting() {
-        alone::run(&[], || {
+        isolated::run(&[], || {
             let runtime = runtime::get();
             let stream = stream::resolve(core::ptr::null_mut()).unwrap();
             let (gate, open) = Command::gate();
