@@ -21,7 +21,7 @@ mod shape;
 pub(crate) use batch::batch_3d_async;
 pub(crate) use boxes::{of_box, of_driver_box, to_box, to_driver_box};
 pub(crate) use pitched::*;
-pub(crate) use shape::{Copy, End, Extent, Place};
+pub(crate) use shape::{Copy, End, Extent, MemoryType};
 
 /// Pageable sources up to this size are copied to a staging buffer so that the call can return: the genuine
 /// default.
@@ -44,28 +44,28 @@ pub(crate) fn submit(mut copy: Copy, handle: hipStream_t, call: Call) -> Result<
         return Ok(());
     }
     let runtime = runtime::get();
-    let places = copy.places(runtime)?;
+    let memory_types = copy.memory_types(runtime)?;
     if call == Call::Asynchronous && stream.is_captured()? {
         return capture::add(&stream, Operation::Copy(copy));
     }
-    let waits = match places {
-        (Place::Pageable, Place::Pageable) => {
+    let waits = match memory_types {
+        (MemoryType::Pageable, MemoryType::Pageable) => {
             stream.synchronize(runtime);
             copy.run();
             return Ok(());
         }
-        (Place::Device, Place::Device) => false,
-        (Place::Pageable, _) => {
+        (MemoryType::Device, MemoryType::Device) => false,
+        (MemoryType::Pageable, _) => {
             call == Call::Synchronous || copy.extent.size().is_none_or(|size| size > STAGING_SIZE)
         }
-        (_, Place::Pageable) => true,
+        (_, MemoryType::Pageable) => true,
         _ => call == Call::Synchronous,
     };
     if config::get().null && !waits {
         return Ok(());
     }
-    let work = copy.work(places);
-    let staged = (places.0 == Place::Pageable && !waits).then(|| copy.stage());
+    let work = copy.work(memory_types);
+    let staged = (memory_types.0 == MemoryType::Pageable && !waits).then(|| copy.stage());
     let run = move || {
         copy.run();
         drop(staged);

@@ -1,22 +1,24 @@
-//! A forked child of a process that has used the library: it has a copy of everything but the threads that do the work.
+//! Forked children of a process that has used the library. A child has a copy of everything except the
+//! threads that do the work.
 //!
-//! Whatever it waited for would never come, and locks that those threads held are never given back. So its calls fail before they
-//! touch anything, and what runs at its exit does nothing: a child that only wants to leave can.
+//! Nothing that a child waits for would ever happen, and locks held by those threads are never released. So
+//! its calls fail before they touch anything, and its exit handlers do nothing: a child that only exits can.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
 static IS_FORKED_CHILD: AtomicBool = AtomicBool::new(false);
 
-/// From now on a forked child is one of a process that has used the library.
+/// Marks later forked children as children of a process that has used the library.
 pub(crate) fn watch() {
     extern "C" fn in_child() {
         IS_FORKED_CHILD.store(true, Ordering::Relaxed);
     }
-    // SAFETY: the handler stores to an atomic. Without memory to register it children wait as they would have.
+    // SAFETY: the handler stores to an atomic. If it cannot be registered for lack of memory, children wait
+    // as they would without it.
     unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }
 
-/// Whether the library was brought up by another process.
+/// Whether this process is a forked child of the one that initialised the library.
 pub(crate) fn is_forked_child() -> bool {
     IS_FORKED_CHILD.load(Ordering::Relaxed)
 }
@@ -34,10 +36,10 @@ mod tests {
             let stream = stream::resolve(core::ptr::null_mut()).unwrap();
             let (gate, open) = Command::gate();
             let held_up = runtime.submit(&stream, gate);
-            // SAFETY: the child calls what this test is about, which takes no lock, and ends.
+            // SAFETY: the child only makes the calls under test, which take no lock, and ends.
             let child = unsafe { libc::fork() };
             if child == 0 {
-                // SAFETY: as above; the modules are not looked at.
+                // SAFETY: as above; the modules' address is not dereferenced.
                 unsafe {
                     libc::alarm(60);
                     let refused = boundary::call(|| Ok(())) == HipError::NotInitialized.code();
@@ -46,10 +48,10 @@ mod tests {
                 }
             }
             let mut status = 0;
-            // SAFETY: waits for the child, with a place for its status.
+            // SAFETY: waits for the child, with a local for its status.
             assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
             assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "status {status:#x}");
-            assert_eq!(boundary::call(|| Ok(())), 0, "the parent goes on");
+            assert_eq!(boundary::call(|| Ok(())), 0, "the parent's calls succeed");
             drop(open);
             held_up.wait();
         });

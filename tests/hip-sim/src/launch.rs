@@ -1,4 +1,4 @@
-//! Launches: every way to ask for a kernel, one way to run it.
+//! Launches: all of HIP's launch functions, and the single path that runs a kernel.
 
 use core::ffi::{c_char, c_void};
 use core::ptr;
@@ -40,12 +40,14 @@ enum Residency {
 const ATTRIBUTE_COOPERATIVE: u32 = 2;
 
 impl Residency {
-    /// As a configuration's attributes say. As in clr (7.0), one that makes the launch cooperative is enough, whatever the
-    /// others are, and without one a launch that has attributes is refused.
+    /// From a configuration's attributes. As in
+    /// [clr](https://github.com/ROCm/clr/blob/develop/hipamd/src/hip_module.cpp) (7.0), one cooperative
+    /// attribute makes the launch cooperative, whatever the others are. A launch with attributes but without
+    /// a cooperative one is refused.
     ///
     /// # Safety
     ///
-    /// `attributes` is an array of so many, or null.
+    /// `attributes` is null or an array of `count` elements.
     unsafe fn from_attributes(attributes: *const hipLaunchAttribute, count: u32) -> Result<Self, HipError> {
         if count == 0 {
             return Ok(Self::Any);
@@ -60,7 +62,7 @@ impl Residency {
     }
 }
 
-/// Events that a launch records, null where none.
+/// Events that a launch records; null for none.
 struct Events {
     start: hipEvent_t,
     stop: hipEvent_t,
@@ -72,7 +74,7 @@ const NO_EVENTS: Events = Events { start: ptr::null_mut(), stop: ptr::null_mut()
 ///
 /// # Safety
 ///
-/// `passed` is as HIP's launch functions ask.
+/// `passed` is as HIP's launch functions require.
 unsafe fn submit(
     kernel: &Arc<Kernel>,
     geometry: &Geometry,
@@ -97,15 +99,15 @@ unsafe fn submit(
         start.bind_to_launch(runtime.submit(stream, Command::marker()));
     }
     let completion = runtime.submit(stream, launch.command(stream.device()));
-    dwell(launched_ns);
+    spin_for_launch_cost(launched_ns);
     if let Some(stop) = stop {
         stop.bind_to_launch(completion);
     }
     Ok(())
 }
 
-/// Keeps the caller busy, as the genuine runtime does, until the launch has taken as long as the environment says.
-fn dwell(launched_ns: u64) {
+/// Keeps the caller busy, as the genuine runtime does, until the launch has taken the configured time.
+fn spin_for_launch_cost(launched_ns: u64) {
     let until_ns = launched_ns + config::get().launch_cost.as_nanos() as u64;
     while clock::now_ns() < until_ns {
         core::hint::spin_loop();
@@ -135,7 +137,7 @@ fn check(kernel: &Kernel, geometry: &Geometry, passed: Passed, residency: Reside
     Ok(())
 }
 
-/// In null mode nothing is looked up, checked or done.
+/// In null mode a launch looks up, checks and does nothing.
 fn is_null_mode() -> bool {
     let is_null_mode = config::get().null;
     if is_null_mode {
@@ -144,11 +146,11 @@ fn is_null_mode() -> bool {
     is_null_mode
 }
 
-/// Launches the kernel that a host address stands for.
+/// Launches the kernel that is registered for a host address.
 ///
 /// # Safety
 ///
-/// `arguments` is an array with the address of each of the kernel's arguments.
+/// `arguments` is an array with the address of each argument.
 unsafe fn launch_host_function(
     host: *const c_void,
     (grid, block, lds_size): (dim3, dim3, usize),
@@ -171,7 +173,7 @@ unsafe fn launch_host_function(
 ///
 /// # Safety
 ///
-/// `pointers` and `extra` are as HIP's module launches ask.
+/// `pointers` and `extra` are as HIP's module launches require.
 unsafe fn launch_function(
     function: hipFunction_t,
     geometry: impl FnOnce() -> Result<Geometry, HipError>,
@@ -262,7 +264,8 @@ pub(crate) unsafe extern "C" fn kernel_by_config(
     })
 }
 
-/// `hipLaunchCooperativeKernel`: its errors for a bad stream, function or size differ from `hipLaunchKernel`'s.
+/// `hipLaunchCooperativeKernel`: its errors for a bad stream, function or size differ from
+/// `hipLaunchKernel`'s.
 pub(crate) unsafe extern "C" fn cooperative(
     host: *const c_void,
     grid: dim3,
@@ -303,7 +306,7 @@ pub(crate) unsafe extern "C" fn cooperative_spt(
     unsafe { cooperative(host, grid, block, arguments, lds_size, stream::or_per_thread(stream)) }
 }
 
-/// `hipModuleLaunchKernel`: sizes in blocks.
+/// `hipModuleLaunchKernel`: the grid's size is in blocks.
 pub(crate) unsafe extern "C" fn function(
     function: hipFunction_t,
     grid_x: u32,
@@ -350,7 +353,7 @@ pub(crate) unsafe extern "C" fn cooperative_function(
     })
 }
 
-/// `hipExtModuleLaunchKernel`: sizes in threads.
+/// `hipExtModuleLaunchKernel`: the grid's size is in threads.
 pub(crate) unsafe extern "C" fn function_with_events(
     function: hipFunction_t,
     global_x: u32,
@@ -375,7 +378,7 @@ pub(crate) unsafe extern "C" fn function_with_events(
     boundary::call(|| unsafe { launch_function(function, geometry, passed, stream, &events, Residency::Any) })
 }
 
-/// `hipHccModuleLaunchKernel`: the same under its old name, without flags.
+/// `hipHccModuleLaunchKernel`: the old name of the same function, without flags.
 pub(crate) unsafe extern "C" fn function_with_events_hcc(
     function: hipFunction_t,
     global_x: u32,
@@ -413,14 +416,14 @@ pub(crate) unsafe extern "C" fn function_of_symbol(
     })
 }
 
-/// `hipKernelNameRef`: null for no function. Valid as long as the function.
+/// `hipKernelNameRef`: null for an invalid function. Valid as long as the function.
 pub(crate) unsafe extern "C" fn function_name(function: hipFunction_t) -> *const c_char {
     boundary::value(ptr::null(), || {
         runtime::get().functions.get(function).map_or(ptr::null(), |kernel| kernel.name.as_ptr())
     })
 }
 
-/// `hipKernelNameRefByPtr`: null for no kernel. Valid as long as the kernel is registered.
+/// `hipKernelNameRefByPtr`: null for an unknown kernel. Valid as long as the kernel is registered.
 pub(crate) unsafe extern "C" fn function_name_by_symbol(
     host: *const c_void,
     _stream: hipStream_t,
@@ -476,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_with_arguments_needs_some() {
+    fn a_kernel_with_arguments_needs_them_passed() {
         let geometry = Geometry::of_blocks(cube(1, 1, 1), cube(1, 1, 1), 0).unwrap();
         let passed = Passed::Pointers(ptr::null_mut());
         assert_eq!(check(&bounded_kernel(), &geometry, passed, Residency::Any), Err(HipError::InvalidValue));

@@ -1,7 +1,7 @@
-//! Libraries (HIP 7.2): code objects whose kernels a program finds by name without a module in between.
+//! Libraries (HIP 7.2): code objects whose kernels a program finds by name, without a module.
 //!
-//! The genuine runtime copies the image and loads it when something is first asked of it. Here it is read at once, and
-//! what was wrong with it is told when something is first asked.
+//! The genuine runtime copies the image and loads it on first use. Here it is parsed at once, and an error is
+//! reported on first use.
 
 use core::ffi::{c_char, c_void};
 use std::fs;
@@ -18,7 +18,7 @@ use crate::kernel::Kernel;
 use crate::module::text;
 use crate::runtime;
 
-/// A library, or why there is none.
+/// A library, or the error of its image.
 struct Library {
     code: Result<CodeObject, HipError>,
 }
@@ -40,14 +40,14 @@ fn resolve(library: hipLibrary_t) -> Result<Arc<Library>, HipError> {
     LIBRARIES.get(library).ok_or(HipError::InvalidValue)
 }
 
-/// The library that a kernel was found in.
+/// The library in which a kernel was found.
 fn library_of(kernel: hipKernel_t) -> Result<Arc<Library>, HipError> {
     LIBRARIES.all().into_iter().find(|library| library.has(kernel)).ok_or(HipError::InvalidHandle)
 }
 
 /// # Safety
 ///
-/// `image` points to a bundle or an ELF file, complete as its headers say, or as long as `len`.
+/// `image` points to a bundle or an ELF file. It is as long as its headers say, or as `len`.
 unsafe fn load(library: *mut hipLibrary_t, image: *const c_void, len: usize) -> Result<(), HipError> {
     // SAFETY: the caller upholds this function's contract.
     let code = unsafe { CodeObject::from_address(image, len) }.map_err(HipError::from);
@@ -59,7 +59,7 @@ unsafe fn load(library: *mut hipLibrary_t, image: *const c_void, len: usize) -> 
     unsafe { write(library, LIBRARIES.insert(&loaded)) }
 }
 
-/// `hipLibraryLoadData`: there is no compiler here that options would be for.
+/// `hipLibraryLoadData`: ignores the options, which are for a compiler.
 pub(crate) unsafe extern "C" fn load_data(
     library: *mut hipLibrary_t,
     image: *const c_void,
@@ -98,7 +98,7 @@ pub(crate) unsafe extern "C" fn load_file(
         let path = unsafe { text(path) }?;
         let path = Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()));
         let image = fs::read(path).map_err(|_| HipError::InvalidValue)?;
-        // SAFETY: the length is the file's; nothing of it is needed after parsing.
+        // SAFETY: the length is the file's; the file is not needed after parsing.
         unsafe { load(library, image.as_ptr().cast(), image.len()) }
     })
 }
@@ -142,7 +142,7 @@ pub(crate) unsafe extern "C" fn kernel_count(count: *mut u32, library: hipLibrar
     })
 }
 
-/// `hipLibraryEnumerateKernels`: as many as there are, `count` at most.
+/// `hipLibraryEnumerateKernels`: all kernels, but at most `count`.
 pub(crate) unsafe extern "C" fn kernels(
     kernels: *mut hipKernel_t,
     count: u32,
@@ -186,7 +186,7 @@ pub(crate) unsafe extern "C" fn name_of_kernel(name: *mut *const c_char, kernel:
     })
 }
 
-/// `hipKernelGetFunction`: the two handles are one.
+/// `hipKernelGetFunction`: both handles are the same.
 pub(crate) unsafe extern "C" fn function_of_kernel(
     function: *mut hipFunction_t,
     kernel: hipKernel_t,
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_image_is_told_when_it_is_used() {
+    fn an_invalid_image_is_reported_on_first_use() {
         let mut handle = ptr::null_mut();
         let none = ptr::null_mut::<*mut c_void>();
         // SAFETY: local out-parameters and complete images.

@@ -1,15 +1,15 @@
-//! Devices' access to each other's memory. All of it is the host's, so access is a matter of record only.
+//! Devices' access to each other's memory. All memory is the host's, so access is only recorded.
 
 use crate::abi::{hipDeviceP2PAttr, hipError_t};
 use crate::boundary::{self, write};
 use crate::error::HipError;
 use crate::{device, devices};
 
-/// xGMI, one hop between any two.
+/// xGMI, one hop between any two devices.
 const LINK_TYPE: u32 = 4;
 const HOP_COUNT: u32 = 1;
 
-/// Every device reaches every other, and none is its own peer.
+/// Every device reaches every other one, and none is its own peer.
 fn can_reach(device: i32, peer: i32) -> Result<bool, HipError> {
     if device == peer {
         return Ok(false);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn identities_stay_with_the_physical_device() {
+    fn identities_belong_to_the_physical_device() {
         let environment =
             [("HIP_SIM_DEVICES", "4"), ("ROCR_VISIBLE_DEVICES", "2,3"), ("HIP_VISIBLE_DEVICES", "1")];
         isolated::run(&environment, || {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_device_nothing_is_found() {
+    fn without_a_visible_device_queries_fail() {
         isolated::run(&[("HIP_VISIBLE_DEVICES", "-1")], || {
             let (mut count, mut memory) = (9, ptr::null_mut());
             // SAFETY: local out-parameters.

@@ -1,4 +1,4 @@
-//! Device variables by the host variable that shadows them.
+//! Device variables, by the host variables that shadow them.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -27,7 +27,7 @@ pub(crate) unsafe extern "C" fn size(size: *mut usize, symbol: *const c_void) ->
     })
 }
 
-/// Defines copies to and from a variable, by the call that makes them and the stream that it is for.
+/// Defines copies to and from a variable, for one kind of call and one stream.
 macro_rules! copies {
     ($($(#[$doc:meta])* $to:ident, $from:ident, $call:path, ($($stream:ident)?), $through:expr;)*) => {
         $($(#[$doc])*
@@ -47,7 +47,7 @@ macro_rules! copies {
         }
 
         $(#[$doc])*
-        /// The other way.
+        /// The opposite direction.
         pub(crate) unsafe extern "C" fn $from(
             to: *mut c_void,
             symbol: *const c_void,
@@ -76,7 +76,7 @@ copies! {
     copy_to_async_spt, copy_from_async_spt, Call::Asynchronous, (stream), stream::or_per_thread(stream);
 }
 
-/// Device address of a part of a variable, which must lie inside of it.
+/// Device address of a part of a variable; the part must lie inside of it.
 pub(crate) fn part(symbol: *const c_void, size: usize, offset: usize) -> Result<*mut c_void, HipError> {
     let (address, available) = runtime::get().fat_binaries.variable(symbol)?;
     match offset.checked_add(size) {

@@ -1,4 +1,4 @@
-//! The functions that begin, end and ask about captures.
+//! The functions that begin, end and query captures.
 
 use core::ptr;
 use std::cell::RefCell;
@@ -120,7 +120,8 @@ pub(crate) unsafe extern "C" fn end_spt(stream: hipStream_t, graph: *mut hipGrap
     boundary::call(|| end_capture(stream::or_per_thread(stream), graph))
 }
 
-/// The null stream cannot be asked while a stream that it would wait for is captured.
+/// The capture status of a stream. Querying the null stream fails while a stream that it would wait for is
+/// captured.
 fn status(stream: &Stream) -> Result<u32, HipError> {
     if stream.ordering() == Ordering::Legacy {
         let is_blocked = !sessions().is_empty()
@@ -164,7 +165,7 @@ pub(crate) unsafe extern "C" fn info(
     id: *mut u64,
 ) -> hipError_t {
     let (graph, nodes, count) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
-    // SAFETY: the caller's promise, passed on; null is "not asked for".
+    // SAFETY: the caller upholds this function's contract; null skips that value.
     unsafe { info_v2(stream, out, id, graph, nodes, count) }
 }
 
@@ -179,11 +180,11 @@ pub(crate) unsafe extern "C" fn info_spt(
 }
 
 thread_local! {
-    /// What `hipStreamGetCaptureInfo_v2` gave out last: the caller may read it until its next call.
+    /// The last result of `hipStreamGetCaptureInfo_v2`, which the caller may read until its next call.
     static TAIL: RefCell<Vec<hipGraphNode_t>> = const { RefCell::new(Vec::new()) };
 }
 
-/// `hipStreamGetCaptureInfo_v2`: only the status must be asked for.
+/// `hipStreamGetCaptureInfo_v2`: only the status is mandatory.
 pub(crate) unsafe extern "C" fn info_v2(
     stream: hipStream_t,
     out: *mut hipStreamCaptureStatus,
@@ -276,7 +277,7 @@ pub(crate) unsafe extern "C" fn update_dependencies(
 /// `hipThreadExchangeStreamCaptureMode`
 pub(crate) unsafe extern "C" fn exchange_mode(mode: *mut hipStreamCaptureMode) -> hipError_t {
     boundary::call(|| {
-        // SAFETY: null or a mode of the caller.
+        // SAFETY: the caller passes null or a valid mode.
         let asked = *unsafe { mode.as_ref() }.ok_or(HipError::InvalidValue)?;
         let old = INTERACTION.replace(Mode::from_code(asked)?);
         // SAFETY: as above.

@@ -1,4 +1,4 @@
-//! Captures concern every thread of a process, so each of these tests has one of its own.
+//! Captures affect every thread of a process, so each of these tests runs in a process of its own.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -60,7 +60,7 @@ unsafe extern "C" fn add_one(counter: *mut c_void) {
 }
 
 #[test]
-fn captured_work_is_not_done_until_the_graph_is_launched() {
+fn captured_work_does_not_run_until_the_graph_is_launched() {
     isolated::run(&[], || {
         let memory = device_memory(4);
         let stream = begun(GLOBAL);
@@ -86,7 +86,7 @@ fn captured_work_is_not_done_until_the_graph_is_launched() {
 }
 
 #[test]
-fn a_stream_joins_by_an_event_and_must_be_joined_back() {
+fn a_stream_joins_through_an_event_and_must_be_joined_back() {
     isolated::run(&[], || {
         let (origin, branch) = (begun(GLOBAL), new_stream());
         let (fork, join) = (new_event(), new_event());
@@ -136,7 +136,7 @@ fn a_global_capture_forbids_allocation_to_every_thread() {
 }
 
 #[test]
-fn a_thread_local_capture_forbids_it_to_its_own_thread_and_a_relaxed_one_to_nobody() {
+fn a_thread_local_capture_forbids_allocation_to_its_own_thread_and_a_relaxed_one_to_no_thread() {
     isolated::run(&[], || {
         let allocate = || {
             let mut memory = ptr::null_mut();
@@ -155,14 +155,14 @@ fn a_thread_local_capture_forbids_it_to_its_own_thread_and_a_relaxed_one_to_nobo
 }
 
 #[test]
-fn an_exchanged_mode_lets_a_thread_allocate_meanwhile() {
+fn an_exchanged_mode_lets_a_thread_allocate_during_a_capture() {
     isolated::run(&[], || {
         let stream = begun(THREAD_LOCAL);
         let (mut mode, mut memory) = (RELAXED, ptr::null_mut());
         // SAFETY: local parameters.
         unsafe {
             assert_eq!(exchange_mode(&raw mut mode), 0);
-            assert_eq!(mode, GLOBAL, "what threads begin with");
+            assert_eq!(mode, GLOBAL, "threads begin in global mode");
             assert_eq!(memory::malloc(&raw mut memory, 64), 0);
         }
         assert!(ended(stream).is_ok());
@@ -170,7 +170,7 @@ fn an_exchanged_mode_lets_a_thread_allocate_meanwhile() {
 }
 
 #[test]
-fn what_waits_for_the_device_invalidates_captures_of_every_mode() {
+fn calls_that_wait_for_the_device_invalidate_captures_of_every_mode() {
     isolated::run(&[], || {
         for mode in [GLOBAL, THREAD_LOCAL, RELAXED] {
             let stream = begun(mode);
@@ -205,7 +205,7 @@ fn a_captured_stream_or_event_cannot_be_awaited() {
 }
 
 #[test]
-fn captures_begin_and_end_where_they_may() {
+fn captures_begin_and_end_only_on_streams_that_allow_it() {
     isolated::run(&[], || {
         // SAFETY: handles are looked up, not dereferenced.
         unsafe {

@@ -1,4 +1,4 @@
-//! Nodes' parameters: read from what the caller describes, given back, replaced in graphs and in executables.
+//! Nodes' parameters: read from the caller's descriptions, returned, and replaced in graphs and executables.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -24,7 +24,7 @@ use crate::{copy, runtime, symbol};
 
 /// # Safety
 ///
-/// Null, or parameters as `hipLaunchKernel` or `hipModuleLaunchKernel` would ask.
+/// Null, or parameters as `hipLaunchKernel` or `hipModuleLaunchKernel` require them.
 pub(super) unsafe fn kernel(params: *const hipKernelNodeParams) -> Result<Operation, HipError> {
     // SAFETY: the caller upholds this function's contract.
     let params = unsafe { params.as_ref() }.ok_or(HipError::InvalidValue)?;
@@ -36,7 +36,7 @@ fn checked(copy: Copy) -> Result<Operation, HipError> {
     if copy.is_empty() {
         return Err(HipError::InvalidValue);
     }
-    copy.places(runtime::get())?;
+    copy.memory_types(runtime::get())?;
     Ok(Operation::Copy(copy))
 }
 
@@ -116,7 +116,7 @@ unsafe fn host(params: *const hipHostNodeParams) -> Result<Operation, HipError> 
     Ok(Operation::Host(HostCall { function: params.r#fn, user: params.userData }))
 }
 
-/// Puts an operation in place of another of its type.
+/// Replaces a node's operation by another of the same type.
 fn replace(node: &Node, new: Operation) -> Result<(), HipError> {
     if node.operation().node_type() != new.node_type() {
         return Err(HipError::InvalidValue);
@@ -125,7 +125,8 @@ fn replace(node: &Node, new: Operation) -> Result<(), HipError> {
     Ok(())
 }
 
-/// Defines, for one kind of node, the function that replaces parameters in a graph and that in an executable.
+/// Defines two functions for one kind of node: one replaces parameters in a graph, the other in an
+/// executable.
 macro_rules! setters {
     ($($(#[$doc:meta])* $in_graph:ident, $in_exec:ident($($parameter:ident: $type:ty),*) => $operation:expr;)*) => {
         $($(#[$doc])*
@@ -138,7 +139,7 @@ macro_rules! setters {
             })
         }
 
-        /// The same in an executable, whose node is named by its original.
+        /// The same in an executable; the node is given by its original.
         pub(crate) unsafe extern "C" fn $in_exec(
             exec: hipGraphExec_t,
             node: hipGraphNode_t,
@@ -154,7 +155,7 @@ macro_rules! setters {
     };
 }
 
-/// Calls a safe function where the macro above has an unsafe block.
+/// Lets the macro above call a safe function in its unsafe block.
 unsafe fn safely(made: Result<Operation, HipError>) -> Result<Operation, HipError> {
     made
 }
@@ -222,7 +223,7 @@ pub(crate) unsafe extern "C" fn set_exec_driver_memset(
     unsafe { set_exec_memset(exec, node, params) }
 }
 
-/// `hipGraphExecChildGraphNodeSetParams`: the new graph must look like the old one.
+/// `hipGraphExecChildGraphNodeSetParams`: the new graph must have the same shape as the old one.
 pub(crate) unsafe extern "C" fn set_exec_child(
     exec: hipGraphExec_t,
     node: hipGraphNode_t,
@@ -242,13 +243,13 @@ pub(crate) unsafe extern "C" fn set_exec_child(
 
 /// # Safety
 ///
-/// Null, or parameters whose payload is what their type says.
+/// Null, or parameters whose payload has the type that they state.
 unsafe fn of_any_type(params: *mut hipGraphNodeParams) -> Result<Operation, HipError> {
     // SAFETY: the caller upholds this function's contract.
     let params = unsafe { params.as_mut() }.ok_or(HipError::InvalidValue)?;
     let payload = params.payload.as_ptr();
     let handle = ptr::with_exposed_provenance_mut(params.payload[0] as usize);
-    // SAFETY: the caller's promise; the payload is aligned for any of them.
+    // SAFETY: the caller upholds this function's contract; the payload is aligned for every type.
     unsafe {
         match params.r#type {
             node_type::KERNEL => kernel(payload.cast()),
@@ -262,7 +263,7 @@ unsafe fn of_any_type(params: *mut hipGraphNodeParams) -> Result<Operation, HipE
     }
 }
 
-/// Gives what `of` finds in a node's operation.
+/// Returns a value that `of` extracts from a node's operation.
 fn get<T>(
     node: hipGraphNode_t,
     out: *mut T,
@@ -274,7 +275,8 @@ fn get<T>(
     unsafe { write(out, value) }
 }
 
-/// `hipGraphKernelNodeGetParams`: the arguments' addresses are valid until the node gets others.
+/// `hipGraphKernelNodeGetParams`: the arguments' addresses are valid until the node's parameters are
+/// replaced.
 pub(crate) unsafe extern "C" fn get_kernel(
     node: hipGraphNode_t,
     out: *mut hipKernelNodeParams,
@@ -350,7 +352,7 @@ pub(crate) unsafe extern "C" fn get_event_wait(node: hipGraphNode_t, out: *mut h
     })
 }
 
-/// `hipGraphMemAllocNodeGetParams`: pools and access are not modelled and come back empty.
+/// `hipGraphMemAllocNodeGetParams`: pools and access are not modelled, so these fields are empty.
 pub(crate) unsafe extern "C" fn get_mem_alloc(
     node: hipGraphNode_t,
     out: *mut hipMemAllocNodeParams,
@@ -386,7 +388,7 @@ fn kernel_node(node: hipGraphNode_t) -> Result<Arc<Node>, HipError> {
         .ok_or(HipError::InvalidValue)
 }
 
-/// `hipGraphKernelNodeSetAttribute`: kept to be read back.
+/// `hipGraphKernelNodeSetAttribute`: stored for the application to read back.
 pub(crate) unsafe extern "C" fn set_attribute(
     node: hipGraphNode_t,
     attribute: hipKernelNodeAttrID,
@@ -400,7 +402,7 @@ pub(crate) unsafe extern "C" fn set_attribute(
     })
 }
 
-/// `hipGraphKernelNodeGetAttribute`: zero where none was set.
+/// `hipGraphKernelNodeGetAttribute`: zero if none was set.
 pub(crate) unsafe extern "C" fn get_attribute(
     node: hipGraphNode_t,
     attribute: hipKernelNodeAttrID,

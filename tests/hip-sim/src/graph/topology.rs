@@ -1,4 +1,4 @@
-//! Graphs as such: made, copied, destroyed, connected, listed.
+//! Graph functions: creation, copies, destruction, edges, lists of nodes and edges.
 
 use core::ptr;
 use std::sync::{Arc, Weak};
@@ -52,9 +52,9 @@ pub(crate) unsafe extern "C" fn find_in_clone(
     boundary::call(|| {
         let (node, graph) = (resolve_node(node)?, resolve(graph)?);
         let state = graph.lock();
-        let twin = state.nodes.iter().find(|n| n.is_copy_of(&node)).ok_or(HipError::InvalidValue)?;
+        let duplicate = state.nodes.iter().find(|n| n.is_copy_of(&node)).ok_or(HipError::InvalidValue)?;
         // SAFETY: the caller passes null or a writable out-parameter.
-        unsafe { write(out, node_handle(twin)) }
+        unsafe { write(out, node_handle(duplicate)) }
     })
 }
 
@@ -76,7 +76,7 @@ pub(crate) unsafe extern "C" fn destroy_node(node: hipGraphNode_t) -> hipError_t
     })
 }
 
-/// Pairs of nodes of one graph, none with itself.
+/// Pairs of different nodes of one graph.
 ///
 /// # Safety
 ///
@@ -97,7 +97,7 @@ unsafe fn pairs(
     Ok((graph, pairs))
 }
 
-/// `hipGraphAddDependencies`: an edge that is there already is an error, and those before it stay.
+/// `hipGraphAddDependencies`: an edge that exists already is an error; the edges before it stay.
 pub(crate) unsafe extern "C" fn add_dependencies(
     graph: hipGraph_t,
     from: *const hipGraphNode_t,
@@ -129,7 +129,8 @@ pub(crate) unsafe extern "C" fn remove_dependencies(
     })
 }
 
-/// Gives a list as HIP does: without an array its length, else as much as fits, padded with null.
+/// Returns a list in HIP's way: without an array only its length, otherwise as many entries as fit, padded
+/// with null.
 ///
 /// # Safety
 ///
@@ -139,21 +140,21 @@ unsafe fn list(
     out: *mut hipGraphNode_t,
     count: *mut usize,
 ) -> Result<(), HipError> {
-    // SAFETY: null or an in- and out-parameter of the caller.
+    // SAFETY: the caller passes null or a valid in- and out-parameter.
     let count = unsafe { count.as_mut() }.ok_or(HipError::InvalidValue)?;
     if out.is_null() {
         *count = found.len();
         return Ok(());
     }
     for index in 0..*count {
-        // SAFETY: inside the array, by the caller's promise.
+        // SAFETY: inside the array, as the caller guarantees.
         unsafe { out.add(index).write(found.get(index).copied().unwrap_or(ptr::null_mut())) };
     }
     *count = (*count).min(found.len());
     Ok(())
 }
 
-/// `hipGraphGetNodes`: in an order in which they could run.
+/// `hipGraphGetNodes`: in a valid execution order.
 pub(crate) unsafe extern "C" fn nodes(
     graph: hipGraph_t,
     out: *mut hipGraphNode_t,
@@ -198,7 +199,8 @@ pub(crate) unsafe extern "C" fn edges(
         let state = graph.lock();
         let (sources, targets): (Vec<_>, Vec<_>) =
             state.edges.iter().map(|(from, to)| (node_handle(from), node_handle(to))).unzip();
-        // SAFETY: the caller's promise; the count is read twice, so that the second list sees what was asked.
+        // SAFETY: the caller upholds this function's contract. The count is saved, so that the second list
+        // gets the caller's value too.
         unsafe {
             let mut asked = *count;
             list(&sources, from, &raw mut asked)?;
@@ -207,7 +209,7 @@ pub(crate) unsafe extern "C" fn edges(
     })
 }
 
-/// The other ends of a node's edges on one side.
+/// The neighbours of a node on one side: its dependencies or its dependents.
 fn neighbours(node: hipGraphNode_t, are_dependents: bool) -> Result<Vec<hipGraphNode_t>, HipError> {
     let node = resolve_node(node)?;
     let graph = node.graph.upgrade().ok_or(HipError::InvalidValue)?;
@@ -257,7 +259,7 @@ pub(crate) unsafe extern "C" fn child_graph(node: hipGraphNode_t, out: *mut hipG
     })
 }
 
-/// Whether `graph` is the one that `node` is in.
+/// Whether `node` belongs to `graph`.
 pub(super) fn is_in(node: &Node, graph: &Arc<Graph>) -> bool {
     Weak::as_ptr(&node.graph) == Arc::as_ptr(graph)
 }

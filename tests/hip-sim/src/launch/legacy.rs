@@ -1,4 +1,4 @@
-//! Launches of the old interface, in three calls, and launches of several kernels in one.
+//! Launches of the old interface, which takes three calls, and launches of several kernels in one call.
 
 use core::cell::RefCell;
 use core::ffi::c_void;
@@ -15,7 +15,7 @@ use crate::kernel::Passed;
 use crate::{runtime, stream};
 
 thread_local! {
-    /// What `hipSetupArgument` gathered for this thread's next `hipLaunchByPtr`.
+    /// Arguments from `hipSetupArgument` for this thread's next `hipLaunchByPtr`.
     static ARGUMENTS: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -37,7 +37,7 @@ pub(crate) unsafe extern "C" fn setup_argument(
 ) -> hipError_t {
     boundary::call(|| {
         let end = offset.checked_add(size).filter(|_| !from.is_null()).ok_or(HipError::InvalidValue)?;
-        // SAFETY: the caller's argument of `size` bytes.
+        // SAFETY: the caller passes an argument of `size` bytes.
         let bytes = unsafe { core::slice::from_raw_parts(from.cast::<u8>(), size) };
         let gathered = ARGUMENTS.try_with(|arguments| {
             let mut arguments = arguments.borrow_mut();
@@ -65,12 +65,12 @@ pub(crate) unsafe extern "C" fn by_pointer(host: *const c_void) -> hipError_t {
         let tag = ptr::without_provenance_mut;
         let mut extra = [tag(1), arguments.as_mut_ptr().cast(), tag(2), (&raw mut size).cast(), tag(3)];
         let passed = Passed::Extra(extra.as_mut_ptr());
-        // SAFETY: the array was made just now as it has to be.
+        // SAFETY: the array was built above in the required form.
         unsafe { super::submit(&kernel, &geometry, passed, &stream, &NO_EVENTS, Residency::Any) }
     })
 }
 
-/// Kernels of a list, which must be for as many devices.
+/// Checks that the kernels of a list are for different devices.
 fn check_devices(streams: impl Iterator<Item = hipStream_t>) -> Result<(), HipError> {
     let mut seen = Vec::new();
     for handle in streams {
@@ -88,7 +88,7 @@ fn check_devices(streams: impl Iterator<Item = hipStream_t>) -> Result<(), HipEr
 
 /// # Safety
 ///
-/// `list` is null or has `count` elements, each as `hipLaunchKernel` asks.
+/// `list` is null or has `count` elements, each as `hipLaunchKernel` requires.
 unsafe fn launch_all(list: *const hipLaunchParams, count: i32, residency: Residency) -> Result<(), HipError> {
     let length = usize::try_from(count).ok().filter(|length| *length > 0).ok_or(HipError::InvalidValue)?;
     if list.is_null() || length > runtime::get().devices().len() {
@@ -149,7 +149,7 @@ pub(crate) unsafe extern "C" fn cooperative_functions_on_devices(
     })
 }
 
-/// `hipDrvLaunchKernelEx`: as in clr, of its attributes only that it is cooperative, and `extra` is not read.
+/// `hipDrvLaunchKernelEx`: as in clr, only its cooperative attribute counts, and `extra` is not read.
 pub(crate) unsafe extern "C" fn by_driver_config(
     config: *const HIP_LAUNCH_CONFIG,
     function: hipFunction_t,
@@ -177,7 +177,7 @@ mod tests {
     use crate::abi::hipLaunchAttribute;
 
     #[test]
-    fn a_launch_in_three_calls_needs_the_first() {
+    fn a_launch_in_three_calls_requires_the_first() {
         // SAFETY: the address is looked up, not dereferenced.
         let code = unsafe { by_pointer(ptr::without_provenance(0x1234)) };
         assert_eq!(code, HipError::MissingConfiguration.code());
@@ -188,7 +188,7 @@ mod tests {
             assert_eq!(setup_argument((&raw const one).cast(), 12, 8), 0);
             let code = by_pointer(ptr::without_provenance(0x1234));
             assert_eq!(code, HipError::InvalidDeviceFunction.code());
-            assert!(ARGUMENTS.with_borrow(Vec::is_empty), "the next launch begins anew");
+            assert!(ARGUMENTS.with_borrow(Vec::is_empty), "the next launch starts without arguments");
         }
     }
 
@@ -205,7 +205,7 @@ mod tests {
         const PRIORITY: u32 = 8;
         let attribute = |id, value| hipLaunchAttribute { id, pad: 0, value, rest: [0; 15] };
         let residency = |attributes: &[hipLaunchAttribute]| {
-            // SAFETY: an array of so many.
+            // SAFETY: the array has that many elements.
             unsafe { Residency::from_attributes(attributes.as_ptr(), attributes.len() as u32) }
         };
         let (cooperative, not, priority) = (attribute(2, 1), attribute(2, 0), attribute(PRIORITY, 1));
