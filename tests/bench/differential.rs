@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use xsched_differential::campaign::{self, Finding, Reports};
-use xsched_differential::mode::{Mode, Places};
+use xsched_differential::mode::{Mode, Paths};
 use xsched_differential::planted;
 use xsched_tests::small_controller::SmallController;
 use xsched_tests::{
@@ -55,7 +55,7 @@ struct Tally {
 
 /// What all workers know.
 struct Shared {
-    places: Places,
+    paths: Paths,
     deadline: Instant,
     first_seed: u64,
     batches: AtomicU64,
@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let controller = SmallController::start(folder.path())?;
     controller.flap(args.seed);
     let shared = Shared {
-        places: Places::new(&artifacts::differential(), &artifacts::shim()).with_controller(folder.path()),
+        paths: Paths::new(&artifacts::differential(), &artifacts::shim()).with_controller(folder.path()),
         deadline: Instant::now() + *args.time,
         first_seed: args.seed,
         batches: AtomicU64::new(0),
@@ -89,11 +89,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn look_for_planted(named: &[String], first_seed: u64) -> Result<(), Box<dyn Error>> {
-    let places = Places::new(&artifacts::differential(), &artifacts::shim());
+    let paths = Paths::new(&artifacts::differential(), &artifacts::shim());
     let one = |value: u64| Samples::new(vec![value as f64]);
     let is_wanted = |bug: &&str| named.is_empty() || named.iter().any(|named| named == bug);
     for bug in planted::BUGS.into_iter().filter(is_wanted) {
-        let Some(found) = planted::find(bug, &places, first_seed, RUNS)? else {
+        let Some(found) = planted::find(bug, &paths, first_seed, RUNS)? else {
             eprintln!("{bug}: not found");
             continue;
         };
@@ -119,13 +119,13 @@ fn work(shared: &Shared) {
         let major = MAJORS[(batch % MAJORS.len() as u64) as usize];
         let native = Mode::native(major);
         let natively =
-            timed(shared, &native, || campaign::native_reports(major, &shared.places, seeds.clone()));
+            timed(shared, &native, || campaign::native_reports(major, &shared.paths, seeds.clone()));
         let modes = Mode::all().into_iter().chain(Mode::scheduling());
         for mode in modes.filter(|mode| mode.major == major) {
             // Other suspensions for other programs.
             let mode = if mode.suspended.is_some() { mode.suspended(first + 1) } else { mode };
             let with = timed(shared, &mode, || {
-                campaign::shim_reports(&mode, &shared.places, &natively, seeds.clone())
+                campaign::shim_reports(&mode, &shared.paths, &natively, seeds.clone())
             });
             note(shared, campaign::judge(&mode, &natively, &with, seeds.clone()));
             if Instant::now() >= shared.deadline {
@@ -160,7 +160,7 @@ fn report(shared: Shared, first_seed: u64, time: Duration) -> Result<(), Box<dyn
     distinct.sort_by_key(|finding| finding.seed);
     distinct.dedup_by_key(|finding| finding.seed);
     for finding in distinct.into_iter().take(SHRUNK_MAX) {
-        match campaign::minimal(finding, &shared.places, RUNS)? {
+        match campaign::minimal(finding, &shared.paths, RUNS)? {
             Some(program) => eprintln!("{finding}\n{program}"),
             None => eprintln!("{finding}\nnot seen again in {RUNS} runs"),
         }
