@@ -90,9 +90,9 @@ fn at(arbiter: &mut Arbiter, all: &Queues, when: &str) -> Result<(), Box<dyn Err
     settle(arbiter);
     print(&format!("{when}: report, no waiter"), &alone(arbiter, all.alone)?, GOALS)?;
     settle(arbiter);
-    print(&format!("{when}: report that switches the gate of 1 queue"), &turns(all.pair[0]), None)?;
+    print(&format!("{when}: report that switches the gate of 1 queue"), &gate_switches(all.pair[0]), None)?;
     settle(arbiter);
-    print(&format!("{when}: report that switches the gates of 63 queues"), &turns(queues[0]), None)?;
+    print(&format!("{when}: report that switches the gates of 63 queues"), &gate_switches(queues[0]), None)?;
     settle(arbiter);
     print(&format!("{when}: report that wakes"), &wake_ups(&all.pair), GOALS)?;
     settle(arbiter);
@@ -172,7 +172,7 @@ fn alone(arbiter: &Arbiter, queue: Queue) -> Result<Samples, Box<dyn Error>> {
 
 /// The most urgent queue of a device becomes ready and idle. No other queue is ready, so none is woken, but
 /// all others have gates that follow.
-fn turns(urgent: Queue) -> Samples {
+fn gate_switches(urgent: Queue) -> Samples {
     let report = |operation: Report| {
         let began = Instant::now();
         xsched_arbiter_report(operation as u64, urgent.slot.into(), urgent.generation.into());
@@ -188,7 +188,7 @@ fn wake_ups(pair: &[Queue]) -> Samples {
         xsched_arbiter_report(operation as u64, pair[1].slot.into(), pair[1].generation.into());
     };
     of_other(Report::Ready);
-    let samples = turns(pair[0]);
+    let samples = gate_switches(pair[0]);
     of_other(Report::Idle);
     samples
 }

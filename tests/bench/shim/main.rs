@@ -113,8 +113,8 @@ fn added(
 /// The time of a deferred launch in its caller, with the time of one that is not deferred, without the shim.
 fn deferred_launches(way: Way) -> Result<(), Box<dyn Error>> {
     for (scenario, name) in [
-        (Scenario::DeferredLaunches, "launch held back"),
-        (Scenario::DeferredLaunchesBesideOthers, "launch held back beside others"),
+        (Scenario::DeferredLaunches, "launch deferred"),
+        (Scenario::DeferredLaunchesBesideOthers, "launch deferred beside others"),
     ] {
         let rounds =
             alternate(ROUNDS, || measure(Way::Absent, Scenario::Launches), || measure(way, scenario))?;
@@ -155,7 +155,7 @@ fn threads(way: Way) -> Result<(), Box<dyn Error>> {
     let name = format!("{THREADS_LAUNCH}: mean");
     for (scenario, with) in [
         (Scenario::Threads, "nothing suspended"),
-        (Scenario::ThreadsBesideSuspendedStream, "another stream held back"),
+        (Scenario::ThreadsBesideSuspendedStream, "another stream suspended"),
     ] {
         let rounds =
             alternate(ROUNDS, || measure(Way::Absent, Scenario::Threads), || measure(way, scenario))?;

@@ -1,11 +1,11 @@
 """Launches by third-party libraries, for tests of the origin that is reported for them.
 
-    verdicts.py rocrand HIPRAND ROCRAND [hiprand|rocrand]    numbers by that library; hipRAND has rocRAND launch
+    verdicts.py rocrand HIPRAND ROCRAND [hiprand|rocrand]    numbers by that library; hipRAND launches through rocRAND
     verdicts.py rocsparse HIPSPARSE ROCSPARSE [hipsparse|rocsparse]   y += a x by that library, x sparse
-    verdicts.py hip-python MODULE COUNT                      so many launches through hip-python
+    verdicts.py hip-python MODULE COUNT                      COUNT launches through hip-python
 
-As `tests/apps/callers` does, it prints `ready` and its id, fills memory until it is given a line, prints `warm 1`, waits for
-another line, and says last whether anything was `wrong`.
+Like `tests/apps/callers`, it prints `ready` and its id, fills memory until it reads a line, prints `warm 1` and waits for
+another line. Its last line says whether any result was `wrong`.
 """
 
 import ctypes

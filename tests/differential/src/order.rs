@@ -226,8 +226,8 @@ impl Order {
                 insert(&mut self.tokens, token.index(), (thread, self.threads[thread].clock))?;
             }
             Op::Await(token) => {
-                let told = self.tokens.get(token.index()).copied().flatten();
-                let (_, clock) = told.filter(|(by, _)| *by != thread).ok_or(Flaw::Unknown)?;
+                let signalled = self.tokens.get(token.index()).copied().flatten();
+                let (_, clock) = signalled.filter(|(by, _)| *by != thread).ok_or(Flaw::Unknown)?;
                 self.wait(thread, &clock, 0)?;
             }
             Op::MakeStream(number, kind) => self.make_stream(thread, *number, *kind)?,

@@ -1,5 +1,5 @@
-//! Contexts. As in the [genuine runtime](https://github.com/ROCm/clr/blob/develop/hipamd/src/hip_context.cpp), a context is another name for a device; each thread has a stack of
-//! them.
+//! Contexts. As in the [genuine runtime](https://github.com/ROCm/clr/blob/develop/hipamd/src/hip_context.cpp), a
+//! context is another name for a device; each thread has a stack of them.
 
 use core::cell::RefCell;
 use core::ffi::c_void;

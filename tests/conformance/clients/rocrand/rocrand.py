@@ -1,6 +1,6 @@
 """rocRAND through its C API: `rocrand.py LIBRARY REFERENCE CHECK`. Ends with status 0 if the check holds.
 
-The library finds the HIP runtime by itself; so does this script, by the same name. REFERENCE is `reference.cpp`, compiled:
+The library and this script each load the HIP runtime by the same name. REFERENCE is the compiled `reference.cpp`:
 rocRAND's own device functions on the host.
 """
 
@@ -136,21 +136,21 @@ def pseudo_random(kind, seed, groups):
                 numbers = reference_numbers(kind, seed, 0, group * width, width)
             elif kind == MTGP32:
                 # A block takes as many steps as a group needs numbers; each step gives every thread one.
-                turn, within = divmod(group, BLOCKS * BLOCK)
+                step, within = divmod(group, BLOCKS * BLOCK)
                 block, thread = divmod(within, BLOCK)
-                sequence = reference_numbers(kind, seed, block, 0, BLOCK * width * (turn + 1))
-                numbers = sequence[BLOCK * width * turn + thread :: BLOCK]
+                sequence = reference_numbers(kind, seed, block, 0, BLOCK * width * (step + 1))
+                numbers = sequence[BLOCK * width * step + thread :: BLOCK]
             else:
-                turn, engine = divmod(group, ENGINES)
-                numbers = reference_numbers(kind, seed, engine, 0, width * (turn + 1))[-width:]
+                step, engine = divmod(group, ENGINES)
+                numbers = reference_numbers(kind, seed, engine, 0, width * (step + 1))[-width:]
             expected = shape.apply(kind, numbers, values, tables)
             for value, right in zip(found[group * values :], expected):
                 assert shape.agrees(value, right), (shape.function, group, value, right)
 
 
-def groups_across(*turns):
+def groups_across(*positions):
     """Some groups at the beginning, and around each of these positions."""
-    near = [group for turn in turns for group in range(turn - 2, turn + 2)]
+    near = [group for step in positions for group in range(step - 2, step + 2)]
     return sorted({0, 1, 2, 100, 255, 256, *near})
 
 

@@ -102,7 +102,7 @@ impl Device {
             Sharing::Path(path) => {
                 let mut path = path.clone().into_os_string();
                 path.push(format!(".{index}"));
-                Self::shared(index, path.as_ref(), Access::Anybody)
+                Self::shared(index, path.as_ref(), Access::AnyUser)
             }
         };
         device.unwrap_or_else(|| Self::private(index))

@@ -47,7 +47,7 @@ pub(super) enum Access {
     /// This user only.
     User,
     /// Any process that may open the file.
-    Anybody,
+    AnyUser,
 }
 
 /// Attempts to open a changing file: another process may be replacing it at the same time.
@@ -253,7 +253,7 @@ mod tests {
         std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
         let error = Mapping::shared(&path, Access::User, [3, 1]).err().unwrap();
         assert!(matches!(error, FileError::Foreign { owner: 65534, .. }), "{error}");
-        Mapping::shared(&path, Access::Anybody, [3, 1]).unwrap().tidy_up();
+        Mapping::shared(&path, Access::AnyUser, [3, 1]).unwrap().tidy_up();
         assert!(!path.exists());
     }
 }
