@@ -7,7 +7,7 @@ use std::path::Path;
 
 use xsched_differential::campaign;
 use xsched_differential::generate::generate;
-use xsched_differential::mode::{Mode, Places, Way};
+use xsched_differential::mode::{Mode, Paths, Way};
 use xsched_tests::artifacts;
 use xsched_tests::small_controller::SmallController;
 
@@ -16,8 +16,8 @@ const PROGRAMS: u64 = 200;
 /// How often a program of the corpus is run, since what it once showed may depend on time.
 const CORPUS_RUNS: u32 = 20;
 
-fn places() -> Places {
-    Places::new(&artifacts::differential(), &artifacts::shim())
+fn places() -> Paths {
+    Paths::new(&artifacts::differential(), &artifacts::shim())
 }
 
 /// Programs of its own for each mode.
@@ -27,7 +27,7 @@ fn nothing_differs(mode: &Mode, first: u64) {
 }
 
 #[track_caller]
-fn nothing_differs_at(places: &Places, mode: &Mode, first: u64) {
+fn nothing_differs_at(places: &Paths, mode: &Mode, first: u64) {
     let findings = campaign::compare(mode, places, first..first + PROGRAMS);
     let texts: Vec<_> = findings.iter().map(ToString::to_string).collect();
     assert!(findings.is_empty(), "{} of {PROGRAMS} programs:\n{}", findings.len(), texts.join("\n"));
@@ -47,7 +47,7 @@ macro_rules! modes {
 
         #[test]
         fn $treated() {
-            let mode = Mode::with_shim($major, Way::$way).suspended($first).treated($first);
+            let mode = Mode::with_shim($major, Way::$way).suspended($first).with_random_verdicts($first);
             nothing_differs(&mode, $first + 200_000);
         }
     )*};
@@ -74,7 +74,7 @@ fn beside_somebody_more_urgent() {
     controller.flap(1);
     let places = places().with_controller(folder.path());
     nothing_differs_at(&places, &Mode::with_shim(6, Way::Table).beside(), 401_000);
-    nothing_differs_at(&places, &Mode::with_shim(7, Way::Symbols).treated(2).beside(), 403_000);
+    nothing_differs_at(&places, &Mode::with_shim(7, Way::Symbols).with_random_verdicts(2).beside(), 403_000);
     assert!(controller.reports() > 0, "they were beside others");
 }
 

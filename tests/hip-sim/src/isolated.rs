@@ -1,10 +1,10 @@
-//! Tests that need a process of their own: with another environment, or because what they do concerns every thread.
+//! Tests that need a process of their own, because they need another environment or affect every thread.
 
 use std::env;
 use std::process::Command;
 use std::thread;
 
-/// Set in the process that a test is alone in.
+/// Set in the process that runs a single test.
 const MARK: &str = "HIP_SIM_TEST_ALONE";
 
 /// Runs the calling test's body in a new process, with these variables set.
@@ -14,7 +14,7 @@ pub(crate) fn run(variables: &[(&str, &str)], body: impl FnOnce()) {
     }
     let thread = thread::current();
     let test = thread.name().expect("the test harness names its threads after tests");
-    let binary = env::current_exe().expect("a test knows where it is");
+    let binary = env::current_exe().expect("a test binary has a path");
     let mut command = Command::new(binary);
     command.args(["--exact", test, "--nocapture"]).env(MARK, "1").envs(variables.iter().copied());
     let output = command.output().expect("the test's own binary can be started");
