@@ -18,16 +18,19 @@
 //! A copy that was called stays mapped: the addresses kept for its call sites must not dangle. Looking up may
 //! overwrite the thread's `dlerror` message, as any call of the loader does.
 
+pub(crate) mod by_name;
+pub(crate) mod instances;
 pub(crate) mod objects;
+pub(crate) mod sites;
+pub(crate) mod stopped;
 
 use std::ffi::{CStr, CString, c_void};
 use std::ptr::NonNull;
 
 use crate::api::ApiFunction;
-use crate::counters::{self, Trouble};
-use crate::instances::{Instance, Way};
-use crate::sites::{Key, Original, sites};
-use crate::verdict;
+use crate::ground::counters::{self, Trouble};
+use crate::runtime::instances::{Instance, Way};
+use crate::runtime::sites::{Key, Original, sites};
 
 pub(crate) use crate::runtime::objects::{Handle, MappedObject};
 
@@ -127,13 +130,14 @@ pub(crate) fn definition_in_library(prefix: &[u8], name: &CStr) -> Option<NonNul
     libraries.find_map(|library| Handle::of_mapped(library)?.definition(name))
 }
 
-/// Forgets the call sites of the library that contains `address`, which may be about to be unloaded.
-pub(crate) fn forget_library_at(address: usize) {
-    let objects = objects::mapped();
-    if let Some(library) = containing(&objects, address) {
-        verdict::renew();
-        sites().forget(|return_address| library.contains(return_address));
-    }
+/// The mapped library that contains an address.
+pub(crate) fn library_at(address: usize) -> Option<MappedObject> {
+    objects::mapped().into_iter().find(|object| object.contains(address))
+}
+
+/// Forgets the call sites of a library, which may be about to be unloaded.
+pub(crate) fn forget(library: &MappedObject) {
+    sites().forget(|return_address| library.contains(return_address));
 }
 
 /// A definition that is not the shim's own.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a test asks for any ------------------------------> at random
-//!   the thread has said what its calls are -----------> as it says          (crate::domain)
+//!   the thread has said what its calls are -----------> as it says          (crate::verdict::domain)
 //!   the call site is known ---------------------------> as it was           (cache)
 //!   programs hear this process -----------------------> they walk the stack (ask, page, slot)
 //!   else ---------------------------------------------> by the rules, from the immediate caller (local, caller)
@@ -15,6 +15,7 @@
 mod ask;
 mod cache;
 mod caller;
+pub(crate) mod domain;
 mod kernel_names;
 mod local;
 mod origins;
@@ -37,9 +38,8 @@ use xsched_protocol::wire::{SchedulingDomain, Verdicts};
 
 use crate::api::COUNT;
 use crate::arbiter::PageError;
-use crate::defer::{self, Stopped};
-use crate::domain;
-use crate::status::xsched_shim_status;
+use crate::ground::status::xsched_shim_status;
+use crate::runtime::stopped::Stopped;
 use crate::xqueue::{Judged, Origin, now};
 use cache::{CACHE, Known, Site};
 
@@ -59,15 +59,15 @@ static NAMES_KERNELS: AtomicBool = AtomicBool::new(false);
 
 /// How a call that puts work on a stream, or waits for some, is to be treated, and why; and to whom it belongs, unless the
 /// thread says what it is, whoever calls.
-pub(crate) fn judge(call: &Stopped<'_>) -> Judged {
+pub(crate) fn judge(call: &Stopped<'_>, is_urgent: impl Fn() -> bool) -> Judged {
     if let Some(judgement) = random::judgement() {
         return judgement.into();
     }
     let by_thread = |action| Judgement::new(action, 0, RuleId::DOMAIN);
     let judged = match domain::of_thread() {
         SchedulingDomain::System => by_thread(Action::NeverSuspend).into(),
-        SchedulingDomain::Auto => judge_caller(call),
-        SchedulingDomain::Application => match judge_caller(call) {
+        SchedulingDomain::Auto => judge_caller(call, is_urgent),
+        SchedulingDomain::Application => match judge_caller(call, is_urgent) {
             // A library has said so of itself: others may wait for it.
             judged
                 if judged.judgement.action() == Some(Action::NeverSuspend)
@@ -84,12 +84,12 @@ pub(crate) fn judge(call: &Stopped<'_>) -> Judged {
     judged
 }
 
-fn judge_caller(call: &Stopped<'_>) -> Judged {
+fn judge_caller(call: &Stopped<'_>, is_urgent: impl Fn() -> bool) -> Judged {
     let generation = generation();
     let kernel = if NAMES_KERNELS.load(Ordering::Relaxed) { call.kernel_handle().unwrap_or(0) } else { 0 };
     let copy = call.target.instance.map_or(0, |copy| copy.index() + 1);
     let site = Site::new(call.frame.return_address, copy, call.id() as usize, kernel as u64);
-    let known = CACHE.find(site, generation).unwrap_or_else(|| find_out(call, site, generation));
+    let known = CACHE.find(site, generation).unwrap_or_else(|| find_out(call, site, generation, is_urgent));
     Judged { judgement: known.judgement, origin: Origin(known.origin) }
 }
 
@@ -101,7 +101,7 @@ fn generation() -> u64 {
 
 #[cold]
 #[inline(never)]
-fn find_out(call: &Stopped<'_>, site: Site, mut generation: u64) -> Known {
+fn find_out(call: &Stopped<'_>, site: Site, mut generation: u64, is_urgent: impl Fn() -> bool) -> Known {
     if !page::is_in_force() {
         local::prepare();
     }
@@ -111,7 +111,7 @@ fn find_out(call: &Stopped<'_>, site: Site, mut generation: u64) -> Known {
     let asked = is_asked
         .then(|| {
             let subject = Subject::new(api(call), kernel.as_ref().map(|(number, _)| *number));
-            ask::ask(call.frame, subject, defer::is_urgent)
+            ask::ask(call.frame, subject, is_urgent)
         })
         .flatten();
     // What nobody has answered is asked again the next time.

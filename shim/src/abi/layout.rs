@@ -1,20 +1,10 @@
 //! Where the arguments of a signature lie, for code that handles calls without knowing their types.
 
+use crate::abi::frame::Place;
 use crate::abi::{Args, Passed, Ret, Signature};
 
 /// No HIP function has more arguments.
 pub(crate) const ARGS_MAX: usize = 14;
-
-/// Where one argument begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// In this general register, counted in the order that arguments take them; a pair takes the next as well.
-    General(usize),
-    /// In this vector register.
-    Vector(usize),
-    /// In this word of the caller's stack, and those that follow.
-    Stack(usize),
-}
 
 /// Where all arguments of a function lie.
 #[derive(Clone, Copy, Debug)]

@@ -7,6 +7,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
+use crate::abi::frame::Frame;
 use crate::abi::{
     Allocation, Array, ChannelFormatDesc, Context, Device, DevicePtr, Dim3, Enum, Event, Extent,
     ExternalMemory, ExternalSemaphore, Function, Graph, GraphExec, GraphNode, GraphicsResource, HipError,
@@ -14,7 +15,6 @@ use crate::abi::{
     MemcpyKind, MipmappedArray, Module, PitchedPtr, Stream, StreamCallback, SurfaceObject, TextureObject,
     UserObject,
 };
-use crate::gate::Frame;
 
 /// How a value of one type crosses a call: the four of the ABI's cases that HIP needs. Sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,12 +8,12 @@ use std::sync::atomic::Ordering;
 
 use crate::defer::books::EventUse;
 use crate::defer::decision::Decision;
-use crate::defer::stopped::{Stopped, StreamName};
-use crate::defer::submission::demand;
-use crate::defer::{Deferral, deferral, real};
-use crate::hooks::Reason;
-use crate::instances::Instance;
+use crate::defer::deferral::{Deferral, deferral};
+use crate::ground::outcome::Reason;
+use crate::hip::real;
 use crate::planted::{Bug, is_planted};
+use crate::runtime::instances::Instance;
+use crate::runtime::stopped::{Stopped, StreamName};
 
 /// A capture is about to begin on a stream. What is held back was submitted before, so it goes first.
 ///
@@ -82,7 +82,7 @@ impl Deferral {
             return Decision::Pass(Reason::StreamCapture);
         }
         match self.stream_of(call, copy) {
-            Some((key, entry, _)) => self.in_place(key, entry, demand(call), uses),
+            Some((key, entry, _)) => self.in_place(key, entry, self.demand(call), uses),
             None => Decision::Pass(Reason::StreamCapture),
         }
     }

@@ -1,10 +1,10 @@
 //! What becomes of a call, and what is done once it has returned.
 
 use crate::abi::HipError;
-use crate::defer::deferral;
-use crate::defer::device::{self, Hip};
+use crate::defer::deferral::deferral;
 use crate::defer::streams::StreamEntry;
-use crate::hooks::Reason;
+use crate::ground::outcome::Reason;
+use crate::hip::device::Hip;
 use crate::xqueue::{Begun, QueueId};
 
 /// What becomes of a call.
@@ -90,6 +90,6 @@ impl Followed {
 
 /// A call that may go now, or what tells of its end.
 pub(super) fn goes(begun: Option<Begun<Hip>>, entry: &StreamEntry, reason: Reason) -> Decision {
-    let tells = device::take_failure(&entry.failure).map(HipError);
+    let tells = entry.failure.take();
     Followed { tells, begun, ..Followed::nothing_of(reason) }.decision()
 }

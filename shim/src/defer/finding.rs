@@ -1,13 +1,16 @@
 //! The streams of calls: how they become known, are found, and are forgotten.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::abi::Stream;
-use crate::defer::device::Hip;
-use crate::defer::marker::HipStream;
-use crate::defer::stopped::{Stopped, StreamName};
+use crate::defer::deferral::{DEFERRAL, Deferral, deferral};
 use crate::defer::streams::{self, StreamEntry, StreamKey};
-use crate::defer::{DEFERRAL, Deferral, deferral, device, real};
-use crate::instances::Instance;
+use crate::hip::device::Hip;
+use crate::hip::marker::HipStream;
+use crate::hip::real;
 use crate::planted::{Bug, is_planted};
+use crate::runtime::instances::{INSTANCES, Instance};
+use crate::runtime::stopped::{Stopped, StreamName};
 use crate::xqueue::{QueueId, XQueues};
 
 /// A stream was created. It is known from now on, since what it has on the device matters as soon as others come.
@@ -55,6 +58,31 @@ pub(crate) fn device_reset(copy: &Instance) {
     }
     deferral.queues.forget_without_stream();
     deferral.queues.device().forget(copy);
+}
+
+/// Devices that were set and claimed, by copy: a bit for each of the first 64 ordinals.
+static SET: [AtomicU64; INSTANCES] = [const { AtomicU64::new(0) }; INSTANCES];
+
+/// The calling thread has this device from now on, or another one, and will use it.
+pub(crate) fn device_set(copy: &Instance, ordinal: Option<u32>) {
+    let bit = ordinal.and_then(|ordinal| 1_u64.checked_shl(ordinal)).unwrap_or(0);
+    if SET[copy.index()].load(Ordering::Relaxed) & bit != 0 {
+        return;
+    }
+    let is_used = |deferral: &&Deferral| deferral.is_used.load(Ordering::Acquire);
+    if let Some(deferral) = DEFERRAL.existing().filter(is_used)
+        && let Some(device) = real::current_device(copy)
+    {
+        deferral.claim(copy, device, 0);
+        SET[copy.index()].fetch_or(bit, Ordering::Relaxed);
+    }
+}
+
+/// In a forked child: it has claimed nothing.
+pub(super) fn forget_set_devices() {
+    for set in &SET {
+        set.store(0, Ordering::Relaxed);
+    }
 }
 
 impl Deferral {
@@ -152,7 +180,7 @@ impl Deferral {
 
     /// Forgets a stream's queue, in one way or the other, and a failure that nobody will ask for.
     fn forget(&self, entry: &'static StreamEntry, queue_goes: impl FnOnce(&XQueues<Hip>, QueueId) -> bool) {
-        device::take_failure(&entry.failure);
+        entry.failure.take();
         if queue_goes(&self.queues, entry.queue()) {
             self.books().reuse(entry);
         }
@@ -184,7 +212,7 @@ pub(crate) mod tests {
         let entry = deferral.books().add_stream(key(copy, stream), 0, true, |face| {
             deferral.queues.create(on_device, None, face);
         });
-        device::note_failure(&entry.failure, code);
+        entry.failure.set(code);
     }
 
     pub(crate) fn is_known(copy: &Instance, stream: Stream) -> bool {

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher as _, Hash, Hasher};
 use foldhash::fast::FixedState;
 
 use crate::api::{Family, Id};
-use crate::defer::stopped::Stopped;
+use crate::runtime::stopped::Stopped;
 use crate::xqueue::{Class, Load};
 
 /// The load of a call that puts something on a stream.

@@ -7,14 +7,15 @@ use crate::abi::HipError;
 use crate::api::{Family, Id};
 use crate::defer::books::EventUse;
 use crate::defer::decision::{Decision, Followed};
-use crate::defer::marker::HipStream;
-use crate::defer::stopped::{Stopped, StreamName};
+use crate::defer::deferral::{Deferral, deferral};
 use crate::defer::streams::StreamKey;
-use crate::defer::submission::{PER_THREAD, demand};
-use crate::defer::{Deferral, deferral, device, real};
-use crate::hooks::Reason;
-use crate::instances::Instance;
+use crate::defer::submission::PER_THREAD;
+use crate::ground::outcome::Reason;
+use crate::hip::marker::HipStream;
+use crate::hip::{failure, real};
 use crate::planted::{Bug, is_planted};
+use crate::runtime::instances::Instance;
+use crate::runtime::stopped::{Stopped, StreamName};
 use crate::verdict;
 use crate::xqueue::{Position, QueueId, Treatment};
 
@@ -28,13 +29,13 @@ impl Deferral {
         if puts_work(call) || is_on_many_streams(call) {
             self.note_first_use(copy);
         }
-        if !self.queues.has_reason() && !device::has_untold_failures() {
+        if !self.queues.has_reason() && !failure::any_unreported() {
             return Decision::Pass(Reason::NothingHeldBack);
         }
         if self.is_lost(copy) {
             return Decision::Pass(Reason::Drained);
         }
-        let treatment = Treatment::from(verdict::judge(call));
+        let treatment = Treatment::from(verdict::judge(call, || self.is_urgent()));
         let wait = |positions: &[Position]| {
             if treatment.is_forced() {
                 self.queues.urge(positions);
@@ -80,7 +81,7 @@ impl Deferral {
             _ => wait(&self.queues.all_last()),
         }
         let known = self.known_stream(call, copy);
-        let tells = known.as_ref().and_then(|(_, entry)| device::take_failure(&entry.failure)).map(HipError);
+        let tells = known.as_ref().and_then(|(_, entry)| entry.failure.take());
         let waits_for = self.waited_for(call, copy, known.map(|(_, entry)| entry.queue()));
         let is_watched_wait = call.id() == Id::hipEventSynchronize && self.queues.is_recorded();
         let sees_events = match call.id() {
@@ -126,7 +127,7 @@ impl Deferral {
             return self.beside_a_capture(call, copy, &[]);
         }
         match self.stream_of(call, copy) {
-            Some((key, entry, _)) => self.in_place(key, entry, demand(call), &[]),
+            Some((key, entry, _)) => self.in_place(key, entry, self.demand(call), &[]),
             None => self.without_a_queue(call, copy, &[]),
         }
     }

@@ -12,13 +12,14 @@ mod launch;
 mod signal;
 
 use crate::api::{Family, Id};
-use crate::counters;
 use crate::defer::books::{EventKey, EventUse};
-use crate::defer::owned::OwnedCall;
-use crate::defer::stopped::Stopped;
-use crate::defer::{deferral, real};
-use crate::instances::Instance;
+use crate::defer::deferral::deferral;
+use crate::ground::counters;
+use crate::hip::owned::OwnedCall;
+use crate::hip::real;
 use crate::planted::{Bug, is_planted};
+use crate::runtime::instances::Instance;
+use crate::runtime::stopped::Stopped;
 
 /// The events that a call records and waits for, and memory that it frees.
 pub(super) fn events(call: &Stopped<'_>, copy: &Instance) -> Vec<EventUse> {
@@ -74,16 +75,6 @@ pub(super) fn own(call: &Stopped<'_>, copy: &Instance, device: i32, uses: &[Even
         _ if call.id() == Id::hipStreamBatchMemOp => batch::own(call, copy),
         _ => signal::own(call, copy),
     }
-}
-
-/// All arguments are values.
-fn plain(call: &Stopped<'_>) -> Option<OwnedCall> {
-    with_room(call, 0)
-}
-
-/// Some arguments point to what takes so many words.
-fn with_room(call: &Stopped<'_>, words: usize) -> Option<OwnedCall> {
-    OwnedCall::new(call.frame, call.layout, call.target.address, words)
 }
 
 /// Whether an event is known to be there. Asked once for each, until any is destroyed.

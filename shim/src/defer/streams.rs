@@ -6,9 +6,11 @@
 
 use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
-use crate::instances::INSTANCES;
+use crate::ground::hashing::MULTIPLIER;
+use crate::hip::failure::LateFailure;
+use crate::runtime::instances::INSTANCES;
 use crate::xqueue::{Face, QueueId};
 
 /// A stream: of which runtime copy, and which. Null streams are one per device.
@@ -34,8 +36,7 @@ pub(super) struct StreamEntry {
     pub(super) face: Face,
     device: AtomicI32,
     is_blocking: AtomicBool,
-    /// What a command answered that was launched late; 0 if nothing, or if it was told.
-    pub(super) failure: AtomicU32,
+    pub(super) failure: LateFailure,
 }
 
 impl StreamEntry {
@@ -88,12 +89,9 @@ thread_local! {
         const { [const { Cell::new(None) }; 1 << REMEMBERED_BITS] };
 }
 
-/// 2^64 / golden ratio
-const HASH_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-
 fn place(key: StreamKey) -> usize {
     let StreamKey::Created { handle: number, .. } = key else { return 0 };
-    ((number as u64).wrapping_mul(HASH_MULTIPLIER) >> (u64::BITS - REMEMBERED_BITS)) as usize
+    ((number as u64).wrapping_mul(MULTIPLIER) >> (u64::BITS - REMEMBERED_BITS)) as usize
 }
 
 /// A stream that this thread remembers.

@@ -8,16 +8,17 @@ use crate::abi::HipError;
 use crate::api::Family;
 use crate::defer::books::{Books, EventUse};
 use crate::defer::decision::{Decision, Followed, goes};
-use crate::defer::device::HipCommand;
+use crate::defer::deferral::{DEFERRAL, Deferral, deferral};
 use crate::defer::load::load;
-use crate::defer::marker::HipStream;
-use crate::defer::stopped::{Stopped, StreamName};
 use crate::defer::streams::{self, StreamEntry, StreamKey};
-use crate::defer::{DEFERRAL, Deferral, deferral, device, own, real};
-use crate::hooks::Reason;
-use crate::instances::Instance;
+use crate::defer::{exit, own};
+use crate::ground::outcome::Reason;
+use crate::hip::device::HipCommand;
+use crate::hip::marker::HipStream;
+use crate::hip::real;
 use crate::planted::{Bug, is_planted};
-use crate::process;
+use crate::runtime::instances::Instance;
+use crate::runtime::stopped::{Stopped, StreamName};
 use crate::verdict;
 use crate::xqueue::{Admission, Course, Demand, End, Position, Refused, Treatment};
 
@@ -42,7 +43,7 @@ impl Deferral {
         let is_open = matches!(self.queues.course(), Course::Open | Course::ByFace);
         is_open
             && streams::remembered(key).is_some_and(|entry| {
-                let has_failed = entry.failure.load(Ordering::Acquire) != 0;
+                let has_failed = entry.failure.is_set();
                 entry.face.is_clear() && !has_failed && self.is_apart(key, entry)
             })
             && own::events(call, copy).is_empty()
@@ -63,7 +64,7 @@ impl Deferral {
         let Some((key, entry, device)) = self.stream_of(call, copy) else {
             return self.without_a_queue(call, copy, &uses);
         };
-        let demand = demand(call);
+        let demand = self.demand(call);
         if self.must_wait(entry, demand) {
             return self.later(call, copy, (key, entry, device), demand, &uses);
         }
@@ -113,8 +114,8 @@ impl Deferral {
             // What fills the queue may be suspended.
             self.queues.urge(self.queues.last(queue).as_slice());
         }
-        process::let_go_first();
-        let mut command = HipCommand { call: owned, copy, device, stream: entry };
+        exit::release_before_kernels();
+        let mut command = HipCommand { call: owned, copy, device, failure: &entry.failure };
         loop {
             let is_alone = uses.is_empty() && self.is_apart(key, entry);
             let mut books = (!is_alone).then(|| self.books());
@@ -137,7 +138,7 @@ impl Deferral {
                 }
             }
         }
-        Decision::Answer(HipError(device::take_failure(&entry.failure).unwrap_or(0)))
+        Decision::Answer(entry.failure.take().unwrap_or(HipError::SUCCESS))
     }
 
     /// Whether a call frees memory once more. The runtime refuses that as soon as it was freed.
@@ -188,12 +189,22 @@ impl Deferral {
                 before
             };
             let stream = HipStream { copy, device, handle: PER_THREAD };
-            if let Some(begun) = self.queues.wait_loose_turn(claim, stream, &before, demand(call)) {
+            if let Some(begun) = self.queues.wait_loose_turn(claim, stream, &before, self.demand(call)) {
                 let begun = begun.gated_if(|| own::own(call, copy, device, uses).is_some());
                 return Decision::Make(Followed::of(begun, Reason::WaitedInPlace));
             }
         }
         Decision::Pass(Reason::WaitedInPlace)
+    }
+
+    /// What a call asks for: what it means for its device, how whoever makes it is to be treated, and who may know of its end.
+    pub(super) fn demand(&self, call: &Stopped<'_>) -> Demand {
+        let end = match call.function.family {
+            Family::copy | Family::set => End::ByReturn,
+            Family::launch => own::stop_event(call).map_or(End::Untold, End::ByEvent),
+            _ => End::Untold,
+        };
+        Demand { end, ..Demand::judged(load(call), verdict::judge(call, || self.is_urgent())) }
     }
 }
 
@@ -204,14 +215,4 @@ fn reason(treatment: Treatment, scheduled: Reason) -> Reason {
         Treatment::PassThrough => Reason::PassedThrough,
         Treatment::Schedule | Treatment::Pinned => scheduled,
     }
-}
-
-/// What a call asks for: what it means for its device, how whoever makes it is to be treated, and who may know of its end.
-pub(super) fn demand(call: &Stopped<'_>) -> Demand {
-    let end = match call.function.family {
-        Family::copy | Family::set => End::ByReturn,
-        Family::launch => own::stop_event(call).map_or(End::Untold, End::ByEvent),
-        _ => End::Untold,
-    };
-    Demand { end, ..Demand::judged(load(call), verdict::judge(call)) }
 }

@@ -3,7 +3,8 @@
 use crate::abi::{Hooked, InRegister};
 use crate::api::Id;
 use crate::defer;
-use crate::hooks::{Call, Outcome};
+use crate::ground::outcome::Outcome;
+use crate::hooks::Call;
 
 /// The calling thread has a device from now on: it will use it.
 pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {

@@ -6,10 +6,12 @@ use std::ptr::{self, NonNull};
 
 use crate::abi::{Hooked, InRegister};
 use crate::api::Id;
-use crate::defer::Stopped;
-use crate::hooks::{Call, Outcome};
-use crate::instances::Instance;
-use crate::{kernels, lookup, verdict};
+use crate::ground::outcome::Outcome;
+use crate::hooks::Call;
+use crate::runtime::by_name;
+use crate::runtime::instances::Instance;
+use crate::runtime::stopped::Stopped;
+use crate::{kernels, verdict};
 
 /// Modules and libraries loaded, and functions found in them or in the runtime itself.
 pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
@@ -39,7 +41,7 @@ unsafe fn note(runtime: &Instance, call: &Stopped<'_>) {
             Id::hipGetProcAddress
             | Id::hipGetProcAddress_spt
             | Id::hipGetDriverEntryPoint
-            | Id::hipGetDriverEntryPoint_spt => lookup::replace_answer(call.word(1) as *mut *mut c_void),
+            | Id::hipGetDriverEntryPoint_spt => by_name::replace_answer(call.word(1) as *mut *mut c_void),
             Id::hipModuleGetFunction | Id::hipLibraryGetKernel => {
                 kernels::function_found(copy, call.size(1), handle(), text(2));
             }

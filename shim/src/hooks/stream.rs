@@ -2,9 +2,10 @@
 
 use crate::abi::{Hooked, InRegister, Stream};
 use crate::api::Id;
-use crate::counters::Work;
 use crate::defer;
-use crate::hooks::{Call, Outcome, Reason};
+use crate::ground::counters::Work;
+use crate::ground::outcome::{Outcome, Reason};
+use crate::hooks::Call;
 
 /// `hipErrorStreamCaptureUnmatched` and `hipErrorStreamCaptureWrongThread`: the capture goes on elsewhere.
 const CAPTURE_GOES_ON: [u64; 2] = [903, 908];

@@ -2,9 +2,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::abi::{Dim3, Extent, HipError, PitchedPtr, Stream};
-use crate::api::{Id, TABLE};
+use crate::api::{Class, Id, TABLE};
 use crate::defer::finding_tests::{is_known, with_failure};
-use crate::instances::{Instance, ORIGINALS};
+use crate::hooks::list::HOOKS;
+use crate::runtime::instances::{Instance, ORIGINALS};
 
 /// A stopped call with its stack arguments behind it, as on a real stack.
 #[repr(C)]
@@ -167,4 +168,11 @@ fn a_stream_is_forgotten_before_its_handle_is_given_back() {
     // SAFETY: the frame is made for this signature, which the function has.
     let outcome = unsafe { run(function, &stopped.frame, target, hook) };
     assert_eq!((outcome, WAS_KNOWN.load(Ordering::SeqCst)), (Outcome::Done(719), false));
+}
+
+#[test]
+fn every_function_that_does_not_pass_has_a_hook() {
+    for (function, hook) in TABLE.iter().zip(&HOOKS) {
+        assert_eq!(hook.is_none(), function.class == Class::passes, "{:?}", function.name);
+    }
 }

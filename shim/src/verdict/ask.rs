@@ -12,8 +12,8 @@ use std::time::Duration;
 use xsched_protocol::verdict::Subject;
 use xsched_sched::Nanos;
 
-use crate::counters::{self, Ruling};
-use crate::gate::Frame;
+use crate::abi::Frame;
+use crate::ground::counters::{self, Ruling};
 use crate::verdict::page::{self, Answer};
 use crate::verdict::slot;
 use crate::xqueue::now;

@@ -4,8 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::HashMap;
 
-use crate::defer::Stopped;
-use crate::process::Renewable;
+use crate::ground::fork::Renewable;
+use crate::runtime::stopped::Stopped;
 use crate::{arbiter, kernels};
 
 /// Kernels beyond that many have no name as far as rules go.

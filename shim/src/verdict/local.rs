@@ -11,10 +11,11 @@ use xsched_protocol::verdict::{Action, RuleId, Verdict};
 use xsched_protocol::wire::SchedulingDomain;
 use xsched_rules::{Call, Caller, Decider, Frame, Rulebook, Rules};
 
-use crate::counters::{self, Ruling, Trouble};
-use crate::defer::Stopped;
-use crate::domain;
-use crate::process::{self, Renewable};
+use crate::ground::counters::{self, Ruling, Trouble};
+use crate::ground::fork::Renewable;
+use crate::ground::program;
+use crate::runtime::stopped::Stopped;
+use crate::verdict::domain;
 use crate::verdict::origins::Library;
 use crate::verdict::{NAMES_KERNELS, caller, page, renew, settings, show, voice};
 
@@ -187,7 +188,7 @@ fn parse(text: &str) -> Rules {
 }
 
 fn this_process(users: &[String]) -> Caller {
-    let executable = process::program().map(|path| path.to_string_lossy().into_owned());
+    let executable = program::path().map(|path| path.to_string_lossy().into_owned());
     let cgroup = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let own = cgroup.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
     let cgroups = std::path::Path::new(own).ancestors();

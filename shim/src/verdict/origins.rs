@@ -5,7 +5,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::process::Renewable;
+use crate::ground::fork::Renewable;
 use crate::xqueue::Origin;
 
 /// What a number stands for.

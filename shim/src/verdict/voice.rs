@@ -11,8 +11,8 @@ use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::env;
-use crate::process::Renewable;
+use crate::ground::env;
+use crate::ground::fork::Renewable;
 use crate::verdict::caller;
 
 const UNKNOWN: u8 = u8::MAX;
@@ -49,7 +49,7 @@ pub(crate) fn begin() {
 
 /// Says what keeps the user's settings from being followed.
 pub(super) fn complain(error: &dyn std::error::Error) {
-    crate::log::write(&format!("xsched-shim: {error}\n"));
+    crate::ground::log::write(&format!("xsched-shim: {error}\n"));
     if is_asked() {
         say(&error.to_string());
     }

@@ -7,11 +7,10 @@ use crate::api::Id;
 use crate::defer::own::boxes::check_operation;
 use crate::defer::own::copies::{DEFAULT, End, check_copy};
 use crate::defer::own::signal::is_word;
-use crate::defer::own::with_room;
-use crate::defer::owned::OwnedCall;
-use crate::defer::stopped::{Stopped, StreamName};
-use crate::instances::Instance;
+use crate::hip::owned::OwnedCall;
 use crate::planted::{Bug, is_planted};
+use crate::runtime::instances::Instance;
+use crate::runtime::stopped::{Stopped, StreamName};
 
 /// A longer one waits in place: all of it is checked before the call is back.
 const COUNT_MAX: usize = 256;
@@ -43,7 +42,7 @@ fn copies(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
     if !is_formed || !matches!(call.stream_name(), StreamName::Created(_)) {
         return None;
     }
-    let mut owned = with_room(call, 3 * count + (ATTRIBUTE_WORDS + 1) * attributes + 1)?;
+    let mut owned = OwnedCall::of(call, 3 * count + (ATTRIBUTE_WORDS + 1) * attributes + 1)?;
     // SAFETY: the application gives arrays of so many elements. What is owned is not written again, and does not move as
     // long as the call is there. Checked is what is copied, should another thread change it meanwhile.
     unsafe {
@@ -75,7 +74,7 @@ fn boxes(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
     if !is_formed || !matches!(call.stream_name(), StreamName::Created(_)) {
         return None;
     }
-    let mut owned = with_room(call, WORDS * count + 1)?;
+    let mut owned = OwnedCall::of(call, WORDS * count + 1)?;
     // SAFETY: as above.
     let operations = unsafe { own_array(&mut owned, call, 1, WORDS * count)?.get() };
     if call.size(2) != 0 {
@@ -90,7 +89,7 @@ fn boxes(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
         check_operation(copy, operation)?;
     }
     if is_planted(Bug::ShallowBoxes) {
-        return with_room(call, 0);
+        return OwnedCall::of(call, 0);
     }
     shallow_if_planted(call, owned)
 }
@@ -109,7 +108,7 @@ fn operations(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
     if !(1..=COUNT_MAX).contains(&count) || call.int(3) != 0 {
         return None;
     }
-    let mut owned = with_room(call, OPERATION_WORDS * count)?;
+    let mut owned = OwnedCall::of(call, OPERATION_WORDS * count)?;
     // SAFETY: as above.
     let words = unsafe { own_array(&mut owned, call, 2, OPERATION_WORDS * count)?.get() };
     for operation in words.as_chunks::<OPERATION_WORDS>().0 {
@@ -168,5 +167,5 @@ unsafe fn own_array(
 
 /// The call, or one with the caller's arrays.
 fn shallow_if_planted(call: &Stopped<'_>, owned: OwnedCall) -> Option<OwnedCall> {
-    if is_planted(Bug::ShallowStructure) { with_room(call, 0) } else { Some(owned) }
+    if is_planted(Bug::ShallowStructure) { OwnedCall::of(call, 0) } else { Some(owned) }
 }

@@ -10,12 +10,11 @@ use crate::abi::boxes::{
 };
 use crate::api::Id;
 use crate::defer::own::copies::{DEFAULT, DEVICE_TO_DEVICE, End, check_copy, is_on_device};
-use crate::defer::own::{plain, with_room};
-use crate::defer::owned::OwnedCall;
-use crate::defer::real::{self, MemoryType};
-use crate::defer::stopped::Stopped;
-use crate::instances::Instance;
+use crate::hip::owned::OwnedCall;
+use crate::hip::real::{self, MemoryType};
 use crate::planted::{Bug, is_planted};
+use crate::runtime::instances::Instance;
+use crate::runtime::stopped::Stopped;
 
 /// The largest pitch that the runtime takes.
 const PITCH_MAX: usize = i32::MAX as usize - 1;
@@ -53,11 +52,11 @@ unsafe fn owned<T: Copy>(call: &Stopped<'_>, check: impl FnOnce(&T) -> Option<()
     let words = size_of::<T>() / size_of::<u64>();
     // SAFETY: the caller's promise. Checked is what is copied, should another thread change it meanwhile.
     unsafe {
-        let mut owned = with_room(call, words)?;
+        let mut owned = OwnedCall::of(call, words)?;
         let own = owned.own_words(0, slice::from_raw_parts(given.cast(), words))?;
         check(&*(own as *const T))?;
         if is_planted(Bug::ShallowStructure) {
-            return plain(call);
+            return OwnedCall::of(call, 0);
         }
         Some(owned)
     }

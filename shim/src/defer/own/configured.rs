@@ -4,10 +4,10 @@ use std::slice;
 
 use crate::api::Id;
 use crate::defer::own::launch::{Named, Shape, checked, is_resident, own_arguments_with};
-use crate::defer::owned::OwnedCall;
-use crate::defer::stopped::Stopped;
-use crate::instances::Instance;
+use crate::hip::owned::OwnedCall;
 use crate::planted::{Bug, is_planted};
+use crate::runtime::instances::Instance;
+use crate::runtime::stopped::Stopped;
 
 /// Words of `hipLaunchConfig_t` and `HIP_LAUNCH_CONFIG`: grid and block (three), shared memory, stream, attributes and
 /// their number.

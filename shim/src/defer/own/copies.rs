@@ -7,12 +7,11 @@ use crate::abi::boxes::{Pitched, Position, Size};
 use crate::abi::{Enum, MemLocation};
 use crate::api::Id;
 use crate::defer::own::boxes::{ArrayPart, in_array, in_memory};
-use crate::defer::own::plain;
-use crate::defer::owned::OwnedCall;
-use crate::defer::real;
-use crate::defer::stopped::Stopped;
-use crate::instances::Instance;
+use crate::hip::owned::OwnedCall;
+use crate::hip::real;
 use crate::planted::{Bug, is_planted};
+use crate::runtime::instances::Instance;
+use crate::runtime::stopped::Stopped;
 
 /// `hipMemcpyKind`
 const HOST_TO_DEVICE: u32 = 1;
@@ -107,7 +106,7 @@ pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
         }
         _ => None,
     }?;
-    plain(call)
+    OwnedCall::of(call, 0)
 }
 
 /// Whether managed memory can be moved to a device, or to the host. The runtime refuses to move any other.

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use crate::api::Id;
-use crate::defer::own::{configured, with_room};
-use crate::defer::owned::{Extra, OwnedCall};
-use crate::defer::real;
-use crate::defer::stopped::{Stopped, StreamName};
-use crate::instances::Instance;
+use crate::defer::own::configured;
+use crate::hip::owned::{Extra, OwnedCall};
+use crate::hip::real;
 use crate::kernels::{self, Kernel};
 use crate::planted::{Bug, is_planted};
+use crate::runtime::instances::Instance;
+use crate::runtime::stopped::{Stopped, StreamName};
 
 /// Threads of a block, and bytes of local data share, that every device has.
 const BLOCK_THREADS_MAX: u64 = 1024;
@@ -143,7 +143,7 @@ pub(super) fn own_arguments_with(
     let buffer = extra.map_or(0, |extra| call.size(extra)) as *const usize;
     match (given.is_null(), buffer.is_null(), extra) {
         (false, true, _) => {
-            let mut owned = with_room(call, OwnedCall::room_for_params(kernel) + room)?;
+            let mut owned = OwnedCall::of(call, OwnedCall::room_for_params(kernel) + room)?;
             // SAFETY: the application gives what HIP asks of it: as many arguments as the kernel has.
             unsafe { owned.own_params(params, kernel, given)? };
             Some(owned)
@@ -151,12 +151,12 @@ pub(super) fn own_arguments_with(
         (true, false, Some(argument)) => {
             // SAFETY: or a buffer between its marks.
             let extra = unsafe { Extra::read(buffer)? };
-            let mut owned = with_room(call, extra.room().checked_add(room)?)?;
+            let mut owned = OwnedCall::of(call, extra.room().checked_add(room)?)?;
             // SAFETY: as above.
             unsafe { owned.own_extra(argument, extra)? };
             Some(owned)
         }
-        (true, true, _) if kernel.parameters.is_empty() => with_room(call, room),
+        (true, true, _) if kernel.parameters.is_empty() => OwnedCall::of(call, room),
         // Both or neither: the runtime refuses that.
         _ => None,
     }

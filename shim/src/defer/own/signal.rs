@@ -1,12 +1,11 @@
 //! Events, values in memory, host functions and graphs.
 
 use crate::api::Id;
-use crate::counters;
-use crate::defer::own::plain;
-use crate::defer::owned::OwnedCall;
-use crate::defer::real;
-use crate::defer::stopped::Stopped;
-use crate::instances::Instance;
+use crate::ground::counters;
+use crate::hip::owned::OwnedCall;
+use crate::hip::real;
+use crate::runtime::instances::Instance;
+use crate::runtime::stopped::Stopped;
 
 pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
     match call.id() {
@@ -15,7 +14,7 @@ pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
         _ if is_complete(call) => {}
         _ => return None,
     }
-    plain(call)
+    OwnedCall::of(call, 0)
 }
 
 /// Whether all is given that the runtime asks for, without flags that change what the call is.
