@@ -44,7 +44,7 @@ fn number(stream: StreamName) -> usize {
         static PLACE: u8 = const { 0 };
     }
     match stream {
-        StreamName::Created(stream) => stream.0.addr(),
+        StreamName::Created(handle) => handle,
         StreamName::Legacy => 0,
         StreamName::PerThread => PLACE.with(|place| ptr::from_ref(place).addr()),
     }
@@ -73,16 +73,17 @@ impl Deferral {
     ) -> Decision {
         // Who begins a capture waits for what is held back. Until that is over this call would overtake it.
         self.queues.wait_all_launched();
-        let StreamName::Created(stream) = call.stream_name() else {
+        let stream = call.stream_name();
+        if !matches!(stream, StreamName::Created(_)) {
             return Decision::Pass(Reason::StreamCapture);
-        };
+        }
         // A wait for an event may make a stream join the capture.
         let joins = uses.iter().any(|used| matches!(used, EventUse::Wait(_)));
-        if joins || real::is_capturing(copy, stream) {
+        if joins || real::is_capturing(copy, stream.handle()) {
             return Decision::Pass(Reason::StreamCapture);
         }
         match self.stream_of(call, copy) {
-            Some((key, entry, _)) => self.in_place(key, entry, self.demand(call), uses),
+            Some((stream, _)) => self.in_place(stream, self.demand(call), uses),
             None => Decision::Pass(Reason::StreamCapture),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::abi::Stream;
 use crate::defer::deferral::{DEFERRAL, Deferral, deferral};
-use crate::defer::streams::{self, StreamEntry, StreamKey};
+use crate::defer::streams::{self, KnownStream, StreamEntry, StreamKey};
 use crate::hip::device::Hip;
 use crate::hip::marker::HipStream;
 use crate::hip::real;
@@ -19,7 +19,7 @@ pub(crate) fn stream_created(copy: &'static Instance, stream: Stream) {
     deferral.note_first_use(copy);
     let device = real::device_of(copy, stream).or_else(|| real::current_device(copy));
     if let (Some(device), Some(is_blocking)) = (device, real::is_blocking(copy, stream)) {
-        let key = StreamKey::Created { copy: copy.index(), handle: stream.0.addr() };
+        let key = StreamKey::created(copy, stream.0.addr());
         // A handle of before whose end nobody has told.
         let former = deferral.books().remove_stream(key);
         if let Some(entry) = former {
@@ -32,7 +32,7 @@ pub(crate) fn stream_created(copy: &'static Instance, stream: Stream) {
 /// A stream is about to go.
 pub(crate) fn stream_destroyed(copy: &Instance, stream: Stream) {
     let Some(deferral) = DEFERRAL.existing() else { return };
-    let key = StreamKey::Created { copy: copy.index(), handle: stream.0.addr() };
+    let key = StreamKey::created(copy, stream.0.addr());
     let mut books = deferral.books();
     books.capture_ends((copy.index(), stream.0.addr()));
     let entry = books.remove_stream(key);
@@ -103,31 +103,31 @@ impl Deferral {
         &self,
         call: &Stopped<'_>,
         copy: &'static Instance,
-    ) -> Option<(StreamKey, &'static StreamEntry, i32)> {
+    ) -> Option<(KnownStream, i32)> {
         let device = real::current_device(copy).or(is_planted(Bug::HeldBackAfterFault).then_some(0))?;
-        let key = key(copy, call.stream_name(), device)?;
+        let key = StreamKey::of(copy, call.stream_name(), device)?;
         let entry = streams::remembered(key).or_else(|| {
             let generation = streams::generation();
-            let entry = self.find_stream(call, copy, key, device)?;
+            let entry = self.find_stream(copy, key, device)?;
             streams::remember(key, generation, entry);
             Some(entry)
         })?;
-        Some((key, entry, device))
+        Some((KnownStream { key, entry }, device))
     }
 
     fn find_stream(
         &self,
-        call: &Stopped<'_>,
         copy: &'static Instance,
         key: StreamKey,
         device: i32,
     ) -> Option<&'static StreamEntry> {
         let known = self.books().stream(key);
         known.or_else(|| {
-            let (device, is_blocking) = match call.stream_name() {
-                StreamName::Created(stream) => {
-                    let is_blocking = real::is_blocking(copy, stream)?;
-                    (real::device_of(copy, stream).unwrap_or(device), is_blocking)
+            let name = key.name();
+            let (device, is_blocking) = match name {
+                StreamName::Created(_) => {
+                    let is_blocking = real::is_blocking(copy, name.handle())?;
+                    (real::device_of(copy, name.handle()).unwrap_or(device), is_blocking)
                 }
                 StreamName::Legacy | StreamName::PerThread => (device, true),
             };
@@ -142,12 +142,11 @@ impl Deferral {
         device: i32,
         is_blocking: bool,
     ) -> &'static StreamEntry {
-        let handle = match key {
+        let stream = HipStream { copy, device, name: key.name() };
+        let priority = match key {
             StreamKey::Legacy { .. } => 0,
-            StreamKey::Created { handle, .. } => handle,
+            StreamKey::Created { .. } => real::priority(copy, stream.handle()),
         };
-        let stream = HipStream { copy, device, handle };
-        let priority = if handle == 0 { 0 } else { real::priority(copy, stream.name()) };
         let claim = self.claim(copy, device, priority);
         let mut books = self.books();
         let entry = books.add_stream(key, device, is_blocking, |face| {
@@ -162,20 +161,16 @@ impl Deferral {
     /// The stream of a call, if anything was ever held back on it.
     ///
     /// The null stream counts as known as soon as the device has a stream.
-    pub(super) fn known_stream(
-        &self,
-        call: &Stopped<'_>,
-        copy: &'static Instance,
-    ) -> Option<(StreamKey, &'static StreamEntry)> {
+    pub(super) fn known_stream(&self, call: &Stopped<'_>, copy: &'static Instance) -> Option<KnownStream> {
         let name = call.stream.map(|_| call.stream_name())?;
         let device = if name == StreamName::Legacy { real::current_device(copy)? } else { 0 };
-        let key = key(copy, name, device)?;
+        let key = StreamKey::of(copy, name, device)?;
         let known = self.books().stream(key);
         let entry = match name {
             StreamName::Legacy => Some(known.unwrap_or_else(|| self.add_stream(copy, key, device, true))),
             _ => known,
         };
-        Some((key, entry?))
+        Some(KnownStream { key, entry: entry? })
     }
 
     /// Forgets a stream's queue, in one way or the other, and a failure that nobody will ask for.
@@ -187,28 +182,18 @@ impl Deferral {
     }
 }
 
-fn key(copy: &Instance, name: StreamName, device: i32) -> Option<StreamKey> {
-    match name {
-        StreamName::Legacy => Some(StreamKey::Legacy { copy: copy.index(), device }),
-        StreamName::PerThread => None,
-        StreamName::Created(stream) => {
-            Some(StreamKey::Created { copy: copy.index(), handle: stream.0.addr() })
-        }
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
 
     fn key(copy: &Instance, stream: Stream) -> StreamKey {
-        StreamKey::Created { copy: copy.index(), handle: stream.0.addr() }
+        StreamKey::created(copy, stream.0.addr())
     }
 
     /// Makes a stream known, on which a command has failed that was launched late.
     pub(crate) fn with_failure(copy: &'static Instance, stream: Stream, code: u32) {
         let deferral = deferral();
-        let on_device = HipStream { copy, device: 0, handle: stream.0.addr() };
+        let on_device = HipStream { copy, device: 0, name: key(copy, stream).name() };
         let entry = deferral.books().add_stream(key(copy, stream), 0, true, |face| {
             deferral.queues.create(on_device, None, face);
         });

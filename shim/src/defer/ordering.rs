@@ -6,10 +6,9 @@
 use crate::abi::HipError;
 use crate::api::{Family, Id};
 use crate::defer::books::EventUse;
-use crate::defer::decision::{Decision, Followed};
+use crate::defer::decision::{Decision, Wait};
 use crate::defer::deferral::{Deferral, deferral};
-use crate::defer::streams::StreamKey;
-use crate::defer::submission::PER_THREAD;
+use crate::defer::streams::KnownStream;
 use crate::ground::outcome::Reason;
 use crate::hip::marker::HipStream;
 use crate::hip::{failure, real};
@@ -81,29 +80,28 @@ impl Deferral {
             _ => wait(&self.queues.all_last()),
         }
         let known = self.known_stream(call, copy);
-        let tells = known.as_ref().and_then(|(_, entry)| entry.failure.take());
-        let waits_for = self.waited_for(call, copy, known.map(|(_, entry)| entry.queue()));
-        let is_watched_wait = call.id() == Id::hipEventSynchronize && self.queues.is_recorded();
-        let sees_events = match call.id() {
-            Id::hipEventQuery | Id::hipEventSynchronize => [call.word(0), 0],
-            Id::hipEventElapsedTime => [call.word(1), call.word(2)],
-            _ => [0; 2],
+        let late_failure = known.and_then(|stream| stream.entry.failure.take());
+        let wait = Wait {
+            queues: self.waited_for(call, copy, known.map(KnownStream::queue)),
+            events: match call.id() {
+                Id::hipEventQuery | Id::hipEventSynchronize => [call.word(0), 0],
+                Id::hipEventElapsedTime => [call.word(1), call.word(2)],
+                _ => [0; 2],
+            },
+            is_recorded: call.id() == Id::hipEventSynchronize && self.queues.is_recorded(),
         };
-        Followed { tells, waits_for, is_watched_wait, sees_events, ..Followed::nothing_of(Reason::Drained) }
-            .decision()
+        Decision::go(Reason::Drained, late_failure, wait.effect())
     }
 
     /// What the shim has recorded in a stream is not to be found there by a program that knows the stream to be done.
     fn see_to_markers(&self, call: &Stopped<'_>, copy: &'static Instance) {
         let Some(device) = real::current_device(copy) else { return };
-        let (queue, handle) = match call.stream_name() {
-            StreamName::PerThread => (None, PER_THREAD),
-            StreamName::Legacy => (self.known_stream(call, copy), 0),
-            StreamName::Created(stream) => (self.known_stream(call, copy), stream.0.addr()),
+        let name = call.stream_name();
+        let (queue, claim) = match name {
+            StreamName::PerThread => (None, self.claim(copy, device, 0)),
+            _ => (self.known_stream(call, copy).map(KnownStream::queue), None),
         };
-        let claim = if handle == PER_THREAD { self.claim(copy, device, 0) } else { None };
-        let queue = queue.map(|(_, entry)| entry.queue());
-        self.queues.see_to_markers(queue, claim, HipStream { copy, device, handle });
+        self.queues.see_to_markers(queue, claim, HipStream { copy, device, name });
     }
 
     /// What a call that waits for the device will have seen complete.
@@ -127,17 +125,17 @@ impl Deferral {
             return self.beside_a_capture(call, copy, &[]);
         }
         match self.stream_of(call, copy) {
-            Some((key, entry, _)) => self.in_place(key, entry, self.demand(call), &[]),
+            Some((stream, _)) => self.in_place(stream, self.demand(call), &[]),
             None => self.without_a_queue(call, copy, &[]),
         }
     }
 
     /// What is held back of what a question about a stream concerns, or a wait for it.
     fn pending_on(&self, call: &Stopped<'_>, copy: &'static Instance) -> Vec<Position> {
-        let Some((key, entry)) = self.known_stream(call, copy) else { return Vec::new() };
-        let mut pending: Vec<_> = self.queues.last(entry.queue()).into_iter().collect();
-        if matches!(key, StreamKey::Legacy { .. }) {
-            pending.extend(self.books().blocking(copy.index(), entry.device(), &self.queues));
+        let Some(stream) = self.known_stream(call, copy) else { return Vec::new() };
+        let mut pending: Vec<_> = self.queues.last(stream.queue()).into_iter().collect();
+        if stream.is_null() {
+            pending.extend(self.books().blocking(copy.index(), stream.entry.device(), &self.queues));
         }
         pending
     }

@@ -15,7 +15,7 @@ use crate::api::{Family, Id};
 use crate::defer::books::{EventKey, EventUse};
 use crate::defer::deferral::deferral;
 use crate::ground::counters;
-use crate::hip::owned::OwnedCall;
+use crate::hip::owned::{Certain, OwnedCall, Owner};
 use crate::hip::real;
 use crate::planted::{Bug, is_planted};
 use crate::runtime::instances::Instance;
@@ -62,6 +62,15 @@ pub(super) fn stop_event(call: &Stopped<'_>) -> Option<u64> {
 ///
 /// `device` is the calling thread's, `uses` what [`events`] says.
 pub(super) fn own(call: &Stopped<'_>, copy: &Instance, device: i32, uses: &[EventUse]) -> Option<OwnedCall> {
+    owned_by(call, copy, device, uses)
+}
+
+/// Whether the runtime is certain to take the call: that it could be made later says so.
+pub(super) fn is_certain(call: &Stopped<'_>, copy: &Instance, device: i32, uses: &[EventUse]) -> bool {
+    owned_by::<Certain>(call, copy, device, uses).is_some()
+}
+
+fn owned_by<O: Owner>(call: &Stopped<'_>, copy: &Instance, device: i32, uses: &[EventUse]) -> Option<O> {
     let mut events = uses.iter().filter_map(|used| used.event()).peekable();
     if events.peek().is_some() {
         events_are_private()?;

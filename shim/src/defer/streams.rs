@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
 use crate::ground::hashing::MULTIPLIER;
 use crate::hip::failure::LateFailure;
-use crate::runtime::instances::INSTANCES;
+use crate::runtime::instances::{INSTANCES, Instance};
+use crate::runtime::stopped::StreamName;
 use crate::xqueue::{Face, QueueId};
 
 /// A stream: of which runtime copy, and which. Null streams are one per device.
@@ -23,6 +24,28 @@ pub(super) enum StreamKey {
 }
 
 impl StreamKey {
+    /// A stream that the application created.
+    pub(super) fn created(copy: &Instance, handle: usize) -> Self {
+        Self::Created { copy: copy.index(), handle }
+    }
+
+    /// The stream that a call means. None for the per-thread stream, which has no queue.
+    pub(super) fn of(copy: &Instance, name: StreamName, device: i32) -> Option<Self> {
+        match name {
+            StreamName::Legacy => Some(Self::Legacy { copy: copy.index(), device }),
+            StreamName::PerThread => None,
+            StreamName::Created(handle) => Some(Self::created(copy, handle)),
+        }
+    }
+
+    /// What a call means by it.
+    pub(super) fn name(self) -> StreamName {
+        match self {
+            Self::Legacy { .. } => StreamName::Legacy,
+            Self::Created { handle, .. } => StreamName::Created(handle),
+        }
+    }
+
     pub(super) fn copy(self) -> usize {
         match self {
             Self::Legacy { copy, .. } | Self::Created { copy, .. } => copy,
@@ -57,6 +80,24 @@ impl StreamEntry {
     /// Whether it orders itself with the device's null stream.
     pub(super) fn is_blocking(&self) -> bool {
         self.is_blocking.load(Ordering::Acquire)
+    }
+}
+
+/// The stream of a call, as it is known here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KnownStream {
+    pub(super) key: StreamKey,
+    pub(super) entry: &'static StreamEntry,
+}
+
+impl KnownStream {
+    pub(super) fn queue(self) -> QueueId {
+        self.entry.queue()
+    }
+
+    /// Whether it is a device's null stream.
+    pub(super) fn is_null(self) -> bool {
+        matches!(self.key, StreamKey::Legacy { .. })
     }
 }
 

@@ -14,6 +14,7 @@ use crate::hip::owned::OwnedCall;
 use crate::hip::real;
 use crate::planted::{Bug, is_planted};
 use crate::runtime::instances::Instance;
+use crate::runtime::stopped::StreamName;
 use crate::xqueue::{Device, GatePage};
 
 /// The HIP runtimes of this process.
@@ -51,11 +52,11 @@ impl Device for Hip {
     type Gate = HipGate;
 
     fn stream_number(&self, stream: HipStream) -> u64 {
-        stream.handle as u64
+        stream.handle().0.addr() as u64
     }
 
     fn orders_others(&self, stream: HipStream) -> bool {
-        stream.handle == 0
+        stream.name == StreamName::Legacy
     }
 
     fn launch(&self, command: HipCommand) -> bool {

@@ -19,6 +19,7 @@ use crate::abi::Stream;
 use crate::hip::marker::HipStream;
 use crate::hip::real;
 use crate::runtime::instances::Instance;
+use crate::runtime::stopped::StreamName;
 use crate::xqueue::{GatePage, now};
 
 const SHUT: u64 = 0;
@@ -84,9 +85,13 @@ impl HipGate {
 
     /// Has a stream wait here. False if the runtime refuses.
     pub(crate) fn put_before(self, stream: HipStream) -> bool {
-        let put = || self.put(stream.copy, stream.name());
+        let put = || self.put(stream.copy, stream.handle());
         // Whoever launches late has another device: the null stream would be that one's.
-        if stream.handle == 0 { stream.on_its_device(|| Some(put())).unwrap_or(false) } else { put() }
+        if stream.name == StreamName::Legacy {
+            stream.on_its_device(|| Some(put())).unwrap_or(false)
+        } else {
+            put()
+        }
     }
 
     fn put(self, copy: &Instance, stream: Stream) -> bool {
@@ -166,8 +171,9 @@ mod tests {
         }
         let host = NonNull::from(&WORD);
         let gate = HipGate { host, device: host.cast() };
-        let stream = |handle| HipStream { copy: Instance::at(COPY), device: 1, handle };
-        assert!(gate.put_before(stream(0)) && gate.put_before(stream(0x5000)));
+        let stream = |name| HipStream { copy: Instance::at(COPY), device: 1, name };
+        let created = stream(StreamName::Created(0x5000));
+        assert!(gate.put_before(stream(StreamName::Legacy)) && gate.put_before(created));
         let created = Some((0, 0x5000));
         assert_eq!(WAITS.get(), [created, Some((1, 0))], "the device of a created stream is its own");
         assert_eq!(DEVICE.get(), 0, "as before");

@@ -11,24 +11,24 @@ use xsched_sched::Nanos;
 use crate::abi::{Event, Stream};
 use crate::hip::real;
 use crate::runtime::instances::Instance;
+use crate::runtime::stopped::StreamName;
 
 /// A stream, by what names it in every thread of the process; but a per-thread stream is the calling thread's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HipStream {
     pub(crate) copy: &'static Instance,
     pub(crate) device: i32,
-    /// As HIP names it: 0 is the null stream.
-    pub(crate) handle: usize,
+    pub(crate) name: StreamName,
 }
 
 impl HipStream {
-    pub(crate) fn name(self) -> Stream {
-        Stream(std::ptr::without_provenance_mut(self.handle))
+    pub(crate) fn handle(self) -> Stream {
+        self.name.handle()
     }
 
     /// Whether it has nothing left to do; None if the runtime does not say.
     pub(crate) fn is_done(self) -> Option<bool> {
-        self.on_its_device(|| real::is_stream_done(self.copy, self.name()))
+        self.on_its_device(|| real::is_stream_done(self.copy, self.handle()))
     }
 
     /// Does something while its device is the calling thread's.
@@ -89,7 +89,7 @@ impl MarkerPool {
             let spare = self.spare(copy, device);
             let event = spare.or_else(|| real::create_event(copy).map(|event| event.0.addr()))?;
             let marker = HipMarker { copy, device, event };
-            let is_recorded = real::record_event(copy, marker.event(), stream.name());
+            let is_recorded = real::record_event(copy, marker.event(), stream.handle());
             if !is_recorded {
                 self.retire(marker);
             }

@@ -34,6 +34,57 @@ pub(crate) struct OwnedCall {
     function: *mut c_void,
 }
 
+/// What a call's arguments become its own in: an [`OwnedCall`]; or [`Certain`], which copies nothing, where it is only asked
+/// whether the runtime is certain to take the call.
+pub(crate) trait Owner: Sized {
+    /// The stopped call, with room for so many words that its arguments point to.
+    fn of(call: &Stopped<'_>, room: usize) -> Option<Self>;
+
+    /// Makes an argument point to memory of the call's own, with these contents; its address. None if there is no room left.
+    fn own_words(&mut self, argument: usize, words: &[u64]) -> Option<u64>;
+
+    /// Memory of the call's own with these contents; its address. None if there is no room left.
+    fn keep(&mut self, words: &[u64]) -> Option<u64>;
+
+    /// Owns the arguments of a kernel that are given one by one, by an array of pointers. None if there is no room left.
+    ///
+    /// # Safety
+    /// `params` must point to as many pointers to arguments as the kernel has.
+    unsafe fn own_params(&mut self, argument: usize, kernel: &Kernel, params: *const *const u8)
+    -> Option<()>;
+
+    /// Owns the arguments of a kernel that are given as one buffer. None if there is no room left.
+    ///
+    /// # Safety
+    /// The buffer must be as large as it says.
+    unsafe fn own_extra(&mut self, argument: usize, extra: Extra) -> Option<()>;
+}
+
+/// A call that the runtime is certain to take. Its arguments stay the caller's.
+pub(crate) struct Certain;
+
+impl Owner for Certain {
+    fn of(_: &Stopped<'_>, _: usize) -> Option<Self> {
+        Some(Self)
+    }
+
+    fn own_words(&mut self, _: usize, words: &[u64]) -> Option<u64> {
+        Some(words.as_ptr() as u64)
+    }
+
+    fn keep(&mut self, words: &[u64]) -> Option<u64> {
+        Some(words.as_ptr() as u64)
+    }
+
+    unsafe fn own_params(&mut self, _: usize, _: &Kernel, _: *const *const u8) -> Option<()> {
+        Some(())
+    }
+
+    unsafe fn own_extra(&mut self, _: usize, _: Extra) -> Option<()> {
+        Some(())
+    }
+}
+
 /// Registers, and the stack behind them, as [`replay`] wants it.
 #[repr(C)]
 struct Passed {
@@ -73,11 +124,6 @@ impl OwnedCall {
         Some(Self { words, layout, function })
     }
 
-    /// The stopped call, with room for so many words that its arguments point to.
-    pub(crate) fn of(call: &Stopped<'_>, room: usize) -> Option<Self> {
-        Self::new(call.frame, call.layout, call.target.address, room)
-    }
-
     /// Makes the call; returns what the function leaves in `rax`.
     ///
     /// # Safety
@@ -96,20 +142,6 @@ impl OwnedCall {
         passed.stack[..stack_words].copy_from_slice(&self.words[REGISTERS..][..stack_words]);
         // SAFETY: a frame of a call to this function with its stack behind it; the rest is the caller's promise.
         unsafe { replay((&raw const passed).cast(), self.function, stack_words) }
-    }
-
-    /// Makes an argument point to memory of its own, with these contents; its address. None if there is no room left.
-    pub(crate) fn own_words(&mut self, argument: usize, words: &[u64]) -> Option<u64> {
-        let address = self.keep(words)?;
-        self.set(argument, address);
-        Some(address)
-    }
-
-    /// Memory of its own with these contents; its address. None if there is no room left.
-    pub(crate) fn keep(&mut self, words: &[u64]) -> Option<u64> {
-        let own = self.take(words.len())?;
-        own.copy_from_slice(words);
-        Some(own.as_ptr() as u64)
     }
 
     /// Some of the room.
@@ -131,24 +163,33 @@ impl OwnedCall {
         };
         self.words[place] = word;
     }
+}
 
-    /// Words that a kernel's arguments need which are given one by one.
-    pub(crate) fn room_for_params(kernel: &Kernel) -> usize {
-        values_len(kernel) + kernel.parameters.len()
+impl Owner for OwnedCall {
+    fn of(call: &Stopped<'_>, room: usize) -> Option<Self> {
+        Self::new(call.frame, call.layout, call.target.address, room)
     }
 
-    /// Owns the arguments of a kernel that are given one by one, by an array of pointers. None if there is no room left.
-    ///
-    /// # Safety
-    /// `params` must point to as many pointers to arguments as the kernel has.
-    pub(crate) unsafe fn own_params(
+    fn own_words(&mut self, argument: usize, words: &[u64]) -> Option<u64> {
+        let address = self.keep(words)?;
+        self.set(argument, address);
+        Some(address)
+    }
+
+    fn keep(&mut self, words: &[u64]) -> Option<u64> {
+        let own = self.take(words.len())?;
+        own.copy_from_slice(words);
+        Some(own.as_ptr() as u64)
+    }
+
+    unsafe fn own_params(
         &mut self,
         argument: usize,
         kernel: &Kernel,
         params: *const *const u8,
     ) -> Option<()> {
         let len = values_len(kernel);
-        let (values, pointers) = self.take(Self::room_for_params(kernel))?.split_at_mut(len);
+        let (values, pointers) = self.take(room_for_params(kernel))?.split_at_mut(len);
         let base = values.as_mut_ptr().cast::<u8>();
         for (index, (pointer, parameter)) in pointers.iter_mut().zip(&kernel.parameters).enumerate() {
             // SAFETY: the caller's promise; the parameter's place lies within the values.
@@ -164,11 +205,7 @@ impl OwnedCall {
         Some(())
     }
 
-    /// Owns the arguments of a kernel that are given as one buffer. None if there is no room left.
-    ///
-    /// # Safety
-    /// The buffer must be as large as it says.
-    pub(crate) unsafe fn own_extra(&mut self, argument: usize, extra: Extra) -> Option<()> {
+    unsafe fn own_extra(&mut self, argument: usize, extra: Extra) -> Option<()> {
         let Extra { buffer, size } = extra;
         let own = self.take(size.div_ceil(WORD))?;
         // SAFETY: the caller's promise.
@@ -181,6 +218,11 @@ impl OwnedCall {
 }
 
 const WORD: usize = size_of::<u64>();
+
+/// Words that a kernel's arguments need which are given one by one.
+pub(crate) fn room_for_params(kernel: &Kernel) -> usize {
+    values_len(kernel) + kernel.parameters.len()
+}
 
 /// Words that the values of a kernel's arguments take, which lie as the kernel reads them.
 fn values_len(kernel: &Kernel) -> usize {
@@ -302,7 +344,7 @@ mod tests {
         let (first, mut second) = (1_u64, 100_u32);
         let params = [(&raw const first).cast::<u8>(), (&raw const second).cast::<u8>()];
         let (stopped, layout) = call([0, 0, params.as_ptr() as u64, 0]);
-        let mut owned = owned(&stopped, layout, OwnedCall::room_for_params(&kernel));
+        let mut owned = owned(&stopped, layout, room_for_params(&kernel));
         // SAFETY: two arguments, as the kernel has.
         unsafe { owned.own_params(8, &kernel, params.as_ptr()).unwrap() };
         second = 9000;

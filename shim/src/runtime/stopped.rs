@@ -22,8 +22,8 @@ pub(crate) enum StreamName {
     Legacy,
     /// The null stream of the calling thread. It has no name in other threads.
     PerThread,
-    /// One that the application has created.
-    Created(Stream),
+    /// One that the application has created, by its handle.
+    Created(usize),
 }
 
 impl StreamName {
@@ -34,8 +34,17 @@ impl StreamName {
             0 if function.null_stream_is_per_thread => Self::PerThread,
             0 | 1 => Self::Legacy,
             2 => Self::PerThread,
-            created => Self::Created(Stream(std::ptr::without_provenance_mut(created))),
+            created => Self::Created(created),
         }
+    }
+
+    /// As the runtime knows it. The per-thread stream is the calling thread's.
+    pub(crate) fn handle(self) -> Stream {
+        Stream(std::ptr::without_provenance_mut(match self {
+            Self::Legacy => 0,
+            Self::PerThread => 2,
+            Self::Created(handle) => handle,
+        }))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::abi::boxes::{
 };
 use crate::api::Id;
 use crate::defer::own::copies::{DEFAULT, DEVICE_TO_DEVICE, End, check_copy, is_on_device};
-use crate::hip::owned::OwnedCall;
+use crate::hip::owned::Owner;
 use crate::hip::real::{self, MemoryType};
 use crate::planted::{Bug, is_planted};
 use crate::runtime::instances::Instance;
@@ -19,7 +19,7 @@ use crate::runtime::stopped::Stopped;
 /// The largest pitch that the runtime takes.
 const PITCH_MAX: usize = i32::MAX as usize - 1;
 
-pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
+pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &Instance) -> Option<O> {
     // SAFETY: the application gives the structure that the function asks for.
     unsafe {
         match call.id() {
@@ -44,7 +44,7 @@ pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
 ///
 /// # Safety
 /// The first argument must be null or point to a `T`, which is made of words.
-unsafe fn owned<T: Copy>(call: &Stopped<'_>, check: impl FnOnce(&T) -> Option<()>) -> Option<OwnedCall> {
+unsafe fn owned<O: Owner, T: Copy>(call: &Stopped<'_>, check: impl FnOnce(&T) -> Option<()>) -> Option<O> {
     let given = call.size(0) as *const T;
     if given.is_null() {
         return None;
@@ -52,11 +52,11 @@ unsafe fn owned<T: Copy>(call: &Stopped<'_>, check: impl FnOnce(&T) -> Option<()
     let words = size_of::<T>() / size_of::<u64>();
     // SAFETY: the caller's promise. Checked is what is copied, should another thread change it meanwhile.
     unsafe {
-        let mut owned = OwnedCall::of(call, words)?;
+        let mut owned = O::of(call, words)?;
         let own = owned.own_words(0, slice::from_raw_parts(given.cast(), words))?;
         check(&*(own as *const T))?;
         if is_planted(Bug::ShallowStructure) {
-            return OwnedCall::of(call, 0);
+            return O::of(call, 0);
         }
         Some(owned)
     }

@@ -7,7 +7,7 @@ use crate::abi::boxes::{Pitched, Position, Size};
 use crate::abi::{Enum, MemLocation};
 use crate::api::Id;
 use crate::defer::own::boxes::{ArrayPart, in_array, in_memory};
-use crate::hip::owned::OwnedCall;
+use crate::hip::owned::Owner;
 use crate::hip::real;
 use crate::planted::{Bug, is_planted};
 use crate::runtime::instances::Instance;
@@ -35,7 +35,7 @@ pub(super) enum End {
     Variable,
 }
 
-pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
+pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &Instance) -> Option<O> {
     let memory = |argument, bytes| End::Memory { address: call.size(argument), bytes };
     let range = |bytes, kind| check_copy(copy, memory(0, bytes), memory(1, bytes), kind);
     let filled = |bytes| device_memory(copy, call.size(0), bytes);
@@ -106,7 +106,7 @@ pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
         }
         _ => None,
     }?;
-    OwnedCall::of(call, 0)
+    O::of(call, 0)
 }
 
 /// Whether managed memory can be moved to a device, or to the host. The runtime refuses to move any other.

@@ -2,19 +2,19 @@
 
 use crate::api::Id;
 use crate::ground::counters;
-use crate::hip::owned::OwnedCall;
+use crate::hip::owned::Owner;
 use crate::hip::real;
 use crate::runtime::instances::Instance;
 use crate::runtime::stopped::Stopped;
 
-pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
+pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &Instance) -> Option<O> {
     match call.id() {
         Id::hipStreamWriteValue32 | Id::hipStreamWaitValue32 => value(call, copy, 4)?,
         Id::hipStreamWriteValue64 | Id::hipStreamWaitValue64 => value(call, copy, 8)?,
         _ if is_complete(call) => {}
         _ => return None,
     }
-    OwnedCall::of(call, 0)
+    O::of(call, 0)
 }
 
 /// Whether all is given that the runtime asks for, without flags that change what the call is.
