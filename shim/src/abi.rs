@@ -14,7 +14,7 @@ mod signature;
 
 use std::ffi::{c_int, c_uint, c_void};
 
-pub(crate) use frame::{Frame, Place};
+pub(crate) use frame::{ArgumentLocation, Frame};
 pub(crate) use layout::Layout;
 #[cfg(test)]
 pub(crate) use passing::Arg;

@@ -30,7 +30,7 @@ use crate::ground::env;
 use crate::ground::outcome::{Outcome, Reason};
 use crate::ground::reentry::inside_hook;
 use crate::hooks::list::{HOOKS, Hook};
-use crate::runtime::instances::{IDS, Instance, ORIGINALS, Target, Way};
+use crate::runtime::copies::{IDS, ORIGINALS, RuntimeCopy, Target, Way};
 use crate::runtime::sites::{Key, Original, sites};
 use crate::{hooks, process, runtime};
 
@@ -162,7 +162,7 @@ extern "C" fn enter(frame: &Frame) -> Next {
             Next::after(Outcome::Pass(Reason::RuntimeInternal), original.address)
         }
         Some(hook) => {
-            let target = Target { address: original.address, instance: original.instance };
+            let target = Target { address: original.address, copy: original.copy };
             // SAFETY: as above.
             Next::after(unsafe { decide(hook, function, frame, target) }, original.address)
         }
@@ -176,7 +176,7 @@ extern "C" fn enter(frame: &Frame) -> Next {
 extern "C" fn enter_from_table(frame: &Frame) -> Next {
     let (copy, id) = (frame.id as usize / IDS, frame.id as usize % IDS);
     let original = ORIGINALS[copy][id].load(Ordering::Acquire);
-    let target = Target { address: original, instance: Some(Instance::at(copy)) };
+    let target = Target { address: original, copy: Some(RuntimeCopy::at(copy)) };
     let Some(function) = TABLE.get(id) else {
         return Next::after(hooks::unknown(), original);
     };

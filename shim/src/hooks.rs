@@ -17,7 +17,7 @@ use crate::ground::outcome::{Outcome, Reason};
 // Until the arbiter client has a crate of its own.
 use crate::ground::reentry::ReentryGuard;
 pub(crate) use crate::ground::reentry::stay_inside;
-use crate::runtime::instances::Target;
+use crate::runtime::copies::Target;
 use crate::runtime::stopped::{Stopped, StreamName};
 
 pub(crate) mod copy;

@@ -23,7 +23,7 @@ mod page;
 mod random;
 mod settings;
 mod slot;
-mod voice;
+mod verbose;
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
@@ -46,7 +46,7 @@ use cache::{CACHE, Known, Site};
 pub(crate) use kernel_names::all as kernel_names;
 pub(crate) use local::{HandedOut, own_rules, set_rules};
 pub(crate) use origins::{Library, OTHERS as OTHER_ORIGINS, all as origins};
-pub(crate) use voice::{begin as announce, is_asked as is_verbose};
+pub(crate) use verbose::{begin as announce, is_asked as is_verbose};
 
 /// Changes whenever what is kept may be wrong, as the page's generation does.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
@@ -79,7 +79,7 @@ pub(crate) fn judge(call: &Stopped<'_>, is_urgent: impl Fn() -> bool) -> Judged 
         },
     };
     if judged.judgement.action() == Some(Action::Passthrough) {
-        voice::passes_through(call.frame.return_address, call.function.name);
+        verbose::passes_through(call.frame.return_address, call.function.name);
     }
     judged
 }
@@ -87,7 +87,7 @@ pub(crate) fn judge(call: &Stopped<'_>, is_urgent: impl Fn() -> bool) -> Judged 
 fn judge_caller(call: &Stopped<'_>, is_urgent: impl Fn() -> bool) -> Judged {
     let generation = generation();
     let kernel = if NAMES_KERNELS.load(Ordering::Relaxed) { call.kernel_handle().unwrap_or(0) } else { 0 };
-    let copy = call.target.instance.map_or(0, |copy| copy.index() + 1);
+    let copy = call.target.copy.map_or(0, |copy| copy.index() + 1);
     let site = Site::new(call.frame.return_address, copy, call.id() as usize, kernel as u64);
     let known = CACHE.find(site, generation).unwrap_or_else(|| find_out(call, site, generation, is_urgent));
     Judged { judgement: known.judgement, origin: Origin(known.origin) }
@@ -220,7 +220,7 @@ pub(crate) fn begin_afresh() {
     local::begin_afresh();
     kernel_names::begin_afresh();
     origins::begin_afresh();
-    voice::begin_afresh();
+    verbose::begin_afresh();
     show(ShimVerdicts::None);
     renew();
 }

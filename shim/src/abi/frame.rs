@@ -4,7 +4,7 @@ use std::ptr;
 
 /// Where one argument begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ArgumentLocation {
     /// In this general register, counted in the order that arguments take them; a pair takes the next as well.
     General(usize),
     /// In this vector register.
@@ -38,11 +38,11 @@ impl Frame {
 
     /// The first word of an argument.
     #[inline]
-    pub(crate) fn place(&self, place: Place) -> *const u64 {
-        match place {
-            Place::General(register) => &raw const self.general[register],
-            Place::Vector(register) => self.vector[register].as_ptr(),
-            Place::Stack(word) => self.stack_arguments().wrapping_add(word),
+    pub(crate) fn argument(&self, location: ArgumentLocation) -> *const u64 {
+        match location {
+            ArgumentLocation::General(register) => &raw const self.general[register],
+            ArgumentLocation::Vector(register) => self.vector[register].as_ptr(),
+            ArgumentLocation::Stack(word) => self.stack_arguments().wrapping_add(word),
         }
     }
 }

@@ -94,7 +94,7 @@ impl<'a> ArgReader<'a> {
     /// The call must have another argument, and it must be a `T`.
     #[inline]
     pub(crate) unsafe fn read<T: Arg>(&mut self) -> T {
-        let place = self.frame.place(self.layout.place(self.next));
+        let place = self.frame.argument(self.layout.location(self.next));
         self.next += 1;
         // SAFETY: by the caller's promise a `T` was passed, and this is where the ABI says that it lies; any
         // value's first bytes are the low bytes of its place, this machine being little-endian.

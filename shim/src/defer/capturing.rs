@@ -12,13 +12,13 @@ use crate::defer::deferral::{Deferral, deferral};
 use crate::ground::outcome::Reason;
 use crate::hip::real;
 use crate::planted::{Bug, is_planted};
-use crate::runtime::instances::Instance;
+use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::{Stopped, StreamName};
 
 /// A capture is about to begin on a stream. What is held back was submitted before, so it goes first.
 ///
 /// False if the stream captures already.
-pub(crate) fn capture_begins(copy: &Instance, stream: StreamName) -> bool {
+pub(crate) fn capture_begins(copy: &RuntimeCopy, stream: StreamName) -> bool {
     let deferral = deferral();
     let is_first = deferral.books().capture_begins((copy.index(), number(stream)));
     deferral.note_captures(false);
@@ -31,7 +31,7 @@ pub(crate) fn capture_begins(copy: &Instance, stream: StreamName) -> bool {
 }
 
 /// A capture has ended on a stream, or did not begin.
-pub(crate) fn capture_ended(copy: &Instance, stream: StreamName) {
+pub(crate) fn capture_ended(copy: &RuntimeCopy, stream: StreamName) {
     let deferral = deferral();
     deferral.books().capture_ends((copy.index(), number(stream)));
     deferral.note_captures(true);
@@ -68,7 +68,7 @@ impl Deferral {
     pub(super) fn beside_a_capture(
         &self,
         call: &Stopped<'_>,
-        copy: &'static Instance,
+        copy: &'static RuntimeCopy,
         uses: &[EventUse],
     ) -> Decision {
         // Who begins a capture waits for what is held back. Until that is over this call would overtake it.
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn per_thread_streams_of_several_threads_capture_each_for_itself() {
-        let copy = Instance::at(0);
+        let copy = RuntimeCopy::at(0);
         let is_capturing = || deferral().books().is_any_capturing();
         let begins = || assert!(capture_begins(copy, StreamName::PerThread), "it is another stream");
         begins();

@@ -7,7 +7,7 @@ use xsched_protocol::arbiter_page::device_key;
 
 use crate::hip::device::Hip;
 use crate::hip::real;
-use crate::runtime::instances::Instance;
+use crate::runtime::copies::RuntimeCopy;
 use crate::xqueue::{ClaimId, ClaimKey, XQueues};
 
 /// Keys of the devices that this process uses, by copy and ordinal. None: the runtime cannot tell.
@@ -21,7 +21,7 @@ impl Devices {
     pub(super) fn claim(
         &self,
         queues: &XQueues<Hip>,
-        copy: &Instance,
+        copy: &RuntimeCopy,
         device: i32,
         priority: i32,
     ) -> Option<ClaimId> {
@@ -29,7 +29,7 @@ impl Devices {
         Some(queues.claim(ClaimKey { device, stream_priority: priority.saturating_neg() }))
     }
 
-    fn key(&self, copy: &Instance, device: i32) -> Option<u64> {
+    fn key(&self, copy: &RuntimeCopy, device: i32) -> Option<u64> {
         let place = (copy.index(), device);
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&place).copied();
         known.unwrap_or_else(|| {

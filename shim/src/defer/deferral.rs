@@ -10,7 +10,7 @@ use crate::defer::streams::Nulls;
 use crate::ground::fork::Renewable;
 use crate::hip::device::Hip;
 use crate::hip::real;
-use crate::runtime::instances::Instance;
+use crate::runtime::copies::RuntimeCopy;
 use crate::verdict;
 use crate::xqueue::{ClaimId, XQueues};
 
@@ -101,7 +101,7 @@ impl Deferral {
     }
 
     /// Claims the device that the process uses first, and has somebody see to it from now on.
-    pub(super) fn note_first_use(&self, copy: &'static Instance) {
+    pub(super) fn note_first_use(&self, copy: &'static RuntimeCopy) {
         if self.is_used.load(Ordering::Acquire) || self.is_used.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -112,7 +112,7 @@ impl Deferral {
         self.queues.await_first_use(false);
     }
 
-    pub(super) fn claim(&self, copy: &Instance, device: i32, priority: i32) -> Option<ClaimId> {
+    pub(super) fn claim(&self, copy: &RuntimeCopy, device: i32, priority: i32) -> Option<ClaimId> {
         self.devices.claim(&self.queues, copy, device, priority)
     }
 }

@@ -9,12 +9,12 @@ use crate::hip::device::Hip;
 use crate::hip::marker::HipStream;
 use crate::hip::real;
 use crate::planted::{Bug, is_planted};
-use crate::runtime::instances::{INSTANCES, Instance};
+use crate::runtime::copies::{COPIES_MAX, RuntimeCopy};
 use crate::runtime::stopped::{Stopped, StreamName};
 use crate::xqueue::{QueueId, XQueues};
 
 /// A stream was created. It is known from now on, since what it has on the device matters as soon as others come.
-pub(crate) fn stream_created(copy: &'static Instance, stream: Stream) {
+pub(crate) fn stream_created(copy: &'static RuntimeCopy, stream: Stream) {
     let deferral = deferral();
     deferral.note_first_use(copy);
     let device = real::device_of(copy, stream).or_else(|| real::current_device(copy));
@@ -30,7 +30,7 @@ pub(crate) fn stream_created(copy: &'static Instance, stream: Stream) {
 }
 
 /// A stream is about to go.
-pub(crate) fn stream_destroyed(copy: &Instance, stream: Stream) {
+pub(crate) fn stream_destroyed(copy: &RuntimeCopy, stream: Stream) {
     let Some(deferral) = DEFERRAL.existing() else { return };
     let key = StreamKey::created(copy, stream.0.addr());
     let mut books = deferral.books();
@@ -45,7 +45,7 @@ pub(crate) fn stream_destroyed(copy: &Instance, stream: Stream) {
 }
 
 /// All streams of a copy may be about to go.
-pub(crate) fn device_reset(copy: &Instance) {
+pub(crate) fn device_reset(copy: &RuntimeCopy) {
     let Some(deferral) = DEFERRAL.existing() else { return };
     deferral.queues.forget_gates();
     let mut books = deferral.books();
@@ -61,10 +61,10 @@ pub(crate) fn device_reset(copy: &Instance) {
 }
 
 /// Devices that were set and claimed, by copy: a bit for each of the first 64 ordinals.
-static SET: [AtomicU64; INSTANCES] = [const { AtomicU64::new(0) }; INSTANCES];
+static SET: [AtomicU64; COPIES_MAX] = [const { AtomicU64::new(0) }; COPIES_MAX];
 
 /// The calling thread has this device from now on, or another one, and will use it.
-pub(crate) fn device_set(copy: &Instance, ordinal: Option<u32>) {
+pub(crate) fn device_set(copy: &RuntimeCopy, ordinal: Option<u32>) {
     let bit = ordinal.and_then(|ordinal| 1_u64.checked_shl(ordinal)).unwrap_or(0);
     if SET[copy.index()].load(Ordering::Relaxed) & bit != 0 {
         return;
@@ -88,7 +88,7 @@ pub(super) fn forget_set_devices() {
 impl Deferral {
     /// Whether the runtime answers nothing any more, as after a fault of the device. What was held back has gone then: it
     /// runs no more, and every call has to say so.
-    pub(super) fn is_lost(&self, copy: &Instance) -> bool {
+    pub(super) fn is_lost(&self, copy: &RuntimeCopy) -> bool {
         let is_lost = real::current_device(copy).is_none();
         if is_lost {
             self.queues.urge(&self.queues.all_last());
@@ -102,7 +102,7 @@ impl Deferral {
     pub(super) fn stream_of(
         &self,
         call: &Stopped<'_>,
-        copy: &'static Instance,
+        copy: &'static RuntimeCopy,
     ) -> Option<(KnownStream, i32)> {
         let device = real::current_device(copy).or(is_planted(Bug::HeldBackAfterFault).then_some(0))?;
         let key = StreamKey::of(copy, call.stream_name(), device)?;
@@ -117,7 +117,7 @@ impl Deferral {
 
     fn find_stream(
         &self,
-        copy: &'static Instance,
+        copy: &'static RuntimeCopy,
         key: StreamKey,
         device: i32,
     ) -> Option<&'static StreamEntry> {
@@ -137,7 +137,7 @@ impl Deferral {
 
     fn add_stream(
         &self,
-        copy: &'static Instance,
+        copy: &'static RuntimeCopy,
         key: StreamKey,
         device: i32,
         is_blocking: bool,
@@ -161,7 +161,7 @@ impl Deferral {
     /// The stream of a call, if anything was ever held back on it.
     ///
     /// The null stream counts as known as soon as the device has a stream.
-    pub(super) fn known_stream(&self, call: &Stopped<'_>, copy: &'static Instance) -> Option<KnownStream> {
+    pub(super) fn known_stream(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) -> Option<KnownStream> {
         let name = call.stream.map(|_| call.stream_name())?;
         let device = if name == StreamName::Legacy { real::current_device(copy)? } else { 0 };
         let key = StreamKey::of(copy, name, device)?;
@@ -186,12 +186,12 @@ impl Deferral {
 pub(crate) mod tests {
     use super::*;
 
-    fn key(copy: &Instance, stream: Stream) -> StreamKey {
+    fn key(copy: &RuntimeCopy, stream: Stream) -> StreamKey {
         StreamKey::created(copy, stream.0.addr())
     }
 
     /// Makes a stream known, on which a command has failed that was launched late.
-    pub(crate) fn with_failure(copy: &'static Instance, stream: Stream, code: u32) {
+    pub(crate) fn with_failure(copy: &'static RuntimeCopy, stream: Stream, code: u32) {
         let deferral = deferral();
         let on_device = HipStream { copy, device: 0, name: key(copy, stream).name() };
         let entry = deferral.books().add_stream(key(copy, stream), 0, true, |face| {
@@ -200,7 +200,7 @@ pub(crate) mod tests {
         entry.failure.set(code);
     }
 
-    pub(crate) fn is_known(copy: &Instance, stream: Stream) -> bool {
+    pub(crate) fn is_known(copy: &RuntimeCopy, stream: Stream) -> bool {
         deferral().books().stream(key(copy, stream)).is_some()
     }
 }

@@ -13,18 +13,18 @@ use crate::ground::outcome::Reason;
 use crate::hip::marker::HipStream;
 use crate::hip::{failure, real};
 use crate::planted::{Bug, is_planted};
-use crate::runtime::instances::Instance;
+use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::{Stopped, StreamName};
 use crate::verdict;
 use crate::xqueue::{Position, QueueId, Treatment};
 
 /// A call that needs earlier work to have been launched, while something is suspended or held back.
 pub(crate) fn order(call: &Stopped<'_>) -> Decision {
-    let Some(copy) = call.target.instance else { return Decision::Pass(Reason::NothingHeldBack) };
+    let Some(copy) = call.target.copy else { return Decision::Pass(Reason::NothingHeldBack) };
     deferral().order(call, copy)
 }
 impl Deferral {
-    fn order(&self, call: &Stopped<'_>, copy: &'static Instance) -> Decision {
+    fn order(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) -> Decision {
         if puts_work(call) || is_on_many_streams(call) {
             self.note_first_use(copy);
         }
@@ -94,7 +94,7 @@ impl Deferral {
     }
 
     /// What the shim has recorded in a stream is not to be found there by a program that knows the stream to be done.
-    fn see_to_markers(&self, call: &Stopped<'_>, copy: &'static Instance) {
+    fn see_to_markers(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) {
         let Some(device) = real::current_device(copy) else { return };
         let name = call.stream_name();
         let (queue, claim) = match name {
@@ -105,7 +105,12 @@ impl Deferral {
     }
 
     /// What a call that waits for the device will have seen complete.
-    fn waited_for(&self, call: &Stopped<'_>, copy: &Instance, queue: Option<QueueId>) -> Vec<(QueueId, u64)> {
+    fn waited_for(
+        &self,
+        call: &Stopped<'_>,
+        copy: &RuntimeCopy,
+        queue: Option<QueueId>,
+    ) -> Vec<(QueueId, u64)> {
         let queues = match call.id() {
             Id::hipStreamSynchronize | Id::hipStreamSynchronize_spt => queue.into_iter().collect(),
             // It frees what the device may still use, so it waits for all of that first.
@@ -120,7 +125,7 @@ impl Deferral {
     }
 
     /// A call that both puts work on a stream and waits for it, or returns what cannot wait.
-    fn submit_in_place(&self, call: &Stopped<'_>, copy: &'static Instance) -> Decision {
+    fn submit_in_place(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) -> Decision {
         if self.books().is_any_capturing() {
             return self.beside_a_capture(call, copy, &[]);
         }
@@ -131,7 +136,7 @@ impl Deferral {
     }
 
     /// What is held back of what a question about a stream concerns, or a wait for it.
-    fn pending_on(&self, call: &Stopped<'_>, copy: &'static Instance) -> Vec<Position> {
+    fn pending_on(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) -> Vec<Position> {
         let Some(stream) = self.known_stream(call, copy) else { return Vec::new() };
         let mut pending: Vec<_> = self.queues.last(stream.queue()).into_iter().collect();
         if stream.is_null() {

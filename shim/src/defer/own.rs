@@ -18,11 +18,11 @@ use crate::ground::counters;
 use crate::hip::owned::{Certain, OwnedCall, Owner};
 use crate::hip::real;
 use crate::planted::{Bug, is_planted};
-use crate::runtime::instances::Instance;
+use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::Stopped;
 
 /// The events that a call records and waits for, and memory that it frees.
-pub(super) fn events(call: &Stopped<'_>, copy: &Instance) -> Vec<EventUse> {
+pub(super) fn events(call: &Stopped<'_>, copy: &RuntimeCopy) -> Vec<EventUse> {
     let event = |argument| Some((copy.index(), call.size(argument))).filter(|&(_, event)| event != 0);
     let record = |argument| event(argument).map(EventUse::Record);
     let stop = |argument| record(argument).filter(|_| !is_planted(Bug::LostStop));
@@ -61,16 +61,21 @@ pub(super) fn stop_event(call: &Stopped<'_>) -> Option<u64> {
 /// The call with all that it needs, if it can be made later.
 ///
 /// `device` is the calling thread's, `uses` what [`events`] says.
-pub(super) fn own(call: &Stopped<'_>, copy: &Instance, device: i32, uses: &[EventUse]) -> Option<OwnedCall> {
+pub(super) fn own(
+    call: &Stopped<'_>,
+    copy: &RuntimeCopy,
+    device: i32,
+    uses: &[EventUse],
+) -> Option<OwnedCall> {
     owned_by(call, copy, device, uses)
 }
 
 /// Whether the runtime is certain to take the call: that it could be made later says so.
-pub(super) fn is_certain(call: &Stopped<'_>, copy: &Instance, device: i32, uses: &[EventUse]) -> bool {
+pub(super) fn is_certain(call: &Stopped<'_>, copy: &RuntimeCopy, device: i32, uses: &[EventUse]) -> bool {
     owned_by::<Certain>(call, copy, device, uses).is_some()
 }
 
-fn owned_by<O: Owner>(call: &Stopped<'_>, copy: &Instance, device: i32, uses: &[EventUse]) -> Option<O> {
+fn owned_by<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy, device: i32, uses: &[EventUse]) -> Option<O> {
     let mut events = uses.iter().filter_map(|used| used.event()).peekable();
     if events.peek().is_some() {
         events_are_private()?;
@@ -87,7 +92,7 @@ fn owned_by<O: Owner>(call: &Stopped<'_>, copy: &Instance, device: i32, uses: &[
 }
 
 /// Whether an event is known to be there. Asked once for each, until any is destroyed.
-fn is_alive(copy: &Instance, event: EventKey) -> bool {
+fn is_alive(copy: &RuntimeCopy, event: EventKey) -> bool {
     let ended = counters::calls(Id::hipEventDestroy as usize);
     if deferral().books().is_alive(event, ended) {
         return true;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
 use crate::ground::hashing::MULTIPLIER;
 use crate::hip::failure::LateFailure;
-use crate::runtime::instances::{INSTANCES, Instance};
+use crate::runtime::copies::{COPIES_MAX, RuntimeCopy};
 use crate::runtime::stopped::StreamName;
 use crate::xqueue::{Face, QueueId};
 
@@ -25,12 +25,12 @@ pub(super) enum StreamKey {
 
 impl StreamKey {
     /// A stream that the application created.
-    pub(super) fn created(copy: &Instance, handle: usize) -> Self {
+    pub(super) fn created(copy: &RuntimeCopy, handle: usize) -> Self {
         Self::Created { copy: copy.index(), handle }
     }
 
     /// The stream that a call means. None for the per-thread stream, which has no queue.
-    pub(super) fn of(copy: &Instance, name: StreamName, device: i32) -> Option<Self> {
+    pub(super) fn of(copy: &RuntimeCopy, name: StreamName, device: i32) -> Option<Self> {
         match name {
             StreamName::Legacy => Some(Self::Legacy { copy: copy.index(), device }),
             StreamName::PerThread => None,
@@ -153,11 +153,11 @@ const DEVICES: usize = 64;
 
 /// The null streams that are known.
 #[derive(Debug)]
-pub(super) struct Nulls([[AtomicPtr<StreamEntry>; DEVICES]; INSTANCES]);
+pub(super) struct Nulls([[AtomicPtr<StreamEntry>; DEVICES]; COPIES_MAX]);
 
 impl Default for Nulls {
     fn default() -> Self {
-        Self([const { [const { AtomicPtr::new(ptr::null_mut()) }; DEVICES] }; INSTANCES])
+        Self([const { [const { AtomicPtr::new(ptr::null_mut()) }; DEVICES] }; COPIES_MAX])
     }
 }
 

@@ -17,7 +17,7 @@ use crate::hip::device::HipCommand;
 use crate::hip::marker::HipStream;
 use crate::hip::real;
 use crate::planted::{Bug, is_planted};
-use crate::runtime::instances::Instance;
+use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::{Stopped, StreamName};
 use crate::verdict;
 use crate::xqueue::{Admission, Course, Demand, End, Position, Refused, Treatment};
@@ -25,7 +25,7 @@ use crate::xqueue::{Admission, Course, Demand, End, Position, Refused, Treatment
 /// A call that puts work on a stream with a queue.
 struct Submission<'a> {
     call: &'a Stopped<'a>,
-    copy: &'static Instance,
+    copy: &'static RuntimeCopy,
     /// The calling thread's.
     device: i32,
     stream: KnownStream,
@@ -36,18 +36,18 @@ struct Submission<'a> {
 /// Whether a call that puts work on a stream goes at once, as far as that shows without a lock: others are suspended or held
 /// back, and none of them concerns it.
 pub(crate) fn goes_by(call: &Stopped<'_>) -> bool {
-    let known = DEFERRAL.existing().zip(call.target.instance);
+    let known = DEFERRAL.existing().zip(call.target.copy);
     known.is_some_and(|(deferral, copy)| deferral.goes_by(call, copy))
 }
 
 /// A call that puts work on a stream, while something is suspended or held back.
 pub(crate) fn submit(call: &Stopped<'_>) -> Decision {
-    let Some(copy) = call.target.instance else { return Decision::Pass(Reason::NotScheduled) };
+    let Some(copy) = call.target.copy else { return Decision::Pass(Reason::NotScheduled) };
     deferral().submit(call, copy)
 }
 
 impl Deferral {
-    fn goes_by(&self, call: &Stopped<'_>, copy: &Instance) -> bool {
+    fn goes_by(&self, call: &Stopped<'_>, copy: &RuntimeCopy) -> bool {
         let StreamName::Created(handle) = call.stream_name() else { return false };
         let key = StreamKey::created(copy, handle);
         let is_open = matches!(self.queues.course(), Course::Open | Course::ByFace);
@@ -65,7 +65,7 @@ impl Deferral {
             && (!entry.is_blocking() || self.nulls.is_clear(key.copy(), entry.device()))
     }
 
-    fn submit(&self, call: &Stopped<'_>, copy: &'static Instance) -> Decision {
+    fn submit(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) -> Decision {
         self.note_first_use(copy);
         let uses = &own::events(call, copy);
         if self.is_capturing.load(Ordering::Acquire) {
@@ -172,7 +172,7 @@ impl Deferral {
     pub(super) fn without_a_queue(
         &self,
         call: &Stopped<'_>,
-        copy: &'static Instance,
+        copy: &'static RuntimeCopy,
         uses: &[EventUse],
     ) -> Decision {
         if self.is_lost(copy) {

@@ -26,7 +26,7 @@ use crate::api::{self, Id, for_each_function};
 use crate::entry::gate;
 use crate::ground::counters::{self, CALLS, STRIPE_BITS, STRIPE_BYTES};
 use crate::ground::hashing::MULTIPLIER;
-use crate::runtime::instances::Way;
+use crate::runtime::copies::Way;
 use crate::runtime::sites::{Key, SITE_SHIFT, SITES, Site, TABLE_BITS};
 
 /// The code of one export: if the first place of the call site's hash knows the real function, jump there, else to

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use crate::api::{COUNT, Class, KNOWN_ENTRIES, Slot, TABLE};
 use crate::ground::counters::{self, Trouble};
 use crate::ground::env;
-use crate::runtime::instances::{IDS, Instance, ORIGINALS, TableKind, Way};
+use crate::runtime::copies::{IDS, ORIGINALS, RuntimeCopy, TableKind, Way};
 use crate::{entry, runtime};
 
 /// More entries than any table of the coming years has; a larger size is no table.
@@ -72,7 +72,7 @@ unsafe fn patch(kind: TableKind, table: *mut c_void) {
 
     // A profiler may have replaced entries before, but hardly moved the table.
     let in_entries = entries.iter().map(|entry| entry.load(Ordering::Relaxed).addr());
-    let Some(copy) = runtime::instance_of([table.addr()].into_iter().chain(in_entries)) else { return };
+    let Some(copy) = runtime::copy_of([table.addr()].into_iter().chain(in_entries)) else { return };
     if copy.way(kind) == Way::Table {
         // The same table again, by another way in.
         return;
@@ -84,7 +84,7 @@ unsafe fn patch(kind: TableKind, table: *mut c_void) {
     replace(copy, kind, entries);
 }
 
-fn replace(copy: &Instance, kind: TableKind, entries: &[AtomicPtr<c_void>]) {
+fn replace(copy: &RuntimeCopy, kind: TableKind, entries: &[AtomicPtr<c_void>]) {
     let known = TABLE
         .iter()
         .enumerate()

@@ -13,7 +13,7 @@ use crate::hip::marker::{HipMarker, HipStream, MarkerPool};
 use crate::hip::owned::OwnedCall;
 use crate::hip::real;
 use crate::planted::{Bug, is_planted};
-use crate::runtime::instances::Instance;
+use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::StreamName;
 use crate::xqueue::{Device, GatePage};
 
@@ -26,7 +26,7 @@ pub(crate) struct Hip {
 /// A call that was held back.
 pub(crate) struct HipCommand {
     pub(crate) call: OwnedCall,
-    pub(crate) copy: &'static Instance,
+    pub(crate) copy: &'static RuntimeCopy,
     /// The device that was its caller's.
     pub(crate) device: i32,
     /// Where its stream's next call finds its failure.
@@ -40,7 +40,7 @@ thread_local! {
 
 impl Hip {
     /// All devices of a copy may have been reset.
-    pub(crate) fn forget(&self, copy: &Instance) {
+    pub(crate) fn forget(&self, copy: &RuntimeCopy) {
         self.markers.forget(copy);
     }
 }

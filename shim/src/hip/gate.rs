@@ -18,7 +18,7 @@ use xsched_protocol::arbiter_page::{GATE_KEPT_OPEN, GATE_OPEN, GATE_SIZE};
 use crate::abi::Stream;
 use crate::hip::marker::HipStream;
 use crate::hip::real;
-use crate::runtime::instances::Instance;
+use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::StreamName;
 use crate::xqueue::{GatePage, now};
 
@@ -94,7 +94,7 @@ impl HipGate {
         }
     }
 
-    fn put(self, copy: &Instance, stream: Stream) -> bool {
+    fn put(self, copy: &RuntimeCopy, stream: Stream) -> bool {
         real::wait_value(copy, stream, self.device, AT_LEAST)
     }
 
@@ -104,7 +104,7 @@ impl HipGate {
     }
 
     /// Whether a stream waits here while it is shut, and goes on when it opens.
-    fn is_kept(self, copy: &Instance) -> Option<bool> {
+    fn is_kept(self, copy: &RuntimeCopy) -> Option<bool> {
         let (stream, event) = (real::create_stream(copy)?, real::create_event(copy)?);
         self.set(false);
         if !self.put(copy, stream) || !real::record_event(copy, event, stream) {
@@ -132,7 +132,7 @@ mod tests {
 
     use super::*;
     use crate::api::Id;
-    use crate::runtime::instances::ORIGINALS;
+    use crate::runtime::copies::ORIGINALS;
 
     thread_local! {
         static DEVICE: Cell<i32> = const { Cell::new(0) };
@@ -171,7 +171,7 @@ mod tests {
         }
         let host = NonNull::from(&WORD);
         let gate = HipGate { host, device: host.cast() };
-        let stream = |name| HipStream { copy: Instance::at(COPY), device: 1, name };
+        let stream = |name| HipStream { copy: RuntimeCopy::at(COPY), device: 1, name };
         let created = stream(StreamName::Created(0x5000));
         assert!(gate.put_before(stream(StreamName::Legacy)) && gate.put_before(created));
         let created = Some((0, 0x5000));

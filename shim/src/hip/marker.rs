@@ -10,13 +10,13 @@ use xsched_sched::Nanos;
 
 use crate::abi::{Event, Stream};
 use crate::hip::real;
-use crate::runtime::instances::Instance;
+use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::StreamName;
 
 /// A stream, by what names it in every thread of the process; but a per-thread stream is the calling thread's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HipStream {
-    pub(crate) copy: &'static Instance,
+    pub(crate) copy: &'static RuntimeCopy,
     pub(crate) device: i32,
     pub(crate) name: StreamName,
 }
@@ -48,7 +48,7 @@ impl HipStream {
 /// An event that was recorded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HipMarker {
-    copy: &'static Instance,
+    copy: &'static RuntimeCopy,
     device: i32,
     event: usize,
 }
@@ -101,17 +101,17 @@ impl MarkerPool {
         self.with(marker.copy, marker.device, |spare| spare.push(marker.event));
     }
 
-    fn spare(&self, copy: &Instance, device: i32) -> Option<usize> {
+    fn spare(&self, copy: &RuntimeCopy, device: i32) -> Option<usize> {
         self.with(copy, device, Vec::pop)
     }
 
-    fn with<R>(&self, copy: &Instance, device: i32, act: impl FnOnce(&mut Vec<usize>) -> R) -> R {
+    fn with<R>(&self, copy: &RuntimeCopy, device: i32, act: impl FnOnce(&mut Vec<usize>) -> R) -> R {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         act(all.entry((copy.index(), device)).or_default())
     }
 
     /// A device was reset: its events are gone.
-    pub(crate) fn forget(&self, copy: &Instance) {
+    pub(crate) fn forget(&self, copy: &RuntimeCopy) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|(of, _), _| *of != copy.index());
     }

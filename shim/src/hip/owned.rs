@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::slice;
 
-use crate::abi::{Frame, Layout, Place, replay};
+use crate::abi::{ArgumentLocation, Frame, Layout, replay};
 use crate::ground::reserve;
 use crate::kernels::Kernel;
 use crate::planted::{Bug, is_planted};
@@ -156,10 +156,10 @@ impl OwnedCall {
     }
 
     fn set(&mut self, argument: usize, word: u64) {
-        let place = match self.layout.place(argument) {
-            Place::General(register) => register,
-            Place::Vector(_) => unreachable!("HIP passes no pointers in vector registers"),
-            Place::Stack(word) => REGISTERS + word,
+        let place = match self.layout.location(argument) {
+            ArgumentLocation::General(register) => register,
+            ArgumentLocation::Vector(_) => unreachable!("HIP passes no pointers in vector registers"),
+            ArgumentLocation::Stack(word) => REGISTERS + word,
         };
         self.words[place] = word;
     }

@@ -14,7 +14,7 @@ use crate::abi::boxes::Size;
 use crate::abi::{ChannelFormatDesc, Event, Stream};
 use crate::api::Id;
 use crate::ground::reentry::is_shims_thread;
-use crate::runtime::instances::Instance;
+use crate::runtime::copies::RuntimeCopy;
 
 /// `hipStreamNonBlocking`
 const NON_BLOCKING: u32 = 1;
@@ -41,8 +41,8 @@ pub(crate) struct Range {
 
 /// A real function with its C type, if the copy has it.
 macro_rules! real {
-    ($instance:expr, $id:ident: fn($($ty:ty),*)) => {
-        $instance.original(Id::$id).map(|address| {
+    ($copy:expr, $id:ident: fn($($ty:ty),*)) => {
+        $copy.original(Id::$id).map(|address| {
             // SAFETY: HIP's signature of this function.
             unsafe {
                 std::mem::transmute::<std::ptr::NonNull<c_void>, unsafe extern "C" fn($($ty),*) -> u32>(address)
@@ -52,7 +52,7 @@ macro_rules! real {
 }
 
 /// The calling thread's device.
-pub(crate) fn current_device(copy: &Instance) -> Option<i32> {
+pub(crate) fn current_device(copy: &RuntimeCopy) -> Option<i32> {
     let mut device = 0;
     let ask = real!(copy, hipGetDevice: fn(*mut i32))?;
     // SAFETY: a place for the answer.
@@ -60,7 +60,7 @@ pub(crate) fn current_device(copy: &Instance) -> Option<i32> {
 }
 
 /// Changes the calling thread's device.
-pub(crate) fn set_device(copy: &Instance, device: i32) {
+pub(crate) fn set_device(copy: &RuntimeCopy, device: i32) {
     if let Some(set) = real!(copy, hipSetDevice: fn(i32)) {
         // SAFETY: no pointers.
         unsafe { set(device) };
@@ -68,7 +68,7 @@ pub(crate) fn set_device(copy: &Instance, device: i32) {
 }
 
 /// Whether a created stream waits for the null stream and the other way round; None if it is no stream.
-pub(crate) fn is_blocking(copy: &Instance, stream: Stream) -> Option<bool> {
+pub(crate) fn is_blocking(copy: &RuntimeCopy, stream: Stream) -> Option<bool> {
     let mut flags = 0;
     let ask = real!(copy, hipStreamGetFlags: fn(Stream, *mut u32))?;
     // SAFETY: a stream that the application uses, and a place for the answer.
@@ -76,7 +76,7 @@ pub(crate) fn is_blocking(copy: &Instance, stream: Stream) -> Option<bool> {
 }
 
 /// The device of a created stream, where the runtime can tell.
-pub(crate) fn device_of(copy: &Instance, stream: Stream) -> Option<i32> {
+pub(crate) fn device_of(copy: &RuntimeCopy, stream: Stream) -> Option<i32> {
     let mut device = 0;
     let ask = real!(copy, hipStreamGetDevice: fn(Stream, *mut i32))?;
     // SAFETY: as above.
@@ -84,7 +84,7 @@ pub(crate) fn device_of(copy: &Instance, stream: Stream) -> Option<i32> {
 }
 
 /// Whether a created stream captures.
-pub(crate) fn is_capturing(copy: &Instance, stream: Stream) -> bool {
+pub(crate) fn is_capturing(copy: &RuntimeCopy, stream: Stream) -> bool {
     let mut status = 0_u32;
     let Some(ask) = real!(copy, hipStreamIsCapturing: fn(Stream, *mut u32)) else { return false };
     // SAFETY: as above.
@@ -94,7 +94,7 @@ pub(crate) fn is_capturing(copy: &Instance, stream: Stream) -> bool {
 }
 
 /// A created stream's priority: smaller is more urgent, 0 is what streams have that ask for none.
-pub(crate) fn priority(copy: &Instance, stream: Stream) -> i32 {
+pub(crate) fn priority(copy: &RuntimeCopy, stream: Stream) -> i32 {
     let mut priority = 0;
     let Some(ask) = real!(copy, hipStreamGetPriority: fn(Stream, *mut i32)) else { return 0 };
     // SAFETY: as above.
@@ -102,7 +102,7 @@ pub(crate) fn priority(copy: &Instance, stream: Stream) -> i32 {
 }
 
 /// A device's PCI address as text: domain, bus, device, function.
-pub(crate) fn pci_address(copy: &Instance, device: i32) -> Option<String> {
+pub(crate) fn pci_address(copy: &RuntimeCopy, device: i32) -> Option<String> {
     let mut text = [0_u8; 32];
     let ask = real!(copy, hipDeviceGetPCIBusId: fn(*mut u8, i32, i32))?;
     // SAFETY: a place of the size that it is said to have.
@@ -114,7 +114,7 @@ pub(crate) fn pci_address(copy: &Instance, device: i32) -> Option<String> {
 const NO_FENCE: u32 = 0x2000_0000;
 
 /// A new event of the calling thread's device, with times.
-pub(crate) fn create_event(copy: &Instance) -> Option<Event> {
+pub(crate) fn create_event(copy: &RuntimeCopy) -> Option<Event> {
     let create = real!(copy, hipEventCreateWithFlags: fn(*mut Event, u32))?;
     let mut event = Event(std::ptr::null_mut());
     // SAFETY: a place for the answer. Releases that do not know the flag refuse it.
@@ -123,7 +123,7 @@ pub(crate) fn create_event(copy: &Instance) -> Option<Event> {
 }
 
 /// Records an event. False if the runtime refuses.
-pub(crate) fn record_event(copy: &Instance, event: Event, stream: Stream) -> bool {
+pub(crate) fn record_event(copy: &RuntimeCopy, event: Event, stream: Stream) -> bool {
     let Some(record) = real!(copy, hipEventRecord: fn(Event, Stream)) else { return false };
     // SAFETY: an event of the shim's own, and a stream that its user keeps.
     unsafe { record(event, stream) == 0 }
@@ -133,14 +133,14 @@ pub(crate) fn record_event(copy: &Instance, event: Event, stream: Stream) -> boo
 const NOT_READY: u32 = 600;
 
 /// Whether what an event was recorded behind has yet to complete, or this cannot be asked on this thread.
-pub(crate) fn is_event_pending(copy: &Instance, event: Event) -> bool {
+pub(crate) fn is_event_pending(copy: &RuntimeCopy, event: Event) -> bool {
     let Some(query) = real!(copy, hipEventQuery: fn(Event)) else { return false };
     // SAFETY: an event of the shim's own.
     quietly(copy, || unsafe { query(event) }).is_none_or(|code| code == NOT_READY)
 }
 
 /// Whether a stream has nothing left to do; None if that cannot be asked.
-pub(crate) fn is_stream_done(copy: &Instance, stream: Stream) -> Option<bool> {
+pub(crate) fn is_stream_done(copy: &RuntimeCopy, stream: Stream) -> Option<bool> {
     let query = real!(copy, hipStreamQuery: fn(Stream))?;
     // SAFETY: a stream that its user keeps.
     match quietly(copy, || unsafe { query(stream) })? {
@@ -151,7 +151,7 @@ pub(crate) fn is_stream_done(copy: &Instance, stream: Stream) -> Option<bool> {
 }
 
 /// Whether there is an event with this handle; None if that cannot be asked.
-pub(crate) fn is_event(copy: &Instance, handle: usize) -> Option<bool> {
+pub(crate) fn is_event(copy: &RuntimeCopy, handle: usize) -> Option<bool> {
     let query = real!(copy, hipEventQuery: fn(Event))?;
     let event = Event(std::ptr::without_provenance_mut(handle));
     // SAFETY: what the application is about to use as an event.
@@ -162,7 +162,7 @@ pub(crate) fn is_event(copy: &Instance, handle: usize) -> Option<bool> {
 /// What a question answers that may fail. Its failure would be the thread's last error, which the application could read: it is
 /// taken back, and nothing is asked while there is an error of the application's own. The shim's threads have none; what they
 /// leave there, as where gates are refused, is no reason not to ask.
-fn quietly(copy: &Instance, ask: impl FnOnce() -> u32) -> Option<u32> {
+fn quietly(copy: &RuntimeCopy, ask: impl FnOnce() -> u32) -> Option<u32> {
     let peek = real!(copy, hipPeekAtLastError: fn())?;
     let forget = real!(copy, hipGetLastError: fn())?;
     // SAFETY: they take nothing.
@@ -178,7 +178,7 @@ fn quietly(copy: &Instance, ask: impl FnOnce() -> u32) -> Option<u32> {
 }
 
 /// Device time between two complete events.
-pub(crate) fn device_time(copy: &Instance, earlier: Event, later: Event) -> Option<Nanos> {
+pub(crate) fn device_time(copy: &RuntimeCopy, earlier: Event, later: Event) -> Option<Nanos> {
     let elapsed = real!(copy, hipEventElapsedTime: fn(*mut f32, Event, Event))?;
     let mut milliseconds = 0.0_f32;
     // SAFETY: a place for the answer, and events of the shim's own.
@@ -194,7 +194,7 @@ const SIGNAL_MEMORY: u32 = 2;
 const AT_LEAST: u32 = 0;
 
 /// Whether streams of a device can wait for a word of memory.
-pub(crate) fn has_wait_value(copy: &Instance, device: i32) -> bool {
+pub(crate) fn has_wait_value(copy: &RuntimeCopy, device: i32) -> bool {
     let mut value = 0;
     let Some(ask) = real!(copy, hipDeviceGetAttribute: fn(*mut i32, u32, i32)) else { return false };
     // SAFETY: a place for the answer.
@@ -202,7 +202,7 @@ pub(crate) fn has_wait_value(copy: &Instance, device: i32) -> bool {
 }
 
 /// A word of the memory that waiting streams look at by themselves, which the host can change.
-pub(crate) fn signal_memory(copy: &Instance) -> Option<NonNull<AtomicU64>> {
+pub(crate) fn signal_memory(copy: &RuntimeCopy) -> Option<NonNull<AtomicU64>> {
     let mut word = std::ptr::null_mut();
     let allocate = real!(copy, hipExtMallocWithFlags: fn(*mut *mut AtomicU64, usize, u32))?;
     // SAFETY: a place for the answer.
@@ -214,7 +214,7 @@ pub(crate) fn signal_memory(copy: &Instance) -> Option<NonNull<AtomicU64>> {
 const FOR_ALL_DEVICES: u32 = 1 | 2;
 
 /// Lets devices look at memory of the host's, for good; where they have it.
-pub(crate) fn register(copy: &Instance, start: NonNull<c_void>, bytes: usize) -> Option<NonNull<c_void>> {
+pub(crate) fn register(copy: &RuntimeCopy, start: NonNull<c_void>, bytes: usize) -> Option<NonNull<c_void>> {
     let register = real!(copy, hipHostRegister: fn(*mut c_void, usize, u32))?;
     let ask = real!(copy, hipHostGetDevicePointer: fn(*mut *mut c_void, *mut c_void, u32))?;
     let mut on_device = std::ptr::null_mut();
@@ -229,14 +229,14 @@ pub(crate) fn register(copy: &Instance, start: NonNull<c_void>, bytes: usize) ->
 }
 
 /// Has a stream wait until a word is at least so much. False if the runtime refuses.
-pub(crate) fn wait_value(copy: &Instance, stream: Stream, word: NonNull<c_void>, value: u64) -> bool {
+pub(crate) fn wait_value(copy: &RuntimeCopy, stream: Stream, word: NonNull<c_void>, value: u64) -> bool {
     let wait = real!(copy, hipStreamWaitValue64: fn(Stream, *mut c_void, u64, u32, u64));
     // SAFETY: a stream that its user keeps, and a word that is never given back.
     wait.is_some_and(|wait| unsafe { wait(stream, word.as_ptr(), value, AT_LEAST, u64::MAX) } == 0)
 }
 
 /// A new stream of the calling thread's device, that has nothing to do with the null stream.
-pub(crate) fn create_stream(copy: &Instance) -> Option<Stream> {
+pub(crate) fn create_stream(copy: &RuntimeCopy) -> Option<Stream> {
     let mut stream = Stream(std::ptr::null_mut());
     let create = real!(copy, hipStreamCreateWithFlags: fn(*mut Stream, u32))?;
     // SAFETY: a place for the answer.
@@ -244,7 +244,7 @@ pub(crate) fn create_stream(copy: &Instance) -> Option<Stream> {
 }
 
 /// Destroys what the shim has made for itself, when nothing is left to do there.
-pub(crate) fn destroy(copy: &Instance, event: Event, stream: Stream) {
+pub(crate) fn destroy(copy: &RuntimeCopy, event: Event, stream: Stream) {
     if let Some(destroy) = real!(copy, hipEventDestroy: fn(Event)) {
         // SAFETY: the shim's own, and not used any more.
         unsafe { destroy(event) };
@@ -260,7 +260,7 @@ pub(crate) fn destroy(copy: &Instance, event: Event, stream: Stream) {
 /// Where a range begins may be asked of any address but null, and succeeds, so that it leaves no error behind. All else is
 /// asked of memory that HIP knows only: for its kind, ROCm 5.2 takes any other address for an array's description and
 /// follows the pointers that it finds there. The attribute for a range's size has 32 bits in all releases so far.
-pub(crate) fn memory(copy: &Instance, address: usize) -> Option<Range> {
+pub(crate) fn memory(copy: &RuntimeCopy, address: usize) -> Option<Range> {
     if address == 0 {
         return None;
     }
@@ -289,7 +289,7 @@ pub(crate) fn memory(copy: &Instance, address: usize) -> Option<Range> {
 }
 
 /// Whether memory that the runtime knows moves between host and devices by itself.
-pub(crate) fn is_managed(copy: &Instance, address: usize) -> bool {
+pub(crate) fn is_managed(copy: &RuntimeCopy, address: usize) -> bool {
     let (mut name, mut is_managed) = (IS_MANAGED, 0_u64);
     let mut place: *mut c_void = (&raw mut is_managed).cast();
     let ask = real!(copy, hipDrvPointerGetAttributes: fn(u32, *mut u32, *mut *mut c_void, usize));
@@ -301,7 +301,7 @@ pub(crate) fn is_managed(copy: &Instance, address: usize) -> bool {
 }
 
 /// The size of the variable that a symbol stands for on the calling thread's device; None if there is none.
-pub(crate) fn variable_bytes(copy: &Instance, symbol: usize) -> Option<usize> {
+pub(crate) fn variable_bytes(copy: &RuntimeCopy, symbol: usize) -> Option<usize> {
     let (mut address, mut bytes) = (0_usize, 0_usize);
     let ask_address = real!(copy, hipGetSymbolAddress: fn(*mut usize, usize))?;
     let ask_size = real!(copy, hipGetSymbolSize: fn(*mut usize, usize))?;
@@ -313,7 +313,7 @@ pub(crate) fn variable_bytes(copy: &Instance, symbol: usize) -> Option<usize> {
 
 /// Blocks of a registered kernel that one compute unit takes at once.
 pub(crate) fn blocks_of_unit(
-    copy: &Instance,
+    copy: &RuntimeCopy,
     handle: usize,
     threads: i32,
     shared_bytes: usize,
@@ -327,7 +327,7 @@ pub(crate) fn blocks_of_unit(
 
 /// The same of a function.
 pub(crate) fn blocks_of_unit_by_function(
-    copy: &Instance,
+    copy: &RuntimeCopy,
     function: usize,
     threads: i32,
     shared_bytes: usize,
@@ -341,7 +341,7 @@ pub(crate) fn blocks_of_unit_by_function(
 }
 
 /// Compute units of a device that takes cooperative launches.
-pub(crate) fn compute_units_for_cooperation(copy: &Instance, device: i32) -> Option<u32> {
+pub(crate) fn compute_units_for_cooperation(copy: &RuntimeCopy, device: i32) -> Option<u32> {
     let ask = real!(copy, hipDeviceGetAttribute: fn(*mut i32, u32, i32))?;
     let attribute = |number| {
         let mut value = 0;
@@ -354,7 +354,7 @@ pub(crate) fn compute_units_for_cooperation(copy: &Instance, device: i32) -> Opt
 }
 
 /// Whether there is a device with this number.
-pub(crate) fn is_device(copy: &Instance, device: i32) -> bool {
+pub(crate) fn is_device(copy: &RuntimeCopy, device: i32) -> bool {
     let mut count = 0;
     let Some(ask) = real!(copy, hipGetDeviceCount: fn(*mut i32)) else { return false };
     // SAFETY: a place for the answer.
@@ -369,7 +369,7 @@ pub(crate) struct Array {
 }
 
 /// An array; None if it is none.
-pub(crate) fn array(copy: &Instance, handle: usize) -> Option<Array> {
+pub(crate) fn array(copy: &RuntimeCopy, handle: usize) -> Option<Array> {
     let (mut channels, mut size) = (ChannelFormatDesc::default(), Size::default());
     let none = std::ptr::null_mut();
     let ask = real!(copy, hipArrayGetInfo: fn(*mut ChannelFormatDesc, *mut Size, *mut u32, usize))?;
@@ -391,7 +391,7 @@ pub(crate) enum MemoryType {
 
 impl MemoryType {
     /// None for one that nothing is known of.
-    pub(crate) fn of(copy: &Instance, number: u32) -> Option<Self> {
+    pub(crate) fn of(copy: &RuntimeCopy, number: u32) -> Option<Self> {
         let is_new = version(copy)? >= UNREGISTERED_SINCE;
         match (is_new, number) {
             (true, 1) | (false, 0) => Some(Self::Host),
@@ -403,7 +403,7 @@ impl MemoryType {
     }
 }
 
-fn version(copy: &Instance) -> Option<i32> {
+fn version(copy: &RuntimeCopy) -> Option<i32> {
     let mut version = 0;
     let ask = real!(copy, hipRuntimeGetVersion: fn(*mut i32))?;
     // SAFETY: a place for the answer.
@@ -418,7 +418,7 @@ mod tests {
 
     use super::*;
     use crate::ground::reentry::stay_inside;
-    use crate::runtime::instances::{INSTANCES, ORIGINALS};
+    use crate::runtime::copies::{COPIES_MAX, ORIGINALS};
 
     thread_local! {
         static LAST_ERROR: Cell<u32> = const { Cell::new(0) };
@@ -438,8 +438,8 @@ mod tests {
     }
 
     /// A runtime on which nothing is ever done. No other test has this copy.
-    fn busy_runtime() -> &'static Instance {
-        const COPY: usize = INSTANCES - 1;
+    fn busy_runtime() -> &'static RuntimeCopy {
+        const COPY: usize = COPIES_MAX - 1;
         let functions = [
             (Id::hipPeekAtLastError, peek as *mut c_void),
             (Id::hipGetLastError, forget as *mut c_void),
@@ -449,10 +449,10 @@ mod tests {
         for (id, function) in functions {
             ORIGINALS[COPY][id as usize].store(function, Ordering::Release);
         }
-        Instance::at(COPY)
+        RuntimeCopy::at(COPY)
     }
 
-    fn answers(copy: &Instance) -> (bool, Option<bool>) {
+    fn answers(copy: &RuntimeCopy) -> (bool, Option<bool>) {
         let none = std::ptr::null_mut();
         (is_event_pending(copy, Event(none)), is_stream_done(copy, Stream(none)))
     }

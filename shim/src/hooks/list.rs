@@ -11,7 +11,7 @@ use crate::abi::{
 use crate::api::{ApiFunction, COUNT, for_each_function};
 use crate::ground::outcome::Outcome;
 use crate::hooks;
-use crate::runtime::instances::Target;
+use crate::runtime::copies::Target;
 
 /// Decides one call of the given function. The frame must be of a call to that function, and the target its real
 /// function.

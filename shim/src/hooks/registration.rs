@@ -9,7 +9,7 @@ use crate::{defer, kernels, runtime, verdict};
 /// Fat binaries and kernels as they come in.
 pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     let result = call.real();
-    if let Some(copy) = call.target.instance {
+    if let Some(copy) = call.target.copy {
         let given = call.stopped();
         match call.function.id {
             Id::__hipRegisterFatBinary => {
@@ -37,7 +37,7 @@ pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
 /// being unloaded.
 pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     let outcome = super::ordered(call);
-    let copy = call.target.instance;
+    let copy = call.target.copy;
     let wrapper = copy.and_then(|copy| kernels::fat_binary_taken_back(copy.index(), call.stopped().size(0)));
     // The wrapper lies in the library's own data, wherever the call came from.
     if let Some(library) = runtime::library_at(wrapper.unwrap_or(call.frame.return_address as usize)) {

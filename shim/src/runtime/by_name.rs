@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::ground::counters::{self, Trouble};
 use crate::ground::env;
-use crate::runtime::instances::Way;
+use crate::runtime::copies::Way;
 use crate::{api, runtime};
 
 /// The exports' code, in the order of the list.
@@ -47,7 +47,7 @@ pub(crate) fn export_for(found: *mut c_void, exports: &Exports) -> Option<*mut c
     let export = catch_unwind(AssertUnwindSafe(|| {
         let name = symbol_name(found)?;
         let id = api::find(&name)?;
-        let copy = runtime::only_instance_at(found.addr())?;
+        let copy = runtime::only_copy_at(found.addr())?;
         (copy.way_of(api::TABLE[id].slot) != Way::Table).then_some(exports[id].cast_mut())
     }));
     export.unwrap_or_else(|_| {

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use crate::api::COUNT;
 use crate::ground::hashing::MULTIPLIER;
-use crate::runtime::instances::{Instance, Way, way_numbered};
+use crate::runtime::copies::{RuntimeCopy, Way, way_numbered};
 
 /// log2 of the number of entries: room for every launch site of a large framework. Pages are touched as they
 /// are used.
@@ -65,7 +65,7 @@ impl Key {
         (function != LIBRARY).then_some((self.0 >> Self::ADDRESS_SHIFT) as usize)
     }
 
-    fn first_place(self) -> usize {
+    fn first_index(self) -> usize {
         (self.0.wrapping_mul(MULTIPLIER) >> (u64::BITS as usize - TABLE_BITS)) as usize
     }
 }
@@ -78,7 +78,7 @@ pub(crate) struct Site {
     /// A [`Way`].
     pub(crate) way: AtomicU8,
     /// The copy's place plus one; 0 for none.
-    instance: AtomicU8,
+    copy: AtomicU8,
     caller_is_runtime: AtomicBool,
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct Original {
     /// The call comes from inside a runtime copy: the runtime using its own API.
     pub(crate) caller_is_runtime: bool,
     /// The copy that the function belongs to.
-    pub(crate) instance: Option<&'static Instance>,
+    pub(crate) copy: Option<&'static RuntimeCopy>,
     /// How the shim sees calls of this function of that copy.
     pub(crate) way: Way,
 }
@@ -102,8 +102,8 @@ pub(crate) struct Original {
 impl PartialEq for Original {
     fn eq(&self, other: &Self) -> bool {
         let key = |original: &Self| {
-            let instance = original.instance.map(Instance::index);
-            (original.address, original.caller_is_runtime, instance, original.way)
+            let copy = original.copy.map(RuntimeCopy::index);
+            (original.address, original.caller_is_runtime, copy, original.way)
         };
         key(self) == key(other)
     }
@@ -121,7 +121,7 @@ static TABLE: Sites = Sites(
             key: AtomicU64::new(EMPTY),
             address: AtomicPtr::new(std::ptr::null_mut()),
             way: AtomicU8::new(0),
-            instance: AtomicU8::new(0),
+            copy: AtomicU8::new(0),
             caller_is_runtime: AtomicBool::new(false),
         }
     }; 1 << TABLE_BITS],
@@ -133,14 +133,14 @@ pub(crate) fn sites() -> &'static Sites {
 }
 
 impl Sites {
-    fn places(&self, key: Key) -> impl Iterator<Item = &Site> {
-        let first = key.first_place();
-        (first..first + PROBES).map(|place| &self.0[place % self.0.len()])
+    fn candidates(&self, key: Key) -> impl Iterator<Item = &Site> {
+        let first = key.first_index();
+        (first..first + PROBES).map(|index| &self.0[index % self.0.len()])
     }
 
     /// What is known about a call site.
     pub(crate) fn find(&self, key: Key) -> Option<Original> {
-        for site in self.places(key) {
+        for site in self.candidates(key) {
             // Acquire: pairs with the release in `insert`, so that the fields are seen that were written
             // before.
             match site.key.load(Ordering::Acquire) {
@@ -149,11 +149,11 @@ impl Sites {
                     return Some(Original {
                         address: site.address.load(Ordering::Relaxed),
                         caller_is_runtime: site.caller_is_runtime.load(Ordering::Relaxed),
-                        instance: site
-                            .instance
+                        copy: site
+                            .copy
                             .load(Ordering::Relaxed)
                             .checked_sub(1)
-                            .map(|index| Instance::at(index.into())),
+                            .map(|index| RuntimeCopy::at(index.into())),
                         way: way_numbered(site.way.load(Ordering::Relaxed).into()),
                     });
                 }
@@ -167,7 +167,7 @@ impl Sites {
     ///
     /// Two threads that insert one site at once both succeed, with equal contents in two places.
     pub(crate) fn insert(&self, key: Key, original: Original) -> bool {
-        for site in self.places(key) {
+        for site in self.candidates(key) {
             let free = site.key.load(Ordering::Relaxed);
             if !matches!(free, EMPTY | FORGOTTEN) {
                 continue;
@@ -178,8 +178,8 @@ impl Sites {
             if reserved.is_ok() {
                 site.address.store(original.address, Ordering::Relaxed);
                 site.way.store(original.way as u8, Ordering::Relaxed);
-                let instance = original.instance.map_or(0, |instance| instance.index() as u8 + 1);
-                site.instance.store(instance, Ordering::Relaxed);
+                let copy = original.copy.map_or(0, |copy| copy.index() as u8 + 1);
+                site.copy.store(copy, Ordering::Relaxed);
                 site.caller_is_runtime.store(original.caller_is_runtime, Ordering::Relaxed);
                 site.key.store(key.0, Ordering::Release);
                 return true;
@@ -211,7 +211,7 @@ mod tests {
         Original {
             address: std::ptr::without_provenance_mut(address),
             caller_is_runtime: address % 2 == 1,
-            instance: address.is_multiple_of(3).then(|| Instance::at(address % 4)),
+            copy: address.is_multiple_of(3).then(|| RuntimeCopy::at(address % 4)),
             way: way_numbered(address as u32 % 3),
         }
     }
@@ -248,7 +248,7 @@ mod tests {
         let sites = table();
         let crowded: Vec<Key> = (0..)
             .map(|n| Key::new(0x7f00_0000_0000 + n * 5, 7))
-            .filter(|key| key.first_place() == (1 << TABLE_BITS) - 1)
+            .filter(|key| key.first_index() == (1 << TABLE_BITS) - 1)
             .take(PROBES + 1)
             .collect();
         let (refused, kept) = crowded.split_last().unwrap();

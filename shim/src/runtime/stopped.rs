@@ -3,7 +3,7 @@
 use crate::abi::Frame;
 use crate::abi::{Dim3, Layout, Stream};
 use crate::api::{ApiFunction, Class, Family, Id};
-use crate::runtime::instances::Target;
+use crate::runtime::copies::Target;
 
 /// A stopped call.
 pub(crate) struct Stopped<'a> {
@@ -61,7 +61,7 @@ impl Stopped<'_> {
     /// An argument of up to eight bytes; the upper half of a shorter one means nothing.
     pub(crate) fn word(&self, argument: usize) -> u64 {
         // SAFETY: the function has this argument, so its caller has put it there.
-        unsafe { self.frame.place(self.layout.place(argument)).read() }
+        unsafe { self.frame.argument(self.layout.location(argument)).read() }
     }
 
     /// The handle or function of the kernel that the call launches.
@@ -96,6 +96,6 @@ impl Stopped<'_> {
     /// The argument must be a `T`, of which any bits are a value.
     pub(crate) unsafe fn structure<T: Copy>(&self, argument: usize) -> T {
         // SAFETY: the caller's promise; as above.
-        unsafe { self.frame.place(self.layout.place(argument)).cast::<T>().read() }
+        unsafe { self.frame.argument(self.layout.location(argument)).cast::<T>().read() }
     }
 }

@@ -19,7 +19,7 @@ fn numbers() -> MutexGuard<'static, HashMap<String, u32>> {
 
 /// The name of the kernel that a call launches, if it launches one whose name is known, and its number.
 pub(super) fn of(call: &Stopped<'_>) -> Option<(u32, String)> {
-    let copy = call.target.instance?.index();
+    let copy = call.target.copy?.index();
     let name = kernels::name(copy, call.kernel_handle()?)?;
     let mut numbers = numbers();
     let known = numbers.get(&name).copied();

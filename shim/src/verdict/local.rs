@@ -17,7 +17,7 @@ use crate::ground::program;
 use crate::runtime::stopped::Stopped;
 use crate::verdict::domain;
 use crate::verdict::origins::Library;
-use crate::verdict::{NAMES_KERNELS, caller, page, renew, settings, show, voice};
+use crate::verdict::{NAMES_KERNELS, caller, page, renew, settings, show, verbose};
 
 /// The rules in force.
 #[derive(Default)]
@@ -159,7 +159,7 @@ impl Local {
             let (text, error) = settings::rules();
             if let Some(error) = error {
                 counters::trouble(Trouble::Settings);
-                voice::complain(&error);
+                verbose::complain(&error);
             }
             text
         })
@@ -182,7 +182,7 @@ impl Local {
 fn parse(text: &str) -> Rules {
     Rules::parse(text).unwrap_or_else(|error| {
         counters::trouble(Trouble::Settings);
-        voice::complain(&error);
+        verbose::complain(&error);
         Rules::default()
     })
 }

@@ -9,7 +9,7 @@ use crate::defer::own::copies::{DEFAULT, End, check_copy};
 use crate::defer::own::signal::is_word;
 use crate::hip::owned::Owner;
 use crate::planted::{Bug, is_planted};
-use crate::runtime::instances::Instance;
+use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::{Stopped, StreamName};
 
 /// A longer one waits in place: all of it is checked before the call is back.
@@ -20,7 +20,7 @@ pub(super) fn is_batch(id: Id) -> bool {
     matches!(id, Id::hipMemcpyBatchAsync | Id::hipMemcpy3DBatchAsync)
 }
 
-pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &Instance) -> Option<O> {
+pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O> {
     match call.id() {
         Id::hipMemcpyBatchAsync => copies(call, copy),
         Id::hipMemcpy3DBatchAsync => boxes(call, copy),
@@ -36,7 +36,7 @@ const ORDERS_OF_LATER: [u32; 2] = [1, 3];
 
 /// `hipMemcpyBatchAsync`: targets, sources, sizes and their number; attributes, where each begins to hold, and their number;
 /// where the first that fails is told; the stream.
-fn copies<O: Owner>(call: &Stopped<'_>, copy: &Instance) -> Option<O> {
+fn copies<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O> {
     let (count, attributes) = (call.size(3), call.size(6));
     let is_formed = (1..=COUNT_MAX).contains(&count) && (1..=count).contains(&attributes);
     if !is_formed || !matches!(call.stream_name(), StreamName::Created(_)) {
@@ -67,7 +67,7 @@ fn copies<O: Owner>(call: &Stopped<'_>, copy: &Instance) -> Option<O> {
 }
 
 /// `hipMemcpy3DBatchAsync`: number of copies, these, where the first that fails is told, flags, the stream.
-fn boxes<O: Owner>(call: &Stopped<'_>, copy: &Instance) -> Option<O> {
+fn boxes<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O> {
     const WORDS: usize = size_of::<BoxOperation>() / size_of::<u64>();
     let count = call.size(0);
     let is_formed = (1..=COUNT_MAX).contains(&count) && call.word(3) == 0;
@@ -103,7 +103,7 @@ const WAIT_64: u32 = 4;
 const WRITE_64: u32 = 5;
 
 /// `hipStreamBatchMemOp`: the stream, number of operations, these, flags.
-fn operations<O: Owner>(call: &Stopped<'_>, copy: &Instance) -> Option<O> {
+fn operations<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O> {
     let count = call.int(1) as usize;
     if !(1..=COUNT_MAX).contains(&count) || call.int(3) != 0 {
         return None;

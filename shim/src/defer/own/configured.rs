@@ -6,7 +6,7 @@ use crate::api::Id;
 use crate::defer::own::launch::{Named, Shape, checked, is_resident, own_arguments_with};
 use crate::hip::owned::Owner;
 use crate::planted::{Bug, is_planted};
-use crate::runtime::instances::Instance;
+use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::Stopped;
 
 /// Words of `hipLaunchConfig_t` and `HIP_LAUNCH_CONFIG`: grid and block (three), shared memory, stream, attributes and
@@ -29,7 +29,7 @@ const ATTRIBUTES_MAX: usize = 16;
 
 type Attribute = [u64; ATTRIBUTE_WORDS];
 
-pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &Instance, device: i32) -> Option<O> {
+pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy, device: i32) -> Option<O> {
     let config = call.size(0) as *const [u64; CONFIG_WORDS];
     if config.is_null() {
         return None;

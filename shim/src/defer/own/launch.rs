@@ -11,7 +11,7 @@ use crate::hip::owned::{Extra, Owner, room_for_params};
 use crate::hip::real;
 use crate::kernels::{self, Kernel};
 use crate::planted::{Bug, is_planted};
-use crate::runtime::instances::Instance;
+use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::{Stopped, StreamName};
 
 /// Threads of a block, and bytes of local data share, that every device has.
@@ -35,7 +35,7 @@ pub(super) struct Shape {
     pub(super) shared_bytes: u64,
 }
 
-pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &Instance, device: i32) -> Option<O> {
+pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy, device: i32) -> Option<O> {
     let dimensions = |first| [first, first + 1, first + 2].map(|argument| call.int(argument));
     let by_handle = |shared_bytes| {
         let shape = Shape { grid: call.dim3(1), block: call.dim3(2), shared_bytes };
@@ -82,7 +82,7 @@ pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &Instance, device: i32) ->
 }
 
 /// The kernel, if it is known and no runtime refuses it in this shape.
-pub(super) fn checked(copy: &Instance, named: Named, shape: Shape) -> Option<Arc<Kernel>> {
+pub(super) fn checked(copy: &RuntimeCopy, named: Named, shape: Shape) -> Option<Arc<Kernel>> {
     let kernel = match named {
         Named::Handle(handle) => kernels::by_handle(copy.index(), handle)?,
         Named::Function(function) => kernels::by_function(copy.index(), function)?,
@@ -110,7 +110,7 @@ fn volume(extent: [u32; 3]) -> u64 {
 /// The runtime answers for the calling thread's device only.
 pub(super) fn is_resident(
     call: &Stopped<'_>,
-    copy: &Instance,
+    copy: &RuntimeCopy,
     device: i32,
     named: Named,
     shape: Shape,

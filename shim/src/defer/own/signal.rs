@@ -4,10 +4,10 @@ use crate::api::Id;
 use crate::ground::counters;
 use crate::hip::owned::Owner;
 use crate::hip::real;
-use crate::runtime::instances::Instance;
+use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::Stopped;
 
-pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &Instance) -> Option<O> {
+pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O> {
     match call.id() {
         Id::hipStreamWriteValue32 | Id::hipStreamWaitValue32 => value(call, copy, 4)?,
         Id::hipStreamWriteValue64 | Id::hipStreamWaitValue64 => value(call, copy, 8)?,
@@ -31,7 +31,7 @@ fn is_complete(call: &Stopped<'_>) -> bool {
 }
 
 /// A write to a word of this size, or a wait for it, without flags that change what they are.
-fn value(call: &Stopped<'_>, copy: &Instance, bytes: usize) -> Option<()> {
+fn value(call: &Stopped<'_>, copy: &RuntimeCopy, bytes: usize) -> Option<()> {
     is_word(copy, call.size(1), bytes)?;
     let is_wait = matches!(call.id(), Id::hipStreamWaitValue32 | Id::hipStreamWaitValue64);
     let flags_max = if is_wait { 3 } else { 0 };
@@ -39,7 +39,7 @@ fn value(call: &Stopped<'_>, copy: &Instance, bytes: usize) -> Option<()> {
 }
 
 /// Whether there is a word of this size in memory that the runtime knows.
-pub(super) fn is_word(copy: &Instance, address: usize, bytes: usize) -> Option<()> {
+pub(super) fn is_word(copy: &RuntimeCopy, address: usize, bytes: usize) -> Option<()> {
     let fits = |range: &real::Range| range.bytes_left >= bytes && address.is_multiple_of(bytes);
     real::memory(copy, address).filter(fits).map(drop)
 }

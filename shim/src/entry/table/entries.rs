@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use crate::entry::table_gate;
 use crate::ground::counters::{CALLS, STRIPE_BITS, STRIPE_BYTES};
 use crate::ground::hashing::MULTIPLIER;
-use crate::runtime::instances::{IDS, INSTANCES, ORIGINALS};
+use crate::runtime::copies::{COPIES_MAX, IDS, ORIGINALS};
 
 /// Bytes from one place's code to the next.
 const CODE_BYTES: usize = 16;
@@ -33,7 +33,7 @@ macro_rules! places {
             ".set xsched_shim_place, xsched_shim_place + 1",
             ".endr",
             ".cfi_endproc",
-            places = const INSTANCES * IDS,
+            places = const COPIES_MAX * IDS,
             next = sym $next,
         )
     };

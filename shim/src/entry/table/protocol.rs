@@ -9,7 +9,7 @@ use std::ptr;
 
 use crate::entry::table::{chain, patch};
 use crate::ground::counters::{self, Trouble};
-use crate::runtime::instances::TableKind;
+use crate::runtime::copies::TableKind;
 
 /// `ROCPROFILER_HIP_RUNTIME_TABLE`
 const RUNTIME_TABLE: c_int = 1 << 1;

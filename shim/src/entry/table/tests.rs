@@ -14,7 +14,7 @@ fn every_function_in_a_table_has_a_place_there() {
 fn entries_are_replaced_up_to_the_size_and_newer_ones_hooked() {
     let real = |n: usize| ptr::without_provenance_mut::<c_void>(0x10_0000 + n);
     let entries: Vec<_> = (0..KNOWN_ENTRIES[1] + 2).map(|n| AtomicPtr::new(real(n))).collect();
-    let copy = Instance::at(3);
+    let copy = RuntimeCopy::at(3);
     let known = KNOWN_ENTRIES[1] - 10;
     replace(copy, TableKind::Runtime, &entries[..known]);
     assert_eq!(entries[known].load(Ordering::Relaxed), real(known), "behind the size");

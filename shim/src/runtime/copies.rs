@@ -2,7 +2,7 @@
 //!
 //! A copy's calls come either by its dispatch table or by symbols, never by both. Which it is shows at the first
 //! call: a runtime that has tables hands them out then. The exports therefore make sure that a copy's first
-//! call has happened before they decide, with a call that does nothing ([`Instance::settle`]).
+//! call has happened before they decide, with a call that does nothing ([`RuntimeCopy::settle`]).
 //!
 //! ```text
 //!   UNDECIDED --- the runtime hands its table over ----> TABLE     exports jump, the table's entries run hooks
@@ -23,17 +23,17 @@ use crate::ground::status::{CopyStatus, xsched_shim_status};
 use crate::runtime::objects::{Handle, MappedObject};
 
 /// How many copies can be told apart. Entries of a table carry no context, so each copy has code of its own.
-pub(crate) const INSTANCES: usize = SHIM_COPY_COUNT;
+pub(crate) const COPIES_MAX: usize = SHIM_COPY_COUNT;
 
 /// Functions of a copy: those of the list, and behind them room for entries of newer tables.
 pub(crate) const IDS: usize = 1024;
 const _: () = assert!(COUNT < IDS);
 
 /// The real functions behind the tables' entries, by copy and function. The entries' code jumps through it.
-pub(crate) static ORIGINALS: [[AtomicPtr<c_void>; IDS]; INSTANCES] =
-    [const { [const { AtomicPtr::new(ptr::null_mut()) }; IDS] }; INSTANCES];
+pub(crate) static ORIGINALS: [[AtomicPtr<c_void>; IDS]; COPIES_MAX] =
+    [const { [const { AtomicPtr::new(ptr::null_mut()) }; IDS] }; COPIES_MAX];
 
-static ALL: [Instance; INSTANCES] = [const { Instance::new() }; INSTANCES];
+static ALL: [RuntimeCopy; COPIES_MAX] = [const { RuntimeCopy::new() }; COPIES_MAX];
 
 /// How the shim sees a copy's calls. With [`Way::Symbols`] the exports run the hooks; with [`Way::Table`] the
 /// table's entries do, and exports only jump.
@@ -72,7 +72,7 @@ impl TableKind {
 
 /// One copy of the runtime.
 #[derive(Debug)]
-pub(crate) struct Instance {
+pub(crate) struct RuntimeCopy {
     /// A reference to it that is never given back.
     handle: AtomicPtr<c_void>,
     /// Compiled code has called it.
@@ -85,10 +85,10 @@ pub(crate) struct Target {
     /// Its code.
     pub(crate) address: *mut c_void,
     /// The copy that it belongs to; None if there is no telling, or no room for another copy.
-    pub(crate) instance: Option<&'static Instance>,
+    pub(crate) copy: Option<&'static RuntimeCopy>,
 }
 
-impl Instance {
+impl RuntimeCopy {
     const fn new() -> Self {
         Self { handle: AtomicPtr::new(ptr::null_mut()), compiler_called: AtomicBool::new(false) }
     }
@@ -96,10 +96,10 @@ impl Instance {
     /// The place of a mapped copy, a new one if need be.
     pub(crate) fn of(object: &MappedObject) -> Option<&'static Self> {
         let base = object.start()? as u64;
-        for instance in &ALL {
-            match instance.status().base.compare_exchange(0, base, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Some(instance),
-                Err(taken) if taken == base => return Some(instance),
+        for copy in &ALL {
+            match copy.status().base.compare_exchange(0, base, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Some(copy),
+                Err(taken) if taken == base => return Some(copy),
                 Err(_) => {}
             }
         }
