@@ -1,11 +1,11 @@
-//! Deferring: which HIP calls are held back in XQueues, which wait in place, and which pass.
+//! Deferring: which HIP calls are deferred in XQueues, which wait in place, and which pass.
 //!
 //! ```text
-//!   is anything suspended or held back? -- no ---> the real function, at once
+//!   is anything suspended or deferred? -- no ---> the real function, at once
 //!            | yes
 //!   must this call wait? ----------------- no ---> the real function, at once
 //!            | yes
-//!   can it be made later? ---------------- yes --> held back, success returned
+//!   can it be made later? ---------------- yes --> deferred, success returned
 //!            | no
 //!   wait until it is its turn -------------------> the real function
 //! ```
@@ -52,7 +52,7 @@ pub(crate) fn is_engaged() -> bool {
     DEFERRAL.existing().is_none_or(|deferral| deferral.queues.is_engaged() || failure::any_unreported())
 }
 
-/// In a forked child: what is held back is its parent's.
+/// In a forked child: what is deferred is its parent's.
 pub(crate) fn begin_afresh() {
     DEFERRAL.renew();
     streams::renew();

@@ -12,7 +12,7 @@
 //! | life | `process` | puts the parts together: first call, fork, exit |
 //! | | `summary` | the report at exit |
 //! | decision | `hooks` | what is done with a call before the real function gets it |
-//! | | `defer` | which calls are held back, which wait in place, and how |
+//! | | `defer` | which calls are deferred, which wait in place, and how |
 //! | judgement | `verdict` | how the calls of different callers are treated |
 //! | device | `hip` | HIP as the device of queues, and questions to the runtime |
 //! | knowledge | `kernels` | how the arguments of kernels lie in memory |

@@ -8,7 +8,7 @@
 //!   else ---------------------------------------------> by the rules, from the immediate caller (local, caller)
 //! ```
 //!
-//! Nobody asks while nothing is suspended, held back or shared with other processes.
+//! Nobody asks while nothing is suspended, deferred or shared with other processes.
 //!
 //! A verdict is policy. Whatever it says, a program computes what it computed without it: see [`crate::xqueue::Treatment`].
 

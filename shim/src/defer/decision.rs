@@ -9,7 +9,7 @@ use crate::xqueue::{Begun, QueueId};
 /// What becomes of a call.
 #[derive(Debug)]
 pub(crate) enum Decision {
-    /// It is held back; this is its answer.
+    /// It is deferred; this is its answer.
     Answer(HipError),
     /// The real function gets it now.
     Pass(Reason),

@@ -70,12 +70,12 @@ impl Deferral {
         queue.is_some()
     }
 
-    /// Whether anything is held back, or anybody waits.
+    /// Whether anything is deferred, or anybody waits.
     pub(crate) fn is_holding(&self) -> bool {
         self.queues.is_holding()
     }
 
-    /// Waits until everything that is held back was launched.
+    /// Waits until everything that is deferred was launched.
     pub(crate) fn drain(&self) {
         self.queues.wait_all_launched();
     }

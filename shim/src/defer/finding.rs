@@ -86,7 +86,7 @@ pub(super) fn forget_set_devices() {
 }
 
 impl Deferral {
-    /// Whether the runtime answers nothing any more, as after a fault of the device. What was held back has gone then: it
+    /// Whether the runtime answers nothing any more, as after a fault of the device. What was deferred has gone then: it
     /// runs no more, and every call has to say so.
     pub(super) fn is_lost(&self, copy: &RuntimeCopy) -> bool {
         let is_lost = real::current_device(copy).is_none();
@@ -158,7 +158,7 @@ impl Deferral {
         entry
     }
 
-    /// The stream of a call, if anything was ever held back on it.
+    /// The stream of a call, if anything was ever deferred on it.
     ///
     /// The null stream counts as known as soon as the device has a stream.
     pub(super) fn known_stream(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) -> Option<KnownStream> {

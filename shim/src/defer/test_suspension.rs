@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `random[:seed[:rate]]` | suspends and resumes at random, as hard as it can |
 //! | `held[:ms]` | holds the whole process back, lets everything go after so many milliseconds (50), and so on |
-//! | `held-stream[:ms]` | holds back only the first stream that work was held back on, in the same way |
+//! | `held-stream[:ms]` | defers only the first stream that work was deferred on, in the same way |
 //!
 //! `seed` (1) makes the decisions repeatable, though not their moments; `rate` (20000) is how many decisions are made in a
 //! second, about. Every suspension ends, so programs go on.
@@ -25,13 +25,13 @@ const RESUME_ALL: u64 = 8;
 
 const HELD_MS: u64 = 50;
 
-/// How long nothing is held back between two times: enough for callers that wait in place to notice.
+/// How long nothing is deferred between two times: enough for callers that wait in place to notice.
 const GAP: Duration = Duration::from_millis(2);
 
-/// How long the first suspension at random waits for something to hold back.
+/// How long the first suspension at random waits for something to defer.
 const FIRST: Duration = Duration::from_secs(2);
 
-/// How often it is looked whether there is something to hold back, or a stream is known by now.
+/// How often it is looked whether there is something to defer, or a stream is known by now.
 const LOOK: Duration = Duration::from_micros(100);
 
 /// When what is suspended.
@@ -41,7 +41,7 @@ enum Pattern {
     Held { what: Held, time: Duration },
 }
 
-/// What is held back.
+/// What is deferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
     Process,
@@ -93,7 +93,7 @@ fn suspend_at_random(seed: u64, rate: u64) {
     let deferral = deferral();
     let mut random = Random(seed.wrapping_mul(2).wrapping_add(1));
     let pause_us_max = 2_000_000 / rate;
-    // The process is suspended. A program may be over before this thread runs again, so that nothing would ever be held back.
+    // The process is suspended. A program may be over before this thread runs again, so that nothing would ever be deferred.
     let begin = Instant::now();
     while !deferral.is_holding() && begin.elapsed() < FIRST {
         thread::sleep(LOOK);

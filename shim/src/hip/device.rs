@@ -23,7 +23,7 @@ pub(crate) struct Hip {
     markers: MarkerPool,
 }
 
-/// A call that was held back.
+/// A call that was deferred.
 pub(crate) struct HipCommand {
     pub(crate) call: OwnedCall,
     pub(crate) copy: &'static RuntimeCopy,

@@ -5,7 +5,7 @@ use xsched_sched::Nanos;
 use super::*;
 use crate::xqueue::Load;
 
-/// Launches nothing: in these tests everything stays held back.
+/// Launches nothing: in these tests everything stays deferred.
 struct Nowhere;
 
 impl Device for Nowhere {
