@@ -154,6 +154,16 @@ pub(crate) fn trouble(trouble: Trouble) {
     bump(&TROUBLE[trouble as usize]);
 }
 
+/// Notes something of the queues that should not happen.
+pub(crate) fn trouble_of_queues(what: xsched_xqueue::Trouble) {
+    trouble(match what {
+        xsched_xqueue::Trouble::NoRoom => Trouble::NoRoom,
+        xsched_xqueue::Trouble::UnsentReport => Trouble::UnsentReport,
+        xsched_xqueue::Trouble::NoJournal => Trouble::NoJournal,
+        xsched_xqueue::Trouble::Panic => Trouble::Panic,
+    });
+}
+
 /// Notes how a verdict was found.
 pub(crate) fn ruled(ruling: Ruling) {
     bump(&RULINGS[ruling as usize]);

@@ -41,11 +41,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::arbiter;
+use crate::controller;
 use crate::instances::Instance;
 use crate::process::Renewable;
-use crate::verdict;
-use crate::xqueue::{ClaimId, Usage, XQueues};
+use crate::xqueue::{ClaimId, Setup, Usage, XQueues};
+use crate::{counters, planted, verdict};
 use books::Books;
 use claims::Devices;
 use device::Hip;
@@ -78,7 +78,8 @@ pub(crate) struct Deferral {
 
 impl Default for Deferral {
     fn default() -> Self {
-        let queues = XQueues::new(Hip::default());
+        let setup = Setup { trouble: counters::trouble_of_queues, bugs: planted::of_queues() };
+        let queues = XQueues::new(Hip::default(), setup);
         queues.await_first_use(true);
         if verdict::is_verbose() {
             queues.look_at_all();
@@ -181,7 +182,7 @@ impl Deferral {
         if let Some(device) = real::current_device(copy) {
             self.claim(copy, device, 0);
         }
-        arbiter::start(&self.queues);
+        controller::start(&self.queues);
         self.queues.await_first_use(false);
     }
 

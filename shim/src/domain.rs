@@ -16,7 +16,7 @@ use xsched_protocol::wire::SchedulingDomain;
 use crate::abi::HipError;
 use crate::counters::{self, Trouble};
 use crate::process::{self, Renewable};
-use crate::{arbiter, verdict};
+use crate::{controller, verdict};
 
 /// What libraries have said, by path.
 static LIBRARIES: Renewable<Mutex<HashMap<String, SchedulingDomain>>> = Renewable::new();
@@ -91,7 +91,7 @@ extern "C" fn set(domain: c_int, return_address: u64) -> u32 {
             libraries().insert(path.clone(), domain);
             verdict::renew();
             // The caller's next call is meant as well.
-            verdict::wait_for_renewal(|| arbiter::tell_domain(&path, domain));
+            verdict::wait_for_renewal(|| controller::tell_domain(&path, domain));
         }
         None => drop(THREAD.try_with(|thread| thread.set(domain))),
     });

@@ -12,14 +12,12 @@
 //! | `gate` | the way from a symbol into Rust and on to the real function |
 //! | `hooks` | what is decided about a call |
 //! | `replay` | calling a real function with the arguments of a stopped call |
-//! | `xqueue` | queues that hold commands back; knows no HIP |
-//! | `arbiter` | what the process and the controller tell each other, and the thread that does it |
+//! | `controller` | what the controller and the shim tell each other, besides the queues |
 //! | `defer` | which calls are held back, which wait in place, and how |
 //! | `domain` | what programs and libraries say of their own calls |
 //! | `verdict` | how the calls of different callers are treated |
 //! | `kernels` | how the arguments of kernels lie in memory |
 //! | `test_suspension`, `planted` | the scheduler of tests, and bugs for them to find |
-//! | `threads` | the shim's own threads |
 //! | `reserve` | memory for when the system gives none |
 //! | `runtime` | which real function a caller reaches |
 //! | `sites` | what is known about call sites |
@@ -27,16 +25,17 @@
 //! | `table` | the dispatch tables of runtimes that have them |
 //! | `lookup` | functions that programs look up by name |
 //! | `status` | what others may read of the shim |
-//! | `journal` | events, while somebody records |
 //! | `counters`, `summary`, `log` | what is counted, said and written |
 //! | `env` | the environment variables |
 //! | `process` | first call, fork, exit |
+//!
+//! Queues that hold commands back, and their way to the arbiter, are a crate of their own that knows no HIP: `xsched-xqueue`.
 //!
 //! The crate has no Rust interface: its interface is the symbols of the C library that it is built into.
 
 mod abi;
 mod api;
-mod arbiter;
+mod controller;
 mod counters;
 mod defer;
 mod domain;
@@ -45,7 +44,6 @@ mod exports;
 mod gate;
 mod hooks;
 mod instances;
-mod journal;
 mod kernels;
 mod log;
 mod lookup;
@@ -59,6 +57,6 @@ mod status;
 mod summary;
 mod table;
 mod test_suspension;
-mod threads;
 mod verdict;
-mod xqueue;
+
+use xsched_xqueue as xqueue;

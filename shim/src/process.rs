@@ -16,7 +16,7 @@ use xsched_protocol::shim_status::ShimState;
 
 use crate::runtime::objects;
 use crate::status::xsched_shim_status;
-use crate::{arbiter, counters, defer, domain, env, journal, kernels, log, test_suspension, verdict};
+use crate::{controller, counters, defer, domain, env, kernels, log, test_suspension, verdict};
 
 /// What the kernel writes behind the path of an executable that is not there any more.
 const DELETED_MARK: &[u8] = b" (deleted)";
@@ -94,8 +94,8 @@ unsafe extern "C" fn begin_afresh() {
     counters::reset();
     kernels::begin_afresh();
     defer::begin_afresh();
-    arbiter::begin_afresh();
-    journal::begin_afresh();
+    xsched_xqueue::begin_afresh();
+    controller::begin_afresh();
     domain::begin_afresh();
     verdict::begin_afresh();
     test_suspension::begin_afresh();

@@ -14,7 +14,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::defer::{self, Deferral};
-use crate::{env, threads};
+use crate::{counters, env};
+use xsched_xqueue::threads;
 
 const SEED: u64 = 1;
 const RATE: u64 = 20_000;
@@ -62,7 +63,7 @@ pub(crate) fn start_if_asked() {
     let Some(pattern) = env::test_suspend().and_then(|asked| Pattern::parse(&asked)) else { return };
     // From this call on, however late the machine lets the thread run.
     defer::deferral().suspend_process(true);
-    let started = threads::start("xsched-test", move || match pattern {
+    let started = threads::start("xsched-test", counters::trouble_of_queues, move || match pattern {
         Pattern::Random { seed, rate } => suspend_at_random(seed, rate),
         Pattern::Held { what, time } => hold(what, time),
     });

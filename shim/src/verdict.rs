@@ -36,16 +36,15 @@ use xsched_protocol::verdict::{Action, Judgement, RuleId, Subject};
 use xsched_protocol::wire::{SchedulingDomain, Verdicts};
 
 use crate::api::COUNT;
-use crate::arbiter::PageError;
 use crate::defer::{self, Stopped};
 use crate::domain;
 use crate::status::xsched_shim_status;
-use crate::xqueue::{Judged, Origin, now};
+use crate::xqueue::{Judged, Library, Origin, PageError, now};
 use cache::{CACHE, Known, Site};
 
 pub(crate) use kernel_names::all as kernel_names;
-pub(crate) use local::{HandedOut, own_rules, set_rules};
-pub(crate) use origins::{Library, OTHERS as OTHER_ORIGINS, all as origins};
+pub(crate) use local::{own_rules, set_rules};
+pub(crate) use origins::all as origins;
 pub(crate) use voice::{begin as announce, is_asked as is_verbose};
 
 /// Changes whenever what is kept may be wrong, as the page's generation does.

@@ -6,7 +6,7 @@ use foldhash::HashMap;
 
 use crate::defer::Stopped;
 use crate::process::Renewable;
-use crate::{arbiter, kernels};
+use crate::{controller, kernels};
 
 /// Kernels beyond that many have no name as far as rules go.
 const NAMES_MAX: usize = 1 << 16;
@@ -30,7 +30,7 @@ pub(super) fn of(call: &Stopped<'_>) -> Option<(u32, String)> {
             let number = numbers.len() as u32;
             numbers.insert(name.clone(), number);
             // Still under the lock: nobody uses the number before.
-            arbiter::tell_kernel(number, &name);
+            controller::tell_kernel(number, &name);
             number
         }
     };

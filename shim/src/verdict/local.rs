@@ -10,12 +10,12 @@ use xsched_protocol::shim_status::ShimVerdicts;
 use xsched_protocol::verdict::{Action, RuleId, Verdict};
 use xsched_protocol::wire::SchedulingDomain;
 use xsched_rules::{Call, Caller, Decider, Frame, Rulebook, Rules};
+use xsched_xqueue::{HandedOut, Library};
 
 use crate::counters::{self, Ruling, Trouble};
 use crate::defer::Stopped;
 use crate::domain;
 use crate::process::{self, Renewable};
-use crate::verdict::origins::Library;
 use crate::verdict::{NAMES_KERNELS, caller, page, renew, settings, show, voice};
 
 /// The rules in force.
@@ -25,15 +25,6 @@ struct Local {
     settings: Option<String>,
     controllers: Option<HandedOut>,
     book: Option<Arc<Book>>,
-}
-
-/// A controller's rules.
-pub(crate) struct HandedOut {
-    pub(crate) text: String,
-    /// What the user of this process is called.
-    pub(crate) users: Vec<String>,
-    /// Number of the first; 0: they have none.
-    pub(crate) first: u16,
 }
 
 /// The rules as they are asked.
