@@ -12,7 +12,7 @@
 //!
 //! Two questions come from the hooks. Calls that put work on a stream ask [submission]; calls that observe work, wait for
 //! it or take something away that it uses ask [ordering]. Both find the call's stream by [finding], learn from [books]
-//! what the call comes after, leave the waiting to [`crate::xqueue`], and answer with a [`Decision`]. What a call must own
+//! what the call comes after, leave the waiting to [`xsched_xqueue`], and answer with a [`Decision`]. What a call must own
 //! to be made later is in [own] and [owned]; while a stream captures, [capturing] decides.
 //!
 //! That is so for calls that are scheduled. Others go at once, behind what they come after, see [`crate::verdict`].
@@ -23,6 +23,7 @@
 mod books;
 mod capturing;
 mod claims;
+mod controller;
 mod decision;
 mod deferral;
 pub(crate) mod exit;
@@ -35,8 +36,8 @@ mod submission;
 pub(crate) mod test_suspension;
 
 use crate::hip::failure;
-use crate::xqueue::Usage;
 use deferral::{DEFERRAL, deferral};
+use xsched_xqueue::Usage;
 
 pub(crate) use capturing::{capture_begins, capture_ended};
 pub(crate) use decision::Decision;

@@ -1,4 +1,4 @@
-//! HIP as a device: the implementation of what queues ask of one ([`crate::xqueue::Device`]), and the questions that the shim
+//! HIP as a device: the implementation of what queues ask of one ([`xsched_xqueue::Device`]), and the questions that the shim
 //! asks a runtime copy for itself.
 
 pub(crate) mod device;

@@ -14,9 +14,7 @@ use crate::defer::{self, Decision};
 use crate::ground::counters::{self, StreamKind, Trouble, Work};
 use crate::ground::env;
 use crate::ground::outcome::{Outcome, Reason};
-// Until the arbiter client has a crate of its own.
 use crate::ground::reentry::ReentryGuard;
-pub(crate) use crate::ground::reentry::stay_inside;
 use crate::runtime::copies::Target;
 use crate::runtime::stopped::{Stopped, StreamName};
 

@@ -21,28 +21,21 @@
 //! | | `api` | the one list of functions |
 //! | | `abi` | HIP's types and how the C ABI passes them |
 //!
-//! Queues and the connection to the controller know no HIP: `xqueue` and `arbiter`.
+//!
+//! Queues that defer commands, and their client of the arbiter, are a crate that knows no HIP: `xsched-xqueue`.
 //!
 //! The crate has no Rust interface: its interface is the symbols of the C library that it is built into.
 
 mod abi;
 mod api;
-mod arbiter;
 mod defer;
 mod entry;
 mod ground;
 mod hip;
 mod hooks;
-mod journal;
 mod kernels;
 mod planted;
 mod process;
 mod runtime;
 mod summary;
-mod threads;
 mod verdict;
-mod xqueue;
-
-// Until queues and arbiter client have a crate of their own.
-use ground::{counters, env};
-use verdict::domain;

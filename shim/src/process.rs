@@ -15,10 +15,9 @@ use crate::ground::status::xsched_shim_status;
 use crate::ground::{counters, env, log};
 use crate::runtime::by_name;
 use crate::runtime::objects;
+use crate::verdict::connection;
 use crate::verdict::domain;
-use crate::{api, arbiter, defer, journal, kernels, summary, verdict};
-// Until the arbiter client has a crate of its own.
-pub(crate) use crate::ground::fork::Renewable;
+use crate::{api, defer, kernels, summary, verdict};
 
 static PREPARED: AtomicBool = AtomicBool::new(false);
 
@@ -62,8 +61,8 @@ unsafe extern "C" fn begin_afresh() {
     counters::reset();
     kernels::begin_afresh();
     defer::begin_afresh();
-    arbiter::begin_afresh();
-    journal::begin_afresh();
+    xsched_xqueue::begin_afresh();
+    connection::begin_afresh();
     domain::begin_afresh();
     verdict::begin_afresh();
     test_suspension::begin_afresh();

@@ -10,11 +10,12 @@
 //!
 //! Nobody asks while nothing is suspended, deferred or shared with other processes.
 //!
-//! A verdict is policy. Whatever it says, a program computes what it computed without it: see [`crate::xqueue::Treatment`].
+//! A verdict is policy. Whatever it says, a program computes what it computed without it: see [`xsched_xqueue::Treatment`].
 
 mod ask;
 mod cache;
 mod caller;
+pub(crate) mod connection;
 pub(crate) mod domain;
 mod kernel_names;
 mod local;
@@ -37,15 +38,14 @@ use xsched_protocol::verdict::{Action, Judgement, RuleId, Subject};
 use xsched_protocol::wire::{SchedulingDomain, Verdicts};
 
 use crate::api::COUNT;
-use crate::arbiter::PageError;
 use crate::ground::status::xsched_shim_status;
 use crate::runtime::stopped::Stopped;
-use crate::xqueue::{Judged, Origin, now};
 use cache::{CACHE, Known, Site};
+use xsched_xqueue::{Judged, Library, Origin, PageError, now};
 
 pub(crate) use kernel_names::all as kernel_names;
-pub(crate) use local::{HandedOut, own_rules, set_rules};
-pub(crate) use origins::{Library, OTHERS as OTHER_ORIGINS, all as origins};
+pub(crate) use local::{own_rules, set_rules};
+pub(crate) use origins::all as origins;
 pub(crate) use verbose::{begin as announce, is_asked as is_verbose};
 
 /// Changes whenever what is kept may be wrong, as the page's generation does.

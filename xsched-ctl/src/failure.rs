@@ -185,7 +185,7 @@ impl Failure {
             Self::Usage(_) | Self::Filters(_) => "`xsched-ctl help trace` lists the options".to_owned(),
             Self::InputUnreadable { path, cause } => unreadable::hint(path, cause),
             Self::Rules { .. } => {
-                "change the lines that are named; README.md, section \"Rules\", has an example".to_owned()
+                "change the lines that are named; docs/rules.md has an example".to_owned()
             }
             Self::Report(error) => error.hint(),
             Self::View(error) => return error.hint(),

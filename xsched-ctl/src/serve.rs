@@ -113,12 +113,12 @@ impl ServeError {
 
     /// The same for who has just had the files tried.
     fn remedy(&self) -> String {
-        let section = match self {
-            Self::Config(ConfigError::Wrong { .. }) => "What you can control",
-            Self::Rules(RulesFileError::Wrong { .. }) => "Rules",
+        let document = match self {
+            Self::Config(ConfigError::Wrong { .. }) => "docs/configuration.md",
+            Self::Rules(RulesFileError::Wrong { .. }) => "docs/rules.md",
             _ => return self.hint(),
         };
-        format!("change the lines that are named; README.md, section \"{section}\", has an example")
+        format!("change the lines that are named; {document} has an example")
     }
 
     /// The exit code.

@@ -12,7 +12,7 @@ use foldhash::{HashMap, HashSet};
 
 use crate::defer::streams::{self, StreamEntry, StreamKey};
 use crate::planted::{Bug, is_planted};
-use crate::xqueue::{Device, Face, Position, QueueId, XQueues};
+use xsched_xqueue::{Device, Face, Position, QueueId, XQueues};
 
 /// An event: of which runtime copy, and which.
 pub(super) type EventKey = (usize, usize);

@@ -8,7 +8,7 @@ use xsched_protocol::arbiter_page::device_key;
 use crate::hip::device::Hip;
 use crate::hip::real;
 use crate::runtime::copies::RuntimeCopy;
-use crate::xqueue::{ClaimId, ClaimKey, XQueues};
+use xsched_xqueue::{ClaimId, ClaimKey, XQueues};
 
 /// Keys of the devices that this process uses, by copy and ordinal. None: the runtime cannot tell.
 #[derive(Debug, Default)]

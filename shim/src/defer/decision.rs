@@ -4,7 +4,7 @@ use crate::abi::HipError;
 use crate::defer::deferral::deferral;
 use crate::ground::outcome::Reason;
 use crate::hip::device::Hip;
-use crate::xqueue::{Begun, QueueId};
+use xsched_xqueue::{Begun, QueueId};
 
 /// What becomes of a call.
 #[derive(Debug)]

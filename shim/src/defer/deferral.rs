@@ -3,16 +3,17 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::arbiter;
 use crate::defer::books::Books;
 use crate::defer::claims::Devices;
+use crate::defer::controller;
 use crate::defer::streams::Nulls;
+use crate::ground::counters::{self, Trouble};
 use crate::ground::fork::Renewable;
 use crate::hip::device::Hip;
 use crate::hip::real;
 use crate::runtime::copies::RuntimeCopy;
-use crate::verdict;
-use crate::xqueue::{ClaimId, XQueues};
+use crate::{planted, verdict};
+use xsched_xqueue::{ClaimId, Setup, XQueues};
 
 /// Everything that deferring needs to know.
 pub(crate) struct Deferral {
@@ -29,7 +30,8 @@ pub(crate) struct Deferral {
 
 impl Default for Deferral {
     fn default() -> Self {
-        let queues = XQueues::new(Hip::default());
+        let setup = Setup { trouble: note_trouble, bugs: planted::of_queues() };
+        let queues = XQueues::new(Hip::default(), setup);
         queues.await_first_use(true);
         if verdict::is_verbose() {
             queues.look_at_all();
@@ -47,6 +49,16 @@ impl Default for Deferral {
 }
 
 pub(crate) static DEFERRAL: Renewable<Deferral> = Renewable::new();
+
+/// Counts what goes wrong in the queues.
+pub(super) fn note_trouble(trouble: xsched_xqueue::Trouble) {
+    counters::trouble(match trouble {
+        xsched_xqueue::Trouble::NoRoom => Trouble::NoRoom,
+        xsched_xqueue::Trouble::UnsentReport => Trouble::UnsentReport,
+        xsched_xqueue::Trouble::NoJournal => Trouble::NoJournal,
+        xsched_xqueue::Trouble::Panic => Trouble::Panic,
+    });
+}
 
 /// The process's queues.
 pub(crate) fn deferral() -> &'static Deferral {
@@ -108,7 +120,7 @@ impl Deferral {
         if let Some(device) = real::current_device(copy) {
             self.claim(copy, device, 0);
         }
-        arbiter::start(&self.queues);
+        controller::start(&self.queues);
         self.queues.await_first_use(false);
     }
 

@@ -11,7 +11,7 @@ use crate::hip::real;
 use crate::planted::{Bug, is_planted};
 use crate::runtime::copies::{COPIES_MAX, RuntimeCopy};
 use crate::runtime::stopped::{Stopped, StreamName};
-use crate::xqueue::{QueueId, XQueues};
+use xsched_xqueue::{QueueId, XQueues};
 
 /// A stream was created. It is known from now on, since what it has on the device matters as soon as others come.
 pub(crate) fn stream_created(copy: &'static RuntimeCopy, stream: Stream) {

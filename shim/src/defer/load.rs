@@ -6,7 +6,7 @@ use foldhash::fast::FixedState;
 
 use crate::api::{Family, Id};
 use crate::runtime::stopped::Stopped;
-use crate::xqueue::{Class, Load};
+use xsched_xqueue::{Class, Load};
 
 /// The load of a call that puts something on a stream.
 pub(super) fn load(call: &Stopped<'_>) -> Load {

@@ -16,7 +16,7 @@ use crate::planted::{Bug, is_planted};
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::{Stopped, StreamName};
 use crate::verdict;
-use crate::xqueue::{Position, QueueId, Treatment};
+use xsched_xqueue::{Position, QueueId, Treatment};
 
 /// A call that needs earlier work to have been launched, while something is suspended or deferred.
 pub(crate) fn order(call: &Stopped<'_>) -> Decision {

@@ -12,7 +12,7 @@ use crate::ground::hashing::MULTIPLIER;
 use crate::hip::failure::LateFailure;
 use crate::runtime::copies::{COPIES_MAX, RuntimeCopy};
 use crate::runtime::stopped::StreamName;
-use crate::xqueue::{Face, QueueId};
+use xsched_xqueue::{Face, QueueId};
 
 /// A stream: of which runtime copy, and which. Null streams are one per device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

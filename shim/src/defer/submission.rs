@@ -20,7 +20,7 @@ use crate::planted::{Bug, is_planted};
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::{Stopped, StreamName};
 use crate::verdict;
-use crate::xqueue::{Admission, Course, Demand, End, Position, Refused, Treatment};
+use xsched_xqueue::{Admission, Course, Demand, End, Position, Refused, Treatment};
 
 /// A call that puts work on a stream with a queue.
 struct Submission<'a> {

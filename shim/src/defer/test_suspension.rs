@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::defer::deferral::{Deferral, deferral};
+use crate::defer::deferral::{Deferral, deferral, note_trouble};
 use crate::ground::env;
-use crate::threads;
+use xsched_xqueue::threads;
 
 const SEED: u64 = 1;
 const RATE: u64 = 20_000;
@@ -63,7 +63,7 @@ pub(crate) fn start_if_asked() {
     let Some(pattern) = env::test_suspend().and_then(|asked| Pattern::parse(&asked)) else { return };
     // From this call on, however late the machine lets the thread run.
     deferral().suspend_process(true);
-    let started = threads::start("xsched-test", move || match pattern {
+    let started = threads::start("xsched-test", note_trouble, move || match pattern {
         Pattern::Random { seed, rate } => suspend_at_random(seed, rate),
         Pattern::Held { what, time } => hold(what, time),
     });

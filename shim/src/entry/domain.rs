@@ -14,8 +14,9 @@ use xsched_protocol::wire::SchedulingDomain;
 use crate::abi::HipError;
 use crate::entry;
 use crate::ground::counters::{self, Trouble};
+use crate::verdict;
+use crate::verdict::connection;
 use crate::verdict::domain::{of_library, of_thread, set_of_library, set_of_thread};
-use crate::{arbiter, verdict};
 
 /// C: `hipError_t hipSetSchedulingDomain(hipSchedulingDomain_t domain)`.
 ///
@@ -48,7 +49,7 @@ extern "C" fn set(domain: c_int, return_address: u64) -> u32 {
             set_of_library(&path, domain);
             verdict::renew();
             // The domain must hold for the caller's very next call.
-            verdict::wait_for_renewal(|| arbiter::tell_domain(&path, domain));
+            verdict::wait_for_renewal(|| connection::tell_domain(&path, domain));
         }
         None => set_of_thread(domain),
     });

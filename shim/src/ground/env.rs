@@ -10,7 +10,7 @@
 //! | `XSCHED_AUTO_XQUEUE_UTILIZATION` | percent of the device: a hint as well |
 //! | `XSCHED_SCHEDULER` | `LCL`: no controller, the process's own streams are scheduled among each other by their priorities, or as `XSCHED_POLICY` says; `APP`: neither; otherwise, as with `GLB`, the controller says |
 //! | `XSCHED_AUTO_XQUEUE_THRESHOLD`, `_BATCH_SIZE` | commands launched ahead beside more urgent processes, and at once, instead of what the shim finds out; the controller's `in_flight` goes before |
-//! | `XSCHED_AUTO_XQUEUE_LEVEL` | 1: nothing is gated on the device, see [`crate::xqueue`] |
+//! | `XSCHED_AUTO_XQUEUE_LEVEL` | 1: nothing is gated on the device, see [`xsched_xqueue`] |
 //! | `XSCHED_PASSTHROUGH_LIBS`, `XSCHED_CONFIG` | whose calls pass through, see [`crate::verdict`] |
 //! | `XSCHED_VERBOSE` | `1` or `2`: on standard error, what passes through |
 //! | `XSCHED_TEST_SUSPEND` | `random[:seed[:rate]]`, `held[:ms]`, `held-stream[:ms]`: what tests suspend, see [`crate::defer::test_suspension`] |

@@ -15,7 +15,7 @@ use crate::hip::real;
 use crate::planted::{Bug, is_planted};
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::StreamName;
-use crate::xqueue::{Device, GatePage};
+use xsched_xqueue::{Device, GatePage};
 
 /// The HIP runtimes of this process.
 #[derive(Debug, Default)]

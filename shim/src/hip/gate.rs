@@ -20,7 +20,7 @@ use crate::hip::marker::HipStream;
 use crate::hip::real;
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::StreamName;
-use crate::xqueue::{GatePage, now};
+use xsched_xqueue::{GatePage, now};
 
 const SHUT: u64 = 0;
 const OPEN: u64 = GATE_KEPT_OPEN;

@@ -16,7 +16,7 @@ use crate::abi::Frame;
 use crate::ground::counters::{self, VerdictSource};
 use crate::verdict::page::{self, Answer};
 use crate::verdict::slot;
-use crate::xqueue::now;
+use xsched_xqueue::now;
 
 /// How often an answer that is pending is asked for.
 const ASK_EVERY: Duration = Duration::from_micros(500);

@@ -10,13 +10,13 @@ use xsched_protocol::shim_status::ShimVerdicts;
 use xsched_protocol::verdict::{Action, RuleId, Verdict};
 use xsched_protocol::wire::SchedulingDomain;
 use xsched_rules::{Call, Caller, Decider, Frame, Rulebook, Rules};
+use xsched_xqueue::{HandedOut, Library};
 
 use crate::ground::counters::{self, Trouble, VerdictSource};
 use crate::ground::fork::Renewable;
 use crate::ground::program;
 use crate::runtime::stopped::Stopped;
 use crate::verdict::domain;
-use crate::verdict::origins::Library;
 use crate::verdict::{NAMES_KERNELS, caller, page, renew, settings, show, verbose};
 
 /// The rules in force.
@@ -26,15 +26,6 @@ struct Local {
     settings: Option<String>,
     controllers: Option<HandedOut>,
     book: Option<Arc<Book>>,
-}
-
-/// A controller's rules.
-pub(crate) struct HandedOut {
-    pub(crate) text: String,
-    /// What the user of this process is called.
-    pub(crate) users: Vec<String>,
-    /// Number of the first; 0: they have none.
-    pub(crate) first: u16,
 }
 
 /// The rules as they are asked.

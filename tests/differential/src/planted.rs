@@ -1,4 +1,4 @@
-//! Bugs that the shim can be compiled with (`shim/src/planted.rs`), and how many programs it takes to find one.
+//! Bugs that the shim can be compiled with (`shim/src/planted.rs`, `shim/xqueue/src/planted.rs`), and how many programs it takes to find one.
 
 use std::io;
 
@@ -84,13 +84,20 @@ pub fn find(bug: &'static str, places: &Places, first_seed: u64, runs: u32) -> i
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     /// A name that the shim does not know would be looked for in a shim without a bug.
     #[test]
     fn the_shim_has_each_of_them_and_no_others() {
-        let source = include_str!("../../../shim/src/planted.rs");
-        let known = source.lines().filter_map(|line| line.trim().strip_prefix("(\"")?.split('"').next());
-        assert_eq!(known.collect::<Vec<_>>(), BUGS);
+        let sources = [
+            include_str!("../../../shim/src/planted.rs"),
+            include_str!("../../../shim/xqueue/src/planted.rs"),
+        ];
+        let lines = sources.into_iter().flat_map(str::lines);
+        let known: BTreeSet<_> =
+            lines.filter_map(|line| line.trim().strip_prefix("(\"")?.split('"').next()).collect();
+        assert_eq!(known, BTreeSet::from(BUGS));
     }
 }
