@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use crate::api::{ApiFunction, TABLE};
-use crate::counters::{self, Ruling, StreamKind, Trouble, Work};
 use crate::defer;
-use crate::hooks::Reason;
-use crate::process;
+use crate::ground::counters::{self, Ruling, StreamKind, Trouble, Work};
+use crate::ground::outcome::Reason;
+use crate::ground::program;
 
 /// Everything that was counted and is not zero.
 ///
@@ -80,7 +80,7 @@ fn section(text: &mut String, title: &str, lines: impl IntoIterator<Item = (u64,
 
 /// The name of the running program.
 fn program() -> String {
-    let path = process::program();
+    let path = program::path();
     let name = path.as_deref().and_then(|path| path.file_name());
     name.map_or_else(|| "unknown".to_owned(), |name| name.to_string_lossy().into_owned())
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a test asks for any ------------------------------> at random
-//!   the thread has said what its calls are -----------> as it says          (crate::domain)
+//!   the thread has said what its calls are -----------> as it says          (crate::verdict::domain)
 //!   the call site is known ---------------------------> as it was           (cache)
 //!   programs hear this process -----------------------> they walk the stack (ask, page, slot)
 //!   else ---------------------------------------------> by the rules, from the immediate caller (local, caller)
@@ -10,21 +10,24 @@
 //!
 //! Nobody asks while nothing is suspended, held back or shared with other processes.
 //!
-//! A verdict is policy. Whatever it says, a program computes what it computed without it: see [`crate::xqueue::Treatment`].
+//! A verdict is policy. Whatever it says, a program computes what it computed without it: see [`xsched_xqueue::Treatment`].
 
 mod ask;
 mod cache;
 mod caller;
+pub(crate) mod domain;
 mod kernel_names;
 mod local;
 mod origins;
 mod page;
 mod random;
+mod reports;
 mod settings;
 mod slot;
-mod voice;
+mod verbose;
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -34,18 +37,17 @@ use xsched_protocol::return_probe::is_trampoline;
 use xsched_protocol::shim_status::ShimVerdicts;
 use xsched_protocol::verdict::{Action, Judgement, RuleId, Subject};
 use xsched_protocol::wire::{SchedulingDomain, Verdicts};
+use xsched_xqueue::{Judged, Library, Origin, PageError, Socket, now};
 
 use crate::api::COUNT;
-use crate::defer::{self, Stopped};
-use crate::domain;
-use crate::status::xsched_shim_status;
-use crate::xqueue::{Judged, Library, Origin, PageError, now};
+use crate::ground::status::xsched_shim_status;
+use crate::runtime::stopped::Stopped;
 use cache::{CACHE, Known, Site};
 
-pub(crate) use kernel_names::all as kernel_names;
-pub(crate) use local::{own_rules, set_rules};
+pub(crate) use local::set_rules;
 pub(crate) use origins::all as origins;
-pub(crate) use voice::{begin as announce, is_asked as is_verbose};
+pub(crate) use reports::tell_domain;
+pub(crate) use verbose::{begin as announce, is_asked as is_verbose};
 
 /// Changes whenever what is kept may be wrong, as the page's generation does.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
@@ -58,15 +60,15 @@ static NAMES_KERNELS: AtomicBool = AtomicBool::new(false);
 
 /// How a call that puts work on a stream, or waits for some, is to be treated, and why; and to whom it belongs, unless the
 /// thread says what it is, whoever calls.
-pub(crate) fn judge(call: &Stopped<'_>) -> Judged {
+pub(crate) fn judge(call: &Stopped<'_>, is_urgent: impl Fn() -> bool) -> Judged {
     if let Some(judgement) = random::judgement() {
         return judgement.into();
     }
     let by_thread = |action| Judgement::new(action, 0, RuleId::DOMAIN);
     let judged = match domain::of_thread() {
         SchedulingDomain::System => by_thread(Action::NeverSuspend).into(),
-        SchedulingDomain::Auto => judge_caller(call),
-        SchedulingDomain::Application => match judge_caller(call) {
+        SchedulingDomain::Auto => judge_caller(call, is_urgent),
+        SchedulingDomain::Application => match judge_caller(call, is_urgent) {
             // A library has said so of itself: others may wait for it.
             judged
                 if judged.judgement.action() == Some(Action::NeverSuspend)
@@ -78,17 +80,17 @@ pub(crate) fn judge(call: &Stopped<'_>) -> Judged {
         },
     };
     if judged.judgement.action() == Some(Action::Passthrough) {
-        voice::passes_through(call.frame.return_address, call.function.name);
+        verbose::passes_through(call.frame.return_address, call.function.name);
     }
     judged
 }
 
-fn judge_caller(call: &Stopped<'_>) -> Judged {
+fn judge_caller(call: &Stopped<'_>, is_urgent: impl Fn() -> bool) -> Judged {
     let generation = generation();
     let kernel = if NAMES_KERNELS.load(Ordering::Relaxed) { call.kernel_handle().unwrap_or(0) } else { 0 };
-    let copy = call.target.instance.map_or(0, |copy| copy.index() + 1);
+    let copy = call.target.copy.map_or(0, |copy| copy.index() + 1);
     let site = Site::new(call.frame.return_address, copy, call.id() as usize, kernel as u64);
-    let known = CACHE.find(site, generation).unwrap_or_else(|| find_out(call, site, generation));
+    let known = CACHE.find(site, generation).unwrap_or_else(|| find_out(call, site, generation, is_urgent));
     Judged { judgement: known.judgement, origin: Origin(known.origin) }
 }
 
@@ -100,7 +102,7 @@ fn generation() -> u64 {
 
 #[cold]
 #[inline(never)]
-fn find_out(call: &Stopped<'_>, site: Site, mut generation: u64) -> Known {
+fn find_out(call: &Stopped<'_>, site: Site, mut generation: u64, is_urgent: impl Fn() -> bool) -> Known {
     if !page::is_in_force() {
         local::prepare();
     }
@@ -110,7 +112,7 @@ fn find_out(call: &Stopped<'_>, site: Site, mut generation: u64) -> Known {
     let asked = is_asked
         .then(|| {
             let subject = Subject::new(api(call), kernel.as_ref().map(|(number, _)| *number));
-            ask::ask(call.frame, subject, defer::is_urgent)
+            ask::ask(call.frame, subject, is_urgent)
         })
         .flatten();
     // What nobody has answered is asked again the next time.
@@ -185,21 +187,34 @@ pub(crate) fn speaking_library(return_address: u64) -> Option<String> {
     (!local::is_transparent(caller::file_name(&path))).then_some(path)
 }
 
-/// Programs decide from now on, and leave their answers on this page. False if they have done so before.
+/// Programs decide from now on, and leave their answers on this page. Unless they have done so before, the controller hears all
+/// that was said so far.
 ///
 /// # Errors
 /// It cannot be mapped.
-pub(crate) fn begin_asking(page: &OwnedFd, packet: Verdicts) -> Result<bool, PageError> {
+pub(crate) fn begin_asking(page: &OwnedFd, packet: Verdicts) -> Result<(), PageError> {
     let is_first = !page::is_in_force();
     page::set(page)?;
     NAMES_KERNELS.store(packet.flags & Verdicts::RULES_NAME_KERNELS != 0, Ordering::Relaxed);
     show(ShimVerdicts::Programs);
     renew();
-    Ok(is_first)
+    if is_first {
+        reports::tell_all();
+    }
+    Ok(())
+}
+
+/// There is a controller at the other end from now on, or there is none.
+pub(crate) fn connect(connection: Option<Arc<Socket>>) {
+    let is_alone = connection.is_none();
+    reports::connect(connection);
+    if is_alone {
+        be_alone();
+    }
 }
 
 /// There is no controller: the process decides by itself.
-pub(crate) fn be_alone() {
+fn be_alone() {
     // Also said, every second, where there never was one.
     if page::is_in_force() || local::has_controllers_rules() {
         page::unset();
@@ -219,7 +234,8 @@ pub(crate) fn begin_afresh() {
     local::begin_afresh();
     kernel_names::begin_afresh();
     origins::begin_afresh();
-    voice::begin_afresh();
+    reports::begin_afresh();
+    verbose::begin_afresh();
     show(ShimVerdicts::None);
     renew();
 }

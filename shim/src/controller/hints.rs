@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use xsched_sched::{Limit, PolicyKind};
 use xsched_xqueue::{SchedulerChoice, Settings};
 
-use crate::env;
+use crate::ground::env;
 
 /// Commands that a program may ask to have launched ahead, at most.
 const COMMANDS_MAX: i64 = 1024;

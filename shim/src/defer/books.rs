@@ -9,10 +9,10 @@
 //!   one: an event that is recorded again must not be waited for in its new place.
 
 use foldhash::{HashMap, HashSet};
+use xsched_xqueue::{Device, Face, Position, QueueId, XQueues};
 
 use crate::defer::streams::{self, StreamEntry, StreamKey};
 use crate::planted::{Bug, is_planted};
-use crate::xqueue::{Device, Face, Position, QueueId, XQueues};
 
 /// An event: of which runtime copy, and which.
 pub(super) type EventKey = (usize, usize);

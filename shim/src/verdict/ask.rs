@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use xsched_protocol::verdict::Subject;
 use xsched_sched::Nanos;
+use xsched_xqueue::now;
 
-use crate::counters::{self, Ruling};
-use crate::gate::Frame;
+use crate::abi::Frame;
+use crate::ground::counters::{self, Ruling};
 use crate::verdict::page::{self, Answer};
 use crate::verdict::slot;
-use crate::xqueue::now;
 
 /// How often an answer that is pending is asked for.
 const ASK_EVERY: Duration = Duration::from_micros(500);

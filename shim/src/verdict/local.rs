@@ -12,11 +12,12 @@ use xsched_protocol::wire::SchedulingDomain;
 use xsched_rules::{Call, Caller, Decider, Frame, Rulebook, Rules};
 use xsched_xqueue::{HandedOut, Library};
 
-use crate::counters::{self, Ruling, Trouble};
-use crate::defer::Stopped;
-use crate::domain;
-use crate::process::{self, Renewable};
-use crate::verdict::{NAMES_KERNELS, caller, page, renew, settings, show, voice};
+use crate::ground::counters::{self, Ruling, Trouble};
+use crate::ground::fork::Renewable;
+use crate::ground::program;
+use crate::runtime::stopped::Stopped;
+use crate::verdict::domain;
+use crate::verdict::{NAMES_KERNELS, caller, page, renew, settings, show, verbose};
 
 /// The rules in force.
 #[derive(Default)]
@@ -149,7 +150,7 @@ impl Local {
             let (text, error) = settings::rules();
             if let Some(error) = error {
                 counters::trouble(Trouble::Settings);
-                voice::complain(&error);
+                verbose::complain(&error);
             }
             text
         })
@@ -172,13 +173,13 @@ impl Local {
 fn parse(text: &str) -> Rules {
     Rules::parse(text).unwrap_or_else(|error| {
         counters::trouble(Trouble::Settings);
-        voice::complain(&error);
+        verbose::complain(&error);
         Rules::default()
     })
 }
 
 fn this_process(users: &[String]) -> Caller {
-    let executable = process::program().map(|path| path.to_string_lossy().into_owned());
+    let executable = program::path().map(|path| path.to_string_lossy().into_owned());
     let cgroup = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let own = cgroup.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
     let cgroups = std::path::Path::new(own).ancestors();

@@ -5,8 +5,9 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::process::Renewable;
-use crate::xqueue::{Library, Origin};
+use xsched_xqueue::{Library, Origin};
+
+use crate::ground::fork::Renewable;
 
 /// All others, for which there is no number left. No larger number is given, and the cache has room for none.
 const OTHERS: Origin = Origin::OTHERS;

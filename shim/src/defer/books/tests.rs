@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
 use xsched_sched::Nanos;
+use xsched_xqueue::{Load, Setup};
 
 use super::*;
-use crate::xqueue::{Load, Setup};
 
 /// Launches nothing: in these tests everything stays held back.
 struct Nowhere;
