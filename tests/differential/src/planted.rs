@@ -1,5 +1,5 @@
-//! Bugs that can be compiled into the shim (`shim/src/planted.rs`), and how many programs it takes to find
-//! one.
+//! Bugs that can be compiled into the shim (`shim/src/planted.rs`, `shim/xqueue/src/planted.rs`), and how many
+//! programs it takes to find one.
 
 use std::io;
 
@@ -85,13 +85,20 @@ pub fn find(bug: &'static str, paths: &Paths, first_seed: u64, runs: u32) -> io:
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     /// With a name that the shim does not know, the search would use a shim without a bug.
     #[test]
     fn the_names_match_the_shims_bugs() {
-        let source = include_str!("../../../shim/src/planted.rs");
-        let known = source.lines().filter_map(|line| line.trim().strip_prefix("(\"")?.split('"').next());
-        assert_eq!(known.collect::<Vec<_>>(), BUGS);
+        let sources = [
+            include_str!("../../../shim/src/planted.rs"),
+            include_str!("../../../shim/xqueue/src/planted.rs"),
+        ];
+        let lines = sources.into_iter().flat_map(str::lines);
+        let known: BTreeSet<_> =
+            lines.filter_map(|line| line.trim().strip_prefix("(\"")?.split('"').next()).collect();
+        assert_eq!(known, BTreeSet::from(BUGS));
     }
 }
