@@ -5,6 +5,8 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use tokio::time::MissedTickBehavior;
+use xsched_terminal::say;
+use xsched_terminal::{Request, Signals};
 
 use crate::cli;
 use crate::ending::Limits;
@@ -12,9 +14,7 @@ use crate::failure::Failure;
 use crate::output::Destination;
 use crate::preflight;
 use crate::recorder::{Recorder, Sink};
-use crate::say::say;
 use crate::session::{Session, Targets};
-use crate::signals::{Request, Signals};
 use crate::{trace, trace_config};
 
 /// Runs the verb; returns the exit code.

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod driver;
+mod exit_codes;
 mod mistyped;
 mod recording;
 mod scheduling;
@@ -11,7 +12,6 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand};
 
-use crate::exit;
 use crate::report::Dimension;
 pub(crate) use driver::{Driver, ExtraDevice};
 pub(crate) use recording::{Recording, Uprobes};
@@ -22,7 +22,7 @@ use units::process_id;
 
 /// See every HIP launch with the library that made it, and say who goes first, on programs nobody prepared.
 #[derive(Debug, Parser)]
-#[command(name = "xsched-ctl", version, after_help = exit::HELP, max_term_width = 100)]
+#[command(name = "xsched-ctl", version, after_help = exit_codes::HELP, max_term_width = 100)]
 pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]

@@ -7,17 +7,18 @@ pub(crate) mod shim;
 use std::fmt;
 use std::fs;
 
+use xsched_terminal::ExitCode;
+use xsched_terminal::print;
+use xsched_terminal::with_causes;
+
 use crate::bpf::{Attach, Features, FunctionsError, Options, PidFilter, Programs, try_driver_functions};
-use crate::causes::with_causes;
 use crate::cgroup_version::{self, Cgroups};
 use crate::cli::{self, Uprobes};
 use crate::driver::Devices;
-use crate::exit;
 use crate::failure::Failure;
 use crate::namespace::{self, PidNamespace};
 use crate::preflight::tracefs_with;
 use crate::privilege;
-use crate::say::print;
 
 /// One requirement: what was found.
 struct Finding {
@@ -81,8 +82,8 @@ pub(crate) async fn run() -> Result<u8, Failure> {
     let is_unprivileged =
         findings.iter().any(|finding| finding.name == "privileges" && finding.verdict == Verdict::Missing);
     Ok(match worst(Verdict::Missing) {
-        _ if is_unprivileged => exit::NOT_PERMITTED,
-        true => exit::UNAVAILABLE,
+        _ if is_unprivileged => ExitCode::NotPermitted.into(),
+        true => ExitCode::Unavailable.into(),
         false => 0,
     })
 }

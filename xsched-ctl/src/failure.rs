@@ -4,18 +4,17 @@ use std::io;
 use std::path::PathBuf;
 
 use xsched_rules::Mistakes;
+use xsched_terminal::one_line;
+use xsched_terminal::{Advice, ExitCode, Internal, StdoutError, unreadable};
 
 use crate::bpf::{BpfError, FunctionsError};
-use crate::control::answer::Reason;
 use crate::control::client::AskError;
-use crate::exit;
 use crate::filter::FilterError;
 use crate::report::ReportError;
 use crate::run::RunError;
-use crate::say::one_line;
 use crate::serve::ServeError;
 use crate::session::RuntimeError;
-use crate::{namespace, privilege, unreadable};
+use crate::{namespace, privilege};
 
 /// `ENOEXEC`.
 const NO_EXECUTABLE: i32 = rustix::io::Errno::NOEXEC.raw_os_error();
@@ -120,8 +119,8 @@ pub(crate) enum Failure {
         written: u64,
     },
     /// What a verb has to say could not be written.
-    #[error("cannot write to standard output: {0}")]
-    Stdout(io::Error),
+    #[error(transparent)]
+    Stdout(#[from] StdoutError),
     /// The kernel's side could not be set up.
     #[error(transparent)]
     Bpf(#[from] BpfError),
@@ -144,18 +143,12 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Run(#[from] RunError),
     /// Something that should not happen.
-    #[error("{what}: {cause}")]
-    Internal {
-        /// What was being done.
-        what: &'static str,
-        /// The system's error.
-        cause: io::Error,
-    },
+    #[error(transparent)]
+    Internal(#[from] Internal),
 }
 
-impl Failure {
-    /// What to do about it.
-    pub(crate) fn hint(&self) -> Option<String> {
+impl Advice for Failure {
+    fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NotPermitted { .. } if !namespace::user_is_initial() => privilege::OUTSIDE.to_owned(),
             Self::NotPermitted { .. } => {
@@ -187,7 +180,7 @@ impl Failure {
             Self::Rules { .. } => {
                 "change the lines that are named; README.md, section \"Rules\", has an example".to_owned()
             }
-            Self::Report(error) => error.hint(),
+            Self::Report(error) => return error.hint(),
             Self::View(error) => return error.hint(),
             Self::OutputNotCreated { .. } => "choose another file with `-o FILE`".to_owned(),
             Self::OutputFailed { written: 0, cause, .. } if cause.kind() == io::ErrorKind::StorageFull => {
@@ -206,51 +199,50 @@ impl Failure {
             Self::DriverFunctions(_) => "`--driver tracepoint` works without".to_owned(),
             Self::Bpf(_) | Self::Sideband(_) => "`xsched-ctl doctor` says what this kernel lacks".to_owned(),
             Self::Ask(error) => return error.hint(),
-            Self::Serve(error) => error.hint(),
+            Self::Serve(error) => return error.hint(),
             Self::Run(error) => return error.hint(),
-            Self::Stdout(_) | Self::Internal { .. } => return None,
+            Self::Stdout(error) => return error.hint(),
+            Self::Internal(error) => return error.hint(),
         })
     }
 
-    /// The exit code.
-    pub(crate) fn exit_code(&self) -> u8 {
+    fn exit_code(&self) -> ExitCode {
         match self {
             Self::NotPermitted { .. }
             | Self::ForeignProcess(_)
-            | Self::Sideband(xsched_symbols::SidebandError::NotPermitted)
-            | Self::Ask(AskError::Refused { reason: Reason::NotPermitted | Reason::AboveCeiling, .. }) => {
-                exit::NOT_PERMITTED
-            }
+            | Self::Sideband(xsched_symbols::SidebandError::NotPermitted) => ExitCode::NotPermitted,
             Self::NoSuchProcess(_)
             | Self::NoProgram { .. }
             | Self::NoRuntime { .. }
             | Self::Shim { .. }
-            | Self::Runtime(_)
-            | Self::Ask(AskError::Refused { reason: Reason::NotFound, .. }) => exit::NO_TARGET,
-            Self::CommandNotFound(_) => exit::NOT_FOUND,
-            Self::CommandNotExecutable { .. } => exit::NOT_EXECUTABLE,
-            Self::Usage(_)
-            | Self::Filters(_)
-            | Self::Ask(AskError::Refused { reason: Reason::Malformed, .. }) => exit::USAGE,
+            | Self::Runtime(_) => ExitCode::NoTarget,
+            Self::CommandNotFound(_) => ExitCode::NotFound,
+            Self::CommandNotExecutable { .. } => ExitCode::NotExecutable,
+            Self::Usage(_) | Self::Filters(_) => ExitCode::Usage,
             Self::InputUnreadable { cause, .. } => unreadable::exit_code(cause),
-            Self::Rules { .. } => exit::BAD_DATA,
+            Self::Rules { .. } => ExitCode::BadData,
             Self::Report(error) => error.exit_code(),
-            Self::View(error) => error.exit_code(),
-            Self::OutputNotCreated { .. } => exit::CANNOT_CREATE,
-            Self::OutputFailed { .. } | Self::Stdout(_) => exit::OUTPUT_FAILED,
-            Self::Bpf(error) if error.is_permission() => exit::NOT_PERMITTED,
+            Self::View(error) => view_exit_code(error),
+            Self::OutputNotCreated { .. } => ExitCode::CannotCreate,
+            Self::Stdout(error) => error.exit_code(),
+            Self::OutputFailed { .. } => ExitCode::OutputFailed,
+            Self::Bpf(error) if error.is_permission() => ExitCode::NotPermitted,
             Self::Bpf(_) | Self::DriverFunctions(_) | Self::Sideband(_) | Self::ForeignProc => {
-                exit::UNAVAILABLE
+                ExitCode::Unavailable
             }
-            Self::Ask(_) => exit::UNAVAILABLE,
+            Self::Ask(error) => error.exit_code(),
             Self::Serve(error) => error.exit_code(),
             Self::Run(error) => error.exit_code(),
-            Self::Internal { .. } => exit::SOFTWARE,
+            Self::Internal(error) => error.exit_code(),
         }
     }
+}
 
-    /// For `map_err` at operations that do not fail in practice.
-    pub(crate) fn internal(what: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |cause| Self::Internal { what, cause }
-    }
+/// The viewer is a program of its own, with the same exit codes.
+fn view_exit_code(error: &trace_viewer::Failure) -> ExitCode {
+    let code = error.exit_code();
+    [ExitCode::BadData, ExitCode::NoTarget, ExitCode::Unavailable]
+        .into_iter()
+        .find(|known| u8::from(*known) == code)
+        .unwrap_or(ExitCode::Software)
 }

@@ -14,9 +14,10 @@ use crate::call::HipCall;
 use crate::failure::Failure;
 use crate::output::Compression;
 use crate::recorder::Item;
-use crate::table::duration;
 use dumps::Dumps;
 pub(crate) use dumps::Written;
+use xsched_terminal::duration;
+
 use segments::Segments;
 
 /// How soon after a dump a slow launch may cause another one.

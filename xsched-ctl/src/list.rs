@@ -4,15 +4,16 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
+use xsched_terminal::{Reader, print};
+use xsched_terminal::{counted, duration, short_name, write_table};
+
 use crate::cli::{self, Lines};
 use crate::control::answer::{Answer, From, List, Process, Queue, State};
 use crate::control::client::Controller;
 use crate::control::request::Request;
 use crate::failure::Failure;
 use crate::order::{as_json, strange};
-use crate::say::{Reader, print};
 use crate::standing::{Class, WEIGHT_DEFAULT};
-use crate::table::{counted, duration, short_name, write_table};
 
 /// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::List) -> Result<u8, Failure> {

@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::fmt;
 
 use xsched_perfetto::ProcessId;
+use xsched_terminal::{duration, write_table};
 
 use crate::call::HipCall;
-use crate::table::{duration, write_table};
 
 /// Totals of all calls seen so far.
 #[derive(Default)]

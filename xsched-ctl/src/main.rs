@@ -5,7 +5,6 @@
 mod attach;
 mod bpf;
 mod call;
-mod causes;
 mod cgroup;
 mod cgroup_version;
 mod chain;
@@ -17,7 +16,6 @@ mod doctor;
 mod driver;
 mod durations;
 mod ending;
-mod exit;
 mod failure;
 mod filter;
 mod flight_recorder;
@@ -37,36 +35,32 @@ mod report;
 mod ring_memory;
 mod rules;
 mod run;
-mod say;
 mod scheduling;
 mod serve;
 mod session;
-mod signals;
 mod standing;
 mod summary;
-mod table;
 mod timeline;
 mod trace;
 mod trace_config;
-mod unreadable;
 mod written;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
+use xsched_terminal::Internal;
+use xsched_terminal::{Advice as _, ExitCode as Code, say, with_causes};
 
-use causes::with_causes;
 use cli::{Cli, Verb};
 use failure::Failure;
-use say::say;
 
 fn main() -> ExitCode {
     let cli = match Cli::read(&std::env::args_os().collect::<Vec<_>>()) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version go to standard output and are no errors.
-            let code = if error.use_stderr() { exit::USAGE } else { 0 };
+            let code = if error.use_stderr() { Code::Usage.into() } else { 0 };
             let _ = error.print();
             return ExitCode::from(code);
         }
@@ -89,7 +83,7 @@ fn main() -> ExitCode {
             if let Some(hint) = failure.hint() {
                 say!("hint: {hint}");
             }
-            ExitCode::from(failure.exit_code())
+            failure.exit_code().into()
         }
     }
 }
@@ -112,7 +106,7 @@ fn run_verb(verb: Verb) -> Result<u8, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(Failure::internal("starting the event loop"))?;
+        .map_err(Internal::at("starting the event loop"))?;
     match verb {
         Verb::Trace(arguments) => runtime.block_on(trace::run(arguments)),
         Verb::Attach(arguments) => runtime.block_on(attach::run(arguments)),

@@ -6,6 +6,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, pidfd_send_signal};
 use xsched_sched::PolicyKind;
+use xsched_terminal::Internal;
+use xsched_terminal::{print, say};
 
 use crate::cgroup;
 use crate::cli;
@@ -13,7 +15,6 @@ use crate::control::answer::{Answer, Overpromised, Reason, State};
 use crate::control::client::{AskError, Controller, ask};
 use crate::control::request::{Request, Target};
 use crate::failure::Failure;
-use crate::say::{print, say};
 use crate::serve::peer::Peer;
 use crate::standing::Wish;
 
@@ -193,7 +194,7 @@ fn kill(controller: &Peer) -> Result<(), Failure> {
 
 fn not_killed(pid: Pid, error: Errno) -> Failure {
     if error != Errno::PERM {
-        return Failure::Internal { what: "killing the controller", cause: error.into() };
+        return Internal::at("killing the controller")(error.into()).into();
     }
     let pid = pid.as_raw_nonzero();
     let message = format!("the controller (process {pid}) does not answer, and belongs to another user");
@@ -202,7 +203,7 @@ fn not_killed(pid: Pid, error: Errno) -> Failure {
 
 /// Prints what a verb has to say, which ends it; returns the exit code.
 fn printed(text: &str) -> Result<u8, Failure> {
-    print(text).map(|_| 0)
+    Ok(print(text).map(|_| 0)?)
 }
 
 /// An answer as a line of JSON.
@@ -217,6 +218,8 @@ pub(crate) fn strange(answer: &Answer) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use xsched_terminal::{Advice as _, ExitCode};
+
     use super::*;
 
     #[test]
@@ -255,14 +258,14 @@ mod tests {
         assert_eq!(failure.to_string(), "the controller (in another pid namespace) does not answer");
         let hint = failure.hint().unwrap();
         assert!(hint.contains("`xsched-ctl off --force` ends it where it runs"), "{hint}");
-        assert_eq!(failure.exit_code(), crate::exit::UNAVAILABLE);
+        assert_eq!(failure.exit_code(), ExitCode::Unavailable);
     }
 
     #[test]
     fn somebody_elses_controller_is_no_fault_of_this_program() {
         let failure = not_killed(Pid::INIT, Errno::PERM);
-        assert_eq!(failure.exit_code(), crate::exit::NOT_PERMITTED);
+        assert_eq!(failure.exit_code(), ExitCode::NotPermitted);
         assert!(failure.hint().is_some());
-        assert_eq!(not_killed(Pid::INIT, Errno::NOSYS).exit_code(), crate::exit::SOFTWARE);
+        assert_eq!(not_killed(Pid::INIT, Errno::NOSYS).exit_code(), ExitCode::Software);
     }
 }

@@ -17,6 +17,8 @@ use xsched_perfetto::whole_packets;
 use crate::failure::Failure;
 use crate::flight_recorder;
 pub(crate) use compression::Compression;
+use xsched_terminal::Internal;
+
 use compression::encoded_len_max;
 
 /// Bytes that are collected before they are handed over, and that are written at once: more may have been collected.
@@ -169,7 +171,7 @@ impl Output {
             .name("xsched-output".to_owned())
             // Nobody listens to the outcome any more if the session has been given up.
             .spawn(move || drop(done.send(writer.run(incoming))))
-            .map_err(Failure::internal("starting the writing thread"))?;
+            .map_err(Internal::at("starting the writing thread"))?;
         Ok(Self {
             destination,
             compression: format.compression,
@@ -291,6 +293,8 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
+    use xsched_terminal::{Advice as _, ExitCode};
+
     use super::*;
 
     #[tokio::test]
@@ -337,7 +341,7 @@ mod tests {
             }
         }
         let failure = failure.expect("/dev/full takes nothing");
-        assert_eq!(failure.exit_code(), crate::exit::OUTPUT_FAILED);
+        assert_eq!(failure.exit_code(), ExitCode::OutputFailed);
         assert!(failure.to_string().starts_with("writing the trace to /dev/full failed: "), "{failure}");
         let hint = failure.hint().unwrap();
         assert!(hint.starts_with("there is nothing in it to load: make room"), "{hint}");
@@ -347,6 +351,6 @@ mod tests {
     fn a_folder_that_does_not_exist_is_reported_at_once() {
         let error =
             Output::open(Destination::File("/no/such/folder/trace".into()), Format::default()).err().unwrap();
-        assert_eq!(error.exit_code(), crate::exit::CANNOT_CREATE);
+        assert_eq!(error.exit_code(), ExitCode::CannotCreate);
     }
 }

@@ -20,6 +20,7 @@ use crate::summary::Summary;
 use crate::timeline::{Program as Scheduled, Programs, Style, Timeline};
 use sink::After;
 pub(crate) use sink::{Item, Sink};
+use xsched_terminal::Internal;
 
 /// Takes in calls.
 pub(crate) struct Recorder {
@@ -392,7 +393,7 @@ fn neighbour(pid: u32) -> Option<String> {
 
 /// The timeline is written into memory, which does not fail.
 fn memory_write(error: WriteError) -> Failure {
-    Failure::Internal { what: "encoding the timeline", cause: std::io::Error::other(error) }
+    Internal::at("encoding the timeline")(std::io::Error::other(error)).into()
 }
 
 #[cfg(test)]

@@ -19,13 +19,13 @@ use std::path::{Path, PathBuf};
 use xsched_perfetto::{Input, ReadError, Tail, TraceReader};
 
 use crate::cli;
-use crate::exit;
 use crate::failure::Failure;
 use crate::kernel_names::KernelNames;
-use crate::say::{print, say};
-use crate::unreadable;
 use collect::Collected;
 pub(crate) use groups::Dimension;
+use xsched_terminal::unreadable;
+use xsched_terminal::{Advice, ExitCode};
+use xsched_terminal::{print, say};
 
 /// Why there is no report, or not of the whole file.
 #[derive(Debug, thiserror::Error)]
@@ -73,10 +73,9 @@ pub(crate) enum ReportError {
     },
 }
 
-impl ReportError {
-    /// What to do about it.
-    pub(crate) fn hint(&self) -> String {
-        match self {
+impl Advice for ReportError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
             Self::Unreadable { path, .. } if path == Path::new(STDIN) => {
                 "a recording is to be piped in: `xsched-ctl report - < FILE`".to_owned()
             }
@@ -95,16 +94,15 @@ impl ReportError {
                 "`xsched-ctl trace -o FILE` records what this can read".to_owned()
             }
             Self::Damaged { .. } => "the report is of what precedes the damage".to_owned(),
-        }
+        })
     }
 
-    /// The exit code.
-    pub(crate) fn exit_code(&self) -> u8 {
+    fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Unreadable { .. } => exit::NO_TARGET,
-            Self::Page { .. } | Self::PageIsRecording(_) => exit::CANNOT_CREATE,
+            Self::Unreadable { .. } => ExitCode::NoTarget,
+            Self::Page { .. } | Self::PageIsRecording(_) => ExitCode::CannotCreate,
             Self::Empty(_) | Self::NotATrace { .. } | Self::Foreign(_) | Self::Damaged { .. } => {
-                exit::BAD_DATA
+                ExitCode::BadData
             }
         }
     }
@@ -239,7 +237,7 @@ mod tests {
         std::os::unix::fs::symlink(&file, &link).unwrap();
         for page in [&file, &link] {
             let refused = write_page(&file, page).unwrap_err();
-            assert_eq!(refused.exit_code(), exit::CANNOT_CREATE, "{refused}");
+            assert_eq!(refused.exit_code(), ExitCode::CannotCreate, "{refused}");
             assert_eq!(fs::read_to_string(&file).unwrap(), "a recording");
         }
     }

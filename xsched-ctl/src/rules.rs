@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use xsched_rules::Rules;
+use xsched_terminal::print;
 
 use crate::cli;
 use crate::control::answer::{Answer, By, Explained, Place, Process, Queue};
@@ -11,7 +12,6 @@ use crate::control::client::Controller;
 use crate::control::request::Request;
 use crate::failure::Failure;
 use crate::order::{as_json, strange};
-use crate::say::print;
 
 /// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::Rules) -> Result<u8, Failure> {

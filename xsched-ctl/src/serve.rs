@@ -52,21 +52,22 @@ use tokio::sync::{Notify, watch};
 use tokio::task::LocalSet;
 use tokio::time::MissedTickBehavior;
 use xsched_arbiter::{Arbiter, ArbiterError, ProgramsError, Times, now_ns};
+use xsched_terminal::Internal;
+use xsched_terminal::unreadable;
+use xsched_terminal::{Advice, ExitCode};
+use xsched_terminal::{Request, Signals};
+use xsched_terminal::{is_permission, with_causes};
+use xsched_terminal::{print, say};
 
-use crate::causes::{is_permission, with_causes};
 use crate::cli;
 use crate::control::answer::Answer;
 use crate::control::folder::Folder;
-use crate::exit;
 use crate::failure::Failure;
 use crate::order::as_json;
 use crate::origin::{Origin, RuleNames};
 use crate::preflight::tracefs_with;
 use crate::privilege;
 use crate::readiness;
-use crate::say::{print, say};
-use crate::signals::{Request, Signals};
-use crate::unreadable;
 use crate::written::Written;
 use asked::Asked;
 use config::{Config, ConfigError};
@@ -94,44 +95,44 @@ pub(crate) enum ServeError {
     Rules(#[from] RulesFileError),
 }
 
-impl ServeError {
-    /// What to do about it.
-    pub(crate) fn hint(&self) -> String {
-        match self {
-            Self::Config(ConfigError::Unreadable { path, cause })
-            | Self::Rules(RulesFileError::Unreadable { path, cause }) => unreadable::hint(path, cause),
+impl Advice for ServeError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
             Self::Config(ConfigError::Wrong { .. }) | Self::Rules(RulesFileError::Wrong { .. }) => {
-                format!("{}; `xsched-ctl serve --check` tries them and starts nothing", self.remedy())
+                format!("{}; `xsched-ctl serve --check` tries them and starts nothing", self.remedy()?)
             }
-            Self::Place(error) => error.hint(),
+            Self::Place(error) => return error.hint(),
             Self::Arbiter(ArbiterError::Programs(ProgramsError::Occupied(folder))) => format!(
                 "it has its sockets in another folder, or is a container's; end it first (`fuser -v {folder}` names its process)"
             ),
             Self::Arbiter(_) => "`--no-bpf` does without the kernel's help".to_owned(),
-        }
+            Self::Config(ConfigError::Unreadable { path, cause })
+            | Self::Rules(RulesFileError::Unreadable { path, cause }) => unreadable::hint(path, cause),
+        })
     }
 
-    /// The same for who has just had the files tried.
-    fn remedy(&self) -> String {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Config(ConfigError::Unreadable { cause, .. })
+            | Self::Rules(RulesFileError::Unreadable { cause, .. }) => unreadable::exit_code(cause),
+            Self::Config(ConfigError::Wrong { .. }) | Self::Rules(RulesFileError::Wrong { .. }) => {
+                ExitCode::BadData
+            }
+            Self::Place(error) => error.exit_code(),
+            Self::Arbiter(_) => ExitCode::Unavailable,
+        }
+    }
+}
+
+impl ServeError {
+    /// The hint for a command that has just tried the files.
+    fn remedy(&self) -> Option<String> {
         let section = match self {
             Self::Config(ConfigError::Wrong { .. }) => "What you can control",
             Self::Rules(RulesFileError::Wrong { .. }) => "Rules",
             _ => return self.hint(),
         };
-        format!("change the lines that are named; README.md, section \"{section}\", has an example")
-    }
-
-    /// The exit code.
-    pub(crate) fn exit_code(&self) -> u8 {
-        match self {
-            Self::Config(ConfigError::Unreadable { cause, .. })
-            | Self::Rules(RulesFileError::Unreadable { cause, .. }) => unreadable::exit_code(cause),
-            Self::Config(ConfigError::Wrong { .. }) | Self::Rules(RulesFileError::Wrong { .. }) => {
-                exit::BAD_DATA
-            }
-            Self::Place(error) => error.exit_code(),
-            Self::Arbiter(_) => exit::UNAVAILABLE,
-        }
+        Some(format!("change the lines that are named; README.md, section \"{section}\", has an example"))
     }
 }
 
@@ -187,7 +188,7 @@ pub(crate) async fn run(arguments: cli::Serve) -> Result<u8, Failure> {
         return check::check(&asked);
     }
     let Reading { config, users, rules, source } = Reading::read(&asked).map_err(first_of)?;
-    let manager = notify::Manager::of_environment().map_err(Failure::internal("reading NOTIFY_SOCKET"))?;
+    let manager = notify::Manager::of_environment().map_err(Internal::at("reading NOTIFY_SOCKET"))?;
     raise_descriptor_limit();
     let (mut signals, hangups) = (Signals::catch_for_service()?, files::hangups()?);
     let names = config.user_names();
@@ -322,7 +323,7 @@ async fn attend(shared: &Shared) -> Result<(), Failure> {
     let mut events = None;
     loop {
         let again = shared.controller.borrow().again();
-        listen(shared, &mut events).map_err(Failure::internal("waiting for the arbiter's events"))?;
+        listen(shared, &mut events).map_err(Internal::at("waiting for the arbiter's events"))?;
         tokio::select! {
             _ = beats.tick() => {
                 if let Some(shim) = shared.with(|controller| controller.beat(now_ns())) {
@@ -331,7 +332,7 @@ async fn attend(shared: &Shared) -> Result<(), Failure> {
             }
             () = shims::next_written(shared) => {}
             heard = next_events(events.as_ref()) => {
-                heard.map_err(Failure::internal("waiting for the arbiter's events"))?;
+                heard.map_err(Internal::at("waiting for the arbiter's events"))?;
                 shared.with(|_| ());
             }
             () = until(again) => shared.with(|_| ()),

@@ -5,6 +5,9 @@ use std::ffi::OsString;
 
 use tokio::process::Child;
 use xsched_abi::Counter;
+use xsched_terminal::Internal;
+use xsched_terminal::{Request, Signals};
+use xsched_terminal::{one_line, say};
 
 use crate::bpf::Losses;
 use crate::cli;
@@ -14,9 +17,7 @@ use crate::failure::Failure;
 use crate::output::Destination;
 use crate::preflight;
 use crate::recorder::{Recorded, Recorder, Sink};
-use crate::say::{one_line, say};
 use crate::session::{Session, Targets};
-use crate::signals::{Request, Signals};
 use crate::trace_config;
 
 /// Runs the verb; returns the exit code.
@@ -141,7 +142,8 @@ impl CommandEnd<'_> {
         loop {
             tokio::select! {
                 status = self.child.wait() => {
-                    return status.map(command::exit_code).map_err(Failure::internal("waiting for the command"));
+                    let status = status.map_err(Internal::at("waiting for the command"))?;
+                    return Ok(command::exit_code(status));
                 }
                 request = self.signals.next() => match request {
                     Request::Dump => self.is_dump_wanted.set(true),

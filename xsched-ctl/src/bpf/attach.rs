@@ -9,11 +9,11 @@ use aya::programs::ProgramError;
 use aya::programs::trace_point::TracePointLink;
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLink, UProbeScope};
 use xsched_abi::Cookie;
+use xsched_terminal::kind;
 
 use super::object::{BpfError, Programs};
 use super::self_test::{Attach, Features, PidFilter};
 use super::sys::{self, Direction};
-use crate::causes;
 
 /// A function to probe: its row in the table and its offset in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,7 +200,7 @@ fn tracepoint_error(program: &'static str, category: &str, name: &str, error: Pr
 
 /// The kernel's own error, if there is one below aya's.
 pub(super) fn cause(error: ProgramError) -> io::Error {
-    io::Error::new(causes::kind(&error).unwrap_or(io::ErrorKind::Other), error)
+    io::Error::new(kind(&error).unwrap_or(io::ErrorKind::Other), error)
 }
 
 /// Links of one program. Dropping them detaches.

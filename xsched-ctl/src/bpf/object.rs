@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use aya::programs::{ProgramError, TracePoint, UProbe};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 use xsched_programs::TRACER;
+use xsched_terminal::is_permission;
 
 use super::sys::{self, Purpose};
-use crate::causes::is_permission;
 use crate::cli::{Driver, ExtraDevice, Uprobes};
 
 /// Why the kernel's side could not be set up.
@@ -231,6 +231,10 @@ fn last_lines(log: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use aya::maps::MapError;
+    use rustix::io::Errno;
+    use xsched_terminal::with_causes;
+
     use super::*;
 
     #[test]
@@ -240,5 +244,23 @@ mod tests {
         assert!(end.starts_with("\n  verifier: line 88"), "{end}");
         assert!(end.ends_with("line 99"), "{end}");
         assert_eq!(last_lines(""), "");
+    }
+
+    #[test]
+    fn a_map_that_is_refused_says_why() {
+        let refused = MapError::CreateError { name: "OWNERS".to_owned(), io_error: Errno::PERM.into() };
+        let error = BpfError::Object(EbpfError::from(refused));
+        assert_eq!(
+            with_causes(&error),
+            "the kernel refused the BPF maps: map error: failed to create map `OWNERS`: Operation not permitted (os error 1)"
+        );
+        assert!(is_permission(&error));
+        let gone = BpfError::Load { program: "report", cause: Errno::INVAL.into(), log: String::new() };
+        assert_eq!(
+            with_causes(&gone),
+            "the kernel refused the BPF program `report`: Invalid argument (os error 22)",
+            "nothing is said twice"
+        );
+        assert!(!is_permission(&gone));
     }
 }

@@ -231,7 +231,6 @@ pub(crate) struct On {
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
-
     use xsched_sched::PolicyKind;
 
     use crate::cli::{Cli, Verb};

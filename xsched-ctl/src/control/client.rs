@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
+use xsched_terminal::{Advice, ExitCode};
 
 use super::answer::{Answer, Reason};
 use super::folder::Folder;
@@ -154,9 +155,8 @@ pub(crate) async fn ask(request: &Request) -> Result<Answer, AskError> {
     Controller::connect().await?.ask(request).await
 }
 
-impl AskError {
-    /// What to do about it.
-    pub(crate) fn hint(&self) -> Option<String> {
+impl Advice for AskError {
+    fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NoController => "`sudo xsched-ctl serve` starts one".to_owned(),
             Self::Unreachable { path, .. } => format!("`ls -l {}` shows who may", path.display()),
@@ -189,5 +189,16 @@ impl AskError {
             }
             Self::Refused { .. } => return None,
         })
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Refused { reason: Reason::NotPermitted | Reason::AboveCeiling, .. } => {
+                ExitCode::NotPermitted
+            }
+            Self::Refused { reason: Reason::NotFound, .. } => ExitCode::NoTarget,
+            Self::Refused { reason: Reason::Malformed, .. } => ExitCode::Usage,
+            _ => ExitCode::Unavailable,
+        }
     }
 }

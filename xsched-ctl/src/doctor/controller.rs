@@ -1,11 +1,12 @@
 //! Whether a controller is there, and what it says.
 
+use xsched_terminal::counted;
+
 use super::{Finding, Verdict};
 use crate::control::answer::{Answer, List, PageKeeper, Sight, State, Status};
 use crate::control::client::{AskError, ask};
 use crate::control::request::Request;
 use crate::scheduling::why_not_joined;
-use crate::table::counted;
 
 /// Asks it how it is.
 pub(super) async fn finding() -> Finding {

@@ -13,12 +13,12 @@ use xsched_protocol::shim_status::{
     ShimVerdicts, ShimWay,
 };
 use xsched_symbols::{is_hip_runtime, variable_address};
+use xsched_terminal::print;
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use super::controller;
 use crate::failure::Failure;
 use crate::preflight;
-use crate::say::print;
 
 /// How the file names of all builds of the shim begin.
 const SHIM_FILE_PREFIX: &str = "libxsched_shim";

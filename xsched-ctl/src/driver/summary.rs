@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
+use xsched_terminal::{duration, write_table};
+
 use super::DriverCall;
-use crate::table::{duration, write_table};
 
 /// Totals of all calls seen so far. Memory grows with the number of commands, not of calls.
 #[derive(Default)]

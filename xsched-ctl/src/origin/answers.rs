@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use xsched_abi::Counter;
 use xsched_protocol::verdict::{Subject, VerdictKey};
 use xsched_rules::{Decider, Rules, Source, action_name};
+use xsched_terminal::one_line;
 
 use super::client::{Answer, Client, api, frames};
 use super::numbered::origin;
 use crate::bpf::Losses;
 use crate::control::answer::{By, Explained, Place};
-use crate::say::one_line;
 
 /// Most call sites in one answer.
 const SITES_MAX: usize = 4096;

@@ -10,9 +10,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use xsched_perfetto::{OwnedAnnotation, OwnedSlice, OwnedValue};
-
-use crate::say::one_line;
-use crate::table::{duration, short_name, write_table};
+use xsched_terminal::one_line;
+use xsched_terminal::{duration, short_name, write_table};
 
 /// Category of the slices of executions.
 pub(super) const EXECUTION: &str = "gpu";

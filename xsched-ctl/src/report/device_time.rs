@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use xsched_perfetto::OwnedSlice;
+use xsched_terminal::{duration, short_name, write_table};
 
 use super::collect::text;
-use crate::table::{duration, short_name, write_table};
 
 /// What is told apart; what comes beyond that shares a line.
 const LINES_MAX: usize = 1 << 14;

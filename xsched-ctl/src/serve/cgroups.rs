@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc as answers;
 use tokio::time::MissedTickBehavior;
+use xsched_terminal::Internal;
 
 use super::Shared;
 use super::controller::ClientId;
@@ -31,7 +32,7 @@ pub(super) async fn follow(shared: &Shared) -> Result<Infallible, Failure> {
                 }
             }
         })
-        .map_err(Failure::internal("starting the thread that reads cgroups"))?;
+        .map_err(Internal::at("starting the thread that reads cgroups"))?;
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -40,7 +41,7 @@ pub(super) async fn follow(shared: &Shared) -> Result<Infallible, Failure> {
         // That the thread has ended is found out below.
         let _ = ask.send(processes);
         let Some(read) = told.recv().await else {
-            return Err(Failure::internal("reading cgroups")(io::ErrorKind::BrokenPipe.into()));
+            return Err(Internal::at("reading cgroups")(io::ErrorKind::BrokenPipe.into()).into());
         };
         if shared.with(|controller| controller.learn_cgroups(read)) {
             shared.subjects.send_replace(());

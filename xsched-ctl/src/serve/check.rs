@@ -1,11 +1,12 @@
 //! `serve --check`: whether the controller would start with these files, and what would hold.
 
+use xsched_terminal::{Advice as _, print, say};
+
 use super::asked::Asked;
 use super::files::Reading;
 use crate::cgroup_version::Cgroups;
 use crate::failure::Failure;
 use crate::rules::listed;
-use crate::say::{print, say};
 
 /// Reads what the controller would read; returns its exit code. Nothing is started.
 pub(super) fn check(asked: &Asked) -> Result<u8, Failure> {
@@ -13,9 +14,12 @@ pub(super) fn check(asked: &Asked) -> Result<u8, Failure> {
         Ok(reading) => reading,
         Err(errors) => {
             for error in &errors {
-                say!("xsched-ctl: {error}\nhint: {}", error.remedy());
+                say!("xsched-ctl: {error}");
+                if let Some(hint) = error.remedy() {
+                    say!("hint: {hint}");
+                }
             }
-            return Ok(errors.first().map_or(0, super::ServeError::exit_code));
+            return Ok(errors.first().map_or(0, |error| error.exit_code().into()));
         }
     };
     let rules_file = rules.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();

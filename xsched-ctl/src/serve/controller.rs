@@ -30,6 +30,7 @@ use xsched_protocol::arbiter_page::{ArbiterChange, ArbiterEvent, QueueWord, Word
 use xsched_protocol::wire::{Keeper, RefusalReason, Welcome};
 use xsched_sched::{Event, Nanos, QueueId, Scheduler};
 use xsched_symbols::FileId;
+use xsched_terminal::counted;
 
 use super::config::Config;
 use super::rules::Loaded;
@@ -38,7 +39,6 @@ use crate::cgroup_version::Cgroups;
 use crate::control::answer::{Counts, PageKeeper, Sight, State};
 use crate::origin::{Origin, OriginNames};
 use crate::standing::Wish;
-use crate::table::counted;
 use builds::Builds;
 use client::Client;
 use departed::Departed;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, mpsc as answers};
 use tokio::time::timeout;
+use xsched_terminal::Internal;
 
 use super::Shared;
 use crate::failure::Failure;
@@ -52,7 +53,7 @@ impl Directory {
                     }
                 }
             })
-            .map_err(Failure::internal("starting the thread that asks for users"))?;
+            .map_err(Internal::at("starting the thread that asks for users"))?;
         let (answered, complained) = (Notify::new(), Cell::new(None));
         Ok((Self { ask, asked: RefCell::default(), answered, complained }, told))
     }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc as news;
 use tokio::sync::oneshot;
+use xsched_terminal::Internal;
 
 use super::asked::Asked;
 use super::config::Config;
@@ -66,7 +67,7 @@ enum News {
 
 /// SIGHUP, which from here on does not end the controller.
 pub(super) fn hangups() -> Result<Signal, Failure> {
-    signal(SignalKind::hangup()).map_err(Failure::internal("catching signals"))
+    Ok(signal(SignalKind::hangup()).map_err(Internal::at("catching signals"))?)
 }
 
 /// Sees to it that what files say holds. `names` are the users that the configuration names.
@@ -83,7 +84,7 @@ pub(super) async fn follow(
     thread::Builder::new()
         .name("xsched-files".to_owned())
         .spawn(move || read_on(&asked, source, names, &orders, &tell))
-        .map_err(Failure::internal("starting the thread that reads files"))?;
+        .map_err(Internal::at("starting the thread that reads files"))?;
     loop {
         tokio::select! {
             _ = hangups.recv() => {
@@ -101,7 +102,7 @@ pub(super) async fn follow(
                     }
                 }
                 Some(News::Everything(read)) => manager.tell(&format!("READY=1\nSTATUS={}", adopt(shared, read).await)),
-                None => return Err(Failure::internal("reading files anew")(std::io::ErrorKind::BrokenPipe.into())),
+                None => return Err(Internal::at("reading files anew")(std::io::ErrorKind::BrokenPipe.into()).into()),
             },
         }
     }

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use tokio::net::UnixListener;
+use xsched_terminal::unreadable::folder_of;
+use xsched_terminal::{Advice, ExitCode};
 
 use super::peer::Peer;
 use super::socket::Listener;
 use crate::control::folder::{Folder, VARIABLE};
-use crate::exit;
-use crate::unreadable::folder_of;
 
 /// Why there are no sockets.
 #[derive(Debug, thiserror::Error)]
@@ -38,10 +38,9 @@ pub(crate) enum PlaceError {
     },
 }
 
-impl PlaceError {
-    /// What to do about it.
-    pub(crate) fn hint(&self) -> String {
-        match self {
+impl Advice for PlaceError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
             Self::NoFolder => format!("run it as root, or set {VARIABLE} to a folder"),
             Self::Taken { pid: Some(pid), .. } => {
                 format!(
@@ -62,14 +61,13 @@ impl PlaceError {
                 )
             }
             Self::NotMade { .. } => format!("run it as root, or set {VARIABLE} to a folder that is yours"),
-        }
+        })
     }
 
-    /// The exit code.
-    pub(crate) fn exit_code(&self) -> u8 {
+    fn exit_code(&self) -> ExitCode {
         match self {
-            Self::NoFolder | Self::NotMade { .. } => exit::CANNOT_CREATE,
-            Self::Taken { .. } => exit::UNAVAILABLE,
+            Self::NoFolder | Self::NotMade { .. } => ExitCode::CannotCreate,
+            Self::Taken { .. } => ExitCode::Unavailable,
         }
     }
 }
@@ -168,7 +166,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_nothing_that_root_has_more_of() {
         let refused = |kind: io::ErrorKind| {
-            PlaceError::NotMade { path: "/run/xsched/lock".into(), cause: kind.into() }.hint()
+            PlaceError::NotMade { path: "/run/xsched/lock".into(), cause: kind.into() }.hint().unwrap()
         };
         assert!(refused(io::ErrorKind::PermissionDenied).contains("as root"));
         let full = refused(io::ErrorKind::StorageFull);
@@ -187,7 +185,10 @@ mod tests {
         // The id that a container's controller has noted is another's here, or nobody's.
         fs::write(folder.lock(), "1\n").unwrap();
         let refused = Place::claim(folder.clone()).err().unwrap();
-        assert!(matches!(refused, PlaceError::Taken { pid: None, .. }) && !refused.hint().contains("kill"));
+        assert!(
+            matches!(refused, PlaceError::Taken { pid: None, .. })
+                && !refused.hint().unwrap().contains("kill")
+        );
         // What a killed predecessor leaves.
         fs::write(folder.shim_socket(), "").unwrap();
         drop(place.listen().unwrap());

@@ -6,9 +6,10 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
+use xsched_terminal::one_line;
+
 use super::users::Users;
 use crate::cgroup_version::unified;
-use crate::say::one_line;
 
 /// Longest file of `/proc` that is read; a cgroup's path has at most 4096 bytes.
 const FILE_LEN_MAX: usize = 64 << 10;

@@ -12,7 +12,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::say::one_line;
+use xsched_terminal::one_line;
 
 /// How long names may take to be found out, all of them together.
 const PATIENCE: Duration = Duration::from_secs(5);

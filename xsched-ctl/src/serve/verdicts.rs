@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use xsched_protocol::verdict::VERDICT_SLOTS;
 use xsched_protocol::wire::{Domain, KernelName, PacketKind, Rules, SchedulingDomain, Settings, Verdicts};
 use xsched_rules::{Caller, Rulebook};
+use xsched_terminal::one_line;
 use zerocopy::IntoBytes as _;
 
 use super::Shared;
@@ -22,7 +23,6 @@ use super::shims::on_thread;
 use super::socket::Connection;
 use super::subject::Subject;
 use crate::origin::{JoinError, Newcomer, Order, Page};
-use crate::say::one_line;
 
 /// How long a process may take to show the number that it was given before it is told the rules instead.
 const JOIN_PATIENCE: Duration = Duration::from_secs(1);

@@ -8,6 +8,7 @@ use std::io;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
+use xsched_terminal::Internal;
 
 use crate::failure::Failure;
 
@@ -28,7 +29,7 @@ impl Guardian {
             .stderr(Stdio::null())
             .spawn()
             .map(Self)
-            .map_err(|cause: io::Error| Failure::Internal { what: "starting /bin/sh", cause })
+            .map_err(|cause: io::Error| Internal::at("starting /bin/sh")(cause).into())
     }
 
     /// Ends the wait: nothing is stopped any more.

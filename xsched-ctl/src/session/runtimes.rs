@@ -17,13 +17,13 @@ use xsched_abi::PROBES;
 use xsched_symbols::{
     FileId, Mapping, Process, is_hip_runtime, now_ns, open_mapped, open_regular, symbol_file_offsets,
 };
+use xsched_terminal::say;
 
 use super::installed::installed;
 use crate::bpf::{
     Attachment, BpfError, DriverLinks, LOADER_SYMBOL, LoaderWatch, Probes, Reach, Site, is_loader, own_loader,
 };
 use crate::filter::Filters;
-use crate::say::say;
 use crate::written::Written;
 
 /// Why a copy could not be probed.

@@ -9,6 +9,7 @@ use tokio::io::unix::AsyncFd;
 use xsched_abi::{ChainEnd, Config, Watched};
 use xsched_rules::Rules;
 use xsched_symbols::{Processes, Sideband, now_ns};
+use xsched_terminal::Internal;
 
 use super::Session;
 use super::audience::{Audience, Targets};
@@ -61,14 +62,14 @@ impl Session {
         let maps = Maps::take(&mut programs)?;
         let chains = Chains::new(ChainMaps::take(programs.object())?, options.depth)
             .map(Box::new)
-            .map_err(Failure::internal("starting threads"))?;
+            .map_err(Internal::at("starting threads"))?;
         let ring = wait_for(Ring::events(programs.object())?)?;
         let snapshots = wait_for(Ring::snapshots(programs.object())?)?;
         let reach = match targets {
             Targets::Process(pid) => Reach::Process(pid),
             Targets::Everybody | Targets::Children => Reach::Everybody,
         };
-        let namespace = PidNamespace::own().map_err(Failure::internal("reading the pid namespace"))?;
+        let namespace = PidNamespace::own().map_err(Internal::at("reading the pid namespace"))?;
         let mut session = Box::new(Self {
             targets,
             audience: Audience::new(targets, namespace),
@@ -173,5 +174,5 @@ impl Session {
 fn wait_for(ring: Ring) -> Result<AsyncFd<Ring>, Failure> {
     // SAFETY: the ring keeps its descriptor open, and unchanged, for as long as it lives in the `AsyncFd`.
     unsafe { AsyncFd::register_with_interest(ring, Interest::READABLE) }
-        .map_err(|error| Failure::internal("waiting for the ring buffer")(error.into()))
+        .map_err(|error| Internal::at("waiting for the ring buffer")(error.into()).into())
 }

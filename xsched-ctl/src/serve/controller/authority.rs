@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use xsched_terminal::one_line;
+
 use crate::control::answer::Reason;
-use crate::say::one_line;
 use crate::serve::peer::{Container, Peer};
 use crate::standing::{AboveCeiling, Ceiling, Standing, Wish};
 

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use xsched_arbiter::now_ns;
 use xsched_protocol::wire::{OriginName, OriginTime, OriginUsage};
+use xsched_terminal::one_line;
 
 use super::client::Client;
 use super::queue::Queue;
 use super::{ClientId, Controller};
 use crate::control::answer;
-use crate::say::one_line;
 
 /// A library is not known.
 const UNKNOWN: &str = "[unknown]";

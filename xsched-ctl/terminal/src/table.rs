@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use crate::say::one_line;
+use crate::one_line;
 
 /// Longest name in a table, in characters.
 const NAME_LEN_MAX: usize = 60;
 
 /// Writes rows in columns: the first `names` of them to the left, the others, which are numbers, to the right. Names are what
 /// processes and files say: each stays in its cell.
-pub(crate) fn write_table<const COLUMNS: usize>(
+pub fn write_table<const COLUMNS: usize>(
     f: &mut impl fmt::Write,
     rows: &[[String; COLUMNS]],
     names: usize,
@@ -35,7 +35,7 @@ pub(crate) fn write_table<const COLUMNS: usize>(
 }
 
 /// A name that fits into a table: of a long one the beginning and the end, which tell template instances apart.
-pub(crate) fn short_name(name: &str) -> String {
+pub fn short_name(name: &str) -> String {
     let len = name.chars().count();
     if len <= NAME_LEN_MAX {
         return name.to_owned();
@@ -47,12 +47,12 @@ pub(crate) fn short_name(name: &str) -> String {
 }
 
 /// A number with the word for that many: `1 queue`, `2 queues`.
-pub(crate) fn counted(count: u64, one: &str, several: &str) -> String {
+pub fn counted(count: u64, one: &str, several: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { several })
 }
 
 /// A duration to three or so digits: `820 ns`, `12.3 us`, `4.56 ms`, `1.20 s`; a dash for none.
-pub(crate) fn duration(ns: Option<u64>) -> String {
+pub fn duration(ns: Option<u64>) -> String {
     let Some(ns) = ns else { return "-".to_owned() };
     let value = Duration::from_nanos(ns).as_secs_f64();
     match ns {

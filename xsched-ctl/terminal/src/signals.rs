@@ -2,10 +2,10 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::failure::Failure;
+use crate::Internal;
 
 /// The signals.
-pub(crate) struct Signals {
+pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
     /// None: it is somebody else's, or ignored.
@@ -15,7 +15,7 @@ pub(crate) struct Signals {
 
 /// One of them has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Request {
+pub enum Request {
     /// Ctrl-C. The terminal sends it to everything in the foreground, a traced command included.
     Interrupt,
     /// Somebody wants this process to end.
@@ -27,18 +27,18 @@ pub(crate) enum Request {
 impl Signals {
     /// Catches them from here on. Who was started to live on when the terminal goes, as by nohup(1), does, and so does what it
     /// starts: SIGHUP stays ignored.
-    pub(crate) fn catch() -> Result<Self, Failure> {
+    pub fn catch() -> Result<Self, Internal> {
         let hangup = if is_ignored(libc::SIGHUP) {
             None
         } else {
-            Some(signal(SignalKind::hangup()).map_err(Failure::internal("catching signals"))?)
+            Some(signal(SignalKind::hangup()).map_err(Internal::at("catching signals"))?)
         };
         Ok(Self { hangup, ..Self::catch_for_service()? })
     }
 
     /// Likewise, but for SIGHUP, which tells a service to read its files again.
-    pub(crate) fn catch_for_service() -> Result<Self, Failure> {
-        let catch = |kind| signal(kind).map_err(Failure::internal("catching signals"));
+    pub fn catch_for_service() -> Result<Self, Internal> {
+        let catch = |kind| signal(kind).map_err(Internal::at("catching signals"));
         Ok(Self {
             interrupt: catch(SignalKind::interrupt())?,
             terminate: catch(SignalKind::terminate())?,
@@ -48,7 +48,7 @@ impl Signals {
     }
 
     /// Waits for the next one.
-    pub(crate) async fn next(&mut self) -> Request {
+    pub async fn next(&mut self) -> Request {
         tokio::select! {
             _ = self.interrupt.recv() => Request::Interrupt,
             _ = self.terminate.recv() => Request::Terminate,

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::io;
 
 /// An error, and what lies beneath it where the words above leave that out.
-pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
+pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut words = error.to_string().trim_end().to_owned();
     for cause in chain(error).skip(1).map(ToString::to_string) {
         let cause = cause.trim_end();
@@ -20,12 +20,12 @@ pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
 }
 
 /// Whether the kernel has refused something for want of a permission.
-pub(crate) fn is_permission(error: &(dyn Error + 'static)) -> bool {
+pub fn is_permission(error: &(dyn Error + 'static)) -> bool {
     kinds(error).any(|kind| kind == io::ErrorKind::PermissionDenied)
 }
 
 /// Of what kind the kernel's own error is, if there is one.
-pub(crate) fn kind(error: &(dyn Error + 'static)) -> Option<io::ErrorKind> {
+pub fn kind(error: &(dyn Error + 'static)) -> Option<io::ErrorKind> {
     kinds(error).next()
 }
 
@@ -36,31 +36,4 @@ fn kinds<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = io::Error
 /// From the error down.
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| error.source())
-}
-
-#[cfg(test)]
-mod tests {
-    use aya::maps::MapError;
-    use rustix::io::Errno;
-
-    use super::*;
-    use crate::bpf::BpfError;
-
-    #[test]
-    fn a_map_that_is_refused_says_why() {
-        let refused = MapError::CreateError { name: "OWNERS".to_owned(), io_error: Errno::PERM.into() };
-        let error = BpfError::Object(aya::EbpfError::from(refused));
-        assert_eq!(
-            with_causes(&error),
-            "the kernel refused the BPF maps: map error: failed to create map `OWNERS`: Operation not permitted (os error 1)"
-        );
-        assert!(is_permission(&error));
-        let gone = BpfError::Load { program: "report", cause: Errno::INVAL.into(), log: String::new() };
-        assert_eq!(
-            with_causes(&gone),
-            "the kernel refused the BPF program `report`: Invalid argument (os error 22)",
-            "nothing is said twice"
-        );
-        assert!(!is_permission(&gone));
-    }
 }

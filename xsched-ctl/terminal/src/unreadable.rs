@@ -3,10 +3,10 @@
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use crate::exit;
+use crate::ExitCode;
 
 /// What to do about a file that cannot be read as the text that it should be.
-pub(crate) fn hint(path: &Path, cause: &io::Error) -> String {
+pub fn hint(path: &Path, cause: &io::Error) -> String {
     match cause.kind() {
         ErrorKind::NotFound => format!("`ls {}` lists what is there", folder_of(path).display()),
         ErrorKind::InvalidData => "a text is wanted there; `file` says what this is".to_owned(),
@@ -15,12 +15,12 @@ pub(crate) fn hint(path: &Path, cause: &io::Error) -> String {
 }
 
 /// The exit code for it.
-pub(crate) fn exit_code(cause: &io::Error) -> u8 {
-    if cause.kind() == ErrorKind::InvalidData { exit::BAD_DATA } else { exit::NO_TARGET }
+pub fn exit_code(cause: &io::Error) -> ExitCode {
+    if cause.kind() == ErrorKind::InvalidData { ExitCode::BadData } else { ExitCode::NoTarget }
 }
 
 /// Where a file is, which need not be there.
-pub(crate) fn folder_of(path: &Path) -> &Path {
+pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn what_is_no_text_is_of_the_wrong_kind() {
-        assert_eq!(exit_code(&ErrorKind::InvalidData.into()), exit::BAD_DATA);
-        assert_eq!(exit_code(&ErrorKind::NotFound.into()), exit::NO_TARGET);
+        assert_eq!(exit_code(&ErrorKind::InvalidData.into()), ExitCode::BadData);
+        assert_eq!(exit_code(&ErrorKind::NotFound.into()), ExitCode::NoTarget);
     }
 }

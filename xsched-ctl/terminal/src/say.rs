@@ -7,22 +7,22 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, ErrorKind, Write as _};
 
-use crate::failure::Failure;
+use crate::{Advice, ExitCode};
 
 /// As `eprintln!`, whether or not anybody reads it.
+#[macro_export]
 macro_rules! say {
-    ($($words:tt)*) => { $crate::say::line(format_args!($($words)*)) };
+    ($($words:tt)*) => { $crate::line(format_args!($($words)*)) };
 }
-pub(crate) use say;
 
 /// Writes a line to standard error.
-pub(crate) fn line(words: fmt::Arguments<'_>) {
+pub fn line(words: fmt::Arguments<'_>) {
     // There is nobody else to tell.
     let _ = io::stderr().lock().write_fmt(format_args!("{words}\n"));
 }
 
 /// Words of somebody else's, in which nothing ends a line or orders a terminal about.
-pub(crate) fn one_line(words: &str) -> Cow<'_, str> {
+pub fn one_line(words: &str) -> Cow<'_, str> {
     if !words.contains(char::is_control) {
         return words.into();
     }
@@ -37,9 +37,24 @@ pub(crate) fn one_line(words: &str) -> Cow<'_, str> {
     line.into()
 }
 
+/// A command's data could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write to standard output: {0}")]
+pub struct StdoutError(io::Error);
+
+impl Advice for StdoutError {
+    fn hint(&self) -> Option<String> {
+        None
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::OutputFailed
+    }
+}
+
 /// Who reads standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reader {
+pub enum Reader {
     /// Somebody, as far as one knows.
     Present,
     /// Nobody any more: it is a pipe whose other end is closed. Whoever it was has seen enough, so that is no error.
@@ -47,16 +62,16 @@ pub(crate) enum Reader {
 }
 
 /// Writes data to standard output, all of it at once.
-pub(crate) fn print(text: &str) -> Result<Reader, Failure> {
+pub fn print(text: &str) -> Result<Reader, StdoutError> {
     let mut stdout = io::stdout().lock();
     reader(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
 }
 
-fn reader(outcome: io::Result<()>) -> Result<Reader, Failure> {
+fn reader(outcome: io::Result<()>) -> Result<Reader, StdoutError> {
     match outcome {
         Ok(()) => Ok(Reader::Present),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Gone),
-        Err(cause) => Err(Failure::Stdout(cause)),
+        Err(cause) => Err(StdoutError(cause)),
     }
 }
 
@@ -75,6 +90,6 @@ mod tests {
         assert_eq!(reader(Ok(())).unwrap(), Reader::Present);
         assert_eq!(reader(Err(ErrorKind::BrokenPipe.into())).unwrap(), Reader::Gone);
         let full = reader(Err(ErrorKind::StorageFull.into())).unwrap_err();
-        assert_eq!(full.exit_code(), crate::exit::OUTPUT_FAILED);
+        assert_eq!(full.exit_code(), ExitCode::OutputFailed);
     }
 }
