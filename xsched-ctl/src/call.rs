@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use xsched_abi::{ParamKind, Probe, Words};
+use xsched_chains::{Caller, Chain};
 
-use crate::chain::Chain;
 use crate::scheduling::{Followed, Judged};
 use crate::session::Nodes;
 
@@ -49,17 +49,6 @@ pub(crate) struct HipCall {
     pub(crate) followed: Option<Rc<Followed>>,
     /// How its process treats it, if that was seen.
     pub(crate) judged: Option<Judged>,
-}
-
-/// Where a call came from.
-#[derive(Clone, Debug)]
-pub(crate) struct Caller {
-    /// File name of the library or executable; a name in brackets for code that is in no file.
-    pub(crate) library: Arc<str>,
-    /// Its function, demangled.
-    pub(crate) symbol: Option<Arc<str>>,
-    /// The return address.
-    pub(crate) address: u64,
 }
 
 impl HipCall {

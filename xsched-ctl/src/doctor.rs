@@ -7,6 +7,9 @@ pub(crate) mod shim;
 use std::fmt;
 use std::fs;
 
+use xsched_bpf::namespace::{self, PidNamespace};
+use xsched_bpf::privilege;
+use xsched_bpf::tracefs_with;
 use xsched_terminal::ExitCode;
 use xsched_terminal::print;
 use xsched_terminal::with_causes;
@@ -16,9 +19,6 @@ use crate::cgroup_version::{self, Cgroups};
 use crate::cli::{self, Uprobes};
 use crate::driver::Devices;
 use crate::failure::Failure;
-use crate::namespace::{self, PidNamespace};
-use crate::preflight::tracefs_with;
-use crate::privilege;
 
 /// One requirement: what was found.
 struct Finding {

@@ -3,18 +3,19 @@
 use std::io;
 use std::path::PathBuf;
 
+use xsched_bpf::BpfError;
+use xsched_bpf::{namespace, privilege};
+use xsched_control_api::client::AskError;
 use xsched_rules::Mistakes;
 use xsched_terminal::one_line;
 use xsched_terminal::{Advice, ExitCode, Internal, StdoutError, unreadable};
 
-use crate::bpf::{BpfError, FunctionsError};
-use crate::control::client::AskError;
+use crate::bpf::FunctionsError;
 use crate::filter::FilterError;
 use crate::report::ReportError;
 use crate::run::RunError;
 use crate::serve::ServeError;
 use crate::session::RuntimeError;
-use crate::{namespace, privilege};
 
 /// `ENOEXEC`.
 const NO_EXECUTABLE: i32 = rustix::io::Errno::NOEXEC.raw_os_error();
@@ -190,14 +191,14 @@ impl Advice for Failure {
                 "there is nothing in it to load: choose another file with `-o FILE`".to_owned()
             }
             Self::OutputFailed { .. } => "what was written up to then loads in Perfetto".to_owned(),
-            Self::Bpf(error) if error.is_permission() => privilege::advice(),
+            Self::Bpf(error) => return error.hint(),
             Self::Sideband(xsched_symbols::SidebandError::NotPermitted) => privilege::advice(),
             Self::Runtime(_) => {
                 "name the file libamdhip64.so.N itself, as this machine sees it: `find / -name 'libamdhip64.so*'`"
                     .to_owned()
             }
             Self::DriverFunctions(_) => "`--driver tracepoint` works without".to_owned(),
-            Self::Bpf(_) | Self::Sideband(_) => "`xsched-ctl doctor` says what this kernel lacks".to_owned(),
+            Self::Sideband(_) => "`xsched-ctl doctor` says what this kernel lacks".to_owned(),
             Self::Ask(error) => return error.hint(),
             Self::Serve(error) => return error.hint(),
             Self::Run(error) => return error.hint(),
@@ -226,10 +227,8 @@ impl Advice for Failure {
             Self::OutputNotCreated { .. } => ExitCode::CannotCreate,
             Self::Stdout(error) => error.exit_code(),
             Self::OutputFailed { .. } => ExitCode::OutputFailed,
-            Self::Bpf(error) if error.is_permission() => ExitCode::NotPermitted,
-            Self::Bpf(_) | Self::DriverFunctions(_) | Self::Sideband(_) | Self::ForeignProc => {
-                ExitCode::Unavailable
-            }
+            Self::Bpf(error) => error.exit_code(),
+            Self::DriverFunctions(_) | Self::Sideband(_) | Self::ForeignProc => ExitCode::Unavailable,
             Self::Ask(error) => error.exit_code(),
             Self::Serve(error) => error.exit_code(),
             Self::Run(error) => error.exit_code(),

@@ -4,7 +4,6 @@
 //! say, and their calls left out here.
 
 mod functions;
-mod left_out;
 
 use xsched_abi::{EVERY_LAUNCH, Probe};
 use xsched_rules::{PatternError, Patterns};
@@ -12,7 +11,7 @@ use xsched_symbols::plain_name;
 
 use crate::call::HipCall;
 pub(crate) use functions::Functions;
-pub(crate) use left_out::{LeftOut, Reason};
+use xsched_recording::Reason;
 
 /// What is wrong with a combination of filters.
 #[derive(Debug, thiserror::Error)]

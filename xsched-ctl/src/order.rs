@@ -5,18 +5,18 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, pidfd_send_signal};
+use xsched_control_api::answer::{Answer, Overpromised, Reason, State};
+use xsched_control_api::client::{AskError, Controller, ask};
+use xsched_control_api::peer::Peer;
+use xsched_control_api::request::{Request, Target};
+use xsched_control_api::standing::Wish;
 use xsched_sched::PolicyKind;
 use xsched_terminal::Internal;
 use xsched_terminal::{print, say};
 
 use crate::cgroup;
 use crate::cli;
-use crate::control::answer::{Answer, Overpromised, Reason, State};
-use crate::control::client::{AskError, Controller, ask};
-use crate::control::request::{Request, Target};
 use crate::failure::Failure;
-use crate::serve::peer::Peer;
-use crate::standing::Wish;
 
 /// How long `off` waits for a controller that may hang. Nobody is held back any more after the 100 ms of silence that the
 /// arbiter allows, whatever is answered.

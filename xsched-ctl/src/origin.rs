@@ -32,9 +32,10 @@ use xsched_protocol::wire::SchedulingDomain;
 use xsched_rules::{Caller, Rules};
 use xsched_symbols::FileId;
 
-use crate::bpf::BpfError;
-use crate::control::answer::Explained;
 pub(crate) use rule_names::{Names, RuleNames};
+use xsched_bpf::BpfError;
+use xsched_control_api::answer::Explained;
+
 use worker::Worker;
 
 /// Why no programs decide.

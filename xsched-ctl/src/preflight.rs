@@ -3,12 +3,11 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::num::NonZeroU32;
-use std::path::Path;
 
+use xsched_bpf::{namespace, privilege};
 use xsched_symbols::Processes;
 
 use crate::failure::Failure;
-use crate::{namespace, privilege};
 
 /// Checks that tracing is permitted.
 pub(crate) fn check_privileges() -> Result<(), Failure> {
@@ -20,15 +19,6 @@ pub(crate) fn check_privileges() -> Result<(), Failure> {
         return Err(Failure::ForeignProc);
     }
     Ok(())
-}
-
-/// Where tracefs is mounted with all of these tracepoints, such as `task/task_newtask`. In containers it usually is not.
-pub(crate) fn tracefs_with(tracepoints: &[&str]) -> Option<&'static str> {
-    ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].into_iter().find(|path| {
-        tracepoints
-            .iter()
-            .all(|tracepoint| Path::new(path).join("events").join(tracepoint).join("id").exists())
-    })
 }
 
 /// Checks that a process exists and uses HIP. The id of a thread, as `top -H` shows it, stands for its process.

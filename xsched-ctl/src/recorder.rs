@@ -8,11 +8,9 @@ use std::fs;
 use xsched_perfetto::{Process, ProcessId, ThreadId, WriteError};
 use xsched_symbols::{Change, Processes, now_ns};
 
-use crate::bpf::Losses;
 use crate::call::HipCall;
 use crate::driver::{DriverCall, DriverSummary};
 use crate::failure::Failure;
-use crate::filter::LeftOut;
 use crate::machine::{Machine, Program};
 use crate::output::Destination;
 use crate::scheduling::Entry;
@@ -20,6 +18,8 @@ use crate::summary::Summary;
 use crate::timeline::{Program as Scheduled, Programs, Style, Timeline};
 use sink::After;
 pub(crate) use sink::{Item, Sink};
+use xsched_bpf::Losses;
+use xsched_recording::LeftOut;
 use xsched_terminal::Internal;
 
 /// Takes in calls.

@@ -20,9 +20,9 @@ use xsched_perfetto::{Input, ReadError, Tail, TraceReader};
 
 use crate::cli;
 use crate::failure::Failure;
-use crate::kernel_names::KernelNames;
 use collect::Collected;
 pub(crate) use groups::Dimension;
+use xsched_recording::KernelNames;
 use xsched_terminal::unreadable;
 use xsched_terminal::{Advice, ExitCode};
 use xsched_terminal::{print, say};

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use xsched_control_api::answer::{Answer, By, Explained, Place, Process, Queue};
+use xsched_control_api::client::Controller;
+use xsched_control_api::request::Request;
 use xsched_rules::Rules;
 use xsched_terminal::print;
 
 use crate::cli;
-use crate::control::answer::{Answer, By, Explained, Place, Process, Queue};
-use crate::control::client::Controller;
-use crate::control::request::Request;
 use crate::failure::Failure;
 use crate::order::{as_json, strange};
 

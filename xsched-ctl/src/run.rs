@@ -8,6 +8,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::process::Child;
+use xsched_control_api::answer::{Answer, Overpromised};
+use xsched_control_api::client::{AskError, Controller, ask};
+use xsched_control_api::request::Request;
+use xsched_control_api::standing::Wish;
 use xsched_terminal::Internal;
 use xsched_terminal::say;
 use xsched_terminal::{Advice, ExitCode};
@@ -15,12 +19,8 @@ use xsched_terminal::{Request as SignalRequest, Signals};
 
 use crate::cli;
 use crate::command;
-use crate::control::answer::{Answer, Overpromised};
-use crate::control::client::{AskError, Controller, ask};
-use crate::control::request::Request;
 use crate::failure::Failure;
 use crate::order::tell_worth;
-use crate::standing::Wish;
 use environment::Token;
 
 /// How long to wait before a controller that has gone is looked for again.

@@ -17,15 +17,13 @@
 //! | `driver` | calls to the kernel driver |
 
 mod audience;
-pub(crate) mod chains;
-mod changes;
+pub(crate) mod changes;
 mod driver;
 mod graphs;
 mod guardian;
 mod held;
 mod installed;
 mod kernels;
-mod perf_map;
 mod pump;
 pub(crate) mod resolve;
 mod runtimes;
@@ -38,18 +36,19 @@ use std::time::Duration;
 
 use tokio::io::unix::AsyncFd;
 use xsched_abi::ChainEnd;
+use xsched_recording::LeftOut;
 use xsched_symbols::{Change, Processes, Sideband, now_ns};
 
-use crate::bpf::{Enlistment, Maps, Record, Ring};
+use crate::bpf::{Enlistment, Maps};
 use crate::driver::Queues;
 use crate::failure::Failure;
-use crate::filter::{Filters, LeftOut};
-use crate::namespace::PidNamespace;
+use crate::filter::Filters;
 use crate::recorder::{Recorded, Recorder};
 use crate::scheduling::Scheduling;
 use audience::Audience;
 pub(crate) use audience::Targets;
-use chains::Chains;
+use xsched_chains::Chains;
+
 use driver::Driver;
 pub(crate) use graphs::Nodes;
 use guardian::Guardian;
@@ -58,6 +57,8 @@ use resolve::Resolver;
 pub(crate) use runtimes::RuntimeError;
 use runtimes::Runtimes;
 pub(crate) use start::Settings;
+use xsched_bpf::namespace::PidNamespace;
+use xsched_bpf::{Record, Ring};
 
 /// How often the ring buffer is looked into when no program asks for it.
 const TICK: Duration = Duration::from_millis(20);

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use xsched_recording::Durations;
 use xsched_symbols::fold_templates;
 use xsched_terminal::{duration, short_name, write_table};
 
 use crate::call::HipCall;
-use crate::durations::Durations;
 
 /// Kernels that are told apart; calls of further ones share a line, so that memory is bounded.
 const KERNELS_MAX: usize = 16_384;

@@ -33,13 +33,13 @@ use xsched_perfetto::{
 };
 use xsched_protocol::probe::Return;
 
-use crate::bpf::Losses;
 use crate::call::{Argument, HipCall};
-use crate::filter::LeftOut;
 use crate::hip_error;
-use crate::kernel_names::{FoldedNames, KernelNames};
 use scheduling::Tracks;
 pub(crate) use scheduling::{Program, Programs};
+use xsched_bpf::Losses;
+use xsched_recording::LeftOut;
+use xsched_recording::{FoldedNames, KernelNames};
 
 /// What may be written in more than one way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,11 +5,11 @@ use std::ffi::OsString;
 
 use tokio::process::Child;
 use xsched_abi::Counter;
+use xsched_bpf::Losses;
 use xsched_terminal::Internal;
 use xsched_terminal::{Request, Signals};
 use xsched_terminal::{one_line, say};
 
-use crate::bpf::Losses;
 use crate::cli;
 use crate::command::{self, CommandOutput};
 use crate::ending::Limits;

@@ -9,11 +9,12 @@ use aya::programs::ProgramError;
 use aya::programs::trace_point::TracePointLink;
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLink, UProbeScope};
 use xsched_abi::Cookie;
+use xsched_bpf::BpfError;
+use xsched_bpf::sys::{self, Direction};
 use xsched_terminal::kind;
 
-use super::object::{BpfError, Programs};
+use super::object::Programs;
 use super::self_test::{Attach, Features, PidFilter};
-use super::sys::{self, Direction};
 
 /// A function to probe: its row in the table and its offset in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

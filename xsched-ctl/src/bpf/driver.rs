@@ -7,12 +7,13 @@ use std::path::PathBuf;
 use aya::maps::{Array, HashMap, MapData};
 use aya::programs::trace_point::TracePointLink;
 use xsched_abi::{Device, DriverConfig, PendingIoctl};
+use xsched_bpf::sys::{self, Direction, Purpose};
+use xsched_bpf::{BpfError, map_value};
 use xsched_programs::{KernelTypes, TypesError};
 
 use super::attach::Probes;
 use super::maps::take;
-use super::object::{BpfError, Programs};
-use super::sys::{self, Direction, Purpose};
+use super::object::Programs;
 
 /// The kernel module behind all of the driver's devices.
 const MODULE: &str = "amdgpu";
@@ -94,8 +95,8 @@ impl Probes {
     }
 }
 
-super::maps::map_value!(ConfigValue, DriverConfig);
-super::maps::map_value!(PendingValue, PendingIoctl);
+map_value!(ConfigValue, DriverConfig);
+map_value!(PendingValue, PendingIoctl);
 
 /// The maps that only the programs at the driver use.
 pub(crate) struct DriverMaps {

@@ -4,25 +4,12 @@ use std::collections::HashSet;
 
 use aya::maps::{Array, HashMap, Map, MapData, MapError};
 use xsched_abi::{CallKey, Config, Filter, Pending, Watched};
+use xsched_bpf::map_fd;
+use xsched_bpf::{BpfError, map_value};
+use xsched_bpf::{CounterMap, Losses};
 
-use super::counters::{CounterMap, Losses};
 use super::enlist::Enlistment;
-use super::object::{BpfError, Programs, map_fd};
-
-/// Makes a type of `xsched_abi` usable as a map's key or value.
-macro_rules! map_value {
-    ($name:ident, $inner:ty) => {
-        #[repr(transparent)]
-        #[derive(Clone, Copy)]
-        pub(crate) struct $name(pub(crate) $inner);
-
-        // SAFETY: the types of `xsched_abi` are plain data without padding (`zerocopy::IntoBytes` is derived there),
-        // and every bit pattern is valid (`zerocopy::FromBytes`).
-        unsafe impl aya::Pod for $name {}
-    };
-}
-
-pub(crate) use map_value;
+use super::object::Programs;
 
 map_value!(ConfigValue, Config);
 map_value!(Key, CallKey);

@@ -1,72 +1,15 @@
 //! The BPF object: its programs and maps in the kernel.
 
 use std::collections::HashMap;
-use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
-use std::path::PathBuf;
+use std::os::fd::{AsFd as _, OwnedFd};
 
-use aya::programs::{ProgramError, TracePoint, UProbe};
+use aya::programs::{TracePoint, UProbe};
 use aya::{Ebpf, EbpfError, EbpfLoader};
+use xsched_bpf::sys::{self, Purpose};
+use xsched_bpf::{BpfError, load_error, map_fd, processor_count};
 use xsched_programs::TRACER;
-use xsched_terminal::is_permission;
 
-use super::sys::{self, Purpose};
 use crate::cli::{Driver, ExtraDevice, Uprobes};
-
-/// Why the kernel's side could not be set up.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum BpfError {
-    /// The object was refused before any program was loaded.
-    #[error("the kernel refused the BPF maps: {0}")]
-    Object(#[from] EbpfError),
-    /// The kernel does not say how many processors there may be.
-    #[error("cannot read {path}: {cause}")]
-    Processors {
-        /// The file that says so.
-        path: &'static str,
-        /// The kernel's error.
-        #[source]
-        cause: io::Error,
-    },
-    /// The verifier refused a program, or the kernel lacks something that it uses.
-    #[error("the kernel refused the BPF program `{program}`: {cause}{log}")]
-    Load {
-        /// Its name.
-        program: &'static str,
-        /// The kernel's error.
-        #[source]
-        cause: io::Error,
-        /// The last lines of the verifier's log, each on a line of its own, or nothing.
-        log: String,
-    },
-    /// A probe could not be put into a file.
-    #[error("cannot attach `{program}` to {path}: {cause}")]
-    Attach {
-        /// The program's name.
-        program: &'static str,
-        /// What it was to be attached to.
-        path: PathBuf,
-        /// The kernel's error.
-        #[source]
-        cause: io::Error,
-    },
-    /// A map could not be used.
-    #[error("cannot use the BPF map `{map}`: {cause}")]
-    Map {
-        /// Its name.
-        map: &'static str,
-        /// What happened.
-        #[source]
-        cause: aya::maps::MapError,
-    },
-}
-
-impl BpfError {
-    /// Whether the cause is a missing permission.
-    pub(crate) fn is_permission(&self) -> bool {
-        is_permission(self)
-    }
-}
 
 /// What the user may choose.
 #[derive(Clone, Debug)]
@@ -175,23 +118,8 @@ impl Programs {
         });
         let code =
             sys::Code { name, license: &program.license, instructions: &function.instructions, functions };
-        sys::load(&code, purpose).map_err(|(cause, log)| BpfError::Load {
-            program: name,
-            cause,
-            log: last_lines(&log),
-        })
+        sys::load(&code, purpose).map_err(|(cause, log)| BpfError::refused(name, cause, &log))
     }
-}
-
-/// Where the kernel lists the numbers that processors may have: `0-127`, seldom with gaps.
-const POSSIBLE_PROCESSORS: &str = "/sys/devices/system/cpu/possible";
-
-/// One more than the largest of these numbers.
-pub(crate) fn processor_count() -> Result<u32, BpfError> {
-    let unreadable = |cause| BpfError::Processors { path: POSSIBLE_PROCESSORS, cause };
-    let list = std::fs::read_to_string(POSSIBLE_PROCESSORS).map_err(unreadable)?;
-    let last = list.trim_end().rsplit(['-', ',']).next().and_then(|number| number.parse::<u32>().ok());
-    last.map(|last| last + 1).ok_or_else(|| unreadable(io::Error::other(format!("it says {list:?}"))))
 }
 
 /// Gives the object's types to the kernel. Without them programs load all the same, after a longer look at them.
@@ -199,68 +127,4 @@ fn load_types(object: &mut aya_obj::Object) -> Option<OwnedFd> {
     let features = aya::features().btf()?;
     let types = object.fixup_and_sanitize_btf(features).ok()??.to_bytes();
     sys::load_btf(&types).inspect_err(|error| tracing::debug!("the kernel refused the types: {error}")).ok()
-}
-
-pub(super) fn map_fd(map: &aya::maps::Map) -> Option<i32> {
-    use aya::maps::Map;
-    match map {
-        Map::Array(data)
-        | Map::ArrayOfMaps(data)
-        | Map::HashMap(data)
-        | Map::LruHashMap(data)
-        | Map::RingBuf(data) => Some(data.fd().as_fd().as_raw_fd()),
-        _ => None,
-    }
-}
-
-pub(crate) fn load_error(program: &'static str, error: ProgramError) -> BpfError {
-    match error {
-        ProgramError::LoadError { io_error, verifier_log } => {
-            BpfError::Load { program, cause: io_error, log: last_lines(&verifier_log.to_string()) }
-        }
-        other => BpfError::Load { program, cause: io::Error::other(other), log: String::new() },
-    }
-}
-
-/// The end of a verifier log, where it says what it refused.
-fn last_lines(log: &str) -> String {
-    const LINES: usize = 12;
-    let lines: Vec<_> = log.lines().filter(|line| !line.trim().is_empty()).collect();
-    lines[lines.len().saturating_sub(LINES)..].iter().flat_map(|line| ["\n  verifier: ", line]).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use aya::maps::MapError;
-    use rustix::io::Errno;
-    use xsched_terminal::with_causes;
-
-    use super::*;
-
-    #[test]
-    fn verifier_logs_are_cut_from_the_front() {
-        let log = (0..100).map(|n| format!("line {n}\n\n")).collect::<Vec<_>>().concat();
-        let end = last_lines(&log);
-        assert!(end.starts_with("\n  verifier: line 88"), "{end}");
-        assert!(end.ends_with("line 99"), "{end}");
-        assert_eq!(last_lines(""), "");
-    }
-
-    #[test]
-    fn a_map_that_is_refused_says_why() {
-        let refused = MapError::CreateError { name: "OWNERS".to_owned(), io_error: Errno::PERM.into() };
-        let error = BpfError::Object(EbpfError::from(refused));
-        assert_eq!(
-            with_causes(&error),
-            "the kernel refused the BPF maps: map error: failed to create map `OWNERS`: Operation not permitted (os error 1)"
-        );
-        assert!(is_permission(&error));
-        let gone = BpfError::Load { program: "report", cause: Errno::INVAL.into(), log: String::new() };
-        assert_eq!(
-            with_causes(&gone),
-            "the kernel refused the BPF program `report`: Invalid argument (os error 22)",
-            "nothing is said twice"
-        );
-        assert!(!is_permission(&gone));
-    }
 }

@@ -8,10 +8,11 @@ use std::path::Path;
 
 use aya::maps::Array;
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeScope};
+use xsched_bpf::BpfError;
+use xsched_bpf::sys::{self, Direction};
 
 use super::attach::cause;
-use super::object::{BpfError, Programs};
-use super::sys::{self, Direction};
+use super::object::Programs;
 use crate::cli::Uprobes;
 
 /// How uprobes are attached.

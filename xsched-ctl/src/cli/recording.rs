@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use xsched_abi::chain::DEPTH_MAX;
+use xsched_chains::Label;
+use xsched_recording::KernelNames;
 use xsched_rules::Rules;
 
 use super::driver::{Driver, ExtraDevice, extra_device};
 use super::units::{duration, large_size, ring_size};
 use crate::bpf::Options;
-use crate::chain::Label;
 use crate::failure::Failure;
 use crate::filter::{FilterError, Filters, Functions};
 use crate::flight_recorder;
-use crate::kernel_names::KernelNames;
 use crate::output::{Compression, Destination, Format};
 use crate::session::Settings;
 use crate::timeline::{Executions, Style};

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use xsched_control_api::standing::{Class, PRIORITY_MAX, PRIORITY_MIN, WEIGHT_MAX, Wish};
 use xsched_sched::PolicyKind;
 
 use super::units::{cgroup, process_id, share};
-use crate::standing::{Class, PRIORITY_MAX, PRIORITY_MIN, WEIGHT_MAX, Wish};
 
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
@@ -231,10 +231,10 @@ pub(crate) struct On {
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
+    use xsched_control_api::standing::Class;
     use xsched_sched::PolicyKind;
 
     use crate::cli::{Cli, Verb};
-    use crate::standing::Class;
 
     #[track_caller]
     fn refused(words: &[&str]) -> String {

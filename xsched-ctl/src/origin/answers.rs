@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use xsched_abi::Counter;
+use xsched_bpf::Losses;
+use xsched_control_api::answer::{By, Explained, Place};
 use xsched_protocol::verdict::{Subject, VerdictKey};
 use xsched_rules::{Decider, Rules, Source, action_name};
 use xsched_terminal::one_line;
 
 use super::client::{Answer, Client, api, frames};
 use super::numbered::origin;
-use crate::bpf::Losses;
-use crate::control::answer::{By, Explained, Place};
 
 /// Most call sites in one answer.
 const SITES_MAX: usize = 4096;
@@ -90,6 +90,7 @@ mod tests {
 
     use tokio::sync::watch;
     use xsched_abi::ChainEnd;
+    use xsched_chains::{Chain, Label};
     use xsched_rules::Caller;
     use xsched_symbols::FileId;
 
@@ -97,14 +98,14 @@ mod tests {
     use super::super::numbered::Numbered;
     use super::super::rule_names::RuleNames;
     use super::*;
-    use crate::chain::{self, Chain, Label};
 
     #[test]
     fn what_a_process_calls_its_files_orders_no_terminal_about() {
         let shim = FileId { device_major: 1, device_minor: 2, inode: 3, generation: None };
         let newcomer = Newcomer { key: 7, pid: 1, tgid: 1, uid: 0, shim, caller: Caller::default() };
         let mut client = Client::new(newcomer, &Arc::default());
-        let frame = chain::Frame { library: "lib\x1b[2J.so".into(), name: Some("f\ng".into()), address: 0 };
+        let frame =
+            xsched_chains::Frame { library: "lib\x1b[2J.so".into(), name: Some("f\ng".into()), address: 0 };
         let chain = Arc::new(Chain::new(vec![frame], ChainEnd::Complete, None, Label::Name));
         let mut numbered = Numbered::new(watch::channel(Vec::new()).0, RuleNames::new());
         client.answer(VerdictKey { chain: 1, subject: 0 }, chain, &mut numbered);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use xsched_abi::{ChainEnd, PROBES};
+use xsched_chains::Chain;
 use xsched_protocol::verdict::{Decided, Subject, VerdictKey};
 use xsched_protocol::wire::SchedulingDomain;
 use xsched_rules::{Call, Caller, Decision, Frame, Rulebook, Rules};
@@ -11,7 +12,6 @@ use xsched_symbols::{FileId, now_ns};
 
 use super::numbered::Numbered;
 use super::{ClientKey, Newcomer};
-use crate::chain::Chain;
 
 /// Most kernels that a process numbers.
 const KERNELS_MAX: usize = 1 << 16;
@@ -181,18 +181,19 @@ pub(super) fn api(subject: Subject) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use tokio::sync::watch;
+    use xsched_chains::Label;
     use xsched_protocol::verdict::{Action, Verdict};
 
     use super::super::rule_names::RuleNames;
     use super::*;
-    use crate::chain::{self, Label};
 
     fn rules(text: &str) -> Arc<Rules> {
         Arc::new(Rules::parse(text).unwrap())
     }
 
     fn chain(libraries: &[&str]) -> Arc<Chain> {
-        let frame = |library: &&str| chain::Frame { library: (*library).into(), name: None, address: 0 };
+        let frame =
+            |library: &&str| xsched_chains::Frame { library: (*library).into(), name: None, address: 0 };
         let frames = libraries.iter().map(frame).collect();
         Arc::new(Chain::new(frames, ChainEnd::Complete, None, Label::Name))
     }

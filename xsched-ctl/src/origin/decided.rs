@@ -8,12 +8,11 @@
 use std::collections::HashMap;
 
 use aya::maps::{self, HashOfMaps, Map, MapData, MapError};
+use xsched_bpf::{BpfError, map_value, sys};
 use xsched_protocol::verdict::{Decided, VerdictKey};
 
-use crate::bpf::{BpfError, map_value, sys};
-
-map_value!(Key, VerdictKey);
-map_value!(Value, Decided);
+map_value!(pub(super) Key, VerdictKey);
+map_value!(pub(super) Value, Decided);
 
 /// Users with a map of their own. A map takes 6 MiB.
 const USERS_MAX: usize = 32;

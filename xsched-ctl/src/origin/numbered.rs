@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::sync::watch;
+use xsched_chains::Chain;
 use xsched_protocol::verdict::{Decided, RULE_DOMAIN};
 use xsched_rules::{Decider, Decision, Rules};
 
 use super::rule_names::RuleNames;
-use crate::chain::Chain;
 
 /// Libraries that get a number of their own, and how many of them processes of one user may bring: enough for 32 users. None is taken
 /// back.

@@ -10,6 +10,8 @@ use aya::programs::uprobe::{UProbeAttachLocation, UProbeLinkId, UProbeScope};
 use aya::programs::{ProgramError, TracePoint, UProbe};
 use aya::{Ebpf, EbpfLoader};
 use xsched_arbiter::SHIMS_MAX;
+use xsched_bpf::{BpfError, CounterMap, Ring, load_error, map_value, processor_count, sys};
+use xsched_chains::ChainMaps;
 use xsched_programs::{KernelTypes, ORIGIN};
 use xsched_protocol::verdict::{CLASSIFY_SYMBOL, Order, OriginConfig, VerdictKey, VerdictPage};
 use xsched_symbols::{FileId, MappedFunction, find_function};
@@ -17,7 +19,6 @@ use xsched_symbols::{FileId, MappedFunction, find_function};
 use super::decided::DecidedMaps;
 use super::ordering::{order, own_function};
 use super::{JoinError, OriginError};
-use crate::bpf::{BpfError, ChainMaps, CounterMap, Ring, load_error, map_value, processor_count, sys};
 
 map_value!(Configuration, OriginConfig);
 

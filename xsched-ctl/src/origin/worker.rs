@@ -9,6 +9,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use xsched_abi::ChainEnd;
+use xsched_bpf::{Record, Ring};
+use xsched_chains::Label;
+use xsched_chains::Names;
+use xsched_chains::{Chains, Lookup};
 use xsched_protocol::verdict::{Subject, VerdictKey};
 use xsched_rules::Rules;
 use xsched_symbols::{Change, EventKind, Processes, Sideband, now_ns};
@@ -17,10 +21,6 @@ use super::client::Client;
 use super::numbered::Numbered;
 use super::programs::{Ends, Programs, renew};
 use super::{JoinError, Newcomer, Order, OriginError, Page, Told, answers};
-use crate::bpf::{Record, Ring};
-use crate::chain::Label;
-use crate::session::chains::{Chains, Lookup};
-use crate::session::resolve::Resolver;
 
 /// How often the side-band is read when nothing else happens.
 const TICK: Duration = Duration::from_millis(100);
@@ -56,7 +56,7 @@ pub(super) struct Worker {
     chains: Chains,
     sideband: Sideband,
     processes: Processes,
-    resolver: Resolver,
+    names: Names,
     rules: Arc<Rules>,
     /// By id in the initial pid namespace.
     clients: BTreeMap<u32, Client>,
@@ -97,7 +97,7 @@ impl Worker {
             chains: Chains::new(chains, xsched_abi::chain::DEPTH_MAX as u32).map_err(OriginError::Thread)?,
             sideband,
             processes: Processes::new(),
-            resolver: Resolver::new(Rules::clone(&rules), Label::Name, true),
+            names: Names::new(Rules::clone(&rules), Label::Name),
             rules,
             clients: BTreeMap::new(),
             tgids: HashMap::new(),
@@ -219,7 +219,7 @@ impl Worker {
             self.chains.expect(process);
             self.chains.secure(process);
         }
-        self.chains.work(&mut self.processes, &mut self.resolver, seen_ns);
+        self.chains.work(&mut self.processes, &mut self.names, seen_ns);
         Ok(Page { map })
     }
 
@@ -261,7 +261,7 @@ impl Worker {
                 Record::Stack { stack, addresses } => {
                     if let Some(client) = self.clients.get(&stack.tgid) {
                         stack.tgid = client.pid;
-                        self.chains.walked(&mut self.processes, &mut self.resolver, stack, addresses);
+                        self.chains.walked(&mut self.processes, &mut self.names, stack, addresses);
                     }
                 }
                 Record::Snapshot { snapshot, bytes } => {
@@ -281,7 +281,7 @@ impl Worker {
                 _ => {}
             }
         }
-        self.chains.work(&mut self.processes, &mut self.resolver, seen_ns);
+        self.chains.work(&mut self.processes, &mut self.names, seen_ns);
         self.answer_all();
         self.records = records;
     }
@@ -305,7 +305,7 @@ impl Worker {
         if waited < NAME_PATIENCE && client.wants_name_of_kernel(Subject(key.subject)) {
             return false;
         }
-        let chain = match self.chains.find(&mut self.processes, &mut self.resolver, key.chain, waited) {
+        let chain = match self.chains.find(&mut self.processes, &mut self.names, key.chain, waited) {
             Lookup::Known(chain) => chain,
             Lookup::Waiting => return false,
             Lookup::Lost => {
@@ -367,7 +367,7 @@ impl Worker {
                 _ => {}
             }
             self.chains.changed(&change);
-            self.resolver.changed(&change);
+            self.names.changed(&change);
         }
         for pid in ended {
             if let Some(&tgid) = self.tgids.get(&pid) {

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use xsched_perfetto::{ProcessId, ThreadId};
-
-use crate::durations::Durations;
+use xsched_recording::Durations;
 
 /// Groups that are told apart; the calls of further ones share one, so that memory is bounded.
 const GROUPS_MAX: usize = 65_536;

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use xsched_abi::Counter;
 use xsched_perfetto::LOST_EVENTS;
+use xsched_recording::KernelNames;
+use xsched_recording::Reason;
 use xsched_symbols::fold_templates;
 use xsched_terminal::{counted, duration, short_name, write_table};
 
 use super::collect::Collected;
 use super::groups::{Dimension, Groups, Key};
-use crate::filter::Reason;
-use crate::kernel_names::KernelNames;
 
 /// Tables that are shown where nobody asks for others.
 const USUAL: [Dimension; 3] = [Dimension::Library, Dimension::Kernel, Dimension::Api];

@@ -12,11 +12,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
+use xsched_control_api::folder::{Folder, VARIABLE};
 use xsched_protocol::wire::{RECORD_SOCKET, SYSTEM_FOLDER, USER_FOLDER};
 use xsched_terminal::one_line;
 
 use super::source::{connect_to, is_trusted};
-use crate::control::folder::{Folder, VARIABLE};
 
 /// What file names of the shim begin with.
 const SHIM: &str = "libxsched_shim";

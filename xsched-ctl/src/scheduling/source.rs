@@ -12,6 +12,9 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendFlags,
     SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, sendmsg, socket_with,
 };
+use xsched_control_api::folder::Folder;
+use xsched_control_api::peer::Peer;
+use xsched_control_api::ring_memory::SharedRing;
 use xsched_protocol::events::{Event, Reader, Record};
 use xsched_protocol::wire::{
     PACKET_LEN_MAX, Record as RecordPacket, RecordPacketKind, RecordRefusal, RecordedRing, RecordedRule,
@@ -21,9 +24,6 @@ use xsched_symbols::now_ns;
 use zerocopy::IntoBytes as _;
 
 use super::elsewhere;
-use crate::control::folder::Folder;
-use crate::ring_memory::SharedRing;
-use crate::serve::peer::Peer;
 
 /// How often a controller is looked for that is not there.
 const RETRY_NS: u64 = 1_000_000_000;

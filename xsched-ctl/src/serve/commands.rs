@@ -6,15 +6,15 @@ use std::rc::Rc;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
+use xsched_control_api::answer::{Answer, Explained, Reason};
+use xsched_control_api::peer::{PATIENCE, Peer};
+use xsched_control_api::request::{REQUEST_LEN_MAX, Request};
 use xsched_protocol::wire::RefusalReason;
 
 use super::Shared;
 use super::controller::{Actor, Attendance};
 use super::directory;
-use super::peer::{PATIENCE, Peer};
 use super::room::{Occupant, Room, Shortage};
-use crate::control::answer::{Answer, Explained, Reason};
-use crate::control::request::{REQUEST_LEN_MAX, Request};
 use crate::origin::Order;
 
 /// Takes in whoever connects.

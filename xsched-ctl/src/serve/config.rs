@@ -42,9 +42,11 @@ use super::controller::WHOLE_PERCENT;
 use super::subject::Subject;
 use super::users::Users;
 use crate::cgroup_version::Cgroups;
-use crate::standing::{Ceiling, Class, PRIORITY_MAX, PRIORITY_MIN, SHARE_MAX, Standing, WEIGHT_MAX, Wish};
 use selector::Selector;
 pub(crate) use selector::user_name;
+use xsched_control_api::standing::{
+    Ceiling, Class, PRIORITY_MAX, PRIORITY_MIN, SHARE_MAX, Standing, WEIGHT_MAX, Wish,
+};
 
 /// Where the configuration is if nobody says otherwise. It need not exist.
 pub(crate) const DEFAULT_FILE: &str = "/etc/xsched/config.toml";

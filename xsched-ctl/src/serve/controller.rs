@@ -26,6 +26,8 @@ use std::sync::atomic::AtomicU64;
 
 use tokio::sync::{Notify, watch};
 use xsched_arbiter::{Arbiter, Owner, now_ns};
+use xsched_control_api::answer::{Counts, PageKeeper, Sight, State};
+use xsched_control_api::standing::Wish;
 use xsched_protocol::arbiter_page::{ArbiterChange, ArbiterEvent, QueueWord, Word};
 use xsched_protocol::wire::{Keeper, RefusalReason, Welcome};
 use xsched_sched::{Event, Nanos, QueueId, Scheduler};
@@ -36,9 +38,7 @@ use super::config::Config;
 use super::rules::Loaded;
 use super::users::Users;
 use crate::cgroup_version::Cgroups;
-use crate::control::answer::{Counts, PageKeeper, Sight, State};
 use crate::origin::{Origin, OriginNames};
-use crate::standing::Wish;
 use builds::Builds;
 use client::Client;
 use departed::Departed;

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use tokio::net::UnixListener;
+use xsched_control_api::folder::{Folder, VARIABLE};
+use xsched_control_api::peer::Peer;
 use xsched_terminal::unreadable::folder_of;
 use xsched_terminal::{Advice, ExitCode};
 
-use super::peer::Peer;
 use super::socket::Listener;
-use crate::control::folder::{Folder, VARIABLE};
 
 /// Why there are no sockets.
 #[derive(Debug, thiserror::Error)]

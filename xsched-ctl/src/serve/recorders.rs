@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
+use xsched_control_api::peer::{PATIENCE, Peer};
 use xsched_protocol::wire::{
     Record, RecordPacketKind, RecordRefusal, RecordRefused, RecordedRule, WIRE_VERSION,
 };
@@ -14,7 +15,6 @@ use zerocopy::IntoBytes as _;
 
 use super::Shared;
 use super::controller::{Actor, Announcement, Recorded};
-use super::peer::{PATIENCE, Peer};
 use super::room::{Occupant, Room, Shortage};
 use super::socket::{Connection, Listener, Packet};
 use crate::origin::Names;

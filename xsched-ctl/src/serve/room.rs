@@ -7,8 +7,9 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use xsched_control_api::peer::Peer;
+
 use super::controller::Actor;
-use super::peer::Peer;
 
 /// Users that are sure of their parts, at once. What others do takes nothing from these.
 const USERS: usize = 32;

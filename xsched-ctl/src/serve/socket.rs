@@ -12,9 +12,8 @@ use rustix::net::{
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use xsched_control_api::readiness::watch;
 use xsched_protocol::wire::PACKET_LEN_MAX;
-
-use crate::readiness::watch;
 
 /// Connections that wait to be accepted. A whole node's processes may start at once.
 const BACKLOG: i32 = 1024;

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
+use xsched_control_api::peer::Container;
 
 use super::controller::Actor;
-use super::peer::Container;
 
 /// A user, outside of containers or in one: strangers may have the same number in several.
 type Party = (u32, Option<Container>);
@@ -116,9 +116,9 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use tokio::time::timeout;
+    use xsched_control_api::peer::Peer;
 
     use super::*;
-    use crate::serve::peer::Peer;
 
     #[tokio::test]
     async fn one_of_a_users_processes_at_a_time() {

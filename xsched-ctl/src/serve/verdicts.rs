@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
+use xsched_control_api::peer::Peer;
 use xsched_protocol::verdict::VERDICT_SLOTS;
 use xsched_protocol::wire::{Domain, KernelName, PacketKind, Rules, SchedulingDomain, Settings, Verdicts};
 use xsched_rules::{Caller, Rulebook};
@@ -17,7 +18,6 @@ use zerocopy::IntoBytes as _;
 
 use super::Shared;
 use super::controller::{Actor, ClientId, Heard};
-use super::peer::Peer;
 use super::rules::Loaded;
 use super::shims::on_thread;
 use super::socket::Connection;

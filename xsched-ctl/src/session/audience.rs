@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::num::NonZeroU32;
 
 use xsched_abi::Scope;
+use xsched_bpf::namespace::PidNamespace;
 use xsched_symbols::{Event, EventKind};
 
 use crate::bpf::Maps;
-use crate::namespace::PidNamespace;
 
 /// Whom to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

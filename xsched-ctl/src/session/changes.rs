@@ -7,13 +7,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use xsched_abi::Opened;
+use xsched_bpf::Record;
 use xsched_symbols::{Change, Mapping, now_ns};
 
 use super::Session;
 use super::audience::Targets;
 use super::guardian::go_on;
 use super::runtimes::{RuntimeError, Runtimes};
-use crate::bpf::Record;
 use crate::failure::Failure;
 
 /// How long before a runtime is mapped its process may be said to have been stopped for it.

@@ -9,11 +9,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use xsched_abi::{Counter, Device, DeviceOpened, DriverConfig, Ioctl, PendingIoctl};
+use xsched_bpf::{BpfError, Losses};
 use zerocopy::FromZeros as _;
 
 use super::Session;
 use super::runtimes::Runtimes;
-use crate::bpf::{BpfError, DriverLinks, DriverMaps, FunctionPrograms, KernelTypes, Losses, Programs};
+use crate::bpf::{DriverLinks, DriverMaps, FunctionPrograms, KernelTypes, Programs};
 use crate::cli;
 use crate::driver::{Devices, DriverCall, Listed};
 use crate::failure::Failure;

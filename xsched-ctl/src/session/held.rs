@@ -6,12 +6,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use xsched_chains::Chain;
+use xsched_chains::Names;
+use xsched_chains::{Chains, Lookup};
 use xsched_symbols::Processes;
 
-use super::chains::{Chains, Lookup};
-use super::resolve::Resolver;
 use crate::call::HipCall;
-use crate::chain::Chain;
 
 /// Most calls that wait.
 const HELD_MAX: usize = 1 << 18;
@@ -36,7 +36,7 @@ pub(crate) struct Source<'a> {
     /// The processes that they belong to.
     pub(crate) processes: &'a mut Processes,
     /// Names for them.
-    pub(crate) resolver: &'a mut Resolver,
+    pub(crate) names: &'a mut Names,
 }
 
 impl Held {
@@ -86,7 +86,7 @@ impl Source<'_> {
             }
             return true;
         }
-        match self.chains.find(self.processes, self.resolver, id, waited) {
+        match self.chains.find(self.processes, self.names, id, waited) {
             Lookup::Known(chain) => {
                 call.origin = chain.origin.clone();
                 call.chain = Some(chain);

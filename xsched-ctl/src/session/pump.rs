@@ -1,16 +1,17 @@
 //! What has been reported, batch by batch: out of the ring buffers, resolved, and on to the recorder.
 
 use xsched_abi::{Call, ChainEnd, Counter, Filter};
+use xsched_bpf::Record;
+use xsched_chains::CALL_PATIENCE;
+use xsched_recording::{LeftOut, Reason};
 use xsched_symbols::now_ns;
 
 use super::Session;
-use super::chains::CALL_PATIENCE;
 use super::guardian::go_on;
 use super::held::Source;
-use crate::bpf::Record;
 use crate::call::HipCall;
 use crate::failure::Failure;
-use crate::filter::{Decision, LeftOut, Reason};
+use crate::filter::Decision;
 use crate::scheduling::DEVICE_PATIENCE_NS;
 
 /// Records that are resolved between two looks at everything else.
@@ -92,7 +93,7 @@ impl Session {
         for record in &mut records {
             match record {
                 Record::Stack { stack, addresses } => {
-                    self.chains.walked(&mut self.processes, &mut self.resolver, stack, addresses);
+                    self.chains.walked(&mut self.processes, &mut self.resolver.names, stack, addresses);
                 }
                 Record::Snapshot { snapshot, bytes } => {
                     self.chains.copied(snapshot.clone(), std::mem::take(bytes));
@@ -100,7 +101,7 @@ impl Session {
                 _ => {}
             }
         }
-        self.chains.work(&mut self.processes, &mut self.resolver, seen_ns);
+        self.chains.work(&mut self.processes, &mut self.resolver.names, seen_ns);
         for record in &records {
             match record {
                 Record::Call { call, text } => self.hip_returned(call, text)?,
@@ -183,8 +184,11 @@ impl Session {
     pub(super) fn record(&mut self, mut call: HipCall, chain: u64) -> Result<(), Failure> {
         let settled = self.queues.hip_returned(&mut call);
         self.record_driver_calls(settled)?;
-        let source =
-            Source { chains: &mut self.chains, processes: &mut self.processes, resolver: &mut self.resolver };
+        let source = Source {
+            chains: &mut self.chains,
+            processes: &mut self.processes,
+            names: &mut self.resolver.names,
+        };
         match self.held.take(source, call, chain) {
             Some(call) => self.pass_on(call),
             None => Ok(()),
@@ -196,8 +200,11 @@ impl Session {
         if self.held.is_empty() {
             return Ok(());
         }
-        let source =
-            Source { chains: &mut self.chains, processes: &mut self.processes, resolver: &mut self.resolver };
+        let source = Source {
+            chains: &mut self.chains,
+            processes: &mut self.processes,
+            names: &mut self.resolver.names,
+        };
         for call in self.held.release(source, all) {
             self.pass_on(call)?;
         }

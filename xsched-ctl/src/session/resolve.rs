@@ -3,55 +3,27 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use xsched_abi::{Call, CallKey, Category, ChainEnd, PROBES, ParamKind, Pending, Probe};
+use xsched_abi::{Call, CallKey, Category, PROBES, ParamKind, Pending, Probe};
+use xsched_chains::{Caller, Label, Names};
 use xsched_rules::Rules;
-use xsched_symbols::{Backing, Change, ElfError, Mapping, NameError, Processes, kernel_name, short_name};
+use xsched_symbols::{Change, Processes, kernel_name};
 
 use super::graphs::Graphs;
 use super::kernels::{Kernel, Kernels};
-use super::perf_map::PerfMaps;
-use crate::call::{Caller, HipCall};
-use crate::chain::{Chain, Frame, GENERATED, Label};
+use crate::call::HipCall;
 
 /// Names for everything in a record.
 pub(crate) struct Resolver {
-    rules: Rules,
-    label: Label,
+    /// Of functions and chains.
+    pub(super) names: Names,
     kernels: Kernels,
-    perf_maps: PerfMaps,
     graphs: Graphs,
     /// Whether every call is recorded, so that graphs can be followed.
     sees_all: bool,
     /// Calls that were lost before the present batch.
     lost: u64,
-    /// By process, what addresses have turned out to be. Emptied whenever the process's mappings change.
-    known: HashMap<u32, Known>,
-}
-
-#[derive(Default)]
-struct Known {
-    /// By the mapping's own address in memory, and address: calls and chains are not resolved in the order of their
-    /// times, and another library may have been at an address before.
-    functions: HashMap<(usize, u64), Placed>,
-    kernels: HashMap<u64, Arc<str>>,
-}
-
-/// A function, and the mapping in which it was found: kept, so that no other mapping comes to have its address.
-struct Placed {
-    function: Function,
-    _mapping: Option<Arc<Mapping>>,
-}
-
-/// The code around an address.
-#[derive(Clone)]
-struct Function {
-    library: Arc<str>,
-    /// Demangled.
-    symbol: Option<Arc<str>>,
-    /// Without parameters.
-    name: Option<Arc<str>>,
-    /// Whose its calls are if nothing is known of its callers.
-    origin: Arc<str>,
+    /// By process, names of kernels that symbols say, by handle. Emptied whenever the process's mappings change.
+    of_symbols: HashMap<u32, HashMap<u64, Arc<str>>>,
 }
 
 /// A call that has returned, or one that never did.
@@ -69,14 +41,12 @@ impl Resolver {
         let mut graphs = Graphs::default();
         graphs.set_incomplete(!sees_all);
         Self {
-            rules,
-            label,
+            names: Names::new(rules, label),
             kernels: Kernels::default(),
-            perf_maps: PerfMaps::default(),
             graphs,
             sees_all,
             lost: 0,
-            known: HashMap::new(),
+            of_symbols: HashMap::new(),
         }
     }
 
@@ -92,20 +62,20 @@ impl Resolver {
 
     /// Takes note of what has changed in a process.
     pub(crate) fn changed(&mut self, change: &Change) {
+        self.names.changed(change);
         match change {
             Change::Mapped { pid, .. } | Change::Found { pid } => {
-                self.known.remove(pid);
+                self.of_symbols.remove(pid);
             }
             Change::Forked { pid, parent } => {
-                self.known.remove(pid);
+                self.of_symbols.remove(pid);
                 self.kernels.fork(*parent, *pid);
                 self.graphs.forget(*pid);
             }
             Change::Executed { pid } | Change::Exited { pid } => {
-                self.known.remove(pid);
+                self.of_symbols.remove(pid);
                 self.kernels.forget(*pid);
                 self.graphs.forget(*pid);
-                self.perf_maps.forget(*pid);
             }
             Change::Renamed { .. } | Change::Lost { .. } => {}
         }
@@ -113,7 +83,8 @@ impl Resolver {
 
     /// A process ended some time ago: nothing more of it is resolved. Chains may have been since it was seen to end.
     pub(crate) fn ended(&mut self, pid: u32) {
-        self.known.remove(&pid);
+        self.names.ended(pid);
+        self.of_symbols.remove(&pid);
     }
 
     /// Resolves a call that has returned. None for a record that this program does not know.
@@ -177,7 +148,7 @@ impl Resolver {
         }
         let kernel = kernel.map(|kernel| kernel.name);
         // The return address may already belong to the next function: look at the call before it.
-        let code = self.function(processes, pid, call.caller.wrapping_sub(1), begin_ns);
+        let code = self.names.function(processes, pid, call.caller.wrapping_sub(1), begin_ns);
         let caller = Caller { library: code.library, symbol: code.symbol, address: call.caller };
         HipCall {
             probe,
@@ -201,76 +172,13 @@ impl Resolver {
         }
     }
 
-    /// Gives names to the addresses of a chain, each with whether a signal has interrupted there.
-    pub(crate) fn chain(
-        &mut self,
-        processes: &mut Processes,
-        pid: u32,
-        time_ns: u64,
-        addresses: &[(u64, bool)],
-        end: ChainEnd,
-    ) -> Chain {
-        let mut frames = Vec::with_capacity(addresses.len());
-        for &(address, is_interrupted) in addresses {
-            let inside = address.wrapping_sub(u64::from(!is_interrupted));
-            let Function { library, name, .. } = self.function(processes, pid, inside, time_ns);
-            frames.push(Frame { library, name, address });
-        }
-        let origin = self.rules.origin(frames.iter().map(|frame| &frame.library)).cloned();
-        Chain::new(frames, end, origin, self.label)
-    }
-
-    fn function(&mut self, processes: &mut Processes, pid: u32, address: u64, time_ns: u64) -> Function {
-        let known = self.known.entry(pid).or_default();
-        let mapping =
-            processes.find(pid, time_ns).and_then(|process| process.code_at(address, time_ns)).cloned();
-        let key = (mapping.as_ref().map_or(0, |mapping| Arc::as_ptr(mapping) as usize), address);
-        if let Some(placed) = known.functions.get(&key) {
-            return placed.function.clone();
-        }
-        if mapping.as_ref().is_some_and(|mapping| mapping.backing == Backing::Anonymous) {
-            return self.generated(pid, address);
-        }
-        let location = processes.locate(pid, address, time_ns);
-        let symbol = match location.as_ref().map(|location| processes.name(location)) {
-            Some(Err(NameError::Elf(ElfError::NotElf)))
-                if mapping.as_ref().is_some_and(|mapping| mapping.may_hold_generated_code()) =>
-            {
-                return self.generated(pid, address);
-            }
-            symbol => symbol.and_then(Result::ok),
-        };
-        let library: Arc<str> =
-            location.map_or_else(|| UNKNOWN.into(), |location| location.mapping.library().into());
-        let function = Function {
-            // The chain is the immediate caller alone.
-            origin: self.rules.origin([&library]).unwrap_or(&library).clone(),
-            library,
-            name: symbol.as_ref().map(|symbol| short_name(&symbol.mangled).into()),
-            symbol: symbol.map(|symbol| symbol.demangled),
-        };
-        if known.functions.len() >= FUNCTIONS_MAX {
-            known.functions.clear();
-        }
-        known.functions.insert(key, Placed { function: function.clone(), _mapping: mapping });
-        function
-    }
-
-    /// A function of generated code. It is not remembered: something else may be generated there.
-    fn generated(&mut self, pid: u32, address: u64) -> Function {
-        let library: Arc<str> = GENERATED.into();
-        let name = self.perf_maps.name(pid, address);
-        let origin = self.rules.origin([&library]).unwrap_or(&library).clone();
-        Function { origin, library, symbol: name.clone(), name }
-    }
-
     fn kernel(&mut self, processes: &mut Processes, pid: u32, handle: u64, time_ns: u64) -> Kernel {
         if let Some(kernel) = self.kernels.get(pid, handle) {
             return kernel.clone();
         }
         // Registered before recording began: the handle is a symbol of the program or library that holds the kernel.
-        let known = self.known.entry(pid).or_default();
-        if let Some(name) = known.kernels.get(&handle) {
+        let of_symbols = self.of_symbols.entry(pid).or_default();
+        if let Some(name) = of_symbols.get(&handle) {
             return Kernel { name: name.clone(), source: 0 };
         }
         let location = processes.locate(pid, handle, time_ns);
@@ -282,16 +190,10 @@ impl Resolver {
         });
         let name: Arc<str> =
             mangled.map_or_else(|| format!("{handle:#x}"), |mangled| kernel_name(&mangled)).into();
-        known.kernels.insert(handle, name.clone());
+        of_symbols.insert(handle, name.clone());
         Kernel { name, source: 0 }
     }
 }
-
-/// Addresses of a process that are remembered.
-const FUNCTIONS_MAX: usize = 1 << 16;
-
-/// Library of calls from code that is in no known mapping.
-const UNKNOWN: &str = "[unknown]";
 
 /// The kernel handle among the arguments.
 fn handle(probe: &Probe, call: &Call) -> Option<u64> {

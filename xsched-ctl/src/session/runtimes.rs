@@ -14,6 +14,8 @@ use std::time::{Duration, SystemTime};
 
 use tokio::io::unix::AsyncFd;
 use xsched_abi::PROBES;
+use xsched_bpf::BpfError;
+use xsched_bpf::Written;
 use xsched_symbols::{
     FileId, Mapping, Process, is_hip_runtime, now_ns, open_mapped, open_regular, symbol_file_offsets,
 };
@@ -21,10 +23,9 @@ use xsched_terminal::say;
 
 use super::installed::installed;
 use crate::bpf::{
-    Attachment, BpfError, DriverLinks, LOADER_SYMBOL, LoaderWatch, Probes, Reach, Site, is_loader, own_loader,
+    Attachment, DriverLinks, LOADER_SYMBOL, LoaderWatch, Probes, Reach, Site, is_loader, own_loader,
 };
 use crate::filter::Filters;
-use crate::written::Written;
 
 /// Why a copy could not be probed.
 #[derive(Debug, thiserror::Error)]

@@ -7,24 +7,27 @@ use std::rc::Rc;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use xsched_abi::{ChainEnd, Config, Watched};
+use xsched_bpf::Ring;
+use xsched_bpf::namespace::PidNamespace;
+use xsched_chains::ChainMaps;
+use xsched_chains::Chains;
+use xsched_chains::Label;
+use xsched_recording::LeftOut;
 use xsched_rules::Rules;
 use xsched_symbols::{Processes, Sideband, now_ns};
 use xsched_terminal::Internal;
 
 use super::Session;
 use super::audience::{Audience, Targets};
-use super::chains::Chains;
 use super::driver::Driver;
 use super::guardian::Guardian;
 use super::held::Held;
 use super::resolve::Resolver;
 use super::runtimes::Runtimes;
-use crate::bpf::{ChainMaps, Features, Maps, Options, Probes, Programs, Reach, Ring};
-use crate::chain::Label;
+use crate::bpf::{Features, Maps, Options, Probes, Programs, Reach};
 use crate::driver::Queues;
 use crate::failure::Failure;
-use crate::filter::{Filters, LeftOut};
-use crate::namespace::PidNamespace;
+use crate::filter::Filters;
 use crate::recorder::Recorder;
 use crate::scheduling::Scheduling;
 
@@ -155,7 +158,7 @@ impl Session {
             self.probe_mapped(pid, u64::MAX);
             self.driver.look_at(pid, &mut self.runtimes);
         }
-        self.chains.work(&mut self.processes, &mut self.resolver, 0);
+        self.chains.work(&mut self.processes, &mut self.resolver.names, 0);
         match self.targets {
             Targets::Process(pid) if self.runtimes.paths().next().is_none() => Err(Failure::NoRuntime {
                 pid: pid.get(),

@@ -27,6 +27,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use xsched_control_api::device_address::device_name;
 use xsched_perfetto::{
     Annotation, CounterId, CounterTrack, GpuStage, ProcessId, Scope, Track, TrackId, TrackSlice, Unit,
     WriteError,
@@ -34,7 +35,6 @@ use xsched_perfetto::{
 
 use super::{Executions, Timeline};
 use crate::call::Argument;
-use crate::device_address::device_name;
 use crate::scheduling::{Entry, Execution, Holder, Judged, Phase, Preemption, XQueueId};
 
 /// Processes that have something to do with scheduling.

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use xsched_control_api::standing::{Ceiling, Standing};
+
 use super::Config;
-use crate::standing::{Ceiling, Standing};
 
 impl Config {
     /// All that holds, in the order in which it is asked.

@@ -2,11 +2,10 @@
 
 use std::fmt;
 
+use xsched_control_api::answer::Reason;
+use xsched_control_api::peer::{Container, Peer};
+use xsched_control_api::standing::{AboveCeiling, Ceiling, Standing, Wish};
 use xsched_terminal::one_line;
-
-use crate::control::answer::Reason;
-use crate::serve::peer::{Container, Peer};
-use crate::standing::{AboveCeiling, Ceiling, Standing, Wish};
 
 /// Who asks, as the kernel knows him.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,8 +145,9 @@ pub(super) fn audit(actor: Actor, what: &str, outcome: Result<&str, &OrderError>
 
 #[cfg(test)]
 mod tests {
+    use xsched_control_api::standing::Class;
+
     use super::*;
-    use crate::standing::Class;
 
     /// Nobody runs a controller as this user, and he is not root.
     const USER: u32 = 4_000_000_000;

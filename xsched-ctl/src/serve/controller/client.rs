@@ -5,17 +5,17 @@ use std::rc::Rc;
 
 use tokio::sync::Notify;
 use xsched_arbiter::Owner;
+use xsched_control_api::answer::From;
+use xsched_control_api::peer::Peer;
+use xsched_control_api::standing::{PRIORITY_MAX, PRIORITY_MIN, SHARE_MAX, Standing, WEIGHT_MAX, Wish};
 use xsched_protocol::wire::Hello;
 use xsched_symbols::FileId;
 
 use super::authority::Actor;
 use super::recording::RecordingId;
 use super::tokens::{Granted, TokenKey};
-use crate::control::answer::From;
 use crate::serve::config::Config;
-use crate::serve::peer::Peer;
 use crate::serve::subject::Subject;
-use crate::standing::{PRIORITY_MAX, PRIORITY_MIN, SHARE_MAX, Standing, WEIGHT_MAX, Wish};
 
 /// How its reports arrive.
 #[derive(Clone, Copy, Debug)]

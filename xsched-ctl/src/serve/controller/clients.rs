@@ -7,6 +7,9 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use xsched_arbiter::{ArbiterError, Owner, ProbedShim, ShimSearch, now_ns};
+use xsched_control_api::answer::{PageKeeper, State};
+use xsched_control_api::peer::Peer;
+use xsched_control_api::standing::{Standing, Wish};
 use xsched_protocol::arbiter_page::{DEVICE_MAX, QUEUE_MAX, Report};
 use xsched_protocol::wire::{
     Hello, Keeper, OpenQueue, Opened, PacketKind, RefusalReason, Reported, Usage, Welcome,
@@ -18,11 +21,8 @@ use super::authority::{Actor, OrderError};
 use super::client::{Client, Link, Said, hints};
 use super::queue::{Queue, Used};
 use super::{Admitted, ClientId, Controller, Heard};
-use crate::control::answer::{PageKeeper, State};
-use crate::serve::peer::Peer;
 use crate::serve::room::Division;
 use crate::serve::subject::Subject;
-use crate::standing::{Standing, Wish};
 
 /// Processes of one user at once.
 const CLIENTS_PER_USER_MAX: usize = 1024;

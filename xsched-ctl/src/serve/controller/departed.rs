@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use xsched_control_api::peer::Peer;
+use xsched_control_api::standing::Wish;
+
 use super::authority::Actor;
-use crate::serve::peer::Peer;
-use crate::standing::Wish;
 
 /// Processes of one user that are remembered: each keeps a descriptor open.
 const OF_USER_MAX: usize = 1024;

@@ -5,15 +5,15 @@ use std::process;
 use std::sync::atomic::Ordering;
 
 use xsched_arbiter::now_ns;
+use xsched_control_api::answer::{self, Counts, List, State, Status};
+use xsched_control_api::device_address::device_name;
+use xsched_control_api::standing::Class;
 use xsched_protocol::arbiter_page::{QueueWord, Word, more_urgent};
 
 use super::Controller;
 use super::authority::Actor;
 use super::client::{Client, Said};
 use super::queue::Queue;
-use crate::control::answer::{self, Counts, List, State, Status};
-use crate::device_address::device_name;
-use crate::standing::Class;
 
 /// The queues of a device.
 #[derive(Clone, Copy, Debug, Default)]

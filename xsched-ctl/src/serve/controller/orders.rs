@@ -3,16 +3,16 @@
 use std::borrow::Cow;
 
 use xsched_arbiter::now_ns;
+use xsched_control_api::answer::{Answer, Changed, Reason, State};
+use xsched_control_api::request::{Request, Target};
+use xsched_control_api::standing::{Standing, Wish};
 use xsched_sched::{Nanos, PolicyKind};
 
 use super::authority::{Actor, OrderError, audit};
 use super::client::Said;
 use super::tokens::{Granted, TokenKey, TokenRefused};
 use super::{ClientId, Controller};
-use crate::control::answer::{Answer, Changed, Reason, State};
-use crate::control::request::{Request, Target};
 use crate::serve::subject::Subject;
-use crate::standing::{Standing, Wish};
 
 /// Cgroups for which something may be set at once.
 const GROUPS_MAX: usize = 1024;

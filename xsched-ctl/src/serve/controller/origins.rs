@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use xsched_arbiter::now_ns;
+use xsched_control_api::answer;
 use xsched_protocol::wire::{OriginName, OriginTime, OriginUsage};
 use xsched_terminal::one_line;
 
 use super::client::Client;
 use super::queue::Queue;
 use super::{ClientId, Controller};
-use crate::control::answer;
 
 /// A library is not known.
 const UNKNOWN: &str = "[unknown]";

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use xsched_control_api::answer::Overpromised;
+use xsched_control_api::device_address::device_name;
 use xsched_sched::PolicyKind;
 
 use super::{ClientId, Controller};
-use crate::control::answer::Overpromised;
-use crate::device_address::device_name;
 
 /// All of a device.
 pub(crate) const WHOLE_PERCENT: u32 = 100;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use xsched_control_api::standing::{Standing, Wish};
 use xsched_protocol::wire::{ORIGINS_MAX, OriginTime, Usage};
 use xsched_sched::{Attributes, DeviceId, ProcessId};
 
 use super::ClientId;
-use crate::standing::{Standing, Wish};
 
 /// A process's claim on a device, at one stream priority.
 #[derive(Debug)]

@@ -8,13 +8,13 @@ use std::os::fd::OwnedFd;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use xsched_arbiter::now_ns;
+use xsched_control_api::ring_memory::SharedRing;
 use xsched_protocol::arbiter_page::{ArbiterChange, ArbiterEvent};
 use xsched_protocol::events::{Event, Ring};
 use xsched_protocol::wire::{Events, PacketKind, RecordPacketKind, RecordRefusal, RecordedRing};
 
 use super::authority::audit;
 use super::{Actor, ClientId, Controller};
-use crate::ring_memory::SharedRing;
 
 /// Something for a recorder.
 #[derive(Debug)]

@@ -1,6 +1,9 @@
 use std::collections::BTreeSet;
 
 use xsched_arbiter::Times;
+use xsched_control_api::answer::{Answer, From, List, Reason};
+use xsched_control_api::peer::Peer;
+use xsched_control_api::request::{Request, Target};
 use xsched_protocol::arbiter_page::{Report, device_key};
 use xsched_protocol::wire::{
     Hello, OpenQueue, Opened, OriginName, OriginTime, OriginUsage, PacketKind, Reported, Usage,
@@ -9,9 +12,6 @@ use zerocopy::FromZeros as _;
 
 use super::client::Link;
 use super::*;
-use crate::control::answer::{Answer, From, List, Reason};
-use crate::control::request::{Request, Target};
-use crate::serve::peer::Peer;
 
 mod promises;
 mod reconfigure;

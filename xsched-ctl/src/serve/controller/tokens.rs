@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use xsched_control_api::standing::Wish;
+
 use super::ClientId;
 use super::authority::Account;
-use crate::standing::Wish;
 
 /// 128 bits that only a command and its children know.
 pub(super) type TokenKey = [u8; 16];
