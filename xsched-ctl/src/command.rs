@@ -9,8 +9,8 @@ use std::process::{ExitStatus, Stdio};
 use tokio::process::{Child, Command};
 use xsched_terminal::ExitCode;
 use xsched_terminal::Internal;
+use xsched_tracer::Enlistment;
 
-use crate::bpf::Enlistment;
 use crate::failure::Failure;
 
 /// Where the command's standard output goes.

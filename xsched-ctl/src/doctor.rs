@@ -10,14 +10,14 @@ use std::fs;
 use xsched_bpf::namespace::{self, PidNamespace};
 use xsched_bpf::privilege;
 use xsched_bpf::tracefs_with;
+use xsched_controller::cgroup_version::{self, Cgroups};
 use xsched_terminal::ExitCode;
 use xsched_terminal::print;
 use xsched_terminal::with_causes;
+use xsched_tracer::Devices;
+use xsched_tracer::{Attach, Features, FunctionsError, Options, PidFilter, Programs, try_driver_functions};
+use xsched_tracer::{Driver, Uprobes};
 
-use crate::bpf::{Attach, Features, FunctionsError, Options, PidFilter, Programs, try_driver_functions};
-use crate::cgroup_version::{self, Cgroups};
-use crate::cli::{self, Uprobes};
-use crate::driver::Devices;
 use crate::failure::Failure;
 
 /// One requirement: what was found.
@@ -225,7 +225,7 @@ fn smallest() -> Options {
         ring_size: 1 << 16,
         depth: 1,
         uprobes: Uprobes::Auto,
-        driver: cli::Driver::Auto,
+        driver: Driver::Auto,
         extra_devices: Vec::new(),
     }
 }

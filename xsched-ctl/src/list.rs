@@ -13,7 +13,7 @@ use xsched_terminal::{counted, duration, short_name, write_table};
 
 use crate::cli::{self, Lines};
 use crate::failure::Failure;
-use crate::order::{as_json, strange};
+use crate::order::strange;
 
 /// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::List) -> Result<u8, Failure> {
@@ -21,7 +21,7 @@ pub(crate) async fn run(arguments: cli::List) -> Result<u8, Failure> {
     loop {
         let answer = controller.ask(&Request::List {}).await?;
         let text = if arguments.json {
-            as_json(&answer)
+            answer.to_line()
         } else {
             let Answer::List(list) = answer else { return Err(strange(&answer)) };
             text(&list, arguments.by)

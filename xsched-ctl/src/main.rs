@@ -3,34 +3,16 @@
 //! Data goes to standard output, everything else to standard error. How the parts fit: ARCHITECTURE.md.
 
 mod attach;
-mod bpf;
-mod call;
 mod cgroup;
-mod cgroup_version;
 mod cli;
 mod command;
 mod doctor;
-mod driver;
 mod ending;
 mod failure;
-mod filter;
-mod flight_recorder;
-mod hip_error;
 mod list;
-mod machine;
 mod order;
-mod origin;
-mod output;
-mod preflight;
-mod recorder;
-mod report;
 mod rules;
 mod run;
-mod scheduling;
-mod serve;
-mod session;
-mod summary;
-mod timeline;
 mod trace;
 mod trace_config;
 
@@ -38,6 +20,7 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
+use xsched_report::ViewError;
 use xsched_terminal::Internal;
 use xsched_terminal::{Advice as _, ExitCode as Code, say, with_causes};
 
@@ -99,13 +82,13 @@ fn run_verb(verb: Verb) -> Result<u8, Failure> {
     match verb {
         Verb::Trace(arguments) => runtime.block_on(trace::run(arguments)),
         Verb::Attach(arguments) => runtime.block_on(attach::run(arguments)),
-        Verb::Report(arguments) => report::run(&arguments),
-        Verb::View(arguments) => Ok(trace_viewer::view(&arguments).map(|()| 0)?),
+        Verb::Report(arguments) => Ok(xsched_report::run(&arguments.options()).map(|()| 0)?),
+        Verb::View(arguments) => Ok(trace_viewer::view(&arguments).map(|()| 0).map_err(ViewError)?),
         Verb::Doctor(arguments) => match arguments.pid {
             None => runtime.block_on(doctor::run()),
             Some(pid) => runtime.block_on(doctor::shim::run(pid)),
         },
-        Verb::Serve(arguments) => runtime.block_on(serve::run(arguments)),
+        Verb::Serve(arguments) => Ok(runtime.block_on(xsched_controller::run(arguments.options()))?),
         Verb::Run(arguments) => runtime.block_on(run::run(arguments)),
         Verb::Set(arguments) => runtime.block_on(order::set(arguments)),
         Verb::Policy(arguments) => runtime.block_on(order::policy(arguments)),

@@ -37,7 +37,7 @@ pub(crate) async fn set(arguments: cli::Set) -> Result<u8, Failure> {
     let mut controller = Controller::connect().await?;
     let answer = controller.ask(&Request::Set { target: target.clone(), wish }).await?;
     if json {
-        return printed(&as_json(&answer));
+        return printed(&answer.to_line());
     }
     let Answer::Set { changed, overpromised } = answer else { return Err(strange(&answer)) };
     tell_worth(&mut controller, wish, overpromised.as_ref(), "come").await;
@@ -101,7 +101,7 @@ fn diluted(share: u8, Overpromised { device, percent }: &Overpromised, come: &st
 pub(crate) async fn policy(arguments: cli::Policy) -> Result<u8, Failure> {
     let answer = ask(&Request::Policy { name: arguments.name.map(|policy| policy.to_string()) }).await?;
     if arguments.json {
-        return printed(&as_json(&answer));
+        return printed(&answer.to_line());
     }
     let Answer::Policy { policy, was, turned } = answer else { return Err(strange(&answer)) };
     printed(&format!("{}\n", chosen(&policy, &was, turned)))
@@ -120,7 +120,7 @@ fn chosen(policy: &str, was: &str, turned: Option<State>) -> String {
 pub(crate) async fn on(arguments: cli::On) -> Result<u8, Failure> {
     let answer = ask(&Request::On {}).await?;
     if arguments.json {
-        return printed(&as_json(&answer));
+        return printed(&answer.to_line());
     }
     let Answer::State { state, was } = answer else { return Err(strange(&answer)) };
     printed(&format!("{state}; was {was}\n"))
@@ -148,7 +148,7 @@ pub(crate) async fn off(arguments: cli::Off) -> Result<u8, Failure> {
         Err(error) => return Err(error.into()),
     };
     match controller.ask_within(&Request::Off {}, OFF_PATIENCE).await {
-        Ok(answer) if arguments.json => printed(&as_json(&answer)),
+        Ok(answer) if arguments.json => printed(&answer.to_line()),
         Ok(Answer::State { state, was }) => {
             let ms = started.elapsed().as_secs_f64() * 1e3;
             printed(&format!("{state}; was {was}; released in {ms:.1} ms\n"))
@@ -204,11 +204,6 @@ fn not_killed(pid: Pid, error: Errno) -> Failure {
 /// Prints what a verb has to say, which ends it; returns the exit code.
 fn printed(text: &str) -> Result<u8, Failure> {
     Ok(print(text).map(|_| 0)?)
-}
-
-/// An answer as a line of JSON.
-pub(crate) fn as_json(answer: &Answer) -> String {
-    serde_json::to_string(answer).expect("answers have no maps with odd keys") + "\n"
 }
 
 /// The controller has answered something else than what was asked.

@@ -26,6 +26,10 @@ pub struct CounterMap {
 
 impl CounterMap {
     /// Takes the map out of the object.
+    ///
+    /// # Panics
+    ///
+    /// If the object has no such map.
     pub fn take(object: &mut Ebpf, processor_count: u32) -> Result<Self, BpfError> {
         let map = object.take_map(MAP).expect("build.rs compiles all maps into the object");
         let Map::Array(map) = map else { unreachable!("the object's maps have fixed types") };
@@ -95,6 +99,7 @@ pub struct Losses {
 
 impl Losses {
     /// Adds what user space has counted of a cause.
+    #[must_use]
     pub fn plus(mut self, cause: Counter, count: u64) -> Self {
         self.elsewhere[cause as usize] += count;
         self

@@ -181,6 +181,10 @@ pub enum Direction {
 }
 
 /// Attaches `program` at every file offset of `path`, with a cookie each; `tgid` restricts it to one process.
+///
+/// # Panics
+///
+/// If there are not as many cookies as offsets.
 pub fn link_uprobe_multi(
     program: BorrowedFd<'_>,
     direction: Direction,

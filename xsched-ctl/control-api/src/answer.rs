@@ -61,6 +61,17 @@ pub enum Answer {
     },
 }
 
+impl Answer {
+    /// A line of JSON.
+    ///
+    /// # Panics
+    ///
+    /// Never: no answer has a map with odd keys.
+    pub fn to_line(&self) -> String {
+        serde_json::to_string(self).expect("answers have no maps with odd keys") + "\n"
+    }
+}
+
 /// Why something is not to be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

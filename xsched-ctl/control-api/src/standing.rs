@@ -89,6 +89,7 @@ impl Wish {
     }
 
     /// What is asked for here, and otherwise what `other` asks for.
+    #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
             priority: self.priority.or(other.priority),

@@ -4,9 +4,9 @@ use xsched_control_api::answer::{Answer, List, PageKeeper, Sight, State, Status}
 use xsched_control_api::client::{AskError, ask};
 use xsched_control_api::request::Request;
 use xsched_terminal::counted;
+use xsched_tracer::why_not_joined;
 
 use super::{Finding, Verdict};
-use crate::scheduling::why_not_joined;
 
 /// Asks it how it is.
 pub(super) async fn finding() -> Finding {
