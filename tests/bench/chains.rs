@@ -141,7 +141,7 @@ fn traced(depth: &str, call: Call) -> (Times, Around) {
     let started = Instant::now();
     let arguments = ["trace", "--pid", &own_pid, "--depth", depth, "-o", "/dev/null"];
     let mut tracer =
-        Running::start(xsched_ctl(arguments).env("XSCHED_CTL_LOG", "warn,xsched_ctl::session=debug"));
+        Running::start(xsched_ctl(arguments).env("XSCHED_CTL_LOG", "warn,xsched_tracer::session=debug"));
     tracer.wait_for_stderr("recording process");
     let begin = started.elapsed().as_secs_f64() * 1e3;
     // Once, to load the tables of all libraries on the stacks.

@@ -5,24 +5,24 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use tokio::time::MissedTickBehavior;
+use xsched_terminal::say;
+use xsched_terminal::{Request, Signals};
+use xsched_tracer::Destination;
+use xsched_tracer::{Recorder, Sink};
+use xsched_tracer::{Session, Targets};
+use xsched_tracer::{check_privileges, find_process};
 
 use crate::cli;
 use crate::ending::Limits;
 use crate::failure::Failure;
-use crate::output::Destination;
-use crate::preflight;
-use crate::recorder::{Recorder, Sink};
-use crate::say::say;
-use crate::session::{Session, Targets};
-use crate::signals::{Request, Signals};
 use crate::{trace, trace_config};
 
 /// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
     let settings = arguments.recording.settings()?;
     let output = arguments.recording.output_if_asked()?;
-    preflight::check_privileges()?;
-    let target = arguments.pid.map(preflight::find_process).transpose()?;
+    check_privileges()?;
+    let target = arguments.pid.map(find_process).transpose()?;
     let mut display = Display::new(!matches!(output, Some((Destination::Stdout, _))));
     let mut signals = Signals::catch()?;
     let is_recorded = output.is_some();

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod driver;
+mod exit_codes;
 mod mistyped;
 mod recording;
 mod scheduling;
@@ -10,19 +11,17 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand};
-
-use crate::exit;
-use crate::report::Dimension;
-pub(crate) use driver::{Driver, ExtraDevice};
-pub(crate) use recording::{Recording, Uprobes};
+pub(crate) use recording::Recording;
 pub(crate) use scheduling::{
     Lines, List, Off, On, Policy, Rules, RulesCheck, RulesExplain, RulesVerb, Run, Serve, Set,
 };
+use xsched_report::Dimension;
+
 use units::process_id;
 
 /// See every HIP launch with the library that made it, and say who goes first, on programs nobody prepared.
 #[derive(Debug, Parser)]
-#[command(name = "xsched-ctl", version, after_help = exit::HELP, max_term_width = 100)]
+#[command(name = "xsched-ctl", version, after_help = exit_codes::HELP, max_term_width = 100)]
 pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -154,27 +153,35 @@ pub(crate) struct Attach {
 #[derive(Args, Debug)]
 pub(crate) struct Report {
     /// The timeline, compressed or not; `-` is standard input
-    pub(crate) file: PathBuf,
+    file: PathBuf,
 
     /// What to sum up by; several with commas between them [default: library,kernel,api]
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
-    pub(crate) by: Vec<Dimension>,
+    by: Vec<Dimension>,
 
     /// Rows of each table [default: 20; with --json all]
     #[arg(long, value_name = "N")]
-    pub(crate) top: Option<usize>,
+    top: Option<usize>,
 
     /// Show kernels by their whole names, and template instances apart
     #[arg(long)]
-    pub(crate) full_names: bool,
+    full_names: bool,
 
     /// Print one JSON object, times in nanoseconds, names whole
     #[arg(long)]
-    pub(crate) json: bool,
+    json: bool,
 
     /// Write a page that stands by itself: tables, plots and a picture of the timeline, to send to somebody
     #[arg(long, value_name = "PAGE", conflicts_with_all = ["by", "top", "full_names", "json"])]
-    pub(crate) html: Option<PathBuf>,
+    html: Option<PathBuf>,
+}
+
+impl Report {
+    /// What is to be reported.
+    pub(crate) fn options(self) -> xsched_report::Options {
+        let Self { file, by, top, full_names, json, html } = self;
+        xsched_report::Options { file, by, top, full_names, json, html }
+    }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

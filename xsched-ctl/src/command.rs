@@ -7,9 +7,10 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitStatus, Stdio};
 
 use tokio::process::{Child, Command};
+use xsched_terminal::ExitCode;
+use xsched_terminal::Internal;
+use xsched_tracer::Enlistment;
 
-use crate::bpf::Enlistment;
-use crate::exit;
 use crate::failure::Failure;
 
 /// Where the command's standard output goes.
@@ -34,7 +35,7 @@ pub(crate) fn spawn(
             .as_fd()
             .try_clone_to_owned()
             .map(Stdio::from)
-            .map_err(Failure::internal("duplicating standard error"))?,
+            .map_err(Internal::at("duplicating standard error"))?,
     };
     let mut prepared = prepare(command);
     prepared.stdout(stdout);
@@ -76,12 +77,14 @@ pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => code as u8,
         (None, Some(signal)) => 128 + signal as u8,
-        (None, None) => exit::SOFTWARE,
+        (None, None) => ExitCode::Software.into(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use xsched_terminal::Advice as _;
+
     use super::*;
 
     async fn run(words: &[&str]) -> Result<u8, Failure> {
@@ -98,7 +101,7 @@ mod tests {
 
     #[tokio::test]
     async fn missing_and_unusable_commands_are_told_apart() {
-        assert_eq!(run(&["no-such-command-anywhere"]).await.unwrap_err().exit_code(), exit::NOT_FOUND);
-        assert_eq!(run(&["/etc/hostname"]).await.unwrap_err().exit_code(), exit::NOT_EXECUTABLE);
+        assert_eq!(run(&["no-such-command-anywhere"]).await.unwrap_err().exit_code(), ExitCode::NotFound);
+        assert_eq!(run(&["/etc/hostname"]).await.unwrap_err().exit_code(), ExitCode::NotExecutable);
     }
 }

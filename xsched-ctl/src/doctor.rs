@@ -7,17 +7,18 @@ pub(crate) mod shim;
 use std::fmt;
 use std::fs;
 
-use crate::bpf::{Attach, Features, FunctionsError, Options, PidFilter, Programs, try_driver_functions};
-use crate::causes::with_causes;
-use crate::cgroup_version::{self, Cgroups};
-use crate::cli::{self, Uprobes};
-use crate::driver::Devices;
-use crate::exit;
+use xsched_bpf::namespace::{self, PidNamespace};
+use xsched_bpf::privilege;
+use xsched_bpf::tracefs_with;
+use xsched_controller::cgroup_version::{self, Cgroups};
+use xsched_terminal::ExitCode;
+use xsched_terminal::print;
+use xsched_terminal::with_causes;
+use xsched_tracer::Devices;
+use xsched_tracer::{Attach, Features, FunctionsError, Options, PidFilter, Programs, try_driver_functions};
+use xsched_tracer::{Driver, Uprobes};
+
 use crate::failure::Failure;
-use crate::namespace::{self, PidNamespace};
-use crate::preflight::tracefs_with;
-use crate::privilege;
-use crate::say::print;
 
 /// One requirement: what was found.
 struct Finding {
@@ -81,8 +82,8 @@ pub(crate) async fn run() -> Result<u8, Failure> {
     let is_unprivileged =
         findings.iter().any(|finding| finding.name == "privileges" && finding.verdict == Verdict::Missing);
     Ok(match worst(Verdict::Missing) {
-        _ if is_unprivileged => exit::NOT_PERMITTED,
-        true => exit::UNAVAILABLE,
+        _ if is_unprivileged => ExitCode::NotPermitted.into(),
+        true => ExitCode::Unavailable.into(),
         false => 0,
     })
 }
@@ -224,7 +225,7 @@ fn smallest() -> Options {
         ring_size: 1 << 16,
         depth: 1,
         uprobes: Uprobes::Auto,
-        driver: cli::Driver::Auto,
+        driver: Driver::Auto,
         extra_devices: Vec::new(),
     }
 }

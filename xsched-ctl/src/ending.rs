@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use xsched_tracer::Session;
 
 use crate::failure::Failure;
-use crate::session::Session;
 
 /// When a recording ends, whatever becomes of what is recorded.
 #[derive(Clone, Copy, Debug)]

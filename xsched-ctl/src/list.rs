@@ -4,15 +4,16 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
+use xsched_control_api::answer::{Answer, From, List, Process, Queue, State};
+use xsched_control_api::client::Controller;
+use xsched_control_api::request::Request;
+use xsched_control_api::standing::{Class, WEIGHT_DEFAULT};
+use xsched_terminal::{Reader, print};
+use xsched_terminal::{counted, duration, short_name, write_table};
+
 use crate::cli::{self, Lines};
-use crate::control::answer::{Answer, From, List, Process, Queue, State};
-use crate::control::client::Controller;
-use crate::control::request::Request;
 use crate::failure::Failure;
-use crate::order::{as_json, strange};
-use crate::say::{Reader, print};
-use crate::standing::{Class, WEIGHT_DEFAULT};
-use crate::table::{counted, duration, short_name, write_table};
+use crate::order::strange;
 
 /// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::List) -> Result<u8, Failure> {
@@ -20,7 +21,7 @@ pub(crate) async fn run(arguments: cli::List) -> Result<u8, Failure> {
     loop {
         let answer = controller.ask(&Request::List {}).await?;
         let text = if arguments.json {
-            as_json(&answer)
+            answer.to_line()
         } else {
             let Answer::List(list) = answer else { return Err(strange(&answer)) };
             text(&list, arguments.by)
@@ -166,9 +167,10 @@ fn row(controller: State, process: &Process, queue: Option<&Queue>) -> [String; 
 
 #[cfg(test)]
 mod tests {
+    use xsched_control_api::answer::{Counts, From, Origin, PageKeeper, State, Status};
+    use xsched_control_api::standing::Standing;
+
     use super::*;
-    use crate::control::answer::{Counts, From, Origin, PageKeeper, State, Status};
-    use crate::standing::Standing;
 
     fn list(processes: Vec<Process>) -> List {
         let controller = Status {
@@ -178,7 +180,7 @@ mod tests {
             state: State::Active,
             policy: "priority".to_owned(),
             keeper: PageKeeper::Programs,
-            sight: crate::control::answer::Sight::Chains,
+            sight: xsched_control_api::answer::Sight::Chains,
             uptime_ns: 5,
             counts: Counts { slow: 2, answered_again: 7, ..Counts::default() },
         };

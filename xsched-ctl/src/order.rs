@@ -5,17 +5,18 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, pidfd_send_signal};
+use xsched_control_api::answer::{Answer, Overpromised, Reason, State};
+use xsched_control_api::client::{AskError, Controller, ask};
+use xsched_control_api::peer::Peer;
+use xsched_control_api::request::{Request, Target};
+use xsched_control_api::standing::Wish;
 use xsched_sched::PolicyKind;
+use xsched_terminal::Internal;
+use xsched_terminal::{print, say};
 
 use crate::cgroup;
 use crate::cli;
-use crate::control::answer::{Answer, Overpromised, Reason, State};
-use crate::control::client::{AskError, Controller, ask};
-use crate::control::request::{Request, Target};
 use crate::failure::Failure;
-use crate::say::{print, say};
-use crate::serve::peer::Peer;
-use crate::standing::Wish;
 
 /// How long `off` waits for a controller that may hang. Nobody is held back any more after the 100 ms of silence that the
 /// arbiter allows, whatever is answered.
@@ -36,7 +37,7 @@ pub(crate) async fn set(arguments: cli::Set) -> Result<u8, Failure> {
     let mut controller = Controller::connect().await?;
     let answer = controller.ask(&Request::Set { target: target.clone(), wish }).await?;
     if json {
-        return printed(&as_json(&answer));
+        return printed(&answer.to_line());
     }
     let Answer::Set { changed, overpromised } = answer else { return Err(strange(&answer)) };
     tell_worth(&mut controller, wish, overpromised.as_ref(), "come").await;
@@ -100,7 +101,7 @@ fn diluted(share: u8, Overpromised { device, percent }: &Overpromised, come: &st
 pub(crate) async fn policy(arguments: cli::Policy) -> Result<u8, Failure> {
     let answer = ask(&Request::Policy { name: arguments.name.map(|policy| policy.to_string()) }).await?;
     if arguments.json {
-        return printed(&as_json(&answer));
+        return printed(&answer.to_line());
     }
     let Answer::Policy { policy, was, turned } = answer else { return Err(strange(&answer)) };
     printed(&format!("{}\n", chosen(&policy, &was, turned)))
@@ -119,7 +120,7 @@ fn chosen(policy: &str, was: &str, turned: Option<State>) -> String {
 pub(crate) async fn on(arguments: cli::On) -> Result<u8, Failure> {
     let answer = ask(&Request::On {}).await?;
     if arguments.json {
-        return printed(&as_json(&answer));
+        return printed(&answer.to_line());
     }
     let Answer::State { state, was } = answer else { return Err(strange(&answer)) };
     printed(&format!("{state}; was {was}\n"))
@@ -147,7 +148,7 @@ pub(crate) async fn off(arguments: cli::Off) -> Result<u8, Failure> {
         Err(error) => return Err(error.into()),
     };
     match controller.ask_within(&Request::Off {}, OFF_PATIENCE).await {
-        Ok(answer) if arguments.json => printed(&as_json(&answer)),
+        Ok(answer) if arguments.json => printed(&answer.to_line()),
         Ok(Answer::State { state, was }) => {
             let ms = started.elapsed().as_secs_f64() * 1e3;
             printed(&format!("{state}; was {was}; released in {ms:.1} ms\n"))
@@ -193,7 +194,7 @@ fn kill(controller: &Peer) -> Result<(), Failure> {
 
 fn not_killed(pid: Pid, error: Errno) -> Failure {
     if error != Errno::PERM {
-        return Failure::Internal { what: "killing the controller", cause: error.into() };
+        return Internal::at("killing the controller")(error.into()).into();
     }
     let pid = pid.as_raw_nonzero();
     let message = format!("the controller (process {pid}) does not answer, and belongs to another user");
@@ -202,12 +203,7 @@ fn not_killed(pid: Pid, error: Errno) -> Failure {
 
 /// Prints what a verb has to say, which ends it; returns the exit code.
 fn printed(text: &str) -> Result<u8, Failure> {
-    print(text).map(|_| 0)
-}
-
-/// An answer as a line of JSON.
-pub(crate) fn as_json(answer: &Answer) -> String {
-    serde_json::to_string(answer).expect("answers have no maps with odd keys") + "\n"
+    Ok(print(text).map(|_| 0)?)
 }
 
 /// The controller has answered something else than what was asked.
@@ -217,6 +213,8 @@ pub(crate) fn strange(answer: &Answer) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use xsched_terminal::{Advice as _, ExitCode};
+
     use super::*;
 
     #[test]
@@ -255,14 +253,14 @@ mod tests {
         assert_eq!(failure.to_string(), "the controller (in another pid namespace) does not answer");
         let hint = failure.hint().unwrap();
         assert!(hint.contains("`xsched-ctl off --force` ends it where it runs"), "{hint}");
-        assert_eq!(failure.exit_code(), crate::exit::UNAVAILABLE);
+        assert_eq!(failure.exit_code(), ExitCode::Unavailable);
     }
 
     #[test]
     fn somebody_elses_controller_is_no_fault_of_this_program() {
         let failure = not_killed(Pid::INIT, Errno::PERM);
-        assert_eq!(failure.exit_code(), crate::exit::NOT_PERMITTED);
+        assert_eq!(failure.exit_code(), ExitCode::NotPermitted);
         assert!(failure.hint().is_some());
-        assert_eq!(not_killed(Pid::INIT, Errno::NOSYS).exit_code(), crate::exit::SOFTWARE);
+        assert_eq!(not_killed(Pid::INIT, Errno::NOSYS).exit_code(), ExitCode::Software);
     }
 }

@@ -3,15 +3,15 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use xsched_control_api::answer::{Answer, By, Explained, Place, Process, Queue};
+use xsched_control_api::client::Controller;
+use xsched_control_api::request::Request;
 use xsched_rules::Rules;
+use xsched_terminal::print;
 
 use crate::cli;
-use crate::control::answer::{Answer, By, Explained, Place, Process, Queue};
-use crate::control::client::Controller;
-use crate::control::request::Request;
 use crate::failure::Failure;
-use crate::order::{as_json, strange};
-use crate::say::print;
+use crate::order::strange;
 
 /// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::Rules) -> Result<u8, Failure> {
@@ -24,7 +24,7 @@ pub(crate) async fn run(arguments: cli::Rules) -> Result<u8, Failure> {
 fn check(arguments: &cli::RulesCheck) -> Result<u8, Failure> {
     let rules = arguments.file.as_deref().map_or_else(|| Ok(Rules::default()), read)?;
     let file = arguments.file.as_deref().map(|file| file.display().to_string()).unwrap_or_default();
-    print(&listed(&rules, &file))?;
+    print(&xsched_controller::listed(&rules, &file))?;
     Ok(0)
 }
 
@@ -35,22 +35,11 @@ pub(crate) fn read(path: &Path) -> Result<Rules, Failure> {
     Rules::parse(&text).map_err(|cause| Failure::Rules { path: path.to_owned(), cause })
 }
 
-/// A line for each rule: where it is written, its name, and what it says.
-pub(crate) fn listed(rules: &Rules, file: &str) -> String {
-    let mut text = String::new();
-    for rule in rules.rules() {
-        let name = rule.name.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
-        writeln!(text, "{}{name}: {rule}", rule.place(file)).expect("writing to a string does not fail");
-    }
-    text.push_str("otherwise: schedule\n");
-    text
-}
-
 async fn explain(arguments: &cli::RulesExplain) -> Result<u8, Failure> {
     let mut controller = Controller::connect().await?;
     let answer = controller.ask(&Request::Explain { pid: arguments.pid }).await?;
     if arguments.json {
-        print(&as_json(&answer))?;
+        print(&answer.to_line())?;
         return Ok(0);
     }
     let Answer::Explained(explained) = answer else { return Err(strange(&answer)) };
@@ -123,7 +112,7 @@ mod tests {
     fn rules_are_listed_with_their_places() {
         let rules =
             Rules::parse("[[rule]]\nname = 'mine'\nlibrary = 'a.so'\naction = 'passthrough'\n").unwrap();
-        let shown = listed(&rules, "my.toml");
+        let shown = xsched_controller::listed(&rules, "my.toml");
         assert!(shown.starts_with("my.toml:1 (mine): passthrough: library a.so\ndefault:"), "{shown}");
         assert!(shown.ends_with("otherwise: schedule\n"), "{shown}");
     }

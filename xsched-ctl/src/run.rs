@@ -8,18 +8,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::process::Child;
+use xsched_control_api::answer::{Answer, Overpromised};
+use xsched_control_api::client::{AskError, Controller, ask};
+use xsched_control_api::request::Request;
+use xsched_control_api::standing::Wish;
+use xsched_terminal::Internal;
+use xsched_terminal::say;
+use xsched_terminal::{Advice, ExitCode};
+use xsched_terminal::{Request as SignalRequest, Signals};
 
 use crate::cli;
 use crate::command;
-use crate::control::answer::{Answer, Overpromised};
-use crate::control::client::{AskError, Controller, ask};
-use crate::control::request::Request;
-use crate::exit;
 use crate::failure::Failure;
 use crate::order::tell_worth;
-use crate::say::say;
-use crate::signals::{Request as SignalRequest, Signals};
-use crate::standing::Wish;
 use environment::Token;
 
 /// How long to wait before a controller that has gone is looked for again.
@@ -42,9 +43,8 @@ pub(crate) enum RunError {
     Random(io::Error),
 }
 
-impl RunError {
-    /// What to do about it.
-    pub(crate) fn hint(&self) -> Option<String> {
+impl Advice for RunError {
+    fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NoShim(_) => {
                 "`cargo build --release` makes it beside xsched-ctl; `--shim FILE` names another place"
@@ -56,11 +56,10 @@ impl RunError {
         })
     }
 
-    /// The exit code.
-    pub(crate) fn exit_code(&self) -> u8 {
+    fn exit_code(&self) -> ExitCode {
         match self {
-            Self::NoShim(_) | Self::NotAShim(_) | Self::ShimPath(_) => exit::NO_TARGET,
-            Self::Random(_) => exit::SOFTWARE,
+            Self::NoShim(_) | Self::NotAShim(_) | Self::ShimPath(_) => ExitCode::NoTarget,
+            Self::Random(_) => ExitCode::Software,
         }
     }
 }
@@ -153,7 +152,8 @@ async fn wait(child: &mut Child, signals: &mut Signals) -> Result<u8, Failure> {
     loop {
         tokio::select! {
             status = child.wait() => {
-                return status.map(command::exit_code).map_err(Failure::internal("waiting for the command"));
+                let status = status.map_err(Internal::at("waiting for the command"))?;
+                return Ok(command::exit_code(status));
             }
             request = signals.next() => match request {
                 // The terminal has sent it to the command too, which decides for itself what to make of it.

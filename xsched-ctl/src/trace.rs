@@ -5,27 +5,28 @@ use std::ffi::OsString;
 
 use tokio::process::Child;
 use xsched_abi::Counter;
+use xsched_bpf::Losses;
+use xsched_terminal::Internal;
+use xsched_terminal::{Request, Signals};
+use xsched_terminal::{one_line, say};
+use xsched_tracer::Destination;
+use xsched_tracer::{Recorded, Recorder, Sink};
+use xsched_tracer::{Session, Targets};
+use xsched_tracer::{check_privileges, find_process};
 
-use crate::bpf::Losses;
 use crate::cli;
 use crate::command::{self, CommandOutput};
 use crate::ending::Limits;
 use crate::failure::Failure;
-use crate::output::Destination;
-use crate::preflight;
-use crate::recorder::{Recorded, Recorder, Sink};
-use crate::say::{one_line, say};
-use crate::session::{Session, Targets};
-use crate::signals::{Request, Signals};
 use crate::trace_config;
 
 /// Runs the verb; returns the exit code.
 pub(crate) async fn run(arguments: cli::Trace) -> Result<u8, Failure> {
     let settings = arguments.recording.settings()?;
     let (destination, format) = arguments.recording.output()?;
-    preflight::check_privileges()?;
+    check_privileges()?;
     let targets = match arguments.pid {
-        Some(pid) => Targets::Process(preflight::find_process(pid)?),
+        Some(pid) => Targets::Process(find_process(pid)?),
         None if arguments.command.is_empty() => Targets::Everybody,
         None => Targets::Children,
     };
@@ -79,7 +80,7 @@ async fn record_running(
             break;
         }
     }
-    session.finish().await
+    Ok(session.finish().await?)
 }
 
 /// Records a command from its first instruction to its end, or to a limit.
@@ -115,7 +116,7 @@ async fn record_command(
     let recorded = match outcome {
         Ok(reason) => {
             say!("recording ends: {reason}; waiting for the command to end");
-            session.finish().await
+            session.finish().await.map_err(Failure::from)
         }
         Err(failure) => {
             drop(session);
@@ -141,7 +142,8 @@ impl CommandEnd<'_> {
         loop {
             tokio::select! {
                 status = self.child.wait() => {
-                    return status.map(command::exit_code).map_err(Failure::internal("waiting for the command"));
+                    let status = status.map_err(Internal::at("waiting for the command"))?;
+                    return Ok(command::exit_code(status));
                 }
                 request = self.signals.next() => match request {
                     Request::Dump => self.is_dump_wanted.set(true),

@@ -1,8 +1,8 @@
 //! What a recording is made with, for whoever reads it later.
 
-use crate::control::answer::Answer;
-use crate::control::client;
-use crate::control::request::Request;
+use xsched_control_api::answer::Answer;
+use xsched_control_api::client;
+use xsched_control_api::request::Request;
 
 /// By name: versions, machine, and the controller, if there is one.
 pub(crate) async fn gather() -> Vec<(&'static str, String)> {

@@ -3,21 +3,19 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use xsched_abi::chain::DEPTH_MAX;
+use xsched_chains::Label;
+use xsched_recording::KernelNames;
 use xsched_rules::Rules;
+use xsched_tracer::{
+    Compression, Destination, Driver, Executions, ExtraDevice, FilterError, Filters, Format, Functions, Kept,
+    Options, Settings, Style, TracerError, Uprobes,
+};
 
-use super::driver::{Driver, ExtraDevice, extra_device};
+use super::driver::extra_device;
 use super::units::{duration, large_size, ring_size};
-use crate::bpf::Options;
-use crate::chain::Label;
 use crate::failure::Failure;
-use crate::filter::{FilterError, Filters, Functions};
-use crate::flight_recorder;
-use crate::kernel_names::KernelNames;
-use crate::output::{Compression, Destination, Format};
-use crate::session::Settings;
-use crate::timeline::{Executions, Style};
 
 #[derive(Args, Debug)]
 pub(crate) struct Recording {
@@ -162,11 +160,11 @@ impl Recording {
         Ok((destination, Format { compression, size_max: self.max_size, kept: self.kept()? }))
     }
 
-    fn kept(&self) -> Result<Option<flight_recorder::Settings>, Failure> {
+    fn kept(&self) -> Result<Option<Kept>, Failure> {
         if self.dump_on_slower.is_some() && !self.filter.filters()?.include_launches() {
-            return Err(FilterError::NoLaunches("dump-on-slower").into());
+            return Err(TracerError::from(FilterError::NoLaunches("dump-on-slower")).into());
         }
-        Ok(self.ring.map(|size| flight_recorder::Settings {
+        Ok(self.ring.map(|size| Kept {
             size_max: usize::try_from(size).unwrap_or(usize::MAX),
             slow_ns: self.dump_on_slower.map(nanoseconds),
         }))
@@ -193,20 +191,12 @@ impl Filter {
     fn filters(&self) -> Result<Filters, Failure> {
         let functions = self.api.clone().unwrap_or_default();
         let min_duration_ns = self.min_duration.map_or(0, nanoseconds);
-        Ok(Filters::new(functions, &self.library, &self.kernel, min_duration_ns, self.sample)?)
+        Ok(Filters::new(functions, &self.library, &self.kernel, min_duration_ns, self.sample)
+            .map_err(TracerError::from)?)
     }
 }
 
 /// Durations of centuries are as good as endless.
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// How probes are attached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Uprobes {
-    /// By the best way that works on this kernel
-    Auto,
-    /// One perf event for each function: slower to attach and detach, works since kernel 5.15
-    PerfEvents,
 }

@@ -4,40 +4,48 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use xsched_control_api::standing::{Class, PRIORITY_MAX, PRIORITY_MIN, WEIGHT_MAX, Wish};
 use xsched_sched::PolicyKind;
 
 use super::units::{cgroup, process_id, share};
-use crate::standing::{Class, PRIORITY_MAX, PRIORITY_MIN, WEIGHT_MAX, Wish};
 
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
     /// The configuration [default: /etc/xsched/config.toml, if it is there]
     #[arg(short, long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    config: Option<PathBuf>,
 
     /// Who goes first, whatever the configuration says: priority, fair or partition
     #[arg(long, value_name = "NAME")]
-    pub(crate) policy: Option<PolicyKind>,
+    policy: Option<PolicyKind>,
 
     /// The rules on call chains, whatever the configuration says; read again when the file changes
     #[arg(long, value_name = "FILE")]
-    pub(crate) rules: Option<PathBuf>,
+    rules: Option<PathBuf>,
 
     /// Decide and show who would wait, and hold nobody back
     #[arg(long)]
-    pub(crate) observe: bool,
+    observe: bool,
 
     /// Do without BPF programs, as a controller does that lacks the privileges: processes then report over the socket
     #[arg(long)]
-    pub(crate) no_bpf: bool,
+    no_bpf: bool,
 
     /// Read the configuration and the rules as the controller would, name every mistake, print what would hold, and start nothing
     #[arg(long, conflicts_with = "json")]
-    pub(crate) check: bool,
+    check: bool,
 
     /// As soon as processes can join, print on standard output as one JSON object how the controller is
     #[arg(long)]
-    pub(crate) json: bool,
+    json: bool,
+}
+
+impl Serve {
+    /// How the controller is to be started.
+    pub(crate) fn options(self) -> xsched_controller::Options {
+        let Self { config, policy, rules, observe, no_bpf, check, json } = self;
+        xsched_controller::Options { config, policy, rules, observe, no_bpf, check, json }
+    }
 }
 
 /// How something is to stand.
@@ -231,11 +239,10 @@ pub(crate) struct On {
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
-
+    use xsched_control_api::standing::Class;
     use xsched_sched::PolicyKind;
 
     use crate::cli::{Cli, Verb};
-    use crate::standing::Class;
 
     #[track_caller]
     fn refused(words: &[&str]) -> String {

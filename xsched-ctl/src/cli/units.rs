@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::standing::SHARE_MAX;
+use xsched_control_api::standing::SHARE_MAX;
 
 /// Bytes: a number with `K`, `M` or `G` behind it, or none.
 pub(super) fn size(text: &str) -> Result<u64, String> {

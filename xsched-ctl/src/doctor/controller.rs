@@ -1,11 +1,12 @@
 //! Whether a controller is there, and what it says.
 
+use xsched_control_api::answer::{Answer, List, PageKeeper, Sight, State, Status};
+use xsched_control_api::client::{AskError, ask};
+use xsched_control_api::request::Request;
+use xsched_terminal::counted;
+use xsched_tracer::why_not_joined;
+
 use super::{Finding, Verdict};
-use crate::control::answer::{Answer, List, PageKeeper, Sight, State, Status};
-use crate::control::client::{AskError, ask};
-use crate::control::request::Request;
-use crate::scheduling::why_not_joined;
-use crate::table::counted;
 
 /// Asks it how it is.
 pub(super) async fn finding() -> Finding {
@@ -106,9 +107,10 @@ fn describe_joined(list: &List, pid: u32, why_not: impl Fn(u32) -> Option<String
 
 #[cfg(test)]
 mod tests {
+    use xsched_control_api::answer::{Counts, From, Process};
+    use xsched_control_api::standing::Standing;
+
     use super::*;
-    use crate::control::answer::{Counts, From, Process};
-    use crate::standing::Standing;
 
     fn status(state: State, keeper: PageKeeper) -> Status {
         Status {

@@ -13,12 +13,12 @@ use xsched_protocol::shim_status::{
     ShimVerdicts, ShimWay,
 };
 use xsched_symbols::{is_hip_runtime, variable_address};
+use xsched_terminal::print;
+use xsched_tracer::{TracerError, why_nothing_is_mapped};
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use super::controller;
 use crate::failure::Failure;
-use crate::preflight;
-use crate::say::print;
 
 /// How the file names of all builds of the shim begin.
 const SHIM_FILE_PREFIX: &str = "libxsched_shim";
@@ -31,15 +31,19 @@ struct Mapped {
     path: String,
 }
 
+fn no_program(pid: u32) -> Failure {
+    TracerError::NoProgram { pid, why: why_nothing_is_mapped(pid) }.into()
+}
+
 /// Prints the shim's state in a process, a line per copy of the runtime, and whether the controller knows it.
 pub(crate) async fn run(pid: u32) -> Result<u8, Failure> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Failure::NoSuchProcess(pid),
+        io::ErrorKind::NotFound => TracerError::NoSuchProcess(pid).into(),
         io::ErrorKind::PermissionDenied => Failure::ForeignProcess(pid),
-        _ => Failure::NoProgram { pid, why: preflight::why_nothing_is_mapped(pid) },
+        _ => no_program(pid),
     })?;
     if maps.is_empty() {
-        return Err(Failure::NoProgram { pid, why: preflight::why_nothing_is_mapped(pid) });
+        return Err(no_program(pid));
     }
     let files = files(&maps);
     let runtimes: Vec<_> = files.iter().filter(|file| is_hip_runtime(Path::new(&file.path))).collect();

@@ -9,8 +9,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use xsched_terminal::say;
+
 use super::RunError;
-use crate::say::say;
 
 /// Carries the token to the shim, which takes it from there.
 pub(super) const TOKEN_VARIABLE: &str = "XSCHED_TOKEN";

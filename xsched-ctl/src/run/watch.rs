@@ -6,8 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use xsched_symbols::is_hip_runtime;
-
-use crate::say::say;
+use xsched_terminal::say;
 
 /// When to look first; then after twice the time, and so on.
 const FIRST: Duration = Duration::from_millis(100);

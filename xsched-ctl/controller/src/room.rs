@@ -1,0 +1,205 @@
+//! Room: nobody takes all of it, users who work together do not, and whoever may do anything finds some.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use xsched_control_api::peer::Peer;
+
+use super::controller::Actor;
+
+/// Users that are sure of their parts, at once. What others do takes nothing from these.
+const USERS: usize = 32;
+
+/// How something that there is only so much of is divided among users that are not privileged. Each is sure of a part, as long
+/// as no more than [`USERS`] have any; what is beyond all these parts goes to who comes first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Division {
+    /// For all of them together. What there is beyond is for who is privileged.
+    pub(super) room: usize,
+    /// What each is sure of.
+    pub(super) each: usize,
+}
+
+impl Division {
+    /// Whether a user may have one more, given what each has by now.
+    pub(super) fn allows(self, uid: u32, users: &BTreeMap<u32, usize>) -> bool {
+        let own = users.get(&uid).copied().unwrap_or(0);
+        let all: usize = users.values().sum();
+        let beyond: usize = users.values().map(|count| count.saturating_sub(self.each)).sum();
+        all < self.room && (own < self.each || beyond < self.room - USERS * self.each)
+    }
+}
+
+/// Connections. Each costs a descriptor or four.
+const CONNECTIONS: Division = Division { room: 4096, each: 64 };
+
+/// Of each user: one for each of his processes or for each `run`, and some for other commands.
+const CONNECTIONS_PER_USER_MAX: usize = 1024 + 256;
+
+/// Who is connected: users that are not privileged, with their connections.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Room(Rc<RefCell<BTreeMap<u32, usize>>>);
+
+/// Somebody has been taken in; there is room for another when this is dropped.
+#[derive(Debug)]
+pub(super) struct Occupant {
+    room: Room,
+    /// Whose it is; none if he need not be counted.
+    uid: Option<u32>,
+}
+
+/// There are no descriptors left for another connection, or something else is missing, which may last: whoever can open
+/// connections can also have it last.
+#[derive(Debug, Default)]
+pub(super) struct Shortage {
+    /// When the log last said so.
+    said: Option<Instant>,
+}
+
+impl Shortage {
+    /// How long to wait before the next try.
+    const AGAIN: Duration = Duration::from_millis(100);
+
+    /// How often the log says so.
+    const SAID_AGAIN: Duration = Duration::from_mins(1);
+
+    /// Waits a while.
+    pub(super) async fn pass(&mut self, whom: &str, error: &io::Error) {
+        if self.is_to_be_said(Instant::now()) {
+            tracing::warn!("cannot take in {whom}, nor maybe others (this is said once a minute): {error}");
+        }
+        tokio::time::sleep(Self::AGAIN).await;
+    }
+
+    fn is_to_be_said(&mut self, now: Instant) -> bool {
+        let is_due = self.said.is_none_or(|said| now.duration_since(said) >= Self::SAID_AGAIN);
+        if is_due {
+            self.said = Some(now);
+        }
+        is_due
+    }
+}
+
+impl Room {
+    /// With nobody in it.
+    pub(super) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes in whoever has connected. None if there is no room for him, or he has ended already.
+    pub(super) fn take_in(&self, connection: impl AsFd) -> Option<(Peer, Occupant)> {
+        let peer = Peer::of(connection)
+            .inspect_err(|error| tracing::debug!("a connection without a peer: {error}"))
+            .ok()?;
+        let occupant = self.occupant(Actor::of(&peer))?;
+        Some((peer, occupant))
+    }
+
+    fn occupant(&self, actor: Actor) -> Option<Occupant> {
+        if actor.is_privileged() {
+            return Some(Occupant { room: self.clone(), uid: None });
+        }
+        let mut users = self.0.borrow_mut();
+        let own = users.get(&actor.uid).copied().unwrap_or(0);
+        if own >= CONNECTIONS_PER_USER_MAX || !CONNECTIONS.allows(actor.uid, &users) {
+            return None;
+        }
+        users.insert(actor.uid, own + 1);
+        Some(Occupant { room: self.clone(), uid: Some(actor.uid) })
+    }
+}
+
+impl Drop for Occupant {
+    fn drop(&mut self) {
+        let Some(uid) = self.uid else { return };
+        let mut users = self.room.0.borrow_mut();
+        let left = users.get(&uid).map_or(0, |count| count - 1);
+        if left == 0 {
+            users.remove(&uid);
+        } else {
+            users.insert(uid, left);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody runs these tests as this user, and he is not root.
+    const USER: u32 = 4_000_000_000;
+
+    fn of(uid: u32) -> Actor {
+        Actor { pid: 1, uid, container: None }
+    }
+
+    #[test]
+    fn a_shortage_that_lasts_is_said_once_a_minute() {
+        let (mut shortage, began) = (Shortage::default(), Instant::now());
+        let said = (0..1200).filter(|tries| shortage.is_to_be_said(began + Shortage::AGAIN * *tries));
+        assert_eq!(said.collect::<Vec<_>>(), [0, 600]);
+    }
+
+    #[test]
+    fn who_takes_all_that_he_can_leaves_room_for_others() {
+        let room = Room::new();
+        let mut taken: Vec<_> = std::iter::from_fn(|| room.occupant(of(USER))).collect();
+        assert_eq!(taken.len(), CONNECTIONS_PER_USER_MAX);
+        assert!(room.occupant(of(USER + 1)).is_some() && room.occupant(of(0)).is_some());
+        taken.pop();
+        assert!(room.occupant(of(USER)).is_some(), "there is room again");
+    }
+
+    #[test]
+    fn many_users_together_leave_room_for_others_and_for_root() {
+        let room = Room::new();
+        let of_users = |users: std::ops::Range<u32>, each| {
+            let users = users.flat_map(move |user| std::iter::repeat_n(USER + user, each));
+            users.filter_map(|uid| room.occupant(of(uid))).collect::<Vec<_>>()
+        };
+        let greedy = of_users(0..4, 2000);
+        let others = of_users(4..32, CONNECTIONS.each);
+        assert_eq!(others.len(), 28 * CONNECTIONS.each);
+        assert_eq!(greedy.len() + others.len(), CONNECTIONS.room);
+        let root: Vec<_> = (0..10_000).filter_map(|_| room.occupant(of(0))).collect();
+        assert_eq!(root.len(), 10_000);
+        drop((greedy, others));
+        assert!(room.0.borrow().is_empty());
+    }
+
+    #[test]
+    fn whatever_others_do_a_user_has_his_part() {
+        let seed = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64);
+        eprintln!("seed {seed}");
+        let mut state = seed | 1;
+        // xorshift64
+        let mut below = |end: usize| {
+            for shift in [13, -7, 17] {
+                state ^= if shift > 0 { state << shift } else { state >> -shift };
+            }
+            (state % end as u64) as usize
+        };
+        for _ in 0..100 {
+            let each = 1 + below(5);
+            let division = Division { each, room: USERS * each + below(50) };
+            let mut users = BTreeMap::new();
+            for _ in 0..1000 {
+                // Some take more than others, and give back less.
+                let uid = below(USERS).min(below(USERS)) as u32;
+                let own = users.get(&uid).copied().unwrap_or(0);
+                if own > 0 && below(USERS) < uid as usize {
+                    users.insert(uid, own - 1);
+                } else {
+                    let allowed = division.allows(uid, &users);
+                    assert!(allowed || own >= each, "{division:?} {uid} {users:?}");
+                    users.insert(uid, own + usize::from(allowed));
+                }
+                assert!(users.values().sum::<usize>() <= division.room);
+            }
+        }
+    }
+}
