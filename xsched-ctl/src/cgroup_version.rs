@@ -39,9 +39,9 @@ impl Cgroups {
         match self {
             Self::Unified => None,
             Self::Mixed => Some(
-                "`cgroup` may fit nobody: this process is in a cgroup of version 1, and in none of version 2",
+                "`cgroup` may match no process: this process is in a cgroup of version 1, and in none of version 2",
             ),
-            Self::Old => Some("`cgroup` fits nobody: processes have no cgroups of version 2 here"),
+            Self::Old => Some("`cgroup` matches no process: there are no cgroups of version 2 here"),
         }
     }
 

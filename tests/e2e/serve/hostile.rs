@@ -45,7 +45,7 @@ fn nobody_writes_into_the_account_of_changes() {
     assert_eq!(user.ask(&format!("order {forged}"))["answer"], "refused");
     user.ask("connect");
     user.ask(r#"settings "x\n INFO audit: uid=0" = 1"#);
-    controller.process().wait_for_stderr("own rules are left out");
+    controller.process().wait_for_stderr("own rules are ignored");
     controller.process().signal(Signal::TERM);
     let account = controller.finish().stderr;
     assert!(account.contains("refused: set cgroup /x"), "{account}");
