@@ -117,7 +117,7 @@ fn a_configuration_that_is_read_anew_holds_for_those_who_are_connected() {
     let said = controller.reload("[[rule]]\npriority = -9\n", "reloaded files");
     assert!(said.contains("policy priority"), "{said}");
     assert_eq!((priority(&controller, &roots), priority(&controller, &users)), (7, -9));
-    let said = controller.reload("[scheduler]\npolicy = 'partition'\n", "a command has ordered");
+    let said = controller.reload("[scheduler]\npolicy = 'partition'\n", "a command has set it");
     assert!(said.contains("policy priority stays"), "{said}");
     // A user cannot have it read.
     assert_eq!(users.ask(&format!("signal {}", controller.process().pid()))["error"], "PermissionError");
@@ -141,7 +141,7 @@ fn rules_on_calls_are_read_anew_with_the_configuration_that_names_them() {
     std::fs::write(&rules, "profile = 'compat'\n").unwrap();
     // First what has happened, then what has become of it.
     controller.reload(names_them, "reloaded files");
-    controller.process().wait_for_stderr("0 of 0 processes stand otherwise");
+    controller.process().wait_for_stderr("parameters of 0 of 0 processes changed");
     controller.process().wait_for_stderr("rules on calls apply from now on");
     // From now on it is looked at.
     std::fs::write(&rules, "profile = 'default'\n").unwrap();
