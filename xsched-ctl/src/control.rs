@@ -1,4 +1,4 @@
-//! What commands and controller say to each other: one JSON object a line, over a unix socket.
+//! The protocol between commands and controller: one JSON object for each line, over a unix socket.
 
 pub(crate) mod answer;
 pub(crate) mod client;

@@ -1,4 +1,4 @@
-//! From records to calls with names.
+//! Turns records into calls with names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,21 +22,21 @@ pub(crate) struct Resolver {
     graphs: Graphs,
     /// Whether every call is recorded, so that graphs can be followed.
     sees_all: bool,
-    /// Calls that were lost before the present batch.
+    /// Calls lost before the present batch.
     lost: u64,
-    /// By process, what addresses have turned out to be. Emptied whenever the process's mappings change.
+    /// Results by address, for each process. Cleared whenever the process's mappings change.
     known: HashMap<u32, Known>,
 }
 
 #[derive(Default)]
 struct Known {
-    /// By the mapping's own address in memory, and address: calls and chains are not resolved in the order of their
-    /// times, and another library may have been at an address before.
+    /// Keyed by the mapping's own address in memory, and address. Calls and chains are not resolved in order of time,
+    /// and another library may have been at an address before.
     functions: HashMap<(usize, u64), Placed>,
     kernels: HashMap<u64, Arc<str>>,
 }
 
-/// A function, and the mapping in which it was found: kept, so that no other mapping comes to have its address.
+/// A function and its mapping, which is kept alive so that its address stays unique.
 struct Placed {
     function: Function,
     _mapping: Option<Arc<Mapping>>,
@@ -50,11 +50,11 @@ struct Function {
     symbol: Option<Arc<str>>,
     /// Without parameters.
     name: Option<Arc<str>>,
-    /// Whose its calls are if nothing is known of its callers.
+    /// The origin of its calls if nothing is known about its callers.
     origin: Arc<str>,
 }
 
-/// A call that has returned, or one that never did.
+/// A call that has returned, or was still in progress.
 struct Recorded<'a> {
     probe: &'static Probe,
     call: &'a Call,
@@ -63,8 +63,8 @@ struct Recorded<'a> {
 }
 
 impl Resolver {
-    /// Nothing is known yet; whose calls are is decided by `rules`, and chains show their frames as `label` says.
-    /// `sees_all`: no call is left out on purpose.
+    /// Nothing is known yet. `rules` determine origins, and chains show their frames as `label` says. `sees_all`: no
+    /// call is filtered out.
     pub(crate) fn new(rules: Rules, label: Label, sees_all: bool) -> Self {
         let mut graphs = Graphs::default();
         graphs.set_incomplete(!sees_all);
@@ -80,7 +80,7 @@ impl Resolver {
         }
     }
 
-    /// To be called before a batch of records: how many calls have been lost until they were read.
+    /// To be called before each batch of records, with the number of calls lost so far.
     pub(crate) fn begin_batch(&mut self, lost: u64) {
         if lost != self.lost {
             self.lost = lost;
@@ -90,7 +90,7 @@ impl Resolver {
         }
     }
 
-    /// Takes note of what has changed in a process.
+    /// Notes a change in a process.
     pub(crate) fn changed(&mut self, change: &Change) {
         match change {
             Change::Mapped { pid, .. } | Change::Found { pid } => {
@@ -111,12 +111,13 @@ impl Resolver {
         }
     }
 
-    /// A process ended some time ago: nothing more of it is resolved. Chains may have been since it was seen to end.
+    /// A process ended some time ago: nothing more of it is resolved. Chains may have been resolved since its end was
+    /// seen.
     pub(crate) fn ended(&mut self, pid: u32) {
         self.known.remove(&pid);
     }
 
-    /// Resolves a call that has returned. None for a record that this program does not know.
+    /// Resolves a call that has returned. None for a record of an unknown function.
     pub(crate) fn returned(
         &mut self,
         processes: &mut Processes,
@@ -165,7 +166,7 @@ impl Resolver {
         let (pid, begin_ns) = (call.tgid, call.begin_ns);
         let text: Option<Arc<str>> = (!text.is_empty()).then(|| String::from_utf8_lossy(text).into());
         let kernel = match (&text, handle(probe, call)) {
-            // Functions that name a kernel: modules load by file name, the others by the kernel's.
+            // Functions that name a kernel: modules load by file name, the others by the kernel's name.
             (Some(name), _) if names_kernel(probe) => {
                 Some(Kernel { name: kernel_name(name).into(), source: source(probe, call) })
             }
@@ -176,7 +177,7 @@ impl Resolver {
             self.kernels.define(pid, handle, kernel.clone());
         }
         let kernel = kernel.map(|kernel| kernel.name);
-        // The return address may already belong to the next function: look at the call before it.
+        // The return address may already belong to the next function, so use the call instruction before it.
         let code = self.function(processes, pid, call.caller.wrapping_sub(1), begin_ns);
         let caller = Caller { library: code.library, symbol: code.symbol, address: call.caller };
         HipCall {
@@ -201,7 +202,7 @@ impl Resolver {
         }
     }
 
-    /// Gives names to the addresses of a chain, each with whether a signal has interrupted there.
+    /// Names the addresses of a chain, each with whether a signal interrupted there.
     pub(crate) fn chain(
         &mut self,
         processes: &mut Processes,
@@ -256,7 +257,7 @@ impl Resolver {
         function
     }
 
-    /// A function of generated code. It is not remembered: something else may be generated there.
+    /// A function of generated code. It is not cached: other code may be generated at the same address.
     fn generated(&mut self, pid: u32, address: u64) -> Function {
         let library: Arc<str> = GENERATED.into();
         let name = self.perf_maps.name(pid, address);
@@ -268,7 +269,7 @@ impl Resolver {
         if let Some(kernel) = self.kernels.get(pid, handle) {
             return kernel.clone();
         }
-        // Registered before recording began: the handle is a symbol of the program or library that holds the kernel.
+        // Registered before recording began: the handle is a symbol of the program or library with the kernel.
         let known = self.known.entry(pid).or_default();
         if let Some(name) = known.kernels.get(&handle) {
             return Kernel { name: name.clone(), source: 0 };
@@ -276,7 +277,7 @@ impl Resolver {
         let location = processes.locate(pid, handle, time_ns);
         let mangled = location.and_then(|location| {
             let symbol = processes.name(&location).ok();
-            // A handle is the address of something, not one inside of it.
+            // A handle is the start address of a symbol, not one inside it.
             let symbol = symbol.filter(|symbol| symbol.offset == 0).map(|symbol| symbol.mangled);
             symbol.or_else(|| processes.registered_kernel(&location))
         });
@@ -287,10 +288,10 @@ impl Resolver {
     }
 }
 
-/// Addresses of a process that are remembered.
+/// Limit on cached addresses for each process.
 const FUNCTIONS_MAX: usize = 1 << 16;
 
-/// Library of calls from code that is in no known mapping.
+/// Library name for calls from code outside of all known mappings.
 const UNKNOWN: &str = "[unknown]";
 
 /// The kernel handle among the arguments.
@@ -304,7 +305,7 @@ fn names_kernel(probe: &Probe) -> bool {
     matches!(probe.name, "hipModuleGetFunction" | "hipLibraryGetKernel" | "__hipRegisterFunction")
 }
 
-/// The handle under which the named kernel is known from now on.
+/// The handle by which the named kernel is known from now on.
 fn defined_handle(probe: &Probe, call: &Call) -> Option<u64> {
     let handle = match (probe.category, probe.name) {
         (Category::Register, "__hipRegisterFunction") => call.words[1],
@@ -322,7 +323,7 @@ fn source(probe: &Probe, call: &Call) -> u64 {
     if probe.category == Category::Register { call.words[0] } else { call.words[1] }
 }
 
-/// The module, library or binary that a call takes away.
+/// The module, library or binary that a call unloads.
 fn unloaded(probe: &Probe, call: &Call) -> Option<u64> {
     matches!(probe.name, "hipModuleUnload" | "hipLibraryUnload" | "__hipUnregisterFatBinary")
         .then_some(call.words[0])
