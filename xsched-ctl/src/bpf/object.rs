@@ -13,16 +13,16 @@ use super::sys::{self, Purpose};
 use crate::causes::is_permission;
 use crate::cli::{Driver, ExtraDevice, Uprobes};
 
-/// Why the kernel's side could not be set up.
+/// Why the kernel side could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BpfError {
     /// The object was refused before any program was loaded.
     #[error("the kernel refused the BPF maps: {0}")]
     Object(#[from] EbpfError),
-    /// The kernel does not say how many processors there may be.
+    /// The number of possible processors cannot be read.
     #[error("cannot read {path}: {cause}")]
     Processors {
-        /// The file that says so.
+        /// The file that lists them.
         path: &'static str,
         /// The kernel's error.
         #[source]
@@ -36,15 +36,15 @@ pub(crate) enum BpfError {
         /// The kernel's error.
         #[source]
         cause: io::Error,
-        /// The last lines of the verifier's log, each on a line of its own, or nothing.
+        /// The last lines of the verifier's log, each on a line of its own; empty if there is none.
         log: String,
     },
-    /// A probe could not be put into a file.
+    /// A probe could not be attached to a file.
     #[error("cannot attach `{program}` to {path}: {cause}")]
     Attach {
         /// The program's name.
         program: &'static str,
-        /// What it was to be attached to.
+        /// The target.
         path: PathBuf,
         /// The kernel's error.
         #[source]
@@ -55,7 +55,7 @@ pub(crate) enum BpfError {
     Map {
         /// Its name.
         map: &'static str,
-        /// What happened.
+        /// The cause.
         #[source]
         cause: aya::maps::MapError,
     },
@@ -68,7 +68,7 @@ impl BpfError {
     }
 }
 
-/// What the user may choose.
+/// Settings from the command line.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     /// Bytes of the ring buffer: a power of two and a multiple of the page size.
@@ -77,25 +77,25 @@ pub(crate) struct Options {
     pub(crate) depth: u32,
     /// How to attach.
     pub(crate) uprobes: Uprobes,
-    /// How to see calls to the kernel driver.
+    /// How to record calls to the kernel driver.
     pub(crate) driver: Driver,
-    /// Devices to be taken for the driver's.
+    /// Further devices that count as the driver's.
     pub(crate) extra_devices: Vec<ExtraDevice>,
 }
 
-/// Least bytes of the ring buffer for copies of stacks: some hundred of them.
+/// Least size of the ring buffer for copies of stacks: some hundred copies.
 ///
-/// It is otherwise as large as the other one. Until the tables of a program's libraries are built, calls from different places take
-/// a copy each, of 8 or 32 KiB, and the tracer may be late by some 10 ms where all processors are busy: some thousand calls of a
-/// fast program. 64 MiB, the usual size, has room for 2,000 to 8,000 of them.
+/// Otherwise it is as large as the other one. Until the tables of a program's libraries are built, each call from a new
+/// place sends a copy of 8 or 32 KiB. On a busy machine the tracer may read some 10 ms late, which is some thousand
+/// calls of a fast program. The default of 64 MiB has space for 2,000 to 8,000 copies.
 const SNAPSHOTS_SIZE_MIN: u32 = 8 << 20;
 
-/// The object, its maps in the kernel, its programs loaded when they are first used.
+/// The object and its maps in the kernel. Programs are loaded at their first use.
 pub(crate) struct Programs {
     pub(super) ebpf: Ebpf,
-    /// Processors that this machine may have; their numbers are below it.
+    /// Possible processors of this machine; their numbers are below this.
     pub(super) processor_count: u32,
-    /// The programs again, loaded for links of type `uprobe_multi`.
+    /// The programs loaded for links of type `uprobe_multi`.
     multi: HashMap<&'static str, OwnedFd>,
 }
 
@@ -111,7 +111,7 @@ impl Programs {
         Ok(Self { ebpf, processor_count, multi: HashMap::new() })
     }
 
-    /// The object, to take maps out of.
+    /// The object, from which maps are taken.
     pub(crate) fn object(&mut self) -> &mut Ebpf {
         &mut self.ebpf
     }
@@ -140,7 +140,7 @@ impl Programs {
         self.ebpf.program_mut(name).expect("build.rs compiles all programs into the object")
     }
 
-    /// A uprobe program for links of type `uprobe_multi`, which want it loaded with that type.
+    /// A uprobe program for links of type `uprobe_multi`, which require it to be loaded with that type.
     pub(super) fn multi(&mut self, name: &'static str) -> Result<&OwnedFd, BpfError> {
         if !self.multi.contains_key(name) {
             let fd = self.load_as(name, Purpose::UprobeMulti)?;
@@ -149,8 +149,8 @@ impl Programs {
         Ok(&self.multi[name])
     }
 
-    /// Loads a program for a purpose that aya 0.14 does not know: its instructions are taken from the object, pointed
-    /// at the maps that aya made, and loaded here.
+    /// Loads a program for a purpose that aya 0.14 does not support: takes its instructions from the object, relocates
+    /// them to the maps that aya made, and loads them here.
     pub(super) fn load_as(&self, name: &'static str, purpose: Purpose<'_>) -> Result<OwnedFd, BpfError> {
         let mut object = aya_obj::Object::parse(TRACER).map_err(EbpfError::from)?;
         let btf = load_types(&mut object);
@@ -183,10 +183,11 @@ impl Programs {
     }
 }
 
-/// Where the kernel lists the numbers that processors may have: `0-127`, seldom with gaps.
+/// The kernel's list of possible processor numbers: `0-127`, seldom with gaps
+/// ([documentation](https://docs.kernel.org/admin-guide/cputopology.html)).
 const POSSIBLE_PROCESSORS: &str = "/sys/devices/system/cpu/possible";
 
-/// One more than the largest of these numbers.
+/// The largest of these numbers plus one.
 pub(crate) fn processor_count() -> Result<u32, BpfError> {
     let unreadable = |cause| BpfError::Processors { path: POSSIBLE_PROCESSORS, cause };
     let list = std::fs::read_to_string(POSSIBLE_PROCESSORS).map_err(unreadable)?;
@@ -194,7 +195,7 @@ pub(crate) fn processor_count() -> Result<u32, BpfError> {
     last.map(|last| last + 1).ok_or_else(|| unreadable(io::Error::other(format!("it says {list:?}"))))
 }
 
-/// Gives the object's types to the kernel. Without them programs load all the same, after a longer look at them.
+/// Gives the object's types to the kernel. Without them programs load too, but verification takes longer.
 fn load_types(object: &mut aya_obj::Object) -> Option<OwnedFd> {
     let features = aya::features().btf()?;
     let types = object.fixup_and_sanitize_btf(features).ok()??.to_bytes();
@@ -222,7 +223,7 @@ pub(crate) fn load_error(program: &'static str, error: ProgramError) -> BpfError
     }
 }
 
-/// The end of a verifier log, where it says what it refused.
+/// The end of a verifier log, which says what was refused.
 fn last_lines(log: &str) -> String {
     const LINES: usize = 12;
     let lines: Vec<_> = log.lines().filter(|line| !line.trim().is_empty()).collect();

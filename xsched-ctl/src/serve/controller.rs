@@ -181,7 +181,7 @@ impl Controller {
     pub(crate) fn describe(&self) -> String {
         let (rules, ceilings) = self.config.counts();
         format!(
-            "{}, policy {}, page maintained by {}, rules see {}, {}, {}",
+            "{}, policy {}, page kept by {}, rules see {}, {}, {}",
             self.state,
             self.scheduler.policy(),
             self.keeper(),
