@@ -354,7 +354,7 @@ fn the_report_says_where_the_time_went() {
     }
     assert_eq!(delays[&low]["gave_way"][0]["to"].as_str(), Some(&*high));
     let text = run(recorded.node.ctl(&["report"]).arg(&recorded.trace));
-    assert!(text.stdout.contains(&format!("{low} gave way to {high} for ")), "{}", text.stdout);
+    assert!(text.stdout.contains(&format!("{low} was preempted by {high} for ")), "{}", text.stdout);
 }
 
 /// Executions of a kernel, all of one origin.

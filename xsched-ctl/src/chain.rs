@@ -1,4 +1,4 @@
-//! A call chain with names: who called whom down to a HIP function.
+//! A call chain with names: the callers down to a HIP function.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(crate) struct Chain {
     pub(crate) frames: Vec<Frame>,
     /// Why there are no more of them.
     pub(crate) end: ChainEnd,
-    /// The libraries that it passes through, innermost first, each once for any number of its frames in a row:
+    /// The libraries that it passes through, innermost first, each once for any number of consecutive frames:
     /// `librocblas.so < libhipblaslt.so < python3.11`. It ends in `…` if there may be more.
     pub(crate) libraries: Arc<str>,
     /// Its functions, innermost first, in the same way; the library in brackets for those without a name.
@@ -29,7 +29,7 @@ pub(crate) struct Chain {
 /// Library of frames in code that is in no file.
 pub(crate) const GENERATED: &str = "[generated]";
 
-/// What frames are shown as.
+/// How frames are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Label {
     /// Functions, by name
@@ -46,12 +46,13 @@ pub(crate) struct Frame {
     pub(crate) library: Arc<str>,
     /// Its function, without parameters.
     pub(crate) name: Option<Arc<str>>,
-    /// Where it goes on when the call returns; in a function that a signal has interrupted, where it was.
+    /// Where execution continues when the call returns; in a function interrupted by a signal, where it was
+    /// interrupted.
     pub(crate) address: u64,
 }
 
 impl Chain {
-    /// A chain of at least one frame, innermost first; `origin` as the rules say.
+    /// A chain of at least one frame, innermost first; `origin` as the rules determine it.
     pub(crate) fn new(frames: Vec<Frame>, end: ChainEnd, origin: Option<Arc<str>>, label: Label) -> Self {
         let mut libraries: Vec<&str> = frames.iter().map(|frame| &*frame.library).collect();
         libraries.dedup();
@@ -67,7 +68,7 @@ impl Chain {
         Self { frames, end, libraries, stack, origin, passes_generated }
     }
 
-    /// What is left of a chain that was lost: the immediate caller.
+    /// The remainder of a lost chain: the immediate caller.
     pub(crate) fn lost(caller: &Caller) -> Self {
         let Caller { library, symbol: name, address } = caller.clone();
         Self::new(vec![Frame { library, name, address }], ChainEnd::Lost, None, Label::Name)
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_that_was_cut_says_so() {
+    fn a_cut_chain_is_marked() {
         assert_eq!(&*chain(&["a.so"], ChainEnd::NoTable).libraries, "a.so < …");
     }
 

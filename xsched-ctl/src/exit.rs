@@ -1,8 +1,8 @@
-//! Exit codes. A command's own status passes through; xsched-ctl's own are those of sysexits(3) and shells.
+//! Exit codes. A command's own status is passed on; xsched-ctl's own are those of sysexits(3) and shells.
 
 /// The command line is wrong (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;
-/// A file is not what it should be (`EX_DATAERR`).
+/// A file is damaged or of the wrong kind (`EX_DATAERR`).
 pub(crate) const BAD_DATA: u8 = 65;
 /// The process to trace does not exist or does not use HIP, or a file cannot be read (`EX_NOINPUT`).
 pub(crate) const NO_TARGET: u8 = 66;

@@ -1,4 +1,4 @@
-//! Everything that ends the program early, with what to do about it and the exit code.
+//! All errors that end the program early, with hints and exit codes.
 
 use std::io;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use crate::{namespace, privilege, unreadable};
 /// `ENOEXEC`.
 const NO_EXECUTABLE: i32 = rustix::io::Errno::NOEXEC.raw_os_error();
 
-/// Why the program ends without having done what it was asked.
+/// Why the program ends without having done its task.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// Tracing needs privileges that this process does not have.
@@ -32,12 +32,12 @@ pub(crate) enum Failure {
     /// No process has this id.
     #[error("no process has the id {0}")]
     NoSuchProcess(u32),
-    /// The process exists, and there is no program in it that could be read.
-    #[error("process {pid} cannot be looked at: {why}")]
+    /// The process exists, but has no program that could be read.
+    #[error("process {pid} cannot be inspected: {why}")]
     NoProgram {
         /// Its id.
         pid: u32,
-        /// What it is, or what is in the way.
+        /// What it is, or the obstacle.
         why: &'static str,
     },
     /// The process exists and has no HIP runtime mapped.
@@ -48,16 +48,16 @@ pub(crate) enum Failure {
         /// Its name.
         name: String,
     },
-    /// The shim in a process cannot be asked.
+    /// The status of the shim in a process cannot be read.
     #[error("cannot read the shim in process {pid}: {cause}")]
     Shim {
         /// The process.
         pid: u32,
-        /// What is in the way.
+        /// The obstacle.
         cause: String,
     },
-    /// The process is somebody else's.
-    #[error("process {0} cannot be looked at: it belongs to another user, or is protected")]
+    /// The process belongs to another user.
+    #[error("process {0} cannot be inspected: it belongs to another user, or is protected")]
     ForeignProcess(u32),
     /// `/proc` was mounted in another pid namespace than that of this process.
     #[error("/proc shows the process ids of another pid namespace than this process is in")]
@@ -73,10 +73,10 @@ pub(crate) enum Failure {
         /// The system's error.
         cause: io::Error,
     },
-    /// Options do not go together.
+    /// Options contradict each other.
     #[error("{0}")]
     Usage(String),
-    /// Filters do not go together.
+    /// Filters contradict each other.
     #[error(transparent)]
     Filters(#[from] FilterError),
     /// A file could not be read.
@@ -87,54 +87,54 @@ pub(crate) enum Failure {
         /// The system's error.
         cause: io::Error,
     },
-    /// A file of rules is wrong.
+    /// A file of rules has mistakes.
     #[error("{}", .cause.of_file(.path))]
     Rules {
         /// The file.
         path: PathBuf,
-        /// What is wrong in which lines.
+        /// The mistakes with their lines.
         cause: Mistakes,
     },
-    /// There is no report.
+    /// The report could not be made.
     #[error(transparent)]
     Report(#[from] ReportError),
     /// A recording cannot be shown.
     #[error(transparent)]
     View(#[from] trace_viewer::Failure),
-    /// The output could not be opened.
+    /// The output could not be created.
     #[error("cannot write {path}: {cause}")]
     OutputNotCreated {
-        /// Where to.
+        /// Its destination.
         path: PathBuf,
         /// The system's error.
         cause: io::Error,
     },
-    /// The output failed while it was written.
+    /// Writing the output failed.
     #[error("writing the trace to {to} failed: {cause}")]
     OutputFailed {
-        /// Where to.
+        /// Its destination.
         to: String,
         /// The system's error.
         cause: io::Error,
-        /// Bytes that are there and load.
+        /// Bytes that were written and can be loaded.
         written: u64,
     },
-    /// What a verb has to say could not be written.
+    /// Printing a verb's output failed.
     #[error("cannot write to standard output: {0}")]
     Stdout(io::Error),
-    /// The kernel's side could not be set up.
+    /// The kernel side could not be set up.
     #[error(transparent)]
     Bpf(#[from] BpfError),
-    /// A copy of the runtime that was named could not be probed.
+    /// A copy of the runtime that the user named could not be probed.
     #[error("`--runtime`: {0}")]
     Runtime(#[from] RuntimeError),
-    /// Calls to the driver were to be seen at its own functions, which is not possible.
+    /// `--driver fentry` is not possible.
     #[error("cannot attach to the driver's functions: {0}")]
     DriverFunctions(FunctionsError),
-    /// Address spaces could not be followed.
+    /// The mappings of processes could not be followed.
     #[error("cannot follow the mappings of processes: {0}")]
     Sideband(#[from] xsched_symbols::SidebandError),
-    /// The controller could not be asked, or refuses.
+    /// The controller could not be asked, or refused.
     #[error(transparent)]
     Ask(#[from] AskError),
     /// The controller could not be started.
@@ -143,7 +143,7 @@ pub(crate) enum Failure {
     /// A command cannot be run under the controller.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// Something that should not happen.
+    /// An unexpected error.
     #[error("{what}: {cause}")]
     Internal {
         /// What was being done.
@@ -154,7 +154,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// What to do about it.
+    /// What the user can do about it.
     pub(crate) fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NotPermitted { .. } if !namespace::user_is_initial() => privilege::OUTSIDE.to_owned(),
@@ -162,10 +162,12 @@ impl Failure {
                 "run it as root (`sudo xsched-ctl …`), or grant the missing capabilities".to_owned()
             }
             Self::Shim { .. } => {
-                "it must be your own process, or be root; and xsched-ctl and the shim be of one version"
+                "run it as the process's user or as root; xsched-ctl and the shim must be of one version"
                     .to_owned()
             }
-            Self::ForeignProcess(_) => "run it as root (`sudo xsched-ctl …`), or as the process's user".to_owned(),
+            Self::ForeignProcess(_) => {
+                "run it as root (`sudo xsched-ctl …`), or as the process's user".to_owned()
+            }
             Self::NoSuchProcess(_) => "`pgrep -af python` lists processes with their ids".to_owned(),
             Self::NoProgram { .. } => "only processes with a program of their own can be traced".to_owned(),
             Self::ForeignProc => {
@@ -175,23 +177,23 @@ impl Failure {
                 "attach once the program has loaded HIP, or start it under `xsched-ctl trace -- CMD`"
                     .to_owned()
             }
-            Self::CommandNotFound(_) => "give a path, or a name that is on PATH".to_owned(),
+            Self::CommandNotFound(_) => "give a path, or the name of a command on PATH".to_owned(),
             Self::CommandNotExecutable { cause, .. } if cause.raw_os_error() == Some(NO_EXECUTABLE) => {
-                "it is neither a program of this machine nor a script whose first line begins with `#!`".to_owned()
+                "it is neither a program of this machine nor a script whose first line begins with `#!`"
+                    .to_owned()
             }
             Self::CommandNotExecutable { command, .. } => {
                 format!("`ls -l {command}` shows whether it may be executed")
             }
             Self::Usage(_) | Self::Filters(_) => "`xsched-ctl help trace` lists the options".to_owned(),
             Self::InputUnreadable { path, cause } => unreadable::hint(path, cause),
-            Self::Rules { .. } => {
-                "change the lines that are named; docs/rules.md has an example".to_owned()
-            }
+            Self::Rules { .. } => "correct these lines; docs/rules.md has an example".to_owned(),
             Self::Report(error) => error.hint(),
             Self::View(error) => return error.hint(),
             Self::OutputNotCreated { .. } => "choose another file with `-o FILE`".to_owned(),
             Self::OutputFailed { written: 0, cause, .. } if cause.kind() == io::ErrorKind::StorageFull => {
-                "there is nothing in it to load: make room (`df -h`), or choose another file with `-o FILE`".to_owned()
+                "there is nothing in it to load: free space (`df -h`), or choose another file with `-o FILE`"
+                    .to_owned()
             }
             Self::OutputFailed { written: 0, .. } => {
                 "there is nothing in it to load: choose another file with `-o FILE`".to_owned()
@@ -200,10 +202,10 @@ impl Failure {
             Self::Bpf(error) if error.is_permission() => privilege::advice(),
             Self::Sideband(xsched_symbols::SidebandError::NotPermitted) => privilege::advice(),
             Self::Runtime(_) => {
-                "name the file libamdhip64.so.N itself, as this machine sees it: `find / -name 'libamdhip64.so*'`"
+                "give the path of libamdhip64.so.N itself on this machine: `find / -name 'libamdhip64.so*'`"
                     .to_owned()
             }
-            Self::DriverFunctions(_) => "`--driver tracepoint` works without".to_owned(),
+            Self::DriverFunctions(_) => "`--driver tracepoint` works without this".to_owned(),
             Self::Bpf(_) | Self::Sideband(_) => "`xsched-ctl doctor` says what this kernel lacks".to_owned(),
             Self::Ask(error) => return error.hint(),
             Self::Serve(error) => error.hint(),
