@@ -50,6 +50,6 @@ mod tests {
         let is_missing = |cgroup| is_missing_below(root.path(), cgroup);
         assert!(!is_missing("/") && !is_missing("/a.slice") && !is_missing("/a.slice/b"));
         assert!(is_missing("/a") && is_missing("/a.slice/c") && is_missing("/a.slice/cpu.stat"));
-        assert!(!is_missing_below(&root.path().join("none"), "/a"), "nobody knows");
+        assert!(!is_missing_below(&root.path().join("none"), "/a"), "that is unknown");
     }
 }

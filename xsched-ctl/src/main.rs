@@ -71,7 +71,7 @@ fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    // A controller logs who has changed what.
+    // A controller logs all changes and the processes that made them.
     let usual = if matches!(cli.verb, Verb::Serve(_)) { "info,audit=info" } else { "warn" };
     let filter = filter(usual);
     tracing_subscriber::fmt()

@@ -3,9 +3,9 @@
 //! ```text
 //! tasks of `serve`            a thread                                    programs (xsched_protocol::verdict)
 //! Order::Join  ────────────►  a page, a probe in its shim  ───────────►   VERDICT_PAGES, SPACES, …
-//!                             Wanted: name the chain, ask the rules ◄──   a chain that nobody has asked about before
+//!                             Wanted: name the chain, ask the rules ◄──   a chain that was not requested before
 //!                             decide ─────────────────────────────────►   VERDICTS
-//! Order::Rules ────────────►  decide anew, have the page renewed ──────►   generation
+//! Order::Rules ────────────►  decide again, have the page renewed ────►   generation
 //! ```
 //!
 //! The thread is separate from the controller's, which must never wait: this one opens files and reads symbols.

@@ -17,7 +17,7 @@ impl SharedRing {
     pub(crate) fn make() -> io::Result<(Self, OwnedFd)> {
         let file = memfd_create("xsched-events", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, RING_SIZE as u64)?;
-        // From now on its size is fixed, whoever gets the descriptor.
+        // From now on its size is fixed for all holders of the descriptor.
         fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
         let made = Self::map(&file)?;
         Ring::prepare(made.memory());

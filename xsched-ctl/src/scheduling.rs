@@ -224,7 +224,7 @@ impl Scheduling {
         }
     }
 
-    /// Notes the ends of processes whose events until then have all been taken in.
+    /// Notes the ends of processes after all their events have been taken in.
     fn let_go(&mut self, until_ns: u64) {
         for (ended_ns, ring) in self.ended.extract_if(.., |(ended_ns, _)| *ended_ns <= until_ns) {
             if let Some(pid) = self.processes.ended(ring, ended_ns) {

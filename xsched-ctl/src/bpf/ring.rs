@@ -42,7 +42,7 @@ pub(crate) enum Record {
         /// Its bytes, from the stack pointer upwards.
         bytes: Box<[u8]>,
     },
-    /// A verdict is asked for.
+    /// A verdict is requested.
     Wanted(Wanted),
 }
 

@@ -171,7 +171,7 @@ pub(crate) struct Status {
 pub(crate) struct Counts {
     /// Processes that have joined.
     pub(crate) joined: u64,
-    /// Those among them whose reports no BPF program sees.
+    /// Those among them that report over the socket.
     pub(crate) by_socket: u64,
     /// Queues opened.
     pub(crate) opened: u64,
@@ -183,7 +183,7 @@ pub(crate) struct Counts {
     pub(crate) expired: u64,
     /// Connections ended because of a malformed packet.
     pub(crate) malformed: u64,
-    /// Processes whose shim is of another version, which run unscheduled.
+    /// Processes with a shim of another version, which run unscheduled.
     #[serde(default)]
     pub(crate) outdated: u64,
     /// Connections ended because the process did not read, or sent nothing.

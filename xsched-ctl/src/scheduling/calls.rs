@@ -19,7 +19,7 @@ const CALLS_MAX: usize = 1 << 14;
 /// How long they are remembered.
 const KEPT_NS: u64 = 10_000_000_000;
 
-/// Processes whose launches are counted before they write events. Most never write any: they have no shim.
+/// Processes with launches that are counted before they write events. Most never write any: they have no shim.
 const UNTOLD_MAX: usize = 1 << 12;
 
 /// Whether a process writes events.

@@ -1,5 +1,5 @@
-//! Processes whose controller is not the one that the tracer asks: it uses another folder, belongs to another user, or
-//! is hidden by a container.
+//! Processes under another controller than the one that the tracer asks: it uses another folder, belongs to another
+//! user, or is hidden by a container.
 //!
 //! A process looks for its controller as its own environment says, which sudo does not pass on, and in its own view of
 //! the file system.

@@ -150,7 +150,7 @@ impl Source {
                     if error.kind() == io::ErrorKind::PermissionDenied {
                         self.tell(format!("warning: scheduling is not in the timeline: {error}"));
                     } else {
-                        tracing::debug!("no controller is asked: {error}");
+                        tracing::debug!("no controller to ask: {error}");
                     }
                     State::Away { retry_ns: now_ns() + RETRY_NS }
                 }

@@ -100,7 +100,7 @@ pub(super) async fn follow(
                     }
                 }
                 Some(News::Everything(read)) => manager.tell(&format!("READY=1\nSTATUS={}", adopt(shared, read).await)),
-                None => return Err(Failure::internal("reading files anew")(std::io::ErrorKind::BrokenPipe.into())),
+                None => return Err(Failure::internal("reloading files")(std::io::ErrorKind::BrokenPipe.into())),
             },
         }
     }

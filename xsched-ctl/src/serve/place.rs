@@ -57,7 +57,7 @@ impl PlaceError {
             }
             Self::NotMade { path, cause } if cause.kind() == io::ErrorKind::StorageFull => {
                 format!(
-                    "make room there (`df {}`), or set {VARIABLE} to another folder",
+                    "free space there (`df {}`), or set {VARIABLE} to another folder",
                     folder_of(path).display()
                 )
             }

@@ -52,7 +52,7 @@ impl Turns {
 impl<K: Ord> Semaphores<K> {
     async fn take(&self, whose: K, at_once: usize) -> OwnedSemaphorePermit {
         let own = self.of(whose, at_once);
-        own.acquire_owned().await.expect("nobody closes it")
+        own.acquire_owned().await.expect("it is never closed")
     }
 
     fn of(&self, whose: K, at_once: usize) -> Arc<Semaphore> {

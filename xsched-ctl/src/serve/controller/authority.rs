@@ -1,4 +1,4 @@
-//! Permissions: who may change what, and the audit log of changes.
+//! Permissions to change things, and the audit log of changes.
 
 use std::fmt;
 
@@ -133,7 +133,7 @@ impl fmt::Display for Actor {
     }
 }
 
-/// Writes the audit line of a requested change: who, what, and the result.
+/// Writes the audit line of a requested change: the process, the change, and the result.
 pub(super) fn audit(actor: Actor, what: &str, outcome: Result<&str, &OrderError>) {
     let line = match outcome {
         Ok(effect) => format!("{actor} allowed: {what}: {effect}"),

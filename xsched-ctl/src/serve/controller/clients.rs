@@ -141,7 +141,7 @@ impl Controller {
         Some((client.subject.clone(), heard))
     }
 
-    /// All processes whose ids are known.
+    /// All processes with known ids.
     pub(crate) fn present(&self) -> Vec<(ClientId, u32)> {
         let all = self.clients.iter().map(|(&id, client)| (id, client.subject.pid));
         all.filter(|&(_, pid)| pid != 0).collect()

@@ -34,7 +34,7 @@ pub(crate) struct Told {
     pub(crate) events: Events,
     /// Its ring, if it is to write events.
     pub(crate) ring: Option<OwnedFd>,
-    /// Ends when the recorder has the ring. Only then the process is told: otherwise it would write events that the
+    /// Ends when the recorder has the ring. Only then the process is notified: otherwise it would write events that the
     /// recorder does not yet expect.
     pub(crate) is_announced: Option<oneshot::Receiver<()>>,
 }

@@ -19,7 +19,7 @@ const PROCESS_MAPPINGS_MAX: usize = 1 << MAPPINGS_BITS;
 /// its own, which takes tens of milliseconds.
 const HELD_NS: u64 = 1_000_000_000;
 
-/// The processes whose stacks are walked.
+/// The processes of which stacks are walked.
 pub(super) struct Spaces {
     processes: HashMap<u32, Told>,
     free: Ranges,

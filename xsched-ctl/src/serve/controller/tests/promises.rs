@@ -33,7 +33,7 @@ fn run_reports_that_its_share_would_be_too_much() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(run(&mut bench, Some(100)), None, "nobody is there");
+    assert_eq!(run(&mut bench, Some(100)), None, "no process is there");
     bench.joined(11, 0);
     assert_eq!(run(&mut bench, Some(40)), None);
     assert_eq!(run(&mut bench, None), None);
