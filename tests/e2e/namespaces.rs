@@ -263,7 +263,7 @@ fn who_asks_may_name_the_folder_from_where_he_is() {
     doctor.current_dir(folder.parent().unwrap()).env("XSCHED_SOCKET_DIR", folder.file_name().unwrap());
     let said = run(&mut doctor).stdout;
     process.signal_group(Signal::KILL);
-    let expected = "controller   absent   the process has not joined: it does when it first uses a device";
+    let expected = "controller   absent   the process has not joined: it joins when it first uses a device";
     assert!(said.lines().any(|line| line == expected), "{said}");
 }
 

@@ -87,7 +87,7 @@ impl Node {
         let mut running: Vec<_> = clients.iter_mut().map(Client::start).collect();
         // From then on every call is put together with what it starts.
         for _ in &running {
-            tracer.wait_for_stderr("tells of its commands");
+            tracer.wait_for_stderr("writes scheduling events");
         }
         running.iter_mut().for_each(Client::begin);
         let outcomes: Vec<_> = running.into_iter().map(Client::finish).collect();
@@ -354,7 +354,7 @@ fn the_report_says_where_the_time_went() {
     }
     assert_eq!(delays[&low]["gave_way"][0]["to"].as_str(), Some(&*high));
     let text = run(recorded.node.ctl(&["report"]).arg(&recorded.trace));
-    assert!(text.stdout.contains(&format!("{low} gave way to {high} for ")), "{}", text.stdout);
+    assert!(text.stdout.contains(&format!("{low} was preempted by {high} for ")), "{}", text.stdout);
 }
 
 /// Executions of a kernel, all of one origin.
@@ -484,7 +484,7 @@ fn a_process_that_is_killed_leaves_what_it_had_written() {
     let ready = client.wait_for_stdout("ready ");
     let pid: i32 = ready.trim_start_matches("ready ").parse().unwrap();
     let kernels = || Timeline::read(&node.log()).map_or(0, |timeline| timeline.kernels().len());
-    tracer.wait_for_stderr("tells of its commands");
+    tracer.wait_for_stderr("writes scheduling events");
     let before = kernels();
     wait_until("it launches", || kernels() >= before + 1200);
     let process = rustix::process::Pid::from_raw(pid).unwrap();
@@ -514,7 +514,7 @@ fn one_records_at_a_time_and_says_so() {
     let mut refused = node.ctl(&["trace", "-o"]);
     refused.arg(&second);
     let mut other = Running::start(&mut refused);
-    other.wait_for_stderr("scheduling is not in the timeline: somebody else records it");
+    other.wait_for_stderr("scheduling is not in the timeline: another user is recording it");
     for running in [other, tracer] {
         running.signal(Signal::TERM);
         assert_eq!(running.finish().code, 0);
@@ -552,7 +552,7 @@ fn who_is_under_a_controller_that_is_not_asked_is_named() {
     let place = folder.path().display();
     assert!(line.starts_with("warning: scheduling of process "), "{line}");
     let whose = format!(
-        "its controller is in {place}; it is user {USER}'s, who may have it recorded, or root may run one"
+        "its controller is in {place}; only its user ({USER}) can record it; root can run a controller instead"
     );
     assert!(line.ends_with(&whose), "{line}");
     let line = said(folder.path());

@@ -15,7 +15,7 @@ fn users_of_a_directory_service_are_known_by_their_names() {
     let (_folder, wrapper) = fixture::far_away_users();
     let mut controller = Controller::start_by(wrapper, FAR_AWAY);
     let line = controller.process().wait_for_stderr("never fits");
-    assert!(line.contains("config.toml, line 10: no user is called `nobody-at-all`"), "{line}");
+    assert!(line.contains("config.toml, line 10: there is no user `nobody-at-all`"), "{line}");
     let (mut ada, mut service) = (controller.process_of(70_001), controller.process_of(70_002));
     for process in [&mut ada, &mut service] {
         process.ask("connect");
@@ -31,7 +31,7 @@ fn users_of_a_directory_service_are_known_by_their_names() {
         format!(r#"order {{"verb":"set","target":{{"pid":{}}},"wish":{{"priority":222}}}}"#, ada.id());
     assert_eq!(ada.ask(&order)["answer"], "set");
     // Names that were found out stay when files are read anew.
-    controller.reload("[[rule]]\nuser = 'svc-rend??'\npriority = -7\n", "files were read anew");
+    controller.reload("[[rule]]\nuser = 'svc-rend??'\npriority = -7\n", "reloaded files");
     assert_eq!(stands(&controller, &service), ("svc-render".to_owned(), -7));
 }
 
@@ -46,7 +46,7 @@ fn a_directory_service_that_does_not_answer_keeps_nobody_waiting() {
     std::fs::write(&slow, "").unwrap();
     // While it is asked who has a name, and what somebody is called, others go on.
     let (mut service, mut other) = (controller.process_of(70_002), controller.process_of(0));
-    controller.reload(FAR_AWAY, "could not be found out (no answer within 5 s)");
+    controller.reload(FAR_AWAY, "failed (no answer within 5 s)");
     service.ask("connect");
     other.ask("connect");
     other.open(5);
@@ -62,5 +62,5 @@ fn a_directory_service_that_does_not_answer_keeps_nobody_waiting() {
     }
     assert_eq!(controller.listed(&service)["user"], "svc-render");
     let line = controller.reload(FAR_AWAY, "never fits");
-    assert!(line.contains("no user is called `nobody-at-all`"), "{line}");
+    assert!(line.contains("there is no user `nobody-at-all`"), "{line}");
 }

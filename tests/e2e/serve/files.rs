@@ -48,7 +48,7 @@ fn a_configuration_is_checked_and_nothing_is_started() {
         assert!(outcome.stderr.lines().any(|told| told == line), "{line}: {}", outcome.stderr);
     }
     let hints: Vec<_> = outcome.stderr.lines().filter_map(|line| line.strip_prefix("hint: ")).collect();
-    let hint = |document| format!("change the lines that are named; {document} has an example");
+    let hint = |document| format!("correct these lines; {document} has an example");
     assert_eq!(
         hints,
         [hint("docs/configuration.md"), hint("docs/rules.md")],
@@ -69,7 +69,7 @@ fn a_configuration_is_checked_and_nothing_is_started() {
         outcome.stdout
     );
     assert!(
-        outcome.stderr.starts_with(&format!("warning: {config_name}, line 2: no user")),
+        outcome.stderr.starts_with(&format!("warning: {config_name}, line 2: there is no user")),
         "{}",
         outcome.stderr
     );
@@ -90,7 +90,7 @@ fn a_configuration_that_is_read_anew_holds_for_those_who_are_connected() {
     assert!(roots.level() < users.level());
     let said = controller.reload(
         "[scheduler]\npolicy = 'fair'\npreemption = 1\n[[rule]]\nuser = '65534'\npriority = 30\n",
-        "files were read anew",
+        "reloaded files",
     );
     assert!(said.contains("active, policy fair, ") && said.contains("1 rule for processes"), "{said}");
     let priority = |controller: &Controller, process: &Process| {
@@ -99,8 +99,10 @@ fn a_configuration_that_is_read_anew_holds_for_those_who_are_connected() {
     assert_eq!((priority(&controller, &roots), priority(&controller, &users)), (0, 30));
     assert!(users.level() < roots.level());
     // A file that is wrong changes nothing.
-    let said =
-        controller.reload("[scheduler]\npolicy = 'partiton'\n[[rule]]\nclass = 'low'\n", "nothing changes: ");
+    let said = controller.reload(
+        "[scheduler]\npolicy = 'partiton'\n[[rule]]\nclass = 'low'\n",
+        "keeping the previous settings: ",
+    );
     assert!(
         said.contains("config.toml, line 4: there is no policy `partiton`; did you mean `partition`?"),
         "{said}"
@@ -112,10 +114,10 @@ fn a_configuration_that_is_read_anew_holds_for_those_who_are_connected() {
     // What was ordered goes before the file.
     controller.say(&["policy", "priority"]);
     controller.say(&["set", "--pid", &roots.id().to_string(), "--priority", "7"]);
-    let said = controller.reload("[[rule]]\npriority = -9\n", "files were read anew");
+    let said = controller.reload("[[rule]]\npriority = -9\n", "reloaded files");
     assert!(said.contains("policy priority"), "{said}");
     assert_eq!((priority(&controller, &roots), priority(&controller, &users)), (7, -9));
-    let said = controller.reload("[scheduler]\npolicy = 'partition'\n", "a command has ordered");
+    let said = controller.reload("[scheduler]\npolicy = 'partition'\n", "a command has set it");
     assert!(said.contains("policy priority stays"), "{said}");
     // A user cannot have it read.
     assert_eq!(users.ask(&format!("signal {}", controller.process().pid()))["error"], "PermissionError");
@@ -133,17 +135,17 @@ fn rules_on_calls_are_read_anew_with_the_configuration_that_names_them() {
     let rules = controller.folder().join("rules.toml");
     std::fs::write(&rules, "[[rule]]\nlibrary = 'a.so'\naction = 'pass'\n").unwrap();
     let names_them = "rules = 'rules.toml'\n[[rule]]\npriority = 9\n";
-    let said = controller.reload(names_them, "nothing changes: ");
+    let said = controller.reload(names_them, "keeping the previous settings: ");
     assert!(said.contains("rules.toml, line 3: there is no action `pass`"), "{said}");
     assert!(controller.say(&["list"]).contains("priority"), "it lives");
     std::fs::write(&rules, "profile = 'compat'\n").unwrap();
     // First what has happened, then what has become of it.
-    controller.reload(names_them, "files were read anew");
-    controller.process().wait_for_stderr("0 of 0 processes stand otherwise");
-    controller.process().wait_for_stderr("rules on calls hold from now on");
+    controller.reload(names_them, "reloaded files");
+    controller.process().wait_for_stderr("parameters of 0 of 0 processes changed");
+    controller.process().wait_for_stderr("rules on calls apply from now on");
     // From now on it is looked at.
     std::fs::write(&rules, "profile = 'default'\n").unwrap();
-    controller.process().wait_for_stderr("rules on calls hold from now on");
+    controller.process().wait_for_stderr("rules on calls apply from now on");
 }
 
 #[test]
@@ -166,7 +168,7 @@ fn a_file_that_cannot_be_read_at_once_keeps_nobody_waiting() {
     }
     std::io::Write::write_all(&mut &writer, b"[[rule]]\npriority = 9\nweight = 3\n").unwrap();
     drop(writer);
-    controller.process().wait_for_stderr("files were read anew");
+    controller.process().wait_for_stderr("reloaded files");
     assert_eq!(controller.listed(&process)["standing"]["weight"], 3);
 }
 
@@ -187,8 +189,8 @@ fn a_service_manager_is_told_when_files_are_read_anew() {
     let running = Running::start(serve.env("NOTIFY_SOCKET", folder.path().join("notify")));
     assert_eq!(hear(), "READY=1");
     for (text, status) in [
-        ("[scheduler]\npolicy = 'fair'\n", "files were read anew"),
-        ("policy = 'fair'\n", "files were read anew and are wrong, so that what held before holds"),
+        ("[scheduler]\npolicy = 'fair'\n", "reloaded files"),
+        ("policy = 'fair'\n", "reloaded files have mistakes; the previous settings remain"),
     ] {
         std::fs::write(&config, text).unwrap();
         let before = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

@@ -29,7 +29,7 @@ fn a_controller_that_hangs_is_killed_however_many_wait_for_it() {
     assert_eq!(user.ask("queue_up")["error"], "BlockingIOError");
     let (code, message) = controller.refused(&["list"]);
     assert_eq!(code, 69, "{message}");
-    assert!(message.contains("too many wait for it") && message.contains("off --force"), "{message}");
+    assert!(message.contains("too many wait") && message.contains("off --force"), "{message}");
     let pid = controller.process().pid();
     let told = controller.say(&["off", "--force", "--json"]);
     assert_eq!(told, format!("{{\"answer\":\"killed\",\"pid\":{pid}}}\n"));
@@ -45,7 +45,7 @@ fn nobody_writes_into_the_account_of_changes() {
     assert_eq!(user.ask(&format!("order {forged}"))["answer"], "refused");
     user.ask("connect");
     user.ask(r#"settings "x\n INFO audit: uid=0" = 1"#);
-    controller.process().wait_for_stderr("own rules are left out");
+    controller.process().wait_for_stderr("own rules are ignored");
     controller.process().signal(Signal::TERM);
     let account = controller.finish().stderr;
     assert!(account.contains("refused: set cgroup /x"), "{account}");

@@ -252,7 +252,7 @@ fn a_shim_that_is_overwritten_is_not_probed_until_it_is_used_again() {
     std::fs::write(&copy, content).unwrap();
     wait_until("the probe is taken out", || !is_probed());
     join();
-    controller.process().wait_for_stderr("a shim is being written that is in use");
+    controller.process().wait_for_stderr("a shim in use is being overwritten");
 }
 
 #[test]

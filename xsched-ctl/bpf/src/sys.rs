@@ -1,5 +1,5 @@
-//! The bpf(2) calls that aya 0.14 does not make: programs and links of type `uprobe_multi`, and programs at functions
-//! of kernel modules.
+//! bpf(2) calls that aya 0.14 lacks: programs and links of type `uprobe_multi`, and programs at functions of kernel
+//! modules.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -10,7 +10,7 @@ use aya_obj::generated::{
     bpf_map_type, bpf_prog_type,
 };
 
-/// Bytes of verifier log that a failed load asks for.
+/// Size of the buffer for the verifier log of a failed load.
 const LOG_SIZE: usize = 1 << 18;
 
 /// Creates an array map that can be mapped into memory.
@@ -19,9 +19,9 @@ const LOG_SIZE: usize = 1 << 18;
 ///
 /// The kernel's error.
 pub fn create_mappable_array(value_size: u32, entries: u32) -> io::Result<OwnedFd> {
-    // SAFETY: all-zero is a valid bpf_attr, and the kernel wants unused fields zero.
+    // SAFETY: an all-zero bpf_attr is valid, and the kernel requires unused fields to be zero.
     let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
-    // SAFETY: this arm of the union is the one of BPF_MAP_CREATE; every field of it is plain data.
+    // SAFETY: this arm of the union is the one of BPF_MAP_CREATE, and all its fields are plain data.
     let fields = unsafe { &mut attr.__bindgen_anon_1 };
     fields.map_type = bpf_map_type::BPF_MAP_TYPE_ARRAY as u32;
     fields.key_size = size_of::<u32>() as u32;
@@ -31,15 +31,15 @@ pub fn create_mappable_array(value_size: u32, entries: u32) -> io::Result<OwnedF
     bpf(bpf_cmd::BPF_MAP_CREATE, &mut attr)
 }
 
-/// Creates a hash map that gives up what was not used lately where there is no room for more.
+/// Creates a hash map that evicts the least recently used elements when it is full.
 ///
 /// # Errors
 ///
 /// The kernel's error.
 pub fn create_lru_map(key_size: u32, value_size: u32, entries: u32) -> io::Result<OwnedFd> {
-    // SAFETY: all-zero is a valid bpf_attr, and the kernel wants unused fields zero.
+    // SAFETY: an all-zero bpf_attr is valid, and the kernel requires unused fields to be zero.
     let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
-    // SAFETY: this arm of the union is the one of BPF_MAP_CREATE; every field of it is plain data.
+    // SAFETY: this arm of the union is the one of BPF_MAP_CREATE, and all its fields are plain data.
     let fields = unsafe { &mut attr.__bindgen_anon_1 };
     fields.map_type = bpf_map_type::BPF_MAP_TYPE_LRU_HASH as u32;
     fields.key_size = key_size;
@@ -48,32 +48,32 @@ pub fn create_lru_map(key_size: u32, value_size: u32, entries: u32) -> io::Resul
     bpf(bpf_cmd::BPF_MAP_CREATE, &mut attr)
 }
 
-/// Lets nobody but programs change a map from now on. It fails while somebody has the map mapped to write.
+/// From now on only programs can change the map. Fails while the map is mapped for writing.
 ///
 /// # Errors
 ///
 /// The kernel's error.
 pub fn freeze(map: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: all-zero is a valid bpf_attr, and the kernel wants unused fields zero.
+    // SAFETY: an all-zero bpf_attr is valid, and the kernel requires unused fields to be zero.
     let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
     attr.__bindgen_anon_2.map_fd = map.as_raw_fd() as u32;
     bpf_call(bpf_cmd::BPF_MAP_FREEZE, &mut attr).map(drop)
 }
 
-/// A program as the kernel wants it.
+/// A program in the form that the kernel requires.
 #[derive(Clone, Copy)]
 pub struct Code<'a> {
-    /// Its name, of which the kernel keeps 15 bytes.
+    /// Its name; the kernel keeps 15 bytes of it.
     pub name: &'a str,
     /// Its license.
     pub license: &'a CStr,
-    /// Its instructions, those of the functions that it calls included.
+    /// Its instructions, including those of the functions that it calls.
     pub instructions: &'a [bpf_insn],
-    /// What its functions are, if the kernel has taken the object's BTF.
+    /// The types of its functions, if the kernel has accepted the object's BTF.
     pub functions: Option<Functions<'a>>,
 }
 
-/// Types of a program's functions: with these the verifier looks at each global function once, and not at each call.
+/// Types of a program's functions. With these the verifier checks each global function once, instead of at each call.
 #[derive(Clone, Copy)]
 pub struct Functions<'a> {
     /// The object's BTF in the kernel.
@@ -90,16 +90,16 @@ pub struct Functions<'a> {
 ///
 /// The kernel's error.
 pub fn load_btf(types: &[u8]) -> io::Result<OwnedFd> {
-    // SAFETY: all-zero is a valid bpf_attr, and the kernel wants unused fields zero.
+    // SAFETY: an all-zero bpf_attr is valid, and the kernel requires unused fields to be zero.
     let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
-    // SAFETY: this arm of the union is the one of BPF_BTF_LOAD; every field of it is plain data.
+    // SAFETY: this arm of the union is the one of BPF_BTF_LOAD, and all its fields are plain data.
     let fields = unsafe { &mut attr.__bindgen_anon_7 };
     fields.btf = types.as_ptr() as u64;
     fields.btf_size = types.len() as u32;
     bpf(bpf_cmd::BPF_BTF_LOAD, &mut attr)
 }
 
-/// What a program is loaded for.
+/// The purpose of a loaded program.
 #[derive(Clone, Copy, Debug)]
 pub enum Purpose<'a> {
     /// Links of type `uprobe_multi`.
@@ -122,7 +122,7 @@ pub enum Purpose<'a> {
 /// The kernel's error, with the verifier's log if it wrote one.
 pub fn load(code: &Code<'_>, purpose: Purpose<'_>) -> Result<OwnedFd, (io::Error, String)> {
     try_load(code, purpose, &mut []).or_else(|_| {
-        // The log costs time, so only a failed load asks for it.
+        // The log costs time, so it is requested only after a failure.
         let mut log = vec![0u8; LOG_SIZE];
         try_load(code, purpose, &mut log).map_err(|error| {
             let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
@@ -132,9 +132,9 @@ pub fn load(code: &Code<'_>, purpose: Purpose<'_>) -> Result<OwnedFd, (io::Error
 }
 
 fn try_load(code: &Code<'_>, purpose: Purpose<'_>, log: &mut [u8]) -> io::Result<OwnedFd> {
-    // SAFETY: all-zero is a valid bpf_attr, and the kernel wants unused fields zero.
+    // SAFETY: an all-zero bpf_attr is valid, and the kernel requires unused fields to be zero.
     let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
-    // SAFETY: this arm of the union is the one of BPF_PROG_LOAD; every field of it is plain data.
+    // SAFETY: this arm of the union is the one of BPF_PROG_LOAD, and all its fields are plain data.
     let fields = unsafe { &mut attr.__bindgen_anon_3 };
     match purpose {
         Purpose::UprobeMulti => {
@@ -180,7 +180,7 @@ pub enum Direction {
     Return,
 }
 
-/// Attaches `program` at every file offset of `path`, with a cookie each; `tgid` restricts it to one process.
+/// Attaches `program` at every file offset of `path`, each with its cookie; `tgid` restricts it to one process.
 ///
 /// # Panics
 ///
@@ -195,15 +195,15 @@ pub fn link_uprobe_multi(
 ) -> io::Result<OwnedFd> {
     use std::os::unix::ffi::OsStrExt as _;
 
-    assert_eq!(offsets.len(), cookies.len(), "one cookie an offset");
+    assert_eq!(offsets.len(), cookies.len(), "one cookie for each offset");
     let path = CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: all-zero is a valid bpf_attr, and the kernel wants unused fields zero.
+    // SAFETY: an all-zero bpf_attr is valid, and the kernel requires unused fields to be zero.
     let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
-    // SAFETY: this arm of the union is the one of BPF_LINK_CREATE; every field of it is plain data.
+    // SAFETY: this arm of the union is the one of BPF_LINK_CREATE, and all its fields are plain data.
     let create = unsafe { &mut attr.link_create };
     create.__bindgen_anon_1.prog_fd = program.as_raw_fd() as u32;
     create.attach_type = bpf_attach_type::BPF_TRACE_UPROBE_MULTI as u32;
-    // SAFETY: this arm is the one of BPF_TRACE_UPROBE_MULTI; every field of it is plain data.
+    // SAFETY: this arm is the one of BPF_TRACE_UPROBE_MULTI, and all its fields are plain data.
     let multi = unsafe { &mut create.__bindgen_anon_3.uprobe_multi };
     multi.path = path.as_ptr() as u64;
     multi.offsets = offsets.as_ptr() as u64;
@@ -218,9 +218,9 @@ pub fn link_uprobe_multi(
 
 /// Attaches a program that was loaded for a kernel function.
 pub fn link_function(program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    // SAFETY: all-zero is a valid bpf_attr, and the kernel wants unused fields zero.
+    // SAFETY: an all-zero bpf_attr is valid, and the kernel requires unused fields to be zero.
     let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
-    // SAFETY: this arm of the union is the one of BPF_RAW_TRACEPOINT_OPEN; every field of it is plain data.
+    // SAFETY: this arm of the union is the one of BPF_RAW_TRACEPOINT_OPEN, and all its fields are plain data.
     unsafe { &mut attr.raw_tracepoint }.prog_fd = program.as_raw_fd() as u32;
     bpf(bpf_cmd::BPF_RAW_TRACEPOINT_OPEN, &mut attr)
 }
@@ -235,7 +235,7 @@ pub fn module_btf(module: &str) -> io::Result<OwnedFd> {
             }
             _ => error,
         })?;
-        // It may have gone meanwhile.
+        // The module may have been unloaded meanwhile.
         let Ok(btf) = btf_by_id(id) else { continue };
         if btf_name(btf.as_fd())? == module.as_bytes() {
             return Ok(btf);
@@ -244,9 +244,9 @@ pub fn module_btf(module: &str) -> io::Result<OwnedFd> {
 }
 
 fn next_btf_id(after: u32) -> io::Result<u32> {
-    // SAFETY: all-zero is a valid bpf_attr, and the kernel wants unused fields zero.
+    // SAFETY: an all-zero bpf_attr is valid, and the kernel requires unused fields to be zero.
     let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
-    // SAFETY: these arms of the unions are the ones of BPF_BTF_GET_NEXT_ID; every field of them is plain data.
+    // SAFETY: these arms of the unions are the ones of BPF_BTF_GET_NEXT_ID, and all their fields are plain data.
     let ids = unsafe { &mut attr.__bindgen_anon_6 };
     ids.__bindgen_anon_1.start_id = after;
     bpf_call(bpf_cmd::BPF_BTF_GET_NEXT_ID, &mut attr)?;
@@ -255,22 +255,22 @@ fn next_btf_id(after: u32) -> io::Result<u32> {
 }
 
 fn btf_by_id(id: u32) -> io::Result<OwnedFd> {
-    // SAFETY: all-zero is a valid bpf_attr, and the kernel wants unused fields zero.
+    // SAFETY: an all-zero bpf_attr is valid, and the kernel requires unused fields to be zero.
     let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
     attr.__bindgen_anon_6.__bindgen_anon_1.btf_id = id;
     bpf(bpf_cmd::BPF_BTF_GET_FD_BY_ID, &mut attr)
 }
 
-/// Name of a BTF object: that of its module, `vmlinux`, or nothing for one that a program has brought.
+/// The name of a BTF object: its module, `vmlinux`, or empty for one that a program has loaded.
 fn btf_name(btf: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
-    /// `MODULE_NAME_LEN`.
+    /// The kernel's `MODULE_NAME_LEN`.
     const NAME_LEN_MAX: usize = 56;
     let mut name = vec![0u8; NAME_LEN_MAX];
-    // SAFETY: all-zero is a valid bpf_btf_info.
+    // SAFETY: an all-zero bpf_btf_info is valid.
     let mut info: bpf_btf_info = unsafe { std::mem::zeroed() };
     info.name = name.as_mut_ptr() as u64;
     info.name_len = NAME_LEN_MAX as u32;
-    // SAFETY: all-zero is a valid bpf_attr, and the kernel wants unused fields zero.
+    // SAFETY: an all-zero bpf_attr is valid, and the kernel requires unused fields to be zero.
     let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
     attr.info.bpf_fd = btf.as_raw_fd() as u32;
     attr.info.info_len = size_of::<bpf_btf_info>() as u32;
@@ -283,12 +283,12 @@ fn btf_name(btf: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
 /// For commands that return a new file descriptor.
 fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<OwnedFd> {
     let fd = bpf_call(command, attr)?;
-    // SAFETY: the kernel has just returned this descriptor, and nobody else knows it.
+    // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn bpf_call(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<i32> {
-    // SAFETY: `attr` is a whole bpf_attr whose pointers outlive the call.
+    // SAFETY: `attr` is a complete bpf_attr whose pointers outlive the call.
     let outcome = unsafe {
         libc::syscall(libc::SYS_bpf, command as libc::c_int, std::ptr::from_mut(attr), size_of::<bpf_attr>())
     };

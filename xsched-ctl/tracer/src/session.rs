@@ -1,17 +1,16 @@
-//! A recording session: from loading the programs to taking everything out of the kernel again.
+//! A recording session, from loading the programs to removing everything from the kernel.
 //!
-//! One task runs it. Every [`TICK`], or when a program asks for attention, it empties the ring buffer and then the
-//! side-band (so that every mapping that a record can name is known), resolves the records and hands them to the
-//! recorder.
+//! One task runs it. Every [`TICK`], or when a program requests it, it empties the ring buffer and then the side-band.
+//! So every mapping that a record can name is known. It then resolves the records and hands them to the recorder.
 //!
 //! | module | responsible for |
 //! | --- | --- |
-//! | `start` | loading, attaching, what runs already |
+//! | `start` | loading, attaching, processes that already run |
 //! | `pump` | records, batch by batch |
-//! | `changes` | what processes do besides calling |
-//! | `audience` | whose calls are recorded |
+//! | `changes` | what processes do besides calling HIP |
+//! | `audience` | which processes are recorded |
 //! | `runtimes`, `installed` | which files are probed, and when |
-//! | `guardian` | stopped processes go on, even if the tracer dies |
+//! | `guardian` | resumes stopped processes even if the tracer dies |
 //! | `resolve`, `kernels`, `graphs`, `perf_map` | names |
 //! | `chains`, `held` | call chains, and calls that wait for them |
 //! | `driver` | calls to the kernel driver |
@@ -60,10 +59,10 @@ pub use start::Settings;
 use xsched_bpf::namespace::PidNamespace;
 use xsched_bpf::{Record, Ring};
 
-/// How often the ring buffer is looked into when no program asks for it.
+/// How often the ring buffer is emptied when no program requests it.
 const TICK: Duration = Duration::from_millis(20);
 
-/// The same while stacks wait for tables.
+/// The same while stacks wait for unwind tables.
 const SHORT_TICK: Duration = Duration::from_millis(2);
 
 /// A recording in progress.
@@ -72,7 +71,7 @@ pub struct Session {
     audience: Audience,
     namespace: PidNamespace,
     filters: Rc<Filters>,
-    /// What user space has left out itself.
+    /// What user space has filtered out.
     left_out: LeftOut,
     runtimes: Runtimes,
     driver: Driver,
@@ -94,21 +93,22 @@ pub struct Session {
     records: Vec<Record>,
     /// The last batch was full, so there may be more.
     has_more: bool,
-    /// Calls that had returned by then were read.
+    /// All calls that returned before this time have been read.
     called_until_ns: u64,
     housekeeping_ns: u64,
     unreadable: u64,
-    /// Processes that may have made calls before there were probes.
+    /// Processes that may have made calls before they were probed.
     late: u64,
-    /// Those that the programs should stop before they run what they have mapped at that time, which is to be seen yet.
+    /// Processes that the programs should stop before they run the code that they mapped at this time. The stop has not
+    /// been seen yet.
     unstopped: Vec<(u32, u64)>,
-    /// When processes were last stopped, of late.
+    /// By process: when it was last stopped, if recently.
     stops: HashMap<u32, u64>,
     /// Recorded launches whose kernels have no known name.
     unnamed: u64,
     /// Recorded calls by how their chains end.
     chain_ends: [u64; ChainEnd::ALL.len()],
-    /// Processes that have ended, and when that was learnt: their chains are kept a while for calls that wait.
+    /// Ended processes, and when their end was noticed. Their chains are kept for a while for calls that wait.
     ended: VecDeque<(u32, u64)>,
     guardian: Option<Guardian>,
 }
@@ -120,7 +120,7 @@ impl Session {
             return tokio::task::yield_now().await;
         }
         let tick = if self.chains.is_waiting() { SHORT_TICK } else { TICK };
-        // Nothing but a closed epoll fails here, and then the tick remains.
+        // This fails only for a closed epoll, and then the tick remains.
         tokio::select! {
             ready = self.ring.readable() => drop(ready.map(|mut guard| guard.clear_ready())),
             ready = self.snapshots.readable() => drop(ready.map(|mut guard| guard.clear_ready())),
@@ -129,34 +129,34 @@ impl Session {
         }
     }
 
-    /// How a command becomes one of the targets, where the programs do not see to it.
+    /// How a command becomes a target where the programs do not add it.
     pub fn enlistment(&self) -> Option<Enlistment> {
         self.audience.selects().then(|| self.maps.enlistment())
     }
 
-    /// Whether the process that is recorded has ended. Never true of several.
+    /// Whether the single recorded process has ended. Never true of several.
     pub fn target_has_ended(&self) -> bool {
         let Targets::Process(pid) = self.targets else { return false };
         self.processes.process(pid.get()).is_none_or(|process| process.end().is_some())
     }
 
-    /// Whether the output has its largest size.
+    /// Whether the output has reached its size limit.
     pub fn is_full(&self) -> bool {
         self.recorder.is_full()
     }
 
-    /// Asks for a dump of what is kept.
+    /// Requests a dump of the flight recorder.
     pub fn dump(&mut self, reason: &str) {
         self.recorder.dump(reason);
     }
 
-    /// What people should be told.
+    /// Messages for the user.
     pub fn take_notices(&mut self) -> Vec<String> {
         self.recorder.note(self.scheduling.take_notices());
         self.recorder.take_notices()
     }
 
-    /// Notes in the timeline why recording ends before what was to be recorded does.
+    /// Notes in the timeline why recording ends early.
     pub fn ends_because(&mut self, reason: &str) -> Result<(), TracerError> {
         self.recorder.ends_because(now_ns(), reason)
     }
@@ -171,13 +171,13 @@ impl Session {
         self.runtimes.paths()
     }
 
-    /// Takes the probes out and records what is left.
+    /// Removes the probes and records what is left.
     pub async fn finish(mut self: Box<Self>) -> Result<Recorded, TracerError> {
         let started = std::time::Instant::now();
         self.driver.detach();
         self.runtimes.detach();
         tracing::debug!(took_us = started.elapsed().as_micros(), "probes taken out");
-        // Nothing is added any more, but calls may wait for their chains.
+        // No records are added any more, but calls may wait for their chains.
         loop {
             self.pump().await?;
             if !self.has_more && self.held.is_empty() {
@@ -204,7 +204,7 @@ impl Session {
             tracing::warn!("{} records in the ring buffer were not readable", self.unreadable);
         }
         self.recorder.left_out(now_ns(), self.left_out())?;
-        // The future has the recorder in it.
+        // Boxed because the future contains the recorder.
         Box::pin(self.recorder.finish()).await
     }
 }
