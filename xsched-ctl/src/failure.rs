@@ -30,7 +30,7 @@ pub(crate) enum Failure {
     /// A recording cannot be shown.
     #[error(transparent)]
     View(#[from] ViewError),
-    /// The controller could not be asked, or refuses.
+    /// The controller could not be asked, or refused.
     #[error(transparent)]
     Ask(#[from] AskError),
     /// A command cannot be run under the controller.

@@ -36,7 +36,7 @@ pub(super) fn check(asked: &Asked) -> Result<u8, ServeError> {
     Ok(0)
 }
 
-/// A line for each rule: where it is written, its name, and what it says.
+/// A line for each rule: its position, name and content.
 pub fn listed(rules: &Rules, file: &str) -> String {
     let mut text = String::new();
     for rule in rules.rules() {

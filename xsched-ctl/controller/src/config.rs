@@ -146,7 +146,7 @@ pub enum ConfigError {
     Wrong {
         /// Which one.
         path: PathBuf,
-        /// What is wrong in which lines.
+        /// The mistakes with their lines.
         cause: Mistakes,
     },
 }

@@ -98,7 +98,7 @@ pub enum ServeError {
     /// Nothing can be printed.
     #[error(transparent)]
     Stdout(#[from] StdoutError),
-    /// Something that should not happen.
+    /// An unexpected error.
     #[error(transparent)]
     Internal(#[from] Internal),
 }
@@ -163,7 +163,7 @@ impl ServeError {
             Self::Rules(RulesFileError::Wrong { .. }) => "docs/rules.md",
             _ => return self.hint(),
         };
-        Some(format!("change the lines that are named; {document} has an example"))
+        Some(format!("correct these lines; {document} has an example"))
     }
 }
 

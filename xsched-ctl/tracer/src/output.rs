@@ -184,7 +184,7 @@ impl Output {
         })
     }
 
-    /// Where the trace goes.
+    /// The destination of the trace.
     pub(crate) fn destination(&self) -> &Destination {
         &self.destination
     }

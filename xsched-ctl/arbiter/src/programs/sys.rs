@@ -15,7 +15,7 @@ pub(super) fn freeze(map: BorrowedFd<'_>) -> io::Result<()> {
 /// An array of one element that can be mapped into memory.
 pub(super) fn create_mappable(value_size: usize) -> io::Result<OwnedFd> {
     let mut attr = zeroed();
-    // SAFETY: this arm of the union is the one of BPF_MAP_CREATE; every field of it is plain data.
+    // SAFETY: this arm of the union is the one of BPF_MAP_CREATE, and all its fields are plain data.
     let fields = unsafe { &mut attr.__bindgen_anon_1 };
     fields.map_type = bpf_map_type::BPF_MAP_TYPE_ARRAY as u32;
     fields.key_size = size_of::<u32>() as u32;
@@ -72,7 +72,7 @@ fn element(command: bpf_cmd, map: BorrowedFd<'_>, index: u32, value: u64) -> io:
 }
 
 fn zeroed() -> bpf_attr {
-    // SAFETY: all-zero is a valid bpf_attr, and the kernel wants unused fields zero.
+    // SAFETY: an all-zero bpf_attr is valid, and the kernel requires unused fields to be zero.
     unsafe { std::mem::zeroed() }
 }
 
