@@ -4,6 +4,7 @@
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,8 +15,9 @@ use xsched_abi::arbiter::{
     ArbiterChange, Control, GATE_ALLOWED, GATE_KEPT_OPEN, GATE_SIZE, Report, Word, device_key,
 };
 use xsched_arbiter::{Arbiter, ArbiterError, Owner, PINS, ProgramsError, Queue, Times};
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::arbiter::Peer;
-use xsched_tests::privileged::may_trace;
 
 /// Beside the folder in which tests are built.
 static PEER: LazyLock<String> = LazyLock::new(|| {
@@ -28,8 +30,8 @@ static PEER: LazyLock<String> = LazyLock::new(|| {
 struct Pins(PathBuf);
 
 impl Pins {
-    fn of(test: &str) -> Option<Self> {
-        may_trace(test).then(|| Self(format!("{PINS}-{test}-{}", std::process::id()).into()))
+    fn of(test: &str) -> Self {
+        Self(format!("{PINS}-{test}-{}", std::process::id()).into())
     }
 
     fn arbiter(&self, times: &Times) -> Arbiter {
@@ -96,9 +98,9 @@ fn refused(arbiter: &Arbiter) -> u64 {
     arbiter.page().load(Word::REFUSED)
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_report_shows_when_the_function_returns() {
-    let Some(pins) = Pins::of("report") else { return };
+    let pins = Pins::of("report");
     let mut arbiter = pins.arbiter(&Times::default());
     let (mut application, owner, queue) = ready(&mut arbiter, 4);
     assert!(!owner.is_spoken_for());
@@ -125,9 +127,9 @@ fn a_report_shows_when_the_function_returns() {
     assert!(!pins.0.exists(), "a clean end leaves no pins");
 }
 
-#[test]
+#[needs(ROOT)]
 fn gates_follow_reports_and_deaths_before_anybody_is_told() {
-    let Some(pins) = Pins::of("gates") else { return };
+    let pins = Pins::of("gates");
     let mut arbiter = pins.arbiter(&Times::default());
     let (mut other, low, gate) = ready_with_gate(&mut arbiter, 9);
     assert_eq!(gate.load(Ordering::SeqCst), GATE_ALLOWED);
@@ -146,9 +148,9 @@ fn gates_follow_reports_and_deaths_before_anybody_is_told() {
     assert_eq!(arbiter.page().load(Word::EXHAUSTED), 0);
 }
 
-#[test]
+#[needs(ROOT)]
 fn nobody_reports_about_the_gate_of_another() {
-    let Some(pins) = Pins::of("gate-stranger") else { return };
+    let pins = Pins::of("gate-stranger");
     let mut arbiter = pins.arbiter(&Times::default());
     let (_urgent, ..) = ready_with_gate(&mut arbiter, 4);
     let (mut application, queue, gate) = ready_with_gate(&mut arbiter, 9);
@@ -166,9 +168,9 @@ fn nobody_reports_about_the_gate_of_another() {
     assert_eq!((gate.load(Ordering::SeqCst), refused(&arbiter) - before), (GATE_KEPT_OPEN, 3));
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_killed_process_is_not_ready() {
-    let Some(pins) = Pins::of("killed") else { return };
+    let pins = Pins::of("killed");
     let mut arbiter = pins.arbiter(&Times::default());
     let (mut application, owner, _) = ready(&mut arbiter, 4);
     application.kill();
@@ -177,9 +179,9 @@ fn a_killed_process_is_not_ready() {
     assert_eq!(arbiter.page().queues().count(), 0);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_process_that_becomes_another_program_is_not_ready() {
-    let Some(pins) = Pins::of("exec") else { return };
+    let pins = Pins::of("exec");
     let mut arbiter = pins.arbiter(&Times::default());
     let (mut application, _, queue) = ready(&mut arbiter, 4);
     assert_eq!(application.ask("exec"), "ready");
@@ -193,9 +195,9 @@ fn a_process_that_becomes_another_program_is_not_ready() {
     assert_eq!(mask(&arbiter), 1 << 4);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_process_lives_until_its_last_thread_has_ended() {
-    let Some(pins) = Pins::of("thread") else { return };
+    let pins = Pins::of("thread");
     let mut arbiter = pins.arbiter(&Times::default());
     let (mut application, ..) = ready(&mut arbiter, 4);
     application.ask("end-first-thread");
@@ -209,9 +211,9 @@ fn a_process_lives_until_its_last_thread_has_ended() {
     assert_eq!(mask(&arbiter), 0);
 }
 
-#[test]
+#[needs(ROOT)]
 fn nobody_reports_for_another() {
-    let Some(pins) = Pins::of("stranger") else { return };
+    let pins = Pins::of("stranger");
     let mut arbiter = pins.arbiter(&Times::default());
     let (mut application, _, queue) = ready(&mut arbiter, 4);
     application.report(Report::Idle, queue);
@@ -240,9 +242,9 @@ fn nobody_reports_for_another() {
     assert_eq!(mask(&arbiter), 0);
 }
 
-#[test]
+#[needs(ROOT)]
 fn nobody_orders_but_the_controller() {
-    let Some(pins) = Pins::of("orders") else { return };
+    let pins = Pins::of("orders");
     let mut arbiter = pins.arbiter(&Times::default());
     let (_application, ..) = ready(&mut arbiter, 4);
     // The same program with the same memory, but another process.
@@ -264,12 +266,12 @@ fn nobody_orders_but_the_controller() {
 }
 
 /// What a process is given to show makes it a process, and not the controller.
-#[test]
+#[needs(ROOT)]
 fn who_has_a_number_to_show_does_not_become_the_controller() {
     unsafe extern "C" {
         safe fn xsched_arbiter_control(operation: u64, slot: u64, first: u64, second: u64);
     }
-    let Some(pins) = Pins::of("claim") else { return };
+    let pins = Pins::of("claim");
     let mut arbiter = pins.arbiter(&Times::default());
     let (application, ..) = ready(&mut arbiter, 4);
     let shim = arbiter.search(application.pid()).unwrap().run().unwrap().probe().unwrap();
@@ -290,9 +292,9 @@ fn who_has_a_number_to_show_does_not_become_the_controller() {
     assert_eq!((mask(&arbiter), refused(&arbiter)), (1 << 4, 2));
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_queue_that_does_not_report_expires_when_somebody_asks() {
-    let Some(pins) = Pins::of("expire") else { return };
+    let pins = Pins::of("expire");
     let mut arbiter = pins.arbiter(&Times { lease: Duration::from_millis(1), ..Times::default() });
     let (_silent, _, queue) = ready(&mut arbiter, 4);
     let mut waiter = Peer::application(&PEER);
@@ -303,9 +305,9 @@ fn a_queue_that_does_not_report_expires_when_somebody_asks() {
     assert_eq!(arbiter.page().load(Word::exists(0)), 1 << 4);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_dead_controller_holds_nobody_back_and_its_successor_finds_everything() {
-    let Some(pins) = Pins::of("successor") else { return };
+    let pins = Pins::of("successor");
     let mut controller = Peer::controller(&PEER, &pins.0);
     let mut application = Peer::application(&PEER);
     let number = controller.ask(&format!("expect {}", application.pid()));
@@ -339,9 +341,9 @@ fn a_dead_controller_holds_nobody_back_and_its_successor_finds_everything() {
     assert_eq!(mask(&arbiter), 0);
 }
 
-#[test]
+#[needs(ROOT)]
 fn who_has_left_takes_no_room_and_can_come_back() {
-    let Some(pins) = Pins::of("left") else { return };
+    let pins = Pins::of("left");
     let mut arbiter = pins.arbiter(&Times::default());
     let (mut application, owner, queue) = ready(&mut arbiter, 4);
     assert_eq!(arbiter.owners(), [owner]);
@@ -359,9 +361,9 @@ fn who_has_left_takes_no_room_and_can_come_back() {
     assert_eq!(mask(&arbiter), 0);
 }
 
-#[test]
+#[needs(ROOT)]
 fn who_finds_no_room_has_not_joined() {
-    let Some(pins) = Pins::of("full") else { return };
+    let pins = Pins::of("full");
     let mut arbiter = pins.arbiter(&Times::default());
     let mut application = Peer::application(&PEER);
     let map = MapData::from_pin(pins.0.join("owners")).unwrap();
@@ -378,9 +380,9 @@ fn who_finds_no_room_has_not_joined() {
     assert!(arbiter.open(owner, key(), 4).is_ok());
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_process_without_the_shim_is_told_apart() {
-    let Some(pins) = Pins::of("without") else { return };
+    let pins = Pins::of("without");
     let arbiter = pins.arbiter(&Times::default());
     let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
     let error = arbiter.search(child.id()).unwrap().run();
@@ -391,4 +393,8 @@ fn a_process_without_the_shim_is_told_apart() {
     let gone = arbiter.search(child.id()).unwrap().run();
     assert!(matches!(&gone, Err(ProgramsError::Mappings { .. })), "{gone:?}");
     assert!(Path::new(&pins.0).exists());
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

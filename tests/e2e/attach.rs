@@ -3,19 +3,18 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use rustix::process::Signal;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{app, app_copy};
-use xsched_tests::privileged::{BpfObjects, may_trace};
+use xsched_tests::privileged::BpfObjects;
 use xsched_tests::tracer::{Running, calls, run, xsched_ctl};
 
-#[test]
+#[needs(ROOT)]
 fn attaching_leaves_the_result_alone_and_nothing_in_the_kernel() {
-    if !may_trace("attaching_leaves_the_result_alone_and_nothing_in_the_kernel") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let mut app =
@@ -63,10 +62,7 @@ fn strip(path: &Path) {
 
 /// A tracer that comes to a stripped program while it runs shows these kernels by name; and others by their addresses, which
 /// nobody can name, or none.
-fn names_kernels_of_stripped(test: &str, name: &str, kernels: &[&str], has_others: bool) {
-    if !may_trace(test) {
-        return;
-    }
+fn names_kernels_of_stripped(name: &str, kernels: &[&str], has_others: bool) {
     let dir = tempfile::tempdir().unwrap();
     // Found in front of the one that is not stripped.
     let library = dir.path().join("libdemo_kernels.so");
@@ -91,37 +87,30 @@ fn names_kernels_of_stripped(test: &str, name: &str, kernels: &[&str], has_other
     program.finish();
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_stripped_program_that_ran_before_has_names_of_kernels() {
-    let test = "a_stripped_program_that_ran_before_has_names_of_kernels";
-    names_kernels_of_stripped(test, "vector_add", &["vector_add"], false);
+    names_kernels_of_stripped("vector_add", &["vector_add"], false);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_stripped_program_that_was_not_optimised_has_names_of_kernels() {
-    let test = "a_stripped_program_that_was_not_optimised_has_names_of_kernels";
-    names_kernels_of_stripped(test, "vector_add_unoptimised", &["vector_add"], false);
+    names_kernels_of_stripped("vector_add_unoptimised", &["vector_add"], false);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_stripped_program_with_compressed_device_code_has_names_of_kernels() {
-    let test = "a_stripped_program_with_compressed_device_code_has_names_of_kernels";
-    names_kernels_of_stripped(test, "vector_add_compressed", &["vector_add"], false);
+    names_kernels_of_stripped("vector_add_compressed", &["vector_add"], false);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_stripped_program_and_its_stripped_library_have_names_of_kernels() {
-    let test = "a_stripped_program_and_its_stripped_library_have_names_of_kernels";
     // The third way that it launches is a kernel of a module that was loaded before.
     let kernels = ["direct_step", "scale_add", "mix"];
-    names_kernels_of_stripped(test, "two_libraries", &kernels, true);
+    names_kernels_of_stripped("two_libraries", &kernels, true);
 }
 
-#[test]
+#[needs(ROOT)]
 fn the_end_of_the_process_ends_the_watch() {
-    if !may_trace("the_end_of_the_process_ends_the_watch") {
-        return;
-    }
     let mut app =
         Running::start(Command::new(app("vector_add")).args(["--seconds", "120", "--interval-us", "100"]));
     app.wait_for_stdout("ready ");
@@ -135,11 +124,8 @@ fn the_end_of_the_process_ends_the_watch() {
     assert!(outcome.stdout.contains("vector_add"), "{}", outcome.stdout);
 }
 
-#[test]
+#[needs(ROOT)]
 fn every_process_has_its_line_while_it_runs() {
-    if !may_trace("every_process_has_its_line_while_it_runs") {
-        return;
-    }
     // Under names of their own: others on this machine may use HIP as well.
     let dir = tempfile::tempdir().unwrap();
     let mut long = app_copy("two_libraries", dir.path(), "long_lived");
@@ -173,4 +159,8 @@ os.execv(\"{0}\", [\"{0}\", \"--launches\", \"20\"])'",
     };
     assert_eq!(cells("long_lived")[..2], [pid, "long_lived".to_owned()]);
     assert_eq!(cells("that have ended")[..3], ["-", "3 that have ended", "60"]);
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

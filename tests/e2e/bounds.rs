@@ -4,14 +4,16 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{app, xsched_ctl as binary};
-use xsched_tests::privileged::{BpfObjects, may_trace};
+use xsched_tests::privileged::BpfObjects;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{Running, calls, run, wait_for_bytes, wait_until, xsched_ctl};
 
@@ -50,11 +52,8 @@ fn report(trace: &Path) -> Value {
     serde_json::from_str(&outcome.stdout).unwrap()
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_recording_of_some_time_ends_and_the_command_goes_on() {
-    if !may_trace("a_recording_of_some_time_ends_and_the_command_goes_on") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let mut command = xsched_ctl(["trace", "--duration", "700ms", "-o"]);
@@ -79,11 +78,8 @@ fn a_recording_of_some_time_ends_and_the_command_goes_on() {
     assert!(calls[0]["last"].as_i64() < Some(end_ns), "{calls:?} after the end at {end_ns}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn no_file_is_larger_than_asked_for() {
-    if !may_trace("no_file_is_larger_than_asked_for") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     for name in ["run.perfetto", "run.perfetto.gz"] {
         let trace = dir.path().join(name);
@@ -103,11 +99,8 @@ fn no_file_is_larger_than_asked_for() {
     }
 }
 
-#[test]
+#[needs(ROOT)]
 fn compressed_files_hold_the_same() {
-    if !may_trace("compressed_files_hold_the_same") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let record = |name: &str, options: &[&str]| {
         let trace = dir.path().join(name);
@@ -135,11 +128,8 @@ fn compressed_files_hold_the_same() {
     }
 }
 
-#[test]
+#[needs(ROOT)]
 fn killed_while_it_writes_a_compressed_file() {
-    if !may_trace("killed_while_it_writes_a_compressed_file") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     for name in ["run.gz", "run.zst"] {
         let trace = dir.path().join(name);
@@ -155,11 +145,8 @@ fn killed_while_it_writes_a_compressed_file() {
     }
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_full_disk_leaves_a_whole_compressed_file() {
-    if !may_trace("a_full_disk_leaves_a_whole_compressed_file") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let copy = dir.path().join("copy.gz");
     // In a mount namespace of its own, which takes the small file system with it.
@@ -236,11 +223,8 @@ impl Dump {
     }
 }
 
-#[test]
+#[needs(ROOT)]
 fn the_last_part_is_dumped_when_asked_for_and_at_the_end() {
-    if !may_trace("the_last_part_is_dumped_when_asked_for_and_at_the_end") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let mut files = (0..).map(|number| match number {
         0 => dir.path().join("f"),
@@ -277,11 +261,8 @@ fn the_last_part_is_dumped_when_asked_for_and_at_the_end() {
     assert!(dump.is_last_part_after(before_ns - 1), "{dump:?} and not after {before_ns}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_slow_launch_causes_one_dump() {
-    if !may_trace("a_slow_launch_causes_one_dump") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("f");
     // Every launch is slower than a nanosecond.
@@ -300,11 +281,8 @@ fn a_slow_launch_causes_one_dump() {
     assert!(!dir.path().join("f.2").exists());
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_request_for_a_dump_does_no_harm_to_a_recording_that_is_not_kept() {
-    if !may_trace("a_request_for_a_dump_does_no_harm_to_a_recording_that_is_not_kept") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let mut app =
@@ -321,7 +299,7 @@ fn a_request_for_a_dump_does_no_harm_to_a_recording_that_is_not_kept() {
     app.signal(Signal::KILL);
 }
 
-#[test]
+#[needs(nothing)]
 fn options_that_contradict_each_other() {
     for (options, message) in [
         (
@@ -344,4 +322,8 @@ fn options_that_contradict_each_other() {
     let outcome = run(&mut xsched_ctl(["attach", "--pid", "1", "--ring", "1M"]));
     assert_eq!(outcome.code, 64, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("`--ring` is about the file of `-o FILE`"), "{}", outcome.stderr);
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

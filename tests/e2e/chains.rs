@@ -4,13 +4,15 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use rustix::process::Signal;
 use serde::Deserialize;
-use xsched_tests::artifacts::{app, clients, conformance, hip_sim};
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
+use xsched_tests::artifacts::{app, hip_sim, module, python};
 use xsched_tests::call_stacks::call_stacks;
-use xsched_tests::privileged::may_trace;
+use xsched_tests::needs::HIP_PYTHON;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{Outcome, Running, run, xsched_ctl};
 
@@ -88,11 +90,8 @@ fn common(traced: &Chains, witnessed: &Chains) -> u64 {
     witnessed.iter().map(|(chain, calls)| calls.min(traced.get(chain).unwrap_or(&0))).sum()
 }
 
-#[test]
+#[needs(ROOT)]
 fn every_frame_of_seven_libraries_is_where_the_compilers_unwinder_sees_it() {
-    if !may_trace("every_frame_of_seven_libraries_is_where_the_compilers_unwinder_sees_it") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let outcome = trace_deep_chain_again(&trace, &["12"], &["2400"]);
@@ -104,11 +103,8 @@ fn every_frame_of_seven_libraries_is_where_the_compilers_unwinder_sees_it() {
     assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
 }
 
-#[test]
+#[needs(ROOT)]
 fn of_a_hundred_thousand_calls_at_most_one_in_a_thousand_lacks_its_chain_and_is_counted() {
-    if !may_trace("of_a_hundred_thousand_calls_at_most_one_in_a_thousand_lacks_its_chain_and_is_counted") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let outcome = trace_deep_chain_again(&trace, &["12"], &["100000"]);
@@ -129,17 +125,9 @@ const PYTHON_LAUNCHES: u64 = 100_000;
 /// How often they may be recorded.
 const ATTEMPTS: usize = 10;
 
-#[test]
+#[needs(ROOT, HIP_PYTHON)]
 fn of_a_hundred_thousand_launches_of_hip_python_at_most_one_in_a_thousand_lacks_its_chain() {
-    let name = "of_a_hundred_thousand_launches_of_hip_python_at_most_one_in_a_thousand_lacks_its_chain";
-    let (python, module) = (clients().join("python/bin/python"), conformance().join("modules/module.co"));
-    if let Some(missing) = [&python, &module].into_iter().find(|path| !path.exists()) {
-        eprintln!("skipped: {name}: no {} (`cargo xtask setup` gets what is needed)", missing.display());
-        return;
-    }
-    if !may_trace(name) {
-        return;
-    }
+    let (python, module) = (python(), module());
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let launches = |count: u64| {
@@ -181,11 +169,8 @@ fn incomplete_calls(line: &str) -> Option<u64> {
     is_of_calls.iter().any(|words| what.starts_with(words)).then(|| count.parse().ok())?
 }
 
-#[test]
+#[needs(ROOT)]
 fn libraries_loaded_by_turns_at_one_address_are_told_apart() {
-    if !may_trace("libraries_loaded_by_turns_at_one_address_are_told_apart") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let [small, large] = ["libdeep_plugin_small.so", "libdeep_plugin_large.so"];
@@ -211,11 +196,8 @@ fn libraries_loaded_by_turns_at_one_address_are_told_apart() {
     assert_eq!(libraries, expected);
 }
 
-#[test]
+#[needs(ROOT)]
 fn chains_of_a_process_that_ends_while_its_tables_are_built_are_whole() {
-    if !may_trace("chains_of_a_process_that_ends_while_its_tables_are_built_are_whole") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     // It is over before the first table can be there.
@@ -225,11 +207,8 @@ fn chains_of_a_process_that_ends_while_its_tables_are_built_are_whole() {
     assert_eq!((incomplete, traced), (0, witnessed_chains(&outcome.stdout)), "{}", outcome.stderr);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_depth_cuts_chains_and_counts_nothing_as_missing() {
-    if !may_trace("a_depth_cuts_chains_and_counts_nothing_as_missing") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let mut command = xsched_ctl(["trace", "--depth", "3", "-o"]);
@@ -253,11 +232,8 @@ ways = [leaf, lambda: deep(5), mapped, sorting, lambda: deep(12)]
 for call in range(int(sys.argv[2])): ways[call % len(ways)]()
 ";
 
-#[test]
+#[needs(ROOT)]
 fn chains_through_python_reach_its_main_function() {
-    if !may_trace("chains_through_python_reach_its_main_function") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let (trace, script) = (dir.path().join("run.perfetto"), dir.path().join("calls.py"));
     std::fs::write(&script, PYTHON).unwrap();
@@ -345,10 +321,7 @@ fn trace_generated_code(kind: &str, options: &[&str]) -> (Vec<Generated>, Outcom
 }
 
 /// The chains of `generated_code`'s calls go on to the outermost frame; `inner` is what the innermost are called.
-fn goes_on_behind_generated_code(test: &str, kind: &str, options: &[&str], inner: &str) {
-    if !may_trace(test) {
-        return;
-    }
+fn goes_on_behind_generated_code(kind: &str, options: &[&str], inner: &str) {
     let (chains, outcome) = trace_generated_code(kind, options);
     let [chain] = &chains[..] else { panic!("{chains:?}\n{}", outcome.stderr) };
     let own = if inner.starts_with("leaf") { "generated_code < " } else { "" };
@@ -364,59 +337,48 @@ fn goes_on_behind_generated_code(test: &str, kind: &str, options: &[&str], inner
     assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
 }
 
-#[test]
+#[needs(ROOT)]
 fn chains_go_on_behind_generated_code_with_a_frame_pointer() {
-    let name = "chains_go_on_behind_generated_code_with_a_frame_pointer";
-    goes_on_behind_generated_code(name, "frame-pointer", &[], "leaf < [[generated]]");
+    goes_on_behind_generated_code("frame-pointer", &[], "leaf < [[generated]]");
 }
 
-#[test]
+#[needs(ROOT)]
 fn generated_code_has_the_names_that_are_left_for_profilers() {
-    let name = "generated_code_has_the_names_that_are_left_for_profilers";
-    goes_on_behind_generated_code(name, "frame-pointer", &["named"], "leaf < step of:generated code");
+    goes_on_behind_generated_code("frame-pointer", &["named"], "leaf < step of:generated code");
 }
 
-#[test]
+#[needs(ROOT)]
 fn generated_code_may_be_the_immediate_caller() {
-    let name = "generated_code_may_be_the_immediate_caller";
-    goes_on_behind_generated_code(name, "direct", &["named"], "step of:generated code");
+    goes_on_behind_generated_code("direct", &["named"], "step of:generated code");
 }
 
-#[test]
+#[needs(ROOT)]
 fn chains_go_on_behind_generated_code_whose_end_is_in_sight() {
-    let name = "chains_go_on_behind_generated_code_whose_end_is_in_sight";
-    goes_on_behind_generated_code(name, "epilogue", &[], "leaf < [[generated]]");
+    goes_on_behind_generated_code("epilogue", &[], "leaf < [[generated]]");
 }
 
-#[test]
+#[needs(ROOT)]
 fn chains_go_on_behind_generated_code_in_a_file_in_memory() {
-    let name = "chains_go_on_behind_generated_code_in_a_file_in_memory";
-    goes_on_behind_generated_code(name, "frame-pointer", &["memfd"], "leaf < [[generated]]");
+    goes_on_behind_generated_code("frame-pointer", &["memfd"], "leaf < [[generated]]");
 }
 
-#[test]
+#[needs(ROOT)]
 fn generated_code_in_a_file_in_memory_has_the_names_that_are_left_for_profilers() {
-    let name = "generated_code_in_a_file_in_memory_has_the_names_that_are_left_for_profilers";
-    goes_on_behind_generated_code(name, "direct", &["named", "memfd"], "step of:generated code");
+    goes_on_behind_generated_code("direct", &["named", "memfd"], "step of:generated code");
 }
 
-#[test]
+#[needs(ROOT)]
 fn chains_go_on_behind_large_frames_of_generated_code() {
-    let name = "chains_go_on_behind_large_frames_of_generated_code";
-    goes_on_behind_generated_code(name, "large-frame", &[], "leaf < [[generated]]");
+    goes_on_behind_generated_code("large-frame", &[], "leaf < [[generated]]");
 }
 
-#[test]
+#[needs(ROOT)]
 fn they_do_so_without_a_frame_pointer() {
-    let name = "they_do_so_without_a_frame_pointer";
-    goes_on_behind_generated_code(name, "no-frame-pointer-epilogue", &[], "leaf < [[generated]]");
+    goes_on_behind_generated_code("no-frame-pointer-epilogue", &[], "leaf < [[generated]]");
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_chain_ends_at_generated_code_that_has_left_its_callers_frame_pointer_in_place() {
-    if !may_trace("a_chain_ends_at_generated_code_that_has_left_its_callers_frame_pointer_in_place") {
-        return;
-    }
     let (chains, outcome) = trace_generated_code("no-frame-pointer", &["named"]);
     let ended = Generated {
         libraries: "generated_code < [generated] < …".to_owned(),
@@ -428,11 +390,8 @@ fn a_chain_ends_at_generated_code_that_has_left_its_callers_frame_pointer_in_pla
     assert!(outcome.stderr.contains("100 chains end in generated code"), "{}", outcome.stderr);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_process_with_a_hundred_libraries_is_watched() {
-    if !may_trace("a_process_with_a_hundred_libraries_is_watched") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     // A hundred libraries of other names, in front of the program's own.
     let copies: Vec<String> = (0..100)
@@ -455,4 +414,8 @@ fn a_process_with_a_hundred_libraries_is_watched() {
     watcher.wait_for_stdout("vector_add");
     let outcome = watcher.interrupt();
     assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

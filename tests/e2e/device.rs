@@ -4,14 +4,16 @@ use std::{
     fs,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, ExitCode},
     thread,
     time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
+use xsched_harness::needs;
+use xsched_harness::needs::NAMESPACES;
+use xsched_tests::needs::OTHER_USERS;
 use xsched_tests::{
-    artifacts::app,
     device_load::{DeviceLoad, command, run_all},
     execution_log::Timeline,
     tracer::wait_until,
@@ -79,7 +81,7 @@ fn send(load: &DeviceLoad, signal: Signal) {
     kill_process(process, signal).expect("it is this process's child");
 }
 
-#[test]
+#[needs(nothing)]
 fn six_processes_take_as_long_as_their_work_divided_by_the_device() {
     let device = Device::new("six");
     let log = tempfile::NamedTempFile::new().unwrap();
@@ -101,7 +103,7 @@ fn six_processes_take_as_long_as_their_work_divided_by_the_device() {
     assert!(!device.file().exists(), "the last one tidies up");
 }
 
-#[test]
+#[needs(nothing)]
 fn a_process_killed_with_the_device_leaves_it_to_the_others_at_once() {
     let device = Device::new("killed");
     let mut other =
@@ -117,7 +119,7 @@ fn a_process_killed_with_the_device_leaves_it_to_the_others_at_once() {
     assert!(found["wrong"] == 0.0, "{found:?}");
 }
 
-#[test]
+#[needs(nothing)]
 fn processes_killed_at_any_moment_lose_nobody_elses_work() {
     let device = Device::new("any-moment");
     let survivor = || begun(&mut device.command("load --launches 20000 --threads 2 --us 20 --blocks 304"));
@@ -136,7 +138,7 @@ fn processes_killed_at_any_moment_lose_nobody_elses_work() {
     }
 }
 
-#[test]
+#[needs(nothing)]
 fn a_stopped_process_holds_others_up_for_its_current_kernel_only() {
     let device = Device::new("stopped");
     let stopped = begun(&mut device.command("load --launches 1000000 --us 20000 --blocks 304"));
@@ -149,7 +151,7 @@ fn a_stopped_process_holds_others_up_for_its_current_kernel_only() {
     assert!(begin.elapsed() < LONG, "{:?}", begin.elapsed());
 }
 
-#[test]
+#[needs(nothing)]
 fn a_process_stopped_at_any_moment_hangs_nobody() {
     let device = Device::new("stopped-anywhere");
     let stopped = begun(&mut device.command("load --launches 10000000 --threads 4 --us 1 --blocks 304"));
@@ -167,7 +169,7 @@ fn a_process_stopped_at_any_moment_hangs_nobody() {
 /// Eight kernels behind open gates in memory of the process's own. The first long enough for all to be in the queue.
 const GATED: &str = "registered --launches 8 --us 50000 --blocks 100";
 
-#[test]
+#[needs(nothing)]
 fn kernels_behind_gates_in_a_stopped_processs_memory_leave_no_gaps() {
     let device = Device::new("gates");
     let log = tempfile::NamedTempFile::new().unwrap();
@@ -185,15 +187,9 @@ fn kernels_behind_gates_in_a_stopped_processs_memory_leave_no_gaps() {
     assert_eq!(gaps_ns, [0; 7], "{kernels:#?}");
 }
 
-#[test]
+#[needs(NAMESPACES)]
 fn gates_in_another_pid_namespace_open_when_their_process_looks() {
-    let test = "gates_in_another_pid_namespace_open_when_their_process_looks";
     let unshare = ["--pid", "--fork", "--mount-proc"];
-    let may = Command::new("unshare").args(unshare).arg("true").output();
-    if !may.is_ok_and(|made| made.status.success()) {
-        eprintln!("skipped: {test} makes a pid namespace, which this machine does not allow");
-        return;
-    }
     let device = Device::new("contained");
     let outside = device.command("registered --launches 300 --us 200 --blocks 304");
     let mut contained = Command::new("unshare");
@@ -204,7 +200,7 @@ fn gates_in_another_pid_namespace_open_when_their_process_looks() {
     assert!(findings.iter().all(|found| found["wrong"] == 0.0), "{findings:?}");
 }
 
-#[test]
+#[needs(nothing)]
 fn what_a_crashed_run_left_is_replaced() {
     let device = Device::new("crashed");
     drop(begun(&mut device.command("load --launches 100000 --us 1000 --blocks 304")));
@@ -213,7 +209,7 @@ fn what_a_crashed_run_left_is_replaced() {
     assert!(!device.file().exists());
 }
 
-#[test]
+#[needs(nothing)]
 fn what_a_crashed_run_left_goes_with_the_next_device_of_any_name() {
     let (crashed, next) = (Device::new("left"), Device::new("next"));
     drop(begun(&mut crashed.command("load --launches 100000 --us 1000 --blocks 304")));
@@ -221,24 +217,16 @@ fn what_a_crashed_run_left_goes_with_the_next_device_of_any_name() {
     assert!(!crashed.file().exists());
 }
 
-#[test]
+#[needs(OTHER_USERS)]
 fn users_have_devices_of_their_own_unless_they_name_a_file() {
     const NOBODY: u32 = 65534;
-    let test = "users_have_devices_of_their_own_unless_they_name_a_file";
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: {test} needs root to be two users");
-        return;
-    }
     let as_nobody = |device: &Device| {
         let mut command = device.command("single --launches 1 --us 1000 --blocks 304");
         command.uid(NOBODY).gid(NOBODY);
-        DeviceLoad::start(&mut command)
+        DeviceLoad::start(&mut command).unwrap()
     };
     for (device, is_shared) in [(Device::new("users"), false), (Device::of_all_users("users"), true)] {
-        let Ok(mut other) = as_nobody(&device) else {
-            eprintln!("skipped: {test}: another user may not run {}", app("device_load").display());
-            return;
-        };
+        let mut other = as_nobody(&device);
         let hog = hog(&device);
         other.begin().unwrap();
         if is_shared {
@@ -253,7 +241,7 @@ fn users_have_devices_of_their_own_unless_they_name_a_file() {
 }
 
 /// The full million is in `cargo xtask bench sim`.
-#[test]
+#[needs(nothing)]
 fn launches_of_four_threads_all_come_once_in_order_and_memory_is_stable() {
     let mode = "load --launches 25000 --threads 4 --us 0";
     let findings = run_all(&mut [Device::new("many").command(mode)]).unwrap();
@@ -262,13 +250,13 @@ fn launches_of_four_threads_all_come_once_in_order_and_memory_is_stable() {
     assert!(findings[0]["end_kb"] < findings[0]["quarter_kb"] + 64_000.0, "{findings:?}");
 }
 
-#[test]
+#[needs(nothing)]
 fn idle_streams_take_no_cpu() {
     let findings = run_all(&mut [Device::new("idle").command("idle --threads 64")]).unwrap();
     assert!(findings[0]["cpu_us"] < 10_000.0, "{findings:?}");
 }
 
-#[test]
+#[needs(nothing)]
 fn an_access_out_of_bounds_or_after_free_is_the_error_of_every_later_call() {
     let device = Device::new("fault");
     for (launches, code) in [(0, 0), (1, 700), (2, 700)] {
@@ -304,7 +292,7 @@ fn built_executor(folder: &Path) -> PathBuf {
     library
 }
 
-#[test]
+#[needs(nothing)]
 fn an_executor_is_asked_before_the_twins_and_its_error_sticks() {
     let folder = tempfile::tempdir().unwrap();
     let (library, device) = (built_executor(folder.path()), Device::new("executor"));
@@ -316,4 +304,8 @@ fn an_executor_is_asked_before_the_twins_and_its_error_sticks() {
     let mut steps = device.command("load --launches 100 --us 0");
     steps.env("HIP_SIM_EXECUTOR", &library);
     assert!(run_all(&mut [steps]).unwrap()[0]["wrong"] == 0.0, "left to the twin");
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

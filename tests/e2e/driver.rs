@@ -2,9 +2,12 @@
 //! commands. With the driver itself `cargo xtask test --vm` tests.
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use serde::Deserialize;
-use xsched_tests::privileged::may_trace;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
+use xsched_tests::needs::NO_AMDGPU;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{Outcome, run, xsched_ctl};
 
@@ -79,11 +82,8 @@ fn trace(options: &[&str], command: &[&str]) -> (tempfile::TempDir, PathBuf, Out
     (dir, trace, outcome)
 }
 
-#[test]
+#[needs(ROOT)]
 fn commands_are_decoded_and_other_devices_left_out() {
-    if !may_trace("commands_are_decoded_and_other_devices_left_out") {
-        return;
-    }
     let options = ["--driver", "tracepoint", "--driver-device", "kfd=/dev/null"];
     let (_dir, trace, outcome) = trace(&options, &["python3", "-c", PROGRAM, "/dev/null"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
@@ -92,11 +92,8 @@ fn commands_are_decoded_and_other_devices_left_out() {
     assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_device_that_is_only_called_kfd_is_left_out() {
-    if !may_trace("a_device_that_is_only_called_kfd_is_left_out") {
-        return;
-    }
     let command = ["unshare", "--mount", "sh", "-c", WITH_FALSE_KFD, "sh", PROGRAM];
     let (_dir, trace, outcome) = trace(&["--driver", "tracepoint"], &command);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
@@ -104,11 +101,8 @@ fn a_device_that_is_only_called_kfd_is_left_out() {
     assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
 }
 
-#[test]
+#[needs(ROOT)]
 fn the_first_call_is_there_though_nothing_is_attached_before_the_device_is_opened() {
-    if !may_trace("the_first_call_is_there_though_nothing_is_attached_before_the_device_is_opened") {
-        return;
-    }
     let command = ["unshare", "--mount", "sh", "-c", WITH_FALSE_KFD, "sh", PROGRAM];
     let (_dir, trace, outcome) = trace(&["--driver-device", "kfd=/dev/null"], &command);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
@@ -116,28 +110,22 @@ fn the_first_call_is_there_though_nothing_is_attached_before_the_device_is_opene
     assert!(!outcome.stderr.contains("incomplete"), "{}", outcome.stderr);
 }
 
-#[test]
+#[needs(ROOT)]
 fn nothing_is_recorded_if_it_is_switched_off() {
-    if !may_trace("nothing_is_recorded_if_it_is_switched_off") {
-        return;
-    }
     let options = ["--driver", "off", "--driver-device", "kfd=/dev/null"];
     let (_dir, trace, outcome) = trace(&options, &["python3", "-c", PROGRAM, "/dev/null"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert_eq!(driver_slices(&trace), [], "{}", outcome.stderr);
 }
 
-#[test]
+#[needs(ROOT, NO_AMDGPU)]
 fn fentry_without_the_driver_says_what_to_do() {
-    if !may_trace("fentry_without_the_driver_says_what_to_do") {
-        return;
-    }
-    if Path::new("/sys/module/amdgpu").exists() {
-        eprintln!("skipped: the driver is loaded");
-        return;
-    }
     let (_dir, _trace, outcome) = trace(&["--driver", "fentry"], &["true"]);
     assert_eq!(outcome.code, 69, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("/sys/kernel/btf/amdgpu"), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("hint: `--driver tracepoint`"), "{}", outcome.stderr);
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

@@ -3,11 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "tests, helpers included")]
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use rustix::process::Signal;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::app;
-use xsched_tests::privileged::may_trace;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{Outcome, Running, TracedCall, calls, run, xsched_ctl};
 
@@ -34,11 +35,8 @@ fn launches(calls: &[TracedCall]) -> usize {
     calls.iter().filter(|call| call.category == "hip.launch").count()
 }
 
-#[test]
+#[needs(ROOT)]
 fn functions_by_category_and_glob() {
-    if !may_trace("functions_by_category_and_glob") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     record(&trace, "300", &["--api", "launch,hipMemcpy*,!hipModuleLaunch*"]);
@@ -57,11 +55,8 @@ fn functions_by_category_and_glob() {
     assert_eq!(calls.len(), 100);
 }
 
-#[test]
+#[needs(ROOT)]
 fn libraries_and_kernels_by_glob() {
-    if !may_trace("libraries_and_kernels_by_glob") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     record(&trace, "300", &[]);
@@ -80,11 +75,8 @@ fn libraries_and_kernels_by_glob() {
     assert_eq!((launches(&kept), counter(&trace, "left_out.kernel") + kept.len()), (50, all));
 }
 
-#[test]
+#[needs(ROOT)]
 fn launches_that_are_left_out_lack_no_names() {
-    if !may_trace("launches_that_are_left_out_lack_no_names") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     // It looks its kernels up before recording begins.
     let mut command = Command::new(app("two_libraries"));
@@ -102,11 +94,8 @@ fn launches_that_are_left_out_lack_no_names() {
     app.signal(Signal::KILL);
 }
 
-#[test]
+#[needs(ROOT)]
 fn short_calls_are_left_out_in_the_kernel() {
-    if !may_trace("short_calls_are_left_out_in_the_kernel") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     record(&trace, "3000", &[]);
@@ -123,11 +112,8 @@ fn short_calls_are_left_out_in_the_kernel() {
     assert!(shorter.is_empty(), "{shorter:?}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn launches_are_drawn_at_random_and_the_others_counted() {
-    if !may_trace("launches_are_drawn_at_random_and_the_others_counted") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     record(&trace, "3000", &["--sample", "10"]);
@@ -145,7 +131,7 @@ fn launches_are_drawn_at_random_and_the_others_counted() {
     assert!(kept.iter().any(|call| call.name == "hipMemsetAsync"));
 }
 
-#[test]
+#[needs(nothing)]
 fn mistakes_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let rules = dir.path().join("rules.toml");
@@ -168,11 +154,8 @@ fn mistakes_are_named() {
     }
 }
 
-#[test]
+#[needs(ROOT)]
 fn rules_say_whose_a_launch_is() {
-    if !may_trace("rules_say_whose_a_launch_is") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let (trace, rules) = (dir.path().join("run.perfetto"), dir.path().join("rules.toml"));
     let origins = |trace: &Path| {
@@ -201,4 +184,8 @@ fn rules_say_whose_a_launch_is() {
         &["--rules", rules.to_str().unwrap(), "--library", "libdemo_blas.so", "--api", "launch"],
     );
     assert_eq!(origins(&trace), [("libdemo_blas.so".to_owned(), 100)]);
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

@@ -1,15 +1,16 @@
 //! `xsched-ctl list`: whose work a process does, while it does it.
 
 use std::io::Write as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde::Deserialize;
 use tempfile::TempDir;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{app, shim};
-use xsched_tests::privileged::may_trace;
 use xsched_tests::tracer::{Running, run, xsched_ctl};
 
 /// How long anything may take.
@@ -138,15 +139,16 @@ fn shows_the_library_that_launched(node: &Node) {
     assert!(text.lines().any(shown), "{text}");
 }
 
-#[test]
+#[needs(nothing)]
 fn the_list_says_whose_work_a_process_does() {
     shows_the_library_that_launched(&Node::serving(&["--no-bpf"]));
 }
 
-#[test]
+#[needs(ROOT)]
 fn the_list_says_whose_work_a_process_does_where_programs_walk_stacks() {
-    if !may_trace("the_list_says_whose_work_a_process_does_where_programs_walk_stacks") {
-        return;
-    }
     shows_the_library_that_launched(&Node::serving(&[]));
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

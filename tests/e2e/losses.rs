@@ -1,8 +1,11 @@
 //! What is lost is counted: launches made are launches recorded plus launches lost.
 
+use std::process::ExitCode;
+
 use serde_json::Value;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::hip_sim;
-use xsched_tests::privileged::may_trace;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{run, xsched_ctl};
 
@@ -16,11 +19,8 @@ for _ in range(20000): hip.hipStreamQuery(None)
 os.kill(os.getppid(), signal.SIGCONT)
 ";
 
-#[test]
+#[needs(ROOT)]
 fn a_ring_that_is_too_small_loses_nothing_uncounted() {
-    if !may_trace("a_ring_that_is_too_small_loses_nothing_uncounted") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let record = |ring_size: &str, stops: &str| {
@@ -81,11 +81,8 @@ nobody = subprocess.DEVNULL
 subprocess.Popen(['sh', '-c', 'sleep 1; kill -CONT %d' % os.getppid()], stdout=nobody, stderr=nobody)
 ";
 
-#[test]
+#[needs(ROOT)]
 fn what_has_piled_up_when_the_command_ends_is_recorded() {
-    if !may_trace("what_has_piled_up_when_the_command_ends_is_recorded") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let mut command = xsched_ctl(["trace", "-o"]);
@@ -115,11 +112,8 @@ os.kill(os.getppid(), signal.SIGCONT)
 ";
 
 /// Where all processors are busy it comes to the same, for some milliseconds.
-#[test]
+#[needs(ROOT)]
 fn stacks_that_a_late_tracer_has_yet_to_read_find_room() {
-    if !may_trace("stacks_that_a_late_tracer_has_yet_to_read_find_room") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let mut command = xsched_ctl(["trace", "-o"]);
@@ -132,4 +126,8 @@ fn stacks_that_a_late_tracer_has_yet_to_read_find_room() {
     let calls = sql.query("select count(*) as n from slice where name = 'hipStreamQuery'").unwrap();
     assert_eq!(calls[0]["n"], 601, "{}", outcome.stderr);
     assert!(!outcome.stderr.contains("without a chain"), "{}", outcome.stderr);
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

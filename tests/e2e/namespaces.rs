@@ -4,28 +4,17 @@
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use rustix::process::Signal;
+use xsched_harness::needs;
+use xsched_harness::needs::{NAMESPACES, OVERLAY, ROOT, USER, USER_NAMESPACES};
 use xsched_tests::artifacts::{app, hip_sim, shim, xsched_ctl as binary};
-use xsched_tests::privileged::may_trace;
+use xsched_tests::needs::OTHER_USERS;
 use xsched_tests::serving::Serving;
 use xsched_tests::tracer::{
     Outcome, Running, TracedCall, calls, run, wait_for_bytes, wait_until, xsched_ctl,
 };
-
-/// Whether this test can be run: as root, where namespaces may be made.
-fn may_unshare(test: &str) -> bool {
-    if !may_trace(test) {
-        return false;
-    }
-    let made = Command::new("unshare").args(["--mount", "--pid", "--fork", "--mount-proc", "true"]).output();
-    let may = made.is_ok_and(|made| made.status.success());
-    if !may {
-        eprintln!("skipped: {test} makes namespaces, which this machine does not allow");
-    }
-    may
-}
 
 fn launches(calls: &[TracedCall]) -> Vec<&TracedCall> {
     calls.iter().filter(|call| call.category == "hip.launch").collect()
@@ -80,11 +69,8 @@ fn assert_named(calls: &[TracedCall]) {
     }
 }
 
-#[test]
+#[needs(ROOT, NAMESPACES)]
 fn a_command_with_files_and_ids_of_its_own_is_recorded_whole() {
-    if !may_unshare("a_command_with_files_and_ids_of_its_own_is_recorded_whole") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let (folder, trace) = (dir.path().join("hidden"), dir.path().join("run.perfetto"));
     std::fs::create_dir(&folder).unwrap();
@@ -96,11 +82,8 @@ fn a_command_with_files_and_ids_of_its_own_is_recorded_whole() {
     assert_named(&calls(&trace).unwrap());
 }
 
-#[test]
+#[needs(ROOT, NAMESPACES)]
 fn a_running_container_is_recorded_by_its_id_out_here() {
-    if !may_unshare("a_running_container_is_recorded_by_its_id_out_here") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let (folder, trace) = (dir.path().join("hidden"), dir.path().join("run.perfetto"));
     std::fs::create_dir(&folder).unwrap();
@@ -138,11 +121,8 @@ exec env LD_PRELOAD="$1/libxsched_shim.so" "$3" --seconds 300 --interval-us 100
 "#;
 
 /// What a container needs to take part is the folder of the sockets and the shim.
-#[test]
+#[needs(ROOT, NAMESPACES)]
 fn a_container_takes_part_in_scheduling_under_its_ids_out_here() {
-    if !may_unshare("a_container_takes_part_in_scheduling_under_its_ids_out_here") {
-        return;
-    }
     let controller = Serving::start("").unwrap();
     let ask = |verb: &[&str]| run(xsched_ctl(verb).env("XSCHED_SOCKET_DIR", controller.folder()));
     let folder = controller.file("hidden");
@@ -193,11 +173,8 @@ fn without_its_folder(script: &str, controller: &Serving, empty: &Path) -> Comma
     command
 }
 
-#[test]
+#[needs(ROOT, NAMESPACES)]
 fn a_container_that_cannot_reach_the_controller_is_named() {
-    if !may_unshare("a_container_that_cannot_reach_the_controller_is_named") {
-        return;
-    }
     let controller = Serving::start_without_bpf("").unwrap();
     let other = tempfile::tempdir().unwrap();
     let (folder, empty) = (controller.folder().display(), other.path().display());
@@ -252,7 +229,7 @@ export XSCHED_SOCKET_DIR=/mnt/link
     assert!(joined.starts_with("controller   joined   "), "{joined}");
 }
 
-#[test]
+#[needs(nothing)]
 fn who_asks_may_name_the_folder_from_where_he_is() {
     let controller = Serving::start_without_bpf("").unwrap();
     let folder = controller.folder();
@@ -268,22 +245,10 @@ fn who_asks_may_name_the_folder_from_where_he_is() {
 }
 
 /// Without a user of its own on the machine it knows nobody but itself.
-#[test]
+#[needs(ROOT, NAMESPACES, OTHER_USERS, USER_NAMESPACES)]
 fn a_container_with_users_of_its_own_does_not_trust_the_controller() {
-    const USER: u32 = 65533;
-    let test = "a_container_with_users_of_its_own_does_not_trust_the_controller";
-    if !may_unshare(test) {
-        return;
-    }
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user"]).uid(USER).current_dir("/");
-    let may = Command::new("unshare").args(["--user", "--map-root-user", "true"]).uid(USER).status();
-    if !may.is_ok_and(|status| status.success()) {
-        eprintln!(
-            "skipped: {test} makes a user namespace without privileges, which this machine does not allow"
-        );
-        return;
-    }
     let controller = Serving::start_without_bpf("").unwrap();
     std::fs::set_permissions(controller.folder(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
         .unwrap();
@@ -301,11 +266,8 @@ fn a_container_with_users_of_its_own_does_not_trust_the_controller() {
     assert!(!list.stdout.contains(&format!(r#""pid":{pid},"#)), "{}", list.stdout);
 }
 
-#[test]
+#[needs(ROOT, NAMESPACES, OVERLAY)]
 fn a_container_with_layers_is_recorded_once() {
-    if !may_unshare("a_container_with_layers_is_recorded_once") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     for layer in ["lower", "upper", "work", "merged"] {
         std::fs::create_dir(dir.path().join(layer)).unwrap();
@@ -314,7 +276,7 @@ fn a_container_with_layers_is_recorded_once() {
     let script = r#"
 mount -t tmpfs tmpfs "$1/upper" && mkdir "$1/upper/u" "$1/upper/w"
 cp "$2"/libamdhip64.so* "$3/libdemo_twins.so" "$3/vector_add" "$1/lower"
-mount -t overlay overlay -o "lowerdir=$1/lower,upperdir=$1/upper/u,workdir=$1/upper/w" "$1/merged" || { echo unsupported; exit 0; }
+mount -t overlay overlay -o "lowerdir=$1/lower,upperdir=$1/upper/u,workdir=$1/upper/w" "$1/merged"
 LD_LIBRARY_PATH="$1/merged" exec "$1/merged/vector_add" --launches 50
 "#;
     let programs = app("vector_add");
@@ -323,12 +285,6 @@ LD_LIBRARY_PATH="$1/merged" exec "$1/merged/vector_add" --launches 50
     let mut command = xsched_ctl(["trace", "-o"]);
     command.arg(&trace).arg("--").arg(target.get_program()).args(target.get_args());
     let outcome = run(&mut command);
-    if outcome.stdout.contains("unsupported") {
-        eprintln!(
-            "skipped: a_container_with_layers_is_recorded_once mounts an overlay, which does not work here"
-        );
-        return;
-    }
     assert_whole(&outcome);
     let calls = calls(&trace).unwrap();
     assert_eq!(launches(&calls).len(), 50);
@@ -342,11 +298,8 @@ fn in_container(arguments: &[&str]) -> Command {
     command
 }
 
-#[test]
+#[needs(ROOT, NAMESPACES)]
 fn a_tracer_in_a_container_records_its_command() {
-    if !may_unshare("a_tracer_in_a_container_records_its_command") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let program = app("two_libraries");
@@ -361,11 +314,8 @@ fn a_tracer_in_a_container_records_its_command() {
     assert_named(&calls(&trace).unwrap());
 }
 
-#[test]
+#[needs(ROOT, NAMESPACES)]
 fn a_tracer_in_a_container_sees_what_is_in_there_only() {
-    if !may_unshare("a_tracer_in_a_container_sees_what_is_in_there_only") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let mut outside =
@@ -390,11 +340,8 @@ kill -9 $inside
     assert!(calls.iter().all(|call| call.library.as_deref() == Some("vector_add")), "{calls:#?}");
 }
 
-#[test]
+#[needs(ROOT, NAMESPACES)]
 fn a_proc_of_another_namespace_is_refused() {
-    if !may_unshare("a_proc_of_another_namespace_is_refused") {
-        return;
-    }
     let refused = |arguments: &[&str]| {
         run(Command::new("unshare").args(["--pid", "--fork"]).arg(binary()).args(arguments))
     };
@@ -409,4 +356,8 @@ fn a_proc_of_another_namespace_is_refused() {
     assert!(refused(&["doctor"]).stdout.contains("pid space    missing"));
     let nested = run(&mut in_container(&["doctor"]));
     assert!(nested.stdout.contains("pid space    reduced"), "{}", nested.stdout);
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

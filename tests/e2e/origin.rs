@@ -4,15 +4,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use xsched_abi::verdict::{RULE_DOMAIN, Subject};
+use xsched_harness::needs;
+use xsched_harness::needs::{NAMESPACES, ROOT};
 use xsched_tests::arbiter::Peer;
 use xsched_tests::artifacts::app;
-use xsched_tests::privileged::may_trace;
 use xsched_tests::tracer::xsched_ctl;
 
 /// Longer than anything takes that happens at all.
@@ -142,11 +143,8 @@ fn ask(peer: &mut Peer, chain: &str) -> String {
     answer.split(" us ").next().unwrap().to_owned()
 }
 
-#[test]
+#[needs(ROOT)]
 fn verdicts_follow_the_whole_chain() {
-    if !may_trace("verdicts_follow_the_whole_chain") {
-        return;
-    }
     let controller = Controller::start("");
     let mut peer = controller.peer(&LIBRARIES);
     let deep = "libtorch_hip.so libhipblas.so libhipblaslt.so libhipblas.so libtorch_hip.so libMIOpen.so.1";
@@ -172,11 +170,8 @@ fn verdicts_follow_the_whole_chain() {
     }
 }
 
-#[test]
+#[needs(ROOT)]
 fn every_verdict_is_right_where_return_addresses_are_not_enough() {
-    if !may_trace("every_verdict_is_right_where_return_addresses_are_not_enough") {
-        return;
-    }
     let controller = Controller::start("");
     let mut peer = controller.peer(&LIBRARIES);
     let outcome = peer.ask("storm 300000 77");
@@ -187,11 +182,8 @@ fn every_verdict_is_right_where_return_addresses_are_not_enough() {
     assert!(wrong_by_return_address > 10_000 && kept > 100_000, "{outcome}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn rules_change_while_processes_run() {
-    if !may_trace("rules_change_while_processes_run") {
-        return;
-    }
     let controller = Controller::start("");
     let mut peer = controller.peer(&["librocblas.so", "libhipblas.so"]);
     let before = generation(&mut peer);
@@ -230,11 +222,8 @@ fn wait_for_other(peer: &mut Peer, before: u64) -> u64 {
     }
 }
 
-#[test]
+#[needs(ROOT)]
 fn libraries_kernels_and_processes_come_and_go() {
-    if !may_trace("libraries_kernels_and_processes_come_and_go") {
-        return;
-    }
     let controller = Controller::start("[[rule]]\nkernel = 'gemm*'\naction = 'passthrough'\n");
     let mut peer = controller.peer(&["librccl.so.1", "librocblas.so"]);
     // Another library where one was.
@@ -276,11 +265,8 @@ fn libraries_kernels_and_processes_come_and_go() {
     controller.wait(gone, "forget a process that has ended");
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_library_says_what_its_calls_are() {
-    if !may_trace("a_library_says_what_its_calls_are") {
-        return;
-    }
     let controller = Controller::start("");
     let mut peer = controller.peer(&["libhipblas.so", "librocblas.so", "libtorch_hip.so"]);
     assert_eq!(ask(&mut peer, "libtorch_hip.so libhipblas.so librocblas.so"), "Schedule 0 kept rule 0");
@@ -292,11 +278,8 @@ fn a_library_says_what_its_calls_are() {
     assert_eq!(ask(&mut peer, "libtorch_hip.so librocblas.so"), "Schedule 0 asked rule 0");
 }
 
-#[test]
+#[needs(ROOT, NAMESPACES)]
 fn a_process_of_another_pid_namespace_is_answered() {
-    if !may_trace("a_process_of_another_pid_namespace_is_answered") {
-        return;
-    }
     let controller = Controller::start("");
     let folder = TempDir::new().unwrap();
     let script = folder.path().join("contained");
@@ -307,22 +290,13 @@ fn a_process_of_another_pid_namespace_is_answered() {
     .unwrap();
     let made = Command::new("chmod").arg("+x").arg(&script).status().unwrap();
     assert!(made.success());
-    let allowed =
-        Command::new("unshare").args(["--mount", "--pid", "--fork", "--mount-proc", "true"]).status();
-    if !allowed.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: this machine does not allow namespaces");
-        return;
-    }
     let mut peer =
         controller.welcome(Peer::application(script.to_str().unwrap()), &["librccl.so.1", "libtorch_hip.so"]);
     assert_eq!(ask(&mut peer, "libtorch_hip.so librccl.so.1"), "NeverSuspend 0 kept rule 1");
 }
 
-#[test]
+#[needs(ROOT)]
 fn who_is_not_heard_gets_the_rules() {
-    if !may_trace("who_is_not_heard_gets_the_rules") {
-        return;
-    }
     let controller = Controller::start("# own rules\n");
     let mut peer = Peer::application(&peer_program());
     assert_eq!(peer.ask(&format!("join-unheard {}", controller.folder())), "rules # own rules");
@@ -331,4 +305,8 @@ fn who_is_not_heard_gets_the_rules() {
     assert_eq!(peer.ask(&format!("join {}", alone.folder())), "rules # others");
     alone.set_rules("# now these\n");
     assert_eq!(peer.ask("told"), "rules # now these");
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

@@ -1,10 +1,11 @@
 //! `libxsched_shim.so`: programs do with it what they do without it.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{app, hip_sim, shim};
-use xsched_tests::privileged::may_trace;
 use xsched_tests::tracer::{Outcome, calls, run, xsched_ctl};
 
 fn with_and_without(command: impl Fn() -> Command) -> (Outcome, Outcome) {
@@ -18,7 +19,7 @@ fn assert_unchanged(command: impl Fn() -> Command) -> Outcome {
     with
 }
 
-#[test]
+#[needs(nothing)]
 fn hip_programs_compute_the_same() {
     for (name, arguments) in [
         ("vector_add", &["--launches", "200"][..]),
@@ -36,7 +37,7 @@ fn hip_programs_compute_the_same() {
 
 /// The first call comes from a library's constructor, under the dynamic loader's lock, and has to join a device that is
 /// everybody's.
-#[test]
+#[needs(nothing)]
 fn several_libraries_begin_on_a_shared_device() {
     let mut command = Command::new("timeout");
     command.arg("60").arg(app("callers")).args(["steps", "2"]);
@@ -46,7 +47,7 @@ fn several_libraries_begin_on_a_shared_device() {
     assert!(outcome.stdout.ends_with("wrong 0\n"), "{}", outcome.stdout);
 }
 
-#[test]
+#[needs(nothing)]
 fn hip_programs_compute_the_same_while_they_are_suspended_at_random() {
     for (name, arguments) in [
         ("vector_add", &["--launches", "2000"][..]),
@@ -75,7 +76,7 @@ fn hip_programs_compute_the_same_while_they_are_suspended_at_random() {
 const LAUNCHES: usize = 200;
 const LAUNCHES_OF_PLUGIN: usize = 4 * LAUNCHES;
 
-#[test]
+#[needs(nothing)]
 fn two_runtimes_in_one_process_get_their_own_launches() {
     for (suspended, variable) in [
         (None, "LD_PRELOAD"),
@@ -105,7 +106,7 @@ fn two_runtimes_in_one_process_get_their_own_launches() {
     }
 }
 
-#[test]
+#[needs(nothing)]
 fn a_process_forks_and_ends_while_work_is_held_back() {
     // Few decisions in a second: work is held back for long, at the end as well.
     let script = "import ctypes, os, sys
@@ -140,7 +141,7 @@ print('done', flush=True)";
 }
 
 /// Some are gone at once, some become other programs, some call `exit`, where kernels are unregistered.
-#[test]
+#[needs(nothing)]
 fn children_end_as_they_should_whatever_their_parent_has_on_the_device() {
     let log = tempfile::NamedTempFile::new().unwrap();
     for suspended in [None, Some("random:5:2000")] {
@@ -161,7 +162,7 @@ fn children_end_as_they_should_whatever_their_parent_has_on_the_device() {
     }
 }
 
-#[test]
+#[needs(nothing)]
 fn doctor_tells_by_which_way_calls_are_seen() {
     let library = |major: u32| hip_sim(major).join(format!("libamdhip64.so.{major}"));
     let script = "import ctypes, sys
@@ -197,7 +198,7 @@ sys.stdin.read()";
     assert_eq!(run(&mut xsched_ctl(["doctor", "--pid", "4194305"])).code, 66, "no such process");
 }
 
-#[test]
+#[needs(nothing)]
 fn a_program_of_each_runtime_generation_computes_the_same() {
     // The program was linked against generation 6, and runs on any that has its symbols.
     for major in [5, 6, 7] {
@@ -217,7 +218,7 @@ print(hip.hipStreamCreate(ctypes.byref(stream)), hip.hipStreamSynchronize(stream
     }
 }
 
-#[test]
+#[needs(nothing)]
 fn programs_without_hip_do_not_notice() {
     for (program, arguments) in [
         (
@@ -236,11 +237,8 @@ fn programs_without_hip_do_not_notice() {
     }
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_traced_program_with_the_shim_shows_every_launch_once() {
-    if !may_trace("a_traced_program_with_the_shim_shows_every_launch_once") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let outcome = run(xsched_ctl(["trace", "-o"])
@@ -258,4 +256,8 @@ fn a_traced_program_with_the_shim_shows_every_launch_once() {
     let from =
         |library: &str| launches.iter().filter(|call| call.library.as_deref() == Some(library)).count();
     assert_eq!((from("two_libraries"), from("libdemo_kernels.so")), (60, 30));
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

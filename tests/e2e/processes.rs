@@ -6,19 +6,18 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{app, app_copy, hip_sim};
-use xsched_tests::privileged::may_trace;
+use xsched_tests::needs::FUSE;
 use xsched_tests::tracer::{Running, TracedCall, calls, run, wait_for_bytes, wait_until, xsched_ctl};
 
-/// Traces a command; `None` and the reason on standard error if this user may not.
-fn traced(test: &str, command: &[&str]) -> Option<Vec<TracedCall>> {
-    if !may_trace(test) {
-        return None;
-    }
+/// Traces a command.
+fn traced(command: &[&str]) -> Vec<TracedCall> {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let outcome = run(xsched_ctl(["trace", "-o"]).arg(&trace).arg("--").args(command));
@@ -26,7 +25,7 @@ fn traced(test: &str, command: &[&str]) -> Option<Vec<TracedCall>> {
     for loss in ["calls lost", "first calls may be missing"] {
         assert!(!outcome.stderr.contains(loss), "{}", outcome.stderr);
     }
-    Some(calls(&trace).unwrap())
+    calls(&trace).unwrap()
 }
 
 /// Calls by library and function.
@@ -49,7 +48,7 @@ fn fresh_runtime(dir: &Path) -> PathBuf {
     copy
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_runtime_opened_late_is_recorded_from_its_first_call() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = fresh_runtime(dir.path());
@@ -59,11 +58,7 @@ hip = ctypes.CDLL('{}')
 for i in range(5): hip.hipDeviceSynchronize()",
         runtime.display()
     );
-    let Some(calls) =
-        traced("a_runtime_opened_late_is_recorded_from_its_first_call", &["python3", "-c", &script])
-    else {
-        return;
-    };
+    let calls = traced(&["python3", "-c", &script]);
     let counts = by_library(&calls);
     assert_eq!(counts.len(), 1, "{counts:?}");
     let ((library, function), count) = counts.iter().next().unwrap();
@@ -72,7 +67,7 @@ for i in range(5): hip.hipDeviceSynchronize()",
 }
 
 /// As an installer writes it, seen in the middle of that.
-#[test]
+#[needs(ROOT)]
 fn a_runtime_that_is_installed_meanwhile_is_recorded_from_its_first_call() {
     let dir = tempfile::tempdir().unwrap();
     let script = format!(
@@ -88,13 +83,12 @@ for i in range(5): hip.hipDeviceSynchronize()",
         hip_sim(6).join("libamdhip64.so.6").display(),
         dir = dir.path().display(),
     );
-    let name = "a_runtime_that_is_installed_meanwhile_is_recorded_from_its_first_call";
-    let Some(calls) = traced(name, &["python3", "-c", &script]) else { return };
+    let calls = traced(&["python3", "-c", &script]);
     assert_eq!(by_library(&calls).values().sum::<usize>(), 5, "{calls:?}");
 }
 
 /// The tracer looks at every file with such a name that anybody opens.
-#[test]
+#[needs(ROOT)]
 fn what_is_no_file_does_not_keep_the_tracer() {
     let dir = tempfile::tempdir().unwrap();
     let line = format!(
@@ -102,9 +96,7 @@ fn what_is_no_file_does_not_keep_the_tracer() {
         app("vector_add").display(),
         dir = dir.path().display(),
     );
-    let Some(calls) = traced("what_is_no_file_does_not_keep_the_tracer", &["sh", "-c", &line]) else {
-        return;
-    };
+    let calls = traced(&["sh", "-c", &line]);
     assert_eq!(launches(&calls), 20);
 }
 
@@ -117,11 +109,8 @@ mounted = ctypes.CDLL(None).mount(b'silent', sys.argv[1].encode(), b'fuse', 0, o
 print('mounted' if mounted else 'refused', flush=True)
 time.sleep(60 * mounted)";
 
-#[test]
+#[needs(ROOT, FUSE)]
 fn a_file_system_that_does_not_answer_does_not_keep_the_tracer() {
-    if !may_trace("a_file_system_that_does_not_answer_does_not_keep_the_tracer") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("silent")).unwrap();
     let line = r#"cd "$1"; python3 -c "$0" silent > said 2>&1 & until grep -q . "$1/said"; do sleep 0.05; done
@@ -131,10 +120,7 @@ timeout 1 cat "$1/silent/libamdhip64.so.6"; exec "$2" --launches 20"#;
     let began = Instant::now();
     let outcome = run(command.arg(dir.path()).arg(app("vector_add")));
     let took = began.elapsed();
-    if fs::read_to_string(dir.path().join("said")).unwrap() != "mounted\n" {
-        eprintln!("skipped: this kernel has no file systems of programs (/dev/fuse)");
-        return;
-    }
+    assert_eq!(fs::read_to_string(dir.path().join("said")).unwrap(), "mounted\n");
     assert!(took < Duration::from_secs(45), "{took:?}: {}", outcome.stderr);
     assert!(
         outcome.stderr.contains("libamdhip64.so.6: its file system does not answer"),
@@ -146,7 +132,7 @@ timeout 1 cat "$1/silent/libamdhip64.so.6"; exec "$2" --launches 20"#;
 }
 
 /// One path, as it was given to the loader, and two files.
-#[test]
+#[needs(ROOT)]
 fn runtimes_in_folders_that_are_named_from_within_are_told_apart() {
     let dir = tempfile::tempdir().unwrap();
     let folders = ["one", "two"].map(|name| dir.path().join(name));
@@ -158,19 +144,15 @@ fn runtimes_in_folders_that_are_named_from_within_are_told_apart() {
 for i in range(5): hip.hipDeviceSynchronize()";
     let line = r#"cd "$1"; python3 -c "$0"; cd "$2"; exec python3 -c "$0""#;
     let [one, two] = folders.each_ref().map(|folder| folder.to_str().unwrap());
-    let name = "runtimes_in_folders_that_are_named_from_within_are_told_apart";
-    let Some(calls) = traced(name, &["sh", "-c", line, script, one, two]) else { return };
+    let calls = traced(&["sh", "-c", line, script, one, two]);
     assert_eq!(calls.iter().filter(|call| call.name == "hipDeviceSynchronize").count(), 10, "{calls:?}");
 }
 
 /// It has been probed under its path, where another one is by now. Its process may have ended before anybody has looked at that,
 /// and the recording with it.
-#[test]
+#[needs(ROOT)]
 fn a_runtime_that_takes_the_place_of_another_is_not_late_unnoticed() {
     const CALLS: usize = 5;
-    if !may_trace("a_runtime_that_takes_the_place_of_another_is_not_late_unnoticed") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let (runtime, trace) = (fresh_runtime(dir.path()), dir.path().join("run.perfetto"));
     let script = format!(
@@ -197,7 +179,7 @@ cat "$1" > "$1.new"; mv "$1.new" "$1"; python3 -c "$0" "$1" $2; $3"#;
 }
 
 /// The kernel would go on putting breakpoints where the functions of the first one were.
-#[test]
+#[needs(ROOT)]
 fn a_runtime_that_is_overwritten_works_as_if_nobody_looked() {
     let dir = tempfile::tempdir().unwrap();
     let (runtime, other) = (fresh_runtime(dir.path()), hip_sim(7).join("libamdhip64.so.7"));
@@ -206,17 +188,13 @@ for i in range(5): assert hip.hipDeviceSynchronize() == 0";
     let line =
         r#"set -e; python3 -c "$0" "$1"; cat "$2" > "$1"; python3 -c "$0" "$1"; exec python3 -c "$0" "$1""#;
     let (runtime, other) = (runtime.to_str().unwrap(), other.to_str().unwrap());
-    let name = "a_runtime_that_is_overwritten_works_as_if_nobody_looked";
-    let Some(calls) = traced(name, &["sh", "-c", line, script, runtime, other]) else { return };
+    let calls = traced(&["sh", "-c", line, script, runtime, other]);
     assert_eq!(calls.iter().filter(|call| call.name == "hipDeviceSynchronize").count(), 15, "{calls:?}");
 }
 
 /// Nobody has loaded it before, no loader's path leads to it, and the processes are nobody's children.
-#[test]
+#[needs(ROOT)]
 fn users_of_a_runtime_that_was_named_are_recorded_from_their_first_call() {
-    if !may_trace("users_of_a_runtime_that_was_named_are_recorded_from_their_first_call") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let (runtime, trace) = (fresh_runtime(dir.path()), dir.path().join("run.perfetto"));
     let mut tracer = Running::start(xsched_ctl(["trace", "--runtime"]).arg(&runtime).arg("-o").arg(&trace));
@@ -235,7 +213,7 @@ fn users_of_a_runtime_that_was_named_are_recorded_from_their_first_call() {
     assert_eq!(made, 5, "{}", outcome.stderr);
 }
 
-#[test]
+#[needs(ROOT)]
 fn two_runtimes_in_one_process_are_both_recorded() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = fresh_runtime(dir.path());
@@ -246,23 +224,18 @@ one.hipDeviceSynchronize(); two.hipDeviceSynchronize(); two.hipDeviceSynchronize
         runtime.display(),
         hip_sim(7).join("libamdhip64.so.7").display(),
     );
-    let Some(calls) = traced("two_runtimes_in_one_process_are_both_recorded", &["python3", "-c", &script])
-    else {
-        return;
-    };
+    let calls = traced(&["python3", "-c", &script]);
     assert_eq!(calls.len(), 3, "{calls:#?}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn children_and_their_children_are_recorded() {
     let vector_add = app("vector_add");
     let line = format!(
         "{0} --launches 20 & sh -c '{0} --launches 30'; wait; exec {0} --launches 50",
         vector_add.display()
     );
-    let Some(calls) = traced("children_and_their_children_are_recorded", &["sh", "-c", &line]) else {
-        return;
-    };
+    let calls = traced(&["sh", "-c", &line]);
     assert_eq!(launches(&calls), 100);
     assert!(
         calls.iter().all(|call| call.library.as_deref() == Some("vector_add")),
@@ -271,7 +244,7 @@ fn children_and_their_children_are_recorded() {
     );
 }
 
-#[test]
+#[needs(ROOT)]
 fn processes_beside_the_command_are_not_recorded() {
     let vector_add = app("vector_add");
     let mut beside = Command::new(&vector_add)
@@ -280,21 +253,18 @@ fn processes_beside_the_command_are_not_recorded() {
         .spawn()
         .unwrap();
     let command = [vector_add.to_str().unwrap(), "--launches", "25"];
-    let calls = traced("processes_beside_the_command_are_not_recorded", &command);
+    let calls = traced(&command);
     beside.kill().unwrap();
     beside.wait().unwrap();
-    let Some(calls) = calls else { return };
     assert_eq!(launches(&calls), 25);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_storm_of_short_processes_is_recorded_whole() {
     let vector_add = app("vector_add");
     let line =
         format!("for i in $(seq 40); do {} --launches 3 > /dev/null & done; wait", vector_add.display());
-    let Some(calls) = traced("a_storm_of_short_processes_is_recorded_whole", &["bash", "-c", &line]) else {
-        return;
-    };
+    let calls = traced(&["bash", "-c", &line]);
     assert_eq!(launches(&calls), 120);
     let unnamed: Vec<_> = calls
         .iter()
@@ -306,11 +276,8 @@ fn a_storm_of_short_processes_is_recorded_whole() {
     assert!(unnamed.is_empty(), "{unnamed:#?}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_command_that_is_stopped_goes_on_when_the_tracer_is_killed() {
-    if !may_trace("a_command_that_is_stopped_goes_on_when_the_tracer_is_killed") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let witness = dir.path().join("witness");
     // The command stops itself, as the tracer would stop it while it loads a runtime.
@@ -326,7 +293,7 @@ fn a_command_that_is_stopped_goes_on_when_the_tracer_is_killed() {
     wait_until("the command goes on", || witness.exists());
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_shell_with_job_control_does_not_see_its_job_stopped() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = fresh_runtime(dir.path());
@@ -335,19 +302,13 @@ fn a_shell_with_job_control_does_not_see_its_job_stopped() {
         "set -m; python3 -c \"import ctypes; ctypes.CDLL('{}').hipDeviceSynchronize()\"; test $? -lt 128",
         runtime.display()
     );
-    if !may_trace("a_shell_with_job_control_does_not_see_its_job_stopped") {
-        return;
-    }
     let outcome = run(&mut xsched_ctl(["trace", "-o", "/dev/null", "--", "bash", "-c", &script]));
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert!(!outcome.stderr.contains("Stopped"), "{}", outcome.stderr);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_storm_beside_other_programs_is_accounted_for() {
-    if !may_trace("a_storm_beside_other_programs_is_accounted_for") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     // One program has the runtime already, so probes are in it before the storm begins.
@@ -376,7 +337,7 @@ fn a_storm_beside_other_programs_is_accounted_for() {
     assert_eq!(recorded, 60 * 40, "{}", outcome.stderr);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_library_that_comes_and_goes_is_recorded_each_time() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = fresh_runtime(dir.path());
@@ -390,16 +351,12 @@ for i in range(40):
     _ctypes.dlclose(library)",
         runtime.display()
     );
-    let Some(calls) =
-        traced("a_library_that_comes_and_goes_is_recorded_each_time", &["python3", "-c", &script])
-    else {
-        return;
-    };
+    let calls = traced(&["python3", "-c", &script]);
     let made = calls.iter().filter(|call| call.name == "hipDeviceSynchronize").count();
     assert_eq!(made, 40);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_forked_child_that_runs_no_other_program_is_recorded_under_its_own_id() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = fresh_runtime(dir.path());
@@ -411,24 +368,16 @@ children = [os.fork() or [hip.hipDeviceSynchronize() for i in range(9)] and os._
 assert all(os.waitpid(child, 0)[1] == 0 for child in children)",
         runtime.display()
     );
-    let Some(calls) = traced(
-        "a_forked_child_that_runs_no_other_program_is_recorded_under_its_own_id",
-        &["python3", "-c", &script],
-    ) else {
-        return;
-    };
+    let calls = traced(&["python3", "-c", &script]);
     assert_eq!(calls.len(), 1 + 5 * 9, "{:?}", by_library(&calls));
 }
 
-#[test]
+#[needs(ROOT)]
 fn files_that_are_deleted_while_they_run_keep_their_names() {
     let dir = tempfile::tempdir().unwrap();
     fresh_runtime(dir.path());
     for name in ["two_libraries", "libdemo_blas.so", "libdemo_kernels.so", "libdemo_twins.so"] {
         fs::copy(app(name), dir.path().join(name)).unwrap();
-    }
-    if !may_trace("files_that_are_deleted_while_they_run_keep_their_names") {
-        return;
     }
     let trace = dir.path().join("run.perfetto");
     let mut program = Command::new(dir.path().join("two_libraries"));
@@ -455,7 +404,7 @@ fn files_that_are_deleted_while_they_run_keep_their_names() {
     assert_eq!(unnamed, 0, "{counts:?}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_process_that_changes_its_program_in_the_middle_of_a_call() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = fresh_runtime(dir.path());
@@ -478,11 +427,7 @@ os.execv('{1}', ['{1}', '--launches', '7'])",
         runtime.display(),
         app("vector_add").display()
     );
-    let Some(calls) =
-        traced("a_process_that_changes_its_program_in_the_middle_of_a_call", &["python3", "-c", &script])
-    else {
-        return;
-    };
+    let calls = traced(&["python3", "-c", &script]);
     assert_eq!(launches(&calls), 7);
     let waiting: Vec<_> = calls
         .iter()
@@ -493,10 +438,14 @@ os.execv('{1}', ['{1}', '--launches', '7'])",
     assert_eq!(cut.returned, None, "it has not returned: {cut:?}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn threads_that_live_for_one_call_are_all_there() {
     let vector_add = app("vector_add");
     let command = [vector_add.to_str().unwrap(), "--launches", "600", "--threads", "300"];
-    let Some(calls) = traced("threads_that_live_for_one_call_are_all_there", &command) else { return };
+    let calls = traced(&command);
     assert_eq!(launches(&calls), 600);
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

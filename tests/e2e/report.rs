@@ -5,12 +5,14 @@
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
+use std::process::ExitCode;
 use std::process::Stdio;
 
 use serde::Deserialize;
 use serde_json::Value;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::app;
-use xsched_tests::privileged::may_trace;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{Outcome, run, xsched_ctl};
 
@@ -75,11 +77,8 @@ fn assert_rows(report: &Value, what: &str, calls: &[Call], name_of: impl Fn(&Cal
     assert_eq!(counted, calls.iter().filter(|call| name_of(call).is_some()).count(), "{what}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn its_numbers_are_those_of_the_timeline() {
-    if !may_trace("its_numbers_are_those_of_the_timeline") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     record(&trace);
@@ -114,14 +113,11 @@ fn its_numbers_are_those_of_the_timeline() {
     assert!(tables[2].starts_with("thread "), "{}", text.stdout);
 }
 
-#[test]
+#[needs(ROOT)]
 fn kernels_are_folded_in_tables_and_in_a_timeline_where_that_is_asked_for() {
     const FULL: &str =
         "void demo::kernels::mix<unsigned int, 3>(unsigned int*, unsigned int const*, unsigned int)";
     const FOLDED: &str = "demo::kernels::mix<…>";
-    if !may_trace("kernels_are_folded_in_tables_and_in_a_timeline_where_that_is_asked_for") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     for (options, in_timeline) in [(&[][..], FULL), (&["--fold-templates"], FOLDED)] {
@@ -143,11 +139,8 @@ fn kernels_are_folded_in_tables_and_in_a_timeline_where_that_is_asked_for() {
     }
 }
 
-#[test]
+#[needs(ROOT)]
 fn cut_and_damaged_files_are_reported_as_far_as_they_go() {
-    if !may_trace("cut_and_damaged_files_are_reported_as_far_as_they_go") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let (trace, broken) = (dir.path().join("f"), dir.path().join("broken"));
     record(&trace);
@@ -174,7 +167,7 @@ fn cut_and_damaged_files_are_reported_as_far_as_they_go() {
     assert!(damaged.stderr.contains(&format!("a packet at byte {}", bytes.len())), "{}", damaged.stderr);
 }
 
-#[test]
+#[needs(nothing)]
 fn files_that_are_none_of_ours() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("f");
@@ -206,11 +199,8 @@ fn files_that_are_none_of_ours() {
     assert_eq!(report(&file, &["--by", "colour"]).code, 64);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_recording_without_calls_has_no_tables() {
-    if !may_trace("a_recording_without_calls_has_no_tables") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("f");
     let outcome = run(xsched_ctl(["trace", "-o"]).arg(&trace).args(["--", "true"]));
@@ -220,4 +210,8 @@ fn a_recording_without_calls_has_no_tables() {
     assert!(text.stdout.contains(": 0 HIP calls, 0 launches"), "{}", text.stdout);
     assert!(text.stdout.contains("no HIP call is in it"), "{}", text.stdout);
     assert!(!text.stdout.contains("p50"), "{}", text.stdout);
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

@@ -5,15 +5,16 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 
 use rustix::process::Signal;
 use serde::Deserialize;
 use serde_json::Value;
 use tempfile::TempDir;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{app, hip_sim, shim};
 use xsched_tests::execution_log::Timeline;
-use xsched_tests::privileged::may_trace;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{Outcome, Running, run, wait_until, xsched_ctl};
 
@@ -206,11 +207,8 @@ fn two_under_priority_with(options: &[&str]) -> Recorded {
     Recorded { trace, low: pid(&outcomes[0]), high: pid(&outcomes[1]), told: tracer.stderr, node }
 }
 
-#[test]
+#[needs(ROOT)]
 fn every_launch_has_its_execution_and_an_arrow_to_it() {
-    if !may_trace("every_launch_has_its_execution_and_an_arrow_to_it") {
-        return;
-    }
     let recorded = two_under_priority();
     let mut sql = Sql::open(&recorded.trace).unwrap();
     sql.assert_clean();
@@ -247,11 +245,8 @@ fn every_launch_has_its_execution_and_an_arrow_to_it() {
 
 /// What has passed its gate before that was shut may wait behind urgent kernels all the same, and is shown as executed then. Kernels
 /// are long here, so that on a busy machine, too, there are some that have not.
-#[test]
+#[needs(ROOT)]
 fn what_waits_at_a_shut_gate_is_not_shown_as_executed() {
-    if !may_trace("what_waits_at_a_shut_gate_is_not_shown_as_executed") {
-        return;
-    }
     let node = Node::at_level(2);
     let trace = node.folder.path().join("run.perfetto");
     let low = ["--us", "20000", "--ahead", "3", "--requests", "40", "--kernels", "2"];
@@ -270,11 +265,8 @@ fn what_waits_at_a_shut_gate_is_not_shown_as_executed() {
     assert!(*median < 100_000_000, "kernels of 20 ms: {shown:?}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn executions_whose_calls_are_left_out_are_counted() {
-    if !may_trace("executions_whose_calls_are_left_out_are_counted") {
-        return;
-    }
     let recorded = two_under_priority_with(&["--api", "copy"]);
     let mut sql = Sql::open(&recorded.trace).unwrap();
     sql.assert_clean();
@@ -286,11 +278,8 @@ fn executions_whose_calls_are_left_out_are_counted() {
     assert!(recorded.told.contains(&line) && report.stdout.contains(&line), "{}", recorded.told);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_preemption_names_both_and_says_why() {
-    if !may_trace("a_preemption_names_both_and_says_why") {
-        return;
-    }
     let recorded = two_under_priority();
     let mut sql = Sql::open(&recorded.trace).unwrap();
     sql.assert_clean();
@@ -322,11 +311,8 @@ fn a_preemption_names_both_and_says_why() {
     assert_eq!(count(&format!("{config} and {} = 'priority'", arg("policy"))), 1);
 }
 
-#[test]
+#[needs(ROOT)]
 fn the_report_says_where_the_time_went() {
-    if !may_trace("the_report_says_where_the_time_went") {
-        return;
-    }
     let recorded = two_under_priority();
     let report = run(recorded.node.ctl(&["report", "--json"]).arg(&recorded.trace));
     assert_eq!(report.code, 0, "{}", report.stderr);
@@ -373,11 +359,8 @@ const BY_ORIGIN: &str = "
 /// Steps by the program itself, and as many by a library that it calls.
 const STEPS: u64 = 40;
 
-#[test]
+#[needs(ROOT)]
 fn device_time_belongs_to_the_library_that_launched() {
-    if !may_trace("device_time_belongs_to_the_library_that_launched") {
-        return;
-    }
     let node = Node::new();
     let trace = node.folder.path().join("run.perfetto");
     let mut program = node.program("callers", "normal", &["steps", &(2 * STEPS).to_string()]);
@@ -421,11 +404,8 @@ fn device_time_belongs_to_the_library_that_launched() {
 }
 
 /// Executions as typed events of GPUs: each once, with what is known of it, and the report reads them like the others.
-#[test]
+#[needs(ROOT)]
 fn executions_are_stages_of_the_gpu_where_these_are_asked_for() {
-    if !may_trace("executions_are_stages_of_the_gpu_where_these_are_asked_for") {
-        return;
-    }
     let recorded = two_under_priority_with(&["--gpu-render-stages"]);
     let mut sql = Sql::open(&recorded.trace).unwrap();
     sql.assert_clean();
@@ -469,11 +449,8 @@ fn executions_are_stages_of_the_gpu_where_these_are_asked_for() {
     }
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_process_that_is_killed_leaves_what_it_had_written() {
-    if !may_trace("a_process_that_is_killed_leaves_what_it_had_written") {
-        return;
-    }
     let node = Node::new();
     let trace = node.folder.path().join("run.perfetto");
     let mut record = node.ctl(&["trace", "--runtime"]);
@@ -500,11 +477,8 @@ fn a_process_that_is_killed_leaves_what_it_had_written() {
     assert!(executed.iter().all(|one| one.pid == pid as u32));
 }
 
-#[test]
+#[needs(ROOT)]
 fn one_records_at_a_time_and_says_so() {
-    if !may_trace("one_records_at_a_time_and_says_so") {
-        return;
-    }
     let node = Node::new();
     let [first, second] = ["first", "second"].map(|name| node.folder.path().join(name));
     let mut record = node.ctl(&["trace", "-o"]);
@@ -522,11 +496,8 @@ fn one_records_at_a_time_and_says_so() {
     assert!(fs::metadata(&second).unwrap().len() > 0);
 }
 
-#[test]
+#[needs(ROOT)]
 fn who_is_under_a_controller_that_is_not_asked_is_named() {
-    if !may_trace("who_is_under_a_controller_that_is_not_asked_is_named") {
-        return;
-    }
     // In a folder that only he and root may write.
     let folder = TempDir::new().unwrap();
     std::os::unix::fs::chown(folder.path(), Some(USER), None).unwrap();
@@ -571,4 +542,8 @@ fn who_is_under_a_controller_that_is_not_asked_is_named() {
         running.signal(Signal::TERM);
         drop(running.finish());
     }
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 use rustix::process::Signal;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{app, xsched_ctl as binary};
-use xsched_tests::privileged::may_trace;
+use xsched_tests::needs::SUDO;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{Running, TracedCall, calls, run, wait_for_bytes, xsched_ctl};
 
@@ -62,11 +64,8 @@ fn trace_two_libraries(trace: &Path) -> Command {
     command
 }
 
-#[test]
+#[needs(ROOT)]
 fn every_launch_is_there_with_its_library_kernel_grid_and_block() {
-    if !may_trace("every_launch_is_there_with_its_library_kernel_grid_and_block") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let untraced = run(Command::new(app("two_libraries")).args(["--launches", "300"]));
@@ -92,11 +91,8 @@ fn every_launch_is_there_with_its_library_kernel_grid_and_block() {
     assert!(!traced.stderr.contains("incomplete"), "{}", traced.stderr);
 }
 
-#[test]
+#[needs(ROOT)]
 fn copies_streams_and_callers_are_described() {
-    if !may_trace("copies_streams_and_callers_are_described") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     assert_eq!(run(&mut trace_two_libraries(&trace)).code, 0);
@@ -133,11 +129,8 @@ fn copies_streams_and_callers_are_described() {
     assert_eq!(count(&mut sql, "category glob 'hip*' and dur <= 0"), 0);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_trace_through_a_pipe_equals_one_in_a_file() {
-    if !may_trace("a_trace_through_a_pipe_equals_one_in_a_file") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let (file, pipe) = (dir.path().join("file"), dir.path().join("pipe"));
     assert_eq!(run(&mut trace_two_libraries(&file)).code, 0);
@@ -160,15 +153,8 @@ mount --make-rprivate / && mount --bind "$0" /usr/local/sbin && cd "$0" &&
 sudo xsched-ctl trace > run.perfetto
 "#;
 
-#[test]
+#[needs(ROOT, SUDO)]
 fn sudo_trace_into_a_file_records_every_process() {
-    if !may_trace("sudo_trace_into_a_file_records_every_process") {
-        return;
-    }
-    if Command::new("sudo").arg("-V").output().is_err() {
-        eprintln!("skipped: sudo_trace_into_a_file_records_every_process wants sudo");
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     std::fs::copy(binary(), dir.path().join("xsched-ctl")).unwrap();
     let mut command = Command::new("unshare");
@@ -206,11 +192,8 @@ fn sudo_trace_into_a_file_records_every_process() {
     assert!(launches.len() == 4, "the other program's four kernels: {launches:#?}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_running_process_is_recorded_from_now_on() {
-    if !may_trace("a_running_process_is_recorded_from_now_on") {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let mut app =
@@ -235,4 +218,8 @@ fn a_running_process_is_recorded_from_now_on() {
     {
         assert!(kernels.iter().any(|kernel| kernel.starts_with(name)), "no {name} among {kernels:?}");
     }
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

@@ -8,14 +8,18 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{self, Child, Command, Stdio};
+use std::process::{self, Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
-use xsched_tests::artifacts::{app, app_command, clients, conformance, hip_sim, shim};
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
+use xsched_tests::artifacts::{
+    app, app_command, hip_sim, hiprand, module, python, rocrand, rocrand_twin, shim, twins,
+};
 use xsched_tests::chains;
-use xsched_tests::privileged::may_trace;
+use xsched_tests::needs::{HIP_PYTHON, HIPRAND};
 use xsched_tests::serving::Serving;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{event_rings, run, xsched_ctl};
@@ -180,11 +184,8 @@ fn passes(said: &str, library: &str, function: &str) -> usize {
     said.lines().filter(|line| line.ends_with(&format!("{library} ({function})"))).count()
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_search_is_known_by_the_whole_chain() {
-    if !may_trace("a_search_is_known_by_the_whole_chain") {
-        return;
-    }
     let controller = Controller::start("");
     // By the runtime's dispatch tables, and by symbols.
     for tables in ["1", "0"] {
@@ -196,11 +197,8 @@ fn a_search_is_known_by_the_whole_chain() {
     }
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_rule_reaches_calls_below_a_library() {
-    if !may_trace("a_rule_reaches_calls_below_a_library") {
-        return;
-    }
     let rules = "[[rule]]\nchain = 'libspeaker.so'\napi = 'hipLaunchKernel'\naction = 'passthrough'\n";
     let controller = Controller::start(rules);
     let (said, _) = controller.run("domain library 0", &[]);
@@ -209,11 +207,8 @@ fn a_rule_reaches_calls_below_a_library() {
     assert_eq!(passes(&said, "librocblas.so.4", "hipLaunchKernel"), 0, "the same call site: {said}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_library_speaks_for_the_calls_below_it() {
-    if !may_trace("a_library_speaks_for_the_calls_below_it") {
-        return;
-    }
     let controller = Controller::start("");
     let (_, log) = controller.run("domain library 1", &[]);
     // Its own fill, and the launch by librocblas.so.4.
@@ -221,11 +216,8 @@ fn a_library_speaks_for_the_calls_below_it() {
     assert_eq!(line.split_whitespace().next(), Some("2"), "{log}{}", controller.log());
 }
 
-#[test]
+#[needs(ROOT)]
 fn the_users_settings_reach_the_controller() {
-    if !may_trace("the_users_settings_reach_the_controller") {
-        return;
-    }
     let controller = Controller::start("");
     let (said, _) = controller.run("domain library 0", &[("XSCHED_PASSTHROUGH_LIBS", "libspeaker")]);
     // Its own call, and the one by librocblas.so.4, which is on the classic list.
@@ -233,11 +225,8 @@ fn the_users_settings_reach_the_controller() {
     assert_eq!(passes(&said, "librocblas.so.4", "hipLaunchKernel"), 1, "{said}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_graph_is_launched_by_whoever_launches_it() {
-    if !may_trace("a_graph_is_launched_by_whoever_launches_it") {
-        return;
-    }
     let rules = "[[rule]]\nname = 'graphs of rocBLAS'\nlibrary = 'librocblas.so*'\napi = 'hipGraphLaunch'\n\
                  action = 'never-suspend'\n";
     let controller = Controller::start(rules);
@@ -287,11 +276,8 @@ fn a_graph_is_launched_by_whoever_launches_it() {
     assert!(is_late || kept.split_whitespace().next() == Some("1"), "{log}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_known_call_site_asks_nobody() {
-    if !may_trace("a_known_call_site_asks_nobody") {
-        return;
-    }
     let controller = Controller::start("");
     let (_, log) = controller.run("steps 2000", &[]);
     let asked = log.lines().find(|line| line.ends_with("by the whole call chain")).unwrap_or_default();
@@ -299,36 +285,22 @@ fn a_known_call_site_asks_nobody() {
     assert!((1..200).contains(&asked), "of 2000 launches {asked} asked:\n{log}\n{}", controller.log());
 }
 
-/// Debian's packages, unpacked.
-const HIPRAND: &str = "debian/libhiprand1_5.3.3-4/usr/lib/x86_64-linux-gnu/libhiprand.so.1";
-const ROCRAND: &str = "debian/librocrand1_5.3.3-4/usr/lib/x86_64-linux-gnu/librocrand.so.1";
-
-/// What a client needs; none, and said so, if any of it is missing.
-fn client(check: &str, needed: &[&Path]) -> Option<Command> {
-    let python = clients().join("python/bin/python");
-    if let Some(missing) = needed.iter().copied().chain([&*python]).find(|path| !path.exists()) {
-        eprintln!("skipped: {check}: no {} (`cargo xtask setup` gets what is needed)", missing.display());
-        return None;
-    }
-    let mut command = Command::new(python);
+/// The program of hip-python and rocRAND's clients.
+fn client() -> Command {
+    let mut command = Command::new(python());
     command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/conformance/clients/verdicts.py"));
-    Some(command)
+    command
 }
 
-#[test]
+#[needs(ROOT, HIPRAND)]
 fn what_rocrand_launches_for_hiprand_is_known_by_both() {
-    let name = "what_rocrand_launches_for_hiprand_is_known_by_both";
-    let [hiprand, rocrand] = [HIPRAND, ROCRAND].map(|file| clients().join(file));
-    let executor = conformance().join("librocrand_executor.so");
-    if !may_trace(name) || client(name, &[&hiprand, &rocrand, &executor]).is_none() {
-        return;
-    }
+    let (hiprand, rocrand, executor) = (hiprand(), rocrand(), rocrand_twin("executor"));
     let rule = "[[rule]]\nlibrary = 'librocrand.so*'\nunder = 'libhiprand.so*'\naction = 'passthrough'\n";
     let controller = Controller::start(rule);
     let folders = [hip_sim(5), rocrand.parent().unwrap().to_owned()];
     let launches = |which: &str| {
         let run_once = || {
-            let mut command = client(name, &[]).unwrap();
+            let mut command = client();
             command.arg("rocrand").args([&hiprand, &rocrand]).arg(which);
             command.env("LD_LIBRARY_PATH", env::join_paths(&folders).unwrap());
             command.env("HIP_SIM_ARCH", "gfx90a").env("HIP_SIM_EXECUTOR", &executor);
@@ -342,21 +314,16 @@ fn what_rocrand_launches_for_hiprand_is_known_by_both() {
     assert_eq!(launches("rocrand"), 0);
 }
 
-#[test]
+#[needs(ROOT, HIP_PYTHON)]
 fn launches_of_hip_python_are_known_by_the_program_that_they_begin_in() {
-    let name = "launches_of_hip_python_are_known_by_the_program_that_they_begin_in";
-    let module = conformance().join("modules/module.co");
-    let twins = conformance().join("libconformance_twins.so");
-    if !may_trace(name) || client(name, &[&module, &twins]).is_none() {
-        return;
-    }
+    let (module, twins) = (module(), twins());
     for (outermost, expected) in [("python3*", 100), ("perl*", 0)] {
         let rule = format!(
             "[[rule]]\noutermost = '{outermost}'\napi = 'hipModuleLaunchKernel'\naction = 'passthrough'\n"
         );
         let controller = Controller::start(&rule);
         let run_once = || {
-            let mut command = client(name, &[]).unwrap();
+            let mut command = client();
             command.arg("hip-python").arg(&module).arg("100");
             command.env("LD_LIBRARY_PATH", hip_sim(6)).env("HIP_SIM_TWINS", &twins);
             controller.run_command(&mut command)
@@ -397,11 +364,8 @@ fn launches(sql: &mut Sql) -> Vec<Shown> {
 const OWN_RULE: &str =
     "[[rule]]\nname = 'the program itself'\nlibrary = 'callers'\naction = 'schedule'\nlevel = 1\n";
 
-#[test]
+#[needs(ROOT)]
 fn each_launch_says_whose_it_is_and_which_rule_treats_it_how() {
-    if !may_trace("each_launch_says_whose_it_is_and_which_rule_treats_it_how") {
-        return;
-    }
     let controller = Controller::start(OWN_RULE);
     let own = || shown("callers", "schedule", "the program itself", Some(1));
     let search = || shown("libMIOpen.so.1", "passthrough", "searches of MIOpen", None);
@@ -428,11 +392,8 @@ fn each_launch_says_whose_it_is_and_which_rule_treats_it_how() {
     }
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_process_that_decides_itself_names_the_rule() {
-    if !may_trace("a_process_that_decides_itself_names_the_rule") {
-        return;
-    }
     let id = Command::new("id").arg("-un").output().unwrap().stdout;
     let user = String::from_utf8(id).unwrap();
     // It knows its user by number; what he is called it is told.
@@ -448,11 +409,8 @@ fn a_process_that_decides_itself_names_the_rule() {
     controller.record_until(&variables, &[own(), passed(), passed(), passed(), own()]);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_domain_is_named_as_the_reason() {
-    if !may_trace("a_domain_is_named_as_the_reason") {
-        return;
-    }
     let controller = Controller::start("");
     let mut sql = controller.record("domain library 1", "1");
     assert_eq!(launches(&mut sql), [shown("librocblas.so.4", "never-suspend", "domain", None)]);
@@ -486,11 +444,8 @@ const NOT_AWAITED: &str = "answers that were not waited for";
 
 /// The first to ask about a chain never gets an answer at once: the controller has to look at it first. Who is more urgent than
 /// everybody else would go whatever the answer is, so it is not late by that.
-#[test]
+#[needs(ROOT)]
 fn urgent_work_waits_for_no_answer() {
-    if !may_trace("urgent_work_waits_for_no_answer") {
-        return;
-    }
     let controller = Controller::start("");
     let logs = ["high.log", "low.log", "idle.log"].map(|name| controller.0.file(name));
     let [high, low, idle] = [("high", &logs[0]), ("low", &logs[1]), ("high", &logs[2])]
@@ -526,11 +481,8 @@ const TREATED: &str = "select extract_arg(arg_set_id, 'debug.kernel') as kernel,
     extract_arg(arg_set_id, 'debug.verdict') as verdict, extract_arg(arg_set_id, 'debug.library') as library,
     count(*) as count from slice where name = 'hipLaunchKernel' group by 1, 2, 3";
 
-#[test]
+#[needs(ROOT)]
 fn every_launch_through_seven_libraries_is_treated_as_its_chain_says() {
-    if !may_trace("every_launch_through_seven_libraries_is_treated_as_its_chain_says") {
-        return;
-    }
     let controller = Controller::start(chains::RULES);
     let mode = format!("chains {} 77", launches_to_make());
     let begin = Instant::now();
@@ -561,4 +513,8 @@ fn every_launch_through_seven_libraries_is_treated_as_its_chain_says() {
     assert_eq!(treated, expected, "{}", controller.log());
     assert_eq!(treated.iter().map(|treated| treated.count).sum::<u64>(), launches_to_make());
     println!("{} launches, all right: {treated:?}", launches_to_make());
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

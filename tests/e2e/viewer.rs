@@ -6,11 +6,13 @@ use std::{
     fs,
     io::{BufRead as _, BufReader, BufWriter},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitCode, Stdio},
     time::{Duration, Instant},
 };
 
+use xsched_harness::needs;
 use xsched_perfetto::{Annotation, Clocks, Process, ProcessId, Slice, ThreadId, TraceWriter};
+use xsched_tests::needs::BROWSER;
 use xsched_tests::{artifacts::xsched_ctl, browser, synthetic_timeline};
 
 /// Two bursts of urgent work and a batch job that has to wait.
@@ -64,14 +66,12 @@ fn recording(folder: &Path) -> std::path::PathBuf {
 }
 
 /// Searches, zooms, selects, explains a wait, hands the file over, in light and in dark; then the page is closed.
-#[test]
+#[needs(BROWSER)]
 fn a_person_finds_out_why_a_launch_waited() {
     let folder = tempfile::tempdir().unwrap();
     let file = recording(folder.path());
     for scheme in ["light", "dark"] {
-        let Some(mut check) = browser::script("check.py", "a_person_finds_out_why_a_launch_waited") else {
-            return;
-        };
+        let mut check = browser::script("check.py");
         let mut serving = Serving::start(&file);
         let output = check.arg(&serving.url).arg(folder.path()).arg(scheme).output().unwrap();
         assert!(output.status.success(), "{scheme}: {}", String::from_utf8_lossy(&output.stderr));
@@ -84,10 +84,10 @@ fn a_person_finds_out_why_a_launch_waited() {
 }
 
 /// Whoever is recorded chooses names: of processes, threads, kernels, libraries.
-#[test]
+#[needs(BROWSER)]
 fn names_that_are_markup_stay_text() {
     const HOSTILE: &str = "<img src=x onerror=\"document.title='executed'\">";
-    let Some(mut check) = browser::script("hostile.py", "names_that_are_markup_stay_text") else { return };
+    let mut check = browser::script("hostile.py");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("<b>run.perfetto");
     let mut writer = TraceWriter::new(fs::File::create(&file).unwrap(), Clocks::now()).unwrap();
@@ -108,7 +108,7 @@ fn names_that_are_markup_stay_text() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-#[test]
+#[needs(nothing)]
 fn a_report_stands_by_itself() {
     let folder = tempfile::tempdir().unwrap();
     let (file, page) = (recording(folder.path()), folder.path().join("report.html"));
@@ -124,7 +124,7 @@ fn a_report_stands_by_itself() {
     }
 }
 
-#[test]
+#[needs(nothing)]
 fn what_is_no_recording_is_neither_shown_nor_reported() {
     let folder = tempfile::tempdir().unwrap();
     let (file, page) = (folder.path().join("notes.txt"), folder.path().join("report.html"));
@@ -137,4 +137,8 @@ fn what_is_no_recording_is_neither_shown_nor_reported() {
         assert!(stderr.contains("\nhint: ") && output.stdout.is_empty(), "{stderr}");
     }
     assert!(!page.exists());
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

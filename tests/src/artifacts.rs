@@ -35,6 +35,21 @@ pub fn conformance() -> PathBuf {
     built("XSCHED_ARTIFACTS").join("conformance")
 }
 
+/// The library of the conformance suite that computes what its kernels would.
+pub fn twins() -> PathBuf {
+    conformance().join("libconformance_twins.so")
+}
+
+/// A code object of the conformance suite.
+pub fn module() -> PathBuf {
+    conformance().join("modules/module.co")
+}
+
+/// The library of the conformance suite that executes rocRAND's kernels (`executor`), or says what they compute (`reference`).
+pub fn rocrand_twin(name: &str) -> PathBuf {
+    conformance().join(format!("librocrand_{name}.so"))
+}
+
 /// The folder of the clients that run random programs.
 pub fn differential() -> PathBuf {
     built("XSCHED_ARTIFACTS").join("differential")
@@ -43,6 +58,26 @@ pub fn differential() -> PathBuf {
 /// The folder of other people's programs; each of them may be missing.
 pub fn clients() -> PathBuf {
     built("XSCHED_ARTIFACTS").join("clients")
+}
+
+/// The interpreter that has hip-python.
+pub fn python() -> PathBuf {
+    clients().join("python/bin/python")
+}
+
+/// Debian's HIPRTC.
+pub fn hiprtc() -> PathBuf {
+    clients().join("hiprtc/libhiprtc.so")
+}
+
+/// Debian's rocRAND.
+pub fn rocrand() -> PathBuf {
+    clients().join("debian/librocrand1_5.3.3-4/usr/lib/x86_64-linux-gnu/librocrand.so.1")
+}
+
+/// Debian's hipRAND.
+pub fn hiprand() -> PathBuf {
+    clients().join("debian/libhiprand1_5.3.3-4/usr/lib/x86_64-linux-gnu/libhiprand.so.1")
 }
 
 /// A copy of a program of `tests/apps` under a name that no other process has, in a folder of the caller's. Its

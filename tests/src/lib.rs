@@ -8,6 +8,7 @@ pub mod call_stacks;
 pub mod chains;
 pub mod device_load;
 pub mod execution_log;
+pub mod needs;
 pub mod origin;
 pub mod peer;
 pub mod privileged;

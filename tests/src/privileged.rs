@@ -1,18 +1,8 @@
-//! Tests that need the kernel: whether it serves them, and what is left in it afterwards.
+//! BPF objects that a process leaves in the kernel.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::time::{Duration, Instant};
-
-/// Whether this user may trace. Says why a test is skipped if not.
-#[must_use]
-pub fn may_trace(test: &str) -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        eprintln!("skipped: {test} loads BPF programs, for which this user is not root");
-    }
-    is_root
-}
 
 /// Ids of BPF objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

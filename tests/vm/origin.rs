@@ -3,9 +3,11 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::Stdio;
 
+use xsched_harness::needs;
+use xsched_tests::needs::VM;
 use xsched_tests::serving::Serving;
 
-use crate::recording::{host, in_vm, program};
+use crate::recording::{host, program};
 
 /// What `random` says, and how often the shim says that a launch by rocRAND passes through.
 fn launches(controller: &Serving, which: &str) -> (Vec<String>, String, usize) {
@@ -35,14 +37,13 @@ fn launches(controller: &Serving, which: &str) -> (Vec<String>, String, usize) {
     (said, errors, passed)
 }
 
-#[test]
+#[needs(VM)]
 fn what_rocrand_launches_for_hiprand_is_known_by_both() {
-    if !in_vm("what_rocrand_launches_for_hiprand_is_known_by_both") {
-        return;
-    }
-    if !host("libhiprand.so.1").exists() || !host("librocrand.so.1").exists() {
-        eprintln!("skipped: Debian's rocRAND and hipRAND could not be got");
-        return;
+    for library in ["libhiprand.so.1", "librocrand.so.1"] {
+        assert!(
+            host(library).exists(),
+            "the host has no {library} (`cargo xtask setup` gets what is needed)"
+        );
     }
     let rule = "[[rule]]\nlibrary = 'librocrand.so*'\nunder = 'libhiprand.so*'\naction = 'passthrough'\n";
     let controller = Serving::start(rule).expect("it comes up");

@@ -10,15 +10,6 @@ use std::process::Command;
 use xsched_perfetto::{Event, OwnedSlice, OwnedValue, Scope, TraceReader};
 pub(crate) use xsched_tests::tracer::{Outcome, run};
 
-/// Whether this runs in the virtual machine. Says why a test is skipped if not.
-pub(crate) fn in_vm(test: &str) -> bool {
-    let is_there = env::var_os("XSCHED_VM").is_some();
-    if !is_there {
-        eprintln!("skipped: {test} runs under `cargo xtask test --vm`");
-    }
-    is_there
-}
-
 /// A file in the folder that the machine shares with the one that started it.
 pub(crate) fn host(name: &str) -> PathBuf {
     Path::new(&env::var_os("XSCHED_VM").expect("tests look whether they are in the machine")).join(name)

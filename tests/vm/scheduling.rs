@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::recording::{host, in_vm, program, run};
+use xsched_harness::needs;
+use xsched_tests::needs::VM;
+
+use crate::recording::{host, program, run};
 
 /// Where the controller's sockets are: not on the folder that is shared with the host, which has none.
 const FOLDER: &str = "/run/xsched-test";
@@ -45,11 +48,8 @@ fn answer(arguments: &[&str], is_as_wanted: impl Fn(&str) -> bool) -> String {
     }
 }
 
-#[test]
+#[needs(VM)]
 fn two_processes_under_a_controller_do_what_each_does_alone() {
-    if !in_vm("two_processes_under_a_controller_do_what_each_does_alone") {
-        return;
-    }
     fs::create_dir_all(FOLDER).expect("/run is writable");
     let log = host("serve.log");
     let stderr = File::create(&log).expect("the shared folder is writable");

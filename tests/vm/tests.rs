@@ -1,5 +1,5 @@
 //! AMD's own driver and HIP runtime on a stand-in GPU: what the simulated runtime cannot show. `cargo xtask test --vm`
-//! runs this program in virtual machines; elsewhere its tests skip themselves.
+//! runs this program in virtual machines; elsewhere its tests are skipped.
 //!
 //! Shaders are not executed and the processor is emulated, so nothing is said of results of kernels or of times.
 
@@ -10,16 +10,18 @@ mod scheduling;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::AsRawFd as _;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use recording::{Outcome, Recording, Slice, host, in_vm, run};
+use recording::{Outcome, Recording, Slice, host, run};
 use rustix::io::{FdFlags, fcntl_setfd};
 use scheduling::{Controller, PATIENCE};
 use xsched_abi::arbiter::{Report, Word, device_key};
 use xsched_arbiter::{Arbiter, ArbiterError, Times};
+use xsched_harness::needs;
 use xsched_tests::arbiter::Peer;
+use xsched_tests::needs::VM;
 
 /// The same program twice: with what the tracer chooses, and with what it falls back to on kernels that lack things.
 /// strace sees the same system calls of the same process.
@@ -37,11 +39,8 @@ fn counts<'a>(slices: impl Iterator<Item = &'a Slice>) -> BTreeMap<&'a str, usiz
     counts
 }
 
-#[test]
+#[needs(VM)]
 fn doctor_finds_the_gpu_and_the_drivers_functions() {
-    if !in_vm("doctor_finds_the_gpu_and_the_drivers_functions") {
-        return;
-    }
     let outcome = run(Command::new(host("xsched-ctl")).arg("doctor"));
     assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
     for expected in
@@ -51,11 +50,8 @@ fn doctor_finds_the_gpu_and_the_drivers_functions() {
     }
 }
 
-#[test]
+#[needs(VM)]
 fn driver_calls_are_those_that_strace_sees() {
-    if !in_vm("driver_calls_are_those_that_strace_sees") {
-        return;
-    }
     for recording in [&*CHOSEN, &*FALLBACK] {
         let traced = recording.driver_calls_by_command();
         assert!(traced.values().sum::<usize>() > 150, "{traced:?}");
@@ -63,11 +59,8 @@ fn driver_calls_are_those_that_strace_sees() {
     }
 }
 
-#[test]
+#[needs(VM)]
 fn driver_calls_have_their_arguments_and_errors() {
-    if !in_vm("driver_calls_have_their_arguments_and_errors") {
-        return;
-    }
     for recording in [&*CHOSEN, &*FALLBACK] {
         let calls: Vec<_> = recording.driver().collect();
         assert!(calls.iter().all(|call| call.text("device").is_some()), "{calls:#?}");
@@ -87,11 +80,8 @@ fn driver_calls_have_their_arguments_and_errors() {
     }
 }
 
-#[test]
+#[needs(VM)]
 fn queues_are_joined_to_the_streams_they_were_made_for() {
-    if !in_vm("queues_are_joined_to_the_streams_they_were_made_for") {
-        return;
-    }
     for recording in [&*CHOSEN, &*FALLBACK] {
         let create = recording.hip().find(|call| call.name == "hipStreamCreate");
         let create = create.expect("the program creates a stream");
@@ -116,11 +106,8 @@ fn queues_are_joined_to_the_streams_they_were_made_for() {
     }
 }
 
-#[test]
+#[needs(VM)]
 fn both_kinds_of_probes_see_the_same_hip_calls() {
-    if !in_vm("both_kinds_of_probes_see_the_same_hip_calls") {
-        return;
-    }
     let chosen = counts(CHOSEN.hip());
     for (name, count) in
         [("hipMemcpy", 2), ("hipStreamCreate", 1), ("hipMemcpyAsync", 1), ("hipStreamSynchronize", 1)]
@@ -134,11 +121,8 @@ fn both_kinds_of_probes_see_the_same_hip_calls() {
     assert!(fallback.contains_key("hipMemcpyAsync"), "{fallback:?}");
 }
 
-#[test]
+#[needs(VM)]
 fn nothing_is_lost_or_late() {
-    if !in_vm("nothing_is_lost_or_late") {
-        return;
-    }
     for recording in [&*CHOSEN, &*FALLBACK] {
         assert_eq!(recording.code, 0, "{}", recording.stderr);
         assert!(!recording.stderr.contains(" lost"), "{}", recording.stderr);
@@ -146,11 +130,8 @@ fn nothing_is_lost_or_late() {
     }
 }
 
-#[test]
+#[needs(VM)]
 fn a_kernel_compiled_at_run_time_has_its_name() {
-    if !in_vm("a_kernel_compiled_at_run_time_has_its_name") {
-        return;
-    }
     let recording = Recording::of("compiled", &[], "compiled");
     assert_eq!(recording.code, 0, "{}", recording.stderr);
     let launches: Vec<_> = recording.hip().filter(|call| call.category == "hip.launch").collect();
@@ -160,11 +141,8 @@ fn a_kernel_compiled_at_run_time_has_its_name() {
     assert_eq!(launches[0].text("grid").as_deref(), Some("4x1x1"));
 }
 
-#[test]
+#[needs(VM)]
 fn the_shim_changes_nothing() {
-    if !in_vm("the_shim_changes_nothing") {
-        return;
-    }
     let plain = run(&mut recording::program("streams"));
     let preloaded = run(recording::program("streams").env("LD_PRELOAD", host("libxsched_shim.so")));
     assert!(plain.stdout.contains("the copy is right"), "{}{}", plain.stdout, plain.stderr);
@@ -186,11 +164,8 @@ fn with_shim(program: &str, suspended: Option<&str>) -> (Outcome, String) {
     (outcome, summary)
 }
 
-#[test]
+#[needs(VM)]
 fn queues_do_the_same_while_they_are_suspended_at_random() {
-    if !in_vm("queues_do_the_same_while_they_are_suspended_at_random") {
-        return;
-    }
     let plain = run(&mut recording::program("queues"));
     assert_eq!(plain.code, 0, "{}{}", plain.stdout, plain.stderr);
     assert!(plain.stdout.contains("round 11: ") && plain.stdout.contains("thread 1: "), "{}", plain.stdout);
@@ -207,11 +182,8 @@ fn queues_do_the_same_while_they_are_suspended_at_random() {
     }
 }
 
-#[test]
+#[needs(VM)]
 fn the_arbiters_programs_hear_a_process_and_its_end() {
-    if !in_vm("the_arbiters_programs_hear_a_process_and_its_end") {
-        return;
-    }
     let mut arbiter = Arbiter::programs(&Times::default()).unwrap();
     arbiter.heartbeat();
     let peer = host("arbiter-peer");
@@ -232,11 +204,8 @@ fn the_arbiters_programs_hear_a_process_and_its_end() {
 }
 
 /// What makes it possible for the arbiter to stop a device without waking anybody.
-#[test]
+#[needs(VM)]
 fn the_runtime_registers_the_pages_that_gates_are_in() {
-    if !in_vm("the_runtime_registers_the_pages_that_gates_are_in") {
-        return;
-    }
     let mut programs = Arbiter::programs(&Times::default()).unwrap();
     let mut memory = Arbiter::in_memory(&Times::default()).unwrap();
     let mut command = recording::program("registers");
@@ -258,11 +227,8 @@ fn the_runtime_registers_the_pages_that_gates_are_in() {
     programs.end();
 }
 
-#[test]
+#[needs(VM)]
 fn the_controllers_programs_say_whose_a_call_is() {
-    if !in_vm("the_controllers_programs_say_whose_a_call_is") {
-        return;
-    }
     let folder = std::env::temp_dir().join("origin");
     fs::create_dir_all(&folder).unwrap();
     let log = folder.join("log");
@@ -290,4 +256,8 @@ fn the_controllers_programs_say_whose_a_call_is() {
         let answer = peer.ask(&format!("ask 0 {chain}"));
         assert!(answer.starts_with(expected), "{chain}: {answer}");
     }
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

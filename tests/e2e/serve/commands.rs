@@ -3,12 +3,14 @@
 use std::process::Command;
 
 use rustix::process::Signal;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::xsched_ctl as binary;
 use xsched_tests::tracer::{Running, run, xsched_ctl};
 
 use super::fixture::{self, Controller};
 
-#[test]
+#[needs(nothing)]
 fn a_command_stands_as_it_was_run() {
     let controller = Controller::start("");
     let mut command = controller.command(&["run", "--priority", "150", "--json", "--shim"]);
@@ -28,7 +30,7 @@ fn a_command_stands_as_it_was_run() {
     assert_eq!(told, r#"{"code":7,"controller":true,"joined":1}"#);
 }
 
-#[test]
+#[needs(nothing)]
 fn a_command_that_cannot_be_started_is_not_called_done() {
     let mut controller = Controller::start("");
     let mut command = controller.command(&["run", "--priority", "150", "--shim"]);
@@ -40,7 +42,7 @@ fn a_command_that_cannot_be_started_is_not_called_done() {
     assert!(account.contains(told), "{account}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn who_promises_more_than_there_is_is_told_by_run_and_in_the_log() {
     let mut controller = Controller::start(
         "[scheduler]\npolicy = 'partition'\n[[rule]]\nuser = 'root'\nshare = 70\n[[rule]]\nshare = 40\n",
@@ -67,7 +69,7 @@ fn who_promises_more_than_there_is_is_told_by_run_and_in_the_log() {
     assert!(said.contains("config.toml, lines 5, 8: shares of these rules come to 110 %, "), "{said}");
 }
 
-#[test]
+#[needs(nothing)]
 fn a_command_gets_the_shim_after_what_it_had_preloaded() {
     let folder = tempfile::tempdir().unwrap();
     let shim = xsched_tests::artifacts::shim();
@@ -94,7 +96,7 @@ fn a_command_gets_the_shim_after_what_it_had_preloaded() {
 }
 
 /// Who has logged out finds his training running.
-#[test]
+#[needs(nothing)]
 fn a_command_that_is_to_outlive_its_terminal_does() {
     let folder = tempfile::tempdir().unwrap();
     let started = |wrapper: &str| {
@@ -113,7 +115,7 @@ fn a_command_that_is_to_outlive_its_terminal_does() {
     assert_eq!(started("trap '' HUP;"), 7);
 }
 
-#[test]
+#[needs(nothing)]
 fn run_says_when_a_process_uses_hip_without_the_shim() {
     // `env -u` takes the preload away, as the loader does for programs that it does not trust.
     let folder = tempfile::tempdir().unwrap();

@@ -1,17 +1,15 @@
 //! Users whom no file of the machine knows.
 
-use xsched_tests::privileged::may_trace;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 
 use super::fixture::{self, Controller, Process};
 
 const FAR_AWAY: &str = "[[rule]]\nuser = 'ada'\nclass = 'high'\n[[rule]]\nuser = 'svc-*'\nclass = 'low'\n\
                         [[ceiling]]\nuser = 'ada'\nclass = 'realtime'\n[[ceiling]]\nuser = 'nobody-at-all'\nclass = 'high'\n";
 
-#[test]
+#[needs(ROOT)]
 fn users_of_a_directory_service_are_known_by_their_names() {
-    if !may_trace("users_of_a_directory_service_are_known_by_their_names") {
-        return;
-    }
     let (_folder, wrapper) = fixture::far_away_users();
     let mut controller = Controller::start_by(wrapper, FAR_AWAY);
     let line = controller.process().wait_for_stderr("never fits");
@@ -35,11 +33,8 @@ fn users_of_a_directory_service_are_known_by_their_names() {
     assert_eq!(stands(&controller, &service), ("svc-render".to_owned(), -7));
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_directory_service_that_does_not_answer_keeps_nobody_waiting() {
-    if !may_trace("a_directory_service_that_does_not_answer_keeps_nobody_waiting") {
-        return;
-    }
     let (folder, wrapper) = fixture::far_away_users();
     let mut controller = Controller::start_by(wrapper, "");
     let slow = folder.path().join("slow");

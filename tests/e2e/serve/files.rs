@@ -1,12 +1,14 @@
 //! The controller's files: their mistakes, and that they are read anew.
 
 use rustix::process::Signal;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::tracer::{Running, run, xsched_ctl};
 
 use super::USER;
 use super::fixture::{Controller, Process};
 
-#[test]
+#[needs(nothing)]
 fn mistakes_in_the_configuration_are_named_with_their_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config.toml");
@@ -18,7 +20,7 @@ fn mistakes_in_the_configuration_are_named_with_their_line() {
     assert!(outcome.stderr.contains(wanted), "{}", outcome.stderr);
 }
 
-#[test]
+#[needs(nothing)]
 fn a_configuration_is_checked_and_nothing_is_started() {
     let folder = tempfile::tempdir().unwrap();
     let (config, rules) = (folder.path().join("config.toml"), folder.path().join("rules.toml"));
@@ -81,7 +83,7 @@ fn a_configuration_is_checked_and_nothing_is_started() {
     assert_eq!(std::fs::read_dir(&sockets).unwrap().count(), 0, "nothing was started");
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_configuration_that_is_read_anew_holds_for_those_who_are_connected() {
     let mut controller = Controller::start("[[rule]]\nuser = 'root'\npriority = 20\n");
     let (mut roots, mut users) = (controller.process_of(0), controller.process_of(USER));
@@ -129,7 +131,7 @@ fn a_configuration_that_is_read_anew_holds_for_those_who_are_connected() {
     }
 }
 
-#[test]
+#[needs(nothing)]
 fn rules_on_calls_are_read_anew_with_the_configuration_that_names_them() {
     let mut controller = Controller::start("");
     let rules = controller.folder().join("rules.toml");
@@ -148,7 +150,7 @@ fn rules_on_calls_are_read_anew_with_the_configuration_that_names_them() {
     controller.process().wait_for_stderr("rules on calls hold from now on");
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_file_that_cannot_be_read_at_once_keeps_nobody_waiting() {
     let mut controller = Controller::start("");
     let mut process = controller.joined(0, 5);
@@ -172,7 +174,7 @@ fn a_file_that_cannot_be_read_at_once_keeps_nobody_waiting() {
     assert_eq!(controller.listed(&process)["standing"]["weight"], 3);
 }
 
-#[test]
+#[needs(nothing)]
 fn a_service_manager_is_told_when_files_are_read_anew() {
     let folder = tempfile::tempdir().unwrap();
     let manager = std::os::unix::net::UnixDatagram::bind(folder.path().join("notify")).unwrap();

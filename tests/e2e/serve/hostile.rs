@@ -3,14 +3,15 @@
 use std::process::Command;
 
 use rustix::process::Signal;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{shim, xsched_ctl as binary};
-use xsched_tests::privileged::may_trace;
 use xsched_tests::tracer::run;
 
 use super::USER;
 use super::fixture::Controller;
 
-#[test]
+#[needs(ROOT)]
 fn nobody_keeps_others_from_giving_orders() {
     let controller = Controller::start("");
     let mut user = controller.process_of(USER);
@@ -21,7 +22,7 @@ fn nobody_keeps_others_from_giving_orders() {
 }
 
 /// A controller that hangs takes in nobody, and any user may have filled the room before it.
-#[test]
+#[needs(ROOT)]
 fn a_controller_that_hangs_is_killed_however_many_wait_for_it() {
     let mut controller = Controller::start("");
     let mut user = controller.process_of(USER);
@@ -36,7 +37,7 @@ fn a_controller_that_hangs_is_killed_however_many_wait_for_it() {
     assert_eq!(controller.finish().code, 128 + 9);
 }
 
-#[test]
+#[needs(ROOT)]
 fn nobody_writes_into_the_account_of_changes() {
     let mut controller = Controller::start("");
     let mut user = controller.process_of(USER);
@@ -52,7 +53,7 @@ fn nobody_writes_into_the_account_of_changes() {
     assert!(!account.lines().any(|line| line.starts_with(" INFO audit: uid=0")), "{account}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn nobody_fills_the_account_of_changes() {
     let mut controller = Controller::start("");
     let mut user = controller.process_of(USER);
@@ -77,7 +78,7 @@ fn nobody_fills_the_account_of_changes() {
 }
 
 /// Its user is 0 to the kernel, as the machine's root is.
-#[test]
+#[needs(ROOT)]
 fn root_of_a_container_has_nothing_to_say_outside() {
     let controller = Controller::start("");
     let outside = controller.joined(0, 5);
@@ -106,11 +107,8 @@ fn root_of_a_container_has_nothing_to_say_outside() {
 }
 
 /// A process maps what it likes, and the controller looks for the shim in it.
-#[test]
+#[needs(ROOT)]
 fn a_process_that_maps_much_keeps_nobody_waiting() {
-    if !may_trace("a_process_that_maps_much_keeps_nobody_waiting") {
-        return;
-    }
     let controller = Controller::start_with_programs("");
     let mut user = controller.process_of(USER);
     user.ask("clutter 30000");
@@ -133,13 +131,13 @@ fn a_process_that_maps_much_keeps_nobody_waiting() {
     assert_eq!(pending["keeper"], 1, "{pending}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn the_page_cannot_be_written_by_processes() {
     let controller = Controller::start("");
     assert_eq!(controller.process_of(0).ask("connect")["may_write"], false);
 }
 
-#[test]
+#[needs(ROOT)]
 fn packets_that_make_no_sense_end_their_connection_and_nothing_else() {
     let controller = Controller::start("");
     let mut process = controller.joined(0, 5);
@@ -177,7 +175,7 @@ fn packets_that_make_no_sense_end_their_connection_and_nothing_else() {
     assert_eq!((&counts["malformed"], &counts["outdated"]), (&7.into(), &3.into()), "{counts}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn random_packets_do_no_harm() {
     let controller = Controller::start("");
     let mut process = controller.joined(0, 5);

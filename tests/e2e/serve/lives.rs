@@ -6,13 +6,14 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use xsched_abi::arbiter::GATE_ALLOWED;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{app, shim, xsched_ctl as binary};
-use xsched_tests::privileged::may_trace;
 use xsched_tests::tracer::{Running, run, wait_until, xsched_ctl};
 
 use super::fixture::{self, Controller};
 
-#[test]
+#[needs(nothing)]
 fn a_controller_says_as_json_that_it_is_there() {
     let folder = tempfile::tempdir().unwrap();
     let mut serve = xsched_ctl(["serve", "--no-bpf", "--json"]);
@@ -26,7 +27,7 @@ fn a_controller_says_as_json_that_it_is_there() {
 }
 
 /// A shell with this umask keeps its files to itself; the controller is for everybody.
-#[test]
+#[needs(nothing)]
 fn others_reach_a_controller_whatever_the_umask_of_its_shell() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("made");
@@ -51,13 +52,9 @@ fn others_reach_a_controller_whatever_the_umask_of_its_shell() {
 }
 
 /// The page comes with the answer, whoever keeps the masks.
-#[test]
+#[needs(ROOT)]
 fn a_queue_has_a_gate_that_is_shut_while_others_come_first() {
-    let mut controllers = vec![Controller::start("")];
-    if may_trace("a_queue_has_a_gate_that_is_shut_while_others_come_first") {
-        controllers.push(Controller::start_with_programs(""));
-    }
-    for controller in &controllers {
+    for controller in [Controller::start(""), Controller::start_with_programs("")] {
         let joined = |priority: i32| {
             let mut process = controller.process_of(0);
             process.ask(&format!("connect {priority}"));
@@ -82,7 +79,7 @@ fn a_queue_has_a_gate_that_is_shut_while_others_come_first() {
     }
 }
 
-#[test]
+#[needs(nothing)]
 fn a_second_controller_is_refused() {
     let mut controller = Controller::start("");
     let (code, message) = controller.refused(&["serve", "--no-bpf"]);
@@ -93,11 +90,8 @@ fn a_second_controller_is_refused() {
 }
 
 /// As one in a container has it that does not share the host's ids.
-#[test]
+#[needs(ROOT)]
 fn a_controller_that_cannot_tell_processes_apart_says_so_once() {
-    if !may_trace("a_controller_that_cannot_tell_processes_apart_says_so_once") {
-        return;
-    }
     let (_folder, wrapper) = fixture::container();
     let mut controller = Controller::start_by(wrapper, "");
     let processes = [(); 2].map(|()| controller.joined(0, 5));
@@ -111,11 +105,8 @@ fn a_controller_that_cannot_tell_processes_apart_says_so_once() {
     assert_eq!(account.matches("belongs into").count(), 1, "{account}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn who_lacks_the_privileges_for_programs_is_told_which() {
-    if !may_trace("who_lacks_the_privileges_for_programs_is_told_which") {
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
     let lacking = "-sys_admin,-bpf";
     let mut command = Command::new("setpriv");
@@ -129,11 +120,8 @@ fn who_lacks_the_privileges_for_programs_is_told_which() {
 }
 
 /// In containers it is not mounted, and nothing tells processes' mappings to the programs then.
-#[test]
+#[needs(ROOT)]
 fn a_controller_without_tracefs_says_that_it_does_not_see_chains() {
-    if !may_trace("a_controller_without_tracefs_says_that_it_does_not_see_chains") {
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
     let script =
         "mount -t tmpfs none /sys/kernel/debug; mount -t tmpfs none /sys/kernel/tracing; exec \"$0\" serve";
@@ -146,7 +134,7 @@ fn a_controller_without_tracefs_says_that_it_does_not_see_chains() {
     assert!(outcome.stderr.contains("tracefs is not mounted here"), "{}", outcome.stderr);
 }
 
-#[test]
+#[needs(ROOT)]
 fn the_end_in_good_order_releases_everybody_and_removes_the_sockets() {
     let mut controller = Controller::start("");
     let mut process = controller.joined(0, 5);
@@ -164,7 +152,7 @@ fn the_end_in_good_order_releases_everybody_and_removes_the_sockets() {
     assert!(message.contains("no controller is running"), "{message}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn processes_come_back_after_the_controller_was_killed() {
     let mut controller = Controller::start("");
     let mut processes = [controller.joined(1, 5), controller.joined(2, 5)];
@@ -184,11 +172,8 @@ fn processes_come_back_after_the_controller_was_killed() {
     assert_eq!(controller.list()["processes"].as_array().unwrap().len(), 2);
 }
 
-#[test]
+#[needs(ROOT)]
 fn programs_release_everybody_when_the_controller_is_killed() {
-    if !may_trace("programs_release_everybody_when_the_controller_is_killed") {
-        return;
-    }
     let mut controller = Controller::start_with_programs("");
     let mut process = controller.process_of(0);
     let welcome = process.ask("connect");
@@ -220,11 +205,8 @@ fn programs_release_everybody_when_the_controller_is_killed() {
 }
 
 /// The kernel would put breakpoints where the functions of the first one were, into whoever loads the second.
-#[test]
+#[needs(ROOT)]
 fn a_shim_that_is_overwritten_is_not_probed_until_it_is_used_again() {
-    if !may_trace("a_shim_that_is_overwritten_is_not_probed_until_it_is_used_again") {
-        return;
-    }
     let mut controller = Controller::start_with_programs("");
     let copy = controller.folder().join("libxsched_shim.so");
     std::fs::copy(shim(), &copy).unwrap();
@@ -255,7 +237,7 @@ fn a_shim_that_is_overwritten_is_not_probed_until_it_is_used_again() {
     controller.process().wait_for_stderr("a shim is being written that is in use");
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_process_that_is_killed_holds_nobody_back() {
     let controller = Controller::start("");
     let (mut batch, mut urgent) = (controller.joined(-10, 5), controller.joined(10, 5));

@@ -1,5 +1,7 @@
 //! `xsched-ctl serve` and the commands that speak to it, with a stand-in for the shim.
 
+use std::process::ExitCode;
+
 mod commands;
 mod directory;
 mod files;
@@ -10,3 +12,7 @@ mod standing;
 
 /// Nobody.
 const USER: u32 = 65534;
+
+fn main() -> ExitCode {
+    xsched_harness::main()
+}

@@ -1,16 +1,19 @@
 //! How processes stand beside each other: by rules, hints and orders, and by whose these are.
 
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
+use xsched_tests::needs::{CGROUPS, OWN_CGROUPS, cgroups};
 use xsched_tests::tracer::run;
 
 use super::USER;
 use super::fixture::{Controller, Process};
 
-#[test]
+#[needs(ROOT)]
 fn the_more_urgent_process_holds_others_back_until_it_is_idle() {
     let mut controller = Controller::start("");
     let (mut batch, mut urgent) = (controller.joined(-10, 5), controller.joined(10, 5));
@@ -30,7 +33,7 @@ fn the_more_urgent_process_holds_others_back_until_it_is_idle() {
     assert_eq!(controller.finish().code, 0);
 }
 
-#[test]
+#[needs(ROOT)]
 fn rules_hints_and_orders_say_how_a_process_stands() {
     let config = "[[rule]]\nexecutable = 'python3*'\npriority = 20\n";
     let controller = Controller::start(config);
@@ -70,13 +73,10 @@ fn rules_hints_and_orders_say_how_a_process_stands() {
 struct Cgroup(PathBuf);
 
 impl Cgroup {
-    /// None where they cannot be made.
-    fn new(name: &str) -> Option<Self> {
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").expect("a process has mounts");
-        let whole =
-            mounts.lines().find(|line| line.contains(" - cgroup2 ") && line.split(' ').nth(3) == Some("/"));
-        let folder = Path::new(whole?.split(' ').nth(4)?).join(name);
-        std::fs::create_dir(&folder).is_ok().then_some(Self(folder))
+    fn new(name: &str) -> Self {
+        let folder = cgroups().expect("the need was probed").join(name);
+        std::fs::create_dir(&folder).expect("the need was probed");
+        Self(folder)
     }
 
     fn take_in(&self, pid: u32) {
@@ -93,12 +93,10 @@ impl Drop for Cgroup {
     }
 }
 
-#[test]
+#[needs(ROOT, OWN_CGROUPS)]
 fn who_is_moved_to_another_cgroup_stands_by_it_soon() {
     let name = format!("xsched-test-{}", std::process::id());
-    let Some(cgroup) = Cgroup::new(&name) else {
-        return eprintln!("skipped: no cgroups can be made on this machine");
-    };
+    let cgroup = Cgroup::new(&name);
     let controller = Controller::start(&format!("[[rule]]\ncgroup = '/{name}'\npriority = -33\n"));
     let mut process = controller.process_of(0);
     process.ask("connect");
@@ -119,12 +117,8 @@ fn who_is_moved_to_another_cgroup_stands_by_it_soon() {
     process.kill();
 }
 
-#[test]
+#[needs(CGROUPS)]
 fn who_sets_something_for_a_cgroup_that_there_is_not_is_told() {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
-    if !mounts.lines().any(|line| line.contains(" - cgroup2 ") && line.split(' ').nth(3) == Some("/")) {
-        return eprintln!("skipped: the cgroups of this machine are not to be seen");
-    }
     let controller = Controller::start("");
     let set = |cgroup| run(&mut controller.command(&["set", "--cgroup", cgroup, "--priority", "3"]));
     let outcome = set("/no-such.slice");
@@ -135,7 +129,7 @@ fn who_sets_something_for_a_cgroup_that_there_is_not_is_told() {
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
 }
 
-#[test]
+#[needs(ROOT)]
 fn off_releases_everybody_until_on() {
     let controller = Controller::start("");
     let mut process = controller.joined(0, 5);
@@ -156,7 +150,7 @@ fn off_releases_everybody_until_on() {
     assert_eq!(code, 64, "{message}");
 }
 
-#[test]
+#[needs(ROOT)]
 fn an_observer_decides_and_holds_nobody_back() {
     let controller = Controller::start("[scheduler]\nobserve = true\n");
     let mut urgent = controller.process_of(0);
@@ -173,11 +167,8 @@ fn an_observer_decides_and_holds_nobody_back() {
     urgent.wait_for_ready(5, 0);
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_user_changes_his_own_processes_within_his_ceiling() {
-    if !rustix::process::geteuid().is_root() {
-        return eprintln!("skipped: only root can be two users");
-    }
     let mut controller = Controller::start("");
     let mut own = controller.process_of(USER);
     assert_eq!(own.ask("connect 255")["keeper"], 2);

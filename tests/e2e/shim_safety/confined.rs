@@ -5,7 +5,9 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
+use xsched_harness::needs;
 use xsched_tests::artifacts::shim;
+use xsched_tests::needs::{OTHER_USERS, SET_USER_ID};
 use xsched_tests::tracer::run;
 
 use crate::{compiled, python, suspended, with_runtime};
@@ -41,7 +43,7 @@ ok(hip.hipStreamSynchronize(stream))
 print(contents(memory))
 ";
 
-#[test]
+#[needs(nothing)]
 fn no_thread_can_be_started() {
     let log = tempfile::NamedTempFile::new().unwrap();
     let alone = run(&mut python(NO_THREADS));
@@ -104,7 +106,7 @@ int main(void) {
 }
 "#;
 
-#[test]
+#[needs(nothing)]
 fn calls_make_no_system_calls_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
     let [runtime, path] = with_runtime();
@@ -123,7 +125,7 @@ fn calls_make_no_system_calls_of_their_own() {
     }
 }
 
-const SET_USER_ID: &str = r#"
+const PROGRAM: &str = r#"
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -143,12 +145,8 @@ int main(void) {
 /// Runs as somebody else than the file's owner.
 const NOBODY: u32 = 65534;
 
-#[test]
+#[needs(OTHER_USERS, SET_USER_ID)]
 fn in_a_set_user_id_program_the_environment_is_not_read() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can make a program that runs as somebody else");
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let [runtime, path] = with_runtime();
@@ -158,7 +156,7 @@ fn in_a_set_user_id_program_the_environment_is_not_read() {
     for (name, linked, counted) in [("preloaded", &[][..], -1), ("linked", &["-Wl,--no-as-needed", &shim], 1)]
     {
         let flags: Vec<&str> = [&runtime as &str, &path].into_iter().chain(linked.iter().copied()).collect();
-        let program = compiled(folder.path(), name, SET_USER_ID, &flags);
+        let program = compiled(folder.path(), name, PROGRAM, &flags);
         chown(&program, Some(0), Some(0)).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
         let outcome = run(Command::new(&program)
@@ -169,10 +167,6 @@ fn in_a_set_user_id_program_the_environment_is_not_read() {
             .env("XSCHED_LOG", &log)
             .env("XSCHED_TEST_SUSPEND", crate::SUSPENDED));
         let said = (outcome.code, outcome.stdout);
-        if said.1.contains("secure 0") {
-            eprintln!("skipped: the temporary folder is on a file system that heeds no set-user-id bit");
-            return;
-        }
         assert_eq!(said, (0, format!("0, secure 1, counted {counted}\n")), "{name}: {}", outcome.stderr);
         assert!(!log.exists(), "{name}: a file was written that somebody else has named");
     }

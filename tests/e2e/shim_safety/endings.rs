@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use xsched_harness::needs;
 use xsched_tests::artifacts::app;
 use xsched_tests::tracer::{Outcome, run};
 
@@ -26,7 +27,7 @@ fn same_while_suspended(script: &str, arguments: &[&str]) -> (Outcome, String) {
     (with, summary)
 }
 
-#[test]
+#[needs(nothing)]
 fn a_thread_ends_while_its_work_is_held_back() {
     let script = "
 memories = [new(hip.hipMalloc, size) for _ in range(4)]
@@ -46,7 +47,7 @@ print([contents(memory) for memory in memories])";
     assert!(summary.contains("  held back"), "nothing was suspended: {summary}");
 }
 
-#[test]
+#[needs(nothing)]
 fn a_library_is_closed_while_its_kernels_are_held_back() {
     let script = "
 import _ctypes
@@ -70,7 +71,7 @@ print(contents(y), 'libdemo_kernels' in mapped)";
     assert!(outcome.stdout.ends_with("False\n"), "the library was not unloaded: {}", outcome.stdout);
 }
 
-#[test]
+#[needs(nothing)]
 fn a_program_ends_while_its_kernels_are_held_back() {
     const HELD: Duration = Duration::from_mins(2);
     let script = "
@@ -119,7 +120,7 @@ print(hip.hipEventQuery(event))",
     summary.contains("  held back")
 }
 
-#[test]
+#[needs(nothing)]
 fn events_that_other_processes_may_see_are_recorded_in_place() {
     assert!(records_held_back(false), "events of this process only are held back");
     assert!(!records_held_back(true), "another process would not see what is held back here");

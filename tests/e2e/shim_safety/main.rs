@@ -8,7 +8,7 @@ mod memory;
 mod programs;
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use xsched_tests::artifacts::{app, hip_sim, shim};
 
@@ -61,4 +61,8 @@ fn with_runtime() -> [String; 2] {
     let folder = hip_sim(6);
     let library = folder.join("libamdhip64.so.6").display().to_string();
     [library, format!("-Wl,-rpath,{}", folder.display())]
+}
+
+fn main() -> ExitCode {
+    xsched_harness::main()
 }

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use xsched_harness::needs;
 use xsched_tests::artifacts::{app, shim};
 use xsched_tests::tracer::run;
 
@@ -68,7 +69,7 @@ int posix_memalign(void **out, size_t align, size_t size) {
 }
 "#;
 
-#[test]
+#[needs(nothing)]
 fn the_system_gives_the_shim_no_memory() {
     let folder = tempfile::tempdir().unwrap();
     let refusing = compiled(folder.path(), "librefusing.so", REFUSING, &["-shared", "-fPIC", "-ldl"]);

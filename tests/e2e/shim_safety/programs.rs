@@ -2,12 +2,13 @@
 
 use std::process::Command;
 
+use xsched_harness::needs;
 use xsched_tests::artifacts::{app, shim};
 use xsched_tests::tracer::run;
 
 use crate::SUSPENDED;
 
-#[test]
+#[needs(nothing)]
 fn programs_without_hip_run_as_ever_whatever_the_settings() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
@@ -35,7 +36,7 @@ fn programs_without_hip_run_as_ever_whatever_the_settings() {
     }
 }
 
-#[test]
+#[needs(nothing)]
 fn switched_off_it_suspends_nothing() {
     let log = tempfile::NamedTempFile::new().unwrap();
     let arguments = ["--launches", "300"];

@@ -541,15 +541,12 @@ fn one_queue_can_stand_apart() {
 }
 
 #[test]
+#[ignore = "needs cgroup v2"]
 fn a_cgroup_stands_for_all_in_it_and_below_now_and_later() {
     let mut bench = Bench::new("");
     // A process that is not there has no cgroup; this one has.
     let own = std::process::id();
     bench.joined(own, 0);
-    let cgroup = bench.0.clients.values().next().unwrap().subject.cgroup.clone();
-    if cgroup.is_empty() {
-        return eprintln!("skipped: no unified cgroup hierarchy");
-    }
     let wish = Wish { priority: Some(33), ..Wish::default() };
     bench.order(ROOT, Request::Set { target: Target::Cgroup("/".into()), wish });
     assert_eq!(bench.list().processes[0].standing.priority, 33);
