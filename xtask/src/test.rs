@@ -1,5 +1,6 @@
 //! `cargo xtask test`: builds what the tests drive, runs them with the best runner there is, and closes with one line.
 
+mod harnesses;
 mod ignored;
 mod skips;
 mod tally;
@@ -39,6 +40,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if args.vm {
         return vm::run(workspace, args.filter.as_deref());
     }
+    harnesses::check(&workspace.root)?;
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms, Need::TimelineChecks])?;
     // Tests that this kernel or user cannot serve are skipped, and counted with the reason.
     setup::prefer(workspace, &[Need::Kernel, Need::SingleTests]);
