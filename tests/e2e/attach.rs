@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use xsched_harness::needs;
 use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{app, app_copy};
-use xsched_tests::privileged::BpfObjects;
+use xsched_tests::bpf_objects::BpfObjects;
 use xsched_tests::tracer::{Running, calls, run, xsched_ctl};
 
 #[needs(ROOT)]

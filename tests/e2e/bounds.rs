@@ -13,7 +13,7 @@ use serde_json::Value;
 use xsched_harness::needs;
 use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{app, xsched_ctl as binary};
-use xsched_tests::privileged::BpfObjects;
+use xsched_tests::bpf_objects::BpfObjects;
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{Running, calls, run, wait_for_bytes, wait_until, xsched_ctl};
 

@@ -202,7 +202,7 @@ fn rules_change_while_processes_run() {
     assert_eq!(ask(&mut peer, "librocblas.so libhipblas.so"), "Passthrough 0 kept rule 1");
     // What the process has to do changes with them.
     controller.set_rules("[[rule]]\nkernel = 'gemm*'\naction = 'passthrough'\n");
-    assert_eq!(peer.ask("told"), "page");
+    assert_eq!(peer.ask("verdict-source"), "page");
 }
 
 fn generation(peer: &mut Peer) -> u64 {
@@ -238,8 +238,8 @@ fn libraries_kernels_and_processes_come_and_go() {
         assert_eq!(peer.ask(&format!("load {}", library("librccl.so.1").display())), "loaded");
     }
     // Kernels by their numbers.
-    assert_eq!(peer.ask("kernel 7 gemm_f16"), "said");
-    assert_eq!(peer.ask("kernel 8 copy"), "said");
+    assert_eq!(peer.ask("kernel 7 gemm_f16"), "sent");
+    assert_eq!(peer.ask("kernel 8 copy"), "sent");
     let mut of_kernel = |id| {
         let answer = peer.ask(&format!("ask {} librocblas.so", launch(Some(id))));
         answer.split(" us ").next().unwrap().to_owned()
@@ -271,7 +271,7 @@ fn a_library_says_what_its_calls_are() {
     let mut peer = controller.peer(&["libhipblas.so", "librocblas.so", "libtorch_hip.so"]);
     assert_eq!(ask(&mut peer, "libtorch_hip.so libhipblas.so librocblas.so"), "Schedule 0 kept rule 0");
     let before = generation(&mut peer);
-    assert_eq!(peer.ask(&format!("domain {} 1", library("libhipblas.so").display())), "said");
+    assert_eq!(peer.ask(&format!("domain {} 1", library("libhipblas.so").display())), "sent");
     wait_for_other(&mut peer, before);
     let domain = format!("NeverSuspend 0 asked rule {RULE_DOMAIN}");
     assert_eq!(ask(&mut peer, "libtorch_hip.so libhipblas.so librocblas.so"), domain);
@@ -299,12 +299,12 @@ fn a_process_of_another_pid_namespace_is_answered() {
 fn who_is_not_heard_gets_the_rules() {
     let controller = Controller::start("# own rules\n");
     let mut peer = Peer::application(&peer_program());
-    assert_eq!(peer.ask(&format!("join-unheard {}", controller.folder())), "rules # own rules");
+    assert_eq!(peer.ask(&format!("join-without-token {}", controller.folder())), "rules # own rules");
     let alone = Controller::start_with("# others\n", &["--no-bpf"]);
     let mut peer = Peer::application(&peer_program());
     assert_eq!(peer.ask(&format!("join {}", alone.folder())), "rules # others");
     alone.set_rules("# now these\n");
-    assert_eq!(peer.ask("told"), "rules # now these");
+    assert_eq!(peer.ask("verdict-source"), "rules # now these");
 }
 
 fn main() -> ExitCode {

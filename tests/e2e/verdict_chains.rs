@@ -81,7 +81,7 @@ impl Controller {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut input = child.stdin.take().unwrap();
-        self.0.wait_for_sight(child.id()).unwrap();
+        self.0.wait_for_verdict_source(child.id()).unwrap();
         input.write_all(b"\n\n").unwrap();
         let said: Vec<_> =
             BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok).collect();
@@ -163,7 +163,7 @@ impl Controller {
             .strip_prefix("ready ")
             .and_then(|pid| pid.parse().ok())
             .unwrap_or_else(|| panic!("{ready}{}", fs::read_to_string(self.0.file("tracer")).unwrap()));
-        self.0.wait_for_sight(pid).unwrap();
+        self.0.wait_for_verdict_source(pid).unwrap();
         // Each has mapped the process's events; the tracer has the arbiter's besides.
         let begin = Instant::now();
         while event_rings(pid) < 1 || event_rings(tracer.id()) < 2 {
@@ -240,7 +240,7 @@ fn a_graph_is_launched_by_whoever_launches_it() {
         .env("HIP_SIM_SHARED", "off");
     let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
-    controller.0.wait_for_sight(child.id()).unwrap();
+    controller.0.wait_for_verdict_source(child.id()).unwrap();
     input.write_all(b"\n\n").unwrap();
     let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     assert!(said.any(|line| line == "launched 2"), "{}", controller.log());
@@ -435,7 +435,7 @@ fn neighbour(controller: &Controller, class: &str, log: &Path) -> Child {
     let mut ready = String::new();
     BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut ready).unwrap();
     let pid = ready.trim_end().strip_prefix("ready ").unwrap_or_else(|| panic!("{ready}"));
-    controller.0.wait_for_sight(pid.parse().unwrap()).unwrap();
+    controller.0.wait_for_verdict_source(pid.parse().unwrap()).unwrap();
     child
 }
 

@@ -1,4 +1,4 @@
-//! The browser in which the viewer is tried: chromium, driven from Python by Playwright. Not every machine has them.
+//! The browser that tests the viewer: chromium, driven from Python by Playwright. Some machines have neither.
 
 use std::{
     env,
@@ -6,10 +6,10 @@ use std::{
     process::Command,
 };
 
-/// Where Debian puts it, and where `tests/viewer/browser.py` looks.
+/// Where Debian installs it, and where `tests/viewer/browser.py` looks for it.
 const CHROMIUM: &str = "/usr/bin/chromium";
 
-/// What of it is missing.
+/// Names the missing part.
 pub(crate) fn missing() -> Option<String> {
     let what = match python() {
         Some(python) if python.exists() && Path::new(CHROMIUM).exists() => return None,

@@ -1,5 +1,5 @@
-//! Needs of end-to-end tests, beside those of [`xsched_harness::needs`]. Probes do not panic where nothing is built: the
-//! list of tests is to be had without `cargo xtask test`, too.
+//! Needs of end-to-end tests, in addition to those of [`xsched_harness::needs`]. Probes do not panic where nothing is built:
+//! tests can be listed without `cargo xtask test`.
 
 use std::{
     env,
@@ -25,7 +25,7 @@ pub static VM: Need = Need {
 /// The command `sudo`.
 pub static SUDO: Need = Need { name: "sudo", missing: || fails(Command::new("sudo").arg("-V")) };
 
-/// File systems that a program serves, in a mount namespace.
+/// FUSE file systems can be mounted in a mount namespace.
 pub static FUSE: Need = Need {
     name: "fuse",
     missing: || {
@@ -50,7 +50,7 @@ pub static SYSCALL_DISPATCH: Need = Need {
         const SET_SYSCALL_USER_DISPATCH: libc::c_int = 59;
         const OFF: libc::c_ulong = 0;
         let zero: libc::c_ulong = 0;
-        // SAFETY: it takes no pointer, and switches off what nothing has switched on.
+        // SAFETY: the call takes no pointer, and switches off a feature that nothing has switched on.
         let status = unsafe { libc::prctl(SET_SYSCALL_USER_DISPATCH, OFF, zero, zero, zero) };
         (status != 0).then(|| "this kernel has no PR_SET_SYSCALL_USER_DISPATCH".to_owned())
     },
@@ -82,7 +82,7 @@ pub fn cgroups() -> Option<PathBuf> {
     whole?.split(' ').nth(4).map(PathBuf::from)
 }
 
-/// Root, and other users may run the programs that were built.
+/// This user is root, and other users may run the built programs.
 pub static OTHER_USERS: Need = Need {
     name: "other users",
     missing: || {
@@ -93,7 +93,7 @@ pub static OTHER_USERS: Need = Need {
     },
 };
 
-/// Root, and temporary files may have the set-user-id bit.
+/// This user is root, and the set-user-id bit has an effect on temporary files.
 pub static SET_USER_ID: Need = Need {
     name: "set-user-id files",
     missing: || {
@@ -109,7 +109,7 @@ pub static SET_USER_ID: Need = Need {
     },
 };
 
-/// Whether a copy of `id` with the bit says that root runs it, run by another user.
+/// Whether a copy of `id` with the bit prints root's id when another user runs it.
 fn set_user_id() -> std::io::Result<bool> {
     let folder = tempfile::tempdir()?;
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
@@ -120,7 +120,7 @@ fn set_user_id() -> std::io::Result<bool> {
     Ok(output.stdout == b"0\n")
 }
 
-/// A browser, and what drives it.
+/// Chromium, and Playwright to drive it.
 pub static BROWSER: Need = Need { name: "browser", missing: browser::missing };
 
 /// The conformance suite, which is built where HIP's headers are.
@@ -137,7 +137,7 @@ pub static HIP_PYTHON: Need =
 pub static HIPRTC: Need =
     Need { name: "HIPRTC", missing: || HIP_PYTHON.missing_or(|| not_got([artifacts::hiprtc()])) };
 
-/// Debian's rocRAND, what executes its kernels and what their results are compared with, and the interpreter for its clients.
+/// Debian's rocRAND, the libraries that execute and check its kernels, and the interpreter for its clients.
 pub static ROCRAND: Need = Need {
     name: "rocRAND",
     missing: || {

@@ -25,7 +25,7 @@ fn launches(controller: &Serving, which: &str) -> (Vec<String>, String, usize) {
         .stderr(Stdio::piped())
         .spawn()
         .expect("it was staged");
-    controller.wait_for_sight(child.id()).expect("it joins");
+    controller.wait_for_verdict_source(child.id()).expect("it joins");
     let mut input = child.stdin.take().expect("it is piped");
     input.write_all(b"\n").expect("it reads");
     let said = BufReader::new(child.stdout.take().expect("it is piped")).lines().map_while(Result::ok);
