@@ -1,4 +1,4 @@
-//! `xsched-ctl attach`: a running process is watched, and afterwards nothing has happened to it.
+//! `xsched-ctl attach`: watches a running process, which is not changed by it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
 
@@ -14,7 +14,7 @@ use xsched_tests::bpf_objects::BpfObjects;
 use xsched_tests::tracer::{Running, calls, run, xsched_ctl};
 
 #[needs(ROOT)]
-fn attaching_leaves_the_result_alone_and_nothing_in_the_kernel() {
+fn attaching_does_not_change_results_and_leaves_nothing_in_the_kernel() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let mut app =
@@ -47,28 +47,28 @@ fn attaching_leaves_the_result_alone_and_nothing_in_the_kernel() {
     assert!(outcome.stdout.contains("detached after"), "{}", outcome.stdout);
     assert!(calls(&trace).unwrap().len() > 100);
 
-    // The program has checked its own results all the while.
+    // The program checks its own results during the run.
     app.signal(Signal::TERM);
     let app = app.finish();
     assert_eq!(app.code, 0, "{}", app.stderr);
     assert!(app.stdout.trim_end().ends_with("ok"), "{}", app.stdout);
 }
 
-/// Takes everything out of a file that it does not need to run.
+/// Removes everything from a file that it does not need to run.
 fn strip(path: &Path) {
     let status = Command::new("strip").arg("-s").arg(path).status().unwrap();
     assert!(status.success(), "{}: {status}", path.display());
 }
 
-/// A tracer that comes to a stripped program while it runs shows these kernels by name; and others by their addresses, which
-/// nobody can name, or none.
+/// A tracer that attaches to a stripped program shows these kernels by name. With `has_others` it shows other kernels, whose
+/// names are unknown, by address.
 fn names_kernels_of_stripped(name: &str, kernels: &[&str], has_others: bool) {
     let dir = tempfile::tempdir().unwrap();
-    // Found in front of the one that is not stripped.
+    // The loader finds it before the library that is not stripped.
     let library = dir.path().join("libdemo_kernels.so");
     std::fs::copy(app("libdemo_kernels.so"), &library).unwrap();
     strip(&library);
-    // Its own name would be taken for its kernel's.
+    // The program's own name could be mistaken for its kernel's.
     let mut program = app_copy(name, dir.path(), "stripped");
     strip(&dir.path().join("stripped"));
     let others = program.get_envs().find(|(key, _)| *key == "LD_LIBRARY_PATH").unwrap().1.unwrap();
@@ -88,7 +88,7 @@ fn names_kernels_of_stripped(name: &str, kernels: &[&str], has_others: bool) {
 }
 
 #[needs(ROOT)]
-fn a_stripped_program_that_ran_before_has_names_of_kernels() {
+fn a_stripped_running_program_has_names_of_kernels() {
     names_kernels_of_stripped("vector_add", &["vector_add"], false);
 }
 
@@ -104,7 +104,7 @@ fn a_stripped_program_with_compressed_device_code_has_names_of_kernels() {
 
 #[needs(ROOT)]
 fn a_stripped_program_and_its_stripped_library_have_names_of_kernels() {
-    // The third way that it launches is a kernel of a module that was loaded before.
+    // The third kind of launch is of a kernel in a module that was loaded before.
     let kernels = ["direct_step", "scale_add", "mix"];
     names_kernels_of_stripped("two_libraries", &kernels, true);
 }
@@ -126,7 +126,7 @@ fn the_end_of_the_process_ends_the_watch() {
 
 #[needs(ROOT)]
 fn every_process_has_its_line_while_it_runs() {
-    // Under names of their own: others on this machine may use HIP as well.
+    // Under unique names: other processes on this machine may use HIP too.
     let dir = tempfile::tempdir().unwrap();
     let mut long = app_copy("two_libraries", dir.path(), "long_lived");
     let mut long = Running::start(long.args(["--seconds", "60", "--interval-us", "1000"]));
@@ -134,7 +134,7 @@ fn every_process_has_its_line_while_it_runs() {
     let mut tracer =
         Running::start(&mut xsched_ctl(["attach", "--all", "--interval", "0.5", "--library", "*_lived"]));
     tracer.wait_for_stderr("Ctrl-C detaches");
-    // Three programs come and go, one of them in place of another.
+    // Three programs start and end, one of them by exec of another.
     let mut short = app_copy("vector_add", dir.path(), "short_lived");
     assert_eq!(run(short.args(["--launches", "10"])).code, 0);
     let program = dir.path().join("short_lived");

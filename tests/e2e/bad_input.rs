@@ -1,4 +1,4 @@
-//! Every mistake gets a message that names the thing, a hint, and its documented exit code.
+//! Every mistake gets a message that names its object, a hint, and its documented exit code.
 
 use std::process::{Command, ExitCode, Stdio};
 
@@ -16,7 +16,7 @@ fn assert_fails(outcome: &Outcome, code: i32, message: &str) {
     assert!(outcome.stderr.contains("\nhint: "), "{}", outcome.stderr);
 }
 
-/// A pid that no process has: beyond what the kernel gives out.
+/// A pid that no process has: larger than the kernel's maximum.
 const NO_PID: &str = "4194305";
 
 #[needs(ROOT)]
@@ -35,7 +35,7 @@ fn a_process_without_hip() {
         assert_fails(&outcome, 66, &format!("process {own} (bad_input"));
         assert!(outcome.stderr.contains("does not use HIP"), "{}", outcome.stderr);
     }
-    // In a container there is none, and the id another's.
+    // A container has no such thread, and another process may have the id.
     if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
         for arguments in [["trace", "--pid", "2"], ["doctor", "--pid", "2"]] {
             let outcome = run(&mut xsched_ctl(arguments));
@@ -45,7 +45,7 @@ fn a_process_without_hip() {
 }
 
 #[needs(ROOT)]
-fn a_runtime_that_is_none() {
+fn a_file_that_is_not_a_runtime() {
     let dir = tempfile::tempdir().unwrap();
     for (file, message) in [
         ("/there/is/no/such.so", "`--runtime`: cannot open /there/is/no/such.so: "),
@@ -77,7 +77,7 @@ fn not_root() {
 }
 
 #[needs(ROOT)]
-fn a_command_that_is_missing_or_no_program() {
+fn a_command_that_is_missing_or_not_a_program() {
     let outcome = run(&mut xsched_ctl(["trace", "--", "no-such-command"]));
     assert_fails(&outcome, 127, "cannot run `no-such-command`: not found");
     let outcome = run(&mut xsched_ctl(["trace", "--", "/etc/hostname"]));
@@ -85,7 +85,7 @@ fn a_command_that_is_missing_or_no_program() {
 }
 
 #[needs(ROOT)]
-fn the_commands_own_status_passes_through() {
+fn the_exit_code_is_that_of_the_command() {
     assert_eq!(run(&mut xsched_ctl(["trace", "--", "sh", "-c", "exit 5"])).code, 5);
     assert_eq!(run(&mut xsched_ctl(["trace", "--", "sh", "-c", "kill -9 $$"])).code, 137);
     let outcome = run(&mut xsched_ctl(["trace", "--", "true"]));
@@ -98,14 +98,14 @@ fn output_that_cannot_be_written() {
     let outcome = run(xsched_ctl(["trace", "-o", "/no/such/folder/f", "--"]).arg(app("vector_add")));
     assert_fails(&outcome, 73, "cannot write /no/such/folder/f: ");
     assert_eq!(outcome.stdout, "", "the command must not have run");
-    // A full disk shows later. The command runs to its end all the same.
+    // A full disk is noticed later. The command still runs to its end.
     let outcome = run(xsched_ctl(["trace", "-o", "/dev/full", "--"]).arg(app("vector_add")));
     assert_fails(&outcome, 74, "writing the trace to /dev/full failed: No space left on device");
     assert!(outcome.stdout.contains("vector_add: 300 launches"), "{}", outcome.stdout);
 }
 
 #[needs(ROOT)]
-fn a_recording_that_does_not_begin_leaves_the_older_one_alone() {
+fn a_recording_that_does_not_start_keeps_the_older_one() {
     let dir = tempfile::tempdir().unwrap();
     let (older, new) = (dir.path().join("older.perfetto"), dir.path().join("new.perfetto"));
     std::fs::write(&older, "older").unwrap();
@@ -120,7 +120,7 @@ fn a_recording_that_does_not_begin_leaves_the_older_one_alone() {
     assert!(!new.exists());
 }
 
-/// A pipe whose reader has gone, as `| head` leaves one.
+/// A pipe without a reader, as after `| head`.
 fn unread() -> Stdio {
     let (reader, writer) = std::io::pipe().expect("a pipe can be made");
     drop(reader);
@@ -128,7 +128,7 @@ fn unread() -> Stdio {
 }
 
 #[needs(ROOT)]
-fn nobody_reads_what_is_said() {
+fn output_has_no_reader() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let mut tracer = xsched_ctl(["trace", "-o"]);
@@ -145,7 +145,7 @@ fn nobody_reads_what_is_said() {
 }
 
 #[needs(ROOT)]
-fn a_watch_ends_when_nobody_reads_it() {
+fn a_watch_ends_when_its_reader_ends() {
     let mut app = Running::start(Command::new(app("two_libraries")).args(["--seconds", "300"]));
     app.wait_for_stdout("ready ");
     let mut watch = xsched_ctl(["attach", "--interval", "0.1", "--pid"]);
@@ -162,7 +162,7 @@ fn a_report_that_cannot_be_written() {
     assert_eq!(status.code(), Some(74));
 }
 
-/// Each tries in its own code what the kernel can do, and all of them are the same file, so that one's probes fire in others.
+/// Each tracer probes the kernel's features with probes on its own code. All run the same file, so that the probes of one fire in the others.
 #[needs(ROOT)]
 fn tracers_that_start_together_do_not_mislead_each_other() {
     let found = |text: &str| text.lines().find(|line| line.starts_with("BPF ")).map(str::to_owned);
@@ -176,7 +176,7 @@ fn tracers_that_start_together_do_not_mislead_each_other() {
     }
 }
 
-/// A folder of four megabytes, in a mount namespace of its own; prints what became of the trace in it.
+/// Records into a file system of four megabytes in a mount namespace of its own; prints the resulting trace.
 const SMALL_DISK: &str = r#"
 mount -t tmpfs -o size=4m tmpfs "$1"
 "$2" trace -o "$1/run.perfetto" -- "$3" --launches 100000
@@ -196,7 +196,7 @@ fn a_disk_that_is_full_in_the_middle() {
     let trace = disk.join("run.perfetto").display().to_string();
     assert_fails(&outcome, 74, &format!("writing the trace to {trace} failed: No space left on device"));
     assert!(outcome.stdout.contains("vector_add: 100000 launches"), "{}", outcome.stdout);
-    // The chunks that fitted are a trace.
+    // The written chunks are a valid trace.
     let size = std::fs::metadata(&kept).unwrap().len();
     assert!(size > 1_000_000, "{size}");
     let mut sql = Sql::open(&kept).unwrap();
@@ -204,7 +204,7 @@ fn a_disk_that_is_full_in_the_middle() {
     assert!(launches[0]["n"].as_i64().unwrap() > 1000, "{launches:?}");
 }
 
-/// A full disk in a mount namespace of its own, with a page on it; prints what becomes of new files.
+/// A full disk in a mount namespace of its own, with a file of one page; prints the state of new files.
 const FULL_DISK: &str = r#"
 "$2" trace -o "$4" -- "$3" 2> /dev/null && mount -t tmpfs -o size=64k tmpfs "$1" && cd "$1" || exit 1
 echo older > page.html

@@ -1,4 +1,4 @@
-//! Recordings that end by themselves, are compressed, or are kept in memory: the file is whole, and says why it ends.
+//! Recordings that end by themselves, are compressed, or are kept in memory: the file is complete, and names the reason of its end.
 
 #![expect(clippy::unwrap_used, reason = "tests, helpers included")]
 
@@ -53,7 +53,7 @@ fn report(trace: &Path) -> Value {
 }
 
 #[needs(ROOT)]
-fn a_recording_of_some_time_ends_and_the_command_goes_on() {
+fn a_recording_with_a_duration_ends_and_the_command_continues() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let mut command = xsched_ctl(["trace", "--duration", "700ms", "-o"]);
@@ -63,7 +63,7 @@ fn a_recording_of_some_time_ends_and_the_command_goes_on() {
     tracer.wait_for_stderr("recording ends: 700ms have passed; waiting");
     wait_until("its probes are gone", || BpfObjects::of_process(tracer.pid()).is_empty());
     let end_ns = boot_time_ns();
-    // Long enough for more calls, which should not be there.
+    // Long enough for more calls, which the recording must not contain.
     std::thread::sleep(Duration::from_millis(300));
     let program = ready.trim_start_matches("ready ").parse().ok().and_then(Pid::from_raw).unwrap();
     kill_process(program, Signal::TERM).unwrap();
@@ -79,7 +79,7 @@ fn a_recording_of_some_time_ends_and_the_command_goes_on() {
 }
 
 #[needs(ROOT)]
-fn no_file_is_larger_than_asked_for() {
+fn no_file_exceeds_its_maximal_size() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["run.perfetto", "run.perfetto.gz"] {
         let trace = dir.path().join(name);
@@ -100,7 +100,7 @@ fn no_file_is_larger_than_asked_for() {
 }
 
 #[needs(ROOT)]
-fn compressed_files_hold_the_same() {
+fn compressed_files_have_the_same_content() {
     let dir = tempfile::tempdir().unwrap();
     let record = |name: &str, options: &[&str]| {
         let trace = dir.path().join(name);
@@ -146,10 +146,10 @@ fn killed_while_it_writes_a_compressed_file() {
 }
 
 #[needs(ROOT)]
-fn a_full_disk_leaves_a_whole_compressed_file() {
+fn a_full_disk_leaves_a_complete_compressed_file() {
     let dir = tempfile::tempdir().unwrap();
     let copy = dir.path().join("copy.gz");
-    // In a mount namespace of its own, which takes the small file system with it.
+    // In a mount namespace of its own, whose end removes the small file system.
     let script = format!(
         "mount -t tmpfs -o size=128k none {dir} && {} trace -o {dir}/f.gz -- {} --launches 60000
          code=$?; cp {dir}/f.gz {copy} && exit $code",
@@ -169,18 +169,18 @@ fn a_full_disk_leaves_a_whole_compressed_file() {
     assert!(calls(&copy).unwrap().len() > 1000);
 }
 
-/// What a dump holds.
+/// Contents of a dump.
 #[derive(Debug)]
 struct Dump {
     size: u64,
-    /// Why it was made.
+    /// The reason for the dump.
     reason: Option<String>,
     slices: i64,
     first_ns: i64,
     processes: i64,
-    /// Calls from before it that are gone.
+    /// Number of earlier calls that it does not contain.
     let_go: i64,
-    /// Launches whose kernels have names.
+    /// Number of launches whose kernels have names.
     named: i64,
 }
 
@@ -210,7 +210,7 @@ impl Dump {
         }
     }
 
-    /// Whether it is the last part of a longer recording, and all that may be kept of it, that begins after that time.
+    /// Whether it is the last part of a longer recording, has the maximal size, and starts after that time.
     fn is_last_part_after(&self, time_ns: i64) -> bool {
         self.let_go > 1000 && self.size > MIB / 2 && self.first_ns > time_ns
     }
@@ -230,7 +230,7 @@ fn the_last_part_is_dumped_when_asked_for_and_at_the_end() {
         0 => dir.path().join("f"),
         _ => dir.path().join(format!("f.{number}")),
     });
-    // Slow enough for the tracer to keep up on a slow machine.
+    // The rate is low enough for the tracer on a slow machine.
     let mut command = Command::new(app("two_libraries"));
     let mut app = Running::start(command.args(["--seconds", "170", "--interval-us", "200"]));
     app.wait_for_stdout("ready ");
@@ -238,7 +238,7 @@ fn the_last_part_is_dumped_when_asked_for_and_at_the_end() {
     let mut command = xsched_ctl(["trace", "--pid", &pid, "--ring", "1M", "-o"]);
     let mut tracer = Running::start(command.arg(dir.path().join("f")));
     tracer.wait_for_stderr("recording process");
-    // How long it takes to record more than is kept depends on the machine, so it is asked until it has.
+    // The time to record more than is kept depends on the machine, so dumps are requested until one is full.
     let mut before_ns = 0;
     for _ in 0..2 {
         wait_until("calls from before go, and are counted", || {
@@ -282,7 +282,7 @@ fn a_slow_launch_causes_one_dump() {
 }
 
 #[needs(ROOT)]
-fn a_request_for_a_dump_does_no_harm_to_a_recording_that_is_not_kept() {
+fn a_request_for_a_dump_does_not_affect_a_recording_to_a_file() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let mut app =

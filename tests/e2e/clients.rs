@@ -1,7 +1,7 @@
-//! Programs of other people, unmodified, on the simulated runtimes: hip-python from PyPI and rocRAND from Debian.
+//! Third-party programs, unmodified, on the simulated runtimes: hip-python from PyPI and rocRAND from Debian.
 //!
-//! A check is a function of the client's script, in a process of its own; it holds without the shim, and with the shim in
-//! either way while that suspends streams and the process at random.
+//! A check is a function of the client's script, in a process of its own. It runs without the shim, and with the shim
+//! loaded in either way while the shim suspends streams and the process at random.
 
 use std::env;
 use std::ffi::OsString;
@@ -17,7 +17,7 @@ const ROCRAND_ARCH: &str = "gfx90a";
 /// Nor does Debian's HIPRTC know that processor.
 const HIPRTC_ARCH: &str = "gfx90a";
 
-/// What a client asked of the runtime, out of its report: names after this word.
+/// The runtime's report of a client's calls.
 struct Report(String);
 
 impl Report {
@@ -27,13 +27,13 @@ impl Report {
     }
 }
 
-/// The simulated runtime, and behind it what else a client looks for.
+/// Search path for libraries: the simulated runtime, then HIPRTC.
 fn libraries(major: u32) -> OsString {
     let folders = [hip_sim(major), clients().join("hiprtc")];
     env::join_paths(folders).expect("cargo refuses a target directory with a colon")
 }
 
-/// Variables that bring the shim into a process.
+/// Variables that load the shim into a process.
 const WAYS_IN: [&str; 2] = ["LD_PRELOAD", "ROCPROFILER_REGISTER_LIBRARY"];
 
 /// Runs a check, without the shim and with it.
@@ -50,7 +50,7 @@ fn run(mut command: Command, major: u32) -> Report {
     report
 }
 
-/// Runs a check to its end; it must hold, and must not have called what the runtime does not have.
+/// Runs a check to its end. It must succeed, and must not have called functions that the runtime lacks.
 #[track_caller]
 fn run_once(command: &mut Command, major: u32) -> Report {
     let report = tempfile::NamedTempFile::new().expect("the temporary folder is writable");
@@ -66,7 +66,7 @@ fn run_once(command: &mut Command, major: u32) -> Report {
         output.status,
         String::from_utf8_lossy(&output.stderr)
     );
-    let report = Report(fs::read_to_string(report.path()).expect("the file is ours"));
+    let report = Report(fs::read_to_string(report.path()).expect("this test has created the file"));
     assert_eq!(report.names("unsupported").collect::<Vec<_>>(), [""; 0]);
     report
 }

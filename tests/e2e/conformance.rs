@@ -1,6 +1,6 @@
-//! The conformance suite (`tests/conformance`) on the simulated runtimes, one test per case; and the same with the shim,
-//! which suspends streams and the process at random meanwhile, also with calls that are never held back, or is held back at
-//! random by a controller.
+//! The conformance suite (`tests/conformance`) on the simulated runtimes, one test per case. The cases also run with the
+//! shim, which suspends streams and the process at random, with random verdicts, or under a controller that suspends the
+//! process at random.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use xsched_tests::artifacts::{conformance, shim, twins};
 use xsched_tests::needs::CONFORMANCE;
 use xsched_tests::small_controller::SmallController;
 
-/// Exit status of a case that is about something that a program's runtime or compiler lacks.
+/// Exit status of a case for a feature that the program's runtime or compiler lacks.
 const SKIPPED: i32 = 77;
-/// Such cases: their programs, and what they are called. One test a program checks that they are skipped.
+/// Such cases: program and names. For each program, one test checks that they are skipped.
 const NOT_APPLICABLE: [(&str, &[&str]); 3] = [
     (
         "5",
@@ -38,8 +38,8 @@ const NOT_APPLICABLE: [(&str, &[&str]); 3] = [
     ),
     ("7", &["memory::attributes_of_addresses_tell_them_apart"]),
 ];
-/// Programs of the suite, and the areas whose cases are run: with device code packed in another way, only those that
-/// have device code of their own.
+/// Programs of the suite, and the areas whose cases are run; an empty list stands for all. Programs that differ only in the
+/// container of their device code run only areas with device code of their own.
 const PROGRAMS: [(&str, &[&str]); 6] = [
     ("6", &[]),
     ("5", &[]),
@@ -49,36 +49,36 @@ const PROGRAMS: [(&str, &[&str]); 6] = [
     ("compressed", &["launch", "registration"]),
 ];
 
-/// How the shim comes into the process.
+/// How the shim is loaded, and what it does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shim {
     Absent,
-    /// Preloaded; it is handed the dispatch tables where the runtime has them.
+    /// Preloaded; it gets the dispatch tables if the runtime has them.
     Preloaded,
-    /// Preloaded, and the runtime hands out no tables.
+    /// Preloaded, and the runtime passes no tables.
     BySymbols,
-    /// Named to the runtime's registration library, not preloaded.
+    /// Named in the variable of the runtime's registration library, not preloaded.
     ByTables,
-    /// Preloaded, and calls are treated in all ways at random.
-    Treated,
-    /// Preloaded, beside somebody more urgent who comes and goes.
+    /// Preloaded, with random verdicts on calls.
+    RandomVerdicts,
+    /// Preloaded, with a more urgent process that starts and stops work at random.
     Beside,
 }
 
-/// Programs that are also run with the shim: what the trials are called, and how.
+/// Programs that also run with the shim: program, name of its tests, and how.
 const WITH_SHIM: [(&str, &str, Shim); 9] = [
     ("6", "tables", Shim::Preloaded),
     ("6", "symbols", Shim::BySymbols),
     ("7", "registered", Shim::ByTables),
     ("5", "old", Shim::Preloaded),
     ("compressed", "tables", Shim::Preloaded),
-    ("6", "treated", Shim::Treated),
-    ("7", "treated", Shim::Treated),
+    ("6", "treated", Shim::RandomVerdicts),
+    ("7", "treated", Shim::RandomVerdicts),
     ("6", "beside", Shim::Beside),
     ("7", "beside", Shim::Beside),
 ];
 
-/// A program, the shim, and the name of their trials.
+/// A program, how it has the shim, and the name of its tests.
 struct Subject {
     name: String,
     program: PathBuf,
@@ -87,7 +87,7 @@ struct Subject {
     shim: Shim,
 }
 
-/// What a table of the programs has for one.
+/// The entry of a table for one program.
 fn of_program(table: &[(&str, &'static [&'static str])], program: &str) -> &'static [&'static str] {
     table.iter().find(|(name, _)| *name == program).map_or(&[], |(_, cases)| cases)
 }
@@ -109,11 +109,11 @@ fn subjects() -> impl Iterator<Item = Subject> {
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    // nextest asks for one case per process: the other programs need not be listed for it.
+    // nextest runs one case in each process, for which the other programs need not be listed.
     let exactly = arguments.filter.as_deref().filter(|_| arguments.exact);
     let is_asked_for = |subject: &Subject| exactly.is_none_or(|case| case.starts_with(&subject.name));
     let cases = if (CONFORMANCE.missing)().is_some() {
-        // What cases there are is known once the programs are built.
+        // The cases are known only once the programs are built.
         vec![Case::new("conformance", &[&CONFORMANCE], || {})]
     } else {
         subjects().filter(is_asked_for).flat_map(cases_of).collect()
@@ -121,8 +121,8 @@ fn main() -> ExitCode {
     xsched_harness::run(&arguments, cases)
 }
 
-/// Cases about which stream of several holds up which, by sharing a hardware queue with it: that depends on the order in
-/// which unrelated streams get their first work, which suspension changes.
+/// Cases in which one stream blocks another because they share a hardware queue. That depends on the order in which unrelated
+/// streams get their first work, and suspension changes this order.
 const BY_HARDWARE_QUEUES: &str = "share_its_hardware_queue";
 
 /// A test for each case of a program.
@@ -164,7 +164,7 @@ fn all_are_skipped(program: &Path, cases: &[&str]) -> Result<(), Failed> {
 }
 
 fn cases(program: &PathBuf) -> Vec<String> {
-    let output = Command::new(program).arg("list").output().expect("the program is there");
+    let output = Command::new(program).arg("list").output().expect("the program is built");
     assert!(output.status.success(), "{} list: {}", program.display(), output.status);
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
@@ -177,7 +177,7 @@ fn run(program: &Path, case: &str, with: Shim) -> Result<(), Failed> {
     if with == Shim::BySymbols {
         command.env("ROCPROFILER_REGISTER_ENABLED", "0");
     }
-    if with == Shim::Treated {
+    if with == Shim::RandomVerdicts {
         command.env("XSCHED_TEST_VERDICTS", "random");
     }
     let folder = tempfile::tempdir()?;
@@ -192,7 +192,7 @@ fn run(program: &Path, case: &str, with: Shim) -> Result<(), Failed> {
     let output = command
         .args(["run", case])
         .env("HIP_SIM_TWINS", twins())
-        // Some cases want two.
+        // Some cases need two.
         .env("HIP_SIM_DEVICES", "2")
         .env("HIP_SIM_REPORT", report.path())
         .output()?;
@@ -201,7 +201,7 @@ fn run(program: &Path, case: &str, with: Shim) -> Result<(), Failed> {
         let complaints = String::from_utf8_lossy(&output.stderr);
         return Err(format!("{}: {said}\n{complaints}", output.status).into());
     }
-    // A kernel without a twin does nothing; a case that did not notice would prove nothing.
+    // A kernel without a twin does nothing; a case that passes without its kernel would prove nothing.
     match fs::read_to_string(report.path())?.lines().find(|line| line.starts_with("missing-twin")) {
         Some(missing) => Err(missing.into()),
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! Whatever of HIP a program calls, by whatever way, is in the timeline with its arguments.
+//! Every HIP call of a program is in the timeline with its arguments, however the program calls it.
 
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what it could not do")]
 
@@ -12,7 +12,7 @@ use xsched_tests::artifacts::{app, hip_sim};
 use xsched_tests::sql::Sql;
 use xsched_tests::tracer::{run, xsched_ctl};
 
-/// Calls through `ctypes`, each checked for success, so that what is not recorded is the tracer's fault.
+/// Calls through `ctypes`. Each is checked for success, so that a missing call is the tracer's fault.
 const PRELUDE: &str = r"
 import ctypes as c
 hip = c.CDLL('LIBRARY')
@@ -194,7 +194,7 @@ for i in range(3): assert synchronize() == 0
 }
 
 #[needs(ROOT)]
-fn launches_of_graphs_tell_how_many_kernels_they_start() {
+fn graph_launches_show_how_many_kernels_they_start() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     let module = app("obj").join("vector_add.co");

@@ -1,5 +1,5 @@
-//! Kernels without `uprobe_multi`: one perf event a probe gives the same timeline, less the calls that are left out
-//! there.
+//! Kernels without `uprobe_multi`: one perf event for each probe gives the same timeline, except for the calls that this mode
+//! leaves out.
 
 use std::process::ExitCode;
 

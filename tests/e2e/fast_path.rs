@@ -1,5 +1,5 @@
-//! What the shim does on a call's way while nothing is suspended, or nothing that concerns the call: no system call, no
-//! allocation. Counted in the calling thread by `tests/apps/fast_path`, on a runtime that makes neither.
+//! The shim's fast path makes no system call and no allocation while no stream is suspended, or none that concerns the call.
+//! `tests/apps/fast_path` counts both in the calling thread, on a runtime that makes neither.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use xsched_tests::artifacts::{app_command, shim};
 use xsched_tests::needs::SYSCALL_DISPATCH;
 use xsched_tests::tracer::run;
 
-/// Of one function: calls, those of them that made a system call, allocations.
+/// Of one function: calls, calls that made a system call, allocations.
 type Counts = (u64, u64, u64);
 
 /// Runs the program on a runtime in null mode.
@@ -34,7 +34,7 @@ fn calls_make_no_system_call_and_allocate_nothing() {
     let shim = shim();
     let shim = shim.to_str().expect("a path in UTF-8");
     let alone = counted(&[], &[]);
-    // The program counts: its own system call and allocation of each round are seen, and the runtime's absence of both.
+    // The counters work: they see the program's own system call and allocation in each round, and none of the runtime.
     assert_eq!(alone["control"], (1000, 1000, 1000));
     for function in ["hipGetDevice", "hipLaunchKernel", "hipMemsetAsync", "hipStreamSynchronize"] {
         assert_eq!(alone[function], (1000, 0, 0), "{function} of the runtime itself");
@@ -49,7 +49,7 @@ fn calls_make_no_system_call_and_allocate_nothing() {
 }
 
 #[needs(SYSCALL_DISPATCH)]
-fn a_launch_that_is_held_back_owns_memory() {
+fn a_deferred_launch_allocates_memory() {
     let shim = shim();
     let shim = shim.to_str().expect("a path in UTF-8");
     for environment in [
@@ -59,12 +59,12 @@ fn a_launch_that_is_held_back_owns_memory() {
         let held = counted(&["held"], environment);
         let (calls, with_system_calls, allocations) = held["hipLaunchKernel"];
         assert!(allocations >= calls, "the shim's allocations are not seen: {held:?}");
-        assert!(with_system_calls < calls / 2, "somebody is woken by each of them: {held:?}");
+        assert!(with_system_calls < calls / 2, "each of them wakes a thread: {held:?}");
     }
 }
 
 #[needs(SYSCALL_DISPATCH)]
-fn a_launch_beside_a_stream_that_is_held_back_costs_nothing_either() {
+fn a_launch_beside_a_suspended_stream_makes_no_system_call_and_allocates_nothing() {
     let shim = shim();
     let shim = shim.to_str().expect("a path in UTF-8");
     let suspended = ("XSCHED_TEST_SUSPEND", "held-stream:60000");

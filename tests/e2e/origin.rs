@@ -1,4 +1,4 @@
-//! Whose a call is: chains of libraries with the names of AMD's, asked about as the shim asks, with the real controller.
+//! Origins of calls: requests for verdicts as the shim's, from call chains with the names of AMD's libraries, to the real controller.
 
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what it could not do")]
 
@@ -16,7 +16,7 @@ use xsched_tests::arbiter::Peer;
 use xsched_tests::artifacts::app;
 use xsched_tests::tracer::xsched_ctl;
 
-/// Longer than anything takes that happens at all.
+/// Longer than any step takes that succeeds.
 const LONG: Duration = Duration::from_mins(1);
 
 /// Libraries of `tests/apps/origin_chain`.
@@ -40,7 +40,7 @@ fn library(name: &str) -> PathBuf {
     app("origin_chain").join(name)
 }
 
-/// A controller in a folder of its own, ended when dropped.
+/// A controller in a folder of its own; dropping it ends it.
 struct Controller {
     folder: TempDir,
     child: Child,
@@ -56,7 +56,7 @@ impl Controller {
         let file = folder.path().join("rules.toml");
         fs::write(&file, rules).unwrap();
         let config = folder.path().join("config.toml");
-        // Relative to the configuration.
+        // The path is relative to the configuration.
         fs::write(&config, "rules = \"rules.toml\"\n").unwrap();
         let mut serve = xsched_ctl(["serve", "--config"]);
         serve.arg(&config).args(options).env("XSCHED_SOCKET_DIR", folder.path());
@@ -66,7 +66,7 @@ impl Controller {
         while !controller.folder.path().join("shim.sock").exists() {
             assert!(begin.elapsed() < LONG, "the controller does not come up: {}", controller.log());
             std::thread::sleep(Duration::from_millis(10));
-            // Another one may be about to end.
+            // Another controller may still be ending.
             if matches!(controller.child.try_wait(), Ok(Some(_))) {
                 controller.child = serve.spawn().unwrap();
             }
@@ -137,7 +137,7 @@ fn launch(kernel: Option<u32>) -> u64 {
     Subject::new(api as u16, kernel).0
 }
 
-/// Asks from a chain, outermost first; returns what was decided without how long it took.
+/// Asks from a chain, outermost first; returns the verdict without its time.
 fn ask(peer: &mut Peer, chain: &str) -> String {
     let answer = peer.ask(&format!("ask {} {chain}", launch(None)));
     answer.split(" us ").next().unwrap().to_owned()
@@ -165,13 +165,13 @@ fn verdicts_follow_the_whole_chain() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["sites"].as_array().unwrap().len(), 4, "{json:#}");
     for site in json["sites"].as_array().unwrap() {
-        // Seven libraries or more, and the program.
+        // At least seven libraries, and the program.
         assert!(site["chain"].as_array().unwrap().len() > 7 && site["whole"] == true, "{site:#}");
     }
 }
 
 #[needs(ROOT)]
-fn every_verdict_is_right_where_return_addresses_are_not_enough() {
+fn every_verdict_is_right_where_return_addresses_do_not_suffice() {
     let controller = Controller::start("");
     let mut peer = controller.peer(&LIBRARIES);
     let outcome = peer.ask("storm 300000 77");
@@ -192,15 +192,15 @@ fn rules_change_while_processes_run() {
     controller.hang_up();
     let before = wait_for_other(&mut peer, before);
     assert_eq!(ask(&mut peer, "libhipblas.so librocblas.so"), "Passthrough 2 kept rule 1");
-    // What is wrong changes nothing.
+    // Invalid rules change nothing.
     controller.set_rules("[[rule]]\nlibary = 'librocblas*'\naction = 'schedule'\n");
-    controller.wait(|| controller.log().contains("did you mean `library`?"), "say what is wrong");
+    controller.wait(|| controller.log().contains("did you mean `library`?"), "report the mistake");
     assert_eq!(ask(&mut peer, "libhipblas.so librocblas.so"), "Passthrough 2 kept rule 1");
-    // Without a signal.
+    // The controller reads the file without a signal, too.
     controller.set_rules("profile = 'compat'\n");
     wait_for_other(&mut peer, before);
     assert_eq!(ask(&mut peer, "librocblas.so libhipblas.so"), "Passthrough 0 kept rule 1");
-    // What the process has to do changes with them.
+    // The process gets new instructions with them.
     controller.set_rules("[[rule]]\nkernel = 'gemm*'\naction = 'passthrough'\n");
     assert_eq!(peer.ask("verdict-source"), "page");
 }
@@ -209,7 +209,7 @@ fn generation(peer: &mut Peer) -> u64 {
     peer.ask("generation").parse().unwrap()
 }
 
-/// Waits until what was kept may be wrong.
+/// Waits until cached verdicts become invalid.
 fn wait_for_other(peer: &mut Peer, before: u64) -> u64 {
     let begin = Instant::now();
     loop {
@@ -217,7 +217,7 @@ fn wait_for_other(peer: &mut Peer, before: u64) -> u64 {
         if now != before {
             return now;
         }
-        assert!(begin.elapsed() < LONG, "nothing changes");
+        assert!(begin.elapsed() < LONG, "the generation does not change");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -226,7 +226,7 @@ fn wait_for_other(peer: &mut Peer, before: u64) -> u64 {
 fn libraries_kernels_and_processes_come_and_go() {
     let controller = Controller::start("[[rule]]\nkernel = 'gemm*'\naction = 'passthrough'\n");
     let mut peer = controller.peer(&["librccl.so.1", "librocblas.so"]);
-    // Another library where one was.
+    // Another library at the same address.
     for _ in 0..3 {
         assert_eq!(ask(&mut peer, "librccl.so.1"), "NeverSuspend 0 kept rule 2");
         let before: u64 = peer.ask("generation").parse().unwrap();
@@ -248,7 +248,7 @@ fn libraries_kernels_and_processes_come_and_go() {
         (of_kernel(7).as_str(), of_kernel(8).as_str()),
         ("Passthrough 0 kept rule 1", "Schedule 0 kept rule 0")
     );
-    // Another thread, and a child.
+    // Another thread, and a child process.
     let answer = peer.ask(&format!("ask-in-thread {} librccl.so.1", launch(None)));
     assert!(answer.starts_with("NeverSuspend 0 kept rule 2"), "{answer}");
     assert_eq!(peer.ask("ask-in-child librccl.so.1"), "silence");
@@ -266,7 +266,7 @@ fn libraries_kernels_and_processes_come_and_go() {
 }
 
 #[needs(ROOT)]
-fn a_library_says_what_its_calls_are() {
+fn a_library_declares_the_domain_of_its_calls() {
     let controller = Controller::start("");
     let mut peer = controller.peer(&["libhipblas.so", "librocblas.so", "libtorch_hip.so"]);
     assert_eq!(ask(&mut peer, "libtorch_hip.so libhipblas.so librocblas.so"), "Schedule 0 kept rule 0");
@@ -296,7 +296,7 @@ fn a_process_of_another_pid_namespace_is_answered() {
 }
 
 #[needs(ROOT)]
-fn who_is_not_heard_gets_the_rules() {
+fn a_process_without_a_token_report_gets_the_rules() {
     let controller = Controller::start("# own rules\n");
     let mut peer = Peer::application(&peer_program());
     assert_eq!(peer.ask(&format!("join-without-token {}", controller.folder())), "rules # own rules");

@@ -1,4 +1,4 @@
-//! Processes that come, load a runtime and go: none is too quick, and none is left out.
+//! Processes that start, load a runtime and end: all are recorded, however short they live.
 
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what it could not do")]
 
@@ -41,7 +41,7 @@ fn launches(calls: &[TracedCall]) -> usize {
     calls.iter().filter(|call| call.category == "hip.launch").count()
 }
 
-/// A copy of the runtime that no process has ever mapped, so that no probe can be in it beforehand.
+/// A copy of the runtime that no process has mapped yet, so that it has no probe yet.
 fn fresh_runtime(dir: &Path) -> PathBuf {
     let copy = dir.join("libamdhip64.so.6");
     fs::copy(hip_sim(6).join("libamdhip64.so.6"), &copy).unwrap();
@@ -66,9 +66,9 @@ for i in range(5): hip.hipDeviceSynchronize()",
     assert!(library.starts_with("libffi.so"), "{library}");
 }
 
-/// As an installer writes it, seen in the middle of that.
+/// The runtime as an installer writes it; the tracer sees an incomplete file first.
 #[needs(ROOT)]
-fn a_runtime_that_is_installed_meanwhile_is_recorded_from_its_first_call() {
+fn a_runtime_installed_during_a_recording_is_recorded_from_its_first_call() {
     let dir = tempfile::tempdir().unwrap();
     let script = format!(
         "import ctypes, time
@@ -87,9 +87,9 @@ for i in range(5): hip.hipDeviceSynchronize()",
     assert_eq!(by_library(&calls).values().sum::<usize>(), 5, "{calls:?}");
 }
 
-/// The tracer looks at every file with such a name that anybody opens.
+/// The tracer looks at every file with such a name that any process opens.
 #[needs(ROOT)]
-fn what_is_no_file_does_not_keep_the_tracer() {
+fn a_pipe_with_the_name_of_a_runtime_does_not_block_the_tracer() {
     let dir = tempfile::tempdir().unwrap();
     let line = format!(
         "mkfifo {dir}/libamdhip64.so.6; timeout 1 cat {dir}/libamdhip64.so.6; {} --launches 20",
@@ -100,7 +100,7 @@ fn what_is_no_file_does_not_keep_the_tracer() {
     assert_eq!(launches(&calls), 20);
 }
 
-/// A file system of a program that never answers, as of a server that is gone: whoever looks something up waits.
+/// A FUSE file system that never answers, as after the loss of its server: every lookup blocks.
 const SILENT: &str = r"
 import ctypes, os, sys, time
 fd = os.open('/dev/fuse', os.O_RDWR)
@@ -110,7 +110,7 @@ print('mounted' if mounted else 'refused', flush=True)
 time.sleep(60 * mounted)";
 
 #[needs(ROOT, FUSE)]
-fn a_file_system_that_does_not_answer_does_not_keep_the_tracer() {
+fn a_file_system_that_does_not_answer_does_not_block_the_tracer() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("silent")).unwrap();
     let line = r#"cd "$1"; python3 -c "$0" silent > said 2>&1 & until grep -q . "$1/said"; do sleep 0.05; done
@@ -131,9 +131,9 @@ timeout 1 cat "$1/silent/libamdhip64.so.6"; exec "$2" --launches 20"#;
     assert!(!outcome.stderr.contains("first calls may be missing"), "{}", outcome.stderr);
 }
 
-/// One path, as it was given to the loader, and two files.
+/// The loader gets the same relative path for two files.
 #[needs(ROOT)]
-fn runtimes_in_folders_that_are_named_from_within_are_told_apart() {
+fn runtimes_with_the_same_relative_path_are_distinguished() {
     let dir = tempfile::tempdir().unwrap();
     let folders = ["one", "two"].map(|name| dir.path().join(name));
     for folder in &folders {
@@ -148,10 +148,10 @@ for i in range(5): hip.hipDeviceSynchronize()";
     assert_eq!(calls.iter().filter(|call| call.name == "hipDeviceSynchronize").count(), 10, "{calls:?}");
 }
 
-/// It has been probed under its path, where another one is by now. Its process may have ended before anybody has looked at that,
-/// and the recording with it.
+/// The tracer has probed the first runtime under its path, which now leads to another file. The second process, and with it
+/// the recording, may end before the tracer looks at the new file.
 #[needs(ROOT)]
-fn a_runtime_that_takes_the_place_of_another_is_not_late_unnoticed() {
+fn missing_first_calls_of_a_replaced_runtime_are_reported() {
     const CALLS: usize = 5;
     let dir = tempfile::tempdir().unwrap();
     let (runtime, trace) = (fresh_runtime(dir.path()), dir.path().join("run.perfetto"));
@@ -160,7 +160,7 @@ fn a_runtime_that_takes_the_place_of_another_is_not_late_unnoticed() {
          for i in range({CALLS}): hip.hipDeviceSynchronize()\n\
          time.sleep(float(sys.argv[2])); os._exit(0)"
     );
-    // The new one is looked at when there is but a part of it.
+    // The tracer looks at the new file while it is incomplete.
     let line = r#"python3 -c "$0" "$1" 0; head -c 100000 "$1" > "$1.new"; cat "$1.new" > /dev/null; sleep 0.1
 cat "$1" > "$1.new"; mv "$1.new" "$1"; python3 -c "$0" "$1" $2; $3"#;
     let (nothing, removal) = ("true", r#"rm "$1""#);
@@ -178,9 +178,9 @@ cat "$1" > "$1.new"; mv "$1.new" "$1"; python3 -c "$0" "$1" $2; $3"#;
     }
 }
 
-/// The kernel would go on putting breakpoints where the functions of the first one were.
+/// The kernel would still insert breakpoints at the function addresses of the first runtime.
 #[needs(ROOT)]
-fn a_runtime_that_is_overwritten_works_as_if_nobody_looked() {
+fn an_overwritten_runtime_works_as_without_a_tracer() {
     let dir = tempfile::tempdir().unwrap();
     let (runtime, other) = (fresh_runtime(dir.path()), hip_sim(7).join("libamdhip64.so.7"));
     let script = "import ctypes, sys; hip = ctypes.CDLL(sys.argv[1])
@@ -192,9 +192,9 @@ for i in range(5): assert hip.hipDeviceSynchronize() == 0";
     assert_eq!(calls.iter().filter(|call| call.name == "hipDeviceSynchronize").count(), 15, "{calls:?}");
 }
 
-/// Nobody has loaded it before, no loader's path leads to it, and the processes are nobody's children.
+/// No process has loaded it before, it is in no search path, and the processes are not children of the tracer.
 #[needs(ROOT)]
-fn users_of_a_runtime_that_was_named_are_recorded_from_their_first_call() {
+fn processes_with_a_named_runtime_are_recorded_from_their_first_call() {
     let dir = tempfile::tempdir().unwrap();
     let (runtime, trace) = (fresh_runtime(dir.path()), dir.path().join("run.perfetto"));
     let mut tracer = Running::start(xsched_ctl(["trace", "--runtime"]).arg(&runtime).arg("-o").arg(&trace));
@@ -260,7 +260,7 @@ fn processes_beside_the_command_are_not_recorded() {
 }
 
 #[needs(ROOT)]
-fn a_storm_of_short_processes_is_recorded_whole() {
+fn a_storm_of_short_processes_is_recorded_completely() {
     let vector_add = app("vector_add");
     let line =
         format!("for i in $(seq 40); do {} --launches 3 > /dev/null & done; wait", vector_add.display());
@@ -277,10 +277,10 @@ fn a_storm_of_short_processes_is_recorded_whole() {
 }
 
 #[needs(ROOT)]
-fn a_command_that_is_stopped_goes_on_when_the_tracer_is_killed() {
+fn a_stopped_command_continues_when_the_tracer_is_killed() {
     let dir = tempfile::tempdir().unwrap();
     let witness = dir.path().join("witness");
-    // The command stops itself, as the tracer would stop it while it loads a runtime.
+    // The command stops itself, as the tracer stops it while it loads a runtime.
     let script = format!("echo stopping $$ >&2; kill -STOP $$; echo alive > {}", witness.display());
     let mut tracer =
         Running::start(xsched_ctl(["trace", "-o", "/dev/null", "--", "sh", "-c", &script]).process_group(0));
@@ -311,13 +311,13 @@ fn a_shell_with_job_control_does_not_see_its_job_stopped() {
 fn a_storm_beside_other_programs_is_accounted_for() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
-    // One program has the runtime already, so probes are in it before the storm begins.
+    // One program uses the runtime already, so that it has probes before the storm starts.
     let mut beside =
         Running::start(Command::new(app("two_libraries")).args(["--seconds", "60", "--interval-us", "2000"]));
     beside.wait_for_stdout("ready ");
     let mut tracer = Running::start(xsched_ctl(["trace", "--all", "--library", "gust", "-o"]).arg(&trace));
     tracer.wait_for_stderr("recording every process");
-    // Under a name of its own: others on this machine may use HIP as well.
+    // Under a unique name: other processes on this machine may use HIP too.
     let gust = app_copy("vector_add", dir.path(), "gust");
     let line =
         "for i in $(seq 4); do (for j in $(seq 15); do $0 --launches 40 --threads 4; done) & done; wait";
@@ -332,16 +332,16 @@ fn a_storm_beside_other_programs_is_accounted_for() {
         .iter()
         .filter(|call| call.category == "hip.launch" && call.library.as_deref() == Some("gust"))
         .count();
-    // Others on this machine may have been late, so that these are the losses to look at.
+    // Other processes may have caused other messages, so only losses are checked.
     assert!(!outcome.stderr.contains("calls lost"), "{}", outcome.stderr);
     assert_eq!(recorded, 60 * 40, "{}", outcome.stderr);
 }
 
 #[needs(ROOT)]
-fn a_library_that_comes_and_goes_is_recorded_each_time() {
+fn a_library_that_is_loaded_repeatedly_is_recorded_each_time() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = fresh_runtime(dir.path());
-    // ctypes keeps what it has loaded, so the loader is asked directly.
+    // ctypes never unloads a library, so the script calls the loader directly.
     let script = format!(
         "import ctypes, _ctypes
 for i in range(40):
@@ -422,7 +422,7 @@ def state():
 before = []
 while before != state() or 'sleeping' not in before[0]:
     before = state()
-    time.sleep(0.3) # who waits for this thread does not sleep now
+    time.sleep(0.3) # a thread that waits for this one is not asleep now
 os.execv('{1}', ['{1}', '--launches', '7'])",
         runtime.display(),
         app("vector_add").display()
@@ -439,7 +439,7 @@ os.execv('{1}', ['{1}', '--launches', '7'])",
 }
 
 #[needs(ROOT)]
-fn threads_that_live_for_one_call_are_all_there() {
+fn threads_that_live_for_one_call_are_all_recorded() {
     let vector_add = app("vector_add");
     let command = [vector_add.to_str().unwrap(), "--launches", "600", "--threads", "300"];
     let calls = traced(&command);
