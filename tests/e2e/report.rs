@@ -1,4 +1,4 @@
-//! `xsched-ctl report`: its numbers are those of the timeline, and files that are none are told apart.
+//! `xsched-ctl report`: its numbers are those of the timeline, and it refuses other files.
 
 #![expect(clippy::unwrap_used, reason = "tests, helpers included")]
 
@@ -99,7 +99,7 @@ fn its_numbers_are_those_of_the_timeline() {
     assert_rows(&json, "stream", &calls, |call| Some(format!("{} of {process}", call.stream.as_ref()?)));
     assert_rows(&json, "thread", &calls, |call| Some(format!("two_libraries ({}) of {process}", call.tid)));
 
-    // The tables say the same in fewer words.
+    // The tables contain the same values in a shorter form.
     let text = report(&trace, &["--by", "kernel,thread", "--top", "2"]);
     assert_eq!(text.code, 0, "{}", text.stderr);
     let tables: Vec<_> = text.stdout.split("\n\n").collect();
@@ -114,14 +114,14 @@ fn its_numbers_are_those_of_the_timeline() {
 }
 
 #[needs(ROOT)]
-fn kernels_are_folded_in_tables_and_in_a_timeline_where_that_is_asked_for() {
+fn kernels_are_folded_in_tables_and_in_a_timeline_on_request() {
     const FULL: &str =
         "void demo::kernels::mix<unsigned int, 3>(unsigned int*, unsigned int const*, unsigned int)";
     const FOLDED: &str = "demo::kernels::mix<…>";
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("run.perfetto");
     for (options, in_timeline) in [(&[][..], FULL), (&["--fold-templates"], FOLDED)] {
-        // Patterns are about whole names anyway.
+        // Patterns always match full names.
         let outcome = run(xsched_ctl(["trace", "--kernel", "*mix<unsigned*", "-o"])
             .arg(&trace)
             .args(options)
@@ -140,12 +140,12 @@ fn kernels_are_folded_in_tables_and_in_a_timeline_where_that_is_asked_for() {
 }
 
 #[needs(ROOT)]
-fn cut_and_damaged_files_are_reported_as_far_as_they_go() {
+fn truncated_and_damaged_files_are_reported_up_to_the_damage() {
     let dir = tempfile::tempdir().unwrap();
     let (trace, broken) = (dir.path().join("f"), dir.path().join("broken"));
     record(&trace);
     let bytes = fs::read(&trace).unwrap();
-    // Where a packet ends nothing shows that more came.
+    // At the end of a packet, nothing shows that more packets followed.
     let cuts = [0, 1].map(|fewer| {
         fs::write(&broken, &bytes[..bytes.len() / 2 - fewer]).unwrap();
         report(&broken, &["--json"])
@@ -168,10 +168,10 @@ fn cut_and_damaged_files_are_reported_as_far_as_they_go() {
 }
 
 #[needs(nothing)]
-fn files_that_are_none_of_ours() {
+fn files_of_other_programs_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("f");
-    // The last is a packet that has nothing but a time.
+    // The last file is a packet that has only a time.
     for (bytes, message) in [
         (&b""[..], "is empty"),
         (b"hello\n", "is no Perfetto trace"),

@@ -15,7 +15,7 @@ use xsched_perfetto::{Annotation, Clocks, Process, ProcessId, Slice, ThreadId, T
 use xsched_tests::needs::BROWSER;
 use xsched_tests::{artifacts::xsched_ctl, browser, synthetic_timeline};
 
-/// Two bursts of urgent work and a batch job that has to wait.
+/// Two bursts of urgent work, and a batch job that waits.
 const LAUNCHES: u64 = 1_000;
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -39,7 +39,7 @@ impl Serving {
         Self { program, url: url.trim_end().to_owned() }
     }
 
-    /// Waits for the program to end by itself.
+    /// Waits until the program ends by itself.
     fn wait(&mut self) -> Option<i32> {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
@@ -48,7 +48,7 @@ impl Serving {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        panic!("it still serves");
+        panic!("the program still serves");
     }
 }
 
@@ -65,9 +65,9 @@ fn recording(folder: &Path) -> std::path::PathBuf {
     file
 }
 
-/// Searches, zooms, selects, explains a wait, hands the file over, in light and in dark; then the page is closed.
+/// Searches, zooms, selects, explains a wait, and downloads the file, in the light and the dark scheme; then closes the page.
 #[needs(BROWSER)]
-fn a_person_finds_out_why_a_launch_waited() {
+fn the_viewer_shows_why_a_launch_waited() {
     let folder = tempfile::tempdir().unwrap();
     let file = recording(folder.path());
     for scheme in ["light", "dark"] {
@@ -79,11 +79,11 @@ fn a_person_finds_out_why_a_launch_waited() {
             let picture = folder.path().join(format!("{scheme}-{picture}.png"));
             assert!(fs::metadata(&picture).unwrap().len() > 10_000, "{}", picture.display());
         }
-        assert_eq!(serving.wait(), Some(0), "it ends with its page");
+        assert_eq!(serving.wait(), Some(0), "the server ends when its page is closed");
     }
 }
 
-/// Whoever is recorded chooses names: of processes, threads, kernels, libraries.
+/// Recorded programs choose the names of their processes, threads, kernels and libraries.
 #[needs(BROWSER)]
 fn names_that_are_markup_stay_text() {
     const HOSTILE: &str = "<img src=x onerror=\"document.title='executed'\">";
@@ -109,7 +109,7 @@ fn names_that_are_markup_stay_text() {
 }
 
 #[needs(nothing)]
-fn a_report_stands_by_itself() {
+fn a_report_has_no_external_resources() {
     let folder = tempfile::tempdir().unwrap();
     let (file, page) = (recording(folder.path()), folder.path().join("report.html"));
     let output =
@@ -125,7 +125,7 @@ fn a_report_stands_by_itself() {
 }
 
 #[needs(nothing)]
-fn what_is_no_recording_is_neither_shown_nor_reported() {
+fn a_file_that_is_not_a_recording_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (file, page) = (folder.path().join("notes.txt"), folder.path().join("report.html"));
     fs::write(&file, "hello, world").unwrap();
