@@ -1,4 +1,4 @@
-//! `xsched-ctl serve` and the commands that speak to it, with a stand-in for the shim.
+//! `xsched-ctl serve` and its client commands, with a stand-in for the shim.
 
 use std::process::ExitCode;
 
@@ -8,9 +8,9 @@ mod files;
 mod fixture;
 mod hostile;
 mod lives;
-mod standing;
+mod priorities;
 
-/// Nobody.
+/// The user `nobody`.
 const USER: u32 = 65534;
 
 fn main() -> ExitCode {

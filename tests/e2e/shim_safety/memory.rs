@@ -1,4 +1,4 @@
-//! The system gives the shim no memory.
+//! The system has no memory for the shim.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use xsched_tests::tracer::run;
 
 use crate::{SUSPENDED, compiled};
 
-/// The C library's allocator, which refuses the shim: each of so many of its requests, or all after so many.
+/// The C library's allocator, which fails for the shim: at every nth request, or at all requests after the nth.
 const REFUSING: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -70,7 +70,7 @@ int posix_memalign(void **out, size_t align, size_t size) {
 "#;
 
 #[needs(nothing)]
-fn the_system_gives_the_shim_no_memory() {
+fn allocations_of_the_shim_fail() {
     let folder = tempfile::tempdir().unwrap();
     let refusing = compiled(folder.path(), "librefusing.so", REFUSING, &["-shared", "-fPIC", "-ldl"]);
     let preload = format!("{}:{}", shim().display(), refusing.display());

@@ -1,4 +1,4 @@
-//! Programs that have nothing to do with HIP, and the switch that turns the shim off.
+//! Programs without HIP, and the variable that disables the shim.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use xsched_tests::tracer::run;
 use crate::SUSPENDED;
 
 #[needs(nothing)]
-fn programs_without_hip_run_as_ever_whatever_the_settings() {
+fn programs_without_hip_are_not_affected_by_any_settings() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     for (program, arguments) in [
@@ -37,7 +37,7 @@ fn programs_without_hip_run_as_ever_whatever_the_settings() {
 }
 
 #[needs(nothing)]
-fn switched_off_it_suspends_nothing() {
+fn a_disabled_shim_suspends_nothing() {
     let log = tempfile::NamedTempFile::new().unwrap();
     let arguments = ["--launches", "300"];
     let alone = run(Command::new(app("two_libraries")).args(arguments));

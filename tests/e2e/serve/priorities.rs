@@ -1,4 +1,4 @@
-//! How processes stand beside each other: by rules, hints and orders, and by whose these are.
+//! Priorities of processes: from rules, hints and commands, and the permissions of users.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use super::USER;
 use super::fixture::{Controller, Process};
 
 #[needs(ROOT)]
-fn the_more_urgent_process_holds_others_back_until_it_is_idle() {
+fn a_more_urgent_process_suspends_others_until_it_is_idle() {
     let mut controller = Controller::start("");
     let (mut batch, mut urgent) = (controller.joined(-10, 5), controller.joined(10, 5));
     let (low, high) = (batch.level(), urgent.level());
@@ -34,7 +34,7 @@ fn the_more_urgent_process_holds_others_back_until_it_is_idle() {
 }
 
 #[needs(ROOT)]
-fn rules_hints_and_orders_say_how_a_process_stands() {
+fn rules_hints_and_commands_set_the_priority_of_a_process() {
     let config = "[[rule]]\nexecutable = 'python3*'\npriority = 20\n";
     let controller = Controller::start(config);
     let (mut by_rule, by_hint) = (controller.process_of(0), controller.joined(-7, 1));
@@ -79,14 +79,14 @@ impl Cgroup {
         Self(folder)
     }
 
-    fn take_in(&self, pid: u32) {
+    fn add(&self, pid: u32) {
         std::fs::write(self.0.join("cgroup.procs"), pid.to_string()).expect("root may move its processes");
     }
 }
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Whoever was in it is waited for, and the kernel takes a moment longer.
+        // Its processes have ended, but the kernel removes them from it with a delay.
         while std::fs::remove_dir(&self.0).is_err_and(|error| error.kind() == ErrorKind::ResourceBusy) {
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -94,7 +94,7 @@ impl Drop for Cgroup {
 }
 
 #[needs(ROOT, OWN_CGROUPS)]
-fn who_is_moved_to_another_cgroup_stands_by_it_soon() {
+fn a_process_that_moves_to_another_cgroup_gets_its_priority() {
     let name = format!("xsched-test-{}", std::process::id());
     let cgroup = Cgroup::new(&name);
     let controller = Controller::start(&format!("[[rule]]\ncgroup = '/{name}'\npriority = -33\n"));
@@ -106,7 +106,7 @@ fn who_is_moved_to_another_cgroup_stands_by_it_soon() {
     other.ask("connect");
     other.open(5);
     assert_eq!(level, other.level());
-    cgroup.take_in(process.id());
+    cgroup.add(process.id());
     let deadline = Instant::now() + Duration::from_mins(1);
     while controller.listed(&process)["standing"]["priority"] != -33 {
         assert!(Instant::now() < deadline, "{}", controller.listed(&process));
@@ -118,7 +118,7 @@ fn who_is_moved_to_another_cgroup_stands_by_it_soon() {
 }
 
 #[needs(CGROUPS)]
-fn who_sets_something_for_a_cgroup_that_there_is_not_is_told() {
+fn setting_a_priority_for_a_missing_cgroup_prints_a_note() {
     let controller = Controller::start("");
     let set = |cgroup| run(&mut controller.command(&["set", "--cgroup", cgroup, "--priority", "3"]));
     let outcome = set("/no-such.slice");
@@ -130,7 +130,7 @@ fn who_sets_something_for_a_cgroup_that_there_is_not_is_told() {
 }
 
 #[needs(ROOT)]
-fn off_releases_everybody_until_on() {
+fn off_resumes_all_processes_until_on() {
     let controller = Controller::start("");
     let mut process = controller.joined(0, 5);
     let mask = 1 << process.level();
@@ -151,7 +151,7 @@ fn off_releases_everybody_until_on() {
 }
 
 #[needs(ROOT)]
-fn an_observer_decides_and_holds_nobody_back() {
+fn an_observer_decides_and_suspends_no_process() {
     let controller = Controller::start("[scheduler]\nobserve = true\n");
     let mut urgent = controller.process_of(0);
     assert_eq!(urgent.ask("connect 20")["observe"], 1);
@@ -168,7 +168,7 @@ fn an_observer_decides_and_holds_nobody_back() {
 }
 
 #[needs(ROOT)]
-fn a_user_changes_his_own_processes_within_his_ceiling() {
+fn a_user_changes_own_processes_within_the_ceiling() {
     let mut controller = Controller::start("");
     let mut own = controller.process_of(USER);
     assert_eq!(own.ask("connect 255")["keeper"], 2);
