@@ -17,7 +17,7 @@ use cache::{CACHE, Known, Site};
 use xsched_protocol::verdict::{Action, Judgement, RuleId, Verdict};
 use xsched_tests::artifacts;
 use xsched_tests::bench::{Goal, Row, Samples, paired, repeated};
-use xsched_tests::origin::{Asker, Level, Page, Question, Step, Told, ask_here};
+use xsched_tests::origin::{ChainLibrary, Client, Page, Question, Step, VerdictSource, ask_here};
 use xsched_tests::serving::Serving;
 
 const BENCH: &str = "origin";
@@ -55,10 +55,12 @@ const LIBRARIES: [&str; 7] = [
 
 fn main() -> Result<(), Box<dyn Error>> {
     let controller = Serving::start("")?;
-    let asker = Asker::join(controller.folder(), true)?;
-    let Told::Page(page) = asker.told()? else { return Err("no programs decide here".into()) };
+    let client = Client::join(controller.folder(), true)?;
+    let VerdictSource::Page(page) = client.verdict_source()? else {
+        return Err("no programs decide here".into());
+    };
     let levels: Result<Vec<_>, _> =
-        LIBRARIES.iter().map(|name| Level::open(&artifacts::app("origin_chain").join(name))).collect();
+        LIBRARIES.iter().map(|name| ChainLibrary::open(&artifacts::app("origin_chain").join(name))).collect();
     let levels = levels?;
     let steps = |depth: usize| {
         let chain = levels[levels.len() - depth..].iter().map(|level| level.step(false));
@@ -68,7 +70,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         measure(&page, &steps(depth), depth)?;
     }
     // The probe stays attached; its program finds no page, and does nothing.
-    drop(asker);
+    drop(client);
     let begin = Instant::now();
     while page.ask_once(&steps(1), &mut Question::default()).is_some() {
         if begin.elapsed() > TIMEOUT {

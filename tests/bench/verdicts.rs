@@ -64,7 +64,7 @@ fn launch() -> Result<Found, Box<dyn Error>> {
         .env("XSCHED_VERBOSE", "1")
         .env("HIP_SIM_SHARED", "off");
     let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-    controller.wait_for_sight(child.id())?;
+    controller.wait_for_verdict_source(child.id())?;
     child.stdin.take().ok_or("no input")?.write_all(b"\n\n")?;
     let (mut said, mut begin) = (Vec::new(), Instant::now());
     let mut seconds = 0.0;

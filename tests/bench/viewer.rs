@@ -18,7 +18,9 @@ use serde::Deserialize;
 use xsched_tests::{
     artifacts::xsched_ctl,
     bench::{Goal, Row, Samples},
-    browser, synthetic_timeline,
+    browser,
+    needs::BROWSER,
+    synthetic_timeline,
 };
 
 const BENCH: &str = "viewer";
@@ -73,7 +75,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// `None` if there is no browser.
 fn round(file: &Path) -> Result<Option<Round>, Box<dyn Error>> {
-    let Some(mut measure) = browser::script("measure.py", BENCH) else { return Ok(None) };
+    if let Some(reason) = (BROWSER.missing)() {
+        eprintln!("skipped: {BENCH}: {reason}");
+        return Ok(None);
+    }
+    let mut measure = browser::script("measure.py");
     let started = Instant::now();
     let mut program = Command::new(xsched_ctl())
         .args(["view", "--no-open"])

@@ -541,15 +541,12 @@ fn one_queue_can_have_its_own_parameters() {
 }
 
 #[test]
+#[ignore = "needs cgroup v2"]
 fn a_setting_for_a_cgroup_applies_to_all_processes_in_and_below_it_now_and_later() {
     let mut bench = Bench::new("");
     // A process that does not exist has no cgroup; this one has.
     let own = std::process::id();
     bench.joined(own, 0);
-    let cgroup = bench.0.clients.values().next().unwrap().subject.cgroup.clone();
-    if cgroup.is_empty() {
-        return eprintln!("skipped: no unified cgroup hierarchy");
-    }
     let wish = Wish { priority: Some(33), ..Wish::default() };
     bench.order(ROOT, Request::Set { target: Target::Cgroup("/".into()), wish });
     assert_eq!(bench.list().processes[0].standing.priority, 33);

@@ -1,17 +1,20 @@
-//! How processes stand beside each other: by rules, hints and orders, and by whose these are.
+//! Priorities of processes: from rules, hints and commands, and the permissions of users.
 
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use xsched_harness::needs;
+use xsched_harness::needs::ROOT;
+use xsched_tests::needs::{CGROUPS, OWN_CGROUPS, cgroups};
 use xsched_tests::tracer::run;
 
 use super::USER;
 use super::fixture::{Controller, Process};
 
-#[test]
-fn the_more_urgent_process_holds_others_back_until_it_is_idle() {
+#[needs(ROOT)]
+fn a_more_urgent_process_suspends_others_until_it_is_idle() {
     let mut controller = Controller::start("");
     let (mut batch, mut urgent) = (controller.joined(-10, 5), controller.joined(10, 5));
     let (low, high) = (batch.level(), urgent.level());
@@ -30,8 +33,8 @@ fn the_more_urgent_process_holds_others_back_until_it_is_idle() {
     assert_eq!(controller.finish().code, 0);
 }
 
-#[test]
-fn rules_hints_and_orders_say_how_a_process_stands() {
+#[needs(ROOT)]
+fn rules_hints_and_commands_set_the_priority_of_a_process() {
     let config = "[[rule]]\nexecutable = 'python3*'\npriority = 20\n";
     let controller = Controller::start(config);
     let (mut by_rule, by_hint) = (controller.process_of(0), controller.joined(-7, 1));
@@ -70,35 +73,30 @@ fn rules_hints_and_orders_say_how_a_process_stands() {
 struct Cgroup(PathBuf);
 
 impl Cgroup {
-    /// None where they cannot be made.
-    fn new(name: &str) -> Option<Self> {
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").expect("a process has mounts");
-        let whole =
-            mounts.lines().find(|line| line.contains(" - cgroup2 ") && line.split(' ').nth(3) == Some("/"));
-        let folder = Path::new(whole?.split(' ').nth(4)?).join(name);
-        std::fs::create_dir(&folder).is_ok().then_some(Self(folder))
+    fn new(name: &str) -> Self {
+        let folder = cgroups().expect("the need was probed").join(name);
+        std::fs::create_dir(&folder).expect("the need was probed");
+        Self(folder)
     }
 
-    fn take_in(&self, pid: u32) {
+    fn add(&self, pid: u32) {
         std::fs::write(self.0.join("cgroup.procs"), pid.to_string()).expect("root may move its processes");
     }
 }
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Whoever was in it is waited for, and the kernel takes a moment longer.
+        // Its processes have ended, but the kernel removes them from it with a delay.
         while std::fs::remove_dir(&self.0).is_err_and(|error| error.kind() == ErrorKind::ResourceBusy) {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 }
 
-#[test]
-fn who_is_moved_to_another_cgroup_stands_by_it_soon() {
+#[needs(ROOT, OWN_CGROUPS)]
+fn a_process_that_moves_to_another_cgroup_gets_its_priority() {
     let name = format!("xsched-test-{}", std::process::id());
-    let Some(cgroup) = Cgroup::new(&name) else {
-        return eprintln!("skipped: no cgroups can be made on this machine");
-    };
+    let cgroup = Cgroup::new(&name);
     let controller = Controller::start(&format!("[[rule]]\ncgroup = '/{name}'\npriority = -33\n"));
     let mut process = controller.process_of(0);
     process.ask("connect");
@@ -108,7 +106,7 @@ fn who_is_moved_to_another_cgroup_stands_by_it_soon() {
     other.ask("connect");
     other.open(5);
     assert_eq!(level, other.level());
-    cgroup.take_in(process.id());
+    cgroup.add(process.id());
     let deadline = Instant::now() + Duration::from_mins(1);
     while controller.listed(&process)["standing"]["priority"] != -33 {
         assert!(Instant::now() < deadline, "{}", controller.listed(&process));
@@ -119,12 +117,8 @@ fn who_is_moved_to_another_cgroup_stands_by_it_soon() {
     process.kill();
 }
 
-#[test]
-fn who_sets_something_for_a_cgroup_that_there_is_not_is_told() {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
-    if !mounts.lines().any(|line| line.contains(" - cgroup2 ") && line.split(' ').nth(3) == Some("/")) {
-        return eprintln!("skipped: the cgroups of this machine are not to be seen");
-    }
+#[needs(CGROUPS)]
+fn setting_a_priority_for_a_missing_cgroup_prints_a_note() {
     let controller = Controller::start("");
     let set = |cgroup| run(&mut controller.command(&["set", "--cgroup", cgroup, "--priority", "3"]));
     let outcome = set("/no-such.slice");
@@ -136,8 +130,8 @@ fn who_sets_something_for_a_cgroup_that_there_is_not_is_told() {
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
 }
 
-#[test]
-fn off_releases_everybody_until_on() {
+#[needs(ROOT)]
+fn off_resumes_all_processes_until_on() {
     let controller = Controller::start("");
     let mut process = controller.joined(0, 5);
     let mask = 1 << process.level();
@@ -157,8 +151,8 @@ fn off_releases_everybody_until_on() {
     assert_eq!(code, 64, "{message}");
 }
 
-#[test]
-fn an_observer_decides_and_holds_nobody_back() {
+#[needs(ROOT)]
+fn an_observer_decides_and_suspends_no_process() {
     let controller = Controller::start("[scheduler]\nobserve = true\n");
     let mut urgent = controller.process_of(0);
     assert_eq!(urgent.ask("connect 20")["observe"], 1);
@@ -174,11 +168,8 @@ fn an_observer_decides_and_holds_nobody_back() {
     urgent.wait_for_ready(5, 0);
 }
 
-#[test]
-fn a_user_changes_his_own_processes_within_his_ceiling() {
-    if !rustix::process::geteuid().is_root() {
-        return eprintln!("skipped: only root can be two users");
-    }
+#[needs(ROOT)]
+fn a_user_changes_own_processes_within_the_ceiling() {
     let mut controller = Controller::start("");
     let mut own = controller.process_of(USER);
     assert_eq!(own.ask("connect 255")["keeper"], 2);

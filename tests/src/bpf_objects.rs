@@ -1,18 +1,8 @@
-//! Tests that need the kernel: whether it serves them, and what is left in it afterwards.
+//! BPF objects that a process leaves in the kernel.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::time::{Duration, Instant};
-
-/// Whether this user may trace. Says why a test is skipped if not.
-#[must_use]
-pub fn may_trace(test: &str) -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        eprintln!("skipped: {test} loads BPF programs, for which this user is not root");
-    }
-    is_root
-}
 
 /// Ids of BPF objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,7 +16,7 @@ pub struct BpfObjects {
 }
 
 impl BpfObjects {
-    /// Those that a process holds open. Perf-event links have no id of their own; their programs have.
+    /// Those that a process holds open. Perf-event links have no id; their programs do.
     pub fn of_process(pid: u32) -> Self {
         let mut objects = Self::default();
         let infos = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().filter_map(Result::ok);
@@ -40,7 +30,7 @@ impl BpfObjects {
                     .ok()
             };
             match (id("link_id"), id("map_id"), id("prog_id")) {
-                // A link's information names its program too.
+                // A link's information includes its program.
                 (Some(link), _, _) => objects.links.insert(link),
                 (None, Some(map), _) => objects.maps.insert(map),
                 (None, None, Some(program)) => objects.programs.insert(program),
@@ -50,7 +40,7 @@ impl BpfObjects {
         objects
     }
 
-    /// Those of them that the kernel still has.
+    /// Those that the kernel still has.
     #[must_use]
     pub fn still_loaded(&self) -> Self {
         let loaded = Self {
@@ -68,7 +58,7 @@ impl BpfObjects {
         }
     }
 
-    /// Those of them that the kernel still has after a while: it frees what is closed when nobody can be using it.
+    /// Those that the kernel still has after a minute. It frees closed objects only once no CPU can be using them.
     #[must_use]
     pub fn left_behind(&self) -> Self {
         let deadline = Instant::now() + Duration::from_mins(1);
