@@ -22,7 +22,6 @@ use xsched_harness::{Arguments, Case, needs, needs::ROOT};
 use xsched_protocol::arbiter_page::{
     ArbiterChange, DEVICE_MAX, PAGE_WORDS, QUEUE_MAX, REPORT_SYMBOL, Report, Word, device_key,
 };
-use xsched_protocol::wire::Keeper;
 
 /// Tests so far that have pinned a page.
 static COUNT: AtomicU32 = AtomicU32::new(0);
