@@ -125,11 +125,11 @@ fn collect(
     order: &mut Vec<String>,
     all: &mut BTreeMap<String, Series>,
 ) {
-    for row in ours {
-        let Some(other) = theirs.iter().find(|other| other.metric == row.metric && other.unit == row.unit)
-        else {
-            continue;
-        };
+    for (position, row) in ours.iter().enumerate() {
+        let is_renamed = |other: &&Measured| ours.iter().all(|row| row.metric != other.metric);
+        let same_name = theirs.iter().find(|other| other.metric == row.metric);
+        let other = same_name.or_else(|| theirs.get(position).filter(is_renamed));
+        let Some(other) = other.filter(|other| other.unit == row.unit) else { continue };
         if !all.contains_key(&row.metric) {
             order.push(row.metric.clone());
         }
