@@ -33,6 +33,7 @@ mod ordering;
 mod own;
 mod streams;
 mod submission;
+#[cfg(feature = "test-switches")]
 pub(crate) mod test_suspension;
 
 use crate::hip::failure;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use xsched_protocol::shim_status::ShimState;
 
+#[cfg(feature = "test-switches")]
 use crate::defer::test_suspension;
 use crate::ground::status::xsched_shim_status;
 use crate::ground::{counters, env, log};
@@ -27,6 +28,7 @@ static PREPARED: AtomicBool = AtomicBool::new(false);
 /// for a call to be forwarded.
 pub(crate) fn prepare(exports: &'static [*const c_void; api::COUNT]) {
     by_name::exports_are(exports);
+    #[cfg(feature = "test-switches")]
     if !env::disabled() {
         test_suspension::start_if_asked();
     }
@@ -65,6 +67,7 @@ unsafe extern "C" fn begin_afresh() {
     connection::begin_afresh();
     domain::begin_afresh();
     verdict::begin_afresh();
+    #[cfg(feature = "test-switches")]
     test_suspension::begin_afresh();
 }
 

@@ -21,6 +21,7 @@ mod kernel_names;
 mod local;
 mod origins;
 mod page;
+#[cfg(feature = "test-switches")]
 mod random;
 mod settings;
 mod slot;
@@ -60,6 +61,7 @@ static NAMES_KERNELS: AtomicBool = AtomicBool::new(false);
 /// How a call that puts work on a stream, or waits for some, is to be treated, and why; and to whom it belongs, unless the
 /// thread says what it is, whoever calls.
 pub(crate) fn judge(call: &Stopped<'_>, is_urgent: impl Fn() -> bool) -> Judged {
+    #[cfg(feature = "test-switches")]
     if let Some(judgement) = random::judgement() {
         return judgement.into();
     }

@@ -96,14 +96,8 @@ impl Books {
         self.spare.push(entry);
     }
 
-    /// Any of the queues, by a number of any size.
-    pub(super) fn nth_queue(&self, number: usize) -> Option<QueueId> {
-        let mut queues: Vec<_> = self.streams.values().map(|entry| entry.queue()).collect();
-        queues.sort_unstable();
-        queues.get(number % queues.len().max(1)).copied()
-    }
-
     /// All queues.
+    #[cfg(feature = "test-switches")]
     pub(super) fn queues(&self) -> Vec<QueueId> {
         self.streams.values().map(|entry| entry.queue()).collect()
     }

@@ -66,39 +66,9 @@ pub(crate) fn deferral() -> &'static Deferral {
 }
 
 impl Deferral {
-    /// Holds everything back from now on; false lets it go again.
-    pub(crate) fn suspend_process(&self, suspended: bool) {
-        self.queues.suspend_all(suspended);
-    }
-
-    /// Holds one of the queues back, whichever this number means; `suspended` false lets it go again.
-    ///
-    /// False if there is no queue yet.
-    pub(crate) fn suspend_one(&self, number: usize, suspended: bool) -> bool {
-        let queue = self.books().nth_queue(number);
-        if let Some(queue) = queue {
-            self.queues.suspend(queue, suspended);
-        }
-        queue.is_some()
-    }
-
-    /// Whether anything is deferred, or anybody waits.
-    pub(crate) fn is_holding(&self) -> bool {
-        self.queues.is_holding()
-    }
-
     /// Waits until everything that is deferred was launched.
     pub(crate) fn drain(&self) {
         self.queues.wait_all_launched();
-    }
-
-    /// Lets everything go.
-    pub(crate) fn resume(&self) {
-        let queues = self.books().queues();
-        for queue in queues {
-            self.queues.suspend(queue, false);
-        }
-        self.queues.suspend_all(false);
     }
 
     /// Whether others use the device and nothing keeps this process from it, so that its calls go at once whatever is said

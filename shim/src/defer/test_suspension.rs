@@ -72,6 +72,40 @@ pub(crate) fn start_if_asked() {
     }
 }
 
+impl Deferral {
+    /// Suspends the process, or resumes it.
+    fn suspend_process(&self, suspended: bool) {
+        self.queues.suspend_all(suspended);
+    }
+
+    /// Suspends one of the queues, or resumes it. Any number chooses one.
+    ///
+    /// False if there is no queue yet.
+    fn suspend_one(&self, number: usize, suspended: bool) -> bool {
+        let mut queues = self.books().queues();
+        queues.sort_unstable();
+        let queue = queues.get(number % queues.len().max(1)).copied();
+        if let Some(queue) = queue {
+            self.queues.suspend(queue, suspended);
+        }
+        queue.is_some()
+    }
+
+    /// Whether anything is deferred, or any call waits.
+    fn is_holding(&self) -> bool {
+        self.queues.is_holding()
+    }
+
+    /// Resumes everything.
+    fn resume(&self) {
+        let queues = self.books().queues();
+        for queue in queues {
+            self.queues.suspend(queue, false);
+        }
+        self.queues.suspend_all(false);
+    }
+}
+
 impl Pattern {
     fn parse(asked: &str) -> Option<Self> {
         let mut parts = asked.split(':');
