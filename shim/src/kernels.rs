@@ -118,7 +118,7 @@ fn replace<V>(map: &mut HashMap<Key, V>, key: Key, value: Option<V>) {
 
 /// In a forked child: what was registered before the fork is still true, unless another thread was just noting
 /// something.
-pub(crate) fn begin_afresh() {
+pub(crate) fn renew_after_fork() {
     if REGISTRY.get().try_lock().is_err() {
         REGISTRY.renew();
     }

@@ -1,4 +1,4 @@
-//! The report at exit, for people.
+//! The report at exit, for users.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Streams: what they wait for, how they end, what is recorded from them.
+//! Streams: waits, destruction and capture.
 
 use crate::abi::{Hooked, InRegister, Stream};
 use crate::api::Id;
@@ -39,8 +39,8 @@ pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     })
 }
 
-/// The beginning and end of capture, and questions about it. Calls that synchronise while a stream captures
-/// would invalidate the capture: none may be added.
+/// The beginning and end of capture, and queries of it. Calls that synchronise while a stream captures would
+/// invalidate the capture: none may be added.
 pub(crate) fn captures<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     let (Some(copy), Some(_)) = (call.target.copy, call.stream()) else {
         return Outcome::Pass(Reason::StreamCapture);
