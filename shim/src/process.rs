@@ -27,7 +27,7 @@ static PREPARED: AtomicBool = AtomicBool::new(false);
 /// Other threads do not wait for the one that does it: a forked child could wait forever, and nothing here is needed
 /// for a call to be forwarded.
 pub(crate) fn prepare(exports: &'static [*const c_void; api::COUNT]) {
-    by_name::exports_are(exports);
+    by_name::set_exports(exports);
     #[cfg(feature = "test-switches")]
     if !env::disabled() {
         test_suspension::start_if_configured();

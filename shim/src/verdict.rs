@@ -149,7 +149,7 @@ fn api(call: &Stopped<'_>) -> u16 {
             probe.name.as_bytes() == name || probe.aliases.iter().any(|alias| alias.as_bytes() == name)
         };
         let found = PROBES.iter().position(is_it);
-        number.store(found.map_or(Subject::UNKNOWN_API, |place| place as u16), Ordering::Relaxed);
+        number.store(found.map_or(Subject::UNKNOWN_API, |index| index as u16), Ordering::Relaxed);
     }
     number.load(Ordering::Relaxed)
 }

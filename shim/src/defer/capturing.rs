@@ -47,7 +47,7 @@ fn number(stream: StreamName) -> usize {
     match stream {
         StreamName::Created(handle) => handle,
         StreamName::Legacy => 0,
-        StreamName::PerThread => MARK.with(|place| ptr::from_ref(place).addr()),
+        StreamName::PerThread => MARK.with(|mark| ptr::from_ref(mark).addr()),
     }
 }
 

@@ -30,11 +30,11 @@ impl Devices {
     }
 
     fn key(&self, copy: &RuntimeCopy, device: i32) -> Option<u64> {
-        let place = (copy.index(), device);
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&place).copied();
+        let ordinal = (copy.index(), device);
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&ordinal).copied();
         known.unwrap_or_else(|| {
             let key = real::pci_address(copy, device).and_then(|address| parse(&address));
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(place, key);
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(ordinal, key);
             key
         })
     }

@@ -20,9 +20,9 @@ pub(crate) struct Deferral {
     pub(super) queues: Arc<XQueues<Hip>>,
     dependencies: Mutex<Dependencies>,
     pub(super) null_streams: NullStreams,
-    /// Held while the queues are told whether any stream captures.
+    /// Held while the queues are informed whether any stream captures.
     pub(super) captures: Mutex<()>,
-    /// Whether any did, when the queues were last told.
+    /// Whether any did, when the queues were last informed.
     pub(super) is_capturing: AtomicBool,
     devices: Devices,
     /// The process's first use of a device was noted.

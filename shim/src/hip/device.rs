@@ -62,10 +62,10 @@ impl Device for Hip {
     fn launch(&self, command: HipCommand) -> bool {
         let launched = catch_unwind(AssertUnwindSafe(|| {
             stay_inside();
-            let place = (command.copy.index(), command.device);
-            if DEVICE.get() != Some(place) && !is_planted(Bug::WrongDevice) {
+            let target = (command.copy.index(), command.device);
+            if DEVICE.get() != Some(target) && !is_planted(Bug::WrongDevice) {
                 real::set_device(command.copy, command.device);
-                DEVICE.set(Some(place));
+                DEVICE.set(Some(target));
             }
             // SAFETY: the call owns its arguments, or they are handles and memory that may not be destroyed before
             // commands that use them were launched: the hooks of the functions that destroy them wait for that.

@@ -159,12 +159,12 @@ impl OwnedCall {
     }
 
     fn set(&mut self, argument: usize, word: u64) {
-        let place = match self.layout.location(argument) {
+        let index = match self.layout.location(argument) {
             ArgumentLocation::General(register) => register,
             ArgumentLocation::Vector(_) => unreachable!("HIP passes no pointers in vector registers"),
             ArgumentLocation::Stack(word) => REGISTERS + word,
         };
-        self.words[place] = word;
+        self.words[index] = word;
     }
 }
 

@@ -117,7 +117,7 @@ const NO_FENCE: u32 = 0x2000_0000;
 pub(crate) fn create_event(copy: &RuntimeCopy) -> Option<Event> {
     let create = real!(copy, hipEventCreateWithFlags: fn(*mut Event, u32))?;
     let mut event = Event(std::ptr::null_mut());
-    // SAFETY: a place for the answer. Releases that do not know the flag refuse it.
+    // SAFETY: a variable for the answer. Releases that do not know the flag refuse it.
     let created = [NO_FENCE, 0].into_iter().any(|flags| unsafe { create(&raw mut event, flags) } == 0);
     created.then_some(event)
 }
@@ -266,9 +266,9 @@ pub(crate) fn memory(copy: &RuntimeCopy, address: usize) -> Option<Range> {
         return None;
     }
     let attribute = real!(copy, hipDrvPointerGetAttributes: fn(u32, *mut u32, *mut *mut c_void, usize))?;
-    let ask = |mut name: u32, mut place: *mut c_void| {
+    let ask = |mut name: u32, mut answer: *mut c_void| {
         // SAFETY: one attribute, with a variable of the right size for it.
-        (unsafe { attribute(1, &raw mut name, &raw mut place, address) } == 0).then_some(())
+        (unsafe { attribute(1, &raw mut name, &raw mut answer, address) } == 0).then_some(())
     };
     let mut start = 0_usize;
     ask(RANGE_START, (&raw mut start).cast())?;
@@ -292,11 +292,11 @@ pub(crate) fn memory(copy: &RuntimeCopy, address: usize) -> Option<Range> {
 /// Whether memory that the runtime knows is managed: it moves between host and devices automatically.
 pub(crate) fn is_managed(copy: &RuntimeCopy, address: usize) -> bool {
     let (mut name, mut is_managed) = (IS_MANAGED, 0_u64);
-    let mut place: *mut c_void = (&raw mut is_managed).cast();
+    let mut answer: *mut c_void = (&raw mut is_managed).cast();
     let ask = real!(copy, hipDrvPointerGetAttributes: fn(u32, *mut u32, *mut *mut c_void, usize));
     // SAFETY: one attribute, with a variable that the answer fits into, a byte or a word.
     let is_answered = |ask: unsafe extern "C" fn(_, _, _, _) -> u32| unsafe {
-        ask(1, &raw mut name, &raw mut place, address) == 0
+        ask(1, &raw mut name, &raw mut answer, address) == 0
     };
     ask.is_some_and(is_answered) && is_managed != 0
 }

@@ -19,9 +19,9 @@ pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
 pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     let result = call.real();
     if let (Some(copy), 0) = (call.target.copy, result.into_word()) {
-        let place = call.stopped().word(0) as *const Stream;
+        let address = call.stopped().word(0) as *const Stream;
         // SAFETY: the runtime has put the stream there, and says that it succeeded.
-        defer::stream_created(copy, unsafe { place.read() });
+        defer::stream_created(copy, unsafe { address.read() });
     }
     Outcome::Done(result)
 }

@@ -114,8 +114,11 @@ fn large_structures_lie_on_the_stack_between_words_in_registers() {
     // hipMemset3DAsync: a structure, a word, a structure, a word.
     let stopped = Stopped::new([0xab, 0x9000, 0, 0, 0, 0], &[0x1000, 512, 100, 4, 100, 4, 2]);
     // SAFETY: as above.
-    let (place, value, extent, stream): (PitchedPtr, u32, Extent, Stream) = unsafe { stopped.read() };
-    assert_eq!((place.ptr.addr(), place.pitch_bytes, place.xsize, place.ysize), (0x1000, 512, 100, 4));
+    let (pitched, value, extent, stream): (PitchedPtr, u32, Extent, Stream) = unsafe { stopped.read() };
+    assert_eq!(
+        (pitched.ptr.addr(), pitched.pitch_bytes, pitched.xsize, pitched.ysize),
+        (0x1000, 512, 100, 4)
+    );
     assert_eq!(extent, Extent { width: 100, height: 4, depth: 2 });
     assert_eq!((value, stream.0.addr()), (0xab, 0x9000));
 }

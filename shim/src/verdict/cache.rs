@@ -123,13 +123,13 @@ impl Cache {
                 && entry.kernel.load(Ordering::Relaxed) == site.kernel
         };
         let is_empty = |entry: &&Entry| entry.key.load(Ordering::Relaxed) == EMPTY;
-        let place = self
+        let entry = self
             .candidates(site)
             .find(is_same)
             .or_else(|| self.candidates(site).find(is_empty))
             .or_else(|| self.candidates(site).find(is_stale))
             .or_else(|| self.candidates(site).next());
-        let Some(entry) = place else { return };
+        let Some(entry) = entry else { return };
         let before = entry.key.load(Ordering::Relaxed);
         let reserved =
             entry.key.compare_exchange(before, BEING_WRITTEN, Ordering::Relaxed, Ordering::Relaxed).is_ok();

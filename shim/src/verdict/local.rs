@@ -106,9 +106,9 @@ pub(super) fn decide(call: &Stopped<'_>, kernel: Option<&str>) -> (Verdict, Opti
     let origin = name.and_then(|name| {
         rules_in_force().rules.rules().origin([name]).map(|name| Library::Own(name.to_owned()))
     });
-    let said = path.as_deref().map_or(SchedulingDomain::Auto, domain::of_library);
+    let declared = path.as_deref().map_or(SchedulingDomain::Auto, domain::of_library);
     let by_domain = |action| Verdict::new(action, 0, true).by(RuleId::DOMAIN);
-    match said {
+    match declared {
         SchedulingDomain::System => return (by_domain(Action::NeverSuspend), origin),
         SchedulingDomain::Application => return (by_domain(Action::Schedule), origin),
         SchedulingDomain::Auto => {}

@@ -47,7 +47,7 @@ pub(crate) fn all() -> Vec<(Origin, Library)> {
 
 impl Numbers {
     fn number(&mut self, library: Library) -> Origin {
-        let place = self.0.iter().position(|known| *known == library).unwrap_or_else(|| {
+        let index = self.0.iter().position(|known| *known == library).unwrap_or_else(|| {
             if self.0.len() + 1 < usize::from(OTHERS.0) {
                 self.0.push(library);
                 self.0.len() - 1
@@ -55,7 +55,7 @@ impl Numbers {
                 usize::from(OTHERS.0) - 1
             }
         });
-        Origin(place as u8 + 1)
+        Origin(index as u8 + 1)
     }
 }
 

@@ -36,8 +36,8 @@ pub(super) enum SettingsError {
     Syntax { path: String, message: String },
     #[error("{path}: there is no HIP function `{name}` that could be deferred or passed through")]
     Function { path: String, name: String },
-    #[error("{path}: `{key}` must be {wanted}")]
-    Value { path: String, key: String, wanted: &'static str },
+    #[error("{path}: `{key}` must be {expected}")]
+    Value { path: String, key: String, expected: &'static str },
 }
 
 /// The user's own rules as text, in the order in which they apply; empty if there are none.
@@ -84,7 +84,7 @@ fn read(path: &OsString) -> Result<Config, SettingsError> {
 
 fn parse(text: &str, path: &str) -> Result<Config, SettingsError> {
     let wrong =
-        |key: &str, wanted| SettingsError::Value { path: path.to_owned(), key: key.to_owned(), wanted };
+        |key: &str, expected| SettingsError::Value { path: path.to_owned(), key: key.to_owned(), expected };
     let value = parse_to_value(text, &jsonc_parser::ParseOptions::default())
         .map_err(|error| SettingsError::Syntax { path: path.to_owned(), message: error.to_string() })?;
     let Some(JsonValue::Object(mut file)) = value else {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_lists_what_passes_through_or_what_does_not() {
+    fn a_file_lists_names_that_pass_through_or_do_not() {
         let whitelist = config(
             r#"{ // comments are welcome
                 "passthrough_mode": "whitelist",
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_may_say_what_becomes_of_each() {
+    fn a_file_may_give_each_name_an_action() {
         let file = r#"{"libraries": {"lib": true, "librccl": "never-suspend", "libtorch": "schedule"}}"#;
         let entry = |name: &str, action| (name.to_owned(), action);
         let expected = [
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_named() {
+    fn invalid_settings_are_named() {
         let refused = |text, message: &str| assert_eq!(config(text).unwrap_err(), message);
         refused("[]", "xsched.json: `` must be an object, in braces");
         refused(
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn an_api_goes_before_its_library_and_the_list_of_the_environment_has_the_classic_one() {
+    fn an_api_precedes_its_library_and_the_environments_list_includes_the_classic_one() {
         let file = r#"{"libraries": {"libMy\"Blas": "schedule"}, "apis": {"hipMemcpy": "schedule"}}"#;
         let text = render(&config(file).unwrap(), Some("libdemo, libx:liby"));
         let api = text.find("api = [\"hipMemcpy\"]").unwrap();

@@ -76,7 +76,7 @@ mod tests {
             thread::scope(|scope| {
                 for _ in 0..THREADS {
                     scope.spawn(|| {
-                        let slot = own().expect("there is room");
+                        let slot = own().expect("there are free slots");
                         all_there.wait();
                         assert_eq!(own(), Some(slot));
                         assert!(seen.lock().unwrap().insert(slot), "{slot} is another thread's");
