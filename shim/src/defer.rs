@@ -1,11 +1,11 @@
-//! Deferring: which HIP calls are held back in XQueues, which wait in place, and which pass.
+//! Deferring: which HIP calls are deferred in XQueues, which wait in place, and which pass.
 //!
 //! ```text
-//!   is anything suspended or held back? -- no ---> the real function, at once
+//!   is anything suspended or deferred? -- no ---> the real function, at once
 //!            | yes
 //!   must this call wait? ----------------- no ---> the real function, at once
 //!            | yes
-//!   can it be made later? ---------------- yes --> held back, success returned
+//!   can it be made later? ---------------- yes --> deferred, success returned
 //!            | no
 //!   wait until it is its turn -------------------> the real function
 //! ```
@@ -18,11 +18,12 @@
 //! That is so for calls that are scheduled. Others go at once, behind what they come after, see [`crate::verdict`].
 //!
 //! The first call that concerns a stream also begins what has to do with other processes: the device is claimed, and the
-//! [watcher](crate::controller) started.
+//! [watcher](crate::arbiter) started.
 
 mod books;
 mod capturing;
 mod claims;
+mod controller;
 mod decision;
 mod deferral;
 pub(crate) mod exit;
@@ -32,12 +33,12 @@ mod ordering;
 mod own;
 mod streams;
 mod submission;
+#[cfg(feature = "test-switches")]
 pub(crate) mod test_suspension;
-
-use xsched_xqueue::Usage;
 
 use crate::hip::failure;
 use deferral::{DEFERRAL, deferral};
+use xsched_xqueue::Usage;
 
 pub(crate) use capturing::{capture_begins, capture_ended};
 pub(crate) use decision::Decision;
@@ -53,7 +54,7 @@ pub(crate) fn is_engaged() -> bool {
     DEFERRAL.existing().is_none_or(|deferral| deferral.queues.is_engaged() || failure::any_unreported())
 }
 
-/// In a forked child: what is held back is its parent's.
+/// In a forked child: what is deferred is its parent's.
 pub(crate) fn begin_afresh() {
     DEFERRAL.renew();
     streams::renew();

@@ -1,14 +1,13 @@
-//! The way from an exported symbol into Rust and out again to the real function.
+//! How calls come in: from an exported symbol into Rust, and out again to the real function.
 //!
-//! An export does not call the real function, it *jumps* there. Whatever Rust has to do before happens
-//! between saving the argument registers and restoring them, so that the real function finds registers, stack
-//! arguments and return address exactly as its caller left them, and nothing of the shim remains on the
-//! stack.
+//! An export does not call the real function, it *jumps* there. All Rust code runs before the jump, between saving
+//! the argument registers and restoring them. So the real function finds registers, stack arguments and return
+//! address exactly as its caller left them, and no frame of the shim remains on the stack.
 //!
 //! ```text
 //!   application --call--> export --jump--> real function --ret--> application
 //!                            \              ^
-//!                             gate: save, enter(), restore
+//!                             entry: save, Rust, restore
 //! ```
 
 mod domain;
@@ -37,18 +36,18 @@ use crate::{hooks, process, runtime};
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("the shim knows the calling convention of x86-64 Linux only, like the HIP runtime itself");
 
-/// Bytes of a frame that the gate makes room for; the rest are pushes.
+/// Bytes of a frame that the entry code reserves; the rest are pushes.
 const ROOM_BYTES: usize = 144;
 
 const _: () = {
-    // The gate's code below pushes exactly this.
+    // The entry code below pushes exactly this.
     assert!(std::mem::offset_of!(Frame, base_pointer) == 128);
     assert!(std::mem::offset_of!(Frame, general) == ROOM_BYTES);
     assert!(std::mem::offset_of!(Frame, id) == ROOM_BYTES + 48);
     assert!(size_of::<Frame>() == ROOM_BYTES + 64);
 };
 
-/// How a call goes on after the gate, in `rax` and `rdx`.
+/// How a call goes on after the entry, in `rax` and `rdx`.
 #[repr(C)]
 pub(crate) struct Next {
     /// where to jump; null returns to the caller
@@ -57,13 +56,13 @@ pub(crate) struct Next {
     result: u64,
 }
 
-/// Saves all that the C ABI may pass arguments in, asks `$enter`, restores it and goes on as told. `rax`, `r10` and
-/// `r11` are free to use: HIP has no variadic function, and dynamic linkers use the other two between a call and
-/// its function as well.
+/// Saves everything that the C ABI may pass arguments in, calls `$decide`, restores it, and jumps or returns as
+/// `$decide` says. `rax`, `r10` and `r11` are free to use: HIP has no variadic function, and dynamic linkers use the
+/// other two between a call and its function as well.
 ///
-/// Keeps unwind tables, for whoever walks the stack while a hook runs.
-macro_rules! gate_code {
-    ($enter:ident) => {
+/// Keeps unwind tables, for code that walks the stack while a hook runs.
+macro_rules! entry_code {
+    ($decide:ident) => {
         naked_asm!(
             ".cfi_startproc",
             // On entry rsp is 8 below a multiple of 16; 7 pushes and 144 bytes more make it a multiple.
@@ -93,7 +92,7 @@ macro_rules! gate_code {
             "movaps [rsp + 112], xmm7",
             "mov [rsp + 128], rbp",
             "mov rdi, rsp",
-            "call {enter}",
+            "call {decide}",
             "mov r11, rax",
             "mov rax, rdx",
             "movaps xmm0, [rsp]",
@@ -127,26 +126,26 @@ macro_rules! gate_code {
             "ret",
             ".cfi_endproc",
             room_bytes = const ROOM_BYTES,
-            enter = sym $enter,
+            decide = sym $decide,
         )
     };
 }
 
-/// Every export that does not know where to jump comes here, with its number in `r11`.
+/// Every export that does not know where to jump comes here, with its function's number in `r11`.
 #[unsafe(naked)]
-pub(crate) unsafe extern "C" fn gate() {
-    gate_code!(enter)
+pub(crate) unsafe extern "C" fn export_entry() {
+    entry_code!(decide_export_call)
 }
 
-/// Every entry of a dispatch table that has a hook comes here, with its copy and number in `r11`: see
+/// Every entry of a dispatch table that has a hook comes here, with its copy and function in `r11`: see
 /// [`crate::entry::table`].
 #[unsafe(naked)]
-pub(crate) unsafe extern "C" fn table_gate() {
-    gate_code!(enter_from_table)
+pub(crate) unsafe extern "C" fn table_entry() {
+    entry_code!(decide_table_call)
 }
 
-/// Decides a call: where it goes, after its function's hook had a look.
-extern "C" fn enter(frame: &Frame) -> Next {
+/// Decides where a call goes, after its function's hook has seen it.
+extern "C" fn decide_export_call(frame: &Frame) -> Next {
     let function = &TABLE[frame.id as usize];
     let key = Key::new(frame.return_address, frame.id);
     let original = sites().find(key).or_else(|| first_call(function, key, frame.return_address));
@@ -154,7 +153,7 @@ extern "C" fn enter(frame: &Frame) -> Next {
         counters::called(frame.id as usize);
     }
     let Some(original) = original else {
-        // SAFETY: the export that made this frame put its own number there.
+        // SAFETY: the export that made this frame put its function's number there.
         return Next::after(unsafe { missing(function, frame) }, ptr::null_mut());
     };
     match HOOKS[frame.id as usize].filter(|_| original.way != Way::Table) {
@@ -170,22 +169,23 @@ extern "C" fn enter(frame: &Frame) -> Next {
     }
 }
 
-/// Decides a call that came by a copy's dispatch table.
+/// Decides a call that came through a copy's dispatch table.
 ///
 /// The runtime's own code is between the caller and here, so the return address says nothing about the caller.
-extern "C" fn enter_from_table(frame: &Frame) -> Next {
+extern "C" fn decide_table_call(frame: &Frame) -> Next {
     let (copy, id) = (frame.id as usize / IDS, frame.id as usize % IDS);
     let original = ORIGINALS[copy][id].load(Ordering::Acquire);
     let target = Target { address: original, copy: Some(RuntimeCopy::at(copy)) };
     let Some(function) = TABLE.get(id) else {
         return Next::after(hooks::unknown(), original);
     };
-    // An export that did not know yet that its copy has a table has counted and runs the hook right now.
+    // If an export did not know yet that its copy has a table, it has counted the call and is running the hook right
+    // now.
     if !inside_hook() {
         counters::called(id);
     }
     match HOOKS[id] {
-        // SAFETY: the entry that made this frame put its own number there.
+        // SAFETY: the table entry that made this frame put its function's number there.
         Some(hook) => Next::after(unsafe { decide(hook, function, frame, target) }, original),
         None => Next { jump: original, result: 0 },
     }
@@ -227,7 +227,7 @@ unsafe fn missing(function: &ApiFunction, frame: &Frame) -> Outcome<u64> {
     Outcome::Done(unsafe { function.missing(frame) })
 }
 
-/// A call has come in: prepares the process, if it is the first.
+/// Prepares the process, if this is its first call.
 fn prepare() {
     process::prepare(&EXPORTS.0);
 }

@@ -158,10 +158,10 @@ fn submitted<S: Hooked>(work: Work, call: &Call<'_, S>) -> Outcome<S::Ret> {
     if defer::goes_by(&stopped) {
         return Outcome::Pass(Reason::NotScheduled);
     }
-    counters::held_up();
+    counters::delayed();
     let outcome = call.decided(defer::submit(&stopped));
     if matches!(outcome, Outcome::Pass(Reason::NotScheduled)) {
-        counters::not_held_up();
+        counters::not_delayed();
     }
     outcome
 }

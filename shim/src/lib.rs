@@ -12,8 +12,7 @@
 //! | life | `process` | puts the parts together: first call, fork, exit |
 //! | | `summary` | the report at exit |
 //! | decision | `hooks` | what is done with a call before the real function gets it |
-//! | | `defer` | which calls are held back, which wait in place, and how |
-//! | | `controller` | the process as the client of the controller sees it |
+//! | | `defer` | which calls are deferred, which wait in place, and how |
 //! | judgement | `verdict` | how the calls of different callers are treated |
 //! | device | `hip` | HIP as the device of queues, and questions to the runtime |
 //! | knowledge | `kernels` | how the arguments of kernels lie in memory |
@@ -22,13 +21,13 @@
 //! | | `api` | the one list of functions |
 //! | | `abi` | HIP's types and how the C ABI passes them |
 //!
-//! Queues and the connection to the controller know no HIP: they are a crate of their own, `xsched-xqueue`.
+//!
+//! Queues that defer commands, and their client of the arbiter, are a crate that knows no HIP: `xsched-xqueue`.
 //!
 //! The crate has no Rust interface: its interface is the symbols of the C library that it is built into.
 
 mod abi;
 mod api;
-mod controller;
 mod defer;
 mod entry;
 mod ground;

@@ -10,11 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use xsched_protocol::shim_status::ShimState;
 
+#[cfg(feature = "test-switches")]
 use crate::defer::test_suspension;
 use crate::ground::status::xsched_shim_status;
 use crate::ground::{counters, env, log};
 use crate::runtime::by_name;
 use crate::runtime::objects;
+use crate::verdict::connection;
 use crate::verdict::domain;
 use crate::{api, defer, kernels, summary, verdict};
 
@@ -26,6 +28,7 @@ static PREPARED: AtomicBool = AtomicBool::new(false);
 /// for a call to be forwarded.
 pub(crate) fn prepare(exports: &'static [*const c_void; api::COUNT]) {
     by_name::exports_are(exports);
+    #[cfg(feature = "test-switches")]
     if !env::disabled() {
         test_suspension::start_if_asked();
     }
@@ -61,8 +64,10 @@ unsafe extern "C" fn begin_afresh() {
     kernels::begin_afresh();
     defer::begin_afresh();
     xsched_xqueue::begin_afresh();
+    connection::begin_afresh();
     domain::begin_afresh();
     verdict::begin_afresh();
+    #[cfg(feature = "test-switches")]
     test_suspension::begin_afresh();
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::api::{ApiFunction, TABLE};
 use crate::defer;
-use crate::ground::counters::{self, Ruling, StreamKind, Trouble, Work};
+use crate::ground::counters::{self, StreamKind, Trouble, VerdictSource, Work};
 use crate::ground::outcome::Reason;
 use crate::ground::program;
 
@@ -43,9 +43,10 @@ pub(crate) fn text() -> String {
         ];
         section(&mut text, "beside others", lines.map(|(count, what)| (count, what.to_owned())));
     }
-    let rulings = Ruling::ALL.iter().map(|&how| (counters::rulings_so_far(how), how.text().to_owned()));
-    if Ruling::ALL.iter().any(|&how| counters::rulings_so_far(how) > 0) {
-        section(&mut text, "callers told apart", rulings);
+    let sources =
+        VerdictSource::ALL.iter().map(|&how| (counters::verdicts_so_far(how), how.text().to_owned()));
+    if VerdictSource::ALL.iter().any(|&how| counters::verdicts_so_far(how) > 0) {
+        section(&mut text, "callers told apart", sources);
     }
     let trouble = Trouble::ALL.iter().map(|&what| (counters::trouble_so_far(what), what.text().to_owned()));
     section(&mut text, "trouble", trouble);

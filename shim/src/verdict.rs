@@ -8,26 +8,26 @@
 //!   else ---------------------------------------------> by the rules, from the immediate caller (local, caller)
 //! ```
 //!
-//! Nobody asks while nothing is suspended, held back or shared with other processes.
+//! Nobody asks while nothing is suspended, deferred or shared with other processes.
 //!
 //! A verdict is policy. Whatever it says, a program computes what it computed without it: see [`xsched_xqueue::Treatment`].
 
 mod ask;
 mod cache;
 mod caller;
+pub(crate) mod connection;
 pub(crate) mod domain;
 mod kernel_names;
 mod local;
 mod origins;
 mod page;
+#[cfg(feature = "test-switches")]
 mod random;
-mod reports;
 mod settings;
 mod slot;
 mod verbose;
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -37,16 +37,16 @@ use xsched_protocol::return_probe::is_trampoline;
 use xsched_protocol::shim_status::ShimVerdicts;
 use xsched_protocol::verdict::{Action, Judgement, RuleId, Subject};
 use xsched_protocol::wire::{SchedulingDomain, Verdicts};
-use xsched_xqueue::{Judged, Library, Origin, PageError, Socket, now};
 
 use crate::api::COUNT;
 use crate::ground::status::xsched_shim_status;
 use crate::runtime::stopped::Stopped;
 use cache::{CACHE, Known, Site};
+use xsched_xqueue::{Judged, Library, Origin, PageError, now};
 
-pub(crate) use local::set_rules;
+pub(crate) use kernel_names::all as kernel_names;
+pub(crate) use local::{own_rules, set_rules};
 pub(crate) use origins::all as origins;
-pub(crate) use reports::tell_domain;
 pub(crate) use verbose::{begin as announce, is_asked as is_verbose};
 
 /// Changes whenever what is kept may be wrong, as the page's generation does.
@@ -61,6 +61,7 @@ static NAMES_KERNELS: AtomicBool = AtomicBool::new(false);
 /// How a call that puts work on a stream, or waits for some, is to be treated, and why; and to whom it belongs, unless the
 /// thread says what it is, whoever calls.
 pub(crate) fn judge(call: &Stopped<'_>, is_urgent: impl Fn() -> bool) -> Judged {
+    #[cfg(feature = "test-switches")]
     if let Some(judgement) = random::judgement() {
         return judgement.into();
     }
@@ -187,34 +188,21 @@ pub(crate) fn speaking_library(return_address: u64) -> Option<String> {
     (!local::is_transparent(caller::file_name(&path))).then_some(path)
 }
 
-/// Programs decide from now on, and leave their answers on this page. Unless they have done so before, the controller hears all
-/// that was said so far.
+/// Programs decide from now on, and leave their answers on this page. False if they have done so before.
 ///
 /// # Errors
 /// It cannot be mapped.
-pub(crate) fn begin_asking(page: &OwnedFd, packet: Verdicts) -> Result<(), PageError> {
+pub(crate) fn begin_asking(page: &OwnedFd, packet: Verdicts) -> Result<bool, PageError> {
     let is_first = !page::is_in_force();
     page::set(page)?;
     NAMES_KERNELS.store(packet.flags & Verdicts::RULES_NAME_KERNELS != 0, Ordering::Relaxed);
     show(ShimVerdicts::Programs);
     renew();
-    if is_first {
-        reports::tell_all();
-    }
-    Ok(())
-}
-
-/// There is a controller at the other end from now on, or there is none.
-pub(crate) fn connect(connection: Option<Arc<Socket>>) {
-    let is_alone = connection.is_none();
-    reports::connect(connection);
-    if is_alone {
-        be_alone();
-    }
+    Ok(is_first)
 }
 
 /// There is no controller: the process decides by itself.
-fn be_alone() {
+pub(crate) fn be_alone() {
     // Also said, every second, where there never was one.
     if page::is_in_force() || local::has_controllers_rules() {
         page::unset();
@@ -234,7 +222,6 @@ pub(crate) fn begin_afresh() {
     local::begin_afresh();
     kernel_names::begin_afresh();
     origins::begin_afresh();
-    reports::begin_afresh();
     verbose::begin_afresh();
     show(ShimVerdicts::None);
     renew();

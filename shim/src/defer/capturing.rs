@@ -1,4 +1,4 @@
-//! While a stream captures: nothing is held back then.
+//! While a stream captures: nothing is deferred then.
 //!
 //! What is before a capture is launched first, captured calls reach no device, and all other calls wait in place.
 
@@ -15,7 +15,7 @@ use crate::planted::{Bug, is_planted};
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::{Stopped, StreamName};
 
-/// A capture is about to begin on a stream. What is held back was submitted before, so it goes first.
+/// A capture is about to begin on a stream. What is deferred was submitted before, so it goes first.
 ///
 /// False if the stream captures already.
 pub(crate) fn capture_begins(copy: &RuntimeCopy, stream: StreamName) -> bool {
@@ -51,7 +51,7 @@ fn number(stream: StreamName) -> usize {
 }
 
 impl Deferral {
-    /// Captures have begun or ended: nothing is held back while any goes on. With `with_markers`, markers pause as well.
+    /// Captures have begun or ended: nothing is deferred while any goes on. With `with_markers`, markers pause as well.
     pub(super) fn note_captures(&self, with_markers: bool) {
         // What another thread finds out meanwhile comes after this.
         let _turn = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,7 +71,7 @@ impl Deferral {
         copy: &'static RuntimeCopy,
         uses: &[EventUse],
     ) -> Decision {
-        // Who begins a capture waits for what is held back. Until that is over this call would overtake it.
+        // Who begins a capture waits for what is deferred. Until that is over this call would overtake it.
         self.queues.wait_all_launched();
         let stream = call.stream_name();
         if !matches!(stream, StreamName::Created(_)) {

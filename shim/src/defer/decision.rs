@@ -1,16 +1,15 @@
 //! What becomes of a call, and what is done once it has returned.
 
-use xsched_xqueue::{Begun, QueueId};
-
 use crate::abi::HipError;
 use crate::defer::deferral::deferral;
 use crate::ground::outcome::Reason;
 use crate::hip::device::Hip;
+use xsched_xqueue::{Begun, QueueId};
 
 /// What becomes of a call.
 #[derive(Debug)]
 pub(crate) enum Decision {
-    /// It is held back; this is its answer.
+    /// It is deferred; this is its answer.
     Answer(HipError),
     /// The real function gets it now.
     Pass(Reason),

@@ -3,19 +3,17 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use xsched_xqueue::{ClaimId, Setup, XQueues};
-
-use crate::controller;
 use crate::defer::books::Books;
 use crate::defer::claims::Devices;
+use crate::defer::controller;
 use crate::defer::streams::Nulls;
-use crate::ground::counters;
+use crate::ground::counters::{self, Trouble};
 use crate::ground::fork::Renewable;
 use crate::hip::device::Hip;
 use crate::hip::real;
-use crate::planted;
 use crate::runtime::copies::RuntimeCopy;
-use crate::verdict;
+use crate::{planted, verdict};
+use xsched_xqueue::{ClaimId, Setup, XQueues};
 
 /// Everything that deferring needs to know.
 pub(crate) struct Deferral {
@@ -32,7 +30,7 @@ pub(crate) struct Deferral {
 
 impl Default for Deferral {
     fn default() -> Self {
-        let setup = Setup { trouble: counters::trouble_of_queues, bugs: planted::of_queues() };
+        let setup = Setup { trouble: note_trouble, bugs: planted::of_queues() };
         let queues = XQueues::new(Hip::default(), setup);
         queues.await_first_use(true);
         if verdict::is_verbose() {
@@ -52,45 +50,25 @@ impl Default for Deferral {
 
 pub(crate) static DEFERRAL: Renewable<Deferral> = Renewable::new();
 
+/// Counts what goes wrong in the queues.
+pub(super) fn note_trouble(trouble: xsched_xqueue::Trouble) {
+    counters::trouble(match trouble {
+        xsched_xqueue::Trouble::NoRoom => Trouble::NoRoom,
+        xsched_xqueue::Trouble::UnsentReport => Trouble::UnsentReport,
+        xsched_xqueue::Trouble::NoJournal => Trouble::NoJournal,
+        xsched_xqueue::Trouble::Panic => Trouble::Panic,
+    });
+}
+
 /// The process's queues.
 pub(crate) fn deferral() -> &'static Deferral {
     DEFERRAL.get()
 }
 
 impl Deferral {
-    /// Holds everything back from now on; false lets it go again.
-    pub(crate) fn suspend_process(&self, suspended: bool) {
-        self.queues.suspend_all(suspended);
-    }
-
-    /// Holds one of the queues back, whichever this number means; `suspended` false lets it go again.
-    ///
-    /// False if there is no queue yet.
-    pub(crate) fn suspend_one(&self, number: usize, suspended: bool) -> bool {
-        let queue = self.books().nth_queue(number);
-        if let Some(queue) = queue {
-            self.queues.suspend(queue, suspended);
-        }
-        queue.is_some()
-    }
-
-    /// Whether anything is held back, or anybody waits.
-    pub(crate) fn is_holding(&self) -> bool {
-        self.queues.is_holding()
-    }
-
-    /// Waits until everything that is held back was launched.
+    /// Waits until everything that is deferred was launched.
     pub(crate) fn drain(&self) {
         self.queues.wait_all_launched();
-    }
-
-    /// Lets everything go.
-    pub(crate) fn resume(&self) {
-        let queues = self.books().queues();
-        for queue in queues {
-            self.queues.suspend(queue, false);
-        }
-        self.queues.suspend_all(false);
     }
 
     /// Whether others use the device and nothing keeps this process from it, so that its calls go at once whatever is said

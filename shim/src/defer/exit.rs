@@ -1,4 +1,4 @@
-//! The end of the process: what is held back is launched before the runtime is taken apart.
+//! The end of the process: what is deferred is launched before the runtime is taken apart.
 
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::defer::deferral::DEFERRAL;
 
-/// How long an ending process waits for what it has held back.
+/// How long an ending process waits for what it has deferred.
 const EXIT_LIMIT: Duration = Duration::from_secs(5);
 
 /// Kernels were registered after [`release_all`] was last registered.
@@ -17,7 +17,7 @@ pub(crate) fn kernels_registered() {
     UNREGISTERS_FIRST.store(true, Ordering::Relaxed);
 }
 
-/// Something is about to be held back. Unregistering kernels waits for it, so it must be released before that.
+/// Something is about to be deferred. Unregistering kernels waits for it, so it must be released before that.
 pub(super) fn release_before_kernels() {
     if UNREGISTERS_FIRST.load(Ordering::Relaxed) && UNREGISTERS_FIRST.swap(false, Ordering::Relaxed) {
         release_at_exit();

@@ -2,8 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use xsched_xqueue::{QueueId, XQueues};
-
 use crate::abi::Stream;
 use crate::defer::deferral::{DEFERRAL, Deferral, deferral};
 use crate::defer::streams::{self, KnownStream, StreamEntry, StreamKey};
@@ -13,6 +11,7 @@ use crate::hip::real;
 use crate::planted::{Bug, is_planted};
 use crate::runtime::copies::{COPIES_MAX, RuntimeCopy};
 use crate::runtime::stopped::{Stopped, StreamName};
+use xsched_xqueue::{QueueId, XQueues};
 
 /// A stream was created. It is known from now on, since what it has on the device matters as soon as others come.
 pub(crate) fn stream_created(copy: &'static RuntimeCopy, stream: Stream) {
@@ -87,7 +86,7 @@ pub(super) fn forget_set_devices() {
 }
 
 impl Deferral {
-    /// Whether the runtime answers nothing any more, as after a fault of the device. What was held back has gone then: it
+    /// Whether the runtime answers nothing any more, as after a fault of the device. What was deferred has gone then: it
     /// runs no more, and every call has to say so.
     pub(super) fn is_lost(&self, copy: &RuntimeCopy) -> bool {
         let is_lost = real::current_device(copy).is_none();
@@ -159,7 +158,7 @@ impl Deferral {
         entry
     }
 
-    /// The stream of a call, if anything was ever held back on it.
+    /// The stream of a call, if anything was ever deferred on it.
     ///
     /// The null stream counts as known as soon as the device has a stream.
     pub(super) fn known_stream(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) -> Option<KnownStream> {

@@ -1,9 +1,7 @@
 //! Calls that need earlier work to have been launched: they observe it, wait for it, or take away what it uses.
 //!
 //! They wait until what they concern was launched, and no longer: the real function waits for the device. Questions about
-//! what is held back are answered here: not ready.
-
-use xsched_xqueue::{Position, QueueId, Treatment};
+//! what is deferred are answered here: not ready.
 
 use crate::abi::HipError;
 use crate::api::{Family, Id};
@@ -18,8 +16,9 @@ use crate::planted::{Bug, is_planted};
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::{Stopped, StreamName};
 use crate::verdict;
+use xsched_xqueue::{Position, QueueId, Treatment};
 
-/// A call that needs earlier work to have been launched, while something is suspended or held back.
+/// A call that needs earlier work to have been launched, while something is suspended or deferred.
 pub(crate) fn order(call: &Stopped<'_>) -> Decision {
     let Some(copy) = call.target.copy else { return Decision::Pass(Reason::NothingHeldBack) };
     deferral().order(call, copy)
@@ -136,7 +135,7 @@ impl Deferral {
         }
     }
 
-    /// What is held back of what a question about a stream concerns, or a wait for it.
+    /// What is deferred of what a question about a stream concerns, or a wait for it.
     fn pending_on(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) -> Vec<Position> {
         let Some(stream) = self.known_stream(call, copy) else { return Vec::new() };
         let mut pending: Vec<_> = self.queues.last(stream.queue()).into_iter().collect();

@@ -1,6 +1,6 @@
 //! Which calls can be made later, and what they must own for that.
 //!
-//! A call is held back only if it is sure that the runtime will take it: whatever is doubtful (a kernel whose
+//! A call is deferred only if it is sure that the runtime will take it: whatever is doubtful (a kernel whose
 //! arguments nobody knows, a block that is too large, memory that HIP does not know) waits in place and gets its
 //! answer from the runtime. So does what the list calls deferrable and this module does not know yet.
 

@@ -8,12 +8,11 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
-use xsched_xqueue::{Face, QueueId};
-
 use crate::ground::hashing::MULTIPLIER;
 use crate::hip::failure::LateFailure;
 use crate::runtime::copies::{COPIES_MAX, RuntimeCopy};
 use crate::runtime::stopped::StreamName;
+use xsched_xqueue::{Face, QueueId};
 
 /// A stream: of which runtime copy, and which. Null streams are one per device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,10 +1,8 @@
-//! Calls that put work on a stream: at once, held back, or in place.
+//! Calls that put work on a stream: at once, deferred, or in place.
 //!
 //! Work on the per-thread stream waits in place, always: the stream has no name in the thread that would launch it.
 
 use std::sync::atomic::Ordering;
-
-use xsched_xqueue::{Admission, Course, Demand, End, Position, Refused, Treatment};
 
 use crate::abi::HipError;
 use crate::api::Family;
@@ -22,6 +20,7 @@ use crate::planted::{Bug, is_planted};
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::{Stopped, StreamName};
 use crate::verdict;
+use xsched_xqueue::{Admission, Course, Demand, End, Position, Refused, Treatment};
 
 /// A call that puts work on a stream with a queue.
 struct Submission<'a> {
@@ -41,7 +40,7 @@ pub(crate) fn goes_by(call: &Stopped<'_>) -> bool {
     known.is_some_and(|(deferral, copy)| deferral.goes_by(call, copy))
 }
 
-/// A call that puts work on a stream, while something is suspended or held back.
+/// A call that puts work on a stream, while something is suspended or deferred.
 pub(crate) fn submit(call: &Stopped<'_>) -> Decision {
     let Some(copy) = call.target.copy else { return Decision::Pass(Reason::NotScheduled) };
     deferral().submit(call, copy)
@@ -60,7 +59,7 @@ impl Deferral {
             && own::events(call, copy).is_empty()
     }
 
-    /// Whether nothing that is held back on other streams concerns a stream, but for events.
+    /// Whether nothing that is deferred on other streams concerns a stream, but for events.
     fn is_apart(&self, KnownStream { key, entry }: KnownStream) -> bool {
         matches!(key, StreamKey::Created { .. })
             && (!entry.is_blocking() || self.nulls.is_clear(key.copy(), entry.device()))
@@ -99,7 +98,7 @@ impl Deferral {
     fn must_wait(&self, Submission { stream, demand, .. }: &Submission<'_>) -> bool {
         let is_kept = match self.queues.course() {
             Course::Shut => true,
-            // What is behind something that is held back is so too, whatever else decides.
+            // What is behind something that is deferred is so too, whatever else decides.
             Course::ByFace | Course::Asks => !stream.entry.face.is_clear(),
             Course::Open => false,
         };
@@ -154,7 +153,7 @@ impl Deferral {
         freed.is_some_and(|freed| !self.queues.are_launched(&[freed]))
     }
 
-    /// What a call on a stream comes after, of what is held back.
+    /// What a call on a stream comes after, of what is deferred.
     fn before(&self, books: &Books, key: StreamKey, uses: &[EventUse]) -> Vec<Position> {
         let mut before = books.before_on(key, &self.queues);
         before.extend(books.before_uses(uses));

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `random[:seed[:rate]]` | suspends and resumes at random, as hard as it can |
 //! | `held[:ms]` | holds the whole process back, lets everything go after so many milliseconds (50), and so on |
-//! | `held-stream[:ms]` | holds back only the first stream that work was held back on, in the same way |
+//! | `held-stream[:ms]` | defers only the first stream that work was deferred on, in the same way |
 //!
 //! `seed` (1) makes the decisions repeatable, though not their moments; `rate` (20000) is how many decisions are made in a
 //! second, about. Every suspension ends, so programs go on.
@@ -13,10 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::defer::deferral::{Deferral, deferral, note_trouble};
+use crate::ground::env;
 use xsched_xqueue::threads;
-
-use crate::defer::deferral::{Deferral, deferral};
-use crate::ground::{counters, env};
 
 const SEED: u64 = 1;
 const RATE: u64 = 20_000;
@@ -26,13 +25,13 @@ const RESUME_ALL: u64 = 8;
 
 const HELD_MS: u64 = 50;
 
-/// How long nothing is held back between two times: enough for callers that wait in place to notice.
+/// How long nothing is deferred between two times: enough for callers that wait in place to notice.
 const GAP: Duration = Duration::from_millis(2);
 
-/// How long the first suspension at random waits for something to hold back.
+/// How long the first suspension at random waits for something to defer.
 const FIRST: Duration = Duration::from_secs(2);
 
-/// How often it is looked whether there is something to hold back, or a stream is known by now.
+/// How often it is looked whether there is something to defer, or a stream is known by now.
 const LOOK: Duration = Duration::from_micros(100);
 
 /// When what is suspended.
@@ -42,7 +41,7 @@ enum Pattern {
     Held { what: Held, time: Duration },
 }
 
-/// What is held back.
+/// What is deferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
     Process,
@@ -64,12 +63,46 @@ pub(crate) fn start_if_asked() {
     let Some(pattern) = env::test_suspend().and_then(|asked| Pattern::parse(&asked)) else { return };
     // From this call on, however late the machine lets the thread run.
     deferral().suspend_process(true);
-    let started = threads::start("xsched-test", counters::trouble_of_queues, move || match pattern {
+    let started = threads::start("xsched-test", note_trouble, move || match pattern {
         Pattern::Random { seed, rate } => suspend_at_random(seed, rate),
         Pattern::Held { what, time } => hold(what, time),
     });
     if started.is_err() {
         deferral().suspend_process(false);
+    }
+}
+
+impl Deferral {
+    /// Suspends the process, or resumes it.
+    fn suspend_process(&self, suspended: bool) {
+        self.queues.suspend_all(suspended);
+    }
+
+    /// Suspends one of the queues, or resumes it. Any number chooses one.
+    ///
+    /// False if there is no queue yet.
+    fn suspend_one(&self, number: usize, suspended: bool) -> bool {
+        let mut queues = self.books().queues();
+        queues.sort_unstable();
+        let queue = queues.get(number % queues.len().max(1)).copied();
+        if let Some(queue) = queue {
+            self.queues.suspend(queue, suspended);
+        }
+        queue.is_some()
+    }
+
+    /// Whether anything is deferred, or any call waits.
+    fn is_holding(&self) -> bool {
+        self.queues.is_holding()
+    }
+
+    /// Resumes everything.
+    fn resume(&self) {
+        let queues = self.books().queues();
+        for queue in queues {
+            self.queues.suspend(queue, false);
+        }
+        self.queues.suspend_all(false);
     }
 }
 
@@ -94,7 +127,7 @@ fn suspend_at_random(seed: u64, rate: u64) {
     let deferral = deferral();
     let mut random = Random(seed.wrapping_mul(2).wrapping_add(1));
     let pause_us_max = 2_000_000 / rate;
-    // The process is suspended. A program may be over before this thread runs again, so that nothing would ever be held back.
+    // The process is suspended. A program may be over before this thread runs again, so that nothing would ever be deferred.
     let begin = Instant::now();
     while !deferral.is_holding() && begin.elapsed() < FIRST {
         thread::sleep(LOOK);

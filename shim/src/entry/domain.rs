@@ -1,7 +1,8 @@
-//! Scheduling domains: what a program or library says of its own calls.
+//! Scheduling domains: the C functions by which a program or library says how its own calls are to be treated.
 //!
-//! A library speaks for the calls that go through it, a program for the calling thread. What was said explicitly goes before
-//! what the rules find out. Where both have spoken, it is enough if one says that calls are not to be suspended. The header is `shim/include/xsched_domain.h`.
+//! A library speaks for the calls that go through it, a program for the calling thread. An explicit domain takes
+//! precedence over the rules. Where both a library and the thread have one, calls are never suspended if either says
+//! so. The header is `shim/include/xsched_domain.h`.
 #![cfg_attr(test, expect(non_snake_case, dead_code, reason = "unexported, they are unused functions"))]
 
 use std::arch::naked_asm;
@@ -14,12 +15,13 @@ use crate::abi::HipError;
 use crate::entry;
 use crate::ground::counters::{self, Trouble};
 use crate::verdict;
+use crate::verdict::connection;
 use crate::verdict::domain::{of_library, of_thread, set_of_library, set_of_thread};
 
 /// C: `hipError_t hipSetSchedulingDomain(hipSchedulingDomain_t domain)`.
 ///
 /// # Safety
-/// None of its own: any number is taken or refused.
+/// None of its own: an unknown number is refused.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[unsafe(naked)]
 unsafe extern "C" fn hipSetSchedulingDomain(domain: c_int) -> u32 {
@@ -36,7 +38,7 @@ unsafe extern "C" fn hipGetSchedulingDomain(domain: *mut c_int) -> u32 {
     naked_asm!(".cfi_startproc", "mov rsi, [rsp]", "jmp {get}", ".cfi_endproc", get = sym get)
 }
 
-/// The caller's domain, from now on.
+/// Sets the caller's domain, from now on.
 extern "C" fn set(domain: c_int, return_address: u64) -> u32 {
     let Some(domain) = u32::try_from(domain).ok().and_then(SchedulingDomain::from_number) else {
         return HipError::INVALID_VALUE.0;
@@ -46,8 +48,8 @@ extern "C" fn set(domain: c_int, return_address: u64) -> u32 {
         Some(path) => {
             set_of_library(&path, domain);
             verdict::renew();
-            // The caller's next call is meant as well.
-            verdict::wait_for_renewal(|| verdict::tell_domain(&path, domain));
+            // The domain must hold for the caller's very next call.
+            verdict::wait_for_renewal(|| connection::tell_domain(&path, domain));
         }
         None => set_of_thread(domain),
     });
@@ -72,7 +74,7 @@ unsafe extern "C" fn get(domain: *mut c_int, return_address: u64) -> u32 {
     HipError::SUCCESS.0
 }
 
-/// A panic of the shim's own never reaches an application.
+/// A panic in the shim never reaches an application.
 fn guarded(work: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(work)).is_err() {
         counters::trouble(Trouble::Panic);

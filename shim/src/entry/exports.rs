@@ -1,11 +1,11 @@
 //! The exported symbols: one for every function of the list, and the shim's own.
 //!
-//! An export is a few instructions without a stack frame. Those that only count look their call site up right
-//! here and jump; the rest, and every first call of a site, go through the gate. Symbols carry no version: a
+//! An export is a few instructions without a stack frame. An export without a hook looks its call site up right here
+//! and jumps; the rest, and every first call of a site, go through the entry code. Symbols carry no version: a
 //! definition without one satisfies references to every version.
 //!
-//! All functions are exported, also those that the process's runtime is too old for, because what the runtime
-//! has is not known when programs are linked. Such a function returns `hipErrorNotSupported`.
+//! All functions are exported, also those that the process's runtime is too old for, because the linker does not know
+//! yet what the runtime has. Such a function returns `hipErrorNotSupported`.
 //!
 //! Under test the symbols stay unexported, or the test program would interpose itself.
 #![cfg_attr(
@@ -23,16 +23,16 @@ use crate::abi::{
     MipmappedArray, Module, PitchedPtr, Stream, StreamCallback, SurfaceObject, TextureObject, UserObject,
 };
 use crate::api::{self, Id, for_each_function};
-use crate::entry::gate;
+use crate::entry::export_entry;
 use crate::ground::counters::{self, CALLS, STRIPE_BITS, STRIPE_BYTES};
 use crate::ground::hashing::MULTIPLIER;
 use crate::runtime::copies::Way;
 use crate::runtime::sites::{Key, SITE_SHIFT, SITES, Site, TABLE_BITS};
 
-/// The code of one export: if the first place of the call site's hash knows the real function, jump there, else to
-/// the gate. Uses no register but `r10` and `r11`.
+/// The code of one export. If the first entry of the call site's hash knows the real function, it jumps there, else
+/// to the entry code. Uses no register but `r10` and `r11`.
 ///
-/// Where calls are seen by the runtime's table, its entries do everything, counting included.
+/// Where calls are seen by the runtime's dispatch table, its entries do everything, counting included.
 macro_rules! export_code {
     // No hook: count and jump.
     (passes $name:ident) => {
@@ -77,7 +77,7 @@ macro_rules! export_code {
             $($found,)*
             "2:",
             "mov r11d, {id}",
-            "jmp {gate}",
+            "jmp {entry}",
             ".cfi_endproc",
             id = const Id::$name as usize,
             address_shift = const Key::ADDRESS_SHIFT,
@@ -89,7 +89,7 @@ macro_rules! export_code {
             way = const std::mem::offset_of!(Site, way),
             table = const Way::Table as u8,
             address = const std::mem::offset_of!(Site, address),
-            gate = sym gate,
+            entry = sym export_entry,
             $($operand)*
         )
     };
@@ -127,8 +127,8 @@ unsafe impl Sync for Exports {}
 
 for_each_function!(addresses);
 
-/// How often the HIP function `name` was called in this process, by whomever; `UINT64_MAX` for a name that
-/// the shim does not export.
+/// How often the HIP function `name` was called in this process, by any caller; `UINT64_MAX` for a name that the shim
+/// does not export.
 ///
 /// C: `uint64_t xsched_shim_call_count(const char *name)`.
 ///

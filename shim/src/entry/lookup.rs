@@ -1,11 +1,12 @@
-//! Functions that are looked up by name, where the runtime has no dispatch table to see their calls by.
+//! Functions that programs look_up_hip up by name, where the runtime has no dispatch table that shows their calls.
 //!
-//! Programs ask `dlsym` on the runtime's own handle, or `hipGetProcAddress`, and call the address that they get. For a copy
-//! that is seen by symbols, or not yet known to have a table, they get the shim's export instead. With several such copies in a process an export could
-//! not tell which one is meant: there, addresses stay as they are.
+//! Programs ask `dlsym` on the runtime's own handle, or `hipGetProcAddress`, and call the address that they get. For
+//! a copy that is seen by symbols, or not yet known to have a table, they get the shim's export instead. If a process
+//! has several such copies, an export could not tell which one is meant: there, addresses stay as they are.
 //!
-//! The shim's `dlsym` stands before the C library's for the whole process. It jumps there at once for everything but
-//! names that begin with `hip` on a handle, so that `RTLD_NEXT` and `RTLD_DEFAULT` keep their caller and their meaning.
+//! The shim's `dlsym` precedes the C library's for the whole process. It jumps there at once unless the name begins
+//! with `hip` and the handle is a real one, so that `RTLD_NEXT` and `RTLD_DEFAULT` keep their caller and their
+//! meaning.
 #![cfg_attr(test, expect(dead_code, reason = "unexported, `dlsym` is an ordinary unused function"))]
 
 use std::arch::naked_asm;
@@ -15,7 +16,7 @@ use crate::entry::exports::EXPORTS;
 use crate::ground::dlsym::{REAL, find, real};
 use crate::runtime::by_name::export_for;
 
-/// `dlsym`. Touches nothing that a caller of the C library's would find changed.
+/// `dlsym`. Changes nothing that a caller of the C library's would expect to stay.
 ///
 /// # Safety
 /// As for the C library's.
@@ -40,7 +41,7 @@ unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_v
         "jne 3f",
         "cmp byte ptr [rsi + 2], 'p'",
         "jne 3f",
-        "jmp {look}",
+        "jmp {look_up_hip}",
         "3:",
         "jmp rax",
         "4:",
@@ -60,16 +61,16 @@ unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_v
         "jmp 2b",
         ".cfi_endproc",
         real = sym REAL,
-        look = sym look,
+        look_up_hip = sym look_up_hip,
         find = sym find,
     )
 }
 
-/// A name of HIP on a handle.
+/// Looks up a name of HIP on a handle.
 ///
 /// # Safety
 /// As for `dlsym`, when [`REAL`] is known.
-unsafe extern "C" fn look(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+unsafe extern "C" fn look_up_hip(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     // SAFETY: the caller's promise.
     let found = unsafe { real(handle, name) };
     export_for(found, &EXPORTS.0).unwrap_or(found)

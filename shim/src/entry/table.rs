@@ -1,17 +1,17 @@
-//! The dispatch tables of runtimes from ROCm 6.2 on: handed out, patched, and handed on.
+//! The dispatch tables of runtimes from ROCm 6.2 on: received, patched, and handed on.
 //!
-//! Every function that such a runtime exports jumps through a table, and at its first call the runtime offers the
-//! table to whoever plays the part of a profiler (`rocprofiler_set_api_table`, called by rocprofiler-register).
-//! That part is ours: entries are replaced by code of the shim's own, and the table goes on to a real profiler if
-//! there is one. This sees what symbols cannot: functions found by `dlsym` or `hipGetProcAddress`, and runtimes
-//! that were loaded with `RTLD_LOCAL`.
+//! Every function that such a runtime exports jumps through a table. At its first call the runtime offers the table
+//! to a profiler, by `rocprofiler_set_api_table`, which rocprofiler-register calls. The shim takes the profiler's
+//! part: it replaces entries by code of its own, and hands the table on to a real profiler if there is one. This
+//! shows calls that symbols cannot: of functions found by `dlsym` or `hipGetProcAddress`, and of runtimes that were
+//! loaded with `RTLD_LOCAL`.
 //!
 //! ```text
 //!   size_t size | entry 0 | entry 1 | ..          append-only: `size` bounds what may be read
 //! ```
 //!
 //! All entries are replaced, also those that only count. Entries behind those that the list knows belong to newer
-//! releases; they drain, because nobody knows what they do.
+//! releases. They drain: what they do is unknown.
 
 mod chain;
 mod entries;
@@ -28,11 +28,11 @@ use crate::ground::env;
 use crate::runtime::copies::{IDS, ORIGINALS, RuntimeCopy, TableKind, Way};
 use crate::{entry, runtime};
 
-/// More entries than any table of the coming years has; a larger size is no table.
+/// No table has so many entries, nor will soon; a larger size is no table.
 const ENTRIES_MAX: usize = 4096;
 
 impl TableKind {
-    /// By the name that a table is handed out under.
+    /// The kind of a table with this name.
     fn named(name: &CStr) -> Option<Self> {
         match name.to_bytes() {
             b"hip_compiler" => Some(Self::Compiler),
@@ -42,7 +42,7 @@ impl TableKind {
         }
     }
 
-    /// Where a slot is in this table.
+    /// The index of a slot in this table.
     fn entry(self, slot: Slot) -> Option<usize> {
         match (self, slot) {
             (Self::Compiler, Slot::compiler(entry)) | (Self::Runtime, Slot::runtime(entry)) => Some(entry),
@@ -54,7 +54,7 @@ impl TableKind {
 /// Replaces the entries of a runtime's table.
 ///
 /// # Safety
-/// `table` must point to a dispatch table that nobody else reads or writes meanwhile.
+/// `table` must point to a dispatch table that no other thread reads or writes meanwhile.
 unsafe fn patch(kind: TableKind, table: *mut c_void) {
     if env::disabled() {
         return;
@@ -70,11 +70,11 @@ unsafe fn patch(kind: TableKind, table: *mut c_void) {
     // runtime reads them without a lock.
     let entries = unsafe { slice::from_raw_parts(first.cast::<AtomicPtr<c_void>>().as_ptr().add(1), count) };
 
-    // A profiler may have replaced entries before, but hardly moved the table.
+    // A profiler may have replaced entries before, but is unlikely to have moved the table.
     let in_entries = entries.iter().map(|entry| entry.load(Ordering::Relaxed).addr());
     let Some(copy) = runtime::copy_of([table.addr()].into_iter().chain(in_entries)) else { return };
     if copy.way(kind) == Way::Table {
-        // The same table again, by another way in.
+        // The same table again, on another path.
         return;
     }
     if !copy.choose(kind, Way::Table) {

@@ -1,11 +1,11 @@
-//! What the shim counts. Counters only grow, and begin again at zero in a forked child.
+//! What the shim counts. Counters only grow, and restart at zero in a forked child.
 //!
-//! Threads that count at the same time would pass a counter's cache line to and fro, at several times the cost of
-//! forwarding a call. So there are several sets of counters, of which each thread has one that few others have, and
-//! whoever reads a counter adds up the sets ([`stripe`]).
+//! If all threads shared one set of counters, its cache lines would move between processors, at several times the
+//! cost of forwarding a call. So there are several sets; each thread uses one that it shares with few others, and a
+//! reader adds the sets up ([`stripe`]).
 //!
-//! All accesses are relaxed: a counter orders nothing, and whoever reads several gets a snapshot that is as
-//! consistent as a running process allows.
+//! All accesses are relaxed: a counter orders nothing, and a reader of several gets a snapshot that is as consistent
+//! as a running process allows.
 
 mod stripe;
 
@@ -15,29 +15,29 @@ use crate::ground::outcome::{Reason, counted};
 pub(crate) use stripe::{CALLS, STRIPE_BITS, STRIPE_BYTES};
 use stripe::{STRIPES, Stripe};
 
-/// Rare, and not on the way of a call.
+/// Rare, and not on a call's fast path.
 static TROUBLE: [AtomicU64; Trouble::ALL.len()] = [const { AtomicU64::new(0) }; Trouble::ALL.len()];
-/// Not on the way of calls whose site is known.
-static RULINGS: [AtomicU64; Ruling::ALL.len()] = [const { AtomicU64::new(0) }; Ruling::ALL.len()];
+/// Not on the path of calls whose site is known.
+static VERDICT_SOURCES: [AtomicU64; VerdictSource::ALL.len()] =
+    [const { AtomicU64::new(0) }; VerdictSource::ALL.len()];
 
 counted! {
-    /// Things that should not happen. They cost a call its shortcut or its hook, never its result, except for
-    /// the first.
+    /// Things that should not happen. They cost a call its shortcut or its hook, never its result, except for the
+    /// first.
     Trouble {
         /// The runtime that the caller reaches lacks the function: the call returned `hipErrorNotSupported`.
         Missing = "missing in the runtime",
-        /// Several runtime copies are mapped and nothing says which one the caller reaches: the first was
-        /// taken.
+        /// Several runtime copies are mapped and nothing says which one the caller reaches: the first was taken.
         Ambiguous = "ambiguous runtime copies",
         /// The call site was not remembered and is looked up at each call.
         SiteNotKept = "call sites not kept",
-        /// More copies of the runtime than there is room for: nothing of the others is deferred.
+        /// The process has more runtime copies than the shim supports: no call of the others is deferred.
         TooManyCopies = "runtime copies without a place",
-        /// A runtime handed a dispatch table out after calls by symbols: it was left alone.
+        /// A runtime handed a dispatch table out after calls by symbols: the table was left alone.
         LateTable = "dispatch tables that came late",
-        /// The runtime refused a command that was launched late; the stream's next call told so.
+        /// The runtime refused a command that was launched late; the stream's next call returned the error.
         LateFailure = "failures told late",
-        /// The controller had no room for the process, or for one more of its queues: it was not scheduled.
+        /// The controller had no slot for the process, or for one more of its queues: it was not scheduled.
         NoRoom = "times that the controller had no room: unscheduled for a second at least",
         /// The controller did not take a report: it was too far behind.
         UnsentReport = "reports that could not be sent",
@@ -51,21 +51,21 @@ counted! {
 }
 
 counted! {
-    /// How it was found out who makes a call, where that was not known.
-    Ruling {
+    /// How the verdict of a call was found that was not known yet.
+    VerdictSource {
         /// The controller's programs have walked the stack.
         Programs = "by the whole call chain",
         /// The rules saw the immediate caller.
         Caller = "by the immediate caller",
         /// The call returns to no library.
         Unknown = "by nothing: the caller is in no library",
-        /// Somebody records with return probes, and nobody is there who could see behind them.
+        /// A recording uses return probes, which hide the caller, and no program walks the stack behind them.
         Hidden = "by nothing: a return probe hides the caller",
-        /// The controller took too long.
+        /// The controller took too long to answer.
         Late = "answers that came too late",
-        /// The controller would have taken a moment, and nothing would have kept the call whatever it had said.
+        /// The controller's answer was pending, and the call could go at once whatever the answer.
         NotAwaited = "answers that were not waited for",
-        /// No program was where one should be.
+        /// No program was attached where one should be.
         Unheard = "questions that nobody heard",
         /// More threads ask than there are slots.
         NoSlot = "threads without a slot",
@@ -116,9 +116,9 @@ pub(crate) fn uncalled(id: usize) {
     take_back(&Stripe::own().calls[id]);
 }
 
-/// Notes that a call was passed on.
+/// Counts a call that was passed on.
 ///
-/// Work that goes straight to its stream is not counted here, but told by what else is known of it: each increment is a
+/// Work that goes straight to its stream is not counted here but computed from other counters: each increment is a
 /// fifth of what a launch costs.
 pub(crate) fn passed(reason: Reason) {
     if reason != Reason::NotScheduled {
@@ -126,39 +126,29 @@ pub(crate) fn passed(reason: Reason) {
     }
 }
 
-/// Notes something that should not happen.
+/// Counts something that should not happen.
 pub(crate) fn trouble(trouble: Trouble) {
     bump(&TROUBLE[trouble as usize]);
 }
 
-/// Notes something of the queues that should not happen.
-pub(crate) fn trouble_of_queues(what: xsched_xqueue::Trouble) {
-    trouble(match what {
-        xsched_xqueue::Trouble::NoRoom => Trouble::NoRoom,
-        xsched_xqueue::Trouble::UnsentReport => Trouble::UnsentReport,
-        xsched_xqueue::Trouble::NoJournal => Trouble::NoJournal,
-        xsched_xqueue::Trouble::Panic => Trouble::Panic,
-    });
+/// Counts how a verdict was found.
+pub(crate) fn verdict_found(source: VerdictSource) {
+    bump(&VERDICT_SOURCES[source as usize]);
 }
 
-/// Notes how a verdict was found.
-pub(crate) fn ruled(ruling: Ruling) {
-    bump(&RULINGS[ruling as usize]);
-}
-
-/// Notes that an application put work on a stream.
+/// Counts work that the application put on a stream.
 pub(crate) fn submitted(work: Work, stream: StreamKind) {
     bump(&Stripe::own().work[work as usize][stream as usize]);
 }
 
-/// Notes that work may not go straight to its stream.
-pub(crate) fn held_up() {
-    bump(&Stripe::own().held_up);
+/// Counts work that may not go straight to its stream.
+pub(crate) fn delayed() {
+    bump(&Stripe::own().delayed);
 }
 
 /// Takes that back.
-pub(crate) fn not_held_up() {
-    take_back(&Stripe::own().held_up);
+pub(crate) fn not_delayed() {
+    take_back(&Stripe::own().delayed);
 }
 
 /// Calls so far of the function with this number.
@@ -171,12 +161,12 @@ pub(crate) fn passed_so_far(reason: Reason) -> u64 {
     if reason != Reason::NotScheduled {
         return sum(|stripe| &stripe.passed[reason as usize]);
     }
-    // Read first: what is submitted meanwhile is counted as work before it is held up.
-    let held_up = sum(|stripe| &stripe.held_up);
+    // Read first: work that is submitted meanwhile is counted as submitted before it is counted as delayed.
+    let delayed = sum(|stripe| &stripe.delayed);
     let kinds = 0..StreamKind::ALL.len();
     let of =
         |work: &Work| kinds.clone().map(|kind| sum(|stripe| &stripe.work[*work as usize][kind])).sum::<u64>();
-    Work::ALL.iter().map(of).sum::<u64>().saturating_sub(held_up)
+    Work::ALL.iter().map(of).sum::<u64>().saturating_sub(delayed)
 }
 
 /// Times that this happened so far.
@@ -185,8 +175,8 @@ pub(crate) fn trouble_so_far(trouble: Trouble) -> u64 {
 }
 
 /// Verdicts found in this way so far.
-pub(crate) fn rulings_so_far(ruling: Ruling) -> u64 {
-    read(&RULINGS[ruling as usize])
+pub(crate) fn verdicts_so_far(source: VerdictSource) -> u64 {
+    read(&VERDICT_SOURCES[source as usize])
 }
 
 /// Work of this kind submitted so far.
@@ -194,17 +184,17 @@ pub(crate) fn submitted_so_far(work: Work, stream: StreamKind) -> u64 {
     sum(|stripe| &stripe.work[work as usize][stream as usize])
 }
 
-/// Sets every counter to zero. For a forked child, which runs one thread and counts for itself.
+/// Sets every counter to zero. For a forked child, which runs one thread and has counts of its own.
 pub(crate) fn reset() {
     let striped = STRIPES.iter().flat_map(Stripe::counters);
-    striped.chain(&TROUBLE).chain(&RULINGS).for_each(|counter| counter.store(0, Ordering::Relaxed));
+    striped.chain(&TROUBLE).chain(&VERDICT_SOURCES).for_each(|counter| counter.store(0, Ordering::Relaxed));
 }
 
 fn bump(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// May take a thread's set below zero, where another thread has counted up; the sum is right all the same.
+/// May take a thread's set below zero, where another thread has counted up; the sum is still right.
 fn take_back(counter: &AtomicU64) {
     counter.fetch_sub(1, Ordering::Relaxed);
 }

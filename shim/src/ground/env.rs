@@ -2,10 +2,10 @@
 //!
 //! | variable | effect |
 //! | --- | --- |
-//! | `XSCHED_DISABLE` | anything but empty or `0`: calls are counted and forwarded, no hook runs |
+//! | `XSCHED_DISABLE` | unless empty or `0`: calls are counted and forwarded, no hook runs |
 //! | `XSCHED_LOG` | a file's path, or `stderr`: a summary goes there at exit; otherwise the shim is silent |
 //! | `XSCHED_SOCKET_DIR` | the folder with the controller's socket; otherwise `/run/xsched`, then `$XDG_RUNTIME_DIR/xsched` |
-//! | `XSCHED_TOKEN` | set by `xsched-ctl run`, by which the controller knows its processes |
+//! | `XSCHED_TOKEN` | set by `xsched-ctl run`: the controller recognises its processes by it |
 //! | `XSCHED_AUTO_XQUEUE_PRIORITY` | -255 to 255, larger is more urgent: a hint to the controller, which has the last word |
 //! | `XSCHED_AUTO_XQUEUE_UTILIZATION` | percent of the device: a hint as well |
 //! | `XSCHED_SCHEDULER` | `LCL`: no controller, the process's own streams are scheduled among each other by their priorities, or as `XSCHED_POLICY` says; `APP`: neither; otherwise, as with `GLB`, the controller says |
@@ -13,13 +13,13 @@
 //! | `XSCHED_AUTO_XQUEUE_LEVEL` | 1: nothing is gated on the device, see [`xsched_xqueue`] |
 //! | `XSCHED_PASSTHROUGH_LIBS`, `XSCHED_CONFIG` | whose calls pass through, see [`crate::verdict`] |
 //! | `XSCHED_VERBOSE` | `1` or `2`: on standard error, what passes through |
-//! | `XSCHED_TEST_SUSPEND` | `random[:seed[:rate]]`, `held[:ms]`, `held-stream[:ms]`: what tests suspend, see [`crate::defer::test_suspension`] |
-//! | `XSCHED_TEST_VERDICTS` | `random[:seed]`: calls are treated in all ways at random, see [`crate::verdict`] |
+//! | `XSCHED_TEST_SUSPEND` | `random[:seed[:rate]]`, `held[:ms]`, `held-stream[:ms]`: what tests suspend, see `defer/test_suspension.rs` (only with the feature `test-switches`) |
+//! | `XSCHED_TEST_VERDICTS` | `random[:seed]`: calls get all verdicts at random, see `verdict/random.rs` (only with the feature `test-switches`) |
 //! | `XSCHED_TEST_PANIC` | a function's name: its hook panics (builds with debug assertions only) |
 //!
 //! The variables that choose a profiler are read where tables are handed on to one ([`of_profiler`]).
 //!
-//! In a set-user-id program the environment belongs to somebody else: there, no variable is read.
+//! In a set-user-id program the environment belongs to another user: there, no variable is read.
 
 use std::ffi::{CStr, OsString};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -28,10 +28,9 @@ const UNKNOWN: u8 = 0;
 const NO: u8 = 1;
 const YES: u8 = 2;
 
-/// Whether hooks are switched off. Read once, so that switching does not come between two calls that belong
-/// together.
+/// Whether hooks are switched off. Read once, so that a change does not come between two calls that belong together.
 pub(crate) fn disabled() -> bool {
-    // Not a `OnceLock`: in a forked child it could wait for a thread that is not there any more.
+    // Not a `OnceLock`: in a forked child it could wait for a thread that does not exist there.
     static DISABLED: AtomicU8 = AtomicU8::new(UNKNOWN);
     match DISABLED.load(Ordering::Relaxed) {
         UNKNOWN => {
@@ -43,7 +42,7 @@ pub(crate) fn disabled() -> bool {
     }
 }
 
-/// Where the shim writes what it has to say.
+/// Where the shim writes its log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LogTarget {
     /// The process's standard error.
@@ -59,6 +58,7 @@ pub(crate) fn log_target() -> Option<LogTarget> {
 }
 
 /// What `XSCHED_TEST_SUSPEND` says.
+#[cfg(feature = "test-switches")]
 pub(crate) fn test_suspend() -> Option<String> {
     read("XSCHED_TEST_SUSPEND")?.into_string().ok()
 }
@@ -68,22 +68,23 @@ pub(crate) fn passthrough_libraries() -> Option<String> {
     read("XSCHED_PASSTHROUGH_LIBS")?.into_string().ok()
 }
 
-/// The file that says what passes through.
+/// The file that configures which calls pass through.
 pub(crate) fn config() -> Option<OsString> {
     read("XSCHED_CONFIG").filter(|value| !value.is_empty())
 }
 
-/// How much is said of what passes through.
+/// How much is printed about calls that pass through.
 pub(crate) fn verbosity() -> u8 {
     read("XSCHED_VERBOSE").and_then(|value| value.to_str()?.trim().parse().ok()).unwrap_or(0)
 }
 
 /// What `XSCHED_TEST_VERDICTS` says.
+#[cfg(feature = "test-switches")]
 pub(crate) fn test_verdicts() -> Option<String> {
     read("XSCHED_TEST_VERDICTS")?.into_string().ok()
 }
 
-/// The controller's folder, if it is not where it usually is.
+/// The controller's folder, if it is not in the usual location.
 pub(crate) fn socket_folder() -> Option<OsString> {
     read("XSCHED_SOCKET_DIR").filter(|value| !value.is_empty())
 }
@@ -93,7 +94,7 @@ pub(crate) fn user_folder() -> Option<OsString> {
     read("XDG_RUNTIME_DIR").filter(|value| !value.is_empty())
 }
 
-/// What the controller has given to this process and its children.
+/// The token that the controller has given to this process and its children.
 pub(crate) fn token() -> Option<String> {
     read("XSCHED_TOKEN")?.into_string().ok()
 }

@@ -1,4 +1,4 @@
-//! Writing where `XSCHED_LOG` says, and nowhere else.
+//! Writing to the place that `XSCHED_LOG` names, and nowhere else.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -8,9 +8,9 @@ use std::ptr;
 
 use crate::ground::env::{self, LogTarget};
 
-/// Writes `text`, in one piece so that processes that share a log do not tear each other's lines.
+/// Writes `text`, in one piece so that the lines of processes that share a log do not mix.
 ///
-/// Nothing happens if there is no log or it cannot be written: there is nobody to tell.
+/// Nothing happens if there is no log or it cannot be written: there is no other place for an error.
 pub(crate) fn write(text: &str) {
     let Some(target) = env::log_target() else { return };
     let _sigpipe = SigpipeBlocked::new();
@@ -23,17 +23,17 @@ fn write_to(target: LogTarget, text: &str) -> io::Result<()> {
         LogTarget::File(path) => OpenOptions::new()
             .append(true)
             .create(true)
-            // A pipe that nobody reads must not stop the application.
+            // A pipe without a reader must not stop the application.
             .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
             .open(path)?
             .write_all(text.as_bytes()),
     }
 }
 
-/// While it lives, writing to a pipe that nobody reads does not kill the process.
+/// While it lives, writing to a pipe without a reader does not kill the process.
 struct SigpipeBlocked {
     sigpipe: libc::sigset_t,
-    /// The thread's mask before; None if there is nothing to put back.
+    /// The thread's mask before; None if there is nothing to restore.
     before: Option<libc::sigset_t>,
 }
 

@@ -1,4 +1,4 @@
-//! What becomes of a call, and why: what hooks answer and the summary lists.
+//! What becomes of a call, and why: the answers of hooks, which the summary lists.
 
 /// Declares an enum together with the list and the names of its variants.
 macro_rules! counted {
@@ -12,7 +12,7 @@ macro_rules! counted {
         impl $name {
             pub(crate) const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// As the summary calls it.
+            /// The name in the summary.
             pub(crate) fn text(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)*
@@ -33,15 +33,15 @@ pub(crate) enum Outcome<R> {
 }
 
 counted! {
-    /// Why the real function got a call at once, or when else.
+    /// Why the real function got a call at once, or when it got it instead.
     Reason {
-        /// The call was held back and answered by the shim.
+        /// The call was deferred and answered by the shim.
         HeldBack = "held back",
-        /// The call could not be made later: its caller waited until it was its turn.
+        /// The call could not be made later: its caller waited until it could be made.
         WaitedInPlace = "waited in place",
-        /// The call needed earlier work to be on its way, and waited for it.
+        /// The call needed earlier work to be launched, and waited for it.
         Drained = "waited for what was held back",
-        /// Others use the device too, and the call may go.
+        /// Other processes use the device too, and the call may go.
         Scheduled = "beside others",
         /// The call is never suspended.
         NeverSuspended = "never suspended",
@@ -49,11 +49,11 @@ counted! {
         PassedThrough = "passed through",
         /// Nothing schedules this process: work goes straight to its stream.
         NotScheduled = "nothing schedules",
-        /// The call needs earlier work to be on its way, and none is held back.
+        /// The call needs earlier work to be launched, and none is deferred.
         NothingHeldBack = "nothing held back",
         /// The function is newer than the list.
         UnknownFunction = "unknown function",
-        /// The call controls or observes stream capture, which the shim keeps out of.
+        /// The call controls or observes stream capture, which the shim does not take part in.
         StreamCapture = "stream capture",
         /// The runtime called its own API.
         RuntimeInternal = "inside the runtime",

@@ -1,10 +1,11 @@
-//! The shim's memory: the C library's, and a reserve for when that gives none.
+//! The shim's memory: the C library's, and a reserve for when the C library has none.
 //!
-//! Rust ends a process in which an allocation fails that was not asked for fallibly, and the shim must never end one. So
-//! its small allocations are then served from a reserve. What can be of any size (the arguments of a call, a table of
-//! kernels, an image) is not: it is asked for with `try_reserve` or [`has_room`] first, and the call waits in place instead.
-//! While the reserve is in use nothing more is held back ([`is_in_use`]), so queues and books do not grow. What they have
-//! grown by is in it as long as they are, and what was held back until it was launched.
+//! Rust aborts a process in which an infallible allocation fails, and the shim must never end a process. So its small
+//! allocations are then served from a reserve. Allocations of any size (the arguments of a call, a table of kernels,
+//! an image) are not: they use `try_reserve` or [`has_room`] first, and the call waits in place instead. While the
+//! reserve is in use nothing more is deferred ([`is_in_use`]), so queues and their records do not grow. What they
+//! have already taken from the reserve stays there as long as they need it, and a deferred call's part until it was
+//! launched.
 //!
 //! ```text
 //!   +--------- taken, in order ---------+------- free -------+
@@ -16,16 +17,16 @@ use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// More than the shim needs at once, at a call site's first call in a process with many libraries. Not touched, it is not
-/// there.
+/// More than the shim needs at once, at a call site's first call in a process with many libraries. Pages that are
+/// never touched take no memory.
 const SIZE: usize = 1 << 20;
 
 #[global_allocator]
 static ALLOCATOR: Reserved = Reserved::new();
 
-/// Whether the system gives so much memory now.
+/// Whether the system can give so many bytes now.
 pub(crate) fn has_room(bytes: usize) -> bool {
-    // SAFETY: a size, and what came of it.
+    // SAFETY: memory that is given back at once.
     unsafe {
         let room = libc::malloc(bytes.max(1));
         libc::free(std::hint::black_box(room));
@@ -38,7 +39,7 @@ pub(crate) fn is_in_use() -> bool {
     ALLOCATOR.state.load(Ordering::Relaxed) != 0
 }
 
-/// Whether this memory is the reserve's.
+/// Whether this memory is part of the reserve.
 pub(crate) fn holds<T>(memory: &[T]) -> bool {
     ALLOCATOR.holds(memory.as_ptr().cast())
 }
@@ -46,12 +47,12 @@ pub(crate) fn holds<T>(memory: &[T]) -> bool {
 #[repr(align(128))]
 struct Bytes(UnsafeCell<[u8; SIZE]>);
 
-// SAFETY: what is handed out of it is handed out once.
+// SAFETY: each part is handed out to one owner.
 unsafe impl Sync for Bytes {}
 
 struct Reserved {
     bytes: Bytes,
-    /// The end of what is taken, and in the upper half the number of allocations in use.
+    /// The end of the part in use, and in the upper half the number of allocations in use.
     state: AtomicU64,
 }
 
@@ -68,11 +69,12 @@ impl Reserved {
         (memory.addr().wrapping_sub(self.bytes.0.get().addr())) < SIZE
     }
 
-    /// Null if it is used up.
+    /// Null if the reserve is used up.
     fn take(&self, layout: Layout) -> *mut u8 {
         let begin = |state: u64| {
             let end = (state & END) as usize;
-            // The reserve itself is aligned to 128, like what processors share; nothing of the shim's asks for more.
+            // The reserve itself is aligned to 128, like data that processors share; the shim has no stricter
+            // alignment.
             end.checked_next_multiple_of(layout.align()).filter(|_| layout.align() <= align_of::<Bytes>())
         };
         let taken = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
@@ -86,13 +88,13 @@ impl Reserved {
     }
 
     fn give_back(&self) {
-        // The last one gives back all of it.
+        // The last allocation frees all of the reserve.
         let next = |state: u64| if state >> 32 == 1 { 0 } else { state - ONE_IN_USE };
         let _ = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| Some(next(state)));
     }
 }
 
-// SAFETY: memory is the system's or a part of the reserve that is handed out once, until all of it was given back.
+// SAFETY: memory is the system's, or a part of the reserve that has one owner until it was given back.
 unsafe impl GlobalAlloc for Reserved {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.
@@ -104,14 +106,14 @@ unsafe impl GlobalAlloc for Reserved {
         if self.holds(memory) {
             self.give_back();
         } else {
-            // SAFETY: the caller's promise, about memory of the system's.
+            // SAFETY: the caller's promise, about memory of the system's allocator.
             unsafe { System.dealloc(memory, layout) };
         }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: the caller's promise, about memory of the system's; else the contents move to new memory of the new
-        // size, aligned alike, and the old is given back, once.
+        // SAFETY: the caller's promise, about memory of the system's allocator. Otherwise the contents move to new
+        // memory of the new size, aligned alike, and the old memory is given back, once.
         unsafe {
             if !self.holds(memory) {
                 let moved = System.realloc(memory, layout, new_size);
@@ -134,7 +136,7 @@ mod tests {
     use super::*;
 
     fn reserve() -> Box<Reserved> {
-        // SAFETY: zeroes are an empty reserve; on a stack it would have no room.
+        // SAFETY: zeroes are an empty reserve; a test thread's stack is too small for one.
         unsafe { Box::new_zeroed().assume_init() }
     }
 
@@ -143,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_is_aligned_and_apart() {
+    fn allocations_are_aligned_and_do_not_overlap() {
         let reserve = reserve();
         let first = reserve.take(layout(3, 1));
         let second = reserve.take(layout(64, 16));
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_it_is_free_again_when_nothing_is_in_use() {
+    fn the_reserve_is_free_again_when_nothing_is_in_use() {
         let reserve = reserve();
         let half = layout(SIZE / 2, 8);
         let (first, second) = (reserve.take(half), reserve.take(half));
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_cannot_hold_is_refused() {
+    fn allocations_that_do_not_fit_are_refused() {
         let reserve = reserve();
         assert!(reserve.take(layout(SIZE + 1, 1)).is_null());
         assert!(reserve.take(layout(8, 4096)).is_null());

@@ -1,6 +1,6 @@
-//! What others may read of the shim in this process: `xsched-ctl doctor --pid` finds it by its symbol.
+//! What other processes may read of the shim: `xsched-ctl doctor --pid` finds it by its symbol.
 //!
-//! The layout is [`xsched_protocol::shim_status`]'s; here its fields are atomic.
+//! The layout is that of [`xsched_protocol::shim_status`]; here its fields are atomic.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -33,7 +33,7 @@ pub(crate) struct CopyStatus {
 const _: () = assert!(size_of::<Status>() == size_of::<ShimStatus>());
 const _: () = assert!(size_of::<CopyStatus>() == size_of::<ShimCopy>());
 
-/// The one that others read.
+/// This process's status.
 #[unsafe(no_mangle)]
 pub(crate) static xsched_shim_status: Status = Status {
     magic: SHIM_STATUS_MAGIC,

@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use xsched_sched::Nanos;
-use xsched_xqueue::{Device, GatePage};
 
 use crate::ground::counters::{self, Trouble};
 use crate::ground::reentry::stay_inside;
@@ -16,6 +15,7 @@ use crate::hip::real;
 use crate::planted::{Bug, is_planted};
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::StreamName;
+use xsched_xqueue::{Device, GatePage};
 
 /// The HIP runtimes of this process.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ pub(crate) struct Hip {
     markers: MarkerPool,
 }
 
-/// A call that was held back.
+/// A call that was deferred.
 pub(crate) struct HipCommand {
     pub(crate) call: OwnedCall,
     pub(crate) copy: &'static RuntimeCopy,

@@ -1,7 +1,7 @@
 //! Questions that the shim asks a runtime copy while it holds something back.
 //!
 //! All of them answer without waiting for the device. Up to ROCm 6 a successful call overwrites the thread's last
-//! error, as the call that is held back would have; a question that may fail is asked where its failure makes the
+//! error, as the call that is deferred would have; a question that may fail is asked where its failure makes the
 //! application's own call fail as well.
 
 use std::ffi::{CStr, c_void};

@@ -7,7 +7,7 @@ use foldhash::HashMap;
 use crate::ground::fork::Renewable;
 use crate::kernels;
 use crate::runtime::stopped::Stopped;
-use crate::verdict::reports;
+use crate::verdict::connection;
 
 /// Kernels beyond that many have no name as far as rules go.
 const NAMES_MAX: usize = 1 << 16;
@@ -31,7 +31,7 @@ pub(super) fn of(call: &Stopped<'_>) -> Option<(u32, String)> {
             let number = numbers.len() as u32;
             numbers.insert(name.clone(), number);
             // Still under the lock: nobody uses the number before.
-            reports::tell_kernel(number, &name);
+            connection::tell_kernel(number, &name);
             number
         }
     };

@@ -12,7 +12,7 @@ use xsched_protocol::wire::SchedulingDomain;
 use xsched_rules::{Call, Caller, Decider, Frame, Rulebook, Rules};
 use xsched_xqueue::{HandedOut, Library};
 
-use crate::ground::counters::{self, Ruling, Trouble};
+use crate::ground::counters::{self, Trouble, VerdictSource};
 use crate::ground::fork::Renewable;
 use crate::ground::program;
 use crate::runtime::stopped::Stopped;
@@ -101,7 +101,7 @@ pub(super) fn decide(call: &Stopped<'_>, kernel: Option<&str>) -> (Verdict, Opti
     }
     let return_address = call.frame.return_address;
     let path = caller::library(return_address);
-    counters::ruled(ruling(path.is_some(), return_address));
+    counters::verdict_found(source(path.is_some(), return_address));
     let name = path.as_deref().map(caller::file_name);
     let origin =
         name.and_then(|name| book().rules.rules().origin([name]).map(|name| Library::Own(name.to_owned())));
@@ -123,11 +123,11 @@ pub(super) fn decide(call: &Stopped<'_>, kernel: Option<&str>) -> (Verdict, Opti
 }
 
 /// How a call is judged that returns there.
-fn ruling(is_in_a_library: bool, return_address: u64) -> Ruling {
+fn source(is_in_a_library: bool, return_address: u64) -> VerdictSource {
     match () {
-        () if is_in_a_library => Ruling::Caller,
-        () if is_trampoline(return_address) => Ruling::Hidden,
-        () => Ruling::Unknown,
+        () if is_in_a_library => VerdictSource::Caller,
+        () if is_trampoline(return_address) => VerdictSource::Hidden,
+        () => VerdictSource::Unknown,
     }
 }
 
@@ -198,10 +198,10 @@ mod tests {
 
     #[test]
     fn a_caller_that_a_probe_hides_is_not_one_without_a_library() {
-        let own = ruling as *const () as u64;
-        let rulings =
-            [own, 0x7fff_ffff_e000, 16].map(|address| ruling(caller::library(address).is_some(), address));
-        assert_eq!(rulings, [Ruling::Caller, Ruling::Hidden, Ruling::Unknown]);
+        let own = source as *const () as u64;
+        let sources =
+            [own, 0x7fff_ffff_e000, 16].map(|address| source(caller::library(address).is_some(), address));
+        assert_eq!(sources, [VerdictSource::Caller, VerdictSource::Hidden, VerdictSource::Unknown]);
     }
 
     /// Set for a copy of this program that is to remove its own file.

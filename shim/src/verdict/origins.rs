@@ -5,9 +5,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use xsched_xqueue::{Library, Origin};
-
 use crate::ground::fork::Renewable;
+use xsched_xqueue::{Library, Origin};
 
 /// All others, for which there is no number left. No larger number is given, and the cache has room for none.
 const OTHERS: Origin = Origin::OTHERS;

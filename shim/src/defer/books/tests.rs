@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
 use xsched_sched::Nanos;
-use xsched_xqueue::{Load, Setup};
 
 use super::*;
+use xsched_xqueue::{Load, Setup};
 
-/// Launches nothing: in these tests everything stays held back.
+/// Launches nothing: in these tests everything stays deferred.
 struct Nowhere;
 
 impl Device for Nowhere {

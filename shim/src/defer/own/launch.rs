@@ -1,7 +1,7 @@
 //! Kernel launches.
 //!
 //! Their checks are the runtime's, or stricter: it answers a launch that it refuses at once, so one that it might refuse
-//! is not held back.
+//! is not deferred.
 
 use std::sync::Arc;
 

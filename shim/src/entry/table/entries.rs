@@ -1,17 +1,17 @@
-//! What the shim puts into a table: a few instructions for each copy and function.
+//! The code that the shim puts into a table: a few instructions for each copy and function.
 //!
-//! A table's entry is called like the function itself, without a context. So each place has code of its own, that
-//! knows its copy and function, in 16 bytes; [`code`] finds it by counting.
+//! A table's entry is called like the function itself, without a context. So each copy and function has 16 bytes of
+//! code of its own, which know both; [`code`] computes their address.
 
 use std::arch::naked_asm;
 use std::ffi::c_void;
 
-use crate::entry::table_gate;
+use crate::entry::table_entry;
 use crate::ground::counters::{CALLS, STRIPE_BITS, STRIPE_BYTES};
 use crate::ground::hashing::MULTIPLIER;
 use crate::runtime::copies::{COPIES_MAX, IDS, ORIGINALS};
 
-/// Bytes from one place's code to the next.
+/// Bytes from one entry's code to the next.
 const CODE_BYTES: usize = 16;
 
 /// The code for a function of a copy.
@@ -21,34 +21,34 @@ pub(crate) fn code(copy: usize, id: usize, is_hooked: bool) -> *mut c_void {
 }
 
 /// Puts its number into `r11` and jumps.
-macro_rules! places {
+macro_rules! numbered_jumps {
     ($next:path) => {
         naked_asm!(
             ".cfi_startproc",
-            ".set xsched_shim_place, 0",
-            ".rept {places}",
+            ".set xsched_shim_entry, 0",
+            ".rept {count}",
             ".p2align 4",
-            "mov r11d, offset xsched_shim_place",
+            "mov r11d, offset xsched_shim_entry",
             "jmp {next}",
-            ".set xsched_shim_place, xsched_shim_place + 1",
+            ".set xsched_shim_entry, xsched_shim_entry + 1",
             ".endr",
             ".cfi_endproc",
-            places = const COPIES_MAX * IDS,
+            count = const COPIES_MAX * IDS,
             next = sym $next,
         )
     };
 }
 
-/// A place for each function with a hook.
+/// The code of functions with a hook.
 #[unsafe(naked)]
 unsafe extern "C" fn hooked() {
-    places!(table_gate)
+    numbered_jumps!(table_entry)
 }
 
-/// A place for each function without one.
+/// The code of functions without one.
 #[unsafe(naked)]
 unsafe extern "C" fn counted() {
-    places!(count)
+    numbered_jumps!(count)
 }
 
 /// Counts the call and jumps to the real function.

@@ -1,6 +1,6 @@
-//! The two symbols by which a runtime finds out that somebody wants its tables, and hands them over.
+//! The two symbols by which a runtime learns that a profiler wants its tables, and hands them over.
 //!
-//! Both are needed: with `rocprofiler_configure` alone ROCm aborts the process, with the other alone nothing comes.
+//! Both are needed: with `rocprofiler_configure` alone ROCm aborts the process, with the other alone no table comes.
 //! Types and the callback's numbers are from rocprofiler-sdk's `registration.h`, `intercept_table.h` and `fwd.h`.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -19,7 +19,7 @@ const COMPILER_TABLE: c_int = 1 << 2;
 /// Takes a table from the runtime, replaces its entries and hands it on to a profiler.
 ///
 /// # Safety
-/// `tables` must be `count` tables that nobody else uses meanwhile, `name` a C string.
+/// `tables` must be `count` tables that no other thread uses meanwhile, `name` a C string.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rocprofiler_set_api_table(
     name: *const c_char,
@@ -37,13 +37,13 @@ pub(crate) unsafe extern "C" fn rocprofiler_set_api_table(
         }
     }
     let next = catch_unwind(chain::next_receiver).unwrap_or_default();
-    // SAFETY: it is the function of this name of a profiler, and gets what we got.
+    // SAFETY: a profiler's function of this name, with the arguments that the shim got.
     next.map_or(0, |next| unsafe { next(name, version, instance, tables, count) })
 }
 
-/// Called by rocprofiler-sdk where that gets the tables: it is asked to pass them to us as well.
+/// Called by rocprofiler-sdk where that gets the tables: the shim asks it to pass them on.
 ///
-/// Null says that the shim is no tool of the profiler's: it wants no events and no context.
+/// Null says that the shim is no tool of the profiler: it wants no events and no context.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rocprofiler_configure(
     _version: u32,
@@ -61,7 +61,7 @@ pub(crate) unsafe extern "C" fn rocprofiler_configure(
     ptr::null_mut()
 }
 
-/// rocprofiler-sdk's notice of a table that it has replaced entries of.
+/// rocprofiler-sdk's notice that it has replaced entries of a table.
 unsafe extern "C" fn on_table(
     kind: c_int,
     _version: u64,

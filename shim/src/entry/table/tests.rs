@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn every_function_in_a_table_has_a_place_there() {
+fn every_function_in_a_table_has_an_entry_there() {
     for kind in [TableKind::Compiler, TableKind::Runtime] {
         let mut places: Vec<_> = TABLE.iter().filter_map(|function| kind.entry(function.slot)).collect();
         places.sort_unstable();
@@ -29,7 +29,7 @@ fn entries_are_replaced_up_to_the_size_and_newer_ones_hooked() {
 }
 
 #[test]
-fn each_place_has_code_of_its_own() {
+fn each_entry_has_code_of_its_own() {
     // mov r11d, imm32
     for (copy, id) in [(0, 0), (0, 1), (3, IDS - 1)] {
         let code = entries::code(copy, id, true).cast::<u8>();
@@ -41,7 +41,7 @@ fn each_place_has_code_of_its_own() {
 }
 
 #[test]
-fn other_tables_are_not_ours() {
+fn other_tables_are_left_alone() {
     assert_eq!(TableKind::named(c"hip"), Some(TableKind::Runtime));
     assert_eq!(TableKind::named(c"hip_compiler"), Some(TableKind::Compiler));
     assert_eq!(TableKind::named(c"hsa"), None);

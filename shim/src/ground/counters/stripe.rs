@@ -1,8 +1,8 @@
-//! The sets of counters, and which of them is a thread's.
+//! The sets of counters, and which of them a thread uses.
 //!
-//! A thread's set is chosen by its thread pointer, which the C library keeps in `fs:0` on x86-64: one load, also for the
-//! exports, which count in assembly. Threads may share a set, so increments are locked; but a locked increment of a line that
-//! this processor already has costs five nanoseconds, and of one that another has had last, fifty.
+//! The thread pointer chooses a thread's set. The C library keeps it in `fs:0` on x86-64: one load, also for the
+//! exports, which count in assembly. Threads may share a set, so increments are locked. A locked increment costs 5 ns
+//! if the line is in this processor's cache already, and 50 ns if another processor had it last.
 
 use std::arch::asm;
 use std::sync::atomic::{AtomicPtr, AtomicU64};
@@ -25,13 +25,13 @@ pub(crate) struct Stripe {
     pub(super) calls: [AtomicU64; COUNT],
     pub(super) passed: [AtomicU64; Reason::ALL.len()],
     pub(super) work: [[AtomicU64; StreamKind::ALL.len()]; Work::ALL.len()],
-    /// Work that waited in any way, or was asked whether it must.
-    pub(super) held_up: AtomicU64,
+    /// Work that waited in any way, or for which that was decided under a lock.
+    pub(super) delayed: AtomicU64,
 }
 
 pub(super) static STRIPES: [Stripe; 1 << STRIPE_BITS] = [const { Stripe::new() }; 1 << STRIPE_BITS];
 
-/// Where the calls of the first set are, for the exports: an operand in memory saves them a register.
+/// The address of the calls of the first set, for the exports: an operand in memory saves them a register.
 pub(crate) static CALLS: AtomicPtr<Stripe> = AtomicPtr::new((&raw const STRIPES).cast_mut().cast());
 
 impl Stripe {
@@ -40,11 +40,11 @@ impl Stripe {
             calls: [const { AtomicU64::new(0) }; COUNT],
             passed: [const { AtomicU64::new(0) }; Reason::ALL.len()],
             work: [const { [const { AtomicU64::new(0) }; StreamKind::ALL.len()] }; Work::ALL.len()],
-            held_up: AtomicU64::new(0),
+            delayed: AtomicU64::new(0),
         }
     }
 
-    /// The calling thread's.
+    /// The calling thread's set.
     #[inline]
     pub(super) fn own() -> &'static Self {
         let thread: u64;
@@ -57,8 +57,8 @@ impl Stripe {
 
     /// All of its counters.
     pub(super) fn counters(&self) -> impl Iterator<Item = &AtomicU64> {
-        let Self { calls, passed, work, held_up } = self;
-        calls.iter().chain(passed).chain(work.as_flattened()).chain([held_up])
+        let Self { calls, passed, work, delayed } = self;
+        calls.iter().chain(passed).chain(work.as_flattened()).chain([delayed])
     }
 }
 
@@ -85,7 +85,7 @@ mod tests {
             let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(own)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        // By chance alone, all would come to one set once in 268 million times.
+        // By chance alone, all threads would use one set once in 268 million runs.
         assert!(sets.len() > 1, "{sets:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What the controller is told of calls: the user's own rules, scheduling domains, names of kernels. Never waits.
+//! What the shim tells the controller about calls, from the application's threads. Never waits.
 
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,6 @@ use zerocopy::{Immutable, IntoBytes};
 
 use crate::ground::counters::{self, Trouble};
 use crate::ground::fork::Renewable;
-use crate::verdict::{domain, kernel_names, local};
 
 /// The connection, while there is one.
 static SOCKET: Renewable<Mutex<Option<Arc<Socket>>>> = Renewable::new();
@@ -21,28 +20,13 @@ fn socket() -> MutexGuard<'static, Option<Arc<Socket>>> {
 }
 
 /// In a forked child: the connection is its parent's.
-pub(super) fn begin_afresh() {
+pub(crate) fn begin_afresh() {
     SOCKET.renew();
 }
 
-/// There is a controller from now on, or there is none.
-pub(super) fn connect(connection: Option<Arc<Socket>>) {
+/// The connection to the controller, from now on; None: there is no controller.
+pub(crate) fn set(connection: Option<Arc<Socket>>) {
     *socket() = connection;
-}
-
-/// The controller decides about calls from now on: it hears all that was said before.
-pub(super) fn tell_all() {
-    let Some(connection) = socket().clone() else { return };
-    let settings = local::own_rules();
-    if !settings.is_empty() && send_settings(&connection, &settings).is_err() {
-        counters::trouble(Trouble::UnsentReport);
-    }
-    for (path, domain) in domain::of_libraries() {
-        tell_domain(&path, domain);
-    }
-    for (number, name) in kernel_names::all() {
-        tell_kernel(number, &name);
-    }
 }
 
 /// A library has said what its calls are.
@@ -58,6 +42,14 @@ pub(crate) fn tell_kernel(number: u32, name: &str) {
 fn tell(packet: &(impl IntoBytes + Immutable)) {
     let connection = socket().clone();
     if connection.is_some_and(|connection| connection.send(packet).is_err()) {
+        counters::trouble(Trouble::UnsentReport);
+    }
+}
+
+/// Tells the user's own rules, if there are any.
+pub(crate) fn tell_rules(text: &str) {
+    let Some(connection) = socket().clone() else { return };
+    if !text.is_empty() && send_settings(&connection, text).is_err() {
         counters::trouble(Trouble::UnsentReport);
     }
 }
