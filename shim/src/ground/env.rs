@@ -15,7 +15,7 @@
 //! | `XSCHED_VERBOSE` | `1` or `2`: on standard error, what passes through |
 //! | `XSCHED_TEST_SUSPEND` | `random[:seed[:rate]]`, `held[:ms]`, `held-stream[:ms]`: what tests suspend, see `defer/test_suspension.rs` (only with the feature `test-switches`) |
 //! | `XSCHED_TEST_VERDICTS` | `random[:seed]`: calls get all verdicts at random, see `verdict/random.rs` (only with the feature `test-switches`) |
-//! | `XSCHED_TEST_PANIC` | a function's name: its hook panics (builds with debug assertions only) |
+//! | `XSCHED_TEST_PANIC` | a function's name: its hook panics (builds with `test-switches` and debug assertions only) |
 //!
 //! The variables that choose a profiler are read where tables are handed on to one ([`of_profiler`]).
 //!
@@ -115,14 +115,14 @@ pub(crate) fn of_profiler(variable: &str) -> Option<OsString> {
 }
 
 /// Panics if `XSCHED_TEST_PANIC` names this function.
-#[cfg(debug_assertions)]
+#[cfg(all(feature = "test-switches", debug_assertions))]
 pub(crate) fn panic_if_asked(function: &CStr) {
     let asked = read("XSCHED_TEST_PANIC").is_some_and(|name| name.as_encoded_bytes() == function.to_bytes());
     assert!(!asked, "asked to panic in {}", function.to_string_lossy());
 }
 
 /// A build for users has no way to ask for a panic.
-#[cfg(not(debug_assertions))]
+#[cfg(not(all(feature = "test-switches", debug_assertions)))]
 pub(crate) fn panic_if_asked(_: &CStr) {}
 
 fn read(variable: &str) -> Option<OsString> {

@@ -7,8 +7,8 @@ use crate::fixture::{Run, Said, Workshop, same_with_and_without, shim};
 
 #[test]
 fn panic_in_a_hook() {
-    if !cfg!(debug_assertions) {
-        eprintln!("skipped: only a build with debug assertions can be asked to panic");
+    if !cfg!(all(feature = "test-switches", debug_assertions)) {
+        eprintln!("skipped: only a build with test-switches and debug assertions can be asked to panic");
         return;
     }
     let workshop = Workshop::new();
