@@ -15,9 +15,10 @@ use crate::{
 /// The verb.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     setup::ensure(workspace, &[Need::BpfBuild])?;
-    let checks: [(&str, Result<()>); 4] = [
+    let checks: [(&str, Result<()>); 5] = [
         ("format", command::run(cargo(workspace).args(["fmt", "--all", "--check"]))),
         ("clippy", command::run(&mut clippy(workspace))),
+        ("clippy of features for tests", command::run(&mut clippy_with_test_features(workspace))),
         ("docs", command::run(&mut docs(workspace))),
         ("forbidden", forbidden::check(&workspace.root)),
     ];
@@ -38,6 +39,14 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
 fn clippy(workspace: &Workspace) -> Command {
     let mut clippy = cargo(workspace);
     clippy.args(["clippy", "--workspace", "--all-targets", "--keep-going", "--", "-D", "warnings"]);
+    clippy
+}
+
+/// The shim with everything that builds for users do not have.
+fn clippy_with_test_features(workspace: &Workspace) -> Command {
+    let mut clippy = cargo(workspace);
+    clippy.args(["clippy", "--package", "xsched-shim", "--package", "xsched-xqueue", "--all-targets"]);
+    clippy.args(["--features", "xsched-shim/planted-bugs", "--", "-D", "warnings"]);
     clippy
 }
 
