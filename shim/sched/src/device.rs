@@ -6,51 +6,15 @@
 use crate::account::Account;
 use crate::level::{Level, Move};
 use crate::mask::Mask;
-use crate::policy::{Policy, PolicyKind, View};
+use crate::policies::PolicyKind;
+use crate::policy::{Policy, View};
+use crate::queue::{Process, Queue};
 use crate::ranks::Ranks;
 use crate::starvation::{self, Patience};
-use crate::{Attributes, DeviceId, Nanos, ProcessId, QueueId, Settings};
+use crate::{Attributes, DeviceId, Nanos, QueueId, Settings};
 
 /// Nobody is charged for more than this at once: the clock went on while the machine slept.
 const LONGEST: Nanos = Nanos::from_secs(1);
-
-/// A queue.
-#[derive(Debug)]
-pub(crate) struct Queue {
-    pub(crate) id: QueueId,
-    pub(crate) attributes: Attributes,
-    /// Index of its process.
-    pub(crate) process: usize,
-    pub(crate) ready: bool,
-    /// `None` until it has been decided on.
-    pub(crate) level: Option<Level>,
-    pub(crate) account: Account,
-    pub(crate) patience: Patience,
-}
-
-impl Queue {
-    /// Its place among its process's queues, most urgent first.
-    pub(crate) fn stream_order(&self) -> u64 {
-        u64::from(i32::MAX.abs_diff(self.attributes.stream_priority))
-    }
-}
-
-/// A process's part of a device.
-#[derive(Debug)]
-pub(crate) struct Process {
-    pub(crate) id: ProcessId,
-    /// How many queues it has.
-    pub(crate) queues: usize,
-    /// How many of them are ready.
-    pub(crate) ready: usize,
-    /// Device time that it is charged for, by all its queues so far. A report may take back what was assumed.
-    pub(crate) charged: Nanos,
-    /// Time for which it had a ready queue that was allowed to launch.
-    pub(crate) allowed: Nanos,
-    allowed_until: Nanos,
-    /// It is among [`Device::changed`].
-    is_changed: bool,
-}
 
 /// One device.
 #[derive(Debug)]
@@ -348,19 +312,5 @@ impl Device {
                 process.allowed += time;
             }
         }
-    }
-}
-
-impl Process {
-    /// Work or charge of this process, whose index this is, may not be what they were.
-    fn note_change(&mut self, index: usize, changed: &mut Vec<usize>) {
-        if !self.is_changed {
-            self.is_changed = true;
-            changed.push(index);
-        }
-    }
-
-    fn charge(&mut self, time: i64) {
-        self.charged = Nanos(self.charged.0.saturating_add_signed(time));
     }
 }

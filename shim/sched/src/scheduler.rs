@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use crate::device::Device;
 use crate::level::{self, Level, Move};
+use crate::policies::PolicyKind;
 #[cfg(test)]
 use crate::policy::Policy;
-use crate::policy::PolicyKind;
 use crate::{Attributes, DeviceId, Event, Nanos, QueueId, Settings};
 
 /// Decides how urgent each queue is.

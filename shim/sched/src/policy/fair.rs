@@ -10,7 +10,7 @@ use crate::Nanos;
 use crate::ranks::Ranks;
 
 #[derive(Debug, Default)]
-pub(super) struct Fair {
+pub(crate) struct Fair {
     time: VirtualTime,
     claims: Vec<Claim>,
 }

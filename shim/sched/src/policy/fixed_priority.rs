@@ -15,12 +15,12 @@ use std::collections::BTreeMap;
 
 use super::virtual_time::{Claim, Terms, VirtualTime};
 use super::{Policy, View, downwards};
-use crate::device::Queue;
+use crate::queue::Queue;
 use crate::ranks::{Rank, Ranks};
 use crate::{Attributes, Nanos, ProcessId};
 
 #[derive(Debug, Default)]
-pub(super) struct FixedPriority {
+pub(crate) struct FixedPriority {
     time: VirtualTime,
     /// By process.
     claims: Vec<Claim>,

@@ -13,7 +13,7 @@ use crate::Nanos;
 use crate::ranks::Ranks;
 
 #[derive(Debug, Default)]
-pub(super) struct Partition {
+pub(crate) struct Partition {
     time: VirtualTime,
     /// Percent by process; `None`: nothing is promised.
     promised: Vec<Option<u8>>,

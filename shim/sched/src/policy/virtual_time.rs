@@ -13,7 +13,7 @@
 
 use super::View;
 use crate::Nanos;
-use crate::device::{Process, Queue};
+use crate::queue::{Process, Queue};
 use crate::ranks::{Rank, Ranks};
 
 /// What a process may claim.
