@@ -1,7 +1,8 @@
 //! Copies of memory.
 
-use super::super::Category::Copy;
-use super::{Param, ParamKind, Probe, bytes, copy_kind, dst, field, param, pointer, size, src, stream};
+use super::row::{bytes, copy_kind, dst, field, param, pointer, size, src, stream};
+use crate::probe::Category::Copy;
+use crate::probe::{Param, ParamKind, Probe};
 
 const PLAIN: &[Param] = &[dst(0), src(1), bytes(2)];
 const PLAIN_ASYNC: &[Param] = &[dst(0), src(1), bytes(2), stream(3)];

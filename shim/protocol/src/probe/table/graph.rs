@@ -1,7 +1,8 @@
 //! Graphs: built or captured, made executable, changed. Their launches are launches.
 
-use super::super::Category::Graph;
-use super::{Param, ParamKind, Probe, field, flags, param, pointer, stream};
+use super::row::{field, flags, param, pointer, stream};
+use crate::probe::Category::Graph;
+use crate::probe::{Param, ParamKind, Probe};
 
 const GRAPH: &[Param] = &[pointer("graph", 0)];
 /// Where a node is returned, graph, dependencies, their number.

@@ -1,7 +1,8 @@
 //! Memory that is allocated, freed, mapped, moved and shared. Freeing waits for the device.
 
-use super::super::Category::Memory;
-use super::{Param, ParamKind, Probe, bytes, device, flags, param, pointer, size, stream};
+use super::row::{bytes, device, flags, param, pointer, size, stream};
+use crate::probe::Category::Memory;
+use crate::probe::{Param, ParamKind, Probe};
 
 const ALLOCATE: &[Param] = &[bytes(1)];
 const ALLOCATE_FLAGS: &[Param] = &[bytes(1), flags(2)];

@@ -1,7 +1,8 @@
 //! Fills of memory.
 
-use super::super::Category::Set;
-use super::{Param, ParamKind, Probe, bytes, dst, field, param, size, stream, value};
+use super::row::{bytes, dst, field, param, size, stream, value};
+use crate::probe::Category::Set;
+use crate::probe::{Param, ParamKind, Probe};
 
 const PLAIN: &[Param] = &[dst(0), value(1), bytes(2)];
 const PLAIN_ASYNC: &[Param] = &[dst(0), value(1), bytes(2), stream(3)];
