@@ -151,7 +151,7 @@ impl Asker {
         };
         asker.kept = descriptors;
         if shows_number {
-            xsched_arbiter_report(Report::Join as u64, 0, welcome.number);
+            xsched_arbiter_report(Report::Join as u64, 0, welcome.token);
         }
         Ok(asker)
     }

@@ -1,7 +1,7 @@
-//! The one table of probed functions.
+//! The only table of probed functions.
 //!
-//! The programs are the same for every function; a [`Cookie`], attached to each probe, tells them what to read.
-//! User space decodes the argument words by the table. Signatures are checked against `tests/data/hip-api.tsv`.
+//! The programs are the same for every function; a [`Cookie`], attached to each probe, selects what they read.
+//! User space decodes the argument words by the table. `tests/hip_api.rs` checks the signatures against HIP's.
 
 mod function;
 mod table;
@@ -25,14 +25,14 @@ pub const WORD_COUNT: usize = 11;
 /// contiguous here as they are in memory.
 pub type Words = [u64; WORD_COUNT];
 
-/// The 64 bits that come with every hit of a probe.
+/// The 64 bits that the kernel passes to the program with every hit of a probe.
 ///
 /// ```text
 /// bits  0..16  index into PROBES
 ///      16..20  text argument + 1, or 0
 ///      20..24  out argument + 1, or 0
 ///      24..28  pointee argument + 1, or 0; 15: the stack
-///      28..40  pointee offset, in eight bytes
+///      28..40  pointee offset, in units of eight bytes
 ///      40      starts kernels
 ///      41      names kernels
 ///      42      its calls have no chain
@@ -112,13 +112,13 @@ impl Cookie {
         self.0 & 1 << 40 != 0
     }
 
-    /// Whether the function names kernels, so that its calls are always recorded.
+    /// Whether the function names kernels: then its calls are always recorded.
     pub const fn names_kernels(self) -> bool {
         self.0 & 1 << 41 != 0
     }
 
-    /// Whether the chain of its calls is recorded. Registration is left out: each of thousands of kernels is registered
-    /// from an instruction of its own, and all by their library's constructor.
+    /// Whether the call chain of its calls is recorded. Not for registration: thousands of kernels are registered from
+    /// an instruction each, all by their library's constructor.
     pub const fn has_chain(self) -> bool {
         self.0 & 1 << 42 == 0
     }

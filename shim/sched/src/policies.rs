@@ -8,10 +8,10 @@ use crate::policy::fair::Fair;
 use crate::policy::fixed_priority::FixedPriority;
 use crate::policy::partition::Partition;
 
-/// One line a policy: variant and type, name, XSched's names, description.
+/// One line per policy: variant and type, name, XSched's names, description.
 macro_rules! policies {
     ($($kind:ident => $policy:ty, $name:literal $(| $alias:literal)*, $about:literal;)*) => {
-        /// Which policy.
+        /// A policy.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum PolicyKind {
@@ -22,12 +22,12 @@ macro_rules! policies {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$kind,)*];
 
-            /// As it is written on a command line.
+            /// Its name on the command line.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$kind => $name,)* }
             }
 
-            /// What it does, in a line.
+            /// Its description, in a line.
             pub const fn about(self) -> &'static str {
                 match self { $(Self::$kind => $about,)* }
             }
@@ -40,7 +40,7 @@ macro_rules! policies {
         impl FromStr for PolicyKind {
             type Err = UnknownPolicy;
 
-            /// Takes XSched's names, too. Case does not matter.
+            /// Also accepts XSched's names, in any case.
             fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
                 match name.to_ascii_lowercase().as_str() {
                     $($name $(| $alias)* => Ok(Self::$kind),)*
@@ -57,7 +57,7 @@ policies! {
     Partition => Partition, "partition" | "up" | "pup", "each process is promised a part of the device time";
 }
 
-#[expect(clippy::derivable_impls, reason = "the list above has no place for an attribute of one line")]
+#[expect(clippy::derivable_impls, reason = "an attribute in the list above would need a line of its own")]
 impl Default for PolicyKind {
     fn default() -> Self {
         Self::Priority
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_is_found_by_its_name_and_by_that_of_xsched() {
+    fn a_policy_is_found_by_its_name_and_by_xscheds() {
         for kind in PolicyKind::ALL {
             assert_eq!(kind.name().parse(), Ok(*kind));
         }

@@ -1,4 +1,4 @@
-//! A queue and a process as one device knows them: what policies and the bound on waiting look at.
+//! A queue and a process as one device knows them: the data that policies and the starvation bound use.
 
 use crate::account::Account;
 use crate::starvation::Patience;
@@ -12,20 +12,20 @@ pub(crate) struct Queue {
     /// Index of its process.
     pub(crate) process: usize,
     pub(crate) ready: bool,
-    /// `None` until it has been decided on.
+    /// `None` before the first decision.
     pub(crate) level: Option<Level>,
     pub(crate) account: Account,
     pub(crate) patience: Patience,
 }
 
 impl Queue {
-    /// Its place among its process's queues, most urgent first.
+    /// Its position among its process's queues, most urgent first.
     pub(crate) fn stream_order(&self) -> u64 {
         u64::from(i32::MAX.abs_diff(self.attributes.stream_priority))
     }
 }
 
-/// A process's part of a device.
+/// A process's use of one device.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) id: ProcessId,
@@ -33,7 +33,7 @@ pub(crate) struct Process {
     pub(crate) queues: usize,
     /// How many of them are ready.
     pub(crate) ready: usize,
-    /// Device time that it is charged for, by all its queues so far. A report may take back what was assumed.
+    /// Device time charged for all its queues so far. A report may reduce it.
     pub(crate) charged: Nanos,
     /// Time for which it had a ready queue that was allowed to launch.
     pub(crate) allowed: Nanos,
@@ -43,7 +43,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Work or charge of this process, whose index this is, may not be what they were.
+    /// Its work or charge may have changed. `index` is its own.
     pub(crate) fn note_change(&mut self, index: usize, changed: &mut Vec<usize>) {
         if !self.is_changed {
             self.is_changed = true;

@@ -1,21 +1,20 @@
 //! The bound on waiting, around every policy.
 //!
-//! A queue that was ready for longer than the bound without being allowed to launch gets a *turn*: the most urgent level
-//! for a quantum. With it go all queues of the device that have waited for half the bound, so that the next turn is
-//! half a bound away, at least: however many starve, turns that are used take no more than two quanta in a bound from the urgent
-//! ones.
+//! A queue that was ready for longer than the bound without being allowed to launch gets a time slice: the most urgent level for a
+//! quantum. All queues of the device that have waited for half the bound get it, too. So the next slice is at least half a bound
+//! away: however many queues starve, slices that are used take at most two quanta per bound from urgent queues.
 //!
-//! Being allowed takes back waiting, at a rate at which a quantum takes back the whole bound: a moment in which nobody
-//! more urgent was ready is not enough. Waiting is forgotten after a turn, and when the queue has finished its work while
-//! allowed. So a queue that always has work is never kept waiting for longer than the bound at a stretch, and is allowed
-//! for a quantum in each bound of waiting in the long run.
+//! While a queue is allowed, its waiting time decreases, at a rate at which a quantum cancels the whole bound: a moment without more
+//! urgent work is not enough. Waiting time is reset after a slice, and when the queue has finished its work while allowed. So a
+//! queue that always has work never waits for longer than the bound at a stretch, and in the long run is allowed for a quantum per
+//! bound of waiting.
 //!
-//! To be allowed is not to be served: on a busy machine a process may not get a processor in time to launch anything. So waiting
-//! is taken back on trust, and all of it comes back, with the time for which it was allowed, if the queue is not heard to have
-//! used the device while it waits for as long as the patience, however often it is allowed for a moment meanwhile. After a turn
-//! no more than three quarters of a bound come back, since whoever has no use for turns must not have them all the time. The same
-//! goes for queues that would have a turn and have no work just then. So turns begin a quarter of a bound apart at least, however
-//! many have no use for theirs.
+//! A queue that is allowed may still not be served: on a busy machine its process may not get a processor in time to launch. So
+//! waiting time is taken back on trust. All of it returns, together with the time for which the queue was allowed, if the queue
+//! then waits for `patience` without a report of use, even if it is allowed for moments meanwhile. After a slice at most three
+//! quarters of a bound return: queues that do not use their slices must not get slices all the time. The same holds for queues
+//! that would get a slice but have no work at that time. So slices begin at least a quarter of a bound apart, however many queues do
+//! not use theirs.
 
 mod patience;
 
@@ -24,35 +23,35 @@ pub(crate) use patience::Patience;
 use crate::queue::Queue;
 use crate::{Level, Nanos, Settings};
 
-/// Ends the turns that are over and begins one if somebody's time has come. Whether anybody has one.
-pub(crate) fn take_turns(now: Nanos, settings: &Settings, queues: &mut [Queue]) -> bool {
+/// Ends the slices that are over, and begins one if a queue starves. Returns whether any queue has a slice.
+pub(crate) fn grant_slices(now: Nanos, settings: &Settings, queues: &mut [Queue]) -> bool {
     let bound = settings.starvation_bound;
-    let mut somebody_starves = false;
+    let mut starves = false;
     for Queue { patience, ready, .. } in &mut *queues {
         if bound.is_zero() {
             *patience = Patience::default();
-        } else if patience.turn_until.is_some_and(|until| until <= now) {
-            patience.end_turn(settings);
+        } else if patience.slice_until.is_some_and(|until| until <= now) {
+            patience.end_slice(settings);
         } else {
-            // The settings may be others now.
+            // The settings may have changed.
             patience.doubt(settings);
         }
-        somebody_starves |= *ready && patience.starves(settings);
+        starves |= *ready && patience.starves(settings);
     }
-    let concerns = |patience: &Patience| !patience.has_turn() && patience.waited_at_worst() >= bound / 2;
+    let concerns = |patience: &Patience| !patience.has_slice() && patience.waited_at_worst() >= bound / 2;
     for Queue { patience, ready, .. } in queues.iter_mut().filter(|queue| concerns(&queue.patience)) {
-        match (somebody_starves, *ready) {
-            (true, true) => patience.turn_until = Some(now + settings.quantum),
-            (true, false) => patience.end_turn(settings),
+        match (starves, *ready) {
+            (true, true) => patience.slice_until = Some(now + settings.quantum),
+            (true, false) => patience.end_slice(settings),
             (false, _) => {}
         }
     }
-    queues.iter().any(|queue| queue.patience.has_turn())
+    queues.iter().any(|queue| queue.patience.has_slice())
 }
 
-/// When a turn will end or somebody's time will have come, if nothing happens before.
+/// When the next slice ends or begins, if no event comes before.
 pub(crate) fn next(now: Nanos, settings: &Settings, queues: &[Queue], front: Option<Level>) -> Option<Nanos> {
     let waits = |queue: &Queue| queue.ready && queue.level != front;
-    let concerned = queues.iter().filter(|queue| queue.patience.has_turn() || waits(queue));
+    let concerned = queues.iter().filter(|queue| queue.patience.has_slice() || waits(queue));
     concerned.filter_map(|queue| queue.patience.due(now, settings)).min()
 }

@@ -49,7 +49,7 @@ impl Book {
     /// What rules are known as by whoever records.
     fn id(&self, decider: Decider) -> RuleId {
         match decider {
-            Decider::Nobody => RuleId::NOBODY,
+            Decider::Nobody => RuleId::NONE,
             Decider::Domain => RuleId::DOMAIN,
             Decider::Rule(number) => {
                 if let Some(index) = number.checked_sub(self.own_count) {

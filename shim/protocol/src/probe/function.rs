@@ -1,39 +1,39 @@
-//! A probed function: what its arguments mean, and what is shown of them.
+//! A probed function: which of its arguments are read and shown, and how.
 
 /// A probed function.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe {
     /// HIP's name, and the exported symbol unless [`aliases`](Self::aliases) has more.
     pub name: &'static str,
-    /// Further symbols under which runtimes export it.
+    /// Other symbols under which runtimes export it.
     pub aliases: &'static [&'static str],
-    /// Group, shown as the slice's category.
+    /// Its group, shown as the category of its slices.
     pub category: Category,
     /// Arguments worth showing.
     pub params: &'static [Param],
-    /// Argument that points to a NUL-terminated name.
+    /// Index of the argument that points to a NUL-terminated name.
     pub text: Option<u8>,
-    /// Argument that points to where a handle is returned.
+    /// Index of the argument that points to where a handle is returned.
     pub out: Option<u8>,
     /// Memory of which 40 bytes are kept in place of the first stack arguments.
     pub pointee: Option<Pointee>,
     /// What the return register holds.
     pub ret: Return,
-    /// Probed also where each probe takes 0.1 s to remove, that is where there are no `uprobe_multi` links.
+    /// Probed even where removing a probe takes 0.1 s, which is where there are no `uprobe_multi` links.
     pub is_vital: bool,
 }
 
-/// Memory that an argument leads to.
+/// Memory that an argument points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pointee {
-    /// Argument that points to a struct, or [`STACK`](Self::STACK).
+    /// Index of the argument that points to a struct, or [`STACK`](Self::STACK).
     pub argument: u8,
-    /// Where to begin, in bytes; a multiple of eight.
+    /// Offset of the first byte to read; a multiple of eight.
     pub offset: u16,
 }
 
 impl Pointee {
-    /// In place of an argument: the stack arguments themselves, for those beyond the first.
+    /// In place of an index: the stack arguments themselves, for those that are not kept otherwise.
     pub const STACK: u8 = 14;
 }
 
@@ -54,13 +54,13 @@ pub enum Category {
     Stream,
     /// Waits on the host.
     Synchronize,
-    /// Allocates, frees, maps and moves memory.
+    /// Allocates, frees, maps and migrates memory.
     Memory,
-    /// Makes, records and asks events.
+    /// Creates, records and queries HIP events.
     Event,
     /// Builds, captures and changes graphs.
     Graph,
-    /// Chooses and resets devices and contexts.
+    /// Selects and resets devices and contexts.
     Device,
 }
 
@@ -97,7 +97,7 @@ impl Category {
         }
     }
 
-    /// Whether its calls say what kernels are called. Filters never keep them from user space.
+    /// Whether its calls give kernels their names. No filter drops them.
     pub const fn names_kernels(self) -> bool {
         matches!(self, Self::Module | Self::Register)
     }
@@ -119,13 +119,13 @@ pub enum Return {
 pub struct Param {
     /// Name of the annotation.
     pub name: &'static str,
-    /// Type, and so how to show it.
+    /// Type, which decides how it is shown.
     pub kind: ParamKind,
     /// Offset of its first byte within the call's words.
     pub offset: u8,
 }
 
-/// How the bytes of an argument are to be read.
+/// Type and layout of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParamKind {
     /// A kernel: host handle or `hipFunction_t`.
@@ -134,7 +134,7 @@ pub enum ParamKind {
     Dim3,
     /// Three words, a `u32` each.
     Dims,
-    /// As [`ParamKind::Dims`], but threads in all instead of blocks.
+    /// As [`ParamKind::Dims`], but the total of threads instead of blocks.
     Threads,
     /// `hipStream_t`.
     Stream,
@@ -151,7 +151,7 @@ pub enum ParamKind {
 }
 
 impl ParamKind {
-    /// Bytes that it takes, the gaps between words included.
+    /// Bytes that it takes, with the gaps between words.
     pub const fn size(self) -> usize {
         match self {
             Self::Kernel | Self::Stream | Self::Pointer | Self::Size => 8,

@@ -1,4 +1,4 @@
-//! The rows of the table, one module a family.
+//! The rows of the table, one module per family.
 
 mod copy;
 mod device;
@@ -50,5 +50,5 @@ const fn join() -> [Probe; count()] {
     rows
 }
 
-/// Every function that is probed. Its index is part of the ABI between the programs and user space.
+/// Every function that is probed. Its index is part of the ABI of the programs and user space.
 pub const PROBES: &[Probe] = &join();

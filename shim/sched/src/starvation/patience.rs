@@ -1,28 +1,28 @@
-//! How long one queue has waited, and what is known of it meanwhile.
+//! How long a queue has waited, and which of the time that was taken back is on trust.
 
 use crate::{Nanos, Settings};
 
-/// How long a queue has waited.
+/// The waiting time of a queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Patience {
     waited: Nanos,
-    pub(super) turn_until: Option<Nanos>,
-    /// What was taken back and is not known to have been of use, and for how long it had to wait since this began.
+    pub(super) slice_until: Option<Nanos>,
+    /// Time that was taken back without a report of use since, and how long the queue has waited since the first of it.
     on_trust: Nanos,
     silent: Nanos,
-    /// It is known to have used its turn.
-    has_used_turn: bool,
+    /// It has reported use in its slice.
+    has_used_slice: bool,
 }
 
 impl Patience {
-    /// How long it has waited by now.
+    /// How long it has waited.
     pub(crate) fn waited(&self) -> Nanos {
         self.waited
     }
 
-    /// Whether it has its turn.
-    pub(crate) fn has_turn(&self) -> bool {
-        self.turn_until.is_some()
+    /// Whether it has a slice.
+    pub(crate) fn has_slice(&self) -> bool {
+        self.slice_until.is_some()
     }
 
     /// It was ready and allowed to launch.
@@ -45,7 +45,7 @@ impl Patience {
         }
     }
 
-    /// After so much silence what is on trust comes back.
+    /// Returns the time on trust to the waiting time after `patience` without a report.
     pub(super) fn doubt(&mut self, settings: &Settings) {
         if !self.on_trust.is_zero() && self.silent >= settings.patience {
             self.waited += self.on_trust;
@@ -53,11 +53,11 @@ impl Patience {
         }
     }
 
-    /// It says that it has used the device. Whether anything was on trust until now.
+    /// It reports use. Returns whether any time was on trust.
     pub(crate) fn used(&mut self) -> bool {
         let trusted = !self.on_trust.is_zero();
         self.trust(Nanos::ZERO);
-        self.has_used_turn = self.has_turn();
+        self.has_used_slice = self.has_slice();
         trusted
     }
 
@@ -73,27 +73,27 @@ impl Patience {
         self.waited = self.waited - time;
     }
 
-    /// So much is on trust from now on.
+    /// Sets the time on trust.
     fn trust(&mut self, time: Nanos) {
         self.on_trust = time;
         self.silent = Nanos::ZERO;
     }
 
-    /// Its turn is over, or one begins in which it has no work.
-    pub(super) fn end_turn(&mut self, settings: &Settings) {
-        self.turn_until = None;
+    /// Its slice is over, or one begins while it has no work.
+    pub(super) fn end_slice(&mut self, settings: &Settings) {
+        self.slice_until = None;
         self.take_back(self.waited);
-        let has_used_turn = std::mem::take(&mut self.has_used_turn);
+        let has_used_slice = std::mem::take(&mut self.has_used_slice);
         let most = (settings.starvation_bound / 4).times(3);
-        self.trust(if has_used_turn { Nanos::ZERO } else { self.on_trust.min(most) });
+        self.trust(if has_used_slice { Nanos::ZERO } else { self.on_trust.min(most) });
     }
 
-    /// How long it has waited if what is on trust was of no use.
+    /// How long it has waited if the time on trust was of no use.
     pub(super) fn waited_at_worst(&self) -> Nanos {
         self.waited + self.on_trust
     }
 
-    /// When its turn will end, or may begin if it waits from now on; `None`: never.
+    /// When its slice ends, or begins if it waits from now on; `None`: never.
     pub(crate) fn due(&self, now: Nanos, settings: &Settings) -> Option<Nanos> {
         if settings.starvation_bound.is_zero() {
             return None;
@@ -101,12 +101,12 @@ impl Patience {
         let waits_for = settings.starvation_bound - self.waited;
         let trusted_for = settings.patience - self.silent;
         let left = if self.on_trust.is_zero() { waits_for } else { waits_for.min(trusted_for) };
-        Some(self.turn_until.unwrap_or(now + left))
+        Some(self.slice_until.unwrap_or(now + left))
     }
 
-    /// Whether it has to get a turn as soon as it is ready.
+    /// Whether it gets a slice as soon as it is ready.
     pub(crate) fn starves(&self, settings: &Settings) -> bool {
         let bound = settings.starvation_bound;
-        !bound.is_zero() && self.waited >= bound && !self.has_turn()
+        !bound.is_zero() && self.waited >= bound && !self.has_slice()
     }
 }

@@ -49,7 +49,7 @@ const PEER_ASYNC: &[Param] = &[
     stream(5),
 ];
 
-// The last 40 bytes of structs, so that nothing is read beyond them.
+// The last 40 bytes of structs, so that no byte beyond them is read.
 
 /// Of the 160 bytes of `hipMemcpy3DParms`: extent at 128, kind at 152.
 const BOX_TAIL: u16 = 120;

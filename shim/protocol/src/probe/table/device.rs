@@ -1,4 +1,4 @@
-//! Devices and contexts: chosen, reset, made known to each other; and marks of profilers.
+//! Devices and contexts: selection, reset, peer access; and markers of profilers.
 
 use super::row::{device, flags, param, pointer};
 use crate::probe::Category::Device;

@@ -1,4 +1,4 @@
-//! Events.
+//! HIP events.
 
 use super::row::{flags, pointer, stream};
 use crate::probe::Category::Event;

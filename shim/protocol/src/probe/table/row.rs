@@ -1,4 +1,4 @@
-//! How a row of the table is written.
+//! Shorthands for the rows of the table.
 
 use crate::probe::{Category, Param, ParamKind, Pointee, Probe, Return};
 
@@ -6,7 +6,7 @@ pub(super) const fn param(name: &'static str, kind: ParamKind, word: u8) -> Para
     Param { name, kind, offset: word * 8 }
 }
 
-/// A field of what takes the place of the stack arguments ([`Probe::pointee`]), by its offset there.
+/// A field of the struct that replaces the stack arguments ([`Probe::pointee`]), by its offset there.
 pub(super) const fn field(name: &'static str, kind: ParamKind, offset: u8) -> Param {
     Param { name, kind, offset: 48 + offset }
 }

@@ -1,4 +1,4 @@
-//! Streams: made and destroyed, waiting for each other and for the host, and waited for.
+//! Streams: created and destroyed; waits of streams for each other and for the host, and of the host for streams.
 
 use super::row::{flags, param, pointer, size, stream};
 use crate::probe::Category::{Stream, Synchronize};
