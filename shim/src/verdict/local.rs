@@ -41,7 +41,7 @@ impl NumberedRules {
     /// How recordings identify a rule.
     fn id(&self, decider: Decider) -> RuleId {
         match decider {
-            Decider::Nobody => RuleId::NOBODY,
+            Decider::Nobody => RuleId::NONE,
             Decider::Domain => RuleId::DOMAIN,
             Decider::Rule(number) => {
                 if let Some(index) = number.checked_sub(self.own_count) {

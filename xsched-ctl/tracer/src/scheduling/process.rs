@@ -224,7 +224,7 @@ impl Process {
                 let Some((state, _)) = self.xqueue(xqueue) else { return };
                 state.complete(time_ns, count, entries);
             }
-            Event::Stands { device, stream_priority, held, level, .. } => {
+            Event::Admission { device, stream_priority, suspended: held, level, .. } => {
                 let id = XQueueId { pid: self.pid, device, stream_priority };
                 let Some((state, waits)) = self.xqueue(id) else { return };
                 if held {
@@ -239,7 +239,7 @@ impl Process {
                     waits.gate.set(Nanos(time_ns), is_open);
                 }
             }
-            Event::Seat { .. } | Event::Arbiter(_) => {}
+            Event::Claim { .. } | Event::Arbiter(_) => {}
         }
     }
 
