@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::num::NonZeroU32;
 
 use xsched_abi::Scope;
-use xsched_symbols::{Event, EventKind};
+use xsched_symbols::{PerfEvent, PerfEventKind};
 
 use crate::bpf::Maps;
 use crate::namespace::PidNamespace;
@@ -71,14 +71,15 @@ impl Audience {
     }
 
     /// Takes note of a fork, and whether an event is to be looked at: reading an unknown process costs.
-    pub(super) fn concerns(&mut self, event: &Event, maps: &Maps) -> bool {
+    pub(super) fn concerns(&mut self, event: &PerfEvent, maps: &Maps) -> bool {
         /// Ids of processes that have none in our namespace, and of those that are gone.
         const NOBODY: [u32; 2] = [0, u32::MAX];
 
-        if let EventKind::Lost { .. } = event.kind {
+        if let PerfEventKind::Lost { .. } = event.kind {
             return true;
         }
-        if let (Some(descendants), EventKind::Forked { parent, .. }) = (&mut self.descendants, &event.kind)
+        if let (Some(descendants), PerfEventKind::Forked { parent, .. }) =
+            (&mut self.descendants, &event.kind)
             && (*parent == std::process::id() || descendants.contains(parent))
         {
             descendants.insert(event.pid);

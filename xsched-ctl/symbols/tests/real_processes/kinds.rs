@@ -13,9 +13,9 @@ fn code_and_data_of_programs_at_fixed_and_at_random_addresses() {
     for (name, flags) in [
         ("random", ["-pie", "-fPIE"]),
         ("fixed", ["-no-pie", "-fno-pie"]),
-        // Everything before .text in one segment with it.
+        // .text in one segment with everything before it.
         ("joined", ["-pie", "-Wl,-z,noseparate-code"]),
-        // As the loaders of large pages want it.
+        // Alignment for large pages.
         ("aligned", ["-pie", "-Wl,-z,max-page-size=0x200000"]),
     ] {
         let flags = [&flags[..], &["-O1", "-pthread", "-ldl"]].concat();
@@ -35,7 +35,7 @@ fn code_and_data_of_programs_at_fixed_and_at_random_addresses() {
             let location = watch.locate(subject.pid(), address, NOW);
             assert_eq!(location.file_offset.is_none(), place == "zeroed", "{place} of {name}");
         }
-        // The same after the end: nothing can be read from `/proc` any more.
+        // The same after the end, when `/proc` has nothing to read.
         subject.end();
         let pid = subject.pid();
         watch.catch_up_until("the exit", |watch| watch.has_exited(pid));
@@ -46,7 +46,7 @@ fn code_and_data_of_programs_at_fixed_and_at_random_addresses() {
 }
 
 #[test]
-fn memory_that_is_no_library() {
+fn memory_that_is_not_a_library() {
     let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
     let mut subject = Subject::start(program);
     let pid = subject.pid();
@@ -58,7 +58,7 @@ fn memory_that_is_no_library() {
     ] {
         let address = subject.address(place);
         watch.catch_up();
-        // A miss is looked up in /proc at most every 50 ms.
+        // After a miss, /proc is read at most every 50 ms.
         std::thread::sleep(std::time::Duration::from_millis(60));
         let location = watch.locate(pid, address, NOW);
         assert_eq!((location.mapping.backing, location.file_offset), (backing, None), "{place}");
@@ -73,7 +73,7 @@ fn memory_that_is_no_library() {
 }
 
 #[test]
-fn generated_code_is_known_from_the_event_alone() {
+fn generated_code_is_found_from_the_event_alone() {
     let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
     let mut subject = Subject::start(program);
     let pid = subject.pid();
@@ -84,7 +84,7 @@ fn generated_code_is_known_from_the_event_alone() {
 }
 
 #[test]
-fn a_library_that_exists_in_memory_only() {
+fn a_library_in_memory_only() {
     let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
     let folder = folder();
     let Some(path) = library(folder.path(), "libseed.so", "seed_entry") else { return };

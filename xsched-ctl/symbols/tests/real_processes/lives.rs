@@ -1,4 +1,4 @@
-//! Processes that have gone on, or ended, before anyone looks.
+//! Processes that have changed or ended before the lookup.
 
 use std::path::Path;
 
@@ -6,11 +6,11 @@ use xsched_symbols::{Change, EndCause, now_ns};
 
 use crate::subject::{Subject, Watch, folder, library, subject};
 
-/// Some process ids may be used twice while a test runs; a time after everything is still right for the newest.
+/// Some pids may be used twice while a test runs. A time after all events still selects the newest process.
 const NOW: u64 = u64::MAX;
 
 #[test]
-fn a_library_is_closed_and_another_takes_its_place_before_anyone_looks() {
+fn a_library_is_replaced_by_another_before_the_lookup() {
     let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
     let folder = folder();
     let Some(first) = library(folder.path(), "libfirst.so", "first_entry") else { return };
@@ -53,7 +53,7 @@ fn a_library_is_closed_and_another_takes_its_place_before_anyone_looks() {
 }
 
 #[test]
-fn a_process_runs_another_program_before_anyone_looks() {
+fn a_process_executes_another_program_before_the_lookup() {
     let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
     let folder = folder();
     let flags = ["-O1", "-no-pie", "-fno-pie", "-pthread", "-ldl"];
@@ -81,7 +81,7 @@ fn a_process_runs_another_program_before_anyone_looks() {
 }
 
 #[test]
-fn a_forked_child_calls_what_its_parent_loaded() {
+fn a_forked_child_calls_a_library_of_its_parent() {
     let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
     let folder = folder();
     let Some(inherited) = library(folder.path(), "libinherited.so", "inherited_entry") else { return };
@@ -110,7 +110,7 @@ fn a_forked_child_calls_what_its_parent_loaded() {
 }
 
 #[test]
-fn a_process_was_there_before_the_watch_began() {
+fn a_process_started_before_the_watch() {
     let Some(program) = subject() else { return };
     let mut subject = Subject::start(program);
     let code = subject.address("code");
@@ -126,7 +126,7 @@ fn a_process_was_there_before_the_watch_began() {
 }
 
 #[test]
-fn the_first_thread_leaves_and_another_goes_on() {
+fn the_first_thread_ends_and_another_continues() {
     let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
     let mut subject = Subject::start(program);
     let pid = subject.pid();
@@ -164,7 +164,7 @@ fn a_process_renames_itself() {
 }
 
 #[test]
-fn the_dead_are_forgotten_when_the_caller_says_so() {
+fn ended_processes_are_forgotten_on_request() {
     let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
     let mut subject = Subject::start(program);
     let pid = subject.pid();

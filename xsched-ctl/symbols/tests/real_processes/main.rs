@@ -1,7 +1,7 @@
-//! Lookups in real processes that load, close, fork, run other programs, die, and delete their files.
+//! Lookups in real processes that load and close libraries, fork, execute other programs, end, and delete their files.
 //!
-//! Each test is named after the accident that it stands for. All need a C compiler, and most the right to watch
-//! every process; a test that lacks either says so and passes.
+//! Each test is named after the case that it covers. All need a C compiler, and most need the permission to watch
+//! every process; a test without these prints that and passes.
 
 mod files;
 mod foreign_roots;
