@@ -133,7 +133,7 @@ impl Tables {
 
     /// Says whether stacks wait for tables.
     pub(super) fn hurry(&mut self, is_hurried: bool) {
-        self.builder.hurry(is_hurried);
+        self.builder.set_urgent(is_hurried);
     }
 
     /// Takes in tables that have been built, and gives them to the programs. Whether there were any.

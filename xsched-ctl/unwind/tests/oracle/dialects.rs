@@ -1,4 +1,4 @@
-//! Libraries that keep their unwind information for debuggers only.
+//! Libraries with unwind information for debuggers only.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,7 +10,7 @@ use xsched_unwind::{Error, Table};
 const BARE: [&str; 5] = ["-shared", "-fPIC", "-O2", "-nostdlib", "-DTHIS=only"];
 const NO_EH_FRAME: [&str; 2] = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"];
 
-/// The table of a library of two functions and nothing else. None, with the reason printed, without a compiler.
+/// The table of a library with only two functions. Without a compiler, prints the reason and returns None.
 fn table(folder: &Path, flags: &[&str]) -> Option<Result<Table, Error>> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle/chain/last.c");
     let library = folder.join("library.so");
@@ -26,11 +26,11 @@ fn table(folder: &Path, flags: &[&str]) -> Option<Result<Table, Error>> {
 }
 
 #[test]
-fn debug_frame_says_what_eh_frame_would() {
+fn debug_frame_gives_the_rules_of_eh_frame() {
     let folder = tempfile::tempdir().unwrap();
     let Some(eh_frame) = table(folder.path(), &[]) else { return };
     let debug_frame = table(folder.path(), &[&NO_EH_FRAME[..], &["-g", "-gz=none"]].concat()).unwrap();
-    // The functions may lie elsewhere: what remains are their rules.
+    // The functions may have other addresses, so only their rules are compared.
     let rules = |table: Table| -> Vec<Row> {
         table
             .rows()
@@ -45,7 +45,7 @@ fn debug_frame_says_what_eh_frame_would() {
 }
 
 #[test]
-fn no_unwind_information_is_an_error_that_names_the_flag() {
+fn the_error_for_no_unwind_information_names_the_compiler_flag() {
     let folder = tempfile::tempdir().unwrap();
     let Some(without) = table(folder.path(), &NO_EH_FRAME) else { return };
     let error = without.unwrap_err();

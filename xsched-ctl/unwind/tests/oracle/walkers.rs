@@ -1,6 +1,7 @@
-//! A program's stack, walked by our tables and by others' reading of the same sections.
+//! A program's stack, walked with our tables and with an independent implementation.
 //!
-//! The other is framehop. It follows neither realigned frames nor signals; for these the straight interpretation stands in.
+//! The other implementation is framehop. It supports neither realigned frames nor signals, so for these the direct evaluation
+//! (`straight`) is used.
 
 use std::fs::File;
 use std::path::Path;
@@ -76,7 +77,7 @@ impl Walkers {
         walk(at, DEPTH_MAX, |address| self.lookup(address), read)
     }
 
-    /// Our walk from where the program stands, once every frame of it has been found equal to the others'.
+    /// Our walk from the program's current instruction, after checking that every frame equals that of the oracles.
     pub(crate) fn compare(&mut self, traced: &Traced) -> Walk {
         let ours = self.walk(traced.registers(), |address| traced.word(address));
         for (index, pair) in ours.frames.windows(2).enumerate() {
@@ -91,7 +92,7 @@ impl Walkers {
         ours
     }
 
-    /// The caller of a frame as others see it; None where the walk ends.
+    /// The caller of a frame according to the oracles; None if the walk ends.
     fn step_of_others(&mut self, frame: &Frame, traced: &Traced) -> Option<Registers> {
         let address = frame.address();
         let mapped = self.mapped_at(address).expect("within code");
@@ -108,7 +109,7 @@ impl Walkers {
         }
     }
 
-    /// framehop's caller of a frame; None where its walk ends.
+    /// The caller of a frame according to framehop; None if its walk ends.
     fn framehop_step(
         &mut self,
         is_return_address: bool,
