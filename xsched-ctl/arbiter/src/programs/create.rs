@@ -17,12 +17,12 @@ use super::sys;
 use crate::page::Page;
 use crate::times::Times;
 
-/// What is pinned last: where it is, everything is.
+/// The last pin: if it exists, all pins exist.
 pub(super) const LAST: &str = "exit";
 
 const UPROBES: [&str; 2] = ["report", "control"];
 
-/// Programs, where they are attached, and how their links are called, in this order.
+/// Programs, their tracepoints, and the names of their links.
 const TRACEPOINTS: [(&str, &str, &str); 2] =
     [("process_exec", "sched_process_exec", "exec"), ("process_exit", "sched_process_exit", LAST)];
 
@@ -30,20 +30,20 @@ const TRACEPOINTS: [(&str, &str, &str); 2] =
 #[repr(transparent)]
 struct Offsets(KernelOffsets);
 
-// SAFETY: two numbers of 32 bits without padding, of which any values are valid.
+// SAFETY: the struct has two numbers of 32 bits and no padding, and all values are valid.
 unsafe impl aya::Pod for Offsets {}
 
-/// Tells builds of the programs apart (FNV-1a).
+/// A hash that distinguishes builds of the programs (FNV-1a).
 pub(super) fn fingerprint() -> u64 {
     ARBITER
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Makes everything, in an order in which what is there only half is known by its missing end.
+/// Creates all pins, in an order in which an incomplete set lacks the last one.
 pub(super) fn create(pins: &Pins, times: &Times) -> Result<(), ProgramsError> {
     let mut object = EbpfLoader::new().load(ARBITER)?;
-    // Before the maps are taken out of the object: programs find them there.
+    // Before the maps are taken out of the object, because loading a program needs them there.
     for name in UPROBES {
         program::<UProbe>(&mut object, name).load().map_err(|cause| refused(name, cause))?;
     }
@@ -56,7 +56,7 @@ pub(super) fn create(pins: &Pins, times: &Times) -> Result<(), ProgramsError> {
         .map_err(|cause| ProgramsError::Map { map: "KERNEL", cause })?;
     kernel.set(0, Offsets(offsets), 0).map_err(|cause| ProgramsError::Map { map: "KERNEL", cause })?;
     let Map::Array(page) = take(&mut object, "PAGE") else { unreachable!("the page is an array") };
-    begin(&page, times).map_err(ProgramsError::Page)?;
+    initialise(&page, times).map_err(ProgramsError::Page)?;
     let maps = [
         ("EXPECTED", "expected"),
         ("OWNERS", "owners"),
@@ -85,8 +85,8 @@ pub(super) fn create(pins: &Pins, times: &Times) -> Result<(), ProgramsError> {
     Ok(())
 }
 
-/// Fills the page in and freezes it: nobody but the programs writes it from now on.
-fn begin(map: &MapData, times: &Times) -> io::Result<()> {
+/// Initialises the page and freezes it: from now on only the programs can write it.
+fn initialise(map: &MapData, times: &Times) -> io::Result<()> {
     {
         let page = Page::map(map.fd().as_fd(), true)?;
         let words = AtomicWords::new(page.words());
