@@ -49,7 +49,7 @@ impl Book {
     /// What rules are known as by whoever records.
     fn id(&self, decider: Decider) -> RuleId {
         match decider {
-            Decider::Nobody => RuleId::NOBODY,
+            Decider::Default => RuleId::NOBODY,
             Decider::Domain => RuleId::DOMAIN,
             Decider::Rule(number) => {
                 if let Some(index) = number.checked_sub(self.own_count) {
@@ -171,7 +171,7 @@ impl Local {
         });
         let controllers = parse(text);
         let before = controllers.rules().len();
-        let all = controllers.behind(&own);
+        let all = controllers.with_settings(&own);
         let own_count = (all.rules().len() - before) as u32;
         Book { rules: Rulebook::new(Arc::new(all), &this_process(users)), own_count, first }
     }
