@@ -30,7 +30,7 @@ pub(crate) struct HandOver {
     served: Served,
 }
 
-/// What is served.
+/// The file that is served, and its path.
 struct Served {
     /// `/TOKEN/NAME`, the only path.
     path: String,

@@ -4,8 +4,10 @@
 //! applied, and its successor finds the page in its present state. Only one link ends with the controller: that of the
 //! probe at its own function, through which it controls the programs.
 
+mod attach;
 mod control;
 mod create;
+mod error;
 mod gates;
 mod pins;
 mod ring;
@@ -16,102 +18,19 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use aya::maps::{HashMap, Map, MapData, MapError};
-use aya::programs::uprobe::{UProbeAttachLocation, UProbeScope};
-use aya::programs::{ProbeKind, ProgramError, UProbe};
+use aya::maps::{HashMap, Map, MapData};
+use aya::programs::{ProbeKind, UProbe};
 use xsched_protocol::arbiter_page::{ArbiterEvent, Control, PAGE_MAGIC, PAGE_VERSION, SPOKEN_FOR, Word};
 use xsched_symbols::FileId;
 
 use crate::page::Page;
 use crate::times::Times;
+pub use error::ProgramsError;
 use gates::Gates;
 pub use pins::PINS;
 use pins::Pins;
 use ring::{Calls, Ring};
 pub use shim::{FoundShim, ProbedShim, SHIMS_MAX, ShimSearch};
-
-/// Why programs cannot keep a page.
-#[derive(Debug, thiserror::Error)]
-pub enum ProgramsError {
-    /// Another controller is running.
-    #[error("another controller keeps {0}")]
-    Occupied(String),
-    /// The folder for pins cannot be used.
-    #[error("cannot use {path}: {cause}")]
-    Folder {
-        /// The folder.
-        path: String,
-        /// The kernel's error.
-        #[source]
-        cause: io::Error,
-    },
-    /// The kernel refused the maps.
-    #[error("the kernel refused the BPF maps: {0}")]
-    Object(#[from] aya::EbpfError),
-    /// The kernel refused a program.
-    #[error("the kernel refused the BPF program `{program}`: {cause}")]
-    Program {
-        /// Its name.
-        program: &'static str,
-        /// The kernel's error, with the verifier's log if it wrote one.
-        #[source]
-        cause: Box<ProgramError>,
-    },
-    /// A program could not be attached with a link that can be pinned. That needs Linux 5.15.
-    #[error("the program `{0}` cannot stay attached after the end of this process")]
-    NoLink(&'static str),
-    /// A map could not be used.
-    #[error("cannot use the BPF map `{map}`: {cause}")]
-    Map {
-        /// Its name.
-        map: &'static str,
-        /// The kernel's error.
-        #[source]
-        cause: MapError,
-    },
-    /// The page could not be mapped or frozen.
-    #[error("cannot set up the arbiter page: {0}")]
-    Page(#[source] io::Error),
-    /// A map, program or link could not be pinned.
-    #[error("cannot pin {name}: {cause}")]
-    Pin {
-        /// Its name.
-        name: String,
-        /// The kernel's error.
-        #[source]
-        cause: io::Error,
-    },
-    /// The offset of the kernel's thread count is not known.
-    #[error(transparent)]
-    Types(#[from] xsched_programs::TypesError),
-    /// This process's own code was not found.
-    #[error("cannot find own code: {0}")]
-    OwnCode(#[source] io::Error),
-    /// The probe at this process's own function did not fire.
-    #[error("the programs do not receive calls of this process")]
-    Unheard,
-    /// The process has not mapped a file with the shim's function.
-    #[error(
-        "process {pid} has mapped no file with the function `{}`",
-        xsched_protocol::arbiter_page::REPORT_SYMBOL
-    )]
-    NoShim {
-        /// The process.
-        pid: u32,
-    },
-    /// The process's mappings could not be read.
-    #[error("cannot read the mappings of process {pid}: {cause}")]
-    Mappings {
-        /// The process.
-        pid: u32,
-        /// The kernel's error.
-        #[source]
-        cause: io::Error,
-    },
-    /// The probe in the process's shim was removed, or the file of the shim was written, during the search.
-    #[error("the probe in the shim was removed")]
-    ProbeGone,
-}
 
 /// The maps, the programs and this controller's link to them.
 #[derive(Debug)]
@@ -309,19 +228,5 @@ fn table_at(pins: &Pins, name: &'static str) -> Result<HashMap<MapData, u64, u64
 
 fn program_at(pins: &Pins, name: &'static str) -> Result<UProbe, ProgramsError> {
     UProbe::from_pin(pins.path(name), ProbeKind::Entry)
-        .map_err(|cause| ProgramsError::Program { program: name, cause: Box::new(cause) })
-}
-
-/// Attaches a program at an offset of a file, for all processes.
-fn attach(
-    program: &mut UProbe,
-    name: &'static str,
-    file: &std::fs::File,
-    offset: u64,
-) -> Result<aya::programs::uprobe::UProbeLinkId, ProgramsError> {
-    use std::os::fd::AsRawFd as _;
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    program
-        .attach(UProbeAttachLocation::AbsoluteOffset(offset), path, UProbeScope::AllProcesses)
         .map_err(|cause| ProgramsError::Program { program: name, cause: Box::new(cause) })
 }

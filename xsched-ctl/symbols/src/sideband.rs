@@ -58,7 +58,7 @@ pub struct PerfEvent {
     pub pid: u32,
     /// The thread. For a fork, the new thread.
     pub tid: u32,
-    /// What happened.
+    /// The kind of the event, with its data.
     pub kind: PerfEventKind,
 }
 

@@ -3,7 +3,8 @@
 use aya::programs::UProbe;
 use xsched_symbols::own_code;
 
-use super::{ProgramsError, attach};
+use super::attach::attach;
+use super::error::ProgramsError;
 
 /// Returns immediately; the program at its first instruction does the work. [`xsched_protocol::arbiter_page::Control`] has
 /// the operations.

@@ -4,14 +4,13 @@ use std::io;
 use std::os::fd::AsFd as _;
 
 use aya::maps::{Array, Map, MapData};
-use aya::pin::PinError;
 use aya::programs::links::FdLink;
 use aya::programs::{ProgramError, RawTracePoint, UProbe};
 use aya::{Ebpf, EbpfLoader};
 use xsched_programs::{ARBITER, KernelTypes};
 use xsched_protocol::arbiter_page::{AtomicWords, KernelOffsets, PAGE_MAGIC, PAGE_VERSION, Word, Words as _};
 
-use super::ProgramsError;
+use super::error::ProgramsError;
 use super::pins::Pins;
 use super::sys;
 use crate::page::Page;
@@ -74,13 +73,13 @@ pub(super) fn create(pins: &Pins, times: &Times) -> Result<(), ProgramsError> {
     pin_map(pins, &page, "page")?;
     for name in UPROBES {
         let program: &mut UProbe = program(&mut object, name);
-        program.pin(pins.path(name)).map_err(|error| pin_error(name, error))?;
+        program.pin(pins.path(name)).map_err(|error| ProgramsError::pin(name, error))?;
     }
     for (name, tracepoint, pin) in TRACEPOINTS {
         let program: &mut RawTracePoint = program(&mut object, name);
         let link = program.attach(tracepoint).and_then(|id| program.take_link(id));
         let link: FdLink = link.map_err(|cause| refused(name, cause))?.into();
-        link.pin(pins.path(pin)).map_err(|error| pin_error(pin, error))?;
+        link.pin(pins.path(pin)).map_err(|error| ProgramsError::pin(pin, error))?;
     }
     Ok(())
 }
@@ -117,13 +116,5 @@ fn refused(program: &'static str, cause: ProgramError) -> ProgramsError {
 }
 
 fn pin_map(pins: &Pins, map: &MapData, name: &str) -> Result<(), ProgramsError> {
-    map.pin(pins.path(name)).map_err(|error| pin_error(name, error))
-}
-
-pub(super) fn pin_error(name: &str, error: PinError) -> ProgramsError {
-    let cause = match error {
-        PinError::SyscallError(error) => error.io_error,
-        other => io::Error::other(other),
-    };
-    ProgramsError::Pin { name: name.to_owned(), cause }
+    map.pin(pins.path(name)).map_err(|error| ProgramsError::pin(name, error))
 }

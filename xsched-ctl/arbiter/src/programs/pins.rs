@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::mount::{MountFlags, mount};
 
-use super::ProgramsError;
+use super::error::ProgramsError;
 
 /// The folder of the machine's controller.
 pub const PINS: &str = "/sys/fs/bpf/xsched";

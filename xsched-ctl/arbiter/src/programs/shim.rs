@@ -8,8 +8,9 @@ use aya::programs::{ProbeKind, UProbe};
 use xsched_protocol::arbiter_page::REPORT_SYMBOL;
 use xsched_symbols::{FileId, MappedFunction, find_function, symbol_file_offsets};
 
+use super::attach::attach;
+use super::error::ProgramsError;
 use super::pins::Pins;
-use super::{ProgramsError, attach, create};
 
 /// The prefix of the file names of the shim. A shim with another name is also found, by its symbol.
 const USUAL_NAME: &str = "libxsched_shim";
@@ -98,7 +99,7 @@ impl FoundShim {
         match link.pin(&pin) {
             // Another process with the same shim was faster.
             Err(_) if pin.exists() => {}
-            pinned => drop(pinned.map_err(|error| create::pin_error("the link of a shim", error))?),
+            pinned => drop(pinned.map_err(|error| ProgramsError::pin("the link of a shim", error))?),
         }
         Ok(ProbedShim(self.id))
     }

@@ -18,21 +18,21 @@ fn a_ring_overflows_without_a_reader() {
     for _ in 0..100 {
         start();
     }
-    let told = |watch: &Watch| -> u64 {
+    let reported = |watch: &Watch| -> u64 {
         let count = |change: &Change| if let Change::Lost { count } = change { *count } else { 0 };
         watch.changes.iter().map(count).sum()
     };
     // The kernel reports a loss with the next event on that CPU.
     for round in 0.. {
         watch.catch_up();
-        if told(&watch) > 100 {
+        if reported(&watch) > 100 {
             break;
         }
-        assert!(round < 100, "{} losses were told", told(&watch));
+        assert!(round < 100, "{} losses were reported", reported(&watch));
         start();
     }
     // The next drain returns the newest events of this one.
-    watch.catch_up_until("each loss", |watch| told(watch) == watch.sideband.lost());
+    watch.catch_up_until("each loss", |watch| reported(watch) == watch.sideband.lost());
     assert_eq!(watch.sideband.unreadable(), 0);
 
     watch.processes.scan_running();

@@ -206,5 +206,5 @@ impl Watch {
 
 pub(crate) fn replace(old: &Path, new: &Path) {
     fs::remove_file(old).expect("remove the old file");
-    fs::rename(new, old).expect("put the new file in its place");
+    fs::rename(new, old).expect("replace the old file");
 }

@@ -147,10 +147,10 @@ fn a_signal_frame() {
         assert_eq!(rule_of(&partial).rule(), Rule::Unsupported);
     }
     // Each address is wrong by eight bytes: the first byte of each offset is changed.
-    for place in [3, 10, 16] {
+    for byte in [3, 10, 16] {
         let mut other = whole.clone();
-        other[place] ^= 8;
-        assert_eq!(rule_of(&other).rule(), Rule::Unsupported, "byte {place}");
+        other[byte] ^= 8;
+        assert_eq!(rule_of(&other).rule(), Rule::Unsupported, "byte {byte}");
     }
 }
 

@@ -69,7 +69,7 @@ fn kinds_of_walks(build: &Build) -> Option<BTreeMap<&'static str, usize>> {
             {
                 "exception"
             }
-            end => panic!("{end:?}: {walk:x?} from {}", walkers.place(&innermost.registers)),
+            end => panic!("{end:?}: {walk:x?} from {}", walkers.location(&innermost.registers)),
         };
         *kinds.entry(kind).or_default() += 1;
     }

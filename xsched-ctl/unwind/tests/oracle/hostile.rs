@@ -40,8 +40,8 @@ fn random_damage_gives_an_error_or_a_valid_table() {
     let Some(path) = subject() else { return };
     let sound = fs::read(&path).unwrap();
     let section = Library::read(&path).section(".eh_frame").unwrap();
-    let place = sound.windows(64).position(|window| window == &section.bytes[..64]).unwrap();
-    let section = place..place + section.bytes.len();
+    let begin = sound.windows(64).position(|window| window == &section.bytes[..64]).unwrap();
+    let section = begin..begin + section.bytes.len();
     let (mut tables, mut errors) = (0, 0);
     let first_seed = fastrand::u64(..);
     for seed in (0..1500).map(|round| first_seed.wrapping_add(round)) {

@@ -46,11 +46,12 @@ fn compare(table: &Table, library: &Library) {
             let rsp = 0x7ff0_0000_0000 + address * 16;
             let at = Registers { rip: address, rsp, rbp: rsp + 0x10_0000 };
             // Pointers to higher stack addresses, as in real frames: a walk follows no others.
-            let memory = |place: u64| rsp + 0x20_0000 + (place.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 44) * 8;
+            let memory =
+                |address: u64| rsp + 0x20_0000 + (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 44) * 8;
             let expected = Straight { row, section, encoding, at, memory }.caller();
             let ours = table.row_at(address).expect("a row");
             *rules.entry(ours.rule).or_default() += 1;
-            let agrees = match step(&ours, &at, |place| Some(memory(place))) {
+            let agrees = match step(&ours, &at, |address| Some(memory(address))) {
                 Step::Caller(caller) | Step::Interrupted(caller) => expected == Caller::Is(caller),
                 Step::End => expected == Caller::None,
                 Step::Stop(Stop::Unsupported) => true,

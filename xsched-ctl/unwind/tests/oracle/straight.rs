@@ -66,7 +66,9 @@ impl<M: Fn(u64) -> u64> Straight<'_, '_, M> {
             Some(RegisterRule::Offset(offset)) => Some((self.memory)(cfa.wrapping_add_signed(offset))),
             Some(RegisterRule::ValOffset(offset)) => Some(cfa.wrapping_add_signed(offset)),
             Some(RegisterRule::Register(other)) => self.register(other),
-            Some(RegisterRule::Expression(place)) => Some((self.memory)(self.evaluate(&place, Some(cfa))?)),
+            Some(RegisterRule::Expression(address)) => {
+                Some((self.memory)(self.evaluate(&address, Some(cfa))?))
+            }
             Some(RegisterRule::ValExpression(value)) => self.evaluate(&value, Some(cfa)),
             Some(_) => None,
         }

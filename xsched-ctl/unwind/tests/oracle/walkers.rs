@@ -82,7 +82,7 @@ impl Walkers {
         let ours = self.walk(traced.registers(), |address| traced.word(address));
         for (index, pair) in ours.frames.windows(2).enumerate() {
             let theirs = self.step_of_others(&pair[0], traced);
-            let at = self.place(&pair[0].registers);
+            let at = self.location(&pair[0].registers);
             assert_eq!(theirs, Some(pair[1].registers), "the caller of frame {index} of {ours:x?}, at {at}");
         }
         if ours.end == End::Outermost {
@@ -101,11 +101,11 @@ impl Walkers {
         if !matches!(rule, Rule::RbpDeref | Rule::Signal) {
             return self.framehop_step(frame.is_return_address, frame.registers, traced);
         }
-        let memory = |place| traced.word(place).expect("a word of the stack");
+        let memory = |address| traced.word(address).expect("a word of the stack");
         match caller_at(&mapped.eh_frame, &mapped.eh_frame_hdr, address, frame.registers, memory) {
             Caller::Is(caller) => Some(caller),
             Caller::None => None,
-            Caller::Unknowable => panic!("{} has an inexpressible rule", self.place(&frame.registers)),
+            Caller::Unknowable => panic!("{} has an inexpressible rule", self.location(&frame.registers)),
         }
     }
 
@@ -128,7 +128,7 @@ impl Walkers {
         Some(Registers { rip, rsp: registers.sp(), rbp: registers.bp() })
     }
 
-    pub(crate) fn place(&self, at: &Registers) -> String {
+    pub(crate) fn location(&self, at: &Registers) -> String {
         let Some((_, bias)) = self.lookup(at.rip) else { return format!("{:#x}", at.rip) };
         format!("{}+{:#x}", self.library(at.rip), at.rip.wrapping_sub(bias))
     }
