@@ -1,11 +1,11 @@
-//! The bpf(2) calls that aya 0.14 does not make, or not without more than is wanted here.
+//! The bpf(2) calls that aya 0.14 does not offer, or only combined with others.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use aya_obj::generated::{BPF_F_MMAPABLE, bpf_attr, bpf_cmd, bpf_map_info, bpf_map_type};
 
-/// `BPF_MAP_FREEZE`, which aya does for constants only. It fails while somebody has the map mapped to write.
+/// `BPF_MAP_FREEZE`, which aya uses for constants only. It fails while the map is mapped writable anywhere.
 pub(super) fn freeze(map: BorrowedFd<'_>) -> io::Result<()> {
     let mut attr = zeroed();
     attr.__bindgen_anon_2.map_fd = map.as_raw_fd() as u32;
@@ -15,7 +15,7 @@ pub(super) fn freeze(map: BorrowedFd<'_>) -> io::Result<()> {
 /// An array of one element that can be mapped into memory.
 pub(super) fn create_mappable(value_size: usize) -> io::Result<OwnedFd> {
     let mut attr = zeroed();
-    // SAFETY: this arm of the union is the one of BPF_MAP_CREATE, and all its fields are plain data.
+    // SAFETY: this is the union's variant for BPF_MAP_CREATE, and all its fields are plain data.
     let fields = unsafe { &mut attr.__bindgen_anon_1 };
     fields.map_type = bpf_map_type::BPF_MAP_TYPE_ARRAY as u32;
     fields.key_size = size_of::<u32>() as u32;
@@ -23,13 +23,13 @@ pub(super) fn create_mappable(value_size: usize) -> io::Result<OwnedFd> {
     fields.max_entries = 1;
     fields.map_flags = BPF_F_MMAPABLE;
     let map = bpf(bpf_cmd::BPF_MAP_CREATE, &mut attr)?;
-    // SAFETY: the kernel has just made this descriptor for us; it is close-on-exec.
+    // SAFETY: the kernel has just created this descriptor for this call, and no other code owns it. It is close-on-exec.
     Ok(unsafe { OwnedFd::from_raw_fd(map) })
 }
 
-/// The number by which the kernel knows a map.
+/// The kernel's id of a map.
 pub(super) fn id(map: BorrowedFd<'_>) -> io::Result<u32> {
-    // SAFETY: plain data, of which all-zero is valid.
+    // SAFETY: the struct is plain data, for which all zeros is a valid value.
     let mut info: bpf_map_info = unsafe { std::mem::zeroed() };
     let mut attr = zeroed();
     attr.info.bpf_fd = map.as_raw_fd() as u32;
@@ -39,23 +39,23 @@ pub(super) fn id(map: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(info.id)
 }
 
-/// Writes an element of an array: its first bytes are these, the others zero. Nobody else may have it yet.
+/// Writes an element of an array. `value` must be as long as the element.
 pub(super) fn set<const N: usize>(map: BorrowedFd<'_>, index: u32, value: &[u8; N]) -> io::Result<()> {
     element(bpf_cmd::BPF_MAP_UPDATE_ELEM, map, index, value.as_ptr() as u64).map(drop)
 }
 
-/// Puts a map at a place in an array of maps. Programs see it at once; the call itself returns when all have ended that may
-/// have seen what was there before, which takes the kernel some milliseconds.
-pub(super) fn put(maps: BorrowedFd<'_>, index: u32, map: BorrowedFd<'_>) -> io::Result<()> {
+/// Puts a map into an array of maps. Programs see it immediately. The call returns some milliseconds later, when all programs
+/// have ended that may have seen the old state.
+pub(super) fn insert_map(maps: BorrowedFd<'_>, index: u32, map: BorrowedFd<'_>) -> io::Result<()> {
     set(maps, index, &map.as_raw_fd().to_ne_bytes())
 }
 
-/// Leaves a place in an array of maps empty. It takes as long.
-pub(super) fn take_out(maps: BorrowedFd<'_>, index: u32) -> io::Result<()> {
+/// Removes a map from an array of maps. The call takes as long as that of [`insert_map`].
+pub(super) fn remove_map(maps: BorrowedFd<'_>, index: u32) -> io::Result<()> {
     element(bpf_cmd::BPF_MAP_DELETE_ELEM, maps, index, 0).map(drop)
 }
 
-/// The [`id`] of the map at a place in an array of maps, if one is there.
+/// The [`id`] of the map at an index of an array of maps, if there is one.
 pub(super) fn id_at(maps: BorrowedFd<'_>, index: u32) -> Option<u32> {
     let mut id = 0_u32;
     element(bpf_cmd::BPF_MAP_LOOKUP_ELEM, maps, index, (&raw mut id) as u64).ok().map(|_| id)
@@ -63,7 +63,7 @@ pub(super) fn id_at(maps: BorrowedFd<'_>, index: u32) -> Option<u32> {
 
 fn element(command: bpf_cmd, map: BorrowedFd<'_>, index: u32, value: u64) -> io::Result<libc::c_int> {
     let mut attr = zeroed();
-    // SAFETY: this arm of the union is the one of single elements; every field of it is plain data.
+    // SAFETY: this is the union's variant for single elements, and all its fields are plain data.
     let fields = unsafe { &mut attr.__bindgen_anon_2 };
     fields.map_fd = map.as_raw_fd() as u32;
     fields.key = (&raw const index) as u64;
@@ -72,12 +72,12 @@ fn element(command: bpf_cmd, map: BorrowedFd<'_>, index: u32, value: u64) -> io:
 }
 
 fn zeroed() -> bpf_attr {
-    // SAFETY: an all-zero bpf_attr is valid, and the kernel requires unused fields to be zero.
+    // SAFETY: an all zeros bpf_attr is valid, and the kernel requires unused fields to be zero.
     unsafe { std::mem::zeroed() }
 }
 
 fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<libc::c_int> {
-    // SAFETY: `attr` is a whole bpf_attr; the callers above see to what it points to.
+    // SAFETY: `attr` is a whole bpf_attr, and the callers above keep the memory valid to which it points.
     let outcome =
         unsafe { libc::syscall(libc::SYS_bpf, command as libc::c_int, attr, size_of::<bpf_attr>()) };
     if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(outcome as libc::c_int) }
