@@ -10,7 +10,6 @@ mod orders;
 mod pins;
 mod ring;
 mod shim;
-mod sys;
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};

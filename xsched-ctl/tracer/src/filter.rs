@@ -120,6 +120,18 @@ impl Filters {
         }
     }
 
+    /// As [`decide`](Self::decide), about a call whose chain is not known yet, which may still say another library: nothing
+    /// where that could change the decision.
+    pub(crate) fn decide_early(&self, call: &HipCall) -> Option<Decision> {
+        let decision = self.decide(call);
+        let is_final = match decision {
+            Decision::NamesOnly | Decision::LeaveOut(Reason::Short) => true,
+            Decision::LeaveOut(Reason::Kernel) => self.libraries.is_everything(),
+            Decision::LeaveOut(_) | Decision::Record => false,
+        };
+        is_final.then_some(decision)
+    }
+
     /// A call without a kernel has none of the wanted ones.
     fn takes_kernel(&self, kernel: Option<&str>) -> bool {
         kernel.is_some_and(|kernel| self.kernels.match_any(&[kernel, plain_name(kernel)]))

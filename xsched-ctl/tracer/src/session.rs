@@ -7,13 +7,13 @@
 //! | module | responsible for |
 //! | --- | --- |
 //! | `start` | loading, attaching, what runs already |
-//! | `pump` | records, batch by batch |
-//! | `changes` | what processes do besides calling |
-//! | `audience` | whose calls are recorded |
+//! | `input`, `pump` | records, batch by batch |
+//! | `changes`, `lives`, `late` | what processes do besides calling; which of them were probed too late |
+//! | `audience`, `selection` | which processes and which of their calls are recorded |
 //! | `runtimes`, `installed` | which files are probed, and when |
 //! | `guardian` | stopped processes go on, even if the tracer dies |
-//! | `resolve`, `kernels`, `graphs`, `perf_map` | names |
-//! | `chains`, `held` | call chains, and calls that wait for them |
+//! | `resolve`, `kernels`, `graphs` | names |
+//! | `held` | calls that wait for their chains |
 //! | `driver` | calls to the kernel driver |
 
 mod audience;
@@ -22,27 +22,25 @@ mod driver;
 mod graphs;
 mod guardian;
 mod held;
+mod input;
 mod installed;
 mod kernels;
+mod late;
+mod lives;
 mod pump;
 pub(crate) mod resolve;
 mod runtimes;
+mod selection;
 mod start;
 
-use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
-use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::io::unix::AsyncFd;
-use xsched_abi::ChainEnd;
-use xsched_recording::LeftOut;
-use xsched_symbols::{Change, Processes, Sideband, now_ns};
+use xsched_symbols::{Processes, Sideband, now_ns};
 
 use crate::bpf::{Enlistment, Maps};
 use crate::driver::Queues;
 use crate::error::TracerError;
-use crate::filter::Filters;
 use crate::recorder::{Recorded, Recorder};
 use crate::scheduling::Scheduling;
 use audience::Audience;
@@ -53,12 +51,15 @@ use driver::Driver;
 pub(crate) use graphs::Nodes;
 use guardian::Guardian;
 use held::Held;
+use input::Input;
+use late::Late;
+use lives::Lives;
 use resolve::Resolver;
 pub use runtimes::RuntimeError;
 use runtimes::Runtimes;
+use selection::Selection;
 pub use start::Settings;
 use xsched_bpf::namespace::PidNamespace;
-use xsched_bpf::{Record, Ring};
 
 /// How often the ring buffer is looked into when no program asks for it.
 const TICK: Duration = Duration::from_millis(20);
@@ -71,15 +72,12 @@ pub struct Session {
     targets: Targets,
     audience: Audience,
     namespace: PidNamespace,
-    filters: Rc<Filters>,
-    /// What user space has left out itself.
-    left_out: LeftOut,
+    selection: Selection,
     runtimes: Runtimes,
     driver: Driver,
     queues: Queues,
     maps: Maps,
-    ring: AsyncFd<Ring>,
-    snapshots: AsyncFd<Ring>,
+    input: Input,
     chains: Box<Chains>,
     held: Held,
     sideband: Sideband,
@@ -87,43 +85,21 @@ pub struct Session {
     resolver: Resolver,
     recorder: Recorder,
     scheduling: Scheduling,
-    /// Changes that happened after the records that have been resolved.
-    changes: VecDeque<(u64, Change)>,
-    /// Processes that have made calls: only these can have calls in progress.
-    callers: HashSet<u32>,
-    records: Vec<Record>,
-    /// The last batch was full, so there may be more.
-    has_more: bool,
-    /// Calls that had returned by then were read.
-    called_until_ns: u64,
+    lives: Lives,
+    late: Late,
     housekeeping_ns: u64,
-    unreadable: u64,
-    /// Processes that may have made calls before there were probes.
-    late: u64,
-    /// Those that the programs should stop before they run what they have mapped at that time, which is to be seen yet.
-    unstopped: Vec<(u32, u64)>,
-    /// When processes were last stopped, of late.
-    stops: HashMap<u32, u64>,
-    /// Recorded launches whose kernels have no known name.
-    unnamed: u64,
-    /// Recorded calls by how their chains end.
-    chain_ends: [u64; ChainEnd::ALL.len()],
-    /// Processes that have ended, and when that was learnt: their chains are kept a while for calls that wait.
-    ended: VecDeque<(u32, u64)>,
     guardian: Option<Guardian>,
 }
 
 impl Session {
     /// Waits until there is something to do.
     pub async fn wait(&self) {
-        if self.has_more {
+        if self.input.has_more() {
             return tokio::task::yield_now().await;
         }
         let tick = if self.chains.is_waiting() { SHORT_TICK } else { TICK };
-        // Nothing but a closed epoll fails here, and then the tick remains.
         tokio::select! {
-            ready = self.ring.readable() => drop(ready.map(|mut guard| guard.clear_ready())),
-            ready = self.snapshots.readable() => drop(ready.map(|mut guard| guard.clear_ready())),
+            () = self.input.readable() => {}
             () = self.runtimes.something_written() => {}
             () = tokio::time::sleep(tick) => {}
         }
@@ -180,7 +156,7 @@ impl Session {
         // Nothing is added any more, but calls may wait for their chains.
         loop {
             self.pump().await?;
-            if !self.has_more && self.held.is_empty() {
+            if !self.input.has_more() && self.held.is_empty() {
                 break;
             }
             self.wait().await;
@@ -200,8 +176,9 @@ impl Session {
         self.recorder.scheduling(&self.processes, &entries)?;
         self.recorder.note(self.scheduling.take_notices());
         self.report_losses(now_ns())?;
-        if self.unreadable > 0 {
-            tracing::warn!("{} records in the ring buffer were not readable", self.unreadable);
+        let unreadable = self.input.unreadable();
+        if unreadable > 0 {
+            tracing::warn!("{unreadable} records in the ring buffer were not readable");
         }
         self.recorder.left_out(now_ns(), self.left_out())?;
         // The future has the recorder in it.

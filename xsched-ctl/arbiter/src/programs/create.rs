@@ -8,12 +8,12 @@ use aya::pin::PinError;
 use aya::programs::links::FdLink;
 use aya::programs::{ProgramError, RawTracePoint, UProbe};
 use aya::{Ebpf, EbpfLoader};
+use xsched_bpf::sys;
 use xsched_programs::{ARBITER, KernelTypes};
 use xsched_protocol::arbiter_page::{AtomicWords, KernelOffsets, PAGE_MAGIC, PAGE_VERSION, Word, Words as _};
 
 use super::ProgramsError;
 use super::pins::Pins;
-use super::sys;
 use crate::page::Page;
 use crate::times::Times;
 

@@ -1,6 +1,6 @@
 //! What has been reported, batch by batch: out of the ring buffers, resolved, and on to the recorder.
 
-use xsched_abi::{Call, ChainEnd, Counter, Filter};
+use xsched_abi::{Call, Counter, Filter};
 use xsched_bpf::Record;
 use xsched_chains::CALL_PATIENCE;
 use xsched_recording::{LeftOut, Reason};
@@ -11,11 +11,7 @@ use super::guardian::go_on;
 use super::held::Source;
 use crate::call::HipCall;
 use crate::error::TracerError;
-use crate::filter::Decision;
 use crate::scheduling::DEVICE_PATIENCE_NS;
-
-/// Records that are resolved between two looks at everything else.
-const BATCH_MAX: usize = 8192;
 
 /// How long the memory of an ended process is kept, for records that are still on their way and calls that wait: for their
 /// chains, and then for the device.
@@ -30,8 +26,8 @@ impl Session {
     /// Takes in what has been reported so far, or a good deal of it: who calls this again and again looks at signals
     /// in between, however busy the traced processes are.
     pub async fn pump(&mut self) -> Result<(), TracerError> {
-        self.has_more = self.pump_batch().await?;
-        let entries = self.scheduling.poll(self.called_until_ns);
+        self.pump_batch().await?;
+        let entries = self.scheduling.poll(self.input.called_until_ns());
         for call in self.scheduling.release() {
             self.write(&call)?;
         }
@@ -47,27 +43,16 @@ impl Session {
             // People who watch the file see it grow.
             self.recorder.pass_on(true).await?;
             // Behind a full ring there are records of processes that ended any time ago.
-            if !self.has_more {
+            if !self.input.has_more() {
                 self.forget_before(now_ns.saturating_sub(GRACE_NS));
             }
         }
         Ok(())
     }
 
-    /// One batch; returns whether there is more.
-    async fn pump_batch(&mut self) -> Result<bool, TracerError> {
-        let mut records = std::mem::take(&mut self.records);
-        records.clear();
-        let drained_ns = now_ns();
-        let mut has_more = false;
-        for ring in [&mut self.ring, &mut self.snapshots] {
-            let drained = ring.get_mut().drain(&mut records, BATCH_MAX);
-            self.unreadable += drained.unreadable;
-            has_more |= drained.has_more;
-        }
-        // They come about in order of time.
-        let read_ns = records.iter().filter_map(Record::returned_ns).max().unwrap_or(self.called_until_ns);
-        self.called_until_ns = if has_more { read_ns } else { drained_ns };
+    /// One batch of records.
+    async fn pump_batch(&mut self) -> Result<(), TracerError> {
+        let (mut records, drained_ns) = self.input.read();
         self.scheduling.hear();
         if self.runtimes.let_go_of_written() {
             // What is there afterwards is new.
@@ -115,12 +100,12 @@ impl Session {
             }
         }
         self.release(false)?;
-        if !has_more {
+        if !self.input.has_more() {
             self.settle_changes(drained_ns)?;
         }
         self.recorder.pass_on(false).await?;
-        self.records = records;
-        Ok(has_more)
+        self.input.reuse(records);
+        Ok(())
     }
 
     /// Forgets what ended before a time since which no record can still be on its way.
@@ -128,7 +113,7 @@ impl Session {
         self.count_unstopped(before_ns);
         self.processes.forget_exited(before_ns);
         self.recorder.forget_ended(before_ns);
-        while let Some((pid, _)) = self.ended.pop_front_if(|(_, ended_ns)| *ended_ns < before_ns) {
+        while let Some(pid) = self.lives.forget_before(before_ns) {
             self.chains.ended(pid);
             self.resolver.ended(pid);
         }
@@ -136,19 +121,14 @@ impl Session {
     }
 
     pub(super) fn report_losses(&mut self, now_ns: u64) -> Result<(), TracerError> {
-        let mut losses = self.maps.losses().plus(Counter::LateProbes, self.late);
+        let mut losses = self.maps.losses().plus(Counter::LateProbes, self.late.count());
         losses = losses.plus(Counter::ChainMapsFull, self.chains.refused());
-        losses = losses.plus(Counter::KernelUnnamed, self.unnamed);
+        losses = self.selection.add_losses(losses);
         for (cause, count) in self.scheduling.losses() {
             losses = losses.plus(cause, count);
         }
-        if self.filters.take_every_call() {
+        if self.selection.filters().take_every_call() {
             losses = losses.plus(Counter::SchedulingUncalled, self.uncalled());
-        }
-        for (end, count) in ChainEnd::ALL.into_iter().zip(self.chain_ends) {
-            if let Some(cause) = Counter::of_chain(end) {
-                losses = losses.plus(cause, count);
-            }
         }
         self.recorder.losses(now_ns, self.driver.add_losses(losses))
     }
@@ -170,7 +150,7 @@ impl Session {
 
     /// A process has made a call.
     pub(super) fn meet(&mut self, pid: u32) {
-        if self.callers.insert(pid) {
+        if self.lives.called(pid) {
             self.scheduling.meet(pid);
         }
     }
@@ -184,6 +164,9 @@ impl Session {
     pub(super) fn record(&mut self, mut call: HipCall, chain: u64) -> Result<(), TracerError> {
         let settled = self.queues.hip_returned(&mut call);
         self.record_driver_calls(settled)?;
+        if self.selection.dismisses(&call) {
+            return Ok(());
+        }
         let source = Source {
             chains: &mut self.chains,
             processes: &mut self.processes,
@@ -221,18 +204,9 @@ impl Session {
 
     /// Records a call that the filters let through.
     pub(super) fn write(&mut self, call: &HipCall) -> Result<(), TracerError> {
-        let mut is_written = false;
-        match self.filters.decide(call) {
-            Decision::Record => {
-                if let Some(chain) = &call.chain {
-                    self.chain_ends[chain.end as usize] += 1;
-                }
-                self.unnamed += u64::from(call.is_unnamed());
-                self.recorder.call(&mut self.processes, call)?;
-                is_written = true;
-            }
-            Decision::NamesOnly => {}
-            Decision::LeaveOut(reason) => self.left_out.add(reason, 1),
+        let is_written = self.selection.takes(call);
+        if is_written {
+            self.recorder.call(&mut self.processes, call)?;
         }
         if let Some(followed) = &call.followed {
             followed.settle(&call.origin, is_written);
@@ -247,10 +221,10 @@ impl Session {
 
     /// What filters have left out so far.
     pub(super) fn left_out(&self) -> LeftOut {
-        let mut left_out = self.left_out;
+        let mut left_out = self.selection.left_out();
         left_out.add(Reason::Short, self.maps.left_out(Filter::Short));
         left_out.add(Reason::Unsampled, self.maps.left_out(Filter::Unsampled));
-        if !self.filters.take_every_call() {
+        if !self.selection.filters().take_every_call() {
             left_out.add(Reason::Uncalled, self.uncalled());
         }
         left_out
