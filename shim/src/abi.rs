@@ -6,16 +6,20 @@
 //! `hip/driver_types.h`; they have not changed between 4.2 and 7.2.
 
 pub(crate) mod boxes;
+mod frame;
 mod layout;
 mod passing;
+mod replay;
 mod signature;
 
 use std::ffi::{c_int, c_uint, c_void};
 
-pub(crate) use layout::{Layout, Place};
+pub(crate) use frame::{ArgumentLocation, Frame};
+pub(crate) use layout::Layout;
 #[cfg(test)]
 pub(crate) use passing::Arg;
 pub(crate) use passing::{InRegister, Passed, Ret};
+pub(crate) use replay::replay;
 pub(crate) use signature::{Args, Hooked, Signature};
 
 /// Declares opaque handles: pointers in the ABI, distinct types here so that they cannot be swapped.

@@ -28,9 +28,8 @@ use crate::abi::{
     HostFn, IpcEventHandle, IpcMemHandle, Kernel, Library, LinkState, MemLocation, MemPool, MemcpyKind,
     MipmappedArray, Module, PitchedPtr, Stream, StreamCallback, SurfaceObject, TextureObject, UserObject,
 };
-use crate::hooks;
 
-pub(crate) use function::{ApiFunction, Class, Family, Hook, Slot};
+pub(crate) use function::{ApiFunction, Class, Family, Slot};
 
 /// Hands the list to the macro named `$consumer`.
 macro_rules! for_each_function {
@@ -1457,20 +1456,6 @@ macro_rules! for_each_function {
 }
 pub(crate) use for_each_function;
 
-/// The hook that a line's family and class name.
-macro_rules! hook {
-    (passes $family:ident $signature:ty) => {
-        None
-    };
-    ($class:ident $family:ident $signature:ty) => {
-        Some(|function, frame, target| {
-            // SAFETY: the gate's caller promises that frame and target belong to `function`, whose signature this
-            // is.
-            unsafe { hooks::run::<$signature>(function, frame, target, hooks::$family::$class) }
-        })
-    };
-}
-
 macro_rules! define_table {
     ($($family:ident {
         $($class:ident $table:ident $($index:literal)? fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty;)*
@@ -1491,7 +1476,6 @@ macro_rules! define_table {
                 Family::$family,
                 Class::$class,
                 Slot::$table($($index)?),
-                hook!($class $family unsafe extern "C" fn($($ty),*) -> $ret),
             ),
         )*)*];
 

@@ -6,17 +6,17 @@
 //!
 //! Every call is passed on at once as long as nothing is suspended: hooks keep books only. Else [`crate::defer`] decides.
 
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::abi::{Args, HipError, Hooked, InRegister, Layout, Signature, Stream};
+use crate::abi::{Args, Frame, HipError, Hooked, InRegister, Layout, Signature, Stream, replay};
 use crate::api::{ApiFunction, Id};
-use crate::counters::{self, StreamKind, Trouble, Work, counted};
-use crate::defer::{self, Decision, Stopped, StreamName};
-use crate::env;
-use crate::gate::Frame;
-use crate::instances::Target;
-use crate::replay::replay;
+use crate::defer::{self, Decision};
+use crate::ground::counters::{self, StreamKind, Trouble, Work};
+use crate::ground::env;
+use crate::ground::outcome::{Outcome, Reason};
+use crate::ground::reentry::ReentryGuard;
+use crate::runtime::copies::Target;
+use crate::runtime::stopped::{Stopped, StreamName};
 
 pub(crate) mod copy;
 pub(crate) mod device;
@@ -25,6 +25,7 @@ pub(crate) mod external;
 pub(crate) mod graph;
 pub(crate) mod host;
 pub(crate) mod launch;
+pub(crate) mod list;
 pub(crate) mod memory;
 pub(crate) mod module;
 pub(crate) mod registration;
@@ -32,51 +33,6 @@ pub(crate) mod set;
 pub(crate) mod stream;
 pub(crate) mod synchronise;
 pub(crate) mod texture;
-
-/// What becomes of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome<R> {
-    /// The call is over for the caller, with this result.
-    Done(R),
-    /// The real function gets the call, untouched, on the caller's thread.
-    Pass(Reason),
-}
-
-counted! {
-    /// Why the real function got a call at once, or when else.
-    Reason {
-        /// The call was held back and answered by the shim.
-        HeldBack = "held back",
-        /// The call could not be made later: its caller waited until it was its turn.
-        WaitedInPlace = "waited in place",
-        /// The call needed earlier work to be on its way, and waited for it.
-        Drained = "waited for what was held back",
-        /// Others use the device too, and the call may go.
-        Scheduled = "beside others",
-        /// The call is never suspended.
-        NeverSuspended = "never suspended",
-        /// The call passes through.
-        PassedThrough = "passed through",
-        /// Nothing schedules this process: work goes straight to its stream.
-        NotScheduled = "nothing schedules",
-        /// The call needs earlier work to be on its way, and none is held back.
-        NothingHeldBack = "nothing held back",
-        /// The function is newer than the list.
-        UnknownFunction = "unknown function",
-        /// The call controls or observes stream capture, which the shim keeps out of.
-        StreamCapture = "stream capture",
-        /// The runtime called its own API.
-        RuntimeInternal = "inside the runtime",
-        /// This thread is already inside a hook.
-        Reentered = "inside a hook",
-        /// This thread is ending and its thread-local state is gone.
-        ThreadEnding = "thread ending",
-        /// The hook panicked.
-        Panicked = "hook panicked",
-        /// `XSCHED_DISABLE` is set.
-        Disabled = "disabled",
-    }
-}
 
 /// One call, as its hook sees it.
 pub(crate) struct Call<'a, S: Signature> {
@@ -150,47 +106,6 @@ impl<S: Hooked> Call<'_, S> {
     }
 }
 
-thread_local! {
-    static INSIDE_HOOK: Cell<bool> = const { Cell::new(false) };
-    static IS_SHIMS: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether this thread is inside a hook.
-pub(crate) fn inside_hook() -> bool {
-    INSIDE_HOOK.try_with(Cell::get).unwrap_or(false)
-}
-
-/// HIP calls of this thread, which is the shim's own, are passed on without a hook from now on.
-pub(crate) fn stay_inside() {
-    let _ = INSIDE_HOOK.try_with(|inside| inside.set(true));
-    let _ = IS_SHIMS.try_with(|is_shims| is_shims.set(true));
-}
-
-/// Whether this thread is the shim's own: nobody reads the errors that it leaves with the runtime.
-pub(crate) fn is_shims_thread() -> bool {
-    IS_SHIMS.try_with(Cell::get).unwrap_or(false)
-}
-
-/// While it lives, HIP calls of this thread are passed on without a hook.
-struct ReentryGuard(());
-
-impl ReentryGuard {
-    fn enter() -> Result<Self, Reason> {
-        match INSIDE_HOOK.try_with(|inside| inside.replace(true)) {
-            Ok(false) => Ok(Self(())),
-            Ok(true) => Err(Reason::Reentered),
-            Err(_) => Err(Reason::ThreadEnding),
-        }
-    }
-}
-
-impl Drop for ReentryGuard {
-    fn drop(&mut self) {
-        // If the thread-local is gone by now, nobody can ask for it any more.
-        let _ = INSIDE_HOOK.try_with(|inside| inside.set(false));
-    }
-}
-
 /// Runs `hook` on a call that the gate has stopped.
 ///
 /// # Safety
@@ -243,10 +158,10 @@ fn submitted<S: Hooked>(work: Work, call: &Call<'_, S>) -> Outcome<S::Ret> {
     if defer::goes_by(&stopped) {
         return Outcome::Pass(Reason::NotScheduled);
     }
-    counters::held_up();
+    counters::delayed();
     let outcome = call.decided(defer::submit(&stopped));
     if matches!(outcome, Outcome::Pass(Reason::NotScheduled)) {
-        counters::not_held_up();
+        counters::not_delayed();
     }
     outcome
 }

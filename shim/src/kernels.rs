@@ -1,11 +1,11 @@
-//! What is known about kernels: how their arguments lie in memory, so that a launch that is held back can own them.
+//! What is known about kernels: how their arguments lie in memory, so that a launch that is deferred can own them.
 //!
 //! Compiled code registers fat binaries and the handles of its kernels; modules and libraries are loaded and asked for
 //! functions, and the runtime tells the function of a handle.
-//! Both are noted as they happen. Registered code is only read when a launch of it is first held back, and stays
+//! Both are noted as they happen. Registered code is only read when a launch of it is first deferred, and stays
 //! where it is until it is taken back; a module's image may be gone after loading, so that is read at once.
 //!
-//! A kernel that is not known here is never held back: its launch waits in place.
+//! A kernel that is not known here is never deferred: its launch waits in place.
 
 mod bundle;
 mod metadata;
@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::HashMap;
 
-use crate::process::Renewable;
-use crate::reserve;
+use crate::ground::fork::Renewable;
+use crate::ground::reserve;
 
 /// One explicit argument in the buffer that a kernel reads them from. Bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

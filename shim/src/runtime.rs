@@ -18,16 +18,19 @@
 //! A copy that was called stays mapped: the addresses kept for its call sites must not dangle. Looking up may
 //! overwrite the thread's `dlerror` message, as any call of the loader does.
 
+pub(crate) mod by_name;
+pub(crate) mod copies;
 pub(crate) mod objects;
+pub(crate) mod sites;
+pub(crate) mod stopped;
 
 use std::ffi::{CStr, CString, c_void};
 use std::ptr::NonNull;
 
 use crate::api::ApiFunction;
-use crate::counters::{self, Trouble};
-use crate::instances::{Instance, Way};
-use crate::sites::{Key, Original, sites};
-use crate::verdict;
+use crate::ground::counters::{self, Trouble};
+use crate::runtime::copies::{RuntimeCopy, Way};
+use crate::runtime::sites::{Key, Original, sites};
 
 pub(crate) use crate::runtime::objects::{Handle, MappedObject};
 
@@ -45,12 +48,12 @@ pub(crate) fn resolve(function: &ApiFunction, key: Key, return_address: usize) -
         .or_else(|| Found::in_any_runtime(name, &objects))?;
     let found = caller.and_then(|caller| in_settled_copy(caller, &found, name, &objects)).unwrap_or(found);
 
-    let instance = found.instance(&objects);
+    let copy = found.copy(&objects);
     let original = Original {
         address: found.address.as_ptr(),
         caller_is_runtime: caller.is_some_and(MappedObject::is_runtime),
-        instance,
-        way: instance.map_or(Way::Symbols, |instance| instance.settle(function.slot)),
+        copy,
+        way: copy.map_or(Way::Symbols, |copy| copy.settle(function.slot)),
     };
     if original.way == Way::Undecided {
         return Some(original);
@@ -65,14 +68,14 @@ pub(crate) fn resolve(function: &ApiFunction, key: Key, return_address: usize) -
 }
 
 /// The copy whose code or data these addresses are, most likely the first.
-pub(crate) fn instance_of(addresses: impl IntoIterator<Item = usize>) -> Option<&'static Instance> {
+pub(crate) fn copy_of(addresses: impl IntoIterator<Item = usize>) -> Option<&'static RuntimeCopy> {
     let _errno = Errno::save();
     let objects = objects::mapped();
     let is_copy = |&address: &usize| containing(&objects, address).filter(|object| object.is_runtime());
-    let copy = addresses.into_iter().find_map(|address| is_copy(&address))?;
-    let instance = Instance::of(copy)?;
-    instance.keep_mapped(copy);
-    Some(instance)
+    let object = addresses.into_iter().find_map(|address| is_copy(&address))?;
+    let copy = RuntimeCopy::of(object)?;
+    copy.keep_mapped(object);
+    Some(copy)
 }
 
 /// The definition in the copy that the caller's library belongs to, if `found` lies in another copy.
@@ -89,13 +92,13 @@ fn in_settled_copy(
         return Some(Found { address });
     }
     let address = Handle::of_mapped(copy)?.keep_mapped().as_ptr();
-    let settled = Original { address, caller_is_runtime: false, instance: None, way: Way::Undecided };
+    let settled = Original { address, caller_is_runtime: false, copy: None, way: Way::Undecided };
     sites().insert(key, settled);
     None
 }
 
 /// The copy whose code this is, if it is the only one in the process.
-pub(crate) fn only_instance_at(address: usize) -> Option<&'static Instance> {
+pub(crate) fn only_copy_at(address: usize) -> Option<&'static RuntimeCopy> {
     let _errno = Errno::save();
     let objects = objects::mapped();
     let mut runtimes = objects.iter().filter(|object| object.is_runtime());
@@ -103,9 +106,9 @@ pub(crate) fn only_instance_at(address: usize) -> Option<&'static Instance> {
     if !only.contains(address) {
         return None;
     }
-    let instance = Instance::of(only)?;
-    instance.keep_mapped(only);
-    Some(instance)
+    let copy = RuntimeCopy::of(only)?;
+    copy.keep_mapped(only);
+    Some(copy)
 }
 
 /// The path of the mapped object that contains an address; empty for the program itself.
@@ -127,13 +130,14 @@ pub(crate) fn definition_in_library(prefix: &[u8], name: &CStr) -> Option<NonNul
     libraries.find_map(|library| Handle::of_mapped(library)?.definition(name))
 }
 
-/// Forgets the call sites of the library that contains `address`, which may be about to be unloaded.
-pub(crate) fn forget_library_at(address: usize) {
-    let objects = objects::mapped();
-    if let Some(library) = containing(&objects, address) {
-        verdict::renew();
-        sites().forget(|return_address| library.contains(return_address));
-    }
+/// The mapped library that contains an address.
+pub(crate) fn library_at(address: usize) -> Option<MappedObject> {
+    objects::mapped().into_iter().find(|object| object.contains(address))
+}
+
+/// Forgets the call sites of a library, which may be about to be unloaded.
+pub(crate) fn forget(library: &MappedObject) {
+    sites().forget(|return_address| library.contains(return_address));
 }
 
 /// A definition that is not the shim's own.
@@ -167,13 +171,13 @@ impl Found {
 
     /// The copy that it belongs to. What lies in no copy is another interposer's, which serves the only copy, or
     /// else nobody knows which.
-    fn instance(&self, objects: &[MappedObject]) -> Option<&'static Instance> {
+    fn copy(&self, objects: &[MappedObject]) -> Option<&'static RuntimeCopy> {
         let object = containing(objects, self.address.addr().get()).filter(|object| object.is_runtime());
         let mut runtimes = objects.iter().filter(|object| object.is_runtime());
         let object = object.or_else(|| runtimes.next().filter(|_| runtimes.next().is_none()))?;
-        let instance = Instance::of(object)?;
-        instance.keep_mapped(object);
-        Some(instance)
+        let copy = RuntimeCopy::of(object)?;
+        copy.keep_mapped(object);
+        Some(copy)
     }
 
     /// Keeps the defining object mapped for good. False if that cannot be done.

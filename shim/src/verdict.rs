@@ -2,19 +2,21 @@
 //!
 //! ```text
 //!   a test asks for any ------------------------------> at random
-//!   the thread has said what its calls are -----------> as it says          (crate::domain)
+//!   the thread has said what its calls are -----------> as it says          (crate::verdict::domain)
 //!   the call site is known ---------------------------> as it was           (cache)
 //!   programs hear this process -----------------------> they walk the stack (ask, page, slot)
 //!   else ---------------------------------------------> by the rules, from the immediate caller (local, caller)
 //! ```
 //!
-//! Nobody asks while nothing is suspended, held back or shared with other processes.
+//! Nobody asks while nothing is suspended, deferred or shared with other processes.
 //!
-//! A verdict is policy. Whatever it says, a program computes what it computed without it: see [`crate::xqueue::Treatment`].
+//! A verdict is policy. Whatever it says, a program computes what it computed without it: see [`xsched_xqueue::Treatment`].
 
 mod ask;
 mod cache;
 mod caller;
+pub(crate) mod connection;
+pub(crate) mod domain;
 mod kernel_names;
 mod local;
 mod origins;
@@ -22,7 +24,7 @@ mod page;
 mod random;
 mod settings;
 mod slot;
-mod voice;
+mod verbose;
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
@@ -36,17 +38,15 @@ use xsched_protocol::verdict::{Action, Judgement, RuleId, Subject};
 use xsched_protocol::wire::{SchedulingDomain, Verdicts};
 
 use crate::api::COUNT;
-use crate::arbiter::PageError;
-use crate::defer::{self, Stopped};
-use crate::domain;
-use crate::status::xsched_shim_status;
-use crate::xqueue::{Judged, Origin, now};
+use crate::ground::status::xsched_shim_status;
+use crate::runtime::stopped::Stopped;
 use cache::{CACHE, Known, Site};
+use xsched_xqueue::{Judged, Library, Origin, PageError, now};
 
 pub(crate) use kernel_names::all as kernel_names;
-pub(crate) use local::{HandedOut, own_rules, set_rules};
-pub(crate) use origins::{Library, OTHERS as OTHER_ORIGINS, all as origins};
-pub(crate) use voice::{begin as announce, is_asked as is_verbose};
+pub(crate) use local::{own_rules, set_rules};
+pub(crate) use origins::all as origins;
+pub(crate) use verbose::{begin as announce, is_asked as is_verbose};
 
 /// Changes whenever what is kept may be wrong, as the page's generation does.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
@@ -59,15 +59,15 @@ static NAMES_KERNELS: AtomicBool = AtomicBool::new(false);
 
 /// How a call that puts work on a stream, or waits for some, is to be treated, and why; and to whom it belongs, unless the
 /// thread says what it is, whoever calls.
-pub(crate) fn judge(call: &Stopped<'_>) -> Judged {
+pub(crate) fn judge(call: &Stopped<'_>, is_urgent: impl Fn() -> bool) -> Judged {
     if let Some(judgement) = random::judgement() {
         return judgement.into();
     }
     let by_thread = |action| Judgement::new(action, 0, RuleId::DOMAIN);
     let judged = match domain::of_thread() {
         SchedulingDomain::System => by_thread(Action::NeverSuspend).into(),
-        SchedulingDomain::Auto => judge_caller(call),
-        SchedulingDomain::Application => match judge_caller(call) {
+        SchedulingDomain::Auto => judge_caller(call, is_urgent),
+        SchedulingDomain::Application => match judge_caller(call, is_urgent) {
             // A library has said so of itself: others may wait for it.
             judged
                 if judged.judgement.action() == Some(Action::NeverSuspend)
@@ -79,17 +79,17 @@ pub(crate) fn judge(call: &Stopped<'_>) -> Judged {
         },
     };
     if judged.judgement.action() == Some(Action::Passthrough) {
-        voice::passes_through(call.frame.return_address, call.function.name);
+        verbose::passes_through(call.frame.return_address, call.function.name);
     }
     judged
 }
 
-fn judge_caller(call: &Stopped<'_>) -> Judged {
+fn judge_caller(call: &Stopped<'_>, is_urgent: impl Fn() -> bool) -> Judged {
     let generation = generation();
     let kernel = if NAMES_KERNELS.load(Ordering::Relaxed) { call.kernel_handle().unwrap_or(0) } else { 0 };
-    let copy = call.target.instance.map_or(0, |copy| copy.index() + 1);
+    let copy = call.target.copy.map_or(0, |copy| copy.index() + 1);
     let site = Site::new(call.frame.return_address, copy, call.id() as usize, kernel as u64);
-    let known = CACHE.find(site, generation).unwrap_or_else(|| find_out(call, site, generation));
+    let known = CACHE.find(site, generation).unwrap_or_else(|| find_out(call, site, generation, is_urgent));
     Judged { judgement: known.judgement, origin: Origin(known.origin) }
 }
 
@@ -101,7 +101,7 @@ fn generation() -> u64 {
 
 #[cold]
 #[inline(never)]
-fn find_out(call: &Stopped<'_>, site: Site, mut generation: u64) -> Known {
+fn find_out(call: &Stopped<'_>, site: Site, mut generation: u64, is_urgent: impl Fn() -> bool) -> Known {
     if !page::is_in_force() {
         local::prepare();
     }
@@ -111,7 +111,7 @@ fn find_out(call: &Stopped<'_>, site: Site, mut generation: u64) -> Known {
     let asked = is_asked
         .then(|| {
             let subject = Subject::new(api(call), kernel.as_ref().map(|(number, _)| *number));
-            ask::ask(call.frame, subject, defer::is_urgent)
+            ask::ask(call.frame, subject, is_urgent)
         })
         .flatten();
     // What nobody has answered is asked again the next time.
@@ -220,7 +220,7 @@ pub(crate) fn begin_afresh() {
     local::begin_afresh();
     kernel_names::begin_afresh();
     origins::begin_afresh();
-    voice::begin_afresh();
+    verbose::begin_afresh();
     show(ShimVerdicts::None);
     renew();
 }

@@ -1,4 +1,4 @@
-//! Running the command to be traced or scheduled.
+//! Runs the command to be traced or scheduled.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,14 +16,14 @@ use crate::failure::Failure;
 /// Where the command's standard output goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommandOutput {
-    /// Where the tracer's goes.
+    /// The same as the tracer's.
     Inherited,
     /// To standard error, since the trace goes to standard output.
     ToStderr,
 }
 
-/// Starts a command: its name, found along `PATH`, and its arguments. It enlists itself if there is something to enlist
-/// in.
+/// Starts a command: its name, found along `PATH`, and its arguments. With an enlistment it adds itself to the watched
+/// processes.
 pub(crate) fn spawn(
     command: &[OsString],
     output: CommandOutput,
@@ -68,11 +68,11 @@ pub(crate) fn start(prepared: &mut Command) -> Result<Child, Failure> {
 /// Passes a request to end on to the command.
 pub(crate) fn terminate(child: &Child) {
     let Some(pid) = child.id().and_then(|pid| rustix::process::Pid::from_raw(pid as i32)) else { return };
-    // It fails only if the command has just ended, which is what was wanted.
+    // This fails only if the command has just ended.
     let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
 }
 
-/// The exit code that stands for a command's end, as shells have it.
+/// The exit code for a command's end, as in shells.
 pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => code as u8,

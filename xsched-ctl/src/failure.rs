@@ -1,4 +1,4 @@
-//! Everything that ends the program early, with what to do about it and the exit code.
+//! All errors that end the program early, with hints and exit codes.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::run::RunError;
 /// `ENOEXEC`.
 const NO_EXECUTABLE: i32 = rustix::io::Errno::NOEXEC.raw_os_error();
 
-/// Why the program ends without having done what it was asked.
+/// Why the program ends without having done its task.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// Nothing can be recorded.
@@ -30,22 +30,22 @@ pub(crate) enum Failure {
     /// A recording cannot be shown.
     #[error(transparent)]
     View(#[from] ViewError),
-    /// The controller could not be asked, or refuses.
+    /// The controller could not be asked, or refused.
     #[error(transparent)]
     Ask(#[from] AskError),
     /// A command cannot be run under the controller.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The shim in a process cannot be asked.
+    /// The status of the shim in a process cannot be read.
     #[error("cannot read the shim in process {pid}: {cause}")]
     Shim {
         /// The process.
         pid: u32,
-        /// What is in the way.
+        /// The obstacle.
         cause: String,
     },
-    /// The process is somebody else's.
-    #[error("process {0} cannot be looked at: it belongs to another user, or is protected")]
+    /// The process belongs to another user.
+    #[error("process {0} cannot be inspected: it belongs to another user, or is protected")]
     ForeignProcess(u32),
     /// The command does not exist.
     #[error("cannot run `{0}`: not found")]
@@ -58,7 +58,7 @@ pub(crate) enum Failure {
         /// The system's error.
         cause: io::Error,
     },
-    /// Options do not go together.
+    /// Options contradict each other.
     #[error("{0}")]
     Usage(String),
     /// A file could not be read.
@@ -69,18 +69,18 @@ pub(crate) enum Failure {
         /// The system's error.
         cause: io::Error,
     },
-    /// A file of rules is wrong.
+    /// A file of rules has mistakes.
     #[error("{}", .cause.of_file(.path))]
     Rules {
         /// The file.
         path: PathBuf,
-        /// What is wrong in which lines.
+        /// The mistakes with their lines.
         cause: Mistakes,
     },
-    /// What a verb has to say could not be written.
+    /// Printing a verb's output failed.
     #[error(transparent)]
     Stdout(#[from] StdoutError),
-    /// Something that should not happen.
+    /// An unexpected error.
     #[error(transparent)]
     Internal(#[from] Internal),
 }
@@ -109,13 +109,13 @@ impl Advice for Failure {
         }
         Some(match self {
             Self::Shim { .. } => {
-                "it must be your own process, or be root; and xsched-ctl and the shim be of one version"
+                "run it as the process's user or as root; xsched-ctl and the shim must be of one version"
                     .to_owned()
             }
             Self::ForeignProcess(_) => {
                 "run it as root (`sudo xsched-ctl …`), or as the process's user".to_owned()
             }
-            Self::CommandNotFound(_) => "give a path, or a name that is on PATH".to_owned(),
+            Self::CommandNotFound(_) => "give a path, or the name of a command on PATH".to_owned(),
             Self::CommandNotExecutable { cause, .. } if cause.raw_os_error() == Some(NO_EXECUTABLE) => {
                 "it is neither a program of this machine nor a script whose first line begins with `#!`"
                     .to_owned()
@@ -125,9 +125,7 @@ impl Advice for Failure {
             }
             Self::Usage(_) => "`xsched-ctl help trace` lists the options".to_owned(),
             Self::InputUnreadable { path, cause } => unreadable::hint(path, cause),
-            Self::Rules { .. } => {
-                "change the lines that are named; README.md, section \"Rules\", has an example".to_owned()
-            }
+            Self::Rules { .. } => "correct these lines; docs/rules.md has an example".to_owned(),
             _ => return None,
         })
     }

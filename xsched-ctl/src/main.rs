@@ -1,6 +1,6 @@
-//! `xsched-ctl`: sees every HIP launch with the library that made it, and says who goes first.
+//! `xsched-ctl`: traces every HIP launch with the library that made it, and schedules GPU work.
 //!
-//! Data goes to standard output, everything else to standard error. How the parts fit: ARCHITECTURE.md.
+//! Data goes to standard output, everything else to standard error. ARCHITECTURE.md describes the parts.
 
 mod attach;
 mod cgroup;
@@ -31,13 +31,13 @@ fn main() -> ExitCode {
     let cli = match Cli::read(&std::env::args_os().collect::<Vec<_>>()) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version go to standard output and are no errors.
+            // Help and version go to standard output and are not errors.
             let code = if error.use_stderr() { Code::Usage.into() } else { 0 };
             let _ = error.print();
             return ExitCode::from(code);
         }
     };
-    // A controller keeps an account of who has changed what.
+    // A controller logs all changes and the processes that made them.
     let usual = if matches!(cli.verb, Verb::Serve(_)) { "info,audit=info" } else { "warn" };
     let filter = filter(usual);
     tracing_subscriber::fmt()
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .without_time()
-        // By `eprintln!`, which panics when nobody reads it.
+        // These would be printed by `eprintln!`, which panics when standard error is closed.
         .log_internal_errors(false)
         .init();
     match run_verb(cli.verb) {
@@ -60,21 +60,21 @@ fn main() -> ExitCode {
     }
 }
 
-/// What is logged: what the environment says if it says anything, else the usual.
+/// The log filter: from the environment if it is set there, otherwise the default.
 fn filter(usual: &str) -> EnvFilter {
     const VARIABLE: &str = "XSCHED_CTL_LOG";
     let asked = std::env::var_os(VARIABLE).filter(|asked| !asked.is_empty());
     let Some(asked) = asked else { return EnvFilter::new(usual) };
     EnvFilter::try_new(asked.to_string_lossy()).unwrap_or_else(|error| {
         say!(
-            "xsched-ctl: {VARIABLE} is no filter such as `warn,audit=info`, so the usual is logged: {error}"
+            "xsched-ctl: {VARIABLE} is not a filter such as `warn,audit=info`, so the default is used: {error}"
         );
         EnvFilter::new(usual)
     })
 }
 
 fn run_verb(verb: Verb) -> Result<u8, Failure> {
-    // One thread: the work is in batches, and the writing has a thread of its own.
+    // One thread is enough: work comes in batches, and output has its own thread.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -3,6 +3,7 @@
 //!
 //! Benchmarks are the binaries `bench-*` of the package of end-to-end tests. They print one JSON object a line on stdout.
 
+mod against;
 mod table;
 
 use std::{
@@ -46,6 +47,12 @@ pub(crate) struct Args {
     /// Have `differential` look for bugs that are put into the shim on purpose
     #[arg(long)]
     planted: bool,
+    /// Measure the tree of another commit in the same run; its values are the baseline
+    #[arg(long, value_name = "REV")]
+    against: Option<String>,
+    /// How often each of the two trees is measured with `--against`
+    #[arg(long, requires = "against", default_value = "3")]
+    turns: NonZeroUsize,
     /// How much `fuzz` says to the controller
     #[arg(long)]
     messages: Option<String>,
@@ -113,6 +120,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         bail!("no benchmark `{name}`; there are: {}", known.join(", "));
     };
     args.check(name)?;
+    if let Some(revision) = &args.against {
+        return compare(workspace, name, args, revision);
+    }
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms])?;
     setup::prefer(workspace, &[Need::Kernel]);
     let mut variables = subject::build(workspace, Profile::Release)?;
@@ -148,6 +158,15 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let status = child.wait()?;
     ensure!(status.success(), "{} ended with {status}", bench.name);
     Ok(())
+}
+
+/// Prints rows with another commit's values as their baselines.
+fn compare(workspace: &Workspace, name: &str, args: &Args, revision: &str) -> Result<()> {
+    let mut table = table::Table::new(std::io::stdout().is_terminal());
+    against::run(workspace, name, &args.words(), revision, args.turns.get(), |row| {
+        println!("{}", if args.json { row.to_owned() } else { table.line(row)? });
+        Ok(())
+    })
 }
 
 fn list(workspace: &Workspace) -> Result<()> {

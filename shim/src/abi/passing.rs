@@ -7,6 +7,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
+use crate::abi::frame::Frame;
 use crate::abi::{
     Allocation, Array, ChannelFormatDesc, Context, Device, DevicePtr, Dim3, Enum, Event, Extent,
     ExternalMemory, ExternalSemaphore, Function, Graph, GraphExec, GraphNode, GraphicsResource, HipError,
@@ -14,7 +15,6 @@ use crate::abi::{
     MemcpyKind, MipmappedArray, Module, PitchedPtr, Stream, StreamCallback, SurfaceObject, TextureObject,
     UserObject,
 };
-use crate::gate::Frame;
 
 /// How a value of one type crosses a call: the four of the ABI's cases that HIP needs. Sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl<'a> ArgReader<'a> {
     /// The call must have another argument, and it must be a `T`.
     #[inline]
     pub(crate) unsafe fn read<T: Arg>(&mut self) -> T {
-        let place = self.frame.place(self.layout.place(self.next));
+        let place = self.frame.argument(self.layout.location(self.next));
         self.next += 1;
         // SAFETY: by the caller's promise a `T` was passed, and this is where the ABI says that it lies; any
         // value's first bytes are the low bytes of its place, this machine being little-endian.

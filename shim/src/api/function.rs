@@ -2,11 +2,8 @@
 
 use std::ffi::CStr;
 
-use crate::abi::{Ret, Signature};
+use crate::abi::{Frame, Ret, Signature};
 use crate::api::Id;
-use crate::gate::Frame;
-use crate::hooks::Outcome;
-use crate::instances::Target;
 
 /// One function of the list.
 pub(crate) struct ApiFunction {
@@ -21,13 +18,8 @@ pub(crate) struct ApiFunction {
     /// Whether a null stream is the per-thread one: the functions that
     /// `-DHIP_API_PER_THREAD_DEFAULT_STREAM` renames calls to.
     pub(crate) null_stream_is_per_thread: bool,
-    pub(crate) hook: Option<Hook>,
     missing: unsafe fn(&Frame) -> u64,
 }
-
-/// Decides one call of the given function. The frame must be of a call to that function, and the target its real
-/// function.
-pub(crate) type Hook = unsafe fn(&'static ApiFunction, &Frame, Target) -> Outcome<u64>;
 
 /// A function's place in the dispatch tables that runtimes hand to profilers from ROCm 6.2 on: which table, and the
 /// entry's number behind the table's size.
@@ -93,7 +85,6 @@ impl ApiFunction {
         family: Family,
         class: Class,
         slot: Slot,
-        hook: Option<Hook>,
     ) -> Self {
         let Ok(name) = CStr::from_bytes_with_nul(name.as_bytes()) else {
             panic!("a function's name must end in its only zero byte")
@@ -105,7 +96,6 @@ impl ApiFunction {
             class,
             slot,
             null_stream_is_per_thread: matches!(name.to_bytes(), [.., b'_', b's', b'p', b't']),
-            hook,
             missing: S::Ret::missing,
         }
     }

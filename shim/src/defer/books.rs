@@ -1,4 +1,4 @@
-//! What the shim knows of the application's streams and events while something is held back.
+//! What the shim knows of the application's streams and events while something is deferred.
 //!
 //! A command's place among others follows from these rules of HIP:
 //!
@@ -12,17 +12,17 @@ use foldhash::{HashMap, HashSet};
 
 use crate::defer::streams::{self, StreamEntry, StreamKey};
 use crate::planted::{Bug, is_planted};
-use crate::xqueue::{Device, Face, Position, QueueId, XQueues};
+use xsched_xqueue::{Device, Face, Position, QueueId, XQueues};
 
 /// An event: of which runtime copy, and which.
 pub(super) type EventKey = (usize, usize);
 
-/// Commands that are held back and name an event.
+/// Commands that are deferred and name an event.
 #[derive(Clone, Debug, Default)]
 struct EventEntry {
     /// Its last record.
     record: Option<Position>,
-    /// Waits for that record, or for an earlier one that was not held back.
+    /// Waits for that record, or for an earlier one that was not deferred.
     waits: Vec<Position>,
 }
 
@@ -122,10 +122,10 @@ impl Books {
         }
     }
 
-    /// The last commands of a device's blocking streams, if they are held back.
+    /// The last commands of a device's blocking streams, if they are deferred.
     pub(super) fn blocking<D: Device>(&self, copy: usize, device: i32, queues: &XQueues<D>) -> Vec<Position> {
         let blocking = self.streams.iter().filter(|(key, entry)| {
-            // One that is clear has nothing that is held back.
+            // One that is clear has nothing that is deferred.
             !entry.face.is_clear()
                 && entry.is_blocking()
                 && entry.device() == device
@@ -142,7 +142,7 @@ impl Books {
         on_device.map(|(_, entry)| entry.queue()).collect()
     }
 
-    /// The last command of a device's null stream, if it is held back.
+    /// The last command of a device's null stream, if it is deferred.
     pub(super) fn last_of_null<D: Device>(
         &self,
         copy: usize,
@@ -166,7 +166,7 @@ impl Books {
         before
     }
 
-    /// Notes that a command was held back that uses events so.
+    /// Notes that a command was deferred that uses events so.
     pub(super) fn used<D: Device>(&mut self, uses: &[EventUse], position: Position, queues: &XQueues<D>) {
         if self.events.len() > EVENTS_MAX {
             self.events.retain(|_, entry| {
@@ -190,7 +190,7 @@ impl Books {
         }
     }
 
-    /// The event's last record, or what frees the memory, if it was held back.
+    /// The event's last record, or what frees the memory, if it was deferred.
     pub(super) fn record_of(&self, event: EventKey) -> Option<Position> {
         self.events.get(&event)?.record
     }

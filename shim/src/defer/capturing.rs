@@ -1,4 +1,4 @@
-//! While a stream captures: nothing is held back then.
+//! While a stream captures: nothing is deferred then.
 //!
 //! What is before a capture is launched first, captured calls reach no device, and all other calls wait in place.
 
@@ -8,17 +8,17 @@ use std::sync::atomic::Ordering;
 
 use crate::defer::books::EventUse;
 use crate::defer::decision::Decision;
-use crate::defer::stopped::{Stopped, StreamName};
-use crate::defer::submission::demand;
-use crate::defer::{Deferral, deferral, real};
-use crate::hooks::Reason;
-use crate::instances::Instance;
+use crate::defer::deferral::{Deferral, deferral};
+use crate::ground::outcome::Reason;
+use crate::hip::real;
 use crate::planted::{Bug, is_planted};
+use crate::runtime::copies::RuntimeCopy;
+use crate::runtime::stopped::{Stopped, StreamName};
 
-/// A capture is about to begin on a stream. What is held back was submitted before, so it goes first.
+/// A capture is about to begin on a stream. What is deferred was submitted before, so it goes first.
 ///
 /// False if the stream captures already.
-pub(crate) fn capture_begins(copy: &Instance, stream: StreamName) -> bool {
+pub(crate) fn capture_begins(copy: &RuntimeCopy, stream: StreamName) -> bool {
     let deferral = deferral();
     let is_first = deferral.books().capture_begins((copy.index(), number(stream)));
     deferral.note_captures(false);
@@ -31,7 +31,7 @@ pub(crate) fn capture_begins(copy: &Instance, stream: StreamName) -> bool {
 }
 
 /// A capture has ended on a stream, or did not begin.
-pub(crate) fn capture_ended(copy: &Instance, stream: StreamName) {
+pub(crate) fn capture_ended(copy: &RuntimeCopy, stream: StreamName) {
     let deferral = deferral();
     deferral.books().capture_ends((copy.index(), number(stream)));
     deferral.note_captures(true);
@@ -44,14 +44,14 @@ fn number(stream: StreamName) -> usize {
         static PLACE: u8 = const { 0 };
     }
     match stream {
-        StreamName::Created(stream) => stream.0.addr(),
+        StreamName::Created(handle) => handle,
         StreamName::Legacy => 0,
         StreamName::PerThread => PLACE.with(|place| ptr::from_ref(place).addr()),
     }
 }
 
 impl Deferral {
-    /// Captures have begun or ended: nothing is held back while any goes on. With `with_markers`, markers pause as well.
+    /// Captures have begun or ended: nothing is deferred while any goes on. With `with_markers`, markers pause as well.
     pub(super) fn note_captures(&self, with_markers: bool) {
         // What another thread finds out meanwhile comes after this.
         let _turn = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,21 +68,22 @@ impl Deferral {
     pub(super) fn beside_a_capture(
         &self,
         call: &Stopped<'_>,
-        copy: &'static Instance,
+        copy: &'static RuntimeCopy,
         uses: &[EventUse],
     ) -> Decision {
-        // Who begins a capture waits for what is held back. Until that is over this call would overtake it.
+        // Who begins a capture waits for what is deferred. Until that is over this call would overtake it.
         self.queues.wait_all_launched();
-        let StreamName::Created(stream) = call.stream_name() else {
+        let stream = call.stream_name();
+        if !matches!(stream, StreamName::Created(_)) {
             return Decision::Pass(Reason::StreamCapture);
-        };
+        }
         // A wait for an event may make a stream join the capture.
         let joins = uses.iter().any(|used| matches!(used, EventUse::Wait(_)));
-        if joins || real::is_capturing(copy, stream) {
+        if joins || real::is_capturing(copy, stream.handle()) {
             return Decision::Pass(Reason::StreamCapture);
         }
         match self.stream_of(call, copy) {
-            Some((key, entry, _)) => self.in_place(key, entry, demand(call), uses),
+            Some((stream, _)) => self.in_place(stream, self.demand(call), uses),
             None => Decision::Pass(Reason::StreamCapture),
         }
     }
@@ -96,7 +97,7 @@ mod tests {
 
     #[test]
     fn per_thread_streams_of_several_threads_capture_each_for_itself() {
-        let copy = Instance::at(0);
+        let copy = RuntimeCopy::at(0);
         let is_capturing = || deferral().books().is_any_capturing();
         let begins = || assert!(capture_begins(copy, StreamName::PerThread), "it is another stream");
         begins();

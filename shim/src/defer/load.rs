@@ -5,8 +5,8 @@ use std::hash::{BuildHasher as _, Hash, Hasher};
 use foldhash::fast::FixedState;
 
 use crate::api::{Family, Id};
-use crate::defer::stopped::Stopped;
-use crate::xqueue::{Class, Load};
+use crate::runtime::stopped::Stopped;
+use xsched_xqueue::{Class, Load};
 
 /// The load of a call that puts something on a stream.
 pub(super) fn load(call: &Stopped<'_>) -> Load {

@@ -1,40 +1,40 @@
 //! Calls that need earlier work to have been launched: they observe it, wait for it, or take away what it uses.
 //!
 //! They wait until what they concern was launched, and no longer: the real function waits for the device. Questions about
-//! what is held back are answered here: not ready.
+//! what is deferred are answered here: not ready.
 
 use crate::abi::HipError;
 use crate::api::{Family, Id};
 use crate::defer::books::EventUse;
-use crate::defer::decision::{Decision, Followed};
-use crate::defer::marker::HipStream;
-use crate::defer::stopped::{Stopped, StreamName};
-use crate::defer::streams::StreamKey;
-use crate::defer::submission::{PER_THREAD, demand};
-use crate::defer::{Deferral, deferral, device, real};
-use crate::hooks::Reason;
-use crate::instances::Instance;
+use crate::defer::decision::{Decision, Wait};
+use crate::defer::deferral::{Deferral, deferral};
+use crate::defer::streams::KnownStream;
+use crate::ground::outcome::Reason;
+use crate::hip::marker::HipStream;
+use crate::hip::{failure, real};
 use crate::planted::{Bug, is_planted};
+use crate::runtime::copies::RuntimeCopy;
+use crate::runtime::stopped::{Stopped, StreamName};
 use crate::verdict;
-use crate::xqueue::{Position, QueueId, Treatment};
+use xsched_xqueue::{Position, QueueId, Treatment};
 
-/// A call that needs earlier work to have been launched, while something is suspended or held back.
+/// A call that needs earlier work to have been launched, while something is suspended or deferred.
 pub(crate) fn order(call: &Stopped<'_>) -> Decision {
-    let Some(copy) = call.target.instance else { return Decision::Pass(Reason::NothingHeldBack) };
+    let Some(copy) = call.target.copy else { return Decision::Pass(Reason::NothingHeldBack) };
     deferral().order(call, copy)
 }
 impl Deferral {
-    fn order(&self, call: &Stopped<'_>, copy: &'static Instance) -> Decision {
+    fn order(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) -> Decision {
         if puts_work(call) || is_on_many_streams(call) {
             self.note_first_use(copy);
         }
-        if !self.queues.has_reason() && !device::has_untold_failures() {
+        if !self.queues.has_reason() && !failure::any_unreported() {
             return Decision::Pass(Reason::NothingHeldBack);
         }
         if self.is_lost(copy) {
             return Decision::Pass(Reason::Drained);
         }
-        let treatment = Treatment::from(verdict::judge(call));
+        let treatment = Treatment::from(verdict::judge(call, || self.is_urgent()));
         let wait = |positions: &[Position]| {
             if treatment.is_forced() {
                 self.queues.urge(positions);
@@ -80,33 +80,37 @@ impl Deferral {
             _ => wait(&self.queues.all_last()),
         }
         let known = self.known_stream(call, copy);
-        let tells = known.as_ref().and_then(|(_, entry)| device::take_failure(&entry.failure)).map(HipError);
-        let waits_for = self.waited_for(call, copy, known.map(|(_, entry)| entry.queue()));
-        let is_watched_wait = call.id() == Id::hipEventSynchronize && self.queues.is_recorded();
-        let sees_events = match call.id() {
-            Id::hipEventQuery | Id::hipEventSynchronize => [call.word(0), 0],
-            Id::hipEventElapsedTime => [call.word(1), call.word(2)],
-            _ => [0; 2],
+        let late_failure = known.and_then(|stream| stream.entry.failure.take());
+        let wait = Wait {
+            queues: self.waited_for(call, copy, known.map(KnownStream::queue)),
+            events: match call.id() {
+                Id::hipEventQuery | Id::hipEventSynchronize => [call.word(0), 0],
+                Id::hipEventElapsedTime => [call.word(1), call.word(2)],
+                _ => [0; 2],
+            },
+            is_recorded: call.id() == Id::hipEventSynchronize && self.queues.is_recorded(),
         };
-        Followed { tells, waits_for, is_watched_wait, sees_events, ..Followed::nothing_of(Reason::Drained) }
-            .decision()
+        Decision::go(Reason::Drained, late_failure, wait.effect())
     }
 
     /// What the shim has recorded in a stream is not to be found there by a program that knows the stream to be done.
-    fn see_to_markers(&self, call: &Stopped<'_>, copy: &'static Instance) {
+    fn see_to_markers(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) {
         let Some(device) = real::current_device(copy) else { return };
-        let (queue, handle) = match call.stream_name() {
-            StreamName::PerThread => (None, PER_THREAD),
-            StreamName::Legacy => (self.known_stream(call, copy), 0),
-            StreamName::Created(stream) => (self.known_stream(call, copy), stream.0.addr()),
+        let name = call.stream_name();
+        let (queue, claim) = match name {
+            StreamName::PerThread => (None, self.claim(copy, device, 0)),
+            _ => (self.known_stream(call, copy).map(KnownStream::queue), None),
         };
-        let claim = if handle == PER_THREAD { self.claim(copy, device, 0) } else { None };
-        let queue = queue.map(|(_, entry)| entry.queue());
-        self.queues.see_to_markers(queue, claim, HipStream { copy, device, handle });
+        self.queues.see_to_markers(queue, claim, HipStream { copy, device, name });
     }
 
     /// What a call that waits for the device will have seen complete.
-    fn waited_for(&self, call: &Stopped<'_>, copy: &Instance, queue: Option<QueueId>) -> Vec<(QueueId, u64)> {
+    fn waited_for(
+        &self,
+        call: &Stopped<'_>,
+        copy: &RuntimeCopy,
+        queue: Option<QueueId>,
+    ) -> Vec<(QueueId, u64)> {
         let queues = match call.id() {
             Id::hipStreamSynchronize | Id::hipStreamSynchronize_spt => queue.into_iter().collect(),
             // It frees what the device may still use, so it waits for all of that first.
@@ -121,22 +125,22 @@ impl Deferral {
     }
 
     /// A call that both puts work on a stream and waits for it, or returns what cannot wait.
-    fn submit_in_place(&self, call: &Stopped<'_>, copy: &'static Instance) -> Decision {
+    fn submit_in_place(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) -> Decision {
         if self.books().is_any_capturing() {
             return self.beside_a_capture(call, copy, &[]);
         }
         match self.stream_of(call, copy) {
-            Some((key, entry, _)) => self.in_place(key, entry, demand(call), &[]),
+            Some((stream, _)) => self.in_place(stream, self.demand(call), &[]),
             None => self.without_a_queue(call, copy, &[]),
         }
     }
 
-    /// What is held back of what a question about a stream concerns, or a wait for it.
-    fn pending_on(&self, call: &Stopped<'_>, copy: &'static Instance) -> Vec<Position> {
-        let Some((key, entry)) = self.known_stream(call, copy) else { return Vec::new() };
-        let mut pending: Vec<_> = self.queues.last(entry.queue()).into_iter().collect();
-        if matches!(key, StreamKey::Legacy { .. }) {
-            pending.extend(self.books().blocking(copy.index(), entry.device(), &self.queues));
+    /// What is deferred of what a question about a stream concerns, or a wait for it.
+    fn pending_on(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) -> Vec<Position> {
+        let Some(stream) = self.known_stream(call, copy) else { return Vec::new() };
+        let mut pending: Vec<_> = self.queues.last(stream.queue()).into_iter().collect();
+        if stream.is_null() {
+            pending.extend(self.books().blocking(copy.index(), stream.entry.device(), &self.queues));
         }
         pending
     }

@@ -1,6 +1,6 @@
 //! Which calls can be made later, and what they must own for that.
 //!
-//! A call is held back only if it is sure that the runtime will take it: whatever is doubtful (a kernel whose
+//! A call is deferred only if it is sure that the runtime will take it: whatever is doubtful (a kernel whose
 //! arguments nobody knows, a block that is too large, memory that HIP does not know) waits in place and gets its
 //! answer from the runtime. So does what the list calls deferrable and this module does not know yet.
 
@@ -12,16 +12,17 @@ mod launch;
 mod signal;
 
 use crate::api::{Family, Id};
-use crate::counters;
 use crate::defer::books::{EventKey, EventUse};
-use crate::defer::owned::OwnedCall;
-use crate::defer::stopped::Stopped;
-use crate::defer::{deferral, real};
-use crate::instances::Instance;
+use crate::defer::deferral::deferral;
+use crate::ground::counters;
+use crate::hip::owned::{Certain, OwnedCall, Owner};
+use crate::hip::real;
 use crate::planted::{Bug, is_planted};
+use crate::runtime::copies::RuntimeCopy;
+use crate::runtime::stopped::Stopped;
 
 /// The events that a call records and waits for, and memory that it frees.
-pub(super) fn events(call: &Stopped<'_>, copy: &Instance) -> Vec<EventUse> {
+pub(super) fn events(call: &Stopped<'_>, copy: &RuntimeCopy) -> Vec<EventUse> {
     let event = |argument| Some((copy.index(), call.size(argument))).filter(|&(_, event)| event != 0);
     let record = |argument| event(argument).map(EventUse::Record);
     let stop = |argument| record(argument).filter(|_| !is_planted(Bug::LostStop));
@@ -60,7 +61,21 @@ pub(super) fn stop_event(call: &Stopped<'_>) -> Option<u64> {
 /// The call with all that it needs, if it can be made later.
 ///
 /// `device` is the calling thread's, `uses` what [`events`] says.
-pub(super) fn own(call: &Stopped<'_>, copy: &Instance, device: i32, uses: &[EventUse]) -> Option<OwnedCall> {
+pub(super) fn own(
+    call: &Stopped<'_>,
+    copy: &RuntimeCopy,
+    device: i32,
+    uses: &[EventUse],
+) -> Option<OwnedCall> {
+    owned_by(call, copy, device, uses)
+}
+
+/// Whether the runtime is certain to take the call: that it could be made later says so.
+pub(super) fn is_certain(call: &Stopped<'_>, copy: &RuntimeCopy, device: i32, uses: &[EventUse]) -> bool {
+    owned_by::<Certain>(call, copy, device, uses).is_some()
+}
+
+fn owned_by<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy, device: i32, uses: &[EventUse]) -> Option<O> {
     let mut events = uses.iter().filter_map(|used| used.event()).peekable();
     if events.peek().is_some() {
         events_are_private()?;
@@ -76,18 +91,8 @@ pub(super) fn own(call: &Stopped<'_>, copy: &Instance, device: i32, uses: &[Even
     }
 }
 
-/// All arguments are values.
-fn plain(call: &Stopped<'_>) -> Option<OwnedCall> {
-    with_room(call, 0)
-}
-
-/// Some arguments point to what takes so many words.
-fn with_room(call: &Stopped<'_>, words: usize) -> Option<OwnedCall> {
-    OwnedCall::new(call.frame, call.layout, call.target.address, words)
-}
-
 /// Whether an event is known to be there. Asked once for each, until any is destroyed.
-fn is_alive(copy: &Instance, event: EventKey) -> bool {
+fn is_alive(copy: &RuntimeCopy, event: EventKey) -> bool {
     let ended = counters::calls(Id::hipEventDestroy as usize);
     if deferral().books().is_alive(event, ended) {
         return true;

@@ -6,10 +6,13 @@
 
 use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
-use crate::instances::INSTANCES;
-use crate::xqueue::{Face, QueueId};
+use crate::ground::hashing::MULTIPLIER;
+use crate::hip::failure::LateFailure;
+use crate::runtime::copies::{COPIES_MAX, RuntimeCopy};
+use crate::runtime::stopped::StreamName;
+use xsched_xqueue::{Face, QueueId};
 
 /// A stream: of which runtime copy, and which. Null streams are one per device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +24,28 @@ pub(super) enum StreamKey {
 }
 
 impl StreamKey {
+    /// A stream that the application created.
+    pub(super) fn created(copy: &RuntimeCopy, handle: usize) -> Self {
+        Self::Created { copy: copy.index(), handle }
+    }
+
+    /// The stream that a call means. None for the per-thread stream, which has no queue.
+    pub(super) fn of(copy: &RuntimeCopy, name: StreamName, device: i32) -> Option<Self> {
+        match name {
+            StreamName::Legacy => Some(Self::Legacy { copy: copy.index(), device }),
+            StreamName::PerThread => None,
+            StreamName::Created(handle) => Some(Self::created(copy, handle)),
+        }
+    }
+
+    /// What a call means by it.
+    pub(super) fn name(self) -> StreamName {
+        match self {
+            Self::Legacy { .. } => StreamName::Legacy,
+            Self::Created { handle, .. } => StreamName::Created(handle),
+        }
+    }
+
     pub(super) fn copy(self) -> usize {
         match self {
             Self::Legacy { copy, .. } | Self::Created { copy, .. } => copy,
@@ -34,8 +59,7 @@ pub(super) struct StreamEntry {
     pub(super) face: Face,
     device: AtomicI32,
     is_blocking: AtomicBool,
-    /// What a command answered that was launched late; 0 if nothing, or if it was told.
-    pub(super) failure: AtomicU32,
+    pub(super) failure: LateFailure,
 }
 
 impl StreamEntry {
@@ -56,6 +80,24 @@ impl StreamEntry {
     /// Whether it orders itself with the device's null stream.
     pub(super) fn is_blocking(&self) -> bool {
         self.is_blocking.load(Ordering::Acquire)
+    }
+}
+
+/// The stream of a call, as it is known here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KnownStream {
+    pub(super) key: StreamKey,
+    pub(super) entry: &'static StreamEntry,
+}
+
+impl KnownStream {
+    pub(super) fn queue(self) -> QueueId {
+        self.entry.queue()
+    }
+
+    /// Whether it is a device's null stream.
+    pub(super) fn is_null(self) -> bool {
+        matches!(self.key, StreamKey::Legacy { .. })
     }
 }
 
@@ -88,12 +130,9 @@ thread_local! {
         const { [const { Cell::new(None) }; 1 << REMEMBERED_BITS] };
 }
 
-/// 2^64 / golden ratio
-const HASH_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-
 fn place(key: StreamKey) -> usize {
     let StreamKey::Created { handle: number, .. } = key else { return 0 };
-    ((number as u64).wrapping_mul(HASH_MULTIPLIER) >> (u64::BITS - REMEMBERED_BITS)) as usize
+    ((number as u64).wrapping_mul(MULTIPLIER) >> (u64::BITS - REMEMBERED_BITS)) as usize
 }
 
 /// A stream that this thread remembers.
@@ -114,11 +153,11 @@ const DEVICES: usize = 64;
 
 /// The null streams that are known.
 #[derive(Debug)]
-pub(super) struct Nulls([[AtomicPtr<StreamEntry>; DEVICES]; INSTANCES]);
+pub(super) struct Nulls([[AtomicPtr<StreamEntry>; DEVICES]; COPIES_MAX]);
 
 impl Default for Nulls {
     fn default() -> Self {
-        Self([const { [const { AtomicPtr::new(ptr::null_mut()) }; DEVICES] }; INSTANCES])
+        Self([const { [const { AtomicPtr::new(ptr::null_mut()) }; DEVICES] }; COPIES_MAX])
     }
 }
 

@@ -2,9 +2,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::abi::{Dim3, Extent, HipError, PitchedPtr, Stream};
-use crate::api::{Id, TABLE};
+use crate::api::{Class, Id, TABLE};
 use crate::defer::finding_tests::{is_known, with_failure};
-use crate::instances::{Instance, ORIGINALS};
+use crate::hooks::list::HOOKS;
+use crate::runtime::copies::{ORIGINALS, RuntimeCopy};
 
 /// A stopped call with its stack arguments behind it, as on a real stack.
 #[repr(C)]
@@ -37,7 +38,7 @@ type Launch = unsafe extern "C" fn(u32, Stream) -> HipError;
 
 /// These hooks decide without asking for the real function.
 fn nowhere() -> Target {
-    Target { address: std::ptr::null_mut(), instance: None }
+    Target { address: std::ptr::null_mut(), copy: None }
 }
 
 fn run_launch(hook: fn(&Call<'_, Launch>) -> Outcome<HipError>) -> Outcome<u64> {
@@ -154,17 +155,24 @@ fn a_stream_is_forgotten_before_its_handle_is_given_back() {
         0
     }
     extern "C" fn destroy(stream: Stream) -> u32 {
-        WAS_KNOWN.store(is_known(Instance::at(COPY), stream), Ordering::SeqCst);
+        WAS_KNOWN.store(is_known(RuntimeCopy::at(COPY), stream), Ordering::SeqCst);
         0
     }
-    let copy = Instance::at(COPY);
+    let copy = RuntimeCopy::at(COPY);
     ORIGINALS[COPY][Id::hipGetDevice as usize].store(first_device as *mut _, Ordering::Release);
     with_failure(copy, Stream(std::ptr::without_provenance_mut(0x5000)), 719);
     let stopped = Stopped::new([0x5000, 0, 0, 0, 0, 0], &[]);
-    let target = Target { address: destroy as *mut _, instance: Some(copy) };
+    let target = Target { address: destroy as *mut _, copy: Some(copy) };
     let function = &TABLE[Id::hipStreamDestroy as usize];
     let hook = stream::drains::<unsafe extern "C" fn(Stream) -> HipError>;
     // SAFETY: the frame is made for this signature, which the function has.
     let outcome = unsafe { run(function, &stopped.frame, target, hook) };
     assert_eq!((outcome, WAS_KNOWN.load(Ordering::SeqCst)), (Outcome::Done(719), false));
+}
+
+#[test]
+fn every_function_that_does_not_pass_has_a_hook() {
+    for (function, hook) in TABLE.iter().zip(&HOOKS) {
+        assert_eq!(hook.is_none(), function.class == Class::passes, "{:?}", function.name);
+    }
 }

@@ -13,8 +13,9 @@
 use std::io::Read;
 use std::slice;
 
+use crate::ground::reserve;
 use crate::kernels::ImageError;
-use crate::{reserve, runtime};
+use crate::runtime;
 
 const ELF: &[u8] = b"\x7fELF";
 const BUNDLE: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
 
-use crate::lookup;
+use crate::ground::dlsym;
 
 /// One mapped program or library.
 pub(crate) struct MappedObject {
@@ -118,7 +118,7 @@ unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, object
 
 /// The definition of `name` that follows the shim's own in the global scope.
 pub(crate) fn next_definition(name: &CStr) -> Option<NonNull<c_void>> {
-    lookup::real_dlsym(libc::RTLD_NEXT, name)
+    dlsym::look_up(libc::RTLD_NEXT, name)
 }
 
 /// A reference to a mapped object: it stays mapped for as long as this lives.
@@ -150,7 +150,7 @@ impl Handle {
 
     /// The definition of `name` in the object or, in their order, in what it depends on.
     pub(crate) fn definition(&self, name: &CStr) -> Option<NonNull<c_void>> {
-        lookup::real_dlsym(self.0.as_ptr(), name)
+        dlsym::look_up(self.0.as_ptr(), name)
     }
 }
 

@@ -12,11 +12,11 @@ use std::time::Duration;
 use xsched_protocol::verdict::Subject;
 use xsched_sched::Nanos;
 
-use crate::counters::{self, Ruling};
-use crate::gate::Frame;
+use crate::abi::Frame;
+use crate::ground::counters::{self, VerdictSource};
 use crate::verdict::page::{self, Answer};
 use crate::verdict::slot;
-use crate::xqueue::now;
+use xsched_xqueue::now;
 
 /// How often an answer that is pending is asked for.
 const ASK_EVERY: Duration = Duration::from_micros(500);
@@ -47,7 +47,7 @@ extern "C" fn xsched_classify(slot: u64, ticket: u64, subject: u64, rip: u64, rs
 /// Who is in a hurry does not wait for an answer that is pending. It is asked about again at the site's next call.
 pub(super) fn ask(frame: &Frame, subject: Subject, is_in_a_hurry: impl Fn() -> bool) -> Option<Answer> {
     let Some(slot) = slot::own() else {
-        counters::ruled(Ruling::NoSlot);
+        counters::verdict_found(VerdictSource::NoSlot);
         return None;
     };
     let asked = now();
@@ -57,15 +57,15 @@ pub(super) fn ask(frame: &Frame, subject: Subject, is_in_a_hurry: impl Fn() -> b
         let (rip, rsp) = (frame.return_address, frame.stack_arguments().addr() as u64);
         xsched_classify(slot as u64, ticket, subject.0, rip, rsp, frame.base_pointer);
         let Some(answer) = page::answer(slot, ticket) else {
-            counters::ruled(Ruling::Unheard);
+            counters::verdict_found(VerdictSource::Unheard);
             return None;
         };
         if !answer.verdict.is_pending() {
-            counters::ruled(Ruling::Programs);
+            counters::verdict_found(VerdictSource::Programs);
             return Some(answer);
         }
         if is_in_a_hurry() {
-            counters::ruled(Ruling::NotAwaited);
+            counters::verdict_found(VerdictSource::NotAwaited);
             return None;
         }
         let time = now();
@@ -74,7 +74,7 @@ pub(super) fn ask(frame: &Frame, subject: Subject, is_in_a_hurry: impl Fn() -> b
             SULKS_UNTIL.store((time + SULK).0, Ordering::Relaxed);
         }
         if is_late || time.0 < SULKS_UNTIL.load(Ordering::Relaxed) {
-            counters::ruled(Ruling::Late);
+            counters::verdict_found(VerdictSource::Late);
             return None;
         }
         thread::sleep(ASK_EVERY);

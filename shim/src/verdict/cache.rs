@@ -41,7 +41,7 @@ impl Site {
         Self { key: return_address << 16 | (copy as u64) << 12 | id as u64, kernel }
     }
 
-    fn first_place(self) -> usize {
+    fn first_index(self) -> usize {
         let mixed = (self.key ^ self.kernel.rotate_left(32)).wrapping_mul(HASH_MULTIPLIER);
         (mixed >> (u64::BITS as usize - BITS)) as usize
     }
@@ -86,15 +86,15 @@ pub(super) static CACHE: Cache = Cache(
 );
 
 impl Cache {
-    fn places(&self, site: Site) -> impl Iterator<Item = &Entry> {
-        let first = site.first_place();
-        (first..first + PLACES).map(|place| &self.0[place % self.0.len()])
+    fn candidates(&self, site: Site) -> impl Iterator<Item = &Entry> {
+        let first = site.first_index();
+        (first..first + PLACES).map(|index| &self.0[index % self.0.len()])
     }
 
     /// What was said of calls from a site, if it is known under this generation.
     #[inline]
     pub(super) fn find(&self, site: Site, generation: u64) -> Option<Known> {
-        self.places(site).find_map(|entry| {
+        self.candidates(site).find_map(|entry| {
             // Acquire pairs with the release in `insert`.
             if entry.key.load(Ordering::Acquire) != site.key {
                 return None;
@@ -123,11 +123,11 @@ impl Cache {
         };
         let is_empty = |entry: &&Entry| entry.key.load(Ordering::Relaxed) == EMPTY;
         let place = self
-            .places(site)
+            .candidates(site)
             .find(is_same)
-            .or_else(|| self.places(site).find(is_empty))
-            .or_else(|| self.places(site).find(is_stale))
-            .or_else(|| self.places(site).next());
+            .or_else(|| self.candidates(site).find(is_empty))
+            .or_else(|| self.candidates(site).find(is_stale))
+            .or_else(|| self.candidates(site).next());
         let Some(entry) = place else { return };
         let before = entry.key.load(Ordering::Relaxed);
         let reserved =
@@ -204,7 +204,7 @@ mod tests {
     fn threads_that_write_together_are_never_told_of_another_site() {
         let cache = cache();
         // All in the same few places.
-        let sites: Vec<_> = (0..).map(site).filter(|site| site.first_place() < 2).take(24).collect();
+        let sites: Vec<_> = (0..).map(site).filter(|site| site.first_index() < 2).take(24).collect();
         thread::scope(|scope| {
             for thread in 0..4_usize {
                 let (cache, sites) = (&cache, &sites);

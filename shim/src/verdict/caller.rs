@@ -6,7 +6,8 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt as _;
 
-use crate::{process, runtime};
+use crate::ground::program;
+use crate::runtime;
 
 /// The path of the program or library that contains this address.
 pub(super) fn library(return_address: u64) -> Option<String> {
@@ -15,7 +16,7 @@ pub(super) fn library(return_address: u64) -> Option<String> {
         return Some(String::from_utf8_lossy(path.to_bytes()).into_owned());
     }
     // The loader does not say how the program itself is called.
-    let program = process::program()?;
+    let program = program::path()?;
     Some(String::from_utf8_lossy(program.as_os_str().as_bytes()).into_owned())
 }
 

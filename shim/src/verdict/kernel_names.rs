@@ -4,9 +4,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::HashMap;
 
-use crate::defer::Stopped;
-use crate::process::Renewable;
-use crate::{arbiter, kernels};
+use crate::ground::fork::Renewable;
+use crate::kernels;
+use crate::runtime::stopped::Stopped;
+use crate::verdict::connection;
 
 /// Kernels beyond that many have no name as far as rules go.
 const NAMES_MAX: usize = 1 << 16;
@@ -19,7 +20,7 @@ fn numbers() -> MutexGuard<'static, HashMap<String, u32>> {
 
 /// The name of the kernel that a call launches, if it launches one whose name is known, and its number.
 pub(super) fn of(call: &Stopped<'_>) -> Option<(u32, String)> {
-    let copy = call.target.instance?.index();
+    let copy = call.target.copy?.index();
     let name = kernels::name(copy, call.kernel_handle()?)?;
     let mut numbers = numbers();
     let known = numbers.get(&name).copied();
@@ -30,7 +31,7 @@ pub(super) fn of(call: &Stopped<'_>) -> Option<(u32, String)> {
             let number = numbers.len() as u32;
             numbers.insert(name.clone(), number);
             // Still under the lock: nobody uses the number before.
-            arbiter::tell_kernel(number, &name);
+            connection::tell_kernel(number, &name);
             number
         }
     };

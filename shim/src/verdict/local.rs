@@ -10,13 +10,14 @@ use xsched_protocol::shim_status::ShimVerdicts;
 use xsched_protocol::verdict::{Action, RuleId, Verdict};
 use xsched_protocol::wire::SchedulingDomain;
 use xsched_rules::{Call, Caller, Decider, Frame, Rulebook, Rules};
+use xsched_xqueue::{HandedOut, Library};
 
-use crate::counters::{self, Ruling, Trouble};
-use crate::defer::Stopped;
-use crate::domain;
-use crate::process::{self, Renewable};
-use crate::verdict::origins::Library;
-use crate::verdict::{NAMES_KERNELS, caller, page, renew, settings, show, voice};
+use crate::ground::counters::{self, Trouble, VerdictSource};
+use crate::ground::fork::Renewable;
+use crate::ground::program;
+use crate::runtime::stopped::Stopped;
+use crate::verdict::domain;
+use crate::verdict::{NAMES_KERNELS, caller, page, renew, settings, show, verbose};
 
 /// The rules in force.
 #[derive(Default)]
@@ -25,15 +26,6 @@ struct Local {
     settings: Option<String>,
     controllers: Option<HandedOut>,
     book: Option<Arc<Book>>,
-}
-
-/// A controller's rules.
-pub(crate) struct HandedOut {
-    pub(crate) text: String,
-    /// What the user of this process is called.
-    pub(crate) users: Vec<String>,
-    /// Number of the first; 0: they have none.
-    pub(crate) first: u16,
 }
 
 /// The rules as they are asked.
@@ -109,7 +101,7 @@ pub(super) fn decide(call: &Stopped<'_>, kernel: Option<&str>) -> (Verdict, Opti
     }
     let return_address = call.frame.return_address;
     let path = caller::library(return_address);
-    counters::ruled(ruling(path.is_some(), return_address));
+    counters::verdict_found(source(path.is_some(), return_address));
     let name = path.as_deref().map(caller::file_name);
     let origin =
         name.and_then(|name| book().rules.rules().origin([name]).map(|name| Library::Own(name.to_owned())));
@@ -131,11 +123,11 @@ pub(super) fn decide(call: &Stopped<'_>, kernel: Option<&str>) -> (Verdict, Opti
 }
 
 /// How a call is judged that returns there.
-fn ruling(is_in_a_library: bool, return_address: u64) -> Ruling {
+fn source(is_in_a_library: bool, return_address: u64) -> VerdictSource {
     match () {
-        () if is_in_a_library => Ruling::Caller,
-        () if is_trampoline(return_address) => Ruling::Hidden,
-        () => Ruling::Unknown,
+        () if is_in_a_library => VerdictSource::Caller,
+        () if is_trampoline(return_address) => VerdictSource::Hidden,
+        () => VerdictSource::Unknown,
     }
 }
 
@@ -158,7 +150,7 @@ impl Local {
             let (text, error) = settings::rules();
             if let Some(error) = error {
                 counters::trouble(Trouble::Settings);
-                voice::complain(&error);
+                verbose::complain(&error);
             }
             text
         })
@@ -181,13 +173,13 @@ impl Local {
 fn parse(text: &str) -> Rules {
     Rules::parse(text).unwrap_or_else(|error| {
         counters::trouble(Trouble::Settings);
-        voice::complain(&error);
+        verbose::complain(&error);
         Rules::default()
     })
 }
 
 fn this_process(users: &[String]) -> Caller {
-    let executable = process::program().map(|path| path.to_string_lossy().into_owned());
+    let executable = program::path().map(|path| path.to_string_lossy().into_owned());
     let cgroup = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let own = cgroup.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
     let cgroups = std::path::Path::new(own).ancestors();
@@ -206,10 +198,10 @@ mod tests {
 
     #[test]
     fn a_caller_that_a_probe_hides_is_not_one_without_a_library() {
-        let own = ruling as *const () as u64;
-        let rulings =
-            [own, 0x7fff_ffff_e000, 16].map(|address| ruling(caller::library(address).is_some(), address));
-        assert_eq!(rulings, [Ruling::Caller, Ruling::Hidden, Ruling::Unknown]);
+        let own = source as *const () as u64;
+        let sources =
+            [own, 0x7fff_ffff_e000, 16].map(|address| source(caller::library(address).is_some(), address));
+        assert_eq!(sources, [VerdictSource::Caller, VerdictSource::Hidden, VerdictSource::Unknown]);
     }
 
     /// Set for a copy of this program that is to remove its own file.

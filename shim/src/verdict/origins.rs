@@ -5,20 +5,11 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::process::Renewable;
-use crate::xqueue::Origin;
-
-/// What a number stands for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Library {
-    /// What the controller calls by this number.
-    Controllers(u32),
-    /// What this process has found out itself.
-    Own(String),
-}
+use crate::ground::fork::Renewable;
+use xsched_xqueue::{Library, Origin};
 
 /// All others, for which there is no number left. No larger number is given, and the cache has room for none.
-pub(crate) const OTHERS: Origin = Origin(63);
+const OTHERS: Origin = Origin::OTHERS;
 
 /// Libraries by number, from 1 on.
 #[derive(Default)]

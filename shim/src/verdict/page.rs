@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use xsched_protocol::verdict::{VERDICT_SLOTS, Verdict, VerdictPage};
 
-use crate::arbiter::{PageError, check_seals};
+use xsched_xqueue::{PageError, check_seals};
 
 /// Where a page is mapped, if one ever was.
 static MAPPED: AtomicPtr<VerdictPage> = AtomicPtr::new(ptr::null_mut());

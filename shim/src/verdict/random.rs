@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use xsched_protocol::verdict::{Action, Judgement, RuleId};
 
-use crate::env;
+use crate::ground::env;
 
 const UNKNOWN: u64 = 0;
 const OFF: u64 = 1;

@@ -15,7 +15,7 @@ use thiserror::Error;
 use xsched_protocol::probe::PROBES;
 use xsched_protocol::verdict::{Action, SETTINGS};
 
-use crate::env;
+use crate::ground::env;
 
 /// The libraries that whitelists had: calls through any of them pass through.
 const CLASSIC: [&str; 7] =

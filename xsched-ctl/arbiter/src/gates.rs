@@ -65,7 +65,7 @@ struct Gate(NonNull<[AtomicU64; WORDS]>);
 impl Gate {
     fn map(file: &OwnedFd) -> io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, wherever the kernel has room; nothing else is replaced.
+        // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
         let start =
             unsafe { mmap(std::ptr::null_mut(), GATE_SIZE, access, MapFlags::SHARED, file.as_fd(), 0) }?;
         NonNull::new(start.cast()).map(Self).ok_or(io::ErrorKind::AddrNotAvailable.into())
@@ -79,8 +79,8 @@ impl Gate {
 
 impl Drop for Gate {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and nothing refers to it any more. It fails for no mapping that
-        // succeeded, and what could be done about it?
+        // SAFETY: the mapping belongs to this value, and nothing refers to it any more. munmap does not fail for a
+        // mapping that was made.
         let _ = unsafe { munmap(self.0.as_ptr().cast(), GATE_SIZE) };
     }
 }

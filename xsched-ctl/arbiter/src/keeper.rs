@@ -67,7 +67,7 @@ impl Owner {
 /// A queue that was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Queue {
-    /// Its place in the page.
+    /// Its slot in the page.
     pub slot: u32,
     /// Which queue of that place.
     pub generation: u32,

@@ -87,7 +87,7 @@ pub enum ProgramsError {
     #[error("cannot find own code: {0}")]
     OwnCode(#[source] io::Error),
     /// The probe at this process's own function did not fire.
-    #[error("the programs do not hear this process")]
+    #[error("the programs do not see this process")]
     Unheard,
     /// The process has not loaded the shim, or hides it.
     #[error(
@@ -222,7 +222,7 @@ impl Programs {
     /// A number that nobody can guess; `value` says what the programs find beside it.
     fn new_number(&mut self, value: impl FnOnce(u64) -> u64) -> Result<u64, ProgramsError> {
         let mut number = [0; 8];
-        // It cannot be interrupted for so few bytes, and exists since Linux 3.17.
+        // getrandom does not fail for so few bytes, and exists since Linux 3.17.
         rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty())
             .expect("the kernel gives random numbers");
         let number = u64::from_ne_bytes(number) | 1;

@@ -1,4 +1,4 @@
-//! What the programs count, read through a shared mapping: no system call, however many processors there are.
+//! The programs' counters, read through a shared mapping: without system calls, for any number of processors.
 
 use std::ffi::c_void;
 use std::io;
@@ -47,7 +47,7 @@ impl CounterMap {
         NonNull::new(address).ok_or_else(|| io::Error::other("mapped at address zero"))
     }
 
-    /// What was lost so far.
+    /// What has been lost so far.
     pub fn losses(&self) -> Losses {
         let by_processor = (0..self.processor_count)
             .map(|processor| {
@@ -59,7 +59,7 @@ impl CounterMap {
         Losses { by_processor, elsewhere: [0; Counter::ALL.len()] }
     }
 
-    /// Calls that the programs have left out so far, by filter.
+    /// Calls that the programs have filtered out so far, by filter.
     pub fn left_out(&self, filter: Filter) -> u64 {
         (0..self.processor_count)
             .map(|processor| {
@@ -74,31 +74,31 @@ impl CounterMap {
 /// Reads a cell of an array of counters while programs add to it.
 fn read(counters: *const u64, index: usize) -> u64 {
     // SAFETY: the callers pass arrays in the mapping with an index within them. The cells are changed atomically, and
-    // an aligned load of a word is one on read-only memory, too.
+    // an aligned load of a word is atomic on read-only memory too.
     unsafe { AtomicU64::from_ptr(counters.add(index).cast_mut()) }.load(Ordering::Relaxed)
 }
 
-// SAFETY: the mapping belongs to the process, whatever thread reads it, and its cells are read atomically.
+// SAFETY: the mapping belongs to the process, whichever thread reads it, and its cells are read atomically.
 unsafe impl Send for CounterMap {}
 
 impl Drop for CounterMap {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `take` with this length, and nothing refers to it any more.
+        // SAFETY: `take` made the mapping with this length, and nothing refers to it any more.
         let _ =
             unsafe { munmap(self.elements.as_ptr().cast(), self.processor_count * size_of::<Counters>()) };
     }
 }
 
-/// Counts of everything that was lost, by cause and by the processor on which it was lost.
+/// Counts of all losses, by cause and by the processor on which they happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     by_processor: Vec<[u64; Counter::ALL.len()]>,
-    /// What user space has counted.
+    /// Losses counted by user space.
     elsewhere: [u64; Counter::ALL.len()],
 }
 
 impl Losses {
-    /// Adds what user space has counted of a cause.
+    /// Adds losses of a cause that user space has counted.
     #[must_use]
     pub fn plus(mut self, cause: Counter, count: u64) -> Self {
         self.elsewhere[cause as usize] += count;
@@ -110,7 +110,7 @@ impl Losses {
         Counter::ALL.into_iter().map(|cause| (cause, self.parts(cause).map(|(_, count)| count).sum()))
     }
 
-    /// The count of a cause by processor, and what belongs to none. Processors without a loss are left out.
+    /// The count of a cause by processor, and by user space (`None`). Processors without losses are left out.
     pub fn parts(&self, cause: Counter) -> impl Iterator<Item = (Option<u32>, u64)> {
         let on_processors =
             (0..).map(Some).zip(self.by_processor.iter().map(move |counts| counts[cause as usize]));

@@ -9,16 +9,16 @@ use xsched_terminal::{Advice, ExitCode, is_permission};
 
 use crate::privilege;
 
-/// Why the kernel's side could not be set up.
+/// Why the kernel side could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum BpfError {
     /// The object was refused before any program was loaded.
     #[error("the kernel refused the BPF maps: {0}")]
     Object(#[from] EbpfError),
-    /// The kernel does not say how many processors there may be.
+    /// The number of possible processors cannot be read.
     #[error("cannot read {path}: {cause}")]
     Processors {
-        /// The file that says so.
+        /// The file that lists them.
         path: &'static str,
         /// The kernel's error.
         #[source]
@@ -32,15 +32,15 @@ pub enum BpfError {
         /// The kernel's error.
         #[source]
         cause: io::Error,
-        /// The last lines of the verifier's log, each on a line of its own, or nothing.
+        /// The last lines of the verifier's log, each on a line of its own; empty if there is none.
         log: String,
     },
-    /// A probe could not be put into a file.
+    /// A probe could not be attached to a file.
     #[error("cannot attach `{program}` to {path}: {cause}")]
     Attach {
         /// The program's name.
         program: &'static str,
-        /// What it was to be attached to.
+        /// The target.
         path: PathBuf,
         /// The kernel's error.
         #[source]
@@ -93,7 +93,7 @@ pub fn load_error(program: &'static str, error: ProgramError) -> BpfError {
     }
 }
 
-/// The end of a verifier log, where it says what it refused.
+/// The end of a verifier log, which says what was refused.
 fn last_lines(log: &str) -> String {
     const LINES: usize = 12;
     let lines: Vec<_> = log.lines().filter(|line| !line.trim().is_empty()).collect();

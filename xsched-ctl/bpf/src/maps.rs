@@ -24,7 +24,7 @@ macro_rules! map_value {
 /// Where the kernel lists the numbers that processors may have: `0-127`, seldom with gaps.
 const POSSIBLE_PROCESSORS: &str = "/sys/devices/system/cpu/possible";
 
-/// One more than the largest of these numbers.
+/// The largest of these numbers plus one.
 pub fn processor_count() -> Result<u32, BpfError> {
     let unreadable = |cause| BpfError::Processors { path: POSSIBLE_PROCESSORS, cause };
     let list = std::fs::read_to_string(POSSIBLE_PROCESSORS).map_err(unreadable)?;

@@ -1,10 +1,10 @@
-//! Namespaces: the pid namespace that this process is in, and whether another sees other files.
+//! Namespaces: the pid namespace of this process, and whether another process sees other files.
 //!
-//! Process ids mean something in one pid namespace only, so programs, side-band and `/proc` must all speak of the same.
+//! Process ids are valid in one pid namespace only, so programs, side-band and `/proc` must all use the same.
 //!
-//! In a container the programs ask the kernel for ids of the container's namespace, the side-band reports in that of
-//! whoever opened it, and `/proc` shows the namespace of its mount. Processes of other namespaces, of containers inside
-//! this one too, have no ids here and are not recorded.
+//! In a container the programs ask the kernel for ids of the container's namespace. The side-band reports ids in the
+//! namespace of the process that opened it, and `/proc` shows the namespace of its mount. Processes of other
+//! namespaces, including those of containers inside this one, have no ids here and are not recorded.
 
 use std::fs;
 use std::io;
@@ -17,17 +17,18 @@ pub enum PidNamespace {
     Initial,
     /// A container's.
     Nested {
-        /// Device of the file system that namespaces are files of, as the kernel encodes it.
+        /// Device of the namespace file system, in the kernel's encoding.
         device: u64,
-        /// Its number there.
+        /// Its inode number there.
         inode: u64,
     },
 }
 
 impl PidNamespace {
-    /// That of this process.
+    /// The namespace of this process.
     pub fn own() -> io::Result<Self> {
-        /// Inode of the initial pid namespace, fixed in the kernel (`PROC_PID_INIT_INO`).
+        /// Inode of the initial pid namespace, fixed in the kernel
+        /// ([`PROC_PID_INIT_INO`](https://github.com/torvalds/linux/blob/v6.12/include/linux/proc_ns.h)).
         const INITIAL: u64 = 0xEFFF_FFFC;
         /// Bits of the minor number in the kernel's own encoding of a device (`MINORBITS`).
         const MINOR_BITS: u32 = 20;
@@ -41,7 +42,7 @@ impl PidNamespace {
         Ok(Self::Nested { device, inode: namespace.ino() })
     }
 
-    /// Device and inode for the programs; zeroes for the initial one.
+    /// Device and inode for the programs; zeros for the initial namespace.
     pub fn for_programs(self) -> (u64, u64) {
         match self {
             Self::Initial => (0, 0),
@@ -50,16 +51,17 @@ impl PidNamespace {
     }
 }
 
-/// Whether this process is in the initial user namespace, for which the kernel asks when it asks for capabilities.
+/// Whether this process is in the initial user namespace, in which the kernel checks capabilities.
 pub fn user_is_initial() -> bool {
-    /// Inode of the initial user namespace, fixed in the kernel (`PROC_USER_INIT_INO`).
+    /// Inode of the initial user namespace, fixed in the kernel
+    /// ([`PROC_USER_INIT_INO`](https://github.com/torvalds/linux/blob/v6.12/include/linux/proc_ns.h)).
     const INITIAL: u64 = 0xEFFF_FFFD;
 
-    // A kernel without user namespaces has no such file.
+    // On a kernel without user namespaces this file does not exist.
     fs::metadata("/proc/self/ns/user").map_or(true, |namespace| namespace.ino() == INITIAL)
 }
 
-/// Whether `/proc` shows this process under its own id, and so all others of its namespace under theirs.
+/// Whether `/proc` shows this process under its own id, and therefore all others of its namespace too.
 pub fn proc_is_own() -> bool {
     fs::read_link("/proc/self").is_ok_and(|name| name.as_os_str() == std::process::id().to_string().as_str())
 }

@@ -1,15 +1,15 @@
-//! What tracing needs of the process that does it: capabilities.
+//! The capabilities that tracing needs.
 
 use std::fs;
 
 use crate::namespace;
 
-/// A capability: its name, its bit, what it is for.
+/// A capability: its name, its bit and its purpose.
 pub struct Capability {
     /// As capabilities(7) calls it.
     pub name: &'static str,
     bit: u32,
-    /// What it is needed for.
+    /// Why it is needed.
     pub purpose: &'static str,
 }
 
@@ -31,12 +31,12 @@ impl Capability {
     }
 }
 
-/// Wanted for probes that are perf events by Linux 6.16 and the stable kernels since 6.12.39, 6.6.99, 6.1.146 and 5.15.189
-/// (CVE-2025-38466).
+/// Required for probes that are perf events by Linux 6.16 and the stable kernels since 6.12.39, 6.6.99, 6.1.146 and
+/// 5.15.189 ([CVE-2025-38466](https://nvd.nist.gov/vuln/detail/CVE-2025-38466)).
 const FOR_PERF_EVENTS: Capability =
     Capability { name: "CAP_SYS_ADMIN", bit: SYS_ADMIN, purpose: "probe functions by perf events" };
 
-/// The effective capabilities of this process, as far as the kernel takes them for such: not those of a user namespace.
+/// The effective capabilities of this process, as far as the kernel accepts them: not those in a user namespace.
 pub fn effective() -> u64 {
     if !namespace::user_is_initial() {
         return 0;
@@ -60,21 +60,25 @@ fn lacking(capabilities: &[&Capability]) -> Vec<&'static str> {
     lacking.map(|capability| capability.name).collect()
 }
 
-/// What to do where the kernel has refused something that takes privileges.
+/// A hint for when the kernel has refused something that needs privileges.
 pub fn advice() -> String {
     let [bpf, perfmon, ptrace] = &NEEDED;
     let missing = lacking(&[bpf, perfmon, ptrace, &FOR_PERF_EVENTS]);
     if !namespace::user_is_initial() {
         OUTSIDE.to_owned()
     } else if missing.is_empty() {
-        "no capability is missing: a container's settings (seccomp) or the kernel's lockdown may be in the way".to_owned()
+        "no capability is missing: a container's settings (seccomp) or the kernel's lockdown may forbid it"
+            .to_owned()
     } else {
-        format!("run it as root (`sudo xsched-ctl …`), or grant what is missing: {}", missing.join(", "))
+        format!(
+            "run it as root (`sudo xsched-ctl …`), or grant the missing capabilities: {}",
+            missing.join(", ")
+        )
     }
 }
 
-/// What to do in a user namespace.
-pub const OUTSIDE: &str = "run it as root outside this user namespace (a rootless container has one), whose capabilities do not count";
+/// The hint in a user namespace.
+pub const OUTSIDE: &str = "run it as root outside of this user namespace (such as that of a rootless container), in which capabilities have no effect";
 
 #[cfg(test)]
 mod tests {
@@ -90,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn sys_admin_implies_what_was_split_off_from_it() {
+    fn sys_admin_implies_the_capabilities_split_off_from_it() {
         let sys_admin = 1 << SYS_ADMIN;
         assert!(NEEDED[0].is_in(sys_admin) && NEEDED[1].is_in(sys_admin) && !NEEDED[2].is_in(sys_admin));
         assert!(NEEDED.iter().all(|capability| !capability.is_in(0)));

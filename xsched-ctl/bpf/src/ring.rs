@@ -10,7 +10,7 @@ use zerocopy::FromBytes as _;
 
 use crate::BpfError;
 
-/// What a program has reported.
+/// A program's record.
 #[derive(Debug)]
 pub enum Record {
     /// A call has returned.
@@ -20,7 +20,7 @@ pub enum Record {
         /// The name that it passed, if the probe reads one.
         text: Box<[u8]>,
     },
-    /// A process opens what may be a runtime.
+    /// A process opens a file that may be a runtime.
     Opened(Box<Opened>),
     /// A process is stopped in its loader.
     LoaderStop(LoaderStop),
@@ -28,9 +28,9 @@ pub enum Record {
     Ioctl(Box<Ioctl>),
     /// A process opens one of the driver's devices.
     DeviceOpened(DeviceOpened),
-    /// A chain that later calls name by its id.
+    /// A chain to which later calls refer by its id.
     Stack {
-        /// What it is.
+        /// Its header.
         stack: Stack,
         /// Its addresses, innermost first.
         addresses: Box<[u64]>,
@@ -42,7 +42,7 @@ pub enum Record {
         /// Its bytes, from the stack pointer upwards.
         bytes: Box<[u8]>,
     },
-    /// A verdict is asked for.
+    /// A verdict is requested.
     Wanted(Wanted),
 }
 
@@ -57,12 +57,12 @@ impl Record {
             Self::Snapshot { snapshot, .. } => snapshot.time_ns,
             Self::Ioctl(ioctl) => ioctl.end_ns,
             Self::DeviceOpened(opened) => opened.time_ns,
-            // It says none, and belongs behind the chain that it names.
+            // It has no time, and belongs behind the chain that it refers to.
             Self::Wanted(_) => u64::MAX,
         }
     }
 
-    /// When the call returned, if it is one.
+    /// When the call returned; none for other records.
     pub fn returned_ns(&self) -> Option<u64> {
         match self {
             Self::Call { call, .. } => Some(call.end_ns),
@@ -71,11 +71,11 @@ impl Record {
     }
 }
 
-/// The reading end of the ring buffer. Its descriptor becomes readable when a program asks for attention.
+/// The reading end of the ring buffer. Its descriptor becomes readable when a program requests attention.
 pub struct Ring(RingBuf<MapData>);
 
 impl Ring {
-    /// Takes the ring buffer that most records come through.
+    /// Takes the ring buffer for most records.
     pub fn events(programs: &mut Ebpf) -> Result<Self, BpfError> {
         Self::take(programs, "EVENTS")
     }
@@ -104,12 +104,12 @@ impl Ring {
     }
 }
 
-/// What was found besides the records.
+/// The result of a read besides the records.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Drained {
-    /// Records that nobody understands.
+    /// Records of unknown format.
     pub unreadable: u64,
-    /// It ended before the ring did, or just there.
+    /// It stopped at `max` records, so there may be more.
     pub has_more: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The bpf(2) calls that aya 0.14 does not make, or not without more than is wanted here: programs and links of type
-//! `uprobe_multi`, programs at functions of kernel modules, arrays that are mapped or frozen, elements of arrays of maps.
+//! bpf(2) calls that aya 0.14 lacks, or makes only together with others: programs and links of type `uprobe_multi`, programs
+//! at functions of kernel modules, maps that are mapped into memory or frozen, elements of arrays of maps.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -10,7 +10,7 @@ use aya_obj::generated::{
     bpf_map_info, bpf_map_type, bpf_prog_type,
 };
 
-/// Bytes of verifier log that a failed load asks for.
+/// Size of the buffer for the verifier log of a failed load.
 const LOG_SIZE: usize = 1 << 18;
 
 /// Creates an array map that can be mapped into memory.
@@ -20,7 +20,7 @@ const LOG_SIZE: usize = 1 << 18;
 /// The kernel's error.
 pub fn create_mappable_array(value_size: u32, entries: u32) -> io::Result<OwnedFd> {
     let mut attr = zeroed();
-    // SAFETY: this arm of the union is the one of BPF_MAP_CREATE; every field of it is plain data.
+    // SAFETY: this arm of the union is the one of BPF_MAP_CREATE, and all its fields are plain data.
     let fields = unsafe { &mut attr.__bindgen_anon_1 };
     fields.map_type = bpf_map_type::BPF_MAP_TYPE_ARRAY as u32;
     fields.key_size = size_of::<u32>() as u32;
@@ -30,14 +30,14 @@ pub fn create_mappable_array(value_size: u32, entries: u32) -> io::Result<OwnedF
     bpf(bpf_cmd::BPF_MAP_CREATE, &mut attr)
 }
 
-/// Creates a hash map that gives up what was not used lately where there is no room for more.
+/// Creates a hash map that evicts the least recently used elements when it is full.
 ///
 /// # Errors
 ///
 /// The kernel's error.
 pub fn create_lru_map(key_size: u32, value_size: u32, entries: u32) -> io::Result<OwnedFd> {
     let mut attr = zeroed();
-    // SAFETY: this arm of the union is the one of BPF_MAP_CREATE; every field of it is plain data.
+    // SAFETY: this arm of the union is the one of BPF_MAP_CREATE, and all its fields are plain data.
     let fields = unsafe { &mut attr.__bindgen_anon_1 };
     fields.map_type = bpf_map_type::BPF_MAP_TYPE_LRU_HASH as u32;
     fields.key_size = key_size;
@@ -46,7 +46,7 @@ pub fn create_lru_map(key_size: u32, value_size: u32, entries: u32) -> io::Resul
     bpf(bpf_cmd::BPF_MAP_CREATE, &mut attr)
 }
 
-/// Lets nobody but programs change a map from now on. It fails while somebody has the map mapped to write.
+/// From now on only programs can change the map. Fails while the map is mapped for writing.
 ///
 /// # Errors
 ///
@@ -57,20 +57,20 @@ pub fn freeze(map: BorrowedFd<'_>) -> io::Result<()> {
     bpf_call(bpf_cmd::BPF_MAP_FREEZE, &mut attr).map(drop)
 }
 
-/// A program as the kernel wants it.
+/// A program in the form that the kernel requires.
 #[derive(Clone, Copy)]
 pub struct Code<'a> {
-    /// Its name, of which the kernel keeps 15 bytes.
+    /// Its name; the kernel keeps 15 bytes of it.
     pub name: &'a str,
     /// Its license.
     pub license: &'a CStr,
-    /// Its instructions, those of the functions that it calls included.
+    /// Its instructions, including those of the functions that it calls.
     pub instructions: &'a [bpf_insn],
-    /// What its functions are, if the kernel has taken the object's BTF.
+    /// The types of its functions, if the kernel has accepted the object's BTF.
     pub functions: Option<Functions<'a>>,
 }
 
-/// Types of a program's functions: with these the verifier looks at each global function once, and not at each call.
+/// Types of a program's functions. With these the verifier checks each global function once, instead of at each call.
 #[derive(Clone, Copy)]
 pub struct Functions<'a> {
     /// The object's BTF in the kernel.
@@ -88,14 +88,14 @@ pub struct Functions<'a> {
 /// The kernel's error.
 pub fn load_btf(types: &[u8]) -> io::Result<OwnedFd> {
     let mut attr = zeroed();
-    // SAFETY: this arm of the union is the one of BPF_BTF_LOAD; every field of it is plain data.
+    // SAFETY: this arm of the union is the one of BPF_BTF_LOAD, and all its fields are plain data.
     let fields = unsafe { &mut attr.__bindgen_anon_7 };
     fields.btf = types.as_ptr() as u64;
     fields.btf_size = types.len() as u32;
     bpf(bpf_cmd::BPF_BTF_LOAD, &mut attr)
 }
 
-/// What a program is loaded for.
+/// The purpose of a loaded program.
 #[derive(Clone, Copy, Debug)]
 pub enum Purpose<'a> {
     /// Links of type `uprobe_multi`.
@@ -118,7 +118,7 @@ pub enum Purpose<'a> {
 /// The kernel's error, with the verifier's log if it wrote one.
 pub fn load(code: &Code<'_>, purpose: Purpose<'_>) -> Result<OwnedFd, (io::Error, String)> {
     try_load(code, purpose, &mut []).or_else(|_| {
-        // The log costs time, so only a failed load asks for it.
+        // The log costs time, so it is requested only after a failure.
         let mut log = vec![0u8; LOG_SIZE];
         try_load(code, purpose, &mut log).map_err(|error| {
             let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
@@ -129,7 +129,7 @@ pub fn load(code: &Code<'_>, purpose: Purpose<'_>) -> Result<OwnedFd, (io::Error
 
 fn try_load(code: &Code<'_>, purpose: Purpose<'_>, log: &mut [u8]) -> io::Result<OwnedFd> {
     let mut attr = zeroed();
-    // SAFETY: this arm of the union is the one of BPF_PROG_LOAD; every field of it is plain data.
+    // SAFETY: this arm of the union is the one of BPF_PROG_LOAD, and all its fields are plain data.
     let fields = unsafe { &mut attr.__bindgen_anon_3 };
     match purpose {
         Purpose::UprobeMulti => {
@@ -175,7 +175,7 @@ pub enum Direction {
     Return,
 }
 
-/// Attaches `program` at every file offset of `path`, with a cookie each; `tgid` restricts it to one process.
+/// Attaches `program` at every file offset of `path`, each with its cookie; `tgid` restricts it to one process.
 ///
 /// # Panics
 ///
@@ -190,14 +190,14 @@ pub fn link_uprobe_multi(
 ) -> io::Result<OwnedFd> {
     use std::os::unix::ffi::OsStrExt as _;
 
-    assert_eq!(offsets.len(), cookies.len(), "one cookie an offset");
+    assert_eq!(offsets.len(), cookies.len(), "one cookie for each offset");
     let path = CString::new(path.as_os_str().as_bytes())?;
     let mut attr = zeroed();
-    // SAFETY: this arm of the union is the one of BPF_LINK_CREATE; every field of it is plain data.
+    // SAFETY: this arm of the union is the one of BPF_LINK_CREATE, and all its fields are plain data.
     let create = unsafe { &mut attr.link_create };
     create.__bindgen_anon_1.prog_fd = program.as_raw_fd() as u32;
     create.attach_type = bpf_attach_type::BPF_TRACE_UPROBE_MULTI as u32;
-    // SAFETY: this arm is the one of BPF_TRACE_UPROBE_MULTI; every field of it is plain data.
+    // SAFETY: this arm is the one of BPF_TRACE_UPROBE_MULTI, and all its fields are plain data.
     let multi = unsafe { &mut create.__bindgen_anon_3.uprobe_multi };
     multi.path = path.as_ptr() as u64;
     multi.offsets = offsets.as_ptr() as u64;
@@ -213,7 +213,7 @@ pub fn link_uprobe_multi(
 /// Attaches a program that was loaded for a kernel function.
 pub fn link_function(program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let mut attr = zeroed();
-    // SAFETY: this arm of the union is the one of BPF_RAW_TRACEPOINT_OPEN; every field of it is plain data.
+    // SAFETY: this arm of the union is the one of BPF_RAW_TRACEPOINT_OPEN, and all its fields are plain data.
     unsafe { &mut attr.raw_tracepoint }.prog_fd = program.as_raw_fd() as u32;
     bpf(bpf_cmd::BPF_RAW_TRACEPOINT_OPEN, &mut attr)
 }
@@ -228,7 +228,7 @@ pub fn module_btf(module: &str) -> io::Result<OwnedFd> {
             }
             _ => error,
         })?;
-        // It may have gone meanwhile.
+        // The module may have been unloaded meanwhile.
         let Ok(btf) = btf_by_id(id) else { continue };
         if btf_name(btf.as_fd())? == module.as_bytes() {
             return Ok(btf);
@@ -238,7 +238,7 @@ pub fn module_btf(module: &str) -> io::Result<OwnedFd> {
 
 fn next_btf_id(after: u32) -> io::Result<u32> {
     let mut attr = zeroed();
-    // SAFETY: these arms of the unions are the ones of BPF_BTF_GET_NEXT_ID; every field of them is plain data.
+    // SAFETY: these arms of the unions are the ones of BPF_BTF_GET_NEXT_ID, and all their fields are plain data.
     let ids = unsafe { &mut attr.__bindgen_anon_6 };
     ids.__bindgen_anon_1.start_id = after;
     bpf_call(bpf_cmd::BPF_BTF_GET_NEXT_ID, &mut attr)?;
@@ -252,12 +252,12 @@ fn btf_by_id(id: u32) -> io::Result<OwnedFd> {
     bpf(bpf_cmd::BPF_BTF_GET_FD_BY_ID, &mut attr)
 }
 
-/// Name of a BTF object: that of its module, `vmlinux`, or nothing for one that a program has brought.
+/// The name of a BTF object: its module, `vmlinux`, or empty for one that a program has loaded.
 fn btf_name(btf: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
-    /// `MODULE_NAME_LEN`.
+    /// The kernel's `MODULE_NAME_LEN`.
     const NAME_LEN_MAX: usize = 56;
     let mut name = vec![0u8; NAME_LEN_MAX];
-    // SAFETY: all-zero is a valid bpf_btf_info.
+    // SAFETY: an all-zero bpf_btf_info is valid.
     let mut info: bpf_btf_info = unsafe { std::mem::zeroed() };
     info.name = name.as_mut_ptr() as u64;
     info.name_len = NAME_LEN_MAX as u32;
@@ -270,10 +270,9 @@ fn btf_name(btf: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
     Ok(name)
 }
 
-/// For commands that return a new file descriptor.
 /// The number by which the kernel knows a map.
 pub fn id(map: BorrowedFd<'_>) -> io::Result<u32> {
-    // SAFETY: plain data, of which all-zero is valid.
+    // SAFETY: an all-zero bpf_map_info is valid.
     let mut info: bpf_map_info = unsafe { std::mem::zeroed() };
     let mut attr = zeroed();
     attr.info.bpf_fd = map.as_raw_fd() as u32;
@@ -283,37 +282,37 @@ pub fn id(map: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(info.id)
 }
 
-/// Writes an element of an array: its first bytes are these, the others zero. Nobody else may have it yet.
+/// Writes an element of an array that no other process has yet: `value`, and zeroes behind it.
 pub fn set<const N: usize>(map: BorrowedFd<'_>, index: u32, value: &[u8; N]) -> io::Result<()> {
     element(bpf_cmd::BPF_MAP_UPDATE_ELEM, map, index, value.as_ptr() as u64)
 }
 
-/// Puts a map at a place in an array of maps. Programs see it at once; the call itself returns when all have ended that may
-/// have seen what was there before, which takes the kernel some milliseconds.
+/// Puts a map into an array of maps. Programs see it at once. The call returns once all programs have ended that may have seen
+/// the previous map, which takes the kernel some milliseconds.
 pub fn put(maps: BorrowedFd<'_>, index: u32, map: BorrowedFd<'_>) -> io::Result<()> {
     set(maps, index, &map.as_raw_fd().to_ne_bytes())
 }
 
-/// Leaves a place in an array of maps empty. It takes as long.
+/// Removes a map from an array of maps. It takes as long as [`put`].
 pub fn take_out(maps: BorrowedFd<'_>, index: u32) -> io::Result<()> {
     element(bpf_cmd::BPF_MAP_DELETE_ELEM, maps, index, 0)
 }
 
-/// The [`id`] of the map at a place in an array of maps, if one is there.
+/// The [`id`] of the map at an index of an array of maps, if there is one.
 pub fn id_at(maps: BorrowedFd<'_>, index: u32) -> Option<u32> {
     let mut id = 0_u32;
-    element(bpf_cmd::BPF_MAP_LOOKUP_ELEM, maps, index, (&raw mut id) as u64).ok().map(|_| id)
+    element(bpf_cmd::BPF_MAP_LOOKUP_ELEM, maps, index, (&raw mut id) as u64).is_ok().then_some(id)
 }
 
-/// Writes an element of a map with keys and values of these sizes. One system call, no allocation: it may be called between fork
-/// and exec.
+/// Writes an element of a map whose keys and values have these types. It makes one system call and allocates nothing, so it may
+/// be called between fork and exec.
 pub fn insert(map: BorrowedFd<'_>, key: u32, value: u8) -> io::Result<()> {
     element(bpf_cmd::BPF_MAP_UPDATE_ELEM, map, key, (&raw const value) as u64)
 }
 
 fn element(command: bpf_cmd, map: BorrowedFd<'_>, key: u32, value: u64) -> io::Result<()> {
     let mut attr = zeroed();
-    // SAFETY: this arm of the union is the one of single elements; every field of it is plain data.
+    // SAFETY: this arm of the union is the one of single elements, and all its fields are plain data.
     let fields = unsafe { &mut attr.__bindgen_anon_2 };
     fields.map_fd = map.as_raw_fd() as u32;
     fields.key = (&raw const key) as u64;
@@ -322,18 +321,19 @@ fn element(command: bpf_cmd, map: BorrowedFd<'_>, key: u32, value: u64) -> io::R
 }
 
 fn zeroed() -> bpf_attr {
-    // SAFETY: all-zero is a valid bpf_attr, and the kernel wants unused fields zero.
+    // SAFETY: an all-zero bpf_attr is valid, and the kernel requires unused fields to be zero.
     unsafe { std::mem::zeroed() }
 }
 
+/// For commands that return a new file descriptor.
 fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<OwnedFd> {
     let fd = bpf_call(command, attr)?;
-    // SAFETY: the kernel has just returned this descriptor, and nobody else knows it.
+    // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn bpf_call(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<i32> {
-    // SAFETY: `attr` is a whole bpf_attr whose pointers outlive the call.
+    // SAFETY: `attr` is a complete bpf_attr whose pointers outlive the call.
     let outcome = unsafe {
         libc::syscall(libc::SYS_bpf, command as libc::c_int, std::ptr::from_mut(attr), size_of::<bpf_attr>())
     };

@@ -1,11 +1,12 @@
-//! Probed files that somebody writes: copies of the runtime, builds of the shim.
+//! Detects writes to probed files: copies of the runtime, builds of the shim.
 //!
-//! A probe belongs to an offset of a file, and the kernel keeps the instruction that was there when it was put in. Whoever
-//! copies another library over the file, rather than into its place, has every program that loads it from then on run the
-//! old instructions at these offsets, and crash. So probes go as soon as their file is written; when it is next looked at
-//! it is one like any other that is new.
+//! A probe belongs to an offset in a file, and the kernel keeps the instruction that was there when the probe was
+//! attached. If another library is copied over the file, instead of replacing it by a rename, every program that loads
+//! it from then on executes the old instructions at these offsets, and crashes. So probes are removed as soon as their
+//! file is written; afterwards it is treated like a new file.
 //!
-//! The kernel says so whoever writes, under whatever name. Writing takes longer than taking probes out where that is quick.
+//! inotify reports writes by any process and under any name. Removing probes is faster than writing a file, where
+//! removal is fast at all.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -21,28 +22,28 @@ use xsched_symbols::FileId;
 /// The watched files. Readable when one of them has been written.
 pub struct Written {
     inotify: OwnedFd,
-    /// By the kernel's numbers.
+    /// By inotify's watch numbers.
     files: RefCell<Vec<(i32, FileId)>>,
 }
 
 impl Written {
-    /// Watches nothing yet. None where the kernel does not say what is written.
+    /// Watches nothing yet. None where the kernel does not report writes.
     pub fn new() -> Option<AsyncFd<Self>> {
         let begin = || {
             let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
             let written = Self { inotify, files: RefCell::default() };
-            // SAFETY: the descriptor stays open, and unchanged, for as long as it lives in the `AsyncFd`.
+            // SAFETY: the descriptor stays open and unchanged for as long as it lives in the `AsyncFd`.
             unsafe { AsyncFd::register_with_interest(written, Interest::READABLE) }.map_err(io::Error::from)
         };
-        begin().inspect_err(|error| tracing::debug!("what is written is not told: {error}")).ok()
+        begin().inspect_err(|error| tracing::debug!("writes are not reported: {error}")).ok()
     }
 
-    /// Watches an open file. False if that cannot be watched.
+    /// Watches an open file. False if it cannot be watched.
     pub fn watch(&self, file: FileId, opened: &File) -> bool {
         let path = format!("/proc/self/fd/{}", opened.as_raw_fd());
         let mut files = self.files.borrow_mut();
         match inotify::add_watch(&self.inotify, path, WatchFlags::MODIFY) {
-            // Of a file that is watched already it is the number that it has.
+            // A file that is watched already keeps its number.
             Ok(number) if files.iter().any(|(known, _)| *known == number) => true,
             Ok(number) => {
                 files.push((number, file));
@@ -55,29 +56,29 @@ impl Written {
         }
     }
 
-    /// Whether a file is watched, and was not taken as written.
+    /// Whether a file is watched and was not written since.
     pub fn watches(&self, file: FileId) -> bool {
         self.files.borrow().iter().any(|(_, known)| known.matches(&file))
     }
 
-    /// Watches a file no more.
+    /// Stops watching a file.
     pub fn forget(&self, file: FileId) {
         self.files.borrow_mut().retain(|(number, known)| {
             let stays = !known.matches(&file);
             if !stays {
-                // As below.
+                // May fail, as below.
                 let _ = inotify::remove_watch(&self.inotify, *number);
             }
             stays
         });
     }
 
-    /// The files that have been written since they were watched, which they are no more.
+    /// The files that were written since they were watched. They are not watched any more.
     pub fn take(&self) -> Vec<FileId> {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut reader = Reader::new(&self.inotify, &mut buffer);
         let mut numbers = Vec::new();
-        // Whatever it fails with, nothing is there to be read any more.
+        // Any error means that there is nothing to read.
         while let Ok(event) = reader.next() {
             if event.events().contains(ReadFlags::MODIFY) {
                 numbers.push(event.wd());
@@ -86,7 +87,7 @@ impl Written {
         let mut files = self.files.borrow_mut();
         let written: Vec<_> = files.extract_if(.., |(number, _)| numbers.contains(number)).collect();
         for (number, _) in &written {
-            // It fails where the kernel has forgotten the file by itself, which has been deleted.
+            // Fails if the file was deleted, because the kernel then removes the watch itself.
             let _ = inotify::remove_watch(&self.inotify, *number);
         }
         written.into_iter().map(|(_, file)| file).collect()
@@ -106,7 +107,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_file_that_is_written_is_told_of_once_and_one_that_is_replaced_is_not() {
+    async fn a_written_file_is_reported_once_and_a_replaced_one_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let id = |inode| FileId { device_major: 0, device_minor: 0, inode, generation: None };
         let (one, two) = (dir.path().join("one"), dir.path().join("two"));

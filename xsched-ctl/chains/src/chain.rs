@@ -1,4 +1,4 @@
-//! A call chain with names: who called whom down to a HIP function.
+//! A call chain with names: the callers down to a HIP function.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub struct Chain {
     pub frames: Vec<Frame>,
     /// Why there are no more of them.
     pub end: ChainEnd,
-    /// The libraries that it passes through, innermost first, each once for any number of its frames in a row:
+    /// The libraries that it passes through, innermost first, each once for any number of consecutive frames:
     /// `librocblas.so < libhipblaslt.so < python3.11`. It ends in `…` if there may be more.
     pub libraries: Arc<str>,
     /// Its functions, innermost first, in the same way; the library in brackets for those without a name.
@@ -27,7 +27,7 @@ pub struct Chain {
 /// Library of frames in code that is in no file.
 pub const GENERATED: &str = "[generated]";
 
-/// What frames are shown as.
+/// How frames are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Label {
     /// Functions, by name
@@ -55,12 +55,13 @@ pub struct Frame {
     pub library: Arc<str>,
     /// Its function, without parameters.
     pub name: Option<Arc<str>>,
-    /// Where it goes on when the call returns; in a function that a signal has interrupted, where it was.
+    /// Where execution continues when the call returns; in a function interrupted by a signal, where it was
+    /// interrupted.
     pub address: u64,
 }
 
 impl Chain {
-    /// A chain of at least one frame, innermost first; `origin` as the rules say.
+    /// A chain of at least one frame, innermost first; `origin` as the rules determine it.
     pub fn new(frames: Vec<Frame>, end: ChainEnd, origin: Option<Arc<str>>, label: Label) -> Self {
         let mut libraries: Vec<&str> = frames.iter().map(|frame| &*frame.library).collect();
         libraries.dedup();
@@ -76,7 +77,7 @@ impl Chain {
         Self { frames, end, libraries, stack, origin, passes_generated }
     }
 
-    /// What is left of a chain that was lost: the immediate caller.
+    /// The remainder of a lost chain: the immediate caller.
     pub fn lost(caller: &Caller) -> Self {
         let Caller { library, symbol: name, address } = caller.clone();
         Self::new(vec![Frame { library, name, address }], ChainEnd::Lost, None, Label::Name)
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_that_was_cut_says_so() {
+    fn a_cut_chain_is_marked() {
         assert_eq!(&*chain(&["a.so"], ChainEnd::NoTable).libraries, "a.so < …");
     }
 

@@ -1,4 +1,4 @@
-//! Call chains: what the programs need to walk stacks, and what becomes of the walks.
+//! Call chains: provides what the programs need to walk stacks, and processes their results.
 //!
 //! ```text
 //! programs                         here                                     builder's threads
@@ -8,8 +8,8 @@
 //!                                 tables, mappings ──► SPACES, MAPPINGS, …
 //! ```
 //!
-//! A library is asked for when a stack first leads into it. Until its table is there the programs ship such stacks as
-//! they are, once for each chain, and their calls wait here for some time at most.
+//! A table is requested when a stack first leads into a library. Until it is there, the programs send such stacks as
+//! they are, once for each chain, and their calls wait here for a limited time.
 
 mod ranges;
 mod rows;
@@ -36,25 +36,24 @@ use tables::Tables;
 /// How long a stack waits for tables. Building those of a large library takes seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a call waits for its stack; then it is recorded with what is known of it. A stack may want one table after the other,
-/// and where all processors are busy each takes its time.
+/// How long a call waits for its stack; then it is recorded with what is known. A stack may need several tables one
+/// after the other, and a busy machine builds each slowly.
 pub const CALL_PATIENCE: Duration = Duration::from_secs(15);
 
 /// How long a call waits for the record of its chain, which another thread may be about to write.
 const RECORD_PATIENCE: Duration = Duration::from_millis(200);
 
-/// Most stacks that wait, and most bytes of them: as many as are read at once, and as much as the ring that they come through
-/// has room for.
+/// Most stacks that wait, and most bytes of them: the size of a batch, and the capacity of their ring buffer.
 const WAITING_MAX: usize = 8192;
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
-/// Chains of one process after which the programs are told to begin anew, so that old ones can be forgotten.
+/// Number of chains of one process after which the programs start a new generation, so that old ones can be forgotten.
 const CHAINS_MAX: usize = 1 << 16;
 
-/// How long chains are kept that the programs name no more, for calls that are still in progress.
+/// How long old chains are kept after the programs have stopped using them, for calls that are still in progress.
 const OLD: Duration = Duration::from_mins(1);
 
-/// Libraries that nearly every stack leads through, by the beginning of their names.
+/// Libraries on nearly every stack, by the beginning of their names.
 const COMMON: [&str; 4] = ["libc.so", "libpython", "libstdc++.so", "libamdhip64"];
 
 /// All chains of the recorded processes.
@@ -67,9 +66,9 @@ pub struct Chains {
     /// How many chains each process has.
     counts: HashMap<u32, usize>,
     waiting: Vec<Waiting>,
-    /// Chains of the stacks that wait, as far as they could be walked where a call has asked for that.
+    /// Chains of waiting stacks, as far as they could be walked when a call needed them.
     partial: HashMap<u64, Option<Arc<Chain>>>,
-    /// Processes of which the programs know less than is known here; true if their chains are to be shipped again.
+    /// Processes about which the programs know less than this does; true if their chains must be sent again.
     untold: HashMap<u32, bool>,
 }
 
@@ -83,17 +82,17 @@ struct Known {
 struct Waiting {
     copied: Copied,
     since: Instant,
-    /// It has been found to need a table that is not there yet.
+    /// A walk has found that it needs a missing table.
     was_walked: bool,
 }
 
-/// What is known of a chain's id.
+/// What is known about a chain's id.
 pub enum Lookup {
     /// The chain, or as much of it as could be found in reasonable time.
     Known(Arc<Chain>),
     /// It may be known soon.
     Waiting,
-    /// No record of it has arrived, and none will.
+    /// Its record has not arrived, and will not.
     Lost,
 }
 
@@ -117,22 +116,22 @@ impl Chains {
         })
     }
 
-    /// Whether there are any.
+    /// Whether chains are recorded.
     pub fn are_recorded(&self) -> bool {
         self.depth > 0
     }
 
-    /// Only processes are told to the programs that this names, by what these call them.
+    /// The programs only get processes that this names, by the id that they use for it.
     pub fn know_as(&mut self, pid: u32, tgid: Option<u32>) {
         self.maps.know_as(pid, tgid);
     }
 
-    /// A process's chains are to be shipped again: some that the programs name are not known.
+    /// A process's chains must be sent again: some that the programs refer to are unknown.
     pub fn renew(&mut self, pid: u32) {
         self.untold.insert(pid, true);
     }
 
-    /// A process uses HIP, or is about to: what its stacks are likely to need is prepared.
+    /// A process uses HIP, or is about to: prepares the tables that its stacks are likely to need.
     pub fn expect(&mut self, process: &Process) {
         if !self.are_recorded() {
             return;
@@ -147,8 +146,8 @@ impl Chains {
         self.untold.entry(pid).or_insert(false);
     }
 
-    /// A process uses HIP and waits to go on. If its files are to be seen in its own mount namespace only, they go when
-    /// it ends: all of them are opened now.
+    /// A process uses HIP and is stopped. Files that are visible in its own mount namespace only become unreachable
+    /// when it ends, so all of them are opened now.
     pub fn secure(&mut self, process: &Process) {
         if !self.are_recorded() || !namespace::has_own_mounts(process.pid()) {
             return;
@@ -158,9 +157,9 @@ impl Chains {
         }
     }
 
-    /// A process that waits goes on next, and its first calls come before anything else is done here: the programs are told at
-    /// once what it has mapped up to `seen_ns`. As long as they do not know, whatever looks like an address tells stacks apart,
-    /// and nearly every call ships a copy.
+    /// A stopped process is about to continue, and its first calls will come before anything else is done here. So the
+    /// programs get its mappings up to `seen_ns` at once. Without them, every word that looks like an address
+    /// distinguishes stacks, and nearly every call sends a copy.
     pub fn introduce(&mut self, process: &Process, seen_ns: u64) {
         if self.are_recorded() && self.untold.get(&process.pid()) == Some(&false) {
             self.untold.remove(&process.pid());
@@ -168,7 +167,7 @@ impl Chains {
         }
     }
 
-    /// Takes note of what has changed in a process.
+    /// Notes a change in a process.
     pub fn changed(&mut self, change: &Change) {
         match *change {
             Change::Mapped { pid, .. } | Change::Found { pid } | Change::Executed { pid }
@@ -206,14 +205,14 @@ impl Chains {
 
     /// A program could not walk a stack.
     pub fn copied(&mut self, snapshot: Box<Snapshot>, bytes: Box<[u8]>) {
-        // Either the process is new, or something in it: a mapping, or a table that is wanted.
+        // Either the process is new, or one of its mappings or a requested table is.
         self.untold.entry(snapshot.tgid).or_insert(false);
         self.partial.insert(snapshot.chain, None);
         let copied = Copied { snapshot, bytes };
         self.waiting.push(Waiting { copied, since: Instant::now(), was_walked: false });
     }
 
-    /// Does what can be done now. Everything that was mapped up to `seen_ns` is in `processes`.
+    /// Does what can be done now. `processes` has everything that was mapped up to `seen_ns`.
     pub fn work(&mut self, processes: &mut Processes, names: &mut Names, seen_ns: u64) {
         let any_table = self.tables.collect(&mut self.maps);
         if any_table {
@@ -221,7 +220,7 @@ impl Chains {
                 self.untold.entry(pid).or_insert(false);
             }
         }
-        // Walks ask for tables, so they come first.
+        // Walks request tables, so they come first.
         self.walk_waiting(processes, names, any_table);
         for (pid, renew) in std::mem::take(&mut self.untold) {
             match processes.process(pid).filter(|process| process.end().is_none()) {
@@ -233,8 +232,8 @@ impl Chains {
         }
     }
 
-    /// A stack that was walked before waits for a table, so it is walked again only when there is `any_table` more: the threads
-    /// that build them need the processor.
+    /// A stack that was already walked waits for a table. It is walked again only if there is `any_table` new, because
+    /// the threads that build tables need the processor.
     fn walk_waiting(&mut self, processes: &mut Processes, names: &mut Names, any_table: bool) {
         let excess = self.waiting.len().saturating_sub(WAITING_MAX);
         let bytes: usize = self.waiting.iter().map(|waiting| waiting.copied.bytes.len()).sum();
@@ -255,8 +254,8 @@ impl Chains {
             match waiting.copied.walk(process, &mut self.tables, self.depth, patience) {
                 Some((frames, end)) => {
                     if let (ChainEnd::Unreadable, Some(process)) = (end, process) {
-                        // The copy was cut, or has a hole where nobody has touched a page of a large frame. A program that
-                        // walks the stack itself steps over that, but what tables it will want nobody can tell from here.
+                        // The copy was cut, or has a hole at an untouched page of a large frame. A program that walks
+                        // the stack itself steps over that. Which tables it will need cannot be determined here.
                         for (_, mapping) in process.code() {
                             self.tables.want(tgid, mapping);
                         }
@@ -283,7 +282,7 @@ impl Chains {
         }
     }
 
-    /// The chain with this id, for a call that has waited for it so long.
+    /// The chain with this id, for a call that has waited this long for it.
     pub fn find(
         &mut self,
         processes: &mut Processes,
@@ -304,7 +303,7 @@ impl Chains {
         }
     }
 
-    /// As much of a chain as can be found without the tables that its stack waits for.
+    /// As much of a chain as can be found without the missing tables.
     fn find_part(&mut self, processes: &mut Processes, names: &mut Names, id: u64) -> Option<Arc<Chain>> {
         let waiting = self.waiting.iter().find(|waiting| waiting.copied.snapshot.chain == id)?;
         let Snapshot { tgid, time_ns, .. } = *waiting.copied.snapshot;
@@ -315,12 +314,12 @@ impl Chains {
         Some(chain)
     }
 
-    /// Whether something waits that should not wait long.
+    /// Whether a stack waits for a walk.
     pub fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Forgets chains that no call can name any more.
+    /// Forgets chains that no call can refer to any more.
     pub fn forget_old(&mut self) {
         let spaces = &self.spaces;
         let counts = &mut self.counts;
@@ -334,7 +333,7 @@ impl Chains {
         });
     }
 
-    /// Processes and tables that there was no room for.
+    /// Processes and tables for which there was no space.
     pub fn refused(&self) -> u64 {
         self.spaces.refused() + self.tables.refused()
     }

@@ -1,4 +1,4 @@
-//! What the programs walk stacks by: processes, their mappings, and unwind rows. See `xsched_abi::chain`.
+//! The data by which the programs walk stacks: processes, their mappings, and unwind rows. See `xsched_abi::chain`.
 
 use std::collections;
 use std::os::fd::AsFd as _;
@@ -26,12 +26,13 @@ pub struct ChainMaps {
     mappings: Shared<Code>,
     pages: Shared<Page>,
     chunks: ArrayOfMaps<MapData>,
-    /// What the programs call processes, where that is not what they are called here. Others are not to be known there.
+    /// The programs' ids of processes, where these differ from the ids here. Other processes are not given to the
+    /// programs.
     ids: Option<collections::HashMap<u32, u32>>,
 }
 
 impl ChainMaps {
-    /// Takes the maps; programs must have been loaded for `uprobe_multi` before, since that needs them.
+    /// Takes the maps. Programs for `uprobe_multi` must have been loaded before, since that needs the maps.
     pub fn take(programs: &mut Ebpf) -> Result<Self, BpfError> {
         let chunks = ArrayOfMaps::try_from(take(programs, "CHUNKS"))
             .map_err(|cause| BpfError::Map { map: "CHUNKS", cause })?;
@@ -46,8 +47,8 @@ impl ChainMaps {
         })
     }
 
-    /// Says what the programs call a process; none: it is not to be known there any more. After the first such call they
-    /// are told of these processes only.
+    /// Sets the programs' id of a process; none: the process is not given to them any more. After the first call only
+    /// processes with an id are given to them.
     pub fn know_as(&mut self, pid: u32, tgid: Option<u32>) {
         let ids = self.ids.get_or_insert_default();
         match tgid {
@@ -60,7 +61,7 @@ impl ChainMaps {
         self.ids.as_ref().map_or(Some(pid), |ids| ids.get(&pid).copied())
     }
 
-    /// Says where a process's mappings are. An error means that there are too many processes.
+    /// Writes where a process's mappings are. An error means that there are too many processes.
     pub fn set_space(&mut self, pid: u32, space: &Space) -> Result<(), MapError> {
         match self.id_there(pid) {
             Some(tgid) => self.spaces.insert(tgid, SpaceValue(*space), 0),
@@ -68,24 +69,24 @@ impl ChainMaps {
         }
     }
 
-    /// Forgets a process. One that is not known is forgotten already.
+    /// Removes a process, if it is there.
     pub fn remove_space(&mut self, pid: u32) {
         if let Some(tgid) = self.id_there(pid) {
             let _ = self.spaces.remove(&tgid);
         }
     }
 
-    /// Writes mappings from the element `first` on. No space may refer to them.
+    /// Writes mappings from the element `first` on. No space may refer to these elements.
     pub fn write_mappings(&mut self, first: u32, mappings: &[Code]) {
         self.mappings.write(first as usize, mappings);
     }
 
-    /// Writes pages from the element `first` on. No mapping may refer to them.
+    /// Writes pages from the element `first` on. No mapping may refer to these elements.
     pub fn write_pages(&mut self, first: u32, pages: &[Page]) {
         self.pages.write(first as usize, pages);
     }
 
-    /// Makes a chunk, and gives a window into it to write rows through.
+    /// Creates a chunk, and returns a mapping of it through which rows are written.
     pub fn add_chunk(&mut self, index: u32) -> Result<Shared<Row>, BpfError> {
         debug_assert!(index < CHUNKS_MAX, "the caller knows the bound");
         let map_error = |error| BpfError::Map { map: "CHUNKS", cause: MapError::IoError(error) };
@@ -108,7 +109,7 @@ fn shared<T: zerocopy::IntoBytes + zerocopy::Immutable>(
     count: u32,
 ) -> Result<Shared<T>, BpfError> {
     let Map::Array(map) = take(programs, name) else { unreachable!("the object's maps have fixed types") };
-    // The mapping keeps the map; its descriptor is not needed any more.
+    // The mapping keeps the BPF map alive; its descriptor is no longer needed.
     Shared::map(map.fd().as_fd(), count as usize)
         .map_err(|error| BpfError::Map { map: name, cause: MapError::IoError(error) })
 }

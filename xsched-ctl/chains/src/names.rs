@@ -15,7 +15,7 @@ pub struct Names {
     rules: Rules,
     label: Label,
     perf_maps: PerfMaps,
-    /// By process, what addresses have turned out to be. Emptied whenever the process's mappings change.
+    /// Results by address, for each process. Cleared whenever the process's mappings change.
     known: HashMap<u32, Functions>,
 }
 
@@ -23,7 +23,7 @@ pub struct Names {
 /// another library may have been at an address before.
 type Functions = HashMap<(usize, u64), Placed>;
 
-/// A function, and the mapping in which it was found: kept, so that no other mapping comes to have its address.
+/// A function and its mapping, which is kept alive so that its address stays unique.
 struct Placed {
     function: Function,
     _mapping: Option<Arc<Mapping>>,
@@ -49,7 +49,7 @@ impl Names {
         Self { rules, label, perf_maps: PerfMaps::default(), known: HashMap::new() }
     }
 
-    /// Takes note of what has changed in a process.
+    /// Notes a change in a process.
     pub fn changed(&mut self, change: &Change) {
         match change {
             Change::Mapped { pid, .. } | Change::Found { pid } | Change::Forked { pid, .. } => {
@@ -68,7 +68,7 @@ impl Names {
         self.known.remove(&pid);
     }
 
-    /// Gives names to the addresses of a chain, each with whether a signal has interrupted there.
+    /// Names the addresses of a chain, each with whether a signal interrupted there.
     pub fn chain(
         &mut self,
         processes: &mut Processes,
@@ -124,7 +124,7 @@ impl Names {
         function
     }
 
-    /// A function of generated code. It is not remembered: something else may be generated there.
+    /// A function of generated code. It is not cached: other code may be generated at the same address.
     fn generated(&mut self, pid: u32, address: u64) -> Function {
         let library: Arc<str> = GENERATED.into();
         let name = self.perf_maps.name(pid, address);
@@ -133,8 +133,8 @@ impl Names {
     }
 }
 
-/// Addresses of a process that are remembered.
+/// Limit on cached addresses for each process.
 const FUNCTIONS_MAX: usize = 1 << 16;
 
-/// Library of calls from code that is in no known mapping.
+/// Library name for calls from code outside of all known mappings.
 const UNKNOWN: &str = "[unknown]";

@@ -1,7 +1,10 @@
-//! Names of generated code: the files that language runtimes write for perf, `/tmp/perf-PID.map`.
+//! Names of generated code, from the files that language runtimes write for perf: `/tmp/perf-PID.map`
+//! ([format](https://github.com/torvalds/linux/blob/master/tools/perf/Documentation/jit-interface.txt)).
 //!
-//! CPython writes one with `-X perf` or `PYTHONPERFSUPPORT=1`, Node.js with `--perf-basic-prof`, and others likewise.
-//! A line is `START SIZE NAME`, both numbers in hexadecimal; of two for one address the later counts.
+//! CPython writes one with `-X perf` or `PYTHONPERFSUPPORT=1`
+//! ([howto](https://docs.python.org/3/howto/perf_profiling.html)), Node.js with `--perf-basic-prof`, and others
+//! likewise. A line is `START SIZE NAME`, both numbers in hexadecimal. Of two lines for one address the later one
+//! counts.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
@@ -11,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Largest part of a file that is read.
+/// Most bytes of a file that are read.
 const BYTES_MAX: u64 = 64 << 20;
 
 /// Shortest time between two readings of one file.
@@ -27,11 +30,11 @@ struct PerfMap {
     functions: Functions,
 }
 
-/// By first address: the first address after it, and its name.
+/// By start address: the end address and the name.
 type Functions = BTreeMap<u64, (u64, Arc<str>)>;
 
 impl PerfMaps {
-    /// The name of the function around an address, if its runtime has told.
+    /// The name of the function around an address, if its runtime has written it.
     pub(crate) fn name(&mut self, pid: u32, address: u64) -> Option<Arc<str>> {
         let known = self.0.get(&pid);
         if let Some(name) = known.and_then(|map| find(&map.functions, address)) {
@@ -56,7 +59,7 @@ impl PerfMaps {
     }
 }
 
-/// The process's file, as it sees it. A process in a container goes by another number there.
+/// The process's file, as the process sees it. A process in a container has another id there.
 fn path(pid: u32) -> Option<PathBuf> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let inner = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_whitespace().last()?;
@@ -64,7 +67,7 @@ fn path(pid: u32) -> Option<PathBuf> {
 }
 
 fn read(pid: u32) -> Option<Functions> {
-    // Anybody may put something there: a link to what is none of the process's business, a FIFO to wait for.
+    // Any user may create the file: it must not be a link to an unrelated file or a FIFO that blocks.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = File::options().read(true).custom_flags(flags).open(path(pid)?).ok()?;
     if !file.metadata().ok()?.is_file() {

@@ -1,62 +1,62 @@
-//! What the controller answers. These objects are also what `--json` prints; times are nanoseconds.
+//! The controller's answers. `--json` prints the same objects; times are in nanoseconds.
 
 use serde::{Deserialize, Serialize};
 
 use crate::standing::Standing;
 
-/// What is answered.
+/// An answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub enum Answer {
-    /// How the controller is.
+    /// The controller's state.
     Status(Status),
-    /// Which processes there are.
+    /// The processes.
     List(List),
-    /// Something stands otherwise.
+    /// Scheduling parameters were changed.
     Set {
-        /// Processes that were there.
+        /// Connected processes that are affected.
         changed: Vec<Changed>,
-        /// A share was set, and shares come to more than a device.
+        /// A share was set, and the shares of a device now exceed 100 %.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         overpromised: Option<Overpromised>,
     },
-    /// The policy, and the one before.
+    /// The policy, and the previous one.
     Policy {
         /// Its name.
         policy: String,
-        /// The name of the one before; the same if nothing was asked for.
+        /// The previous one's name; the same if this was only a question.
         was: String,
-        /// The controller was off, and is in this state for it.
+        /// The controller was off, and this request has put it into this state.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         turned: Option<State>,
     },
-    /// The controller is in this state, and was in that.
+    /// The state now and before.
     State {
         /// Now.
         state: State,
         /// Before.
         was: State,
     },
-    /// The token is known from now on.
+    /// The token is registered.
     Run {
-        /// A share was asked for, and if the command used this device, shares of it would come to more than there is.
+        /// A share was requested, and the shares of this device would exceed 100 % if the command used it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         overpromised: Option<Overpromised>,
     },
-    /// Processes with the token of this connection that have joined so far, their ids.
+    /// Ids of the processes that have joined with the token of this connection.
     Joined {
-        /// Those that are still there.
+        /// Those that are still connected.
         processes: Vec<u32>,
-        /// How many there were.
+        /// How many there have been.
         count: u64,
     },
-    /// What was decided about a process's calls.
+    /// The verdicts on a process's calls.
     Explained(Explained),
-    /// It is not to be had.
+    /// The request is refused.
     Refused {
-        /// Of what sort the reason is.
+        /// The kind of reason.
         reason: Reason,
-        /// The reason.
+        /// The reason as a message.
         message: String,
     },
 }
@@ -72,35 +72,35 @@ impl Answer {
     }
 }
 
-/// Why something is not to be had.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
-    /// The request makes no sense.
+    /// The request is malformed.
     Malformed,
-    /// The user may not.
+    /// The user may not do this.
     NotPermitted,
-    /// The user may, but not so far.
+    /// The user may do this, but not up to this value.
     AboveCeiling,
     /// There is no such process, queue or policy.
     NotFound,
-    /// There is too much of it already.
+    /// A limit is reached.
     Full,
-    /// The controller lacks what it takes, as it was started.
+    /// The controller was started without what this needs.
     Unavailable,
     /// Something failed.
     Failed,
 }
 
-/// Whether queues are held back.
+/// Whether queues are suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// Yes.
+    /// They are.
     Active,
-    /// The controller decides, and nobody is held back: it was started so.
+    /// The controller decides, but suspends nothing: it was started so.
     Observing,
-    /// No, since somebody has said `off`.
+    /// They are not, since a command said `off`.
     Off,
 }
 
@@ -114,7 +114,7 @@ impl std::fmt::Display for State {
     }
 }
 
-/// Who writes the arbiter's page.
+/// What maintains the arbiter page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PageKeeper {
@@ -137,9 +137,9 @@ impl std::fmt::Display for PageKeeper {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sight {
-    /// The whole chain, which programs walk.
+    /// The whole chain, which BPF programs walk.
     Chains,
-    /// The immediate caller, which processes find out themselves.
+    /// The immediate caller, which each process determines itself.
     #[default]
     Callers,
 }
@@ -153,36 +153,36 @@ impl std::fmt::Display for Sight {
     }
 }
 
-/// How the controller is.
+/// The controller's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// Of xsched-ctl.
+    /// Version of xsched-ctl.
     pub version: String,
     /// Its process.
     pub pid: u32,
     /// Its user.
     pub uid: u32,
-    /// Whether queues are held back.
+    /// Whether queues are suspended.
     pub state: State,
-    /// Who goes first.
+    /// How claims are ranked.
     pub policy: String,
-    /// Who writes the page.
+    /// What maintains the page.
     pub keeper: PageKeeper,
     /// What the rules see of a call.
     #[serde(default)]
     pub sight: Sight,
-    /// Since it started.
+    /// Time since its start.
     pub uptime_ns: u64,
-    /// What has happened since then.
+    /// Counters since its start.
     pub counts: Counts,
 }
 
-/// What has happened since the controller started.
+/// Counters since the controller's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Processes that have joined.
     pub joined: u64,
-    /// Those among them whose reports no program hears.
+    /// Those among them that report over the socket.
     pub by_socket: u64,
     /// Queues opened.
     pub opened: u64,
@@ -192,31 +192,31 @@ pub struct Counts {
     pub died: u64,
     /// Queues whose lease ran out.
     pub expired: u64,
-    /// Connections ended because of a packet that made no sense.
+    /// Connections ended because of a malformed packet.
     pub malformed: u64,
-    /// Processes whose shim is of another version, which run unscheduled.
+    /// Processes with a shim of another version, which run unscheduled.
     #[serde(default)]
     pub outdated: u64,
-    /// Connections ended because the process did not read, or said nothing.
+    /// Connections ended because the process did not read, or sent nothing.
     pub slow: u64,
-    /// Connections and queues refused for want of room.
+    /// Connections and queues refused because a limit was reached.
     pub full: u64,
-    /// Reports about queues that were not the sender's or not there any more.
+    /// Reports about queues that did not belong to the sender or no longer existed.
     pub refused: u64,
-    /// Changes refused for want of permission.
+    /// Changes refused for lack of permission.
     pub forbidden: u64,
     /// Changes of the page that failed.
     pub failed: u64,
-    /// Mask repairs given up, as the page counts them.
+    /// Repairs of the ready mask that were given up, as the page counts them.
     pub exhausted: u64,
-    /// Answers about calls that were forgotten to make room, and had to be given again.
+    /// Verdicts on calls that were evicted from a full table, and had to be given again.
     pub answered_again: u64,
 }
 
-/// Which processes there are.
+/// The processes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct List {
-    /// How the controller is.
+    /// The controller's state.
     pub controller: Status,
     /// By process id.
     pub processes: Vec<Process>,
@@ -229,30 +229,30 @@ pub struct Process {
     pub pid: u32,
     /// Its user.
     pub uid: u32,
-    /// The same by name, or the number.
+    /// The user's name, or its number as text.
     pub user: String,
-    /// Its name; empty if whoever asks may not know it.
+    /// Its name; empty if the caller may not see it.
     pub command: String,
-    /// Its cgroup, by which the container is known that it runs in; empty as above.
+    /// Its cgroup, which shows the container that it runs in; empty as above.
     #[serde(default)]
     pub cgroup: String,
-    /// How it stands.
+    /// Its scheduling parameters.
     pub standing: Standing,
     /// The name of its priority's class.
     pub class: String,
-    /// Where its priority is from; if that is nobody's, the rest of its standing.
+    /// Where its priority comes from; if it is the default, where the other parameters come from.
     pub from: From,
-    /// How its reports come: heard by programs, or over the socket.
+    /// How its reports arrive: seen by BPF programs, or over the socket.
     pub reports: PageKeeper,
     /// Its queues.
     pub queues: Vec<Queue>,
 }
 
-/// Where a priority is from.
+/// Where a priority comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum From {
-    /// Nobody has said anything.
+    /// Nothing has set it.
     Default,
     /// The configuration.
     Rule,
@@ -276,54 +276,54 @@ impl std::fmt::Display for From {
     }
 }
 
-/// A process's claim on a device, at one stream priority.
+/// A process's claim: its use of one device at one stream priority.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Queue {
-    /// Its place in the page, which `set --queue` takes.
+    /// Its slot in the page, which `set --queue` takes.
     pub slot: u32,
     /// The device, as `0000:c1:00.0`, with the partition behind a slash unless it is 0.
     pub device: String,
-    /// How it stands, if something was set for it alone.
+    /// Its scheduling parameters, if some were set for it alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standing: Option<Standing>,
-    /// How much more urgent than the process its streams are.
+    /// How much more urgent its streams are than the process.
     pub stream_priority: i32,
-    /// How urgent it is now; 0 is the most urgent.
+    /// Its level; 0 is the most urgent.
     pub level: u64,
     /// It has work.
     pub ready: bool,
     /// A more urgent queue of its device has work.
     pub held: bool,
-    /// No other queue is open on its device. Its process follows none of its commands then, so it does not say whether it has
-    /// work, nor what it uses.
+    /// No other queue is open on its device. Its process then tracks none of its commands, so it reports neither
+    /// whether it has work nor what it uses.
     pub alone: bool,
-    /// Part of the device's time that its work took in the last second or so.
+    /// Part of the device's time that its work took in the last one to two seconds.
     pub device_share: f64,
     /// Device time of its work so far, as its process reports it.
     pub device_ns: u64,
-    /// The same by the library that the calls belong to, the most first; empty if whoever asks may not know it.
+    /// The same by library, the largest first; empty if the caller may not see it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub origins: Vec<Origin>,
     /// Commands launched.
     pub launched: u64,
-    /// Commands held back before they were launched.
+    /// Commands deferred before they were launched.
     pub held_back: u64,
-    /// For how long something was held back.
+    /// For how long something was deferred.
     pub suspended_ns: u64,
 }
 
-/// What a queue does for one library.
+/// A queue's device time for one library.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
-    /// The library's file name; `[unknown]`, or `[others]` for all those that the process could not tell apart any more.
+    /// The library's file name; `[unknown]`, or `[others]` for all those beyond the limit of numbers.
     pub library: String,
-    /// Part of the device's time that its work took in the last second or so.
+    /// Part of the device's time that its work took in the last one to two seconds.
     pub device_share: f64,
     /// Device time of its work so far.
     pub device_ns: u64,
 }
 
-/// A process that stands otherwise than before.
+/// A process whose scheduling parameters were changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
     /// Its id.
@@ -336,16 +336,16 @@ pub struct Changed {
     pub new: Standing,
 }
 
-/// More of a device is promised than there is, so that all parts of it shrink in proportion.
+/// The shares of a device exceed 100 %, so all shrink in proportion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overpromised {
     /// The device, as in [`Queue`].
     pub device: String,
-    /// What the shares of all processes with queues there come to, or would come to.
+    /// The sum of the shares of all processes with queues there, now or if another joined.
     pub percent: u32,
 }
 
-/// What the rules have said of a process's calls so far.
+/// The verdicts on a process's calls so far.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explained {
     /// Its id.
@@ -355,15 +355,15 @@ pub struct Explained {
     /// The file, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Where calls were made.
+    /// The calls, by function and chain.
     pub sites: Vec<Place>,
-    /// More of them than are listed.
+    /// How many more there are than listed.
     pub left_out: u64,
-    /// Calls of all processes that got the default for want of a chain, by cause.
+    /// Calls of all processes that got the default because their chain was unknown, by cause.
     pub losses: Vec<(String, u64)>,
 }
 
-/// Calls of one function with one chain, and what was decided.
+/// Calls of one function with one chain, and the verdict.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Place {
     /// The HIP function.
@@ -379,29 +379,29 @@ pub struct Place {
     pub whole: bool,
     /// `schedule`, `passthrough` or `never-suspend`.
     pub action: String,
-    /// The highest level of preemption; 0: no limit.
+    /// The highest preemption mode; 0: no limit.
     pub level: u8,
-    /// Who says so.
+    /// What gave the verdict.
     pub by: By,
-    /// The immediate caller has decided it, so the process need not ask again.
+    /// It depends on the immediate caller only, so the process keeps it for the call site.
     pub kept_by_call_site: bool,
     /// How many chains have these names.
     pub chains: u64,
 }
 
-/// Who has decided.
+/// What gave a verdict.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
-    /// No rule fits.
+    /// No rule matches.
     Nobody,
-    /// A library on the chain has said what its calls are.
+    /// A library on the chain has declared what its calls are.
     Domain,
     /// A rule.
     Rule {
         /// Counted from 1 over all rules.
         number: u32,
-        /// What it is called.
+        /// Its name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
         /// The set that it is in; none: the file.

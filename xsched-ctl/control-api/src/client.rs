@@ -1,4 +1,4 @@
-//! Asking the controller.
+//! Asks the controller.
 
 use std::io;
 use std::path::Path;
@@ -13,10 +13,10 @@ use crate::folder::Folder;
 use crate::peer::Peer;
 use crate::request::{ANSWER_LEN_MAX, Request};
 
-/// How long the controller may take.
+/// How long the controller may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long the controller may take to make room for another who asks.
+/// How long the controller may take to accept another connection when its backlog is full.
 const CROWD_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Why there is no answer.
@@ -25,7 +25,7 @@ pub enum AskError {
     /// No controller runs.
     #[error("no controller is running")]
     NoController,
-    /// There is one that may not be asked.
+    /// There is one, but its socket may not be opened.
     #[error("cannot reach the controller at {path}: {cause}")]
     Unreachable {
         /// Its socket.
@@ -33,10 +33,10 @@ pub enum AskError {
         /// The system's error.
         cause: io::Error,
     },
-    /// There is one, and so many wait for it that there is no room for another.
-    #[error("the controller takes in nobody: too many wait for it at {}", .folder.path().display())]
+    /// There is one, but too many connections wait for it.
+    #[error("the controller accepts no connections: too many wait at {}", .folder.path().display())]
     Crowded {
-        /// Where its sockets are.
+        /// The folder of its sockets.
         folder: Folder,
     },
     /// It does not answer in time.
@@ -48,15 +48,15 @@ pub enum AskError {
     /// The connection ended.
     #[error("the controller has ended the connection: {0}")]
     Gone(io::Error),
-    /// It answers with something else.
-    #[error("the controller answers what makes no sense here: {0}")]
+    /// The answer has an unexpected form.
+    #[error("unexpected answer from the controller: {0}")]
     Strange(String),
     /// It refuses.
     #[error("{message}")]
     Refused {
-        /// Of what sort the reason is.
+        /// The kind of reason.
         reason: Reason,
-        /// The reason.
+        /// The reason as a message.
         message: String,
     },
 }
@@ -64,12 +64,12 @@ pub enum AskError {
 /// A connection to the controller.
 pub struct Controller {
     stream: BufReader<UnixStream>,
-    /// Its process, as the kernel knows it.
+    /// Its process, as the kernel identifies it.
     pub peer: Peer,
 }
 
 impl Controller {
-    /// Connects to the one that there is.
+    /// Connects to the running one.
     pub async fn connect() -> Result<Self, AskError> {
         for folder in Folder::candidates() {
             let path = folder.control_socket();
@@ -90,12 +90,12 @@ impl Controller {
         Err(AskError::NoController)
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request, and waits for the answer.
     pub async fn ask(&mut self, request: &Request) -> Result<Answer, AskError> {
         self.ask_within(request, PATIENCE).await
     }
 
-    /// As [`ask`](Self::ask), with a time of one's own.
+    /// Like [`ask`](Self::ask), with another time limit.
     pub async fn ask_within(&mut self, request: &Request, patience: Duration) -> Result<Answer, AskError> {
         let pid = self.peer.pid;
         tokio::time::timeout(patience, self.exchange(request)).await.unwrap_or(Err(AskError::Silent { pid }))
@@ -104,10 +104,10 @@ impl Controller {
     async fn exchange(&mut self, request: &Request) -> Result<Answer, AskError> {
         let mut line = serde_json::to_vec(request).expect("requests have no maps with odd keys");
         line.push(b'\n');
-        // Who is refused before he has asked anything finds the reason there.
+        // A connection may be refused before this write; the reason can be read even if the write fails.
         let asked = self.stream.write_all(&line).await;
         let mut answer = String::new();
-        // Its own answers are shorter; another program's need not be.
+        // The controller's answers are shorter; the limit is for another program behind the socket.
         let mut bounded = (&mut self.stream).take(ANSWER_LEN_MAX as u64);
         bounded.read_line(&mut answer).await.map_err(AskError::Gone)?;
         if answer.is_empty() {
@@ -123,17 +123,17 @@ impl Controller {
 
     /// Waits for the end of the connection.
     pub async fn ended(&mut self) {
-        // Nothing is said without being asked: whatever can be read, or cannot, is the end.
+        // The controller sends nothing unasked, so a read ends only with the connection.
         let _ = self.stream.read_u8().await;
     }
 }
 
-/// Where the controller is, by its process's id.
+/// Describes the controller's process by its id.
 fn place(pid: u32) -> String {
     if pid == 0 { "in another pid namespace".to_owned() } else { format!("process {pid}") }
 }
 
-/// Connects, and waits a while for room where many others wait.
+/// Connects, and retries for a while if the backlog is full.
 async fn reach(path: &Path) -> io::Result<UnixStream> {
     let deadline = Instant::now() + CROWD_PATIENCE;
     loop {
@@ -146,7 +146,7 @@ async fn reach(path: &Path) -> io::Result<UnixStream> {
     }
 }
 
-/// Asks one thing.
+/// Sends a single request.
 pub async fn ask(request: &Request) -> Result<Answer, AskError> {
     Controller::connect().await?.ask(request).await
 }
@@ -155,32 +155,32 @@ impl Advice for AskError {
     fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NoController => "`sudo xsched-ctl serve` starts one".to_owned(),
-            Self::Unreachable { path, .. } => format!("`ls -l {}` shows who may", path.display()),
-            Self::Silent { pid: 0 } => "nobody is held back after 100 ms of its silence; `xsched-ctl off --force` ends it where it \
+            Self::Unreachable { path, .. } => format!("`ls -l {}` shows which users may open it", path.display()),
+            Self::Silent { pid: 0 } => "after 100 ms without a heartbeat no process is deferred; `xsched-ctl off --force` ends it where it \
                                         runs: on the host, or in its container"
                 .to_owned(),
             Self::Silent { pid } => format!(
-                "nobody is held back after 100 ms of its silence; `xsched-ctl off --force`, or `kill -9 {pid}`, ends it"
+                "after 100 ms without a heartbeat no process is deferred; `xsched-ctl off --force`, or `kill -9 {pid}`, ends it"
             ),
             Self::Crowded { .. } => {
-                "nobody is held back after 100 ms of its silence; `xsched-ctl off --force` ends one that hangs".to_owned()
+                "after 100 ms without a heartbeat no process is deferred; `xsched-ctl off --force` ends one that hangs".to_owned()
             }
-            Self::Gone(_) => "`xsched-ctl doctor` says whether there is one now".to_owned(),
-            Self::Strange(_) => "controller and command must be of one version".to_owned(),
+            Self::Gone(_) => "`xsched-ctl doctor` says whether one is running".to_owned(),
+            Self::Strange(_) => "install controller and command from one build".to_owned(),
             Self::Refused { reason: Reason::NotPermitted, .. } => {
-                "be root, or the user that runs the controller, and in no container".to_owned()
+                "run it as root or as the user that runs the controller, outside of containers".to_owned()
             }
             Self::Refused { reason: Reason::AboveCeiling, .. } => {
-                "be root, or the user that runs the controller, and in no container; a `[[ceiling]]` in its configuration \
+                "run it as root or as the user that runs the controller, outside of containers; a `[[ceiling]]` in its configuration \
                  lets others go higher"
                     .to_owned()
             }
             Self::Refused { reason: Reason::NotFound, .. } => {
-                "`xsched-ctl list` shows what there is".to_owned()
+                "`xsched-ctl list` shows processes and queues".to_owned()
             }
             Self::Refused { reason: Reason::Unavailable, .. } => {
-                "`xsched-ctl doctor` says how the controller is; a process that is started with `XSCHED_VERBOSE=2` names its \
-                 calls that pass through"
+                "`xsched-ctl doctor` shows the controller's state; a process started with `XSCHED_VERBOSE=2` logs its \
+                 passed-through calls"
                     .to_owned()
             }
             Self::Refused { .. } => return None,

@@ -1,4 +1,4 @@
-//! Devices by their addresses, as people know them.
+//! Devices by their PCI addresses.
 
 /// A device as `lspci` writes it, with the partition behind a slash unless it is 0. The key is
 /// [`xsched_protocol::arbiter_page::device_key`].

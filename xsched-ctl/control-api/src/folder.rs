@@ -1,17 +1,17 @@
-//! Where the controller's sockets are.
+//! The folder of the controller's sockets.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
 use xsched_protocol::wire::{RECORD_SOCKET, SHIM_SOCKET, SYSTEM_FOLDER, USER_FOLDER};
 
-/// Names another folder than the usual ones, for controller, commands and shims alike.
+/// Names another folder than the default ones, for controller, commands and shims alike.
 pub const VARIABLE: &str = "XSCHED_SOCKET_DIR";
 
 /// File name of the socket that commands connect to.
 const CONTROL_SOCKET: &str = "control.sock";
 
-/// File name of what a controller has locked while it lives.
+/// File name of the lock that a controller holds while it lives.
 const LOCK: &str = "lock";
 
 /// A folder with the sockets of one controller.
@@ -19,13 +19,13 @@ const LOCK: &str = "lock";
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Where a controller of this user puts its sockets. None if the user has no folder for such things.
+    /// The folder for a controller of this user. None if the user has no such folder.
     pub fn own() -> Option<Self> {
         let is_root = rustix::process::geteuid().is_root();
         Self::named().or_else(|| if is_root { Some(Self(SYSTEM_FOLDER.into())) } else { Self::of_user() })
     }
 
-    /// Where a controller may be found, likeliest first: the machine's is there for everybody.
+    /// Where a controller may be found, the likeliest first: the machine's serves all users.
     pub fn candidates() -> Vec<Self> {
         match Self::named() {
             Some(named) => vec![named],
@@ -42,32 +42,32 @@ impl Folder {
         Some(Self(Path::new(&runtime).join(USER_FOLDER)))
     }
 
-    /// This one.
+    /// This folder.
     pub fn at(path: &Path) -> Self {
         Self(path.to_owned())
     }
 
-    /// The folder.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Where shims connect.
+    /// The socket for shims.
     pub fn shim_socket(&self) -> PathBuf {
         self.0.join(SHIM_SOCKET)
     }
 
-    /// Where recorders connect.
+    /// The socket for recorders.
     pub fn record_socket(&self) -> PathBuf {
         self.0.join(RECORD_SOCKET)
     }
 
-    /// Where commands connect.
+    /// The socket for commands.
     pub fn control_socket(&self) -> PathBuf {
         self.0.join(CONTROL_SOCKET)
     }
 
-    /// What the controller has locked while it lives.
+    /// The file that the controller keeps locked while it lives.
     pub fn lock(&self) -> PathBuf {
         self.0.join(LOCK)
     }

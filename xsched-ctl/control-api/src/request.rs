@@ -1,50 +1,51 @@
-//! What a command asks of the controller.
+//! The requests that commands send to the controller.
 
 use serde::{Deserialize, Serialize};
 
 use crate::standing::Wish;
 
-/// Longest line that the controller takes: the path of a cgroup of 4096 bytes, each written as JSON may write it, and some more.
+/// Longest line that the controller accepts: the path of a cgroup of 4096 bytes, with each byte escaped as JSON allows,
+/// and some more.
 pub const REQUEST_LEN_MAX: usize = 32 << 10;
 
-/// Longest line that a command takes.
+/// Longest line that a command accepts.
 pub const ANSWER_LEN_MAX: usize = 64 << 20;
 
-/// What is asked. Who asks is known by the credentials of the connection.
+/// A request. The caller is identified by the credentials of the connection.
 ///
-/// None of them is without braces: of those without, serde takes fields that there are not.
+/// Every variant has braces: serde accepts unknown fields for variants without any.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verb", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
-    /// How the controller is.
+    /// The controller's state.
     Status {},
-    /// Which processes there are, and how they stand.
+    /// The processes, and their scheduling parameters.
     List {},
-    /// Something is to stand otherwise.
+    /// Changes scheduling parameters.
     Set {
-        /// What.
+        /// Of what.
         target: Target,
-        /// How. Nothing: as rules and hints have it.
+        /// The new values. None: as rules and hints say.
         wish: Wish,
     },
-    /// Another policy, by name; none: which one it is.
+    /// Sets the policy by name; none: asks for the current one.
     Policy {
         /// Its name.
         #[serde(default)]
         name: Option<String>,
     },
-    /// Nobody is to be held back.
+    /// Nothing is to be deferred any more.
     Off {},
     /// The opposite.
     On {},
-    /// A command is to be run, and it and its children are to stand so, for as long as this connection lasts.
+    /// A command is about to run. It and its children get these parameters while this connection lasts.
     Run {
-        /// How.
+        /// The parameters.
         wish: Wish,
-        /// What the command carries in its environment: 32 hexadecimal digits that nobody else can guess.
+        /// The token in the command's environment: 32 hexadecimal digits that cannot be guessed.
         token: String,
     },
-    /// What was decided about a process's calls, and why.
+    /// The verdicts on a process's calls, and the reasons.
     Explain {
         /// The process, in the controller's pid namespace.
         pid: u32,
@@ -54,7 +55,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// Whether something may be otherwise afterwards, so that the account has it also when it is allowed.
+    /// Whether it may change something, so that the audit log has it even if it is allowed.
     pub fn is_change(&self) -> bool {
         match self {
             Self::Status {}
@@ -71,7 +72,7 @@ impl Request {
     }
 }
 
-/// What is to stand otherwise.
+/// What a change of parameters applies to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_survive_the_way() {
+    fn requests_survive_serialization() {
         let wish = Wish { priority: Some(-3), ..Wish::default() };
         for request in [
             Request::Status {},
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused() {
+    fn unknown_fields_and_verbs_are_refused() {
         for line in [
             r#"{"verb":"Status"}"#,
             r#"{"verb":"status","force":true}"#,

@@ -1,4 +1,4 @@
-//! How a process stands beside others: priority, weight, share; and what of it somebody may give.
+//! The scheduling parameters of a process (priority, weight, share), and how far a user may raise them.
 
 mod class;
 
@@ -9,25 +9,25 @@ use xsched_sched::PolicyKind;
 
 pub use class::Class;
 
-/// Priorities go from here; larger is more urgent.
+/// The lowest priority; larger is more urgent.
 pub const PRIORITY_MIN: i16 = -255;
-/// To here.
+/// The highest priority.
 pub const PRIORITY_MAX: i16 = 255;
-/// Weight of who was given none.
+/// The weight of processes without one.
 pub const WEIGHT_DEFAULT: u32 = 100;
 /// The largest weight.
 pub const WEIGHT_MAX: u32 = 10_000;
 /// The largest share, in percent of a device.
 pub const SHARE_MAX: u8 = 100;
 
-/// What holds for a process.
+/// The scheduling parameters of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
     /// [`PRIORITY_MIN`] to [`PRIORITY_MAX`].
     pub priority: i16,
     /// 1 to [`WEIGHT_MAX`].
     pub weight: u32,
-    /// Percent of each device; none: a part of what the others leave.
+    /// Percent of each device; none: a part of what others leave.
     pub share: Option<u8>,
 }
 
@@ -37,7 +37,7 @@ impl Default for Standing {
     }
 }
 
-/// The parts of a standing that somebody asks for.
+/// Requested scheduling parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wish {
@@ -52,27 +52,27 @@ pub struct Wish {
     pub share: Option<u8>,
 }
 
-/// A part of a wish is out of bounds.
+/// A requested parameter is out of bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OutOfBounds {
-    /// No such priority.
+    /// The priority.
     #[error("priorities go from {PRIORITY_MIN} to {PRIORITY_MAX}, not to {0}")]
     Priority(i16),
-    /// No such weight.
+    /// The weight.
     #[error("weights go from 1 to {WEIGHT_MAX}, not to {0}")]
     Weight(u32),
-    /// No such share.
+    /// The share.
     #[error("shares go from 1 to {SHARE_MAX} percent, not to {0}")]
     Share(u8),
 }
 
 impl Wish {
-    /// Whether nothing is asked for.
+    /// Whether nothing is requested.
     pub fn is_empty(self) -> bool {
         self == Self::default()
     }
 
-    /// Checks what came from elsewhere.
+    /// Checks the bounds of untrusted values.
     pub fn check(self) -> Result<(), OutOfBounds> {
         match self {
             Self { priority: Some(priority), .. } if !(PRIORITY_MIN..=PRIORITY_MAX).contains(&priority) => {
@@ -88,7 +88,7 @@ impl Wish {
         }
     }
 
-    /// What is asked for here, and otherwise what `other` asks for.
+    /// These values, and those of `other` where there is none.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -98,7 +98,7 @@ impl Wish {
         }
     }
 
-    /// What to tell somebody who asks for parts of which a policy takes no notice.
+    /// The notes on requested parameters that a policy ignores.
     pub fn unheeded(self, policy: PolicyKind) -> impl Iterator<Item = String> {
         use PolicyKind::{Fair, Partition, Priority};
         let parts = [
@@ -110,11 +110,11 @@ impl Wish {
             .into_iter()
             .filter(move |(_, is_asked, heeded_by)| *is_asked && !heeded_by.contains(&policy));
         unheeded.map(move |(parts, _, heeded_by)| {
-            format!("policy `{policy}` takes no notice of {parts}; `xsched-ctl policy {}` does", heeded_by[0])
+            format!("policy `{policy}` ignores {parts}; `xsched-ctl policy {}` uses them", heeded_by[0])
         })
     }
 
-    /// A standing with these parts changed.
+    /// The parameters with these changed.
     pub fn applied_to(self, standing: Standing) -> Standing {
         Standing {
             priority: self.priority.unwrap_or(standing.priority),
@@ -134,14 +134,14 @@ impl fmt::Display for Standing {
     }
 }
 
-/// How far somebody may raise processes.
+/// How far a user may raise processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ceiling {
     /// The largest priority.
     pub priority: i16,
     /// The largest weight.
     pub weight: u32,
-    /// The largest share; none: no share can be had.
+    /// The largest share; none: no share is allowed.
     pub share: Option<u8>,
 }
 
@@ -151,37 +151,37 @@ impl Default for Ceiling {
     }
 }
 
-/// A part of a wish is above a ceiling.
+/// A requested parameter is above a ceiling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AboveCeiling {
     /// The priority.
     #[error("priority {wanted} is above the ceiling, {ceiling} (class {})", Class::of(*.ceiling))]
     Priority {
-        /// What was asked for.
+        /// The requested value.
         wanted: i16,
-        /// What may be had.
+        /// The ceiling.
         ceiling: i16,
     },
     /// The weight.
     #[error("weight {wanted} is above the ceiling, {ceiling}")]
     Weight {
-        /// What was asked for.
+        /// The requested value.
         wanted: u32,
-        /// What may be had.
+        /// The ceiling.
         ceiling: u32,
     },
     /// The share.
     #[error("a share of {wanted} % is above the ceiling, {} %", .ceiling.unwrap_or(0))]
     Share {
-        /// What was asked for.
+        /// The requested value.
         wanted: u8,
-        /// What may be had.
+        /// The ceiling.
         ceiling: Option<u8>,
     },
 }
 
 impl Ceiling {
-    /// As much of a wish as the ceiling leaves to somebody who stands at `base`. Who stands above it keeps that.
+    /// Reduces a wish to the ceiling, or to the parameters in `base` where these are higher.
     pub fn limit(self, wish: Wish, base: Standing) -> Wish {
         Wish {
             priority: wish.priority.map(|priority| priority.min(self.priority.max(base.priority))),
@@ -190,7 +190,7 @@ impl Ceiling {
         }
     }
 
-    /// Refuses a wish that goes beyond the ceiling and beyond what holds already.
+    /// Refuses a wish that exceeds both the ceiling and the present parameters.
     pub fn check(self, wish: Wish, base: Standing) -> Result<(), AboveCeiling> {
         let limited = self.limit(wish, base);
         match (wish.priority, wish.weight, wish.share) {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stands_above_the_ceiling_may_stay_there_and_not_rise() {
+    fn a_process_above_the_ceiling_may_stay_there_and_not_rise() {
         let base = Standing { priority: 120, weight: 300, share: Some(40) };
         let wish = Wish { priority: Some(130), weight: Some(300), share: Some(41) };
         let limited = Wish { priority: Some(120), weight: Some(300), share: Some(40) };
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_ceiling_for_shares_there_is_none_to_be_had() {
+    fn without_a_ceiling_for_shares_none_is_allowed() {
         let wish = Wish { share: Some(1), ..Wish::default() };
         assert_eq!(Ceiling::default().limit(wish, Standing::default()), Wish::default());
         assert_eq!(
@@ -251,19 +251,19 @@ mod tests {
     }
 
     #[test]
-    fn each_policy_says_what_it_takes_no_notice_of() {
+    fn each_policy_names_the_parameters_that_it_ignores() {
         let all = Wish { priority: Some(1), weight: Some(1), share: Some(1) };
         let unheeded = |wish: Wish, policy| wish.unheeded(policy).collect::<Vec<_>>().join("\n");
         assert_eq!(
             unheeded(all, PolicyKind::Fair),
-            "policy `fair` takes no notice of shares; `xsched-ctl policy partition` does"
+            "policy `fair` ignores shares; `xsched-ctl policy partition` uses them"
         );
         assert_eq!(unheeded(all, PolicyKind::Partition).lines().count(), 2);
         assert_eq!(unheeded(priority(3), PolicyKind::Priority), "");
     }
 
     #[test]
-    fn what_is_out_of_bounds_is_refused() {
+    fn parameters_out_of_bounds_are_refused() {
         assert!(priority(256).check().is_err() && priority(-256).check().is_err());
         assert!(Wish { weight: Some(0), ..Wish::default() }.check().is_err());
         assert!(Wish { share: Some(0), ..Wish::default() }.check().is_err());

@@ -1,4 +1,4 @@
-//! What the command line has asked for: which files, and what goes before what they say.
+//! What the command line asks for: which files to read, and which settings override theirs.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Of a command line.
+    /// Takes what a command line asks for.
     pub(super) fn of(arguments: &Options) -> Self {
         Self {
             config: arguments.config.clone(),
@@ -27,8 +27,8 @@ impl Asked {
         }
     }
 
-    /// Reads the configuration, and puts before it what was asked for. What could be read of a file that is wrong comes with the
-    /// error.
+    /// Reads the configuration and applies the overrides. If the file has mistakes, the part that could be read comes
+    /// with the error.
     pub(super) fn examine(&self) -> (Config, Option<ConfigError>) {
         let (mut config, error) = Config::read_file(self.config.as_deref());
         config.policy = self.policy.unwrap_or(config.policy);
@@ -40,7 +40,7 @@ impl Asked {
 
 #[cfg(test)]
 impl Asked {
-    /// A configuration, and nothing else.
+    /// Asks for this configuration file and overrides nothing.
     pub(super) fn for_file(config: &std::path::Path) -> Self {
         Self { config: Some(config.to_owned()), ..Self::default() }
     }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_asked_for_goes_before_the_file() {
+    fn the_command_line_overrides_the_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(&file, "rules = 'file.toml'\n[scheduler]\npolicy = 'fair'\nlinger = '2ms'\n").unwrap();
         let of_file = Asked::for_file(file.path());

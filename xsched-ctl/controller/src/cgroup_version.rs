@@ -1,27 +1,27 @@
-//! Whether processes are in cgroups of version 2. Rules, ceilings and orders know only these: of version 1 a process has one for
-//! each controller.
+//! Whether processes are in cgroups of version 2. Rules, ceilings and commands know only these: under version 1 a
+//! process has one cgroup for each controller.
 
 use std::fs;
 
-/// How to have them.
+/// How to enable them.
 pub const REMEDY: &str =
     "`systemd.unified_cgroup_hierarchy=1` on the kernel's command line puts processes into version 2";
 
-/// What `/proc/PID/cgroup` says of processes here.
+/// What `/proc/PID/cgroup` says about processes here ([cgroups(7)](https://man7.org/linux/man-pages/man7/cgroups.7.html)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cgroups {
     /// They are in cgroups of version 2.
     Unified,
-    /// There may be some, but whoever has started this process uses version 1.
+    /// Both versions are in use, and this process is in a cgroup of version 1.
     Mixed,
     /// There are none.
     Old,
 }
 
 impl Cgroups {
-    /// As of this process.
+    /// As seen from this process.
     pub fn here() -> Self {
-        // What cannot be read is no reason to warn.
+        // An unreadable file is no reason to warn.
         fs::read_to_string("/proc/self/cgroup").map_or(Self::Unified, |cgroups| Self::of(&cgroups))
     }
 
@@ -34,18 +34,18 @@ impl Cgroups {
         }
     }
 
-    /// What is wrong with it, for people.
+    /// The problem as a message; none if there is none.
     pub fn trouble(self) -> Option<&'static str> {
         match self {
             Self::Unified => None,
             Self::Mixed => Some(
-                "`cgroup` may fit nobody: this process is in a cgroup of version 1, and in none of version 2",
+                "`cgroup` may match no process: this process is in a cgroup of version 1, and in none of version 2",
             ),
-            Self::Old => Some("`cgroup` fits nobody: processes have no cgroups of version 2 here"),
+            Self::Old => Some("`cgroup` matches no process: there are no cgroups of version 2 here"),
         }
     }
 
-    /// What to say of rules that ask for cgroups, by the lines that these begin at.
+    /// The warning for rules that ask for cgroups, given the lines at which they begin.
     pub(crate) fn warning(self, lines: &[usize]) -> Option<String> {
         let noun = match lines.len() {
             0 => return None,
@@ -74,11 +74,11 @@ mod tests {
     }
 
     #[test]
-    fn what_no_rule_can_fit_is_known() {
+    fn machines_without_version_2_are_recognized() {
         let systemd = "2:cpu,cpuacct:/\n1:name=systemd:/system.slice/x.service\n";
         for (cgroups, expected) in [
             ("0::/system.slice/x.service\n".to_owned(), Cgroups::Unified),
-            // In a namespace of its own.
+            // In a cgroup namespace of its own.
             ("0::/\n".to_owned(), Cgroups::Unified),
             ("2:cpu:/\n1:name=systemd:/\n0::/\n".to_owned(), Cgroups::Unified),
             (format!("{systemd}0::/system.slice/x.service\n"), Cgroups::Unified),

@@ -1,5 +1,5 @@
-//! Processes that are moved to other cgroups. Nobody is told of that, so it is read once a second, on a thread of its own: the
-//! kernel may keep whoever reads it waiting while cgroups come and go.
+//! Detects processes that are moved to other cgroups. The kernel sends no notification of that, so cgroups are read
+//! once a second, on a separate thread: a read may block while cgroups are created and removed.
 
 use std::convert::Infallible;
 use std::io;
@@ -16,10 +16,10 @@ use super::controller::ClientId;
 use super::subject::cgroup_of;
 use crate::ServeError;
 
-/// How often.
+/// How often cgroups are read.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Sees to it that processes stand as their cgroups do.
+/// Keeps the controller's knowledge of cgroups up to date.
 pub(super) async fn follow(shared: &Shared) -> Result<Infallible, ServeError> {
     let (ask, asked) = questions::channel();
     let (tell, mut told) = answers::unbounded_channel();
@@ -38,7 +38,7 @@ pub(super) async fn follow(shared: &Shared) -> Result<Infallible, ServeError> {
     loop {
         looks.tick().await;
         let processes = shared.controller.borrow().present();
-        // That the thread has ended is found out below.
+        // If the thread has ended, the receive below fails.
         let _ = ask.send(processes);
         let Some(read) = told.recv().await else {
             return Err(Internal::at("reading cgroups")(io::ErrorKind::BrokenPipe.into()).into());
@@ -49,7 +49,7 @@ pub(super) async fn follow(shared: &Shared) -> Result<Infallible, ServeError> {
     }
 }
 
-/// In which cgroups these are; not those that cannot be read.
+/// Reads the cgroups of these processes; leaves out those that cannot be read.
 fn read(processes: Vec<(ClientId, u32)>) -> Vec<(ClientId, String)> {
     processes.into_iter().filter_map(|(id, pid)| Some((id, cgroup_of(pid)?))).collect()
 }

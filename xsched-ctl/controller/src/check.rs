@@ -1,4 +1,4 @@
-//! `serve --check`: whether the controller would start with these files, and what would hold.
+//! `serve --check`: whether the controller would start with these files, and which settings and rules would apply.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ pub(super) fn check(asked: &Asked) -> Result<u8, ServeError> {
     let calls: String =
         listed(&rules.rules, &rules_file).lines().flat_map(|line| ["  ", line, "\n"]).collect();
     let shown = config.shown();
-    print(&format!("{shown}\nOf a call becomes what the first rule says that fits it:\n{calls}"))?;
+    print(&format!("{shown}\nThe first matching rule decides what happens to a call:\n{calls}"))?;
     let cgroups = Cgroups::here();
     for warning in config.warnings(&users, cgroups).into_iter().chain(rules.warnings(&users, cgroups)) {
         say!("warning: {warning}");
@@ -36,7 +36,7 @@ pub(super) fn check(asked: &Asked) -> Result<u8, ServeError> {
     Ok(0)
 }
 
-/// A line for each rule: where it is written, its name, and what it says.
+/// A line for each rule: its position, name and content.
 pub fn listed(rules: &Rules, file: &str) -> String {
     let mut text = String::new();
     for rule in rules.rules() {

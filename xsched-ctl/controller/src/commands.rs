@@ -1,4 +1,4 @@
-//! One task for each command that asks: reads its lines, and answers them.
+//! One task for each connected command: reads its requests and answers them.
 
 use std::io::{self, Write as _};
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use super::directory;
 use super::room::{Occupant, Room, Shortage};
 use crate::origin::Order;
 
-/// Takes in whoever connects.
+/// Accepts connections.
 pub(super) async fn accept(shared: Rc<Shared>, listener: UnixListener) {
     let (room, mut shortage) = (Room::new(), Shortage::default());
     loop {
@@ -26,7 +26,7 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: UnixListener) {
                 if let Some((peer, occupant)) = room.take_in(&stream) {
                     tokio::task::spawn_local(serve(Rc::clone(&shared), stream, peer, occupant));
                 } else {
-                    // Whoever does not read it sees the connection end.
+                    // A client that does not read this sees the connection end.
                     let _ = stream.into_std().and_then(|mut stream| stream.write_all(&as_line(&no_room())?));
                     shared.controller.borrow_mut().count_end(Some(RefusalReason::Full), false);
                 }
@@ -62,19 +62,19 @@ async fn converse(
         let is_whole = line.ends_with(b"\n");
         let request = serde_json::from_slice::<Request>(&line);
         if matches!(request, Ok(Request::Run { .. })) {
-            // Its ceiling may be one for the name.
+            // A ceiling may apply to its user's name.
             directory::learn(shared, actor.uid).await;
         }
-        // Who may do anything waits for nobody.
+        // Privileged users do not wait.
         let turn = if actor.is_privileged() { None } else { Some(shared.orders.take(actor).await) };
         let answer = match request {
             Ok(request) if is_whole => answer(shared, actor, request, attendance, turn.is_some()).await,
             Ok(_) => malformed("a request ends with a line feed"),
             Err(error) => malformed(&error.to_string()),
         };
-        // An answer may be long, and be asked for again and again: others have their turn before the next one is made.
+        // An answer may be long, and a client may ask again and again: let other tasks run before the next one is made.
         tokio::task::yield_now().await;
-        // Who does not read the answer is not waited for.
+        // A client that does not read its answer in time is disconnected.
         timeout(PATIENCE, stream.write_all(&as_line(&answer)?)).await??;
         drop(turn);
         if matches!(answer, Answer::Refused { reason: Reason::Malformed, .. }) {
@@ -83,7 +83,7 @@ async fn converse(
     }
 }
 
-/// Does what is asked. Who `takes_turns` is not to fill the log either.
+/// Answers a request. If `takes_turns`, log lines are limited too.
 async fn answer(
     shared: &Shared,
     actor: Actor,
@@ -110,17 +110,17 @@ fn as_line(answer: &Answer) -> io::Result<Vec<u8>> {
 }
 
 fn no_room() -> Answer {
-    let message = "this user has too many connections to the controller, and what room there is for more is kept for others";
+    let message = "this user has too many connections to the controller";
     Answer::Refused { reason: Reason::Full, message: message.to_owned() }
 }
 
-/// What was decided about the calls of a process that has joined.
+/// Returns the verdicts on the calls of a joined process.
 async fn explain(shared: &Shared, pid: u32) -> Answer {
     let refuse = |reason, message: &str| Answer::Refused { reason, message: message.to_owned() };
     let Some(origin) = &shared.origin else {
         return refuse(
             Reason::Unavailable,
-            "this controller has no BPF programs that see calls: processes decide themselves, by their immediate callers",
+            "this controller has no BPF programs that see calls: processes decide themselves, by the immediate caller",
         );
     };
     let (reply, answer) = tokio::sync::oneshot::channel();
@@ -132,12 +132,12 @@ async fn explain(shared: &Shared, pid: u32) -> Answer {
         }
         Ok(None) => refuse(
             Reason::Unavailable,
-            "no BPF program hears this process: it decides about its calls itself, by their immediate callers",
+            "no BPF program sees this process: it decides about its calls itself, by the immediate caller",
         ),
-        Err(_) => refuse(Reason::Failed, "the thread that decides has ended"),
+        Err(_) => refuse(Reason::Failed, "the thread that decides about calls has ended"),
     }
 }
 
 fn malformed(message: &str) -> Answer {
-    Answer::Refused { reason: Reason::Malformed, message: format!("the request makes no sense: {message}") }
+    Answer::Refused { reason: Reason::Malformed, message: format!("malformed request: {message}") }
 }

@@ -1,28 +1,28 @@
 //! The controller's configuration.
 //!
 //! ```toml
-//! rules = "rules.toml"        # on call chains (crate `xsched_rules`); beside this file if there is no slash in front
+//! rules = "rules.toml"        # on call chains (crate `xsched_rules`); relative to this file unless the path is absolute
 //!
 //! [scheduler]
 //! policy = "priority"         # or "fair", "partition"
-//! starvation = "1s"           # who waited for so long has its turn; "0s": nobody has
+//! starvation = "1s"           # a process kept waiting for this long gets a time slice; "0s": never
 //! lease = "50ms"              # how long a process counts as ready without showing progress
 //! linger = "100us"            # how long it counts as ready after its last command
-//! one_at_a_time = "1s"        # under "priority": how long after urgent work less urgent equals go one at a time; "0s": never
-//! poll = "150us"              # who shuts gates himself, of kernels shorter than this, polls when he had to give way of late; "0s": nobody
-//! in_flight = "2ms"           # most device time launched ahead beside more urgent neighbours; found out if not given
-//! preemption = 2              # 1: stop launching; 2: also gate what is queued
-//! observe = false             # true: decide, and hold nothing back
+//! one_at_a_time = "1s"        # under "priority": how long after urgent work less urgent equals alternate; "0s": never
+//! poll = "150us"              # a recently preempted process with kernels shorter than this polls its own gate; "0s": never
+//! in_flight = "2ms"           # most device time launched ahead beside more urgent neighbours; measured if not given
+//! preemption = 2              # 1: stop launching; 2: also gate queued commands
+//! observe = false             # true: decide, but defer nothing
 //!
-//! [[rule]]                    # the first that fits a process says how it stands
+//! [[rule]]                    # the first rule that matches a process sets its scheduling parameters
 //! executable = "*/online-*"   # path, or file name where there is no slash; `*` and `?`
 //! user = "alice"              # name or number
 //! cgroup = "/system.slice/online*"
 //! class = "high"              # realtime, high, normal, low; or priority = -255..255
-//! weight = 200                # beside others of the same priority; 100 is what others have
-//! share = 50                  # percent of each device, where the policy is "partition"
+//! weight = 200                # relative to others of the same priority; the default is 100
+//! share = 50                  # percent of each device under the policy "partition"
 //!
-//! [[ceiling]]                 # the first that fits says how far a process's user may raise it; else normal
+//! [[ceiling]]                 # the first that matches limits how far a process's user may raise it; default: normal
 //! user = "*"
 //! class = "high"
 //! ```
@@ -48,7 +48,7 @@ use xsched_control_api::standing::{
     Ceiling, Class, PRIORITY_MAX, PRIORITY_MIN, SHARE_MAX, Standing, WEIGHT_MAX, Wish,
 };
 
-/// Where the configuration is if nobody says otherwise. It need not exist.
+/// The configuration file if none is given. It need not exist.
 pub(crate) const DEFAULT_FILE: &str = "/etc/xsched/config.toml";
 
 const TABLES: [&str; 4] = ["ceiling", "rule", "rules", "scheduler"];
@@ -69,27 +69,28 @@ const CEILING_KEYS: [&str; 6] = ["cgroup", "class", "priority", "share", "user",
 /// All of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    /// Who goes first.
+    /// How claims are ranked.
     pub(crate) policy: PolicyKind,
-    /// How long anybody may have to wait; zero: for ever.
+    /// How long a process may be kept waiting; zero: without a bound.
     pub(crate) starvation: Duration,
     /// How long a queue counts as ready after its last report.
     pub(crate) lease: Duration,
     /// How long a queue stays ready after its last completion.
     pub(crate) linger: Duration,
-    /// For how long after urgent work less urgent equals go one at a time under fixed priority; zero: they never do.
+    /// For how long after urgent work less urgent equals alternate under fixed priority; zero: they never do.
     pub(crate) one_at_a_time: Duration,
-    /// Who shuts gates himself, of kernels shorter than this, polls when he had to give way of late; zero: nobody does.
+    /// A process that closes its own gate polls after a recent preemption if its kernels are shorter than this; zero:
+    /// it never polls.
     pub(crate) poll: Duration,
-    /// Most device time launched ahead beside more urgent neighbours; none: shims find out.
+    /// Most device time launched ahead beside more urgent neighbours; none: shims measure it.
     pub(crate) in_flight: Option<Duration>,
-    /// 1: launches are stopped; 2: what is queued is gated, too.
+    /// Preemption mode 1 stops launching; 2 also gates queued commands.
     pub(crate) preemption_level: u32,
-    /// Decide, and hold nothing back.
+    /// Decide, but defer nothing.
     pub(crate) observe: bool,
     /// The file of rules on call chains.
     pub(crate) rules: Option<PathBuf>,
-    /// The file that it was read from; none if there is none.
+    /// The file that this was read from; none if there is none.
     pub(crate) file: Option<PathBuf>,
     standings: Vec<Rule>,
     ceilings: Vec<CeilingRule>,
@@ -129,7 +130,7 @@ impl Default for Config {
     }
 }
 
-/// There is no configuration.
+/// Why the configuration is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
@@ -140,19 +141,19 @@ pub enum ConfigError {
         /// The system's error.
         cause: std::io::Error,
     },
-    /// The file is wrong.
+    /// The file has mistakes.
     #[error("{}", .cause.of_file(.path))]
     Wrong {
         /// Which one.
         path: PathBuf,
-        /// What is wrong in which lines.
+        /// The mistakes with their lines.
         cause: Mistakes,
     },
 }
 
 impl Config {
-    /// Reads the file that was asked for, or else the default one, if there is one. What could be read of a file that is wrong
-    /// comes with the error.
+    /// Reads the file that was asked for, or else the default one if it exists. If the file has mistakes, the part that
+    /// could be read comes with the error.
     pub(crate) fn read_file(asked: Option<&Path>) -> (Self, Option<ConfigError>) {
         let path = asked.unwrap_or(Path::new(DEFAULT_FILE));
         match std::fs::read_to_string(path) {
@@ -169,7 +170,7 @@ impl Config {
         }
     }
 
-    /// Reads the text of a file, and what can be read of it if it is wrong.
+    /// Reads the text of a file. If it has mistakes, returns them with the part that could be read.
     fn read(text: &str) -> (Self, Option<Mistakes>) {
         document::read(text, |root, faults| {
             let mut config = Self::default();
@@ -199,11 +200,12 @@ impl Config {
                     self.starvation = duration(&entry, Duration::ZERO, LONG)?;
                     self.settings().check().map_err(|error| entry.refuse(error.to_string()))?;
                 }
-                // Shorter than this, and a process that computes for a moment flaps; longer, and one that hangs blocks.
+                // Below this, a process that computes on the CPU for a moment would flap; above it, a hanging process
+                // would block others.
                 "lease" => self.lease = duration(&entry, Duration::from_millis(5), Duration::from_secs(10))?,
                 "linger" => self.linger = duration(&entry, Duration::ZERO, Duration::from_secs(1))?,
                 "one_at_a_time" => self.one_at_a_time = duration(&entry, Duration::ZERO, LONG)?,
-                // Of longer ones, what it takes to wake a thread is a small part.
+                // For longer kernels, the time to wake a thread does not matter.
                 "poll" => self.poll = duration(&entry, Duration::ZERO, Duration::from_millis(1))?,
                 "in_flight" => {
                     self.in_flight =
@@ -217,27 +219,27 @@ impl Config {
         });
     }
 
-    /// What the scheduler is to know.
+    /// The scheduler's settings.
     pub(crate) fn settings(&self) -> Settings {
         let (bound, usual) = (Nanos::from(self.starvation), Settings::default());
-        // A turn takes no more than a quarter of the time that others wait meanwhile.
+        // A time slice takes at most a quarter of the time that others wait meanwhile.
         let quantum = if bound.is_zero() { usual.quantum } else { usual.quantum.min(bound / 4) };
         Settings { starvation_bound: bound, quantum, one_at_a_time: self.one_at_a_time.into(), ..usual }
     }
 
-    /// How a process stands before anybody has said anything about it.
+    /// The scheduling parameters of a process before any command has changed them.
     pub(crate) fn standing(&self, subject: &Subject) -> Standing {
         let rule = self.standings.iter().find(|rule| rule.selector.fits(subject));
         rule.map_or_else(Wish::default, |rule| rule.wish).applied_to(Standing::default())
     }
 
-    /// How far a process may be raised by its user.
+    /// How far a user may raise a process.
     pub(crate) fn ceiling(&self, subject: &Subject) -> Ceiling {
         let found = self.ceilings.iter().find(|ceiling| ceiling.selector.fits(subject));
         found.map_or_else(Ceiling::default, |found| found.ceiling)
     }
 
-    /// What is probably not meant as it stands there, though it can be obeyed.
+    /// Settings that are valid but probably not intended.
     pub(crate) fn warnings(&self, users: &Users, cgroups: Cgroups) -> Vec<String> {
         let file = self.file.as_ref().map(|file| format!("{}, ", file.display())).unwrap_or_default();
         let strangers = self.named().filter_map(|(name, line)| {
@@ -265,25 +267,25 @@ impl Config {
         strangers.chain(overpromised).chain(of_lines).collect()
     }
 
-    /// Names of users in it, without numbers and globs.
+    /// The user names in it, without numbers and globs.
     pub(crate) fn user_names(&self) -> BTreeSet<String> {
         self.named().map(|(name, _)| name).collect()
     }
 
-    /// The same with their lines.
+    /// User names with their lines.
     fn named(&self) -> impl Iterator<Item = (String, usize)> {
         let rules = self.standings.iter().map(|rule| (&rule.selector, rule.line));
         let ceilings = self.ceilings.iter().map(|ceiling| (&ceiling.selector, ceiling.line));
         rules.chain(ceilings).filter_map(|(selector, line)| Some((selector.user_name()?, line)))
     }
 
-    /// How many rules and ceilings there are.
+    /// Number of rules and of ceilings.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.standings.len(), self.ceilings.len())
     }
 }
 
-/// What to say of those behind the first that fits every process: the first that fits decides.
+/// Warns of entries behind the first one that matches every process: they never apply.
 fn unreached(entries: &[(&Selector, usize)]) -> Option<String> {
     let first = entries.iter().position(|(selector, _)| selector.is_about_all())?;
     let line = entries[first].1;
@@ -294,10 +296,10 @@ fn unreached(entries: &[(&Selector, usize)]) -> Option<String> {
         _ => "lines",
     };
     let behind = behind.join(", ");
-    Some(format!("{lines} {behind}: never asked, since what line {line} begins fits every process"))
+    Some(format!("{lines} {behind}: never used, because the one at line {line} matches every process"))
 }
 
-/// All tables of a list that are in order.
+/// The valid tables of a list.
 fn all<T>(
     entry: Entry<'_>,
     faults: &mut Faults,
@@ -330,8 +332,8 @@ fn ceiling(section: Section<'_>, faults: &mut Faults) -> Option<CeilingRule> {
     Some(CeilingRule { line: section.line(), selector, ceiling })
 }
 
-/// Reads what rules and ceilings have in common; none if something is wrong with it. A class stands for its own priority in a
-/// rule, and for its highest in a ceiling, which alone has no executables: who owns a process can rename its file.
+/// Reads what rules and ceilings have in common; none if it is wrong. A class means its own priority in a rule, and its
+/// highest priority in a ceiling. Only rules have executables: the owner of a process can rename its file.
 fn read_rule(section: Section<'_>, keys: &[&'static str], faults: &mut Faults) -> Option<(Selector, Wish)> {
     let is_ceiling = !keys.contains(&"executable");
     let (mut selector, mut wish) = (Selector::default(), Wish::default());

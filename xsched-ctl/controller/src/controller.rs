@@ -1,7 +1,7 @@
-//! All that the controller knows and decides. It has no sockets and never waits.
+//! All state and decisions of the controller. It has no sockets and never waits.
 //!
-//! The page says what holds now; what is kept here is what processes have said about themselves, and what others have
-//! said about them. Each change ends with [`Controller::settle`], which asks the scheduler and moves queues.
+//! The arbiter page holds the current state; this module keeps what processes have said about themselves, and what
+//! commands have set for them. Each change ends with [`Controller::settle`], which asks the scheduler and moves queues.
 
 mod authority;
 mod builds;
@@ -51,76 +51,76 @@ pub(crate) use orders::Attendance;
 pub(super) use promises::WHOLE_PERCENT;
 pub(crate) use recording::{Announcement, Recorded, Told};
 
-/// How often the controller shows that it lives, and looks at what has happened, at least; five times in the silence that it
-/// is allowed.
+/// How often, at least, the controller writes the heartbeat and takes in events: five times in the silence after which
+/// no process is deferred.
 pub(crate) const HEARTBEAT: Nanos = Nanos::from_millis(20);
 
-/// Names a connection of a process; never used twice.
+/// Identifies a connection of a process; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ClientId(u32);
 
 impl ClientId {
-    /// The same for who knows connections by their numbers.
+    /// The id as a number.
     pub(crate) fn number(self) -> u32 {
         self.0
     }
 }
 
-/// A process that programs hear.
+/// A process that BPF programs see.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heard {
-    /// What programs call it.
+    /// Its process id as BPF programs see it.
     pub(crate) tgid: u32,
     /// The file of its shim.
     pub(crate) shim: FileId,
 }
 
-/// A process was taken in.
+/// A process was admitted.
 #[derive(Debug)]
 pub(crate) struct Admitted {
-    /// What it is called from now on.
+    /// Its id from now on.
     pub(crate) id: ClientId,
-    /// What to tell it.
+    /// The packet to send to it.
     pub(crate) welcome: Welcome,
-    /// What it may wait on.
+    /// The descriptor that it may wait on.
     pub(crate) wake: OwnedFd,
-    /// It has connected anew: this connection is over.
+    /// Notified when the process connects again: this connection is over.
     pub(crate) replaced: Rc<Notify>,
 }
 
-/// All of it.
+/// See the module.
 pub(crate) struct Controller {
     arbiter: Arbiter,
     scheduler: Scheduler,
     config: Config,
-    /// A command has chosen the policy: what the configuration says of it waits for another start.
+    /// A command has chosen the policy: a reload does not change it.
     is_policy_ordered: bool,
     users: Users,
     state: State,
     sight: Sight,
     /// See [`Counts::answered_again`].
     answered_again: Arc<AtomicU64>,
-    /// What programs call libraries, by their numbers.
+    /// Names of libraries by the numbers that BPF programs use.
     origin_names: OriginNames,
     clients: BTreeMap<ClientId, Client>,
-    /// By slot.
+    /// By slot in the arbiter page.
     queues: BTreeMap<u32, Queue>,
     tokens: Tokens,
-    /// Processes that may connect again.
+    /// What was set for processes that may connect again.
     departed: Departed,
     /// What was set for cgroups, the latest last.
     groups: Vec<(String, Wish)>,
     next_client: u32,
     builds: Builds,
-    /// When the log last said that a user's processes are refused.
+    /// By user: when the log last said that its processes are refused.
     mentioned: BTreeMap<u32, u64>,
-    /// Who records.
+    /// The current recording.
     recording: Option<Recording>,
     next_recording: u32,
     counts: Counts,
     started_ns: u64,
     again: Option<Nanos>,
-    /// [`Word::EVENTS_LOST`], when the page was last read whole.
+    /// [`Word::EVENTS_LOST`], when the page was last read completely.
     events_lost: u64,
     promises_warned: promises::Warned,
     /// Reused between calls.
@@ -128,16 +128,16 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// One that knows nobody yet.
+    /// One without any process.
     pub(crate) fn new(mut arbiter: Arbiter, config: Config, users: Users) -> Self {
         let state = if config.observe { State::Observing } else { State::Active };
-        // What a predecessor has opened: its processes connect anew, and open theirs again.
+        // A predecessor's queues: its processes connect again, and open theirs again.
         let events_lost = arbiter.page().load(Word::EVENTS_LOST);
         let left: Vec<_> = arbiter.page().queues().collect();
         for queue in left {
             arbiter.close(xsched_arbiter::Queue { slot: queue.slot, generation: queue.word.generation() });
         }
-        // Nobody has seen to it whether these files were written.
+        // While no controller ran, a write to these files would not have been noticed.
         for shim in arbiter.probed() {
             arbiter.unprobe(shim);
         }
@@ -170,14 +170,14 @@ impl Controller {
         }
     }
 
-    /// Programs walk the call chains of processes from now on.
+    /// From now on BPF programs walk the call chains of processes.
     pub(crate) fn see_chains(&mut self, origin: &Origin) {
         self.sight = Sight::Chains;
         self.answered_again = origin.answered_again();
         self.origin_names = origin.origin_names();
     }
 
-    /// What it is about to do, for the log.
+    /// A description for the log.
     pub(crate) fn describe(&self) -> String {
         let (rules, ceilings) = self.config.counts();
         format!(
@@ -191,7 +191,7 @@ impl Controller {
         )
     }
 
-    /// What its log should warn of.
+    /// Warnings for the log.
     pub(crate) fn warnings(&self, rules: &Loaded) -> Vec<String> {
         let cgroups = Cgroups::here();
         let of_rules = rules.warnings(&self.users, cgroups);
@@ -205,38 +205,38 @@ impl Controller {
         }
     }
 
-    /// What processes map.
+    /// The page that processes map.
     pub(crate) fn page_fd(&self) -> BorrowedFd<'_> {
         self.arbiter.page_fd()
     }
 
-    /// Whether it has to hear at once what happens to the page. If not, it is enough to hear it with each [`Self::beat`] and
-    /// before anything else changes: whoever listens is woken before the launch that is reported.
+    /// Whether events of the page must wake the controller. If not, it takes them in with each [`Self::beat`] and
+    /// before anything else changes. A listener is woken before the launch that is reported.
     pub(crate) fn listens(&self) -> bool {
         self.scheduler.may_hear_late() < HEARTBEAT.times(2)
             || self.recording.is_some()
             || self.clients.values().any(Client::is_awaited)
     }
 
-    /// Has the arbiter call from now on, or not any more: what to wait on, see [`Arbiter::calls_fd`].
+    /// Starts or stops wake-ups by the arbiter. Returns the descriptor to wait on, see [`Arbiter::calls_fd`].
     pub(crate) fn listen(&mut self, listens: bool) -> io::Result<Option<OwnedFd>> {
         self.arbiter.listen(listens);
         listens.then(|| self.arbiter.calls_fd().try_clone_to_owned()).transpose()
     }
 
-    /// When the scheduler wants to be asked again, on the arbiter's clock.
+    /// When the scheduler wants to decide again, on the arbiter's clock.
     pub(crate) fn again(&self) -> Option<u64> {
         self.again.map(|at| at.0)
     }
 
-    /// Shows that it lives, and looks after what nobody tells it. Returns a shim that nobody uses any more, which is to
-    /// [`Self::unprobe`].
+    /// Writes the heartbeat, and does what no event triggers. Returns a shim that is no longer used: the caller removes
+    /// its probe with [`Self::unprobe`].
     pub(crate) fn beat(&mut self, now_ns: u64) -> Option<FileId> {
         if self.state == State::Active {
             self.arbiter.heartbeat();
         }
         self.departed.look_at_one();
-        // Waiters see to this too, but nobody may be waiting.
+        // Waiting processes expire leases too, but there may be none.
         for queue in self.queues.values() {
             let state = self.arbiter.page().queue(queue.key.slot);
             let is_it = state.word.generation() == queue.key.generation;
@@ -248,23 +248,23 @@ impl Controller {
         self.builds.spare(now_ns, used)
     }
 
-    /// Takes the probe out of a shim. Returns whose it counted as, if it was probed and he is counted.
+    /// Removes the probe from a shim. Returns the user that it counted for, if it was probed and counted.
     pub(crate) fn unprobe(&mut self, shim: FileId) -> Option<u32> {
         self.arbiter.unprobe(shim);
         self.builds.remove(shim)
     }
 
-    /// Nobody is held back any more.
+    /// Opens all gates: no process is deferred any more.
     pub(crate) fn release(&mut self) {
         self.arbiter.release();
     }
 
-    /// The end, in good order.
+    /// An orderly end.
     pub(crate) fn end(self) {
         self.arbiter.end();
     }
 
-    /// Takes in what happened to the page; true if a process may have joined.
+    /// Takes in the events of the page; true if a process may have joined.
     pub(crate) fn take_events(&mut self, now_ns: u64) -> bool {
         let mut events = std::mem::take(&mut self.events);
         self.arbiter.drain(&mut events);
@@ -275,7 +275,7 @@ impl Controller {
                 self.dismiss_unless_expected(Owner(event.owner), event.word);
             }
             self.note_change(event);
-            // Events may be of a moment ago, and the scheduler's time goes forward only.
+            // Events may be older than the last decision, and the scheduler's clock must not go backwards.
             self.take_event(event, Nanos(event.time_ns.min(now_ns)));
         }
         events.clear();
@@ -284,14 +284,14 @@ impl Controller {
         if lost != self.events_lost {
             self.events_lost = lost;
             self.read_page(Nanos(now_ns));
-            // One of them may have been a process's number.
+            // A lost event may have carried a process's token.
             self.dismiss_unconnected();
             has_joined = true;
         }
         has_joined
     }
 
-    /// Takes from the page what lost events would have told.
+    /// Reads from the page what lost events would have reported.
     fn read_page(&mut self, at: Nanos) {
         let page = self.arbiter.page();
         let states: Vec<_> =
@@ -327,9 +327,9 @@ impl Controller {
         }
     }
 
-    /// Asks the scheduler, and moves queues to the levels that it says.
+    /// Asks the scheduler, and moves queues to the levels that it decides.
     pub(crate) fn settle(&mut self, now_ns: u64) {
-        // Of a page in this process nothing tells but itself.
+        // A page in this process causes no wake-ups.
         if self.arbiter.keeper() == Keeper::Controller {
             self.take_events(now_ns);
         }
@@ -338,7 +338,7 @@ impl Controller {
             let Some(moved) = self.queues.get(&queue.0) else { continue };
             match self.arbiter.set_level(moved.key, level.number() as u8) {
                 Ok(()) => self.counts.moved += 1,
-                // Its end is on its way here.
+                // The event of its end is on its way.
                 Err(xsched_arbiter::ArbiterError::QueueGone) => {}
                 Err(error) => {
                     tracing::error!("cannot move queue {}: {error}", queue.0);
@@ -349,7 +349,7 @@ impl Controller {
         self.again = decisions.again;
     }
 
-    /// A connection has ended, and why.
+    /// Counts the end of a connection by its reason.
     pub(crate) fn count_end(&mut self, refused: Option<RefusalReason>, is_slow: bool) {
         match refused {
             Some(RefusalReason::Malformed | RefusalReason::NotJoined) => self.counts.malformed += 1,

@@ -1,5 +1,5 @@
-//! What users are called whom no file names: the system's name services are asked when one comes, one question at a time, on a
-//! thread of its own.
+//! Names of users that are in no file. The system's name services are asked when a process of such a user connects: one
+//! question at a time, on a separate thread.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -16,22 +16,23 @@ use xsched_terminal::Internal;
 use super::Shared;
 use crate::ServeError;
 
-/// How long somebody waits for his name before he is taken in by his number. When the answer comes later, it holds from then on.
+/// How long a process waits for its user's name before it is admitted by the user's number. A later answer applies from
+/// then on.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How long nobody asks again, or complains again, after a service has failed.
+/// After a name service has failed: for how long it is not asked again, and no further failure is logged.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// Questions that wait for their turn; who comes then goes by his number.
+/// Questions that may wait. Further users are identified by number.
 const QUESTIONS_MAX: usize = 1024;
 
-/// What a user is called; none: he has no name.
+/// A user's number and name; none: the user has no name.
 type Answer = (u32, io::Result<Option<String>>);
 
 /// See the module.
 pub(super) struct Directory {
     ask: questions::SyncSender<u32>,
-    /// By user: none, while the answer is on its way; else when a service failed to give one.
+    /// By user: none while the answer is on its way; otherwise when a service last failed.
     asked: RefCell<BTreeMap<u32, Option<Instant>>>,
     answered: Notify,
     complained: Cell<Option<Instant>>,
@@ -58,7 +59,7 @@ impl Directory {
         Ok((Self { ask, asked: RefCell::default(), answered, complained }, told))
     }
 
-    /// Asks what a user is called, if nobody has just now; true if there will be an answer.
+    /// Asks for a user's name, unless it was asked for recently; true if an answer is expected.
     fn ask(&self, uid: u32) -> bool {
         let mut asked = self.asked.borrow_mut();
         asked.retain(|_, failed| failed.is_none_or(|at| at.elapsed() < AGAIN));
@@ -69,7 +70,7 @@ impl Directory {
         }
     }
 
-    /// An answer has come; returns what there is to complain about.
+    /// Takes in an answer; returns a failure to log.
     fn settle(&self, uid: u32, failure: Option<&io::Error>) -> Option<String> {
         let mut asked = self.asked.borrow_mut();
         let Some(error) = failure else {
@@ -81,13 +82,11 @@ impl Directory {
             return None;
         }
         self.complained.set(Some(Instant::now()));
-        Some(format!(
-            "what user {uid} is called could not be found out: {error}; rules fit him by his number"
-        ))
+        Some(format!("cannot look up the name of user {uid}: {error}; rules match this user by number only"))
     }
 }
 
-/// Sees to it that it is known what a user is called, or that he has waited long enough for it.
+/// Waits until a user's name is known, or until `PATIENCE` is over.
 pub(super) async fn learn(shared: &Shared, uid: u32) {
     let directory = &shared.directory;
     let answered = async {
@@ -100,11 +99,11 @@ pub(super) async fn learn(shared: &Shared, uid: u32) {
         }
     };
     if timeout(PATIENCE, answered).await.is_err() {
-        tracing::debug!("what user {uid} is called is not known yet");
+        tracing::debug!("the name of user {uid} is not known yet");
     }
 }
 
-/// Takes in answers.
+/// Takes in answers from the thread.
 pub(super) async fn follow(shared: &Shared, mut answers: answers::UnboundedReceiver<Answer>) -> Infallible {
     while let Some((uid, answer)) = answers.recv().await {
         if let Some(complaint) = shared.directory.settle(uid, answer.as_ref().err()) {
@@ -123,7 +122,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn each_is_asked_for_once_and_after_a_failure_not_at_once_again() {
+    async fn each_user_is_asked_for_once_and_not_again_soon_after_a_failure() {
         let name = |uid| if uid == 7 { Ok(None) } else { Err(io::ErrorKind::TimedOut.into()) };
         let (directory, mut answers) = Directory::start(name).unwrap();
         assert!(directory.ask(7) && directory.ask(8) && directory.ask(7), "an answer is on its way");
@@ -131,10 +130,7 @@ mod tests {
         let (uid, answer) = answers.recv().await.unwrap();
         assert_eq!(directory.settle(7, None), None);
         let complaint = directory.settle(uid, answer.as_ref().err()).unwrap();
-        assert!(
-            complaint.starts_with("what user 8 is called could not be found out: timed out"),
-            "{complaint}"
-        );
+        assert!(complaint.starts_with("cannot look up the name of user 8: timed out"), "{complaint}");
         assert_eq!(directory.settle(9, answer.as_ref().err()), None, "it has just been said");
         assert!(!directory.ask(8), "it has just failed");
         assert!(directory.ask(7));
@@ -142,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn so_many_wait_and_no_more() {
+    async fn waiting_questions_are_limited() {
         let (directory, _answers) = Directory::start(|_| {
             loop {
                 thread::park();

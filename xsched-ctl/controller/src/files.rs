@@ -1,8 +1,7 @@
-//! What the controller reads from files, at its start and anew: all of it when SIGHUP says so, the rules on call chains also when
-//! their file changes.
+//! What the controller reads from files. It reads all of them at its start and after SIGHUP, and the rules on call
+//! chains also when their file changes.
 //!
-//! Reading anew is the business of a thread of its own: a file system or a service for names may keep it waiting, and nobody
-//! waits for the controller.
+//! A separate thread reads them again: a file system or a name service may block it, and the controller must not wait.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -24,24 +23,24 @@ use super::{ServeError, Shared};
 use crate::cgroup_version::Cgroups;
 use crate::origin::Order;
 
-/// How often the file of rules is looked at.
+/// How often the file of rules is checked for changes.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// All that the controller is told by files.
+/// Everything that the controller reads from files.
 #[derive(Debug)]
 pub(super) struct Reading {
-    /// The configuration, and what was asked for before it.
+    /// The configuration, with the command line's overrides.
     pub(super) config: Config,
-    /// Who there is.
+    /// The users.
     pub(super) users: Users,
     /// The rules on call chains.
     pub(super) rules: Loaded,
-    /// Where these are from.
+    /// Where the rules come from.
     pub(super) source: Source,
 }
 
 impl Reading {
-    /// Reads all of it, or says what is wrong with each file.
+    /// Reads everything, or returns the mistakes in each file.
     pub(super) fn read(asked: &Asked) -> Result<Self, Vec<ServeError>> {
         let (config, error) = asked.examine();
         let read = Source::read(config.rules.clone()).map_err(ServeError::from);
@@ -50,7 +49,7 @@ impl Reading {
                 let users = Users::read(&config.user_names() | &rules.user_names());
                 Ok(Self { config, users, rules, source })
             }
-            // The mistakes of both at once: whoever mends one file need not come back for the other.
+            // Report the mistakes of both files at once, so that they can be corrected together.
             (error, read) => Err(error.into_iter().chain(read.err()).collect()),
         }
     }
@@ -58,18 +57,18 @@ impl Reading {
 
 /// What the thread has read.
 enum News {
-    /// The file of rules has changed: the rules, and who there is.
+    /// The file of rules has changed: the new rules, and the users.
     Rules(Loaded, Users),
-    /// Everything, because somebody wants it.
+    /// Everything, because it was asked for.
     Everything(Result<Box<Reading>, Vec<ServeError>>),
 }
 
-/// SIGHUP, which from here on does not end the controller.
+/// SIGHUP, which does not end the controller from here on.
 pub(super) fn hangups() -> Result<Signal, ServeError> {
     Ok(signal(SignalKind::hangup()).map_err(Internal::at("catching signals"))?)
 }
 
-/// Sees to it that what files say holds. `names` are the users that the configuration names.
+/// Applies what files say, whenever they are read again. `names` are the users that the configuration names.
 pub(super) async fn follow(
     shared: &Shared,
     manager: &Manager,
@@ -88,7 +87,7 @@ pub(super) async fn follow(
         tokio::select! {
             _ = hangups.recv() => {
                 manager.tell(&reloading());
-                // That the thread has ended is found out below.
+                // If the thread has ended, the receive below fails.
                 let _ = order.send(());
             }
             read = news.recv() => match read {
@@ -101,13 +100,13 @@ pub(super) async fn follow(
                     }
                 }
                 Some(News::Everything(read)) => manager.tell(&format!("READY=1\nSTATUS={}", adopt(shared, read).await)),
-                None => return Err(Internal::at("reading files anew")(std::io::ErrorKind::BrokenPipe.into()).into()),
+                None => return Err(Internal::at("reloading files")(std::io::ErrorKind::BrokenPipe.into()).into()),
             },
         }
     }
 }
 
-/// The thread: reads everything when it is told to, and the rules when they have changed. Ends with the controller.
+/// The thread: reads everything on request, and the rules when their file has changed. Ends with the controller.
 fn read_on(
     asked: &Asked,
     mut source: Source,
@@ -118,7 +117,7 @@ fn read_on(
     loop {
         let read = match orders.recv_timeout(LOOK) {
             Ok(()) => {
-                // Who has asked several times meanwhile is answered once.
+                // Several requests in the meantime need one answer.
                 while orders.try_recv().is_ok() {}
                 let read = Reading::read(asked).map(Box::new);
                 if let Ok(read) = &read {
@@ -138,20 +137,20 @@ fn read_on(
     }
 }
 
-/// Puts into effect what was read, or says why not; returns what the service manager shows.
+/// Applies what was read, or logs why not; returns the status for the service manager.
 async fn adopt(shared: &Shared, read: Result<Box<Reading>, Vec<ServeError>>) -> &'static str {
     let reading = match read {
         Ok(reading) => *reading,
         Err(errors) => {
             for line in errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n").lines() {
-                tracing::error!("nothing changes: {line}");
+                tracing::error!("keeping the previous settings: {line}");
             }
-            return "files were read anew and are wrong, so that what held before holds";
+            return "reloaded files have mistakes; the previous settings remain";
         }
     };
     let Reading { config, users, rules, source: _ } = reading;
     let changes = shared.with(|controller| controller.reconfigure(config, users));
-    tracing::info!("files were read anew: {}", shared.controller.borrow().describe());
+    tracing::info!("reloaded files: {}", shared.controller.borrow().describe());
     for change in changes.effective {
         tracing::info!("{change}");
     }
@@ -162,10 +161,10 @@ async fn adopt(shared: &Shared, read: Result<Box<Reading>, Vec<ServeError>>) -> 
     for warning in shared.controller.borrow().warnings(&shared.rules.borrow()) {
         tracing::warn!("{warning}");
     }
-    "files were read anew"
+    "reloaded files"
 }
 
-/// Other rules on call chains hold from now on, if they are others.
+/// Replaces the rules on call chains if they differ.
 async fn adopt_rules(shared: &Shared, rules: Loaded) {
     let is_same = {
         let held = shared.rules.borrow();
@@ -177,10 +176,10 @@ async fn adopt_rules(shared: &Shared, rules: Loaded) {
     if let Some(origin) = &shared.origin {
         let (reply, done) = oneshot::channel();
         origin.tell(Order::Rules(Arc::clone(&rules.rules), reply));
-        // If the thread is gone, nobody asks it either.
+        // If the thread has ended, no call is asked about any more.
         let _ = done.await;
     }
-    tracing::info!("{} rules on calls hold from now on", rules.rules.rules().len());
+    tracing::info!("{} rules on calls apply from now on", rules.rules.rules().len());
     shared.rules.send_replace(rules);
 }
 
@@ -189,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mistakes_of_all_files_are_told_at_once() {
+    fn mistakes_of_all_files_are_reported_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let (config, rules) = (folder.path().join("c.toml"), folder.path().join("r.toml"));
         let asked = Asked::for_file(&config);

@@ -1,23 +1,23 @@
-//! `xsched-ctl serve`: the controller. It knows the processes with the shim, decides who goes first, and keeps the page
-//! from which they see it.
+//! `xsched-ctl serve`: the controller. It knows the processes with the shim, decides which of them may launch, and
+//! maintains the arbiter page that they map.
 //!
 //! | module | responsible for |
 //! | --- | --- |
-//! | `config`, `subject`, `users`, `directory` | what the file says, and about whom; what they are called |
-//! | `asked`, `check` | what the command line says beside it; trying both without starting anything |
-//! | `controller` | all that is known and decided; has no sockets and never waits |
-//! | `place` | the folder of the sockets: one controller in it |
+//! | `config`, `subject`, `users`, `directory` | the configuration; the processes it applies to; user names |
+//! | `asked`, `check` | what the command line overrides; `--check`, which tests both and starts nothing |
+//! | `controller` | all state and decisions; has no sockets and never waits |
+//! | `place` | the folder of the sockets: one controller for each folder |
 //! | `shims`, `socket` | one task for each process with the shim |
-//! | `commands` | one task for each command that asks |
-//! | `files` | reading all that anew |
-//! | `cgroups` | processes that are moved to other cgroups |
-//! | `rules`, `verdicts` | the rules on call chains, and how processes come to know what these say |
+//! | `commands` | one task for each connected command |
+//! | `files` | reads the files again |
+//! | `cgroups` | detects processes that are moved to other cgroups |
+//! | `rules`, `verdicts` | the rules on call chains, and how processes get the verdicts |
 //! | `recorders` | one task for each recorder |
-//! | `room`, `turns` | how many may be connected, and how much is done for a user at once |
-//! | `peer` | who is at the other end |
+//! | `room`, `turns` | connection quotas, and limits on concurrent work for one user |
+//! | `peer` | identity of the process at the other end of a socket |
 //! | `notify` | the service manager |
 //!
-//! Everything runs on one thread: tasks share the controller and never hold it while they wait.
+//! Everything runs on one thread. Tasks share the controller and never hold a borrow of it while they wait.
 
 mod asked;
 pub mod cgroup_version;
@@ -80,25 +80,25 @@ use place::{Place, PlaceError};
 use rules::{Loaded, RulesFileError};
 use turns::{Lines, Turns};
 
-/// Why there is no controller.
+/// Why the controller could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The configuration is not to be had.
+    /// The configuration is not available.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The sockets cannot be made.
+    /// The sockets could not be made.
     #[error(transparent)]
     Place(#[from] PlaceError),
-    /// There is no page.
+    /// The arbiter page could not be made.
     #[error(transparent)]
     Arbiter(#[from] ArbiterError),
-    /// The rules are not to be had.
+    /// The rules are not available.
     #[error(transparent)]
     Rules(#[from] RulesFileError),
     /// Nothing can be printed.
     #[error(transparent)]
     Stdout(#[from] StdoutError),
-    /// Something that should not happen.
+    /// An unexpected error.
     #[error(transparent)]
     Internal(#[from] Internal),
 }
@@ -126,13 +126,13 @@ impl Advice for ServeError {
     fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Config(ConfigError::Wrong { .. }) | Self::Rules(RulesFileError::Wrong { .. }) => {
-                format!("{}; `xsched-ctl serve --check` tries them and starts nothing", self.remedy()?)
+                format!("{}; `xsched-ctl serve --check` checks the files and starts nothing", self.remedy()?)
             }
             Self::Place(error) => return error.hint(),
             Self::Arbiter(ArbiterError::Programs(ProgramsError::Occupied(folder))) => format!(
-                "it has its sockets in another folder, or is a container's; end it first (`fuser -v {folder}` names its process)"
+                "its sockets are in another folder or it runs in a container; stop it first (`fuser -v {folder}` shows its process)"
             ),
-            Self::Arbiter(_) => "`--no-bpf` does without the kernel's help".to_owned(),
+            Self::Arbiter(_) => "`--no-bpf` runs without BPF programs".to_owned(),
             Self::Config(ConfigError::Unreadable { path, cause })
             | Self::Rules(RulesFileError::Unreadable { path, cause }) => unreadable::hint(path, cause),
             Self::Stdout(error) => return error.hint(),
@@ -158,47 +158,47 @@ impl Advice for ServeError {
 impl ServeError {
     /// The hint for a command that has just tried the files.
     fn remedy(&self) -> Option<String> {
-        let section = match self {
-            Self::Config(ConfigError::Wrong { .. }) => "What you can control",
-            Self::Rules(RulesFileError::Wrong { .. }) => "Rules",
+        let document = match self {
+            Self::Config(ConfigError::Wrong { .. }) => "docs/configuration.md",
+            Self::Rules(RulesFileError::Wrong { .. }) => "docs/rules.md",
             _ => return self.hint(),
         };
-        Some(format!("change the lines that are named; README.md, section \"{section}\", has an example"))
+        Some(format!("correct these lines; {document} has an example"))
     }
 }
 
 /// What all tasks share.
 struct Shared {
     controller: RefCell<Controller>,
-    /// The time of the next decision may be another one now.
+    /// The time of the next decision may have changed.
     decided: Notify,
-    /// Processes may have joined.
+    /// A process may have joined.
     joined: Notify,
     rules: watch::Sender<Loaded>,
     rule_names: RuleNames,
-    /// Rules may fit processes otherwise now.
+    /// Different rules may match some processes now.
     subjects: watch::Sender<()>,
-    /// Programs that say whose calls are; none where processes have to find out themselves.
+    /// BPF programs that find the origins of calls; none where processes decide for themselves.
     origin: Option<Origin>,
-    /// Somebody records, or nobody does any more.
+    /// A recording has started or ended.
     recording: Notify,
-    /// The log has said that processes come which have no id here.
+    /// The log has already warned of processes that have no id in this pid namespace.
     has_strangers: Cell<bool>,
-    /// What users are called.
+    /// Names of users.
     directory: Directory,
-    /// Looking for the shims of processes.
+    /// Searches for the shims of processes.
     searches: Turns,
-    /// Orders.
+    /// Commands that change something.
     orders: Turns,
-    /// Reading the rules of processes' own.
+    /// Reading the rules that processes bring.
     readings: Turns,
     lines: Lines,
-    /// Shims that are probed; nothing where the kernel does not say what is written.
+    /// Watches the files of probed shims for writes; none where the kernel does not report writes.
     written: Option<AsyncFd<Written>>,
 }
 
 impl Shared {
-    /// Does something with the controller that knows what has happened until now, and puts into effect what follows.
+    /// Brings the controller up to date, applies `change`, and puts the resulting decisions into effect.
     fn with<T>(&self, change: impl FnOnce(&mut Controller) -> T) -> T {
         let mut controller = self.controller.borrow_mut();
         let has_joined = controller.take_events(now_ns());
@@ -279,18 +279,18 @@ pub async fn run(arguments: Options) -> Result<u8, ServeError> {
         })
         .await;
     manager.tell("STOPPING=1");
-    // First of all nobody is held back any more; what then remains of the tasks has nothing to decide.
+    // Open all gates first. What the remaining tasks then do has no effect.
     shared.controller.borrow_mut().release();
     place.remove_sockets();
     drop(tasks);
     if let Ok(shared) = Rc::try_unwrap(shared) {
         shared.controller.into_inner().end();
     }
-    tracing::info!("everybody is released");
+    tracing::info!("all processes are released");
     outcome.map(|()| 0)
 }
 
-/// The error that ends the start. Others are said before it.
+/// Returns the first error, which ends the start, and prints the others.
 fn first_of(mut errors: Vec<ServeError>) -> ServeError {
     let first = errors.remove(0);
     for error in errors {
@@ -299,7 +299,8 @@ fn first_of(mut errors: Vec<ServeError>) -> ServeError {
     first
 }
 
-/// Programs keep the page where they can. Without the rights or the kernel for that, the controller does.
+/// BPF programs maintain the arbiter page where possible. Without the privileges or kernel support, the controller
+/// does.
 fn make_arbiter(config: &Config, no_bpf: bool) -> Result<Arbiter, ArbiterError> {
     let times = Times { lease: config.lease, linger: config.linger, ..Times::default() };
     if no_bpf {
@@ -308,11 +309,11 @@ fn make_arbiter(config: &Config, no_bpf: bool) -> Result<Arbiter, ArbiterError> 
     match Arbiter::programs(&times) {
         Err(ArbiterError::Programs(error)) if !matches!(error, ProgramsError::Occupied(_)) => {
             tracing::warn!(
-                "the controller keeps the page itself, and reports are slower: {}",
+                "the controller maintains the arbiter page itself, and reports are slower: {}",
                 with_causes(&error)
             );
             if is_permission(&error) {
-                tracing::warn!("for BPF programs, {}; `--no-bpf` does without", privilege::advice());
+                tracing::warn!("for BPF programs, {}; `--no-bpf` runs without them", privilege::advice());
             }
             Arbiter::in_memory(&times)
         }
@@ -320,12 +321,13 @@ fn make_arbiter(config: &Config, no_bpf: bool) -> Result<Arbiter, ArbiterError> 
     }
 }
 
-/// Programs say whose calls are where they also keep the page: a process is known to both by its id there.
+/// Origins are determined by BPF programs only where these also maintain the arbiter page: both identify a process by
+/// the same id.
 fn make_origin(arbiter: &Arbiter, rules: &Loaded, names: &RuleNames) -> Option<Origin> {
     if arbiter.keeper() != xsched_protocol::wire::Keeper::Programs {
         return None;
     }
-    // Each process would find out for itself, and say so.
+    // Otherwise each process would find out and log this on its own.
     if tracefs_with(&["syscalls/sys_enter_mmap"]).is_none() {
         tracing::warn!(
             "processes decide about their calls by the immediate caller only: tracefs is not mounted here, at /sys/kernel/tracing"
@@ -342,12 +344,12 @@ fn make_origin(arbiter: &Arbiter, rules: &Loaded, names: &RuleNames) -> Option<O
         .ok()
 }
 
-/// Waits until somebody wants the controller to end.
+/// Waits until a signal asks the controller to end.
 async fn end(signals: &mut Signals) {
     while signals.next().await == Request::Dump {}
 }
 
-/// Does what has to be done in time: shows that the controller lives, takes in what happened, decides.
+/// The controller's periodic work: writes the heartbeat, takes in events, decides.
 async fn attend(shared: &Shared) -> Result<(), ServeError> {
     let mut beats = tokio::time::interval(Duration::from_nanos(HEARTBEAT.0));
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -367,13 +369,13 @@ async fn attend(shared: &Shared) -> Result<(), ServeError> {
                 shared.with(|_| ());
             }
             () = until(again) => shared.with(|_| ()),
-            // What it waits for may be something else now.
+            // The time to wait for may have changed.
             () = shared.decided.notified() => {}
         }
     }
 }
 
-/// Listens to the arbiter's events from now on, or does not.
+/// Starts or stops listening to the arbiter's events.
 fn listen(shared: &Shared, events: &mut Option<AsyncFd<OwnedFd>>) -> io::Result<()> {
     let mut controller = shared.controller.borrow_mut();
     let listens = controller.listens();
@@ -383,26 +385,26 @@ fn listen(shared: &Shared, events: &mut Option<AsyncFd<OwnedFd>>) -> io::Result<
     *events = controller.listen(listens)?.map(readiness::watch).transpose()?;
     drop(controller);
     if listens {
-        // Nobody has called for what happened until now.
+        // Events until now caused no wake-up, so take them in.
         shared.with(|_| ());
     }
     Ok(())
 }
 
-/// Waits until something happens to the page; for ever if nobody listens.
+/// Waits until something happens to the arbiter page; forever if the controller does not listen.
 async fn next_events(events: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
     let Some(events) = events else { return std::future::pending().await };
     events.readable().await?.clear_ready();
     Ok(())
 }
 
-/// Waits until it is so late on the arbiter's clock; for ever if no time is given.
+/// Waits until this time on the arbiter's clock; forever if there is none.
 async fn until(time_ns: Option<u64>) {
     let Some(time_ns) = time_ns else { return std::future::pending().await };
     tokio::time::sleep(Duration::from_nanos(time_ns.saturating_sub(now_ns()))).await;
 }
 
-/// Tells the service manager that the controller lives, if it wants to know.
+/// Sends the service manager its watchdog messages, if it wants them.
 async fn reassure(manager: &notify::Manager, every: Option<Duration>) -> std::convert::Infallible {
     let Some(every) = every else { return std::future::pending().await };
     let mut ticks = tokio::time::interval(every);
@@ -412,11 +414,12 @@ async fn reassure(manager: &notify::Manager, every: Option<Duration>) -> std::co
     }
 }
 
-/// Each process takes four descriptors, and the usual limit is 1024. It stays as it is where it cannot be raised.
+/// Raises the limit of open files: each process takes four descriptors, and the usual limit is 1024. If that fails, the
+/// limit stays.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
-        tracing::warn!("the limit of open files stays: {error}");
+        tracing::warn!("cannot raise the limit of open files: {error}");
     }
 }

@@ -1,4 +1,8 @@
-//! Telling a service manager how the controller is: sd_notify(3)'s protocol, one datagram a message.
+//! Tells a service manager the controller's state by the protocol of
+//! [sd_notify(3)](https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html): one datagram for each
+//! message.
+//!
+//! Not by the crate `sd-notify` (0.5): it waits while the manager does not read, and knows no abstract sockets.
 
 use std::env;
 use std::ffi::OsString;
@@ -30,24 +34,25 @@ impl Manager {
         Ok(Self(Some((socket, address))))
     }
 
-    /// Says something, such as `READY=1`.
+    /// Sends a message such as `READY=1`.
     pub(crate) fn tell(&self, message: &str) {
         if let Some((socket, address)) = &self.0 {
-            // A manager that does not listen is no reason to do anything else.
+            // A manager that does not listen changes nothing for the controller.
             let _ = socket.send_to_addr(message.as_bytes(), address);
         }
     }
 }
 
-/// Says that files are read anew, until the next `READY=1`. The time tells the manager that it is not the answer to an earlier
-/// request of its own (systemd.service(5), `Type=notify-reload`).
+/// The message that files are being reloaded, until the next `READY=1`. The time lets the manager match it to its
+/// request
+/// ([`Type=notify-reload`](https://www.freedesktop.org/software/systemd/man/latest/systemd.service.html#Type=)).
 pub(crate) fn reloading() -> String {
     let now = clock_gettime(ClockId::Monotonic);
     let us = now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000;
     format!("RELOADING=1\nMONOTONIC_USEC={us}")
 }
 
-/// How often the manager wants to hear that the controller lives, if it does: twice in the time that it allows.
+/// How often to send watchdog messages: twice in the time that the manager allows. None if it does not want them.
 pub(crate) fn watchdog() -> Option<Duration> {
     let allowed = env::var("WATCHDOG_USEC").ok()?.parse().ok()?;
     Some(Duration::from_micros(allowed) / 2).filter(|half| !half.is_zero())
@@ -58,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manager_is_told() {
+    fn a_manager_is_notified() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notify");
         let manager = UnixDatagram::bind(&path).unwrap();

@@ -1,14 +1,14 @@
-//! Verdicts: what the rules say of each call, by who really makes it.
+//! Verdicts: what the rules say about each call, by its origin.
 //!
 //! ```text
 //! tasks of `serve`            a thread                                    programs (xsched_protocol::verdict)
 //! Order::Join  ────────────►  a page, a probe in its shim  ───────────►   VERDICT_PAGES, SPACES, …
-//!                             Wanted: name the chain, ask the rules ◄──   a chain that nobody has asked about before
+//!                             Wanted: name the chain, ask the rules ◄──   a chain that was not requested before
 //!                             decide ─────────────────────────────────►   VERDICTS
-//! Order::Rules ────────────►  decide anew, have the page renewed ──────►   generation
+//! Order::Rules ────────────►  decide again, have the page renewed ────►   generation
 //! ```
 //!
-//! The thread is apart from the controller's, which must never wait: here files are opened and symbols are read.
+//! The thread is separate from the controller's, which must never wait: this one opens files and reads symbols.
 
 mod answers;
 mod client;
@@ -38,7 +38,7 @@ use xsched_control_api::answer::Explained;
 
 use worker::Worker;
 
-/// Why no programs decide.
+/// Why BPF programs do not determine verdicts.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OriginError {
     /// The kernel refused maps or programs.
@@ -47,24 +47,24 @@ pub(crate) enum OriginError {
     /// Mappings cannot be followed.
     #[error(transparent)]
     Sideband(#[from] xsched_symbols::SidebandError),
-    /// A thread or what it waits for cannot be made.
+    /// A thread or its descriptors could not be created.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
-    /// This process's own code is not to be found.
+    /// This process's own code was not found.
     #[error("cannot find the controller's own code: {0}")]
     OwnCode(io::Error),
     /// The probe at this process's own function did not fire.
-    #[error("the programs do not hear this process")]
+    #[error("the programs do not see this process")]
     Unheard,
 }
 
-/// Why the calls of one process are decided about in that process.
+/// Why a process decides about its own calls.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JoinError {
-    /// It has no function to ask by.
+    /// It lacks the function that is probed.
     #[error("the shim of process {0} does not have the function `{symbol}`", symbol = xsched_protocol::verdict::CLASSIFY_SYMBOL)]
     NoFunction(u32),
-    /// It cannot be looked at.
+    /// It cannot be read.
     #[error("cannot read process {pid}: {cause}")]
     Unreadable {
         /// Which one.
@@ -77,7 +77,7 @@ pub(crate) enum JoinError {
     Bpf(#[from] BpfError),
 }
 
-/// Names a connection of a process.
+/// Identifies a connection of a process.
 pub(crate) type ClientKey = u32;
 
 /// A process that has joined.
@@ -85,7 +85,7 @@ pub(crate) type ClientKey = u32;
 pub(crate) struct Newcomer {
     /// Its connection.
     pub(crate) key: ClientKey,
-    /// Its id here.
+    /// Its id in the controller's pid namespace.
     pub(crate) pid: u32,
     /// Its id in the initial pid namespace.
     pub(crate) tgid: u32,
@@ -97,47 +97,47 @@ pub(crate) struct Newcomer {
     pub(crate) caller: Caller,
 }
 
-/// A page for a process.
+/// A verdict page for a process.
 #[derive(Debug)]
 pub(crate) struct Page {
     /// What it maps.
     pub(crate) map: OwnedFd,
 }
 
-/// What the thread is told.
+/// Messages to the thread.
 pub(crate) enum Order {
-    /// A process has joined, and is to have a page.
+    /// A process has joined, and must get a page.
     Join(Box<Newcomer>, oneshot::Sender<Result<Page, JoinError>>),
     /// A connection has ended.
     Leave(ClientKey),
-    /// A library has said what its calls are.
+    /// A library has declared what its calls are.
     Domain(ClientKey, String, SchedulingDomain),
     /// A process has numbered a kernel.
     Kernel(ClientKey, u32, String),
-    /// Rules may ask this about a process from now on.
+    /// The attributes of a process for rules have changed.
     Caller(ClientKey, Box<Caller>),
-    /// The user of a process has rules of his own.
+    /// The user of a process has rules for it.
     Settings(ClientKey, Box<Rules>),
-    /// Other rules hold. Answered when they do.
+    /// Replaces the rules. Answered when they apply.
     Rules(Arc<Rules>, oneshot::Sender<()>),
-    /// A shim is probed no more.
+    /// A shim is no longer probed.
     LetGo(FileId),
-    /// Answered when everything before it was heard.
+    /// Answered when everything before it was handled.
     Heard(oneshot::Sender<()>),
-    /// What was decided about a process's calls, and why.
+    /// The verdicts on a process's calls, and the reasons.
     Explain(u32, oneshot::Sender<Option<Explained>>),
-    /// The end.
+    /// Ends the thread.
     End,
 }
 
-/// What the thread tells.
+/// What the thread publishes.
 struct Told {
     rule_names: RuleNames,
     libraries: watch::Sender<Vec<Arc<str>>>,
     answered_again: Arc<AtomicU64>,
 }
 
-/// What libraries are called that calls belong to, in the order of their numbers, which begin with 1.
+/// Names of the libraries to which calls belong, in the order of their numbers, which begin with 1.
 pub(crate) type OriginNames = watch::Receiver<Vec<Arc<str>>>;
 
 /// The thread.
@@ -150,7 +150,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Loads the programs and starts the thread. Rules get their numbers there.
+    /// Loads the programs and starts the thread, which numbers the rules.
     pub(crate) fn start(rules: Arc<Rules>, rule_names: RuleNames) -> Result<Self, OriginError> {
         let thread_error = |error: rustix::io::Errno| OriginError::Thread(error.into());
         let bell =
@@ -166,24 +166,24 @@ impl Origin {
             .name("xsched-origin".to_owned())
             .spawn(move || work(|| Worker::new(rules, inbox, worker_bell, told), &started))
             .map_err(OriginError::Thread)?;
-        // A thread that ends without having said anything has panicked.
+        // A thread that ends without a message has panicked.
         outcome.recv().unwrap_or_else(|_| Err(OriginError::Thread(io::Error::other("it has ended"))))?;
         Ok(Self { orders, bell, thread: Some(thread), libraries, answered_again })
     }
 
-    /// What libraries are called that calls belong to.
+    /// Names of the libraries to which calls belong.
     pub(crate) fn origin_names(&self) -> OriginNames {
         self.libraries.clone()
     }
 
-    /// Answers that the map has forgotten to make room, and that were given again.
+    /// Number of verdicts that were evicted from the map and had to be given again.
     pub(crate) fn answered_again(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.answered_again)
     }
 
-    /// Tells the thread something.
+    /// Sends the thread a message.
     pub(crate) fn tell(&self, order: Order) {
-        // A thread that is gone takes no orders; what is asked of it is answered by its absence.
+        // If the thread has ended, senders of requests notice that no answer comes.
         if self.orders.send(order).is_ok() {
             let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
         }

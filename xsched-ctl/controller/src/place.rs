@@ -14,18 +14,18 @@ use xsched_terminal::{Advice, ExitCode};
 
 use super::socket::Listener;
 
-/// Why there are no sockets.
+/// Why the sockets could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
-    /// The user has no folder for such things.
+    /// There is no folder for the sockets.
     #[error("no folder for the sockets: neither root, nor XDG_RUNTIME_DIR, nor {VARIABLE}")]
     NoFolder,
-    /// A controller lives.
+    /// A controller is running.
     #[error("a controller is running already{}, in {folder}", process(*.pid))]
     Taken {
-        /// Its process, if that is to be seen from here.
+        /// Its process, if it can be seen from here.
         pid: Option<u32>,
-        /// Where.
+        /// The folder.
         folder: PathBuf,
     },
     /// A file could not be made.
@@ -44,19 +44,19 @@ impl Advice for PlaceError {
             Self::NoFolder => format!("run it as root, or set {VARIABLE} to a folder"),
             Self::Taken { pid: Some(pid), .. } => {
                 format!(
-                    "`xsched-ctl list` asks it; `kill {pid}` ends it; `xsched-ctl off --force` one that hangs"
+                    "`xsched-ctl list` shows its state; `kill {pid}` ends it; `xsched-ctl off --force` ends one that hangs"
                 )
             }
-            // The id that it has noted may be an innocent's here.
+            // The noted id may belong to an unrelated process here.
             Self::Taken { pid: None, .. } => {
-                "`xsched-ctl list` asks it; it is another user's, or a container's, and ends there".to_owned()
+                "`xsched-ctl list` shows its state; it belongs to another user or to a container, and must be stopped there".to_owned()
             }
             Self::NotMade { cause, .. } if cause.kind() == io::ErrorKind::ReadOnlyFilesystem => {
                 format!("set {VARIABLE} to a folder that can be written, such as one in /run")
             }
             Self::NotMade { path, cause } if cause.kind() == io::ErrorKind::StorageFull => {
                 format!(
-                    "make room there (`df {}`), or set {VARIABLE} to another folder",
+                    "free space there (`df {}`), or set {VARIABLE} to another folder",
                     folder_of(path).display()
                 )
             }
@@ -72,29 +72,29 @@ impl Advice for PlaceError {
     }
 }
 
-/// The folder, claimed. The claim ends with the process, however it ends.
+/// The claimed folder. The claim ends with the process, however it ends.
 pub(crate) struct Place {
     folder: Folder,
-    /// Locked.
+    /// Locked for as long as it is open.
     _lock: File,
 }
 
-/// Where the controller listens.
+/// The sockets that the controller listens at.
 pub(crate) struct Sockets {
-    /// To processes with the shim.
+    /// For processes with the shim.
     pub(crate) shims: Listener,
-    /// To commands.
+    /// For commands.
     pub(crate) commands: UnixListener,
-    /// To recorders.
+    /// For recorders.
     pub(crate) recorders: Listener,
 }
 
 impl Place {
-    /// Claims a folder, which is made if it is not there.
+    /// Claims a folder, and creates it if necessary.
     pub(crate) fn claim(folder: Folder) -> Result<Self, PlaceError> {
         let is_there = folder.path().exists();
         let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(folder.path());
-        // Others have to come in, whatever a shell's umask says of its files. What somebody has made is as he wants it.
+        // Other users must be able to enter, whatever the umask is. A folder that existed before keeps its mode.
         let opened = || fs::set_permissions(folder.path(), Permissions::from_mode(0o755));
         made.and_then(|()| if is_there { Ok(()) } else { opened() }).map_err(not_made(folder.path()))?;
         let path = folder.lock();
@@ -108,7 +108,7 @@ impl Place {
             .open(&path)
             .map_err(not_made(&path))?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            // Only for the message. This process has the file open, too, but has not noted itself there.
+            // Only for the message. This process has the file open too, but has not written its id into it.
             let pid = Peer::of_lock(&path).map(|holder| holder.pid);
             return Err(PlaceError::Taken { pid, folder: folder.path().to_owned() });
         }
@@ -116,8 +116,8 @@ impl Place {
         Ok(Self { folder, _lock: lock })
     }
 
-    /// Makes the sockets, in place of what a predecessor may have left. Whoever reaches the folder may connect: what
-    /// he may do is decided by who he is.
+    /// Creates the sockets, in place of those that a predecessor may have left. Any process that reaches the folder may
+    /// connect; its rights depend on its identity.
     pub(crate) fn listen(&self) -> Result<Sockets, PlaceError> {
         let folder = &self.folder;
         let (shims, commands, recorders) =
@@ -132,7 +132,7 @@ impl Place {
         Ok(Sockets { shims: shim_listener, commands: command_listener, recorders: recorder_listener })
     }
 
-    /// Removes the sockets, so that nobody tries to connect.
+    /// Removes the sockets, so that no process tries to connect.
     pub(crate) fn remove_sockets(&self) {
         let folder = &self.folder;
         for path in [folder.shim_socket(), folder.control_socket(), folder.record_socket()] {
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_is_nothing_that_root_has_more_of() {
+    fn the_hint_for_a_full_disk_does_not_name_root() {
         let refused = |kind: io::ErrorKind| {
             PlaceError::NotMade { path: "/run/xsched/lock".into(), cause: kind.into() }.hint().unwrap()
         };
@@ -182,14 +182,14 @@ mod tests {
         let place = Place::claim(folder.clone()).unwrap();
         let refused = Place::claim(folder.clone()).err().unwrap();
         assert!(matches!(&refused, PlaceError::Taken { pid: Some(pid), .. } if *pid == std::process::id()));
-        // The id that a container's controller has noted is another's here, or nobody's.
+        // The id that a container's controller has written may belong to another process here, or to none.
         fs::write(folder.lock(), "1\n").unwrap();
         let refused = Place::claim(folder.clone()).err().unwrap();
         assert!(
             matches!(refused, PlaceError::Taken { pid: None, .. })
                 && !refused.hint().unwrap().contains("kill")
         );
-        // What a killed predecessor leaves.
+        // A killed predecessor leaves this behind.
         fs::write(folder.shim_socket(), "").unwrap();
         drop(place.listen().unwrap());
         drop(place);

@@ -1,4 +1,5 @@
-//! One task for each recorder: hands out the rings of those that it may see, for as long as the connection lasts.
+//! One task for each recorder: hands out the event rings of the processes that it may see, for as long as the
+//! connection lasts.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -19,10 +20,10 @@ use super::room::{Occupant, Room, Shortage};
 use super::socket::{Connection, Listener, Packet};
 use crate::origin::Names;
 
-/// How long to wait before a packet is sent again that has found no room.
+/// How long to wait before a packet is sent again that found the socket's buffer full.
 const NO_ROOM: Duration = Duration::from_millis(5);
 
-/// Takes in whoever connects, one at a time until he has said what he wants: hardly anybody does.
+/// Accepts connections, one at a time until the first packet has come: recorders are rare.
 pub(super) async fn accept(shared: Rc<Shared>, listener: Listener) {
     let (room, mut shortage) = (Room::new(), Shortage::default());
     loop {
@@ -60,11 +61,11 @@ async fn serve(shared: Rc<Shared>, connection: Connection, peer: Peer, _occupant
         Err(refusal) => refusal,
     };
     let refused = RecordRefused { kind: RecordPacketKind::Refused as u32, reason: refusal as u32 };
-    // Whoever does not read it sees the connection end.
+    // A client that does not read this sees the connection end.
     let _ = connection.send(refused.as_bytes(), &[]);
 }
 
-/// Hears the first packet. None: it is not worth an answer.
+/// Receives the first packet. `Err(None)`: it deserves no answer.
 async fn greet(connection: &Connection) -> Result<(), Option<RecordRefusal>> {
     let mut packet = Packet::new();
     let received = timeout(PATIENCE, connection.receive(&mut packet)).await;
@@ -84,15 +85,15 @@ async fn greet(connection: &Connection) -> Result<(), Option<RecordRefusal>> {
 /// Why a recording ends.
 #[derive(Debug)]
 enum End {
-    /// The recorder has ended, or says something.
+    /// The recorder has ended the connection, or has sent something unexpected.
     Gone,
-    /// Somebody with more rights records now.
+    /// A more privileged recorder has replaced it.
     Displaced,
     /// It does not read, or the connection failed.
     Failed(#[expect(dead_code, reason = "for the log")] io::Error),
 }
 
-/// Hands out rings as they come, and says what rules are called.
+/// Hands out rings as they come, and the names of rules.
 async fn attend(connection: &Connection, mut recorded: Recorded, names: Names) -> End {
     let mut packet = Packet::new();
     let mut names = Untold::new(names);
@@ -119,7 +120,7 @@ async fn attend(connection: &Connection, mut recorded: Recorded, names: Names) -
     }
 }
 
-/// What rules are called, as far as the recorder does not know it.
+/// The names of rules that the recorder does not know yet.
 struct Untold {
     names: Names,
     told: u16,
@@ -130,7 +131,7 @@ impl Untold {
         Self { names, told: 0 }
     }
 
-    /// The next name, once there is one, with its number.
+    /// The next name with its number, once there is one.
     async fn next(&mut self) -> (u16, Arc<str>) {
         loop {
             let next = self.names.borrow_and_update().get(usize::from(self.told)).cloned();
@@ -139,7 +140,7 @@ impl Untold {
                 return (self.told, name);
             }
             if self.names.changed().await.is_err() {
-                // Nobody gives names any more.
+                // No further names will come.
                 return std::future::pending().await;
             }
         }

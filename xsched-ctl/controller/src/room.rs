@@ -1,4 +1,4 @@
-//! Room: nobody takes all of it, users who work together do not, and whoever may do anything finds some.
+//! Quotas: no user takes all of a resource, each user is guaranteed a part, and privileged users always find some.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,21 +11,21 @@ use xsched_control_api::peer::Peer;
 
 use super::controller::Actor;
 
-/// Users that are sure of their parts, at once. What others do takes nothing from these.
+/// Number of users with a guaranteed part at the same time. Other users cannot take from these parts.
 const USERS: usize = 32;
 
-/// How something that there is only so much of is divided among users that are not privileged. Each is sure of a part, as long
-/// as no more than [`USERS`] have any; what is beyond all these parts goes to who comes first.
+/// How a limited resource is divided among unprivileged users. Each is guaranteed a part, as long as at most [`USERS`]
+/// have any. What is left beyond all these parts goes to the first that ask.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Division {
-    /// For all of them together. What there is beyond is for who is privileged.
+    /// For all of them together. The rest of the resource is reserved for privileged users.
     pub(super) room: usize,
-    /// What each is sure of.
+    /// Guaranteed to each.
     pub(super) each: usize,
 }
 
 impl Division {
-    /// Whether a user may have one more, given what each has by now.
+    /// Whether a user may have one more, given how many each has now.
     pub(super) fn allows(self, uid: u32, users: &BTreeMap<u32, usize>) -> bool {
         let own = users.get(&uid).copied().unwrap_or(0);
         let all: usize = users.values().sum();
@@ -34,26 +34,26 @@ impl Division {
     }
 }
 
-/// Connections. Each costs a descriptor or four.
+/// Connections. Each costs one to four descriptors.
 const CONNECTIONS: Division = Division { room: 4096, each: 64 };
 
-/// Of each user: one for each of his processes or for each `run`, and some for other commands.
+/// For each user: one connection for each process or `run`, and some for other commands.
 const CONNECTIONS_PER_USER_MAX: usize = 1024 + 256;
 
-/// Who is connected: users that are not privileged, with their connections.
+/// Connected unprivileged users, with the number of their connections.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Room(Rc<RefCell<BTreeMap<u32, usize>>>);
 
-/// Somebody has been taken in; there is room for another when this is dropped.
+/// An accepted connection. Dropping it frees its part of the quota.
 #[derive(Debug)]
 pub(super) struct Occupant {
     room: Room,
-    /// Whose it is; none if he need not be counted.
+    /// The user that it counts for; none if it is not counted.
     uid: Option<u32>,
 }
 
-/// There are no descriptors left for another connection, or something else is missing, which may last: whoever can open
-/// connections can also have it last.
+/// A new connection could not be accepted for lack of descriptors or another resource. That may last, and a client that
+/// can open connections can make it last.
 #[derive(Debug, Default)]
 pub(super) struct Shortage {
     /// When the log last said so.
@@ -67,10 +67,10 @@ impl Shortage {
     /// How often the log says so.
     const SAID_AGAIN: Duration = Duration::from_mins(1);
 
-    /// Waits a while.
+    /// Logs the shortage, at most once a minute, and waits.
     pub(super) async fn pass(&mut self, whom: &str, error: &io::Error) {
         if self.is_to_be_said(Instant::now()) {
-            tracing::warn!("cannot take in {whom}, nor maybe others (this is said once a minute): {error}");
+            tracing::warn!("cannot accept {whom}, and perhaps others (logged once a minute): {error}");
         }
         tokio::time::sleep(Self::AGAIN).await;
     }
@@ -85,12 +85,12 @@ impl Shortage {
 }
 
 impl Room {
-    /// With nobody in it.
+    /// Without connections.
     pub(super) fn new() -> Self {
         Self::default()
     }
 
-    /// Takes in whoever has connected. None if there is no room for him, or he has ended already.
+    /// Accepts a connection. None if its user's quota is used up, or it has ended already.
     pub(super) fn take_in(&self, connection: impl AsFd) -> Option<(Peer, Occupant)> {
         let peer = Peer::of(connection)
             .inspect_err(|error| tracing::debug!("a connection without a peer: {error}"))
@@ -130,7 +130,7 @@ impl Drop for Occupant {
 mod tests {
     use super::*;
 
-    /// Nobody runs these tests as this user, and he is not root.
+    /// No test runs as this user, which is not root.
     const USER: u32 = 4_000_000_000;
 
     fn of(uid: u32) -> Actor {
@@ -138,24 +138,24 @@ mod tests {
     }
 
     #[test]
-    fn a_shortage_that_lasts_is_said_once_a_minute() {
+    fn a_lasting_shortage_is_logged_once_a_minute() {
         let (mut shortage, began) = (Shortage::default(), Instant::now());
         let said = (0..1200).filter(|tries| shortage.is_to_be_said(began + Shortage::AGAIN * *tries));
         assert_eq!(said.collect::<Vec<_>>(), [0, 600]);
     }
 
     #[test]
-    fn who_takes_all_that_he_can_leaves_room_for_others() {
+    fn a_user_that_takes_its_maximum_leaves_some_for_others() {
         let room = Room::new();
         let mut taken: Vec<_> = std::iter::from_fn(|| room.occupant(of(USER))).collect();
         assert_eq!(taken.len(), CONNECTIONS_PER_USER_MAX);
         assert!(room.occupant(of(USER + 1)).is_some() && room.occupant(of(0)).is_some());
         taken.pop();
-        assert!(room.occupant(of(USER)).is_some(), "there is room again");
+        assert!(room.occupant(of(USER)).is_some(), "a dropped connection frees its part");
     }
 
     #[test]
-    fn many_users_together_leave_room_for_others_and_for_root() {
+    fn many_users_together_leave_some_for_others_and_for_root() {
         let room = Room::new();
         let of_users = |users: std::ops::Range<u32>, each| {
             let users = users.flat_map(move |user| std::iter::repeat_n(USER + user, each));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_others_do_a_user_has_his_part() {
+    fn whatever_others_do_a_user_has_its_part() {
         let seed = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64);
         eprintln!("seed {seed}");
         let mut state = seed | 1;

@@ -1,4 +1,4 @@
-//! The rules by which calls are decided about: where they are from, and whether they have changed.
+//! The rules on calls: where they come from, and whether they have changed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,11 +12,11 @@ use super::config::user_name;
 use super::users::Users;
 use crate::cgroup_version::Cgroups;
 
-/// Rules that hold.
+/// Rules that apply.
 #[derive(Clone, Debug)]
 pub(crate) struct Loaded {
     pub(crate) rules: Arc<Rules>,
-    /// Their text, for processes that decide themselves.
+    /// Their text, for processes that decide for themselves.
     pub(crate) text: Arc<str>,
     /// The file, if there is one.
     pub(crate) path: Option<PathBuf>,
@@ -28,19 +28,19 @@ impl Loaded {
         self.named().map(|(name, _)| name).collect()
     }
 
-    /// What is probably not meant as it stands there.
+    /// Settings that are valid but probably not intended.
     pub(crate) fn warnings(&self, users: &Users, cgroups: Cgroups) -> Vec<String> {
         let file = self.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
         let warnings = self.named().filter_map(|(name, line)| {
             users.warning(&name).map(|warning| format!("{file}, line {line}: {warning}"))
         });
-        // Built-in rules ask for none.
+        // Built-in rules do not ask for a cgroup.
         let by_cgroup = self.rules.rules().iter().filter(|rule| rule.asks_for_cgroup());
         let by_cgroup: Vec<_> = by_cgroup.map(|rule| rule.line).collect();
         warnings.chain(cgroups.warning(&by_cgroup).map(|warning| format!("{file}, {warning}"))).collect()
     }
 
-    /// Names of users with the lines of their rules. Built-in rules have none.
+    /// User names with the lines of their rules. Built-in rules have none.
     fn named(&self) -> impl Iterator<Item = (String, usize)> {
         self.rules
             .rules()
@@ -49,7 +49,7 @@ impl Loaded {
     }
 }
 
-/// There are no rules.
+/// Why the rules are not available.
 #[derive(Debug, thiserror::Error)]
 pub enum RulesFileError {
     /// The file cannot be read.
@@ -60,20 +60,20 @@ pub enum RulesFileError {
         /// The system's error.
         cause: std::io::Error,
     },
-    /// The file is wrong.
+    /// The file has mistakes.
     #[error("{}", .cause.of_file(.path))]
     Wrong {
         /// Which one.
         path: PathBuf,
-        /// What is wrong in which lines.
+        /// The mistakes with their lines.
         cause: Mistakes,
     },
 }
 
-/// What tells one state of a file from another.
+/// Tells whether a file has changed: modification time and length.
 type Stamp = Option<(SystemTime, u64)>;
 
-/// Where rules are from, and the state of the file when it was read.
+/// Where rules come from, and the state of the file when it was read.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     path: Option<PathBuf>,
@@ -81,7 +81,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Reads the file, if there is one; else the built-in rules hold.
+    /// Reads the file, if one is given; otherwise the built-in rules apply.
     pub(crate) fn read(path: Option<PathBuf>) -> Result<(Self, Loaded), RulesFileError> {
         let stamp = path.as_deref().and_then(stamp);
         let loaded = match &path {
@@ -91,7 +91,7 @@ impl Source {
         Ok((Self { path, stamp }, loaded))
     }
 
-    /// Reads the file if it has changed. What is wrong is said once, and changes nothing.
+    /// Reads the file if it has changed. Mistakes are logged once, and the previous rules remain.
     pub(crate) fn reread(&mut self) -> Option<Loaded> {
         let path = self.path.as_deref()?;
         let stamp = stamp(path);
@@ -103,7 +103,7 @@ impl Source {
             Ok(loaded) => Some(loaded),
             Err(error) => {
                 for line in error.to_string().lines() {
-                    tracing::error!("the rules stay as they were: {line}");
+                    tracing::error!("keeping the previous rules: {line}");
                 }
                 None
             }
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_by_cgroups_that_there_are_not_are_named() {
+    fn rules_by_cgroup_are_named_where_cgroups_are_unavailable() {
         let text = "[[rule]]\nlibrary = 'a.so'\naction = 'passthrough'\n\
                     [[rule]]\ncgroup = '/a'\naction = 'passthrough'\n";
         let path = Some("r.toml".into());
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(loaded.warnings(&Users::default(), Cgroups::Unified), [""; 0]);
         let warnings = loaded.warnings(&Users::default(), Cgroups::Old);
         assert!(
-            matches!(&warnings[..], [one] if one.starts_with("r.toml, line 4: `cgroup` fits nobody: ")),
+            matches!(&warnings[..], [one] if one.starts_with("r.toml, line 4: `cgroup` matches no process: ")),
             "{warnings:?}"
         );
     }

@@ -1,4 +1,4 @@
-//! One task for each process with the shim: takes in its packets, and answers.
+//! One task for each process with the shim: receives its packets, and answers them.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -22,16 +22,16 @@ use super::socket::{Connection, Listener, Packet};
 use super::verdicts;
 use crate::origin::Order;
 
-/// Packets of one process that are taken in before others have their turn.
+/// Packets of one process that are handled before other tasks run.
 const TURN: u32 = 64;
 
-/// How long a process may take to show the number that it was given. Those whose calls no program hears never do.
+/// How long a process may take to show its token. Processes that no BPF program sees never show theirs.
 const JOIN_PATIENCE: Duration = Duration::from_millis(100);
 
-/// How long a process goes without a ring when the recorder does not hear that it is to have one.
+/// How long a process waits for its ring while the recorder does not confirm it.
 const RECORDER_PATIENCE: Duration = Duration::from_millis(100);
 
-/// Takes in whoever connects.
+/// Accepts connections.
 pub(super) async fn accept(shared: Rc<Shared>, listener: Listener) {
     let (room, mut shortage) = (Room::new(), Shortage::default());
     loop {
@@ -52,13 +52,13 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: Listener) {
 /// Why a connection ends.
 #[derive(Debug)]
 enum End {
-    /// The process has ended it, or has ended.
+    /// The process has closed the connection, or has ended.
     Gone,
     /// It is refused.
     Refused(RefusalReason),
-    /// It does not read, or says nothing.
+    /// It does not read, or sends nothing.
     Slow,
-    /// The same process has connected anew.
+    /// The same process has connected again.
     Replaced,
     /// The connection failed.
     Failed(io::Error),
@@ -92,7 +92,7 @@ async fn serve(shared: Rc<Shared>, connection: Connection, peer: Peer, _occupant
             tracing::warn!("{}: {error}", peer.describe());
         }
         End::Refused(RefusalReason::Version) if shared.lines.have_room(peer.uid) => tracing::warn!(
-            "{}: its shim is of another version than this controller, so it is not scheduled: take both from one build",
+            "{}: its shim is of another version than this controller, so it is not scheduled: install both from one build",
             peer.describe()
         ),
         end => tracing::debug!("{}: {end:?}", peer.describe()),
@@ -108,11 +108,11 @@ async fn serve(shared: Rc<Shared>, connection: Connection, peer: Peer, _occupant
 
 fn refuse(connection: &Connection, reason: RefusalReason) {
     let refusal = Refusal { kind: PacketKind::Refusal as u32, reason: reason as u32 };
-    // Whoever does not read it sees the connection end.
+    // A client that does not read this sees the connection end.
     let _ = connection.send(refusal.as_bytes(), &[]);
 }
 
-/// Hears a process's first packet, and takes it in.
+/// Receives a process's first packet, and admits it.
 async fn greet(shared: &Shared, connection: &Connection, peer: &Peer) -> Result<Admitted, End> {
     let mut packet = Packet::new();
     let hello = match timeout(PATIENCE, receive(connection, &mut packet)).await {
@@ -125,12 +125,12 @@ async fn greet(shared: &Shared, connection: &Connection, peer: &Peer) -> Result<
     check_version(&hello)?;
     let shim = find_shim(shared, peer).await;
     directory::learn(shared, peer.uid).await;
-    // Its id may be another's by now, who is not to lose his place to somebody who has ended.
+    // Its id may belong to another process by now, which must not be replaced by one that has ended.
     if !peer.is_alive() {
         return Err(End::Gone);
     }
     let admitted = shared.with(|controller| controller.admit(peer, &hello, shim)).map_err(End::Refused)?;
-    // And so may be what was read of it by its id.
+    // What was read by its id may also be another process's.
     if !peer.is_alive() {
         shared.with(|controller| controller.leave(admitted.id));
         return Err(End::Gone);
@@ -146,24 +146,24 @@ async fn greet(shared: &Shared, connection: &Connection, peer: &Peer) -> Result<
     })?;
     if peer.pid == 0 && !shared.has_strangers.replace(true) {
         tracing::warn!(
-            "a process comes from outside of this pid namespace: no `executable` or `cgroup` fits such, and they report over the \
-             socket; the controller belongs into the host's pid namespace (`hostPID: true`, `--pid=host`)"
+            "a process comes from outside of this pid namespace: no `executable` or `cgroup` matches it, and it reports over the \
+             socket; run the controller in the host's pid namespace (`hostPID: true`, `--pid=host`)"
         );
     }
     Ok(admitted)
 }
 
-/// Looks for a process's shim and has it probed, on threads of its own: how much there is to read depends on the process, the
-/// kernel takes its time, and everybody else waits for this one. A user has one search at a time.
+/// Looks for a process's shim and has it probed, on separate threads: the time depends on the process and on the
+/// kernel, and all other processes would wait. Each user has one search at a time.
 async fn find_shim(shared: &Shared, peer: &Peer) -> Option<ProbedShim> {
     let search = shared.controller.borrow().search(peer)?;
     let found = timeout(PATIENCE, async {
         let turn = shared.searches.take(Actor::of(peer)).await;
-        // Whoever waits no more leaves the turn to the thread.
+        // If the waiting task gives up, the thread keeps the turn until it is done.
         let (found, turn) = on_thread(peer, move || (search.run(), turn)).await?;
         let found = found.inspect_err(|error| tracing::debug!("{}: {error}", peer.describe())).ok()?;
         if !shared.controller.borrow_mut().may_probe(peer, found.id()) {
-            tracing::debug!("{}: its user has brought too many builds of the shim", peer.describe());
+            tracing::debug!("{}: its user uses too many builds of the shim", peer.describe());
             return None;
         }
         let written = shared.written.as_ref().map(AsyncFd::get_ref);
@@ -179,7 +179,7 @@ async fn find_shim(shared: &Shared, peer: &Peer) -> Option<ProbedShim> {
     found.await.unwrap_or_else(|_| {
         if shared.lines.have_room(peer.uid) {
             tracing::warn!(
-                "{}: it takes too long to look for its shim: it reports over the socket",
+                "{}: looking for its shim takes too long: it reports over the socket",
                 peer.describe()
             );
         }
@@ -187,7 +187,7 @@ async fn find_shim(shared: &Shared, peer: &Peer) -> Option<ProbedShim> {
     })
 }
 
-/// Takes the probes out of a shim. Returns whose it counted as, if he is counted.
+/// Removes the probe from a shim. Returns the user that it counted for, if it was counted.
 pub(super) fn let_go(shared: &Shared, shim: FileId) -> Option<u32> {
     if let Some(written) = &shared.written {
         written.get_ref().forget(shim);
@@ -198,36 +198,39 @@ pub(super) fn let_go(shared: &Shared, shim: FileId) -> Option<u32> {
     shared.controller.borrow_mut().unprobe(shim)
 }
 
-/// Waits until shims are written, and takes the probes out of these: processes that load them would run what was there before.
+/// Waits until probed shims are written, and removes their probes: the probe's breakpoint stands for the old
+/// instruction, and processes that load the file would run that.
 pub(super) async fn next_written(shared: &Shared) {
     let Some(written) = &shared.written else { return std::future::pending().await };
-    // Nothing but a closed epoll fails here, and then nothing is told.
+    // This fails only for a closed epoll; then there are no notifications.
     let Ok(mut ready) = written.readable().await else { return std::future::pending().await };
     ready.clear_ready();
     for shim in written.get_ref().take() {
         let brought_by = let_go(shared, shim);
         if shared.lines.have_room(brought_by.unwrap_or(0)) {
             tracing::warn!(
-                "a shim is being written that is in use (inode {}): processes that have it may crash; install it with \
-                 `install` or `mv`, which leave the old file to them",
+                "a shim in use is being overwritten (inode {}): processes that have it loaded may crash; install it with \
+                 `install` or `mv`, which keep the old file for them",
                 shim.inode
             );
         }
     }
 }
 
-/// Does something for a process on a thread of its own; none if there is none to be had.
+/// Runs `work` for a process on a separate thread; none if no thread could be started.
 pub(super) async fn on_thread<T: Send + 'static>(
     peer: &Peer,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (tell, told) = oneshot::channel();
     let thread = std::thread::Builder::new().name("xsched-reader".to_owned()).spawn(move || {
-        // Somebody waits for it, or has had enough of that.
+        // The task may have stopped waiting.
         let _ = tell.send(work());
     });
     thread
-        .inspect_err(|error| tracing::warn!("{}: no thread to look at what it has: {error}", peer.describe()))
+        .inspect_err(|error| {
+            tracing::warn!("{}: cannot start a thread to read its files: {error}", peer.describe());
+        })
         .ok()?;
     told.await.ok()
 }
@@ -241,7 +244,7 @@ fn check_version(hello: &Hello) -> Result<(), End> {
     }
 }
 
-/// Takes in a process's packets until its end.
+/// Handles a process's packets until it ends.
 async fn attend(shared: &Shared, connection: &Connection, peer: &Peer, id: ClientId) -> End {
     let mut packet = Packet::new();
     let (mut turn, mut has_told) = (0, false);
@@ -274,18 +277,18 @@ async fn attend(shared: &Shared, connection: &Connection, peer: &Peer, id: Clien
     }
 }
 
-/// For how many packets one counts: for a queue the page and all other queues are looked at, and with a domain everything that
-/// was decided for its process is decided anew.
+/// How many ordinary packets this one counts for. Opening a queue looks at the page and all queues; a domain causes all
+/// verdicts of its process to be made again.
 fn weight(said: &FromShim) -> u32 {
     if matches!(said, FromShim::OpenQueue(_) | FromShim::Domain(_)) { TURN } else { 1 }
 }
 
-/// Gives a process a ring when somebody records, and says when nobody does any more.
+/// Gives a process a ring when a recording starts, and notifies it when none is left.
 async fn tell_of_recording(shared: &Shared, connection: &Connection, id: ClientId) -> Result<(), End> {
     let told = shared.controller.borrow_mut().events_for(id);
     let Some(Told { events, ring, is_announced }) = told else { return Ok(()) };
     if let Some(is_announced) = is_announced {
-        // A recorder that does not hear it in time misses calls, and counts them; the process is not to wait for him.
+        // A recorder that does not confirm in time misses calls, and counts them; the process must not wait for it.
         let _ = timeout(RECORDER_PATIENCE, is_announced).await;
     }
     let descriptors: Vec<_> = ring.iter().map(|memory| memory.as_fd()).collect();
@@ -309,9 +312,9 @@ async fn take(
             if let Err(error) = &gate
                 && shared.lines.have_room(peer.uid)
             {
-                tracing::warn!("{}: it sees to its gate itself, there is no page: {error}", peer.describe());
+                tracing::warn!("{}: no gate page, so it controls its gate itself: {error}", peer.describe());
             }
-            // The process has it then, and nobody here needs it.
+            // The process has it now; the controller does not need it.
             let descriptors: Vec<_> = gate.iter().map(|page| page.as_fd()).collect();
             connection.send(opened.as_bytes(), &descriptors).map_err(send_failed)
         }
@@ -345,7 +348,7 @@ async fn take(
     }
 }
 
-/// Waits until a process has shown its number, or has had its time.
+/// Waits until a process has shown its token, or until `JOIN_PATIENCE` is over.
 async fn wait_until_joined(shared: &Shared, peer: &Peer, id: ClientId) {
     let joined = async {
         loop {
@@ -360,7 +363,10 @@ async fn wait_until_joined(shared: &Shared, peer: &Peer, id: ClientId) {
         && shared.with(|controller| controller.speak_for(id))
         && shared.lines.have_room(peer.uid)
     {
-        tracing::warn!("{} has not shown its number: it reports over the socket", peer.describe());
+        tracing::warn!(
+            "{} did not report its token through the probe: it reports over the socket",
+            peer.describe()
+        );
     }
 }
 

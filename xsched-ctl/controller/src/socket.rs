@@ -1,4 +1,4 @@
-//! The socket that shims connect to: packets, which are whole or not there at all.
+//! The socket that shims connect to. Packets arrive whole or not at all.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -15,7 +15,7 @@ use tokio::io::unix::AsyncFd;
 use xsched_control_api::readiness::watch;
 use xsched_protocol::wire::PACKET_LEN_MAX;
 
-/// Connections that wait to be accepted. A whole node's processes may start at once.
+/// Connections that may wait to be accepted: all processes of a node may start at once.
 const BACKLOG: i32 = 1024;
 
 /// Descriptors that one packet carries at most.
@@ -23,7 +23,7 @@ const DESCRIPTORS_MAX: usize = 2;
 
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
-/// Where shims connect.
+/// The listening socket.
 pub(crate) struct Listener(AsyncFd<OwnedFd>);
 
 impl Listener {
@@ -42,12 +42,12 @@ impl Listener {
     }
 }
 
-/// One shim.
+/// The connection of one shim.
 pub(crate) struct Connection(AsyncFd<OwnedFd>);
 
 impl Connection {
-    /// Waits for the next packet; an empty one is the end. Of descriptors that a peer sends along one is taken; the others are
-    /// closed by the kernel, as there is no room for them.
+    /// Waits for the next packet; an empty one is the end. At most one descriptor is taken from a packet. The kernel
+    /// closes further ones, because there is no space for them.
     pub(crate) async fn receive(&self, packet: &mut Packet) -> io::Result<()> {
         packet.descriptor = None;
         self.0
@@ -66,7 +66,7 @@ impl Connection {
             .await
     }
 
-    /// Sends a packet at once, or fails: who does not read what it has asked for is not waited for.
+    /// Sends a packet at once, or fails: a peer that does not read is not waited for.
     pub(crate) fn send(&self, packet: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -84,7 +84,7 @@ impl AsFd for Connection {
     }
 }
 
-/// Room for one packet, and a byte more, so that a packet that is too long does not look like one that fits.
+/// Space for one packet and one more byte, so that a packet that is too long can be told from one that fits.
 #[derive(Debug)]
 pub(crate) struct Packet {
     bytes: [u8; PACKET_LEN_MAX + 1],
@@ -93,12 +93,12 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
-    /// Nothing.
+    /// An empty one.
     pub(crate) fn new() -> Self {
         Self { bytes: [0; PACKET_LEN_MAX + 1], len: 0, descriptor: None }
     }
 
-    /// What was received; of a packet that was too long, one byte too many.
+    /// What was received; one byte too many if the packet was too long.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len.min(self.bytes.len())]
     }

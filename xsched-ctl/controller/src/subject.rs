@@ -1,4 +1,4 @@
-//! What is known about a process that the controller looks after, as the kernel tells it.
+//! What the kernel says about a process that the controller schedules.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,7 +11,7 @@ use xsched_terminal::one_line;
 use super::users::Users;
 use crate::cgroup_version::unified;
 
-/// Longest file of `/proc` that is read; a cgroup's path has at most 4096 bytes.
+/// Longest file of `/proc` that is read; the path of a cgroup has at most 4096 bytes.
 const FILE_LEN_MAX: usize = 64 << 10;
 
 /// One process.
@@ -19,20 +19,20 @@ const FILE_LEN_MAX: usize = 64 << 10;
 pub(crate) struct Subject {
     /// Its id, in the controller's pid namespace; 0 if it has none there.
     pub(crate) pid: u32,
-    /// Who runs it.
+    /// The user that runs it.
     pub(crate) uid: u32,
-    /// The same by name, if it has any; the first is what people are shown.
+    /// The names of this user, if it has any. The first is the one to show.
     pub(crate) users: Vec<String>,
-    /// The file that it executes; empty if that may not be known.
+    /// The file that it executes; empty if that may not be read.
     pub(crate) executable: PathBuf,
-    /// Its name, with what a process may have written into it that would not be seen.
+    /// Its name, with escapes for invisible characters that the process may have written into it.
     pub(crate) command: String,
     /// Its cgroup of the unified hierarchy; empty if there is none.
     pub(crate) cgroup: String,
 }
 
 impl Subject {
-    /// Reads what there is about a process. Whoever calls has to see to it that the id has not passed on meanwhile.
+    /// Reads what there is about a process. The caller must make sure that the id was not reused meanwhile.
     pub(crate) fn read(pid: u32, uid: u32, users: &Users) -> Self {
         let file = |name: &str| read_text(&format!("/proc/{pid}/{name}")).unwrap_or_default();
         Self {
@@ -45,21 +45,22 @@ impl Subject {
         }
     }
 
-    /// Its cgroup and all above it, innermost first.
+    /// Its cgroup and all that contain it, innermost first.
     pub(crate) fn cgroups(&self) -> impl Iterator<Item = &str> {
         let own = Some(self.cgroup.as_str()).filter(|cgroup| cgroup.starts_with('/'));
         std::iter::successors(own, |cgroup| outer(cgroup))
     }
 }
 
-/// The cgroup of a process in the unified hierarchy, empty if there is none; nothing if that cannot be read. Whoever calls has to see
-/// to it that the id has not passed on meanwhile.
+/// The cgroup of a process in the unified hierarchy, empty if there is none; `None` if it cannot be read. The caller
+/// must make sure that the id was not reused meanwhile.
 pub(super) fn cgroup_of(pid: u32) -> Option<String> {
     read_text(&format!("/proc/{pid}/cgroup")).ok().map(|cgroups| unified(&cgroups).to_owned())
 }
 
-/// The path of an executable without what the kernel writes behind one that is not there any more: a program whose package was
-/// upgraded goes on as what it was.
+/// The path of an executable without the ` (deleted)` that the kernel appends when the file is gone
+/// ([proc_pid_exe(5)](https://man7.org/linux/man-pages/man5/proc_pid_exe.5.html)): a program whose package was upgraded
+/// is still the same program.
 fn without_mark(path: PathBuf) -> PathBuf {
     match path.as_os_str().as_bytes().strip_suffix(b" (deleted)") {
         Some(path) => OsStr::from_bytes(path).into(),
@@ -67,7 +68,7 @@ fn without_mark(path: PathBuf) -> PathBuf {
     }
 }
 
-/// The cgroup around a cgroup.
+/// The cgroup that contains a cgroup.
 fn outer(cgroup: &str) -> Option<&str> {
     match cgroup.rsplit_once('/')?.0 {
         "" if cgroup.len() > 1 => Some("/"),
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_whose_file_was_replaced_is_what_it_was() {
+    fn a_program_whose_file_was_replaced_keeps_its_path() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("online service");
         fs::copy("/bin/sleep", &path).unwrap();
@@ -109,13 +110,13 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_not_there_is_nobody() {
+    fn a_process_that_does_not_exist_has_no_attributes() {
         let nobody = Subject::read(u32::MAX, 3, &Users::default());
         assert_eq!((nobody.executable.as_os_str().len(), nobody.command.as_str()), (0, ""));
     }
 
     #[test]
-    fn a_cgroup_lies_in_all_above_it() {
+    fn a_cgroup_lies_in_all_that_contain_it() {
         let of = |cgroup: &str| {
             let subject = Subject { cgroup: cgroup.to_owned(), ..Subject::read(0, 0, &Users::default()) };
             subject.cgroups().map(str::to_owned).collect::<Vec<_>>()

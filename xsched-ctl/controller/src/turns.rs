@@ -1,5 +1,5 @@
-//! Whose turn it is, where much asking would keep the controller from its own work: a user's processes wait for each other, those in
-//! a container for each other, and nobody else for any of them.
+//! Serializes expensive requests, so that many of them do not keep the controller from its own work. A user's processes
+//! wait for each other, those in a container for each other, and no other process waits for them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,21 +12,22 @@ use xsched_control_api::peer::Container;
 
 use super::controller::Actor;
 
-/// A user, outside of containers or in one: strangers may have the same number in several.
+/// A user outside of containers or in one: unrelated users may have the same number in several containers.
 type Party = (u32, Option<Container>);
 
-/// Turns of users with one number in containers at once. Who may make namespaces has as many containers as he likes.
+/// How many containers may have something done at once for users with one number. A user that may create namespaces can
+/// have any number of containers.
 const CONTAINERS_AT_ONCE: usize = 16;
 
-/// What is done for one of a user's processes at a time.
+/// Allows one thing at a time for each user.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     parties: Semaphores<Party>,
-    /// All containers with processes of a user.
+    /// By user: for processes in all its containers.
     contained: Semaphores<u32>,
 }
 
-/// A user's turn, until it is dropped.
+/// The right to have something done; ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Turn {
     #[expect(dead_code, reason = "it is its end that says something")]
@@ -37,7 +38,7 @@ pub(super) struct Turn {
 struct Semaphores<K>(RefCell<BTreeMap<K, Arc<Semaphore>>>);
 
 impl Turns {
-    /// Waits for a user's turn.
+    /// Waits until this user may have something done.
     pub(super) async fn take(&self, actor: Actor) -> Turn {
         let own = self.parties.take((actor.uid, actor.container), 1).await;
         let common = match actor.container {
@@ -51,12 +52,12 @@ impl Turns {
 impl<K: Ord> Semaphores<K> {
     async fn take(&self, whose: K, at_once: usize) -> OwnedSemaphorePermit {
         let own = self.of(whose, at_once);
-        own.acquire_owned().await.expect("nobody closes it")
+        own.acquire_owned().await.expect("it is never closed")
     }
 
     fn of(&self, whose: K, at_once: usize) -> Arc<Semaphore> {
         let mut known = self.0.borrow_mut();
-        // Nobody has a turn or waits for one where nobody else has it.
+        // Entries that only this map refers to are not in use.
         known.retain(|_, turns| Arc::strong_count(turns) > 1);
         Arc::clone(known.entry(whose).or_insert_with(|| Arc::new(Semaphore::new(at_once))))
     }
@@ -68,22 +69,22 @@ impl<K> Default for Semaphores<K> {
     }
 }
 
-/// Lines of the log that a user can have written at once; hundreds of commands may start together on a large machine.
+/// Log lines that a user may cause at once; hundreds of commands may start together on a large machine.
 const LINES_AT_ONCE: u32 = 512;
 
 /// How long one of them counts.
 const LINE_COUNTS: Duration = Duration::from_millis(50);
 
-/// How much of the log users have had written: one who does nothing else would fill the disk, or have a service manager leave out
-/// what others do.
+/// How many log lines users have caused. Without a limit one user could fill the disk, or cause a service manager to
+/// drop the lines of others.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    /// By user: until when his lines count.
+    /// By user: until when its lines count.
     until: RefCell<BTreeMap<u32, Instant>>,
 }
 
 impl Lines {
-    /// Counts a line; returns when there is room for it.
+    /// Counts a line; returns the time at which it is within the limit.
     fn count(&self, uid: u32, now: Instant) -> Instant {
         let mut users = self.until.borrow_mut();
         users.retain(|_, until| *until > now);
@@ -92,7 +93,7 @@ impl Lines {
         *until - LINE_COUNTS * LINES_AT_ONCE
     }
 
-    /// Counts a line that was written; who has had too many of them waits.
+    /// Counts a line that was written; waits if the user has caused too many.
     pub(super) async fn pay(&self, uid: u32) {
         let now = Instant::now();
         let due = self.count(uid, now);
@@ -101,7 +102,7 @@ impl Lines {
         }
     }
 
-    /// Counts a line unless the user has had too many; false if so.
+    /// Counts a line unless the user has caused too many; returns false then.
     pub(super) fn have_room(&self, uid: u32) -> bool {
         let now = Instant::now();
         let has_room =
@@ -134,13 +135,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_makes_many_containers_does_not_have_as_many_turns() {
+    async fn many_containers_do_not_multiply_a_users_turns() {
         let turns = Turns::default();
         let take = |uid, container| turns.take(Actor::of(&Peer::contained(1, uid, container)));
         let mut held = Vec::new();
         while let Ok(turn) = timeout(Duration::from_millis(20), take(7, held.len() as u64)).await {
             held.push(turn);
-            assert!(held.len() <= CONTAINERS_AT_ONCE, "he has one for each");
+            assert!(held.len() <= CONTAINERS_AT_ONCE, "one for each container");
         }
         assert_eq!(held.len(), CONTAINERS_AT_ONCE);
         drop(turns.take(Actor::of(&Peer::unknown(1, 7))).await);
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_had_many_lines_written_has_to_wait_for_more() {
+    fn a_user_that_caused_many_lines_waits_for_more() {
         let (lines, now) = (Lines::default(), Instant::now());
         let due: Vec<_> = (0..LINES_AT_ONCE + 2).map(|_| lines.count(7, now)).collect();
         assert!(due[..LINES_AT_ONCE as usize].iter().all(|due| *due <= now), "all of these at once");

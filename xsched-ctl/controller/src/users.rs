@@ -1,8 +1,8 @@
 //! Names of users.
 //!
-//! Those of `/etc/passwd` are read with the other files. The system's name services have others, and may ask a network for them,
-//! so they are asked on threads of their own: by name, when files are read, for the names that these use; by number, when
-//! somebody comes whom nobody knows yet (`directory`).
+//! Names in `/etc/passwd` are read with the other files. The system's name services know others and may ask a network,
+//! so they are asked on separate threads: by name for the names in files, when these are read; by number when a process
+//! of an unknown user connects (`directory`).
 
 pub(crate) mod name_service;
 
@@ -14,34 +14,35 @@ use std::time::{Duration, Instant};
 
 use xsched_terminal::one_line;
 
-/// How long names may take to be found out, all of them together.
+/// How long all lookups of names together may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Users whose names were found out when they came: more of them make the first ones forgotten, and asked for again.
+/// Limit on users whose names were looked up when they connected. When it is reached, all of these are forgotten and
+/// looked up again.
 const LEARNED_MAX: usize = 4096;
 
-/// Names by number, and what is known of names that nobody has.
+/// Names by number, and what is known of names that no user has.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Users {
-    /// The first name is what people are shown.
+    /// The first name is the one to show.
     names: HashMap<u32, Vec<String>>,
-    /// Those who were asked for when they came; none: the number has no name.
+    /// Users that were looked up when they connected; none: the number has no name.
     learned: HashMap<u32, Option<String>>,
-    /// Names that files use and nobody is known to have.
+    /// Names in files for which no user is known.
     missing: BTreeMap<String, Missing>,
 }
 
-/// Why a name is nobody's.
+/// Why no user is known for a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
-    /// Nobody has it.
+    /// There is no such user.
     Nobody,
-    /// It could not be found out.
+    /// The lookup failed.
     Unanswered(String),
 }
 
 impl Users {
-    /// Those of this machine, and who has these names. Takes some seconds at most.
+    /// Users of this machine, and those with these names. Takes some seconds at most.
     pub(crate) fn read(wanted: BTreeSet<String>) -> Self {
         let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
         Self::parse(&passwd).with(wanted, name_service::number, PATIENCE)
@@ -54,12 +55,12 @@ impl Users {
             Some((fields.nth(1)?.parse().ok()?, name.to_owned()))
         });
         let mut users = Self::default();
-        // Of several names for one number the first is shown, as getpwuid(3) has it.
+        // Of several names for one number the first is shown, as getpwuid(3) does.
         entries.for_each(|(uid, name)| users.names.entry(uid).or_default().push(name));
         users
     }
 
-    /// With those who have these names, as `number` says, on a thread of its own.
+    /// Adds the users with these names, as `number` finds them, on a separate thread.
     fn with(
         mut self,
         mut wanted: BTreeSet<String>,
@@ -99,25 +100,25 @@ impl Users {
         self
     }
 
-    /// What there is to say of a name in a file that nobody is known to have; it goes on with what that means for the line.
+    /// The warning for a name in a file for which no user is known.
     pub(crate) fn warning(&self, name: &str) -> Option<String> {
         Some(match self.missing.get(name)? {
             Missing::Nobody => format!(
-                "no user is called `{name}`, so this never fits; `getent passwd {name}` asks as xsched-ctl does, a number always fits"
+                "there is no user `{name}`, so this never matches; `getent passwd {name}` does the same lookup, and a number always works"
             ),
             Missing::Unanswered(why) => format!(
-                "who is called `{name}` could not be found out ({why}), so this fits nobody until his processes come and have that \
-                 name, or files are read anew"
+                "the lookup of user `{name}` failed ({why}), so this matches no process until one of that user connects, or the \
+                 files are reloaded"
             ),
         })
     }
 
-    /// Whether it need not be asked what a user is called.
+    /// Whether a user's name need not be looked up.
     pub(crate) fn knows(&self, uid: u32) -> bool {
         self.names.contains_key(&uid) || self.learned.contains_key(&uid)
     }
 
-    /// A user is called so, or has no name.
+    /// Notes a user's name, or that it has none.
     pub(crate) fn learn(&mut self, uid: u32, name: Option<&str>) {
         if self.learned.len() >= LEARNED_MAX {
             self.learned.clear();
@@ -125,16 +126,16 @@ impl Users {
         self.learned.insert(uid, name.map(|name| one_line(name).into_owned()));
     }
 
-    /// These instead, with the names that were found out here.
+    /// Replaces the names of files, and keeps those that were looked up here.
     pub(crate) fn replace(&mut self, others: Self) {
         let learned = std::mem::take(&mut self.learned);
         *self = others;
         self.learned = learned;
-        // Who has none may have been given one.
+        // Users without a name may have been given one.
         self.learned.retain(|_, name| name.is_some());
     }
 
-    /// A user's names; the first is what people are shown.
+    /// A user's names; the first is the one to show.
     pub(crate) fn names(&self, uid: u32) -> Vec<String> {
         let known = self.names.get(&uid).into_iter().flatten();
         let learned = self.learned.get(&uid).into_iter().flatten();
@@ -162,7 +163,7 @@ mod tests {
             "slow" => loop {
                 thread::park();
             },
-            "al" => panic!("he is known"),
+            "al" => panic!("this user is known"),
             _ => Ok(None),
         };
         Users::parse(PASSWD).with(names.iter().map(ToString::to_string).collect(), number, patience)
@@ -185,17 +186,14 @@ mod tests {
         );
         assert_eq!(users.missing.keys().collect::<Vec<_>>(), ["bob", "lost"]);
         let warning = users.warning("bob").unwrap();
-        assert!(warning.starts_with("no user is called `bob`, so this never fits; "), "{warning}");
+        assert!(warning.starts_with("there is no user `bob`, so this never matches; "), "{warning}");
         let warning = users.warning("lost").unwrap();
-        assert!(
-            warning.starts_with("who is called `lost` could not be found out (connection refused)"),
-            "{warning}"
-        );
+        assert!(warning.starts_with("the lookup of user `lost` failed (connection refused)"), "{warning}");
         assert_eq!(users.warning("ada"), None);
     }
 
     #[test]
-    fn who_does_not_answer_is_not_waited_for() {
+    fn a_service_that_does_not_answer_is_not_waited_for() {
         let users = asked(&["ada", "slow", "zoe"], Duration::from_secs(1));
         assert_eq!(users.names(70_001), ["ada"]);
         let unanswered = Missing::Unanswered("no answer within 1 s".to_owned());
@@ -203,14 +201,14 @@ mod tests {
     }
 
     #[test]
-    fn who_was_learned_stays_known_when_files_are_read_anew() {
+    fn looked_up_names_stay_known_when_files_are_reloaded() {
         let mut users = Users::default();
         users.learn(8, Some("b\no"));
         users.learn(9, None);
         assert!(users.knows(8) && users.knows(9) && users.names(9).is_empty());
         users.replace(Users::parse(PASSWD));
         assert_eq!((users.names(8), users.names(7)), (vec!["b\\no".to_owned()], vec!["al".to_owned()]));
-        assert!(!users.knows(9), "who has no name may have been given one");
+        assert!(!users.knows(9), "a user without a name may have been given one");
         for uid in 10..10 + 2 * LEARNED_MAX as u32 {
             users.learn(uid, None);
         }

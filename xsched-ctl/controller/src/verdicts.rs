@@ -1,4 +1,5 @@
-//! How a process comes to know what becomes of its calls: a page that programs write, or the rules to decide itself.
+//! How a process gets the verdicts on its calls: a verdict page that BPF programs write, or the rules, by which it
+//! decides itself.
 
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
@@ -24,10 +25,10 @@ use super::socket::Connection;
 use super::subject::Subject;
 use crate::origin::{JoinError, Newcomer, Order, Page};
 
-/// How long a process may take to show the number that it was given before it is told the rules instead.
+/// How long a process may take to show its token before it gets the rules instead.
 const JOIN_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Tells a process what it has to know, now and whenever rules change. Ends only if it does not read.
+/// Sends a process what it needs, now and whenever rules change. Ends only if the process does not read.
 pub(super) async fn provide(
     shared: &Shared,
     connection: &Connection,
@@ -49,7 +50,7 @@ pub(super) async fn provide(
         match &page {
             Some(page) => {
                 let flags = flags(&loaded, &caller);
-                // Other rules change the page's generation, which is enough.
+                // After a change of the rules the generation in the page changes, which is enough.
                 if told.replace(flags) != Some(flags) {
                     send_page(connection, page, flags)?;
                 }
@@ -75,7 +76,7 @@ pub(super) async fn provide(
     }
 }
 
-/// Waits until rules may fit a process otherwise; returns what they may ask about it then.
+/// Waits until different rules may match a process; returns its new attributes.
 async fn another_caller(
     shared: &Shared,
     id: ClientId,
@@ -93,7 +94,7 @@ async fn another_caller(
     }
 }
 
-/// Waits until a process has shown its number, or has had its time.
+/// Waits until a process has shown its token, or until `JOIN_PATIENCE` is over.
 async fn wait_until_joined(shared: &Shared, id: ClientId) {
     let joined = async {
         loop {
@@ -104,7 +105,7 @@ async fn wait_until_joined(shared: &Shared, id: ClientId) {
             next.await;
         }
     };
-    // Who is too late decides about its calls itself.
+    // A process that is too late decides about its calls itself.
     let _ = timeout(JOIN_PATIENCE, joined).await;
 }
 
@@ -157,12 +158,13 @@ fn send_page(connection: &Connection, page: &OwnedFd, flags: u32) -> io::Result<
     connection.send(packet.as_bytes(), &[page.as_fd()])
 }
 
-/// What the user of a process is called.
+/// The names of a process's user.
 fn names(shared: &Shared, id: ClientId) -> Vec<String> {
     shared.controller.borrow().identity(id).map_or(Vec::new(), |(subject, _)| subject.users)
 }
 
-/// A process knows its user by number alone: what he is called may be known to a network only.
+/// Sends the rules with the names of the process's user: the process knows only the number, and the name may be known
+/// to a network service only.
 fn send_rules(connection: &Connection, loaded: &Loaded, users: &[String], first_rule: u16) -> io::Result<()> {
     let text = sealed(&format!("{}{}", loaded.text, users.join("\n")))?;
     let (kind, len) = (PacketKind::Rules as u32, loaded.text.len() as u32);
@@ -170,18 +172,18 @@ fn send_rules(connection: &Connection, loaded: &Loaded, users: &[String], first_
     connection.send(packet.as_bytes(), &[text.as_fd()])
 }
 
-/// A memory file that nobody can change any more.
+/// A memory file that can no longer be changed.
 fn sealed(text: &str) -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let mut file = File::from(memfd_create("xsched-rules", flags)?);
     file.write_all(text.as_bytes())?;
-    // Whoever gets it reads from where it stands.
+    // The receiver reads from the current position.
     file.rewind()?;
     fcntl_add_seals(&file, SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE)?;
     Ok(file.into())
 }
 
-/// A library has said what its calls are.
+/// A library has declared what its calls are.
 pub(super) fn domain(shared: &Shared, id: ClientId, said: &Domain) {
     let (Some(origin), Some(domain)) = (&shared.origin, SchedulingDomain::from_number(said.domain)) else {
         return;
@@ -191,11 +193,11 @@ pub(super) fn domain(shared: &Shared, id: ClientId, said: &Domain) {
     origin.tell(Order::Domain(id.number(), library, domain));
 }
 
-/// The user of a process has rules of his own. They are read on a thread: there may be many of them, and everybody else waits
-/// for this one. A user has one of his processes' read at a time, and held.
+/// The user of a process has rules for it. They are read on a thread: there may be many, and all other processes would
+/// wait. Each user has the rules of one process read, and kept in memory, at a time.
 ///
 /// # Errors
-/// They are in no file that can be read without waiting for somebody.
+/// They are in no sealed memory file, whose sender could make the controller wait.
 pub(super) async fn settings(
     shared: &Shared,
     peer: &Peer,
@@ -205,7 +207,7 @@ pub(super) async fn settings(
 ) -> io::Result<()> {
     let text = read_sealed(file.ok_or(io::ErrorKind::InvalidInput)?, said.len as usize)?;
     let turn = shared.readings.take(Actor::of(peer)).await;
-    // Whoever waits no more leaves the turn to the thread.
+    // If the waiting task gives up, the thread keeps the turn until it is done.
     match on_thread(peer, move || (xsched_rules::Rules::parse(&text), turn)).await {
         Some((Ok(rules), _turn)) => {
             if let Some(origin) = &shared.origin {
@@ -213,26 +215,27 @@ pub(super) async fn settings(
                 heard(shared).await;
             }
         }
-        // Some of the words are the process's, which is not to write lines of its own, nor too many of ours.
+        // Parts of the message come from the process, which must neither add lines to the log nor cause too many.
         Some((Err(error), _)) if shared.lines.have_room(peer.uid) => {
-            tracing::warn!("a process's own rules are left out: {}", one_line(&error.to_string()));
+            tracing::warn!("a process's own rules are ignored: {}", one_line(&error.to_string()));
         }
         Some((Err(_), _)) | None => {}
     }
     Ok(())
 }
 
-/// Waits until what was told so far has been heard by the thread that decides: who tells it much waits, and nothing piles up.
+/// Waits until the deciding thread has handled everything sent so far: a process that sends much waits, and nothing
+/// piles up.
 pub(super) async fn heard(shared: &Shared) {
     if let Some(origin) = &shared.origin {
         let (reply, answer) = oneshot::channel();
         origin.tell(Order::Heard(reply));
-        // A thread that has ended hears nothing more.
+        // A thread that has ended handles nothing more.
         let _ = answer.await;
     }
 }
 
-/// The text of a memory file that nobody can change or cut short.
+/// The text of a memory file that can no longer be changed or shortened.
 fn read_sealed(file: OwnedFd, len: usize) -> io::Result<String> {
     if !fcntl_get_seals(&file)?.contains(SealFlags::WRITE | SealFlags::SHRINK) {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -242,7 +245,7 @@ fn read_sealed(file: OwnedFd, len: usize) -> io::Result<String> {
     String::from_utf8(text).map_err(io::Error::other)
 }
 
-/// A process has numbered a kernel.
+/// A process has given a kernel a number.
 pub(super) fn kernel(shared: &Shared, id: ClientId, said: &KernelName) {
     if let Some(origin) = &shared.origin {
         let name = String::from_utf8_lossy(said.text()).into_owned();

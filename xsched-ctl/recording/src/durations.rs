@@ -1,12 +1,13 @@
-//! Durations, counted in little memory: total and largest exactly, percentiles to within 0.2 %.
+//! Durations, counted in little memory: total and maximum exactly, percentiles to within 0.2 %.
 //!
-//! A duration falls into a bucket by its nine leading binary digits, so a bucket is at most 1/256 of its values wide, and
-//! its middle at most 1/512 away from any of them. Only buckets with something in them take memory: most kinds of calls
-//! take some dozens, and there can be many thousands of kinds.
+//! A duration falls into a bucket by its nine leading binary digits. So a bucket is at most 1/256 of its values wide,
+//! and its middle at most 1/512 away from any of them. Only buckets with durations take memory: most kinds of calls
+//! need some dozens, and there can be many thousands of kinds.
+//! (`hdrhistogram` needs about 90 KiB for each kind at this precision, for durations up to 1 ms.)
 
 use std::collections::BTreeMap;
 
-/// Leading binary digits that tell buckets apart.
+/// Leading binary digits that distinguish buckets.
 const DIGITS: u32 = 9;
 
 /// Durations of one kind of calls.

@@ -1,24 +1,24 @@
-//! What kernels are called: names of template instances can be many lines long.
+//! Display names of kernels: names of template instances can be many lines long.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use xsched_symbols::fold_templates;
 
-/// How kernels are called.
+/// How kernels are named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KernelNames {
-    /// As they are.
+    /// Whole names.
     #[default]
     Full,
     /// With `<…>` for template arguments, and without return types and parameters.
     Folded,
 }
 
-/// Names that are remembered; then they are made anew.
+/// Limit on remembered names; when it is reached, all are dropped and made again.
 const NAMES_MAX: usize = 16_384;
 
-/// Folded names by whole ones, each made once.
+/// Folded names by whole names, each made once.
 #[derive(Default)]
 pub struct FoldedNames(HashMap<Arc<str>, Arc<str>>);
 

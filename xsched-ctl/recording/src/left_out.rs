@@ -1,6 +1,6 @@
-//! How many calls filters have left out, by filter.
+//! Numbers of calls that filters have left out, by filter.
 
-/// Which filter.
+/// A filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// `--min-duration`.
@@ -30,7 +30,7 @@ impl Reason {
         }
     }
 
-    /// For a person: reads after a count.
+    /// Text after a count.
     pub const fn describe(self) -> &'static str {
         match self {
             Self::Short => "calls shorter than `--min-duration`",

@@ -1,4 +1,4 @@
-//! From the events of a trace to totals.
+//! Collects totals from the events of a trace.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::groups::{Dimension, Groups, Key};
 /// Category of the slices of launches.
 const LAUNCH: &str = "hip.launch";
 
-/// What is in a trace.
+/// The content of a trace.
 #[derive(Default)]
 pub(super) struct Collected {
     groups: [Groups; Dimension::ALL.len()],
@@ -22,19 +22,19 @@ pub(super) struct Collected {
     threads: HashMap<ThreadId, String>,
     /// All HIP calls.
     pub(super) calls: u64,
-    /// Calls to the kernel driver, which are counted by function only: most of their time is that of a HIP call.
+    /// Calls to the kernel driver, counted by function only: most of their time is part of a HIP call.
     pub(super) driver_calls: u64,
-    /// Of the HIP calls, launches.
+    /// Launches among the HIP calls.
     pub(super) launches: u64,
-    /// Of the HIP calls, those that had not returned when recording ended.
+    /// HIP calls that had not returned when recording ended.
     pub(super) unfinished: u64,
-    /// Begin of the first call and end of the last, nanoseconds of `CLOCK_BOOTTIME`.
+    /// Begin of the first call and end of the last, in nanoseconds of `CLOCK_BOOTTIME`.
     span_ns: Option<(u64, u64)>,
-    /// The last values of the counters of the trace as a whole: losses by cause, calls left out by filter.
+    /// The last values of the trace's global counters: losses by cause, calls left out by filter.
     pub(super) counters: BTreeMap<Arc<str>, i64>,
-    /// Where the time of commands went, if that was recorded.
+    /// Delays of commands, if recorded.
     pub(super) delays: Delays,
-    /// Whose work the device did, if that was recorded.
+    /// Device time by process and origin, if recorded.
     pub(super) device_time: DeviceTime,
     /// Losses by cause and processor.
     pub(super) by_processor: BTreeMap<(Arc<str>, u64), u64>,
@@ -130,7 +130,7 @@ impl Collected {
         &self.groups[dimension as usize]
     }
 
-    /// Processes that are described.
+    /// Number of described processes.
     pub(super) fn process_count(&self) -> usize {
         self.processes.len()
     }
@@ -140,12 +140,12 @@ impl Collected {
         self.span_ns.map_or(0, |(first, last)| last.saturating_sub(first))
     }
 
-    /// Calls that the trace says are missing.
+    /// Lost calls, as the trace says.
     pub(super) fn lost(&self) -> i64 {
         self.counters.get(LOST_EVENTS).copied().unwrap_or(0)
     }
 
-    /// What a group is called.
+    /// The name of a group.
     pub(super) fn name(&self, key: &Key) -> String {
         match key {
             Key::Text(text) => text.to_string(),
@@ -172,7 +172,7 @@ fn duration_ns(slice: &OwnedSlice) -> Option<u64> {
     Some(slice.end_ns?.saturating_sub(slice.begin_ns))
 }
 
-/// How a call was treated, and by which rule: `never-suspend: collectives`. None: nobody has said so.
+/// The verdict on a call and its rule: `never-suspend: collectives`. None if the trace has none.
 fn judged(annotations: &[OwnedAnnotation]) -> Option<Arc<str>> {
     let (verdict, rule) = (text(annotations, "verdict")?, text(annotations, "rule")?);
     Some(format!("{verdict}: {rule}").into())

@@ -1,7 +1,7 @@
-//! Where the time of each process's commands went, from the call to the end of the execution.
+//! The delays of each process's commands, from the call to the end of the execution.
 //!
-//! Read from the executions of a timeline, see `timeline/scheduling.rs`. Times of commands are added up, so they exceed the
-//! length of the recording where several commands wait at a time.
+//! Read from the executions of a timeline, see `timeline/scheduling.rs`. Times of commands are summed, so they exceed
+//! the length of the recording where several commands wait at a time.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,21 +16,21 @@ use xsched_terminal::{duration, short_name, write_table};
 /// Category of the slices of executions.
 pub(super) const EXECUTION: &str = "gpu";
 
-/// Processes that are told apart; those of further ones share a line.
+/// Most processes with their own line; further ones share a line.
 const PROCESSES_MAX: usize = 4096;
 
-/// What the commands of one process have waited for, all of them together. In nanoseconds.
+/// Total delays of the commands of one process, in nanoseconds.
 #[derive(Debug, Default)]
 struct Delay {
     commands: u64,
-    /// Of these, commands whose times were measured.
+    /// Commands whose times were measured.
     measured: u64,
     /// From call to end.
     total_ns: u64,
     host_ns: u64,
-    /// Held back, or stopped at a gate on the device, while others were more urgent, by whom.
+    /// Deferred, or stopped at a gate on the device, while others were more urgent; by preempting process.
     gave_way_ns: BTreeMap<Arc<str>, u64>,
-    /// Held back otherwise: to have little on the device, or behind others that were held back.
+    /// Deferred otherwise: to limit work in flight, or behind other deferred commands.
     held_back_ns: u64,
     /// On the device, behind earlier commands of the stream.
     behind_ns: u64,
@@ -42,7 +42,7 @@ struct Delay {
 pub(super) struct Delays(BTreeMap<Arc<str>, Delay>);
 
 impl Delays {
-    /// Takes in an execution; one that lasts still is left out.
+    /// Takes in an execution; one that has not ended is left out.
     pub(super) fn add(&mut self, slice: &OwnedSlice) {
         let Some(end_ns) = slice.end_ns else { return };
         let number = |name| number(&slice.annotations, name);
@@ -74,7 +74,7 @@ impl Delays {
         self.0.is_empty()
     }
 
-    /// For programs.
+    /// The delays as JSON.
     pub(super) fn json(&self) -> Value {
         let processes = self.0.iter().map(|(process, delay)| {
             let gave_way: Vec<_> =
@@ -96,7 +96,7 @@ impl Delays {
 }
 
 impl Delay {
-    /// To whom it gave way and for how long, the longest first.
+    /// The preempting processes and their times, the longest first.
     fn gave_way(&self) -> Vec<(&str, u64)> {
         let mut gave_way: Vec<_> = self.gave_way_ns.iter().map(|(to, ns)| (&**to, *ns)).collect();
         gave_way.sort_by_key(|&(_, ns)| Reverse(ns));
@@ -112,8 +112,8 @@ impl fmt::Display for Delays {
             "measured",
             "total",
             "host",
-            "gave way",
-            "held back",
+            "preempted",
+            "deferred",
             "behind",
             "executing",
         ];
@@ -137,7 +137,7 @@ impl fmt::Display for Delays {
             for (holder, ns) in delay.gave_way() {
                 writeln!(
                     f,
-                    "{} gave way to {} for {}, its commands added up",
+                    "{} was preempted by {} for {}, summed over its commands",
                     one_line(process),
                     one_line(holder),
                     duration(Some(ns))
@@ -220,12 +220,15 @@ mod tests {
         ]);
         assert_eq!(json, expected);
         let text = delays.to_string();
-        assert!(text.contains("low 1 gave way to high 2 for 800 ns, its commands added up"), "{text}");
+        assert!(
+            text.contains("low 1 was preempted by high 2 for 800 ns, summed over its commands"),
+            "{text}"
+        );
         assert!(text.contains("600 ns (30 %)"), "{text}");
     }
 
     #[test]
-    fn who_was_given_way_to_for_longest_comes_first() {
+    fn the_longest_preempting_process_comes_first() {
         let mut delays = Delays::default();
         let low = ("process", "low 1");
         delays.add(&execution(0, 1, &[low], &[("suspended_ns", 3)]));

@@ -1,9 +1,8 @@
-//! Whose work the device did: device time of what was executed, by process, stream and the library to which its call
-//! belongs.
+//! Device time of executions by process, stream and the library to which the call belongs.
 //!
-//! Read from the executions of a timeline, see `timeline/scheduling.rs`. Executions of several streams or processes may overlap, so
-//! their times may add up to more than the device was busy: each process knows when its own commands were there, and not when the
-//! device was at somebody else's meanwhile.
+//! Read from the executions of a timeline, see `timeline/scheduling.rs`. Executions of several streams or processes may
+//! overlap, so their sum may exceed the device's busy time. Each process knows when its own commands were on the
+//! device, but not when the device ran other work meanwhile.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,10 +14,10 @@ use xsched_terminal::{duration, short_name, write_table};
 
 use super::collect::text;
 
-/// What is told apart; what comes beyond that shares a line.
+/// Most owners that are distinguished; further ones share a line.
 const LINES_MAX: usize = 1 << 14;
 
-/// Whose.
+/// A process, origin and stream.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Owner {
     process: Arc<str>,
@@ -26,11 +25,11 @@ struct Owner {
     stream: Arc<str>,
 }
 
-/// How much.
+/// Totals of an owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Share {
     commands: u64,
-    /// Of these, commands whose times were measured.
+    /// Commands whose times were measured.
     measured: u64,
     device_ns: u64,
 }
@@ -40,7 +39,7 @@ struct Share {
 pub(super) struct DeviceTime(BTreeMap<Owner, Share>);
 
 impl DeviceTime {
-    /// Takes in an execution; one that lasts still is left out.
+    /// Takes in an execution; one that has not ended is left out.
     pub(super) fn add(&mut self, slice: &OwnedSlice) {
         let Some(end_ns) = slice.end_ns else { return };
         let text = |name, otherwise: &str| text(&slice.annotations, name).unwrap_or_else(|| otherwise.into());
@@ -68,7 +67,7 @@ impl DeviceTime {
         self.0.is_empty()
     }
 
-    /// For programs: one object for each process, origin and stream.
+    /// As JSON: one object for each process, origin and stream.
     pub(super) fn json(&self) -> Value {
         let lines = self.0.iter().map(|(owner, share)| {
             json!({
@@ -83,7 +82,7 @@ impl DeviceTime {
         lines.collect()
     }
 
-    /// All streams of a process together, the longest first.
+    /// Summed over the streams of a process, the longest first.
     fn by_origin(&self) -> Vec<((&str, &str), Share)> {
         let mut shares: BTreeMap<_, Share> = BTreeMap::new();
         for (owner, share) in &self.0 {
@@ -121,10 +120,10 @@ impl fmt::Display for DeviceTime {
     }
 }
 
-/// What people are told below the table: an execution ends with a marker, and begins when the one before it in its process has ended,
-/// also while the device is at somebody else's work.
-const MEANING: &str = "a total is how long commands were on the device: those of several processes or streams that were there at \
-                       the same time count each,\nso that totals may come to more than the time that has passed\n";
+/// The note below the table. An execution begins when the previous one of its process has ended, and ends with a
+/// marker, even if the device runs other work in between.
+const MEANING: &str = "a total is how long commands were on the device; commands of several processes or streams may be there at \
+                       the same time,\nso totals may exceed the elapsed time\n";
 
 #[cfg(test)]
 mod tests {
@@ -179,11 +178,11 @@ mod tests {
             text.lines().skip(1).take(3).filter_map(|line| line.split_whitespace().nth(2)).collect();
         assert_eq!(origins, ["train", "librocblas.so.4", "(unknown)"], "{text}");
         assert!(text.contains("180 ns"), "both streams together: {text}");
-        assert!(text.ends_with("so that totals may come to more than the time that has passed\n"), "{text}");
+        assert!(text.ends_with("so totals may exceed the elapsed time\n"), "{text}");
     }
 
     #[test]
-    fn what_lasts_still_is_left_out() {
+    fn unfinished_executions_are_left_out() {
         let mut time = DeviceTime::default();
         time.add(&OwnedSlice { end_ns: None, ..execution(0, &[]) });
         assert!(time.is_empty());

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use xsched_perfetto::{ProcessId, ThreadId};
 use xsched_recording::Durations;
 
-/// Groups that are told apart; the calls of further ones share one, so that memory is bounded.
+/// Most groups that are distinguished; further calls share one, so that memory is bounded.
 const GROUPS_MAX: usize = 65_536;
 
 /// The property.
@@ -26,7 +26,7 @@ pub enum Dimension {
     Process,
     /// The function
     Api,
-    /// How a call is treated, and the rule that says so
+    /// The verdict on a call, and its rule
     Rule,
 }
 
@@ -49,18 +49,18 @@ impl Dimension {
     }
 }
 
-/// What the calls of a group have in common.
+/// The property that the calls of a group have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Key {
     /// A library, a kernel, a function.
     Text(Arc<str>),
-    /// A stream of a process, if it is known which.
+    /// A stream of a process, if that is known.
     Stream(Option<ProcessId>, Arc<str>),
     /// A thread.
     Thread(ThreadId),
     /// A process.
     Process(ProcessId),
-    /// Nothing: there were too many groups.
+    /// None: there were too many groups.
     Others,
 }
 
@@ -97,7 +97,7 @@ impl Groups {
         self.0.is_empty()
     }
 
-    /// The same calls in fewer groups: those whose keys `rename` makes equal are added up.
+    /// The same calls in fewer groups: groups whose keys become equal by `rename` are summed.
     pub(super) fn merged(&self, rename: impl Fn(&Key) -> Key) -> Self {
         let mut merged: HashMap<Key, Group> = HashMap::new();
         for (key, group) in &self.0 {

@@ -1,4 +1,4 @@
-//! The report for programs.
+//! The report as JSON.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
-//! `xsched-ctl report`: what a recorded timeline amounts to, by library, kernel, stream, thread, process and function.
+//! `xsched-ctl report`: summarizes a recorded timeline by library, kernel, stream, thread, process and function.
 //!
-//! The file is read once from its beginning to its end, in memory that grows with the number of different libraries,
-//! kernels and so on, not with its length.
+//! The file is read once from beginning to end. Memory grows with the number of different libraries, kernels and so on,
+//! not with its length.
 
 mod collect;
 mod delays;
@@ -27,7 +27,7 @@ use xsched_terminal::unreadable;
 use xsched_terminal::{Advice, ExitCode, StdoutError};
 use xsched_terminal::{print, say};
 
-/// Why there is no report, or not of the whole file.
+/// Why there is no report, or only one of a part of the file.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// The file cannot be read.
@@ -49,18 +49,18 @@ pub enum ReportError {
     /// The page would replace the recording.
     #[error("{0} is the recording itself, which the page would replace")]
     PageIsRecording(PathBuf),
-    /// There is nothing in it.
+    /// The file is empty.
     #[error("{0} is empty")]
     Empty(PathBuf),
-    /// It is no trace.
+    /// It is not a trace.
     #[error("{path} is no Perfetto trace: failed to {cause}")]
     NotATrace {
         /// Which one.
         path: PathBuf,
-        /// What is wrong.
+        /// The cause.
         cause: ReadError,
     },
-    /// It is somebody else's trace.
+    /// It is a trace of another program.
     #[error("{0} is a Perfetto trace without HIP calls that xsched-ctl has recorded")]
     Foreign(PathBuf),
     /// It is damaged; what precedes the damage has been reported.
@@ -68,7 +68,7 @@ pub enum ReportError {
     Damaged {
         /// Which one.
         path: PathBuf,
-        /// What is wrong.
+        /// The cause.
         cause: ReadError,
     },
     /// The picture in the page cannot be made.
@@ -83,23 +83,23 @@ impl Advice for ReportError {
     fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Unreadable { path, .. } if path == Path::new(STDIN) => {
-                "a recording is to be piped in: `xsched-ctl report - < FILE`".to_owned()
+                "pipe a recording into it: `xsched-ctl report - < FILE`".to_owned()
             }
             Self::Unreadable { path, cause } => unreadable::hint(path, cause),
             Self::Page { path, cause } if cause.kind() == io::ErrorKind::StorageFull => {
                 let folder = unreadable::folder_of(path).display();
-                format!("make room there (`df {folder}`), or choose another file with `--html FILE`")
+                format!("free space there (`df {folder}`), or choose another file with `--html FILE`")
             }
             Self::Page { .. } | Self::PageIsRecording(_) => {
                 "choose another file with `--html FILE`".to_owned()
             }
-            Self::Empty(_) => "a recording has content from its first moment on, one that is kept with \
+            Self::Empty(_) => "a recording has content from its beginning on; with \
                                `--ring` from its first dump on"
                 .to_owned(),
             Self::NotATrace { .. } | Self::Foreign(_) => {
                 "`xsched-ctl trace -o FILE` records what this can read".to_owned()
             }
-            Self::Damaged { .. } => "the report is of what precedes the damage".to_owned(),
+            Self::Damaged { .. } => "the report covers the part before the damage".to_owned(),
             Self::View(error) => return error.hint(),
             Self::Stdout(error) => return error.hint(),
         })
@@ -135,7 +135,7 @@ pub struct Options {
     pub html: Option<PathBuf>,
 }
 
-/// What messages call it.
+/// The name of standard input in messages.
 const STDIN: &str = "standard input";
 
 /// Prints the report of a recording, or writes its page.
@@ -152,11 +152,11 @@ pub fn run(arguments: &Options) -> Result<(), ReportError> {
     let (collected, tail, damage) = read(path, &mut input)?;
     match tail {
         Tail::Cut { offset, .. } if !input.is_compressed() => {
-            say!("{} was cut off: the report is of its first {offset} bytes", path.display());
+            say!("{} was cut off: the report covers its first {offset} bytes", path.display());
         }
-        Tail::Cut { .. } => say!("{} was cut off: the report is of what is there", path.display()),
+        Tail::Cut { .. } => say!("{} was cut off: the report covers what is there", path.display()),
         Tail::Whole if input.is_cut() => {
-            say!("{} was cut off: the report is of what is there", path.display());
+            say!("{} was cut off: the report covers what is there", path.display());
         }
         Tail::Whole => {}
     }
@@ -171,7 +171,7 @@ pub fn run(arguments: &Options) -> Result<(), ReportError> {
     damage.map_or(Ok(()), |cause| Err(ReportError::Damaged { path: path.to_owned(), cause }))
 }
 
-/// Writes the page. It is made in memory that grows with the recording, as the picture in it needs every slice.
+/// Writes the page. Memory grows with the recording, because the picture in the page needs every slice.
 fn write_page(recording: &Path, page: &Path) -> Result<(), ReportError> {
     if is_same_file(recording, page) {
         return Err(ReportError::PageIsRecording(page.to_owned()));
@@ -183,15 +183,16 @@ fn write_page(recording: &Path, page: &Path) -> Result<(), ReportError> {
     }
     write_whole(page, content.as_bytes())
         .map_err(|cause| ReportError::Page { path: page.to_owned(), cause })?;
-    say!("{} written; it needs nothing beside it", page.display());
+    say!("{} written; the page is self-contained", page.display());
     Ok(())
 }
 
-/// Writes a file of which nobody finds a part: it is made beside its place, and what was there stays until it is whole.
+/// Writes a file so that no reader sees a part of it: it is made next to its destination, and replaces the old one when
+/// it is complete.
 fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
     let path = match fs::canonicalize(path) {
         Ok(file) if file.is_file() => file,
-        // A pipe or a device keeps its place.
+        // A pipe or a device is not replaced.
         Ok(other) => return fs::write(other, content),
         Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
         Err(error) => return Err(error),
@@ -201,12 +202,12 @@ fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
     name.push(format!(".{}", std::process::id()));
     let beside = path.with_file_name(name);
     let mut file = File::create_new(&beside)?;
-    // Who may read the page that was there may read this one.
+    // The permissions of the old page are kept.
     let permissions = fs::metadata(&path).map(|before| before.permissions());
     let kept = permissions.map_or(Ok(()), |permissions| file.set_permissions(permissions));
     let outcome = kept.and_then(|()| file.write_all(content)).and_then(|()| fs::rename(&beside, &path));
     if outcome.is_err() {
-        // Of why it is not written people are told; what cannot be removed either is found beside its place.
+        // The error is reported. If this removal fails too, the file remains next to its destination.
         let _ = fs::remove_file(&beside);
     }
     outcome
@@ -217,7 +218,7 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     place(one).is_some_and(|place_of_one| place(other) == Some(place_of_one))
 }
 
-/// Reads a trace as far as it can be read: what is in it, how it ends, what is wrong with it.
+/// Reads a trace as far as it is readable: its content, how it ends, and the damage.
 fn read(path: &Path, input: &mut impl Read) -> Result<(Collected, Tail, Option<ReadError>), ReportError> {
     let mut reader = TraceReader::new(input);
     let mut collected = Collected::default();
@@ -225,7 +226,7 @@ fn read(path: &Path, input: &mut impl Read) -> Result<(Collected, Tail, Option<R
     while let Some(event) = reader.next() {
         match event {
             Ok(event) => collected.event(event),
-            // What is not the system's error is the file's: it is compressed and damaged.
+            // Errors that are not the system's come from damaged compressed data.
             Err(ReadError::Io { source, .. })
                 if reader.bytes_read() == 0 && source.raw_os_error().is_some() =>
             {

@@ -1,4 +1,4 @@
-//! The report for a person.
+//! The report as text.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,10 +13,10 @@ use xsched_terminal::{counted, duration, short_name, write_table};
 use super::collect::Collected;
 use super::groups::{Dimension, Groups, Key};
 
-/// Tables that are shown where nobody asks for others.
+/// Tables that are shown by default.
 const USUAL: [Dimension; 3] = [Dimension::Library, Dimension::Kernel, Dimension::Api];
 
-/// Rows of a table where nobody says how many.
+/// Default number of rows of a table.
 const TOP: usize = 20;
 
 /// A line of totals, what is missing, and a table for each property.
@@ -80,12 +80,12 @@ fn write(
     Ok(())
 }
 
-/// Losses by cause and processor, and what filters left out. Counters of other kinds are not for this.
+/// Losses by cause and processor, and what filters left out. Other counters are not shown here.
 fn losses(text: &mut String, collected: &Collected) -> std::fmt::Result {
     let count = |name: &str| collected.counters.get(name).copied().unwrap_or(0);
     let mut named = 0_i64;
     for cause in Counter::ALL.into_iter().filter(|cause| count(cause.name()) > 0) {
-        // Of a file that says anything.
+        // Saturating, because a file may contain any numbers.
         named = named.saturating_add(if cause.loses_call() { count(cause.name()) } else { 0 });
         write!(text, "incomplete: {} {}", count(cause.name()), cause.describe())?;
         let parts: Vec<_> = collected
@@ -112,10 +112,10 @@ fn folded(key: &Key) -> Key {
     }
 }
 
-/// Where what is missing would come from, where that is not plain.
+/// The condition for a property that not all recordings have.
 fn whence(dimension: Dimension) -> &'static str {
     match dimension {
-        Dimension::Rule => ": only recordings beside a controller do, of programs with the shim",
+        Dimension::Rule => ": only recordings with a controller do, of programs with the shim",
         _ => "",
     }
 }
@@ -143,7 +143,7 @@ fn table(
         ]
     });
     if groups.is_empty() && collected.calls == 0 {
-        // Which has been said.
+        // This was already reported.
         return Ok(());
     }
     writeln!(text)?;
@@ -164,17 +164,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_without_rows_says_what_would_fill_it() {
+    fn a_table_without_rows_names_its_condition() {
         let mut collected = Collected::default();
         collected.calls = 1;
         let by = [Dimension::Rule, Dimension::Stream];
         let text = render(Path::new("f"), &collected, &by, None, KernelNames::Folded);
-        assert!(text.contains("no call in it has a rule: only recordings beside a controller do"), "{text}");
+        assert!(text.contains("no call in it has a rule: only recordings with a controller do"), "{text}");
         assert!(text.contains("no call in it has a stream\n") && !text.contains("p50"), "{text}");
     }
 
     #[test]
-    fn a_file_may_say_any_numbers() {
+    fn a_file_may_contain_any_numbers() {
         let mut collected = Collected::default();
         let name = |text: &str| OwnedAnnotation { name: text.into(), value: OwnedValue::U64(u64::MAX) };
         let said = |text: &str, value: &str| OwnedAnnotation {

@@ -1,4 +1,4 @@
-//! Options about calls to the kernel driver.
+//! Options for calls to the kernel driver.
 
 use std::path::Path;
 

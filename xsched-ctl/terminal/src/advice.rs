@@ -19,7 +19,7 @@ pub trait Advice: Error {
 pub enum ExitCode {
     /// The command line is wrong (`EX_USAGE`).
     Usage = 64,
-    /// A file is not what it should be (`EX_DATAERR`).
+    /// A file is damaged or of the wrong kind (`EX_DATAERR`).
     BadData = 65,
     /// The process to trace does not exist or does not use HIP, or a file cannot be read (`EX_NOINPUT`).
     NoTarget = 66,

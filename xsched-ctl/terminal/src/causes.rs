@@ -1,12 +1,12 @@
-//! What lies beneath an error.
+//! The causes of an error.
 //!
-//! Messages of this program name their causes. Those of libraries often say what they were doing, and leave it to their source to say
-//! why it failed.
+//! This program's messages name their causes. Libraries' messages often only say what failed, and leave the reason to
+//! their source.
 
 use std::error::Error;
 use std::io;
 
-/// An error, and what lies beneath it where the words above leave that out.
+/// An error with those of its causes that its message leaves out.
 pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut words = error.to_string().trim_end().to_owned();
     for cause in chain(error).skip(1).map(ToString::to_string) {
@@ -19,12 +19,12 @@ pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     words
 }
 
-/// Whether the kernel has refused something for want of a permission.
+/// Whether the kernel has refused something because a permission is missing.
 pub fn is_permission(error: &(dyn Error + 'static)) -> bool {
     kinds(error).any(|kind| kind == io::ErrorKind::PermissionDenied)
 }
 
-/// Of what kind the kernel's own error is, if there is one.
+/// The kind of the kernel's own error, if there is one.
 pub fn kind(error: &(dyn Error + 'static)) -> Option<io::ErrorKind> {
     kinds(error).next()
 }
@@ -33,7 +33,7 @@ fn kinds<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = io::Error
     chain(error).filter_map(|error| error.downcast_ref::<io::Error>()).map(io::Error::kind)
 }
 
-/// From the error down.
+/// The error and its causes, outermost first.
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| error.source())
 }

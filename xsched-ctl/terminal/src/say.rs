@@ -1,7 +1,7 @@
-//! Words on standard output and standard error, where nobody may be reading any more.
+//! Prints to standard output and standard error, either of which may be closed.
 //!
-//! `println!` and `eprintln!` panic then, and `xsched-ctl trace -o FILE -- CMD 2>&1 | head` would lose its recording over a
-//! line for people. So nothing in this program uses them.
+//! `println!` and `eprintln!` panic then: `xsched-ctl trace -o FILE -- CMD 2>&1 | head` would lose its recording
+//! because of a message. So nothing in this program uses them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind, Write as _};
 
 use crate::{Advice, ExitCode};
 
-/// As `eprintln!`, whether or not anybody reads it.
+/// Like `eprintln!`, even if standard error is closed.
 #[macro_export]
 macro_rules! say {
     ($($words:tt)*) => { $crate::line(format_args!($($words)*)) };
@@ -17,11 +17,11 @@ macro_rules! say {
 
 /// Writes a line to standard error.
 pub fn line(words: fmt::Arguments<'_>) {
-    // There is nobody else to tell.
+    // There is no other place to report a failure.
     let _ = io::stderr().lock().write_fmt(format_args!("{words}\n"));
 }
 
-/// Words of somebody else's, in which nothing ends a line or orders a terminal about.
+/// Foreign text without control characters: it cannot end a line or control a terminal.
 pub fn one_line(words: &str) -> Cow<'_, str> {
     if !words.contains(char::is_control) {
         return words.into();
@@ -52,12 +52,12 @@ impl Advice for StdoutError {
     }
 }
 
-/// Who reads standard output.
+/// The reader of standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
-    /// Somebody, as far as one knows.
+    /// There is one, as far as is known.
     Present,
-    /// Nobody any more: it is a pipe whose other end is closed. Whoever it was has seen enough, so that is no error.
+    /// Standard output is a pipe whose other end is closed. The reader has seen enough, so this is not an error.
     Gone,
 }
 
@@ -80,13 +80,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_others_stay_on_their_line() {
+    fn foreign_text_stays_on_its_line() {
         assert_eq!(one_line("/a b/\u{fc}"), "/a b/\u{fc}");
         assert_eq!(one_line("/x\n INFO\x1b[2J\u{9b}"), r"/x\n INFO\u{1b}[2J\u{9b}");
     }
 
     #[test]
-    fn a_reader_that_has_seen_enough_is_no_error_and_a_full_disk_is() {
+    fn a_closed_pipe_is_no_error_and_a_full_disk_is() {
         assert_eq!(reader(Ok(())).unwrap(), Reader::Present);
         assert_eq!(reader(Err(ErrorKind::BrokenPipe.into())).unwrap(), Reader::Gone);
         let full = reader(Err(ErrorKind::StorageFull.into())).unwrap_err();

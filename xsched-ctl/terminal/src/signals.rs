@@ -1,4 +1,4 @@
-//! Signals to a recording: to end in good order, or to dump what it keeps.
+//! Signals to a recording: to end in an orderly way, or to dump what is kept.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -8,25 +8,25 @@ use crate::Internal;
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    /// None: it is somebody else's, or ignored.
+    /// None if it is ignored, or caught elsewhere.
     hangup: Option<Signal>,
     user1: Signal,
 }
 
-/// One of them has come.
+/// A signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Ctrl-C. The terminal sends it to everything in the foreground, a traced command included.
+    /// Ctrl-C. The terminal sends it to the whole foreground process group, including a traced command.
     Interrupt,
-    /// Somebody wants this process to end.
+    /// This process should end.
     Terminate,
-    /// Somebody wants to see what is kept (`SIGUSR1`).
+    /// A dump is requested (`SIGUSR1`).
     Dump,
 }
 
 impl Signals {
-    /// Catches them from here on. Who was started to live on when the terminal goes, as by nohup(1), does, and so does what it
-    /// starts: SIGHUP stays ignored.
+    /// Catches them from here on. SIGHUP stays ignored if it was ignored before, as by nohup(1): then this process and
+    /// its children survive the end of the terminal.
     pub fn catch() -> Result<Self, Internal> {
         let hangup = if is_ignored(libc::SIGHUP) {
             None
@@ -36,7 +36,7 @@ impl Signals {
         Ok(Self { hangup, ..Self::catch_for_service()? })
     }
 
-    /// Likewise, but for SIGHUP, which tells a service to read its files again.
+    /// The same without SIGHUP, which tells a service to read its files again.
     pub fn catch_for_service() -> Result<Self, Internal> {
         let catch = |kind| signal(kind).map_err(Internal::at("catching signals"));
         Ok(Self {
@@ -58,12 +58,12 @@ impl Signals {
     }
 }
 
-/// Whether a signal is ignored, as whoever has started this process may have arranged.
+/// Whether a signal is ignored; the parent process may have arranged that.
 fn is_ignored(signal: libc::c_int) -> bool {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: nothing is changed, and there is room for what holds.
+    // SAFETY: this changes nothing, and there is space for the current action.
     let outcome = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
-    // SAFETY: it has been written if that has succeeded.
+    // SAFETY: it has been written if the call succeeded.
     outcome == 0 && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 

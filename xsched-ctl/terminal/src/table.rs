@@ -9,8 +9,8 @@ use crate::one_line;
 /// Longest name in a table, in characters.
 const NAME_LEN_MAX: usize = 60;
 
-/// Writes rows in columns: the first `names` of them to the left, the others, which are numbers, to the right. Names are what
-/// processes and files say: each stays in its cell.
+/// Writes rows in columns: the first `names` columns left-aligned, the others, which are numbers, right-aligned. Names
+/// come from processes and files, so control characters are escaped.
 pub fn write_table<const COLUMNS: usize>(
     f: &mut impl fmt::Write,
     rows: &[[String; COLUMNS]],
@@ -34,7 +34,7 @@ pub fn write_table<const COLUMNS: usize>(
     Ok(())
 }
 
-/// A name that fits into a table: of a long one the beginning and the end, which tell template instances apart.
+/// A name that fits into a table: the beginning and the end of a long one, which distinguish template instances.
 pub fn short_name(name: &str) -> String {
     let len = name.chars().count();
     if len <= NAME_LEN_MAX {
@@ -46,12 +46,12 @@ pub fn short_name(name: &str) -> String {
     format!("{begin}…{end}")
 }
 
-/// A number with the word for that many: `1 queue`, `2 queues`.
+/// A number with its noun: `1 queue`, `2 queues`.
 pub fn counted(count: u64, one: &str, several: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { several })
 }
 
-/// A duration to three or so digits: `820 ns`, `12.3 us`, `4.56 ms`, `1.20 s`; a dash for none.
+/// A duration with about three digits: `820 ns`, `12.3 us`, `4.56 ms`, `1.20 s`; a dash for none.
 pub fn duration(ns: Option<u64>) -> String {
     let Some(ns) = ns else { return "-".to_owned() };
     let value = Duration::from_nanos(ns).as_secs_f64();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn names_order_no_terminal_about() {
+    fn names_cannot_control_the_terminal() {
         let mut text = String::new();
         write_table(&mut text, &[["x\x1b[2J\r\nincomplete: 9".to_owned(), "1".to_owned()]], 1).unwrap();
         assert_eq!(text, "x\\u{1b}[2J\\r\\nincomplete: 9  1\n");

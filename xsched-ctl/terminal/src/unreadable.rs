@@ -1,15 +1,15 @@
-//! Files that cannot be read, or have no room.
+//! Files that cannot be read, and folders of files.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use crate::ExitCode;
 
-/// What to do about a file that cannot be read as the text that it should be.
+/// The hint for a text file that cannot be read.
 pub fn hint(path: &Path, cause: &io::Error) -> String {
     match cause.kind() {
         ErrorKind::NotFound => format!("`ls {}` lists what is there", folder_of(path).display()),
-        ErrorKind::InvalidData => "a text is wanted there; `file` says what this is".to_owned(),
+        ErrorKind::InvalidData => "a text file is expected; `file` shows what this is".to_owned(),
         _ => format!("`ls -l {}` shows it", path.display()),
     }
 }
@@ -19,7 +19,7 @@ pub fn exit_code(cause: &io::Error) -> ExitCode {
     if cause.kind() == ErrorKind::InvalidData { ExitCode::BadData } else { ExitCode::NoTarget }
 }
 
-/// Where a file is, which need not be there.
+/// The folder of a file, which need not exist.
 pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -1,4 +1,4 @@
-//! The kernel's side of the tracer: loading the programs, attaching them, reading what they report.
+//! The tracer's kernel side: loads the programs, attaches them, and reads what they report.
 
 mod attach;
 mod driver;

@@ -21,38 +21,38 @@ pub(crate) struct HipCall {
     pub(crate) tid: u32,
     /// When it was entered.
     pub(crate) begin_ns: u64,
-    /// When it returned; nothing for a call that was still in progress when recording ended.
+    /// When it returned; none for a call that was still in progress when recording ended.
     pub(crate) end_ns: Option<u64>,
-    /// When its process ended or ran another program while it was still in the call.
+    /// When its process ended or executed another program during the call.
     pub(crate) cut_ns: Option<u64>,
     /// What it returned.
     pub(crate) ret: u64,
     /// The argument words.
     pub(crate) words: Words,
-    /// The handle that it gave back, or zero.
+    /// The handle that it returned through a pointer, or zero.
     pub(crate) out: u64,
     /// The name that it passed, if the probe reads one.
     pub(crate) text: Option<Arc<str>>,
-    /// The kernel that it launches or names, if any.
+    /// The kernel that it launches or names.
     pub(crate) kernel: Option<Arc<str>>,
-    /// What the graph that it launches consists of, if that is known.
+    /// The number of nodes of the graph that it launches, if known.
     pub(crate) graph: Option<Nodes>,
     /// The immediate caller.
     pub(crate) caller: Caller,
     /// File name of the library to which the call belongs by the rules; the caller's if they name none.
     pub(crate) origin: Arc<str>,
-    /// The callers up to the outermost; nothing for functions whose chains are not recorded.
+    /// The callers up to the outermost; none for functions whose chains are not recorded.
     pub(crate) chain: Option<Arc<Chain>>,
-    /// The driver's queue that was made for its stream, if that was seen.
+    /// The hardware queue that was created for its stream, if that was seen.
     pub(crate) queue: Option<u32>,
-    /// It is followed to what it starts.
+    /// Set if it is followed to its execution.
     pub(crate) followed: Option<Rc<Followed>>,
-    /// How its process treats it, if that was seen.
+    /// Its verdict, if its process has reported it.
     pub(crate) judged: Option<Judged>,
 }
 
 impl HipCall {
-    /// From the call until the device began with what it has started, if that was seen.
+    /// From the call until its execution began on the device, if that was seen.
     pub(crate) fn queue_delay_ns(&self) -> Option<u64> {
         self.followed.as_ref().and_then(|followed| followed.queue_delay_ns())
     }
@@ -67,7 +67,8 @@ impl HipCall {
         self.probe.category == xsched_abi::Category::Launch
     }
 
-    /// Whether it starts a kernel that is shown by its handle for want of a name, which no identifier looks like.
+    /// Whether it starts a kernel that is shown by its handle because its name is unknown. No identifier begins like
+    /// this.
     pub(crate) fn is_unnamed(&self) -> bool {
         self.is_launch() && self.kernel.as_deref().is_some_and(|kernel| kernel.starts_with("0x"))
     }
@@ -77,7 +78,7 @@ impl HipCall {
         self.probe.category != xsched_abi::Category::Register
     }
 
-    /// The arguments worth showing, in the table's order. Kernels are left out: they have names.
+    /// The arguments worth showing, in the table's order. Kernels are left out because they are shown by name.
     pub(crate) fn arguments(&self) -> impl Iterator<Item = (&'static str, Argument)> {
         let block =
             self.probe.params.iter().find(|param| param.name == "block").map(|param| self.dims(*param));
@@ -112,12 +113,12 @@ impl HipCall {
     }
 }
 
-/// Blocks along each axis, from threads; the last block may be partly filled.
+/// Blocks along each axis, computed from threads; the last block may be partly filled.
 fn blocks(threads: [u32; 3], block: [u32; 3]) -> [u32; 3] {
     [0, 1, 2].map(|axis| threads[axis].div_ceil(block[axis].max(1)))
 }
 
-/// An argument, typed.
+/// A typed argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Argument {
     /// Blocks, or threads of a block.
@@ -136,7 +137,7 @@ impl fmt::Display for Argument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Dims([x, y, z]) => write!(f, "{x}x{y}x{z}"),
-            // The values that HIP gives a meaning, and handles.
+            // Values with a meaning in HIP (`hipStreamLegacy`, `hipStreamPerThread`), and handles.
             Self::Stream(0) => f.write_str("null"),
             Self::Stream(1) => f.write_str("legacy"),
             Self::Stream(2) => f.write_str("per-thread"),

@@ -1,13 +1,13 @@
-//! Calls to AMD's kernel driver: which of its commands an ioctl is, what it was given and what came back.
+//! Calls to AMD's kernel driver: which command an ioctl is, its arguments and its results.
 //!
-//! | file | what |
+//! | file | responsible for |
 //! | --- | --- |
-//! | [`command`] | what is known about a command: name and fields |
-//! | [`kfd`], [`drm`], [`amdgpu`] | the commands of `/dev/kfd`, those that all of `/dev/dri/*` has, and amdgpu's own |
+//! | [`command`] | the description of a command: name and fields |
+//! | [`kfd`], [`drm`], [`amdgpu`] | the commands of `/dev/kfd`, the common ones of `/dev/dri/*`, and amdgpu's own |
 //! | [`device`] | the devices of this machine |
 //! | [`call`] | a recorded call, decoded |
-//! | [`queues`] | which hardware queue was made for which stream |
-//! | [`summary`] | totals per command |
+//! | [`queues`] | which hardware queue was created for which stream |
+//! | [`summary`] | totals for each command |
 
 mod amdgpu;
 mod call;

@@ -25,12 +25,12 @@ pub enum TracerError {
     /// No process has this id.
     #[error("no process has the id {0}")]
     NoSuchProcess(u32),
-    /// The process exists, and there is no program in it that could be read.
-    #[error("process {pid} cannot be looked at: {why}")]
+    /// The process exists, but has no program that could be read.
+    #[error("process {pid} cannot be inspected: {why}")]
     NoProgram {
         /// Its id.
         pid: u32,
-        /// What it is, or what is in the way.
+        /// What it is, or the obstacle.
         why: &'static str,
     },
     /// The process exists and has no HIP runtime mapped.
@@ -41,13 +41,13 @@ pub enum TracerError {
         /// Its name.
         name: String,
     },
-    /// Filters do not go together.
+    /// Filters contradict each other.
     #[error(transparent)]
     Filters(#[from] FilterError),
     /// What is kept in memory is written to files, and there is no name for them.
     #[error("`--ring` writes files: name one with `-o FILE`")]
     NoFileForRing,
-    /// The output could not be opened.
+    /// The output could not be created.
     #[error("cannot write {path}: {cause}")]
     OutputNotCreated {
         /// Where to.
@@ -55,29 +55,29 @@ pub enum TracerError {
         /// The system's error.
         cause: io::Error,
     },
-    /// The output failed while it was written.
+    /// Writing the output failed.
     #[error("writing the trace to {to} failed: {cause}")]
     OutputFailed {
         /// Where to.
         to: String,
         /// The system's error.
         cause: io::Error,
-        /// Bytes that are there and load.
+        /// Bytes that were written and can be loaded.
         written: u64,
     },
-    /// The kernel's side could not be set up.
+    /// The kernel side could not be set up.
     #[error(transparent)]
     Bpf(#[from] BpfError),
-    /// A copy of the runtime that was named could not be probed.
+    /// A copy of the runtime that the user named could not be probed.
     #[error("`--runtime`: {0}")]
     Runtime(#[from] RuntimeError),
-    /// Calls to the driver were to be seen at its own functions, which is not possible.
+    /// `--driver fentry` is not possible.
     #[error("cannot attach to the driver's functions: {0}")]
     DriverFunctions(FunctionsError),
-    /// Address spaces could not be followed.
+    /// The mappings of processes could not be followed.
     #[error("cannot follow the mappings of processes: {0}")]
     Sideband(#[from] xsched_symbols::SidebandError),
-    /// Something that should not happen.
+    /// An unexpected error.
     #[error(transparent)]
     Internal(#[from] Internal),
 }
@@ -98,12 +98,10 @@ impl Advice for TracerError {
                 "attach once the program has loaded HIP, or start it under `xsched-ctl trace -- CMD`"
                     .to_owned()
             }
-            Self::Filters(_) | Self::NoFileForRing => {
-                "`xsched-ctl help trace` lists the options".to_owned()
-            }
+            Self::Filters(_) | Self::NoFileForRing => "`xsched-ctl help trace` lists the options".to_owned(),
             Self::OutputNotCreated { .. } => "choose another file with `-o FILE`".to_owned(),
             Self::OutputFailed { written: 0, cause, .. } if cause.kind() == io::ErrorKind::StorageFull => {
-                "there is nothing in it to load: make room (`df -h`), or choose another file with `-o FILE`"
+                "there is nothing in it to load: free space (`df -h`), or choose another file with `-o FILE`"
                     .to_owned()
             }
             Self::OutputFailed { written: 0, .. } => {
@@ -112,10 +110,10 @@ impl Advice for TracerError {
             Self::OutputFailed { .. } => "what was written up to then loads in Perfetto".to_owned(),
             Self::Bpf(error) => return error.hint(),
             Self::Runtime(_) => {
-                "name the file libamdhip64.so.N itself, as this machine sees it: `find / -name 'libamdhip64.so*'`"
+                "give the path of libamdhip64.so.N itself on this machine: `find / -name 'libamdhip64.so*'`"
                     .to_owned()
             }
-            Self::DriverFunctions(_) => "`--driver tracepoint` works without".to_owned(),
+            Self::DriverFunctions(_) => "`--driver tracepoint` works without this".to_owned(),
             Self::Sideband(xsched_symbols::SidebandError::NotPermitted) => privilege::advice(),
             Self::Sideband(_) => "`xsched-ctl doctor` says what this kernel lacks".to_owned(),
             Self::Internal(error) => return error.hint(),

@@ -1,7 +1,7 @@
-//! Which calls are recorded: by function, duration and chance in the kernel, by library and kernel here.
+//! Which calls are recorded: the kernel filters by function, duration and chance, this module by library and kernel.
 //!
-//! What a filter leaves out is no loss: it is counted apart. Functions that name kernels are probed whatever the filters
-//! say, and their calls left out here.
+//! Filtered calls are not losses: they are counted separately. Functions that name kernels are always probed, and their
+//! calls filtered out here if necessary.
 
 mod functions;
 
@@ -13,7 +13,7 @@ use crate::call::HipCall;
 pub use functions::Functions;
 use xsched_recording::Reason;
 
-/// What is wrong with a combination of filters.
+/// Why a combination of filters is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum FilterError {
     /// A pattern is refused.
@@ -21,14 +21,14 @@ pub enum FilterError {
     Pattern {
         /// The option.
         option: &'static str,
-        /// What is wrong.
+        /// The cause.
         cause: PatternError,
     },
-    /// An option is about launches, and there are none.
-    #[error("`--{0}` is about launches, which `--api` leaves out")]
+    /// An option needs launches, and none are recorded.
+    #[error("`--{0}` needs launches, which `--api` excludes")]
     NoLaunches(&'static str),
-    /// Launches are wanted by kernel, and there are none.
-    #[error("`--kernel` wants launches or lookups of kernels, which `--api` leaves out")]
+    /// A filter by kernel needs launches, and none are recorded.
+    #[error("`--kernel` needs launches or lookups of kernels, which `--api` excludes")]
     NoKernels,
 }
 
@@ -39,12 +39,12 @@ pub struct Filters {
     libraries: Patterns,
     kernels: Patterns,
     min_duration_ns: u64,
-    /// One in so many launches.
+    /// One in this many launches.
     sample: u32,
 }
 
 impl Filters {
-    /// Combines filters; `sample` is one in so many launches, and zero or one takes all of them.
+    /// Combines filters; `sample` is one in this many launches, and zero or one takes all of them.
     pub fn new(
         functions: Functions,
         libraries: &[String],
@@ -82,22 +82,22 @@ impl Filters {
         self.functions.want(probe) || probe.category.names_kernels()
     }
 
-    /// Whether somebody has chosen functions.
+    /// Whether the user has chosen functions.
     pub(crate) fn choose_functions(&self) -> bool {
         !self.functions.are_all()
     }
 
-    /// Whether no call is left out before it is read.
+    /// Whether the programs report every call.
     pub(crate) fn take_every_call(&self) -> bool {
         self.functions.are_all() && self.min_duration_ns == 0 && self.sample <= 1
     }
 
-    /// The shortest duration that the programs are to report.
+    /// The shortest duration that the programs report.
     pub(crate) fn min_duration_ns(&self) -> u64 {
         self.min_duration_ns
     }
 
-    /// The share of launches that the programs are to report, as [`xsched_abi::Config::launch_share`] has it.
+    /// The share of launches that the programs report, as defined by [`xsched_abi::Config::launch_share`].
     pub(crate) fn launch_share(&self) -> u64 {
         EVERY_LAUNCH.div_ceil(u64::from(self.sample.max(1)))
     }
@@ -120,8 +120,8 @@ impl Filters {
         }
     }
 
-    /// As [`decide`](Self::decide), about a call whose chain is not known yet, which may still say another library: nothing
-    /// where that could change the decision.
+    /// As [`decide`](Self::decide), for a call whose chain is not known yet. Nothing if the chain could change the decision: it
+    /// may show another library to which the call belongs.
     pub(crate) fn decide_early(&self, call: &HipCall) -> Option<Decision> {
         let decision = self.decide(call);
         let is_final = match decision {
@@ -132,20 +132,20 @@ impl Filters {
         is_final.then_some(decision)
     }
 
-    /// A call without a kernel has none of the wanted ones.
+    /// A call without a kernel matches no filter by kernel.
     fn takes_kernel(&self, kernel: Option<&str>) -> bool {
         kernel.is_some_and(|kernel| self.kernels.match_any(&[kernel, plain_name(kernel)]))
     }
 }
 
-/// What becomes of a call.
+/// The decision on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     /// It is recorded.
     Record,
-    /// It was reported for the names in it alone.
+    /// It was reported only for the names in it.
     NamesOnly,
-    /// A filter leaves it out.
+    /// It is filtered out.
     LeaveOut(Reason),
 }
 
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(filters(&[], &["*unsigned int, 3*"], 0).decide(&launch), Decision::Record);
         assert_eq!(filters(&[], &["mix"], 0).decide(&launch), Decision::LeaveOut(Reason::Kernel));
         assert_eq!(filters(&[], &["!*mix*"], 0).decide(&launch), Decision::LeaveOut(Reason::Kernel));
-        // Who asks for kernels does not want copies.
+        // A filter by kernel excludes copies.
         assert_eq!(filters(&[], &["*"], 0).decide(&call("hipMemcpy")), Decision::LeaveOut(Reason::Kernel));
     }
 
@@ -211,12 +211,12 @@ mod tests {
     }
 
     #[test]
-    fn filters_that_leave_nothing_are_refused() {
+    fn filters_that_exclude_everything_are_refused() {
         let new = |api: &str, kernels: &[String], sample| {
             Filters::new(api.parse().unwrap(), &[], kernels, 0, sample).map(drop)
         };
         let error = new("copy", &[], 10).unwrap_err().to_string();
-        assert_eq!(error, "`--sample` is about launches, which `--api` leaves out");
+        assert_eq!(error, "`--sample` needs launches, which `--api` excludes");
         assert!(matches!(new("copy", &["gemm*".to_owned()], 0), Err(FilterError::NoKernels)));
         assert!(matches!(
             new("launch", &["a".to_owned(), "!a".to_owned()], 0),

@@ -1,8 +1,8 @@
-//! A recording that is kept in memory, of which only the last part matters.
+//! A recording that is kept in memory, limited to its last part.
 //!
-//! The timeline is cut into segments, each a trace by itself ([`Timeline::restart`](crate::timeline::Timeline::restart)).
-//! When they are more than what may be kept, the oldest go. A dump writes what is there into a file while recording goes
-//! on: whenever somebody asks for it, when a launch was slow, and at the end.
+//! The timeline is cut into segments, each a complete trace
+//! ([`Timeline::restart`](crate::timeline::Timeline::restart)). When they exceed the limit, the oldest are dropped. A
+//! dump writes the kept segments to a file while recording continues: on request, after a slow launch, and at the end.
 
 mod dumps;
 mod segments;
@@ -20,13 +20,13 @@ use xsched_terminal::duration;
 
 use segments::Segments;
 
-/// How soon after a dump a slow launch may cause another one.
+/// How long after a dump a slow launch causes no further one.
 const SLOW_DUMP_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How to keep a recording in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Bytes that may be kept.
+    /// Limit in bytes.
     pub size_max: usize,
     /// A launch that takes longer causes a dump.
     pub slow_ns: Option<u64>,
@@ -37,10 +37,10 @@ pub struct FlightRecorder {
     segments: Segments,
     dumps: Dumps,
     slow_ns: Option<u64>,
-    /// Why a dump is wanted.
+    /// Why a dump was requested.
     wanted: Option<String>,
     last_slow: Option<Instant>,
-    /// Slow launches that came too soon after a dump.
+    /// Slow launches that caused no dump because one was recent.
     unheeded: u64,
     notices: Vec<String>,
 }
@@ -63,8 +63,8 @@ impl FlightRecorder {
         })
     }
 
-    /// Takes note of what has been written into the current segment, which has `len` bytes now; returns whether the segment
-    /// is to be closed.
+    /// Notes what has been written into the current segment, which has `len` bytes now. Returns whether the segment
+    /// must be closed.
     pub(crate) fn written(&mut self, item: Item<'_>, len: usize) -> bool {
         if !matches!(item, Item::Scheduling) {
             self.segments.count_call();
@@ -94,28 +94,28 @@ impl FlightRecorder {
         self.segments.push(segment);
     }
 
-    /// Calls that are gone with their segments.
+    /// Number of calls in dropped segments.
     pub(crate) fn let_go(&self) -> u64 {
         self.segments.let_go()
     }
 
-    /// Asks for a dump as soon as the one before is done.
+    /// Requests a dump; it begins when the previous one is done.
     pub(crate) fn want(&mut self, reason: String) {
         self.wanted.get_or_insert(reason);
     }
 
-    /// Why a dump should begin now.
+    /// The reason for a dump that should begin now.
     pub(crate) async fn take_wanted(&mut self) -> Option<String> {
         self.notices.extend(self.dumps.ended().await);
         if self.dumps.is_under_way() { None } else { self.wanted.take() }
     }
 
-    /// Begins to write everything that is kept and the current segment.
+    /// Begins to write everything that is kept, and the current segment.
     pub(crate) fn dump(&mut self, current: &[u8], reason: String) {
         self.dumps.begin(self.segments.with(current), reason);
     }
 
-    /// Waits for the dump under way, if there is one, and writes what is kept to the next file.
+    /// Waits for the dump in progress, if there is one, and writes what is kept to the next file.
     pub(crate) async fn finish(mut self, current: &[u8]) -> Result<(Written, Vec<String>), TracerError> {
         self.notices.extend(self.dumps.wait().await);
         if self.unheeded > 0 {
@@ -129,7 +129,7 @@ impl FlightRecorder {
         Ok((written, self.notices))
     }
 
-    /// What people should be told.
+    /// Messages for the user.
     pub(crate) fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
     }
@@ -141,14 +141,14 @@ mod tests {
     use crate::call::tests::call;
 
     #[tokio::test]
-    async fn a_slow_launch_asks_for_a_dump_and_the_next_one_soon_after_does_not() {
+    async fn a_slow_launch_causes_a_dump_and_the_next_one_soon_after_does_not() {
         let dir = tempfile::tempdir().unwrap();
         let settings = Settings { size_max: 1 << 20, slow_ns: Some(1000) };
         let mut recorder = FlightRecorder::new(dir.path().join("f"), None, settings).unwrap();
         let mut slow = call("hipLaunchKernel");
         slow.end_ns = Some(1000);
         recorder.written(Item::Hip(&slow), 0);
-        assert_eq!(recorder.take_wanted().await, None, "not slower than asked for");
+        assert_eq!(recorder.take_wanted().await, None, "not slower than the limit");
         slow.end_ns = Some(1001);
         slow.kernel = Some("gemm".into());
         recorder.written(Item::Hip(&slow), 0);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_calls_are_counted_when_they_are_let_go() {
+    async fn only_calls_are_counted_in_dropped_segments() {
         let dir = tempfile::tempdir().unwrap();
         let settings = Settings { size_max: 1 << 20, slow_ns: None };
         let mut recorder = FlightRecorder::new(dir.path().join("f"), None, settings).unwrap();

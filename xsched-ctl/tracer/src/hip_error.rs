@@ -1,11 +1,12 @@
 //! Names of HIP's error codes.
 
-/// Name of the `hipError_t` with this value, as HIP's headers spell it; nothing for a value that they do not have.
+/// Name of the `hipError_t` with this value, as in HIP's headers; none for an unknown value.
 pub(crate) fn name(code: u32) -> Option<&'static str> {
     NAMES.binary_search_by_key(&code, |&(value, _)| value).ok().map(|index| NAMES[index].1)
 }
 
-/// By value. Source: `hip_runtime_api.h` of ROCm 6.4.
+/// Sorted by value. Source:
+/// [`hip_runtime_api.h`](https://github.com/ROCm/HIP/blob/rocm-6.4.0/include/hip/hip_runtime_api.h) of ROCm 6.4.
 const NAMES: &[(u32, &str)] = &[
     (0, "hipSuccess"),
     (1, "hipErrorInvalidValue"),

@@ -1,7 +1,7 @@
-//! Who on this machine calls HIP how much: totals per process.
+//! Totals of HIP calls for each process of this machine.
 //!
-//! Programs that have ended share one line. They are kept apart for a while, since calls may be held back until their
-//! chains are known; then they are added up, so memory grows with the number of programs that run.
+//! Ended programs share one line. They are kept separately for a while, because calls may wait until their chains are
+//! known. Then they are summed up, so memory grows with the number of running programs.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use crate::call::HipCall;
 #[derive(Default)]
 pub struct Machine {
     programs: HashMap<ProcessId, Program>,
-    /// Of those that ended long ago.
+    /// Totals of programs that ended long ago.
     forgotten: Totals,
     forgotten_count: u64,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// One with the name of its file, that has ended at `ended_ns` of `CLOCK_BOOTTIME` if at all.
+    /// One with the name of its file, which ended at `ended_ns` of `CLOCK_BOOTTIME`, if at all.
     pub(crate) fn new(name: &str, ended_ns: Option<u64>) -> Self {
         Self { name: name.to_owned(), ended_ns, totals: Totals::default() }
     }
@@ -64,7 +64,7 @@ impl Totals {
 }
 
 impl Machine {
-    /// Counts a call of a program; `new` describes one that is new.
+    /// Counts a call of a program; `new` describes the program if it is new.
     pub(crate) fn add(&mut self, id: ProcessId, call: &HipCall, new: impl FnOnce() -> Program) {
         let ns = call.duration_ns().unwrap_or(0);
         let more = if call.is_launch() {
@@ -75,14 +75,14 @@ impl Machine {
         self.programs.entry(id).or_insert_with(new).totals.add(more);
     }
 
-    /// A program has ended, also where its process goes on with another one.
+    /// A program has ended, even if its process continues with another one.
     pub(crate) fn ended(&mut self, pid: u32, now_ns: u64) {
         for (_, program) in self.programs.iter_mut().filter(|(id, _)| id.pid == pid) {
             program.ended_ns.get_or_insert(now_ns);
         }
     }
 
-    /// Adds up what ended before a time since which no call can still be held back.
+    /// Sums up programs that ended before a time; calls from before that time no longer wait.
     pub(crate) fn forget_ended(&mut self, before_ns: u64) {
         let is_old = |program: &Program| program.ended_ns.is_some_and(|ended_ns| ended_ns < before_ns);
         for (_, program) in self.programs.extract_if(|_, program| is_old(program)) {
@@ -92,7 +92,7 @@ impl Machine {
     }
 }
 
-/// The table for a terminal: most launches first, the ended last.
+/// The table for a terminal: most launches first, ended programs last.
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (ended, mut running): (Vec<_>, Vec<_>) =
@@ -143,10 +143,10 @@ mod tests {
         machine.ended(10, 200);
         machine.ended(11, 200);
         machine.forget_ended(150);
-        // One was held back; and the id is given to another.
+        // One call had to wait, and the id was reused for another program.
         machine.add(id(10, 1), &launch, || unreachable!("the name is known"));
         machine.ended(10, 300);
-        machine.add(id(12, 1), &launch, || Program::new("all held back", Some(200)));
+        machine.add(id(12, 1), &launch, || Program::new("all waited", Some(200)));
         machine.add(id(9, 250), &launch, || program("next"));
         let table = machine.to_string();
         let lines: Vec<Vec<&str>> = table

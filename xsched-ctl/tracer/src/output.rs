@@ -1,7 +1,7 @@
-//! Where the trace goes, and the thread that writes it there.
+//! The destination of the trace, and the thread that writes to it.
 //!
-//! The session never waits for a disk or a pipe while it reads the ring buffer: it hands over chunks of whole packets,
-//! and awaits only when [`CHUNKS_MAX`] of them are under way. What fails is reported to the session as an error.
+//! The session never waits for a disk or a pipe while it reads the ring buffer. It hands over chunks of whole packets,
+//! and waits only when [`CHUNKS_MAX`] of them are under way. Failures are reported to the session as errors.
 
 mod compression;
 
@@ -21,13 +21,13 @@ use xsched_terminal::Internal;
 
 use compression::encoded_len_max;
 
-/// Bytes that are collected before they are handed over, and that are written at once: more may have been collected.
+/// Bytes that are collected before they are handed over, and that are written at once. More may have been collected.
 const CHUNK_SIZE: usize = 1 << 18;
 
 /// Chunks under way to the writing thread.
 const CHUNKS_MAX: usize = 64;
 
-/// Bytes that are kept free for what is said at the end of a file of limited size: losses, and why it ends.
+/// Bytes reserved for the end of a file of limited size: losses, and why it ends.
 const END_SIZE: u64 = 16 << 10;
 
 /// How a trace is written.
@@ -35,23 +35,23 @@ const END_SIZE: u64 = 16 << 10;
 pub struct Format {
     /// How it is compressed, if it is.
     pub compression: Option<Compression>,
-    /// Bytes that its file may have.
+    /// Most bytes of its file.
     pub size_max: Option<u64>,
-    /// It is kept in memory and dumped.
+    /// Set if it is kept in memory and dumped.
     pub kept: Option<flight_recorder::Settings>,
 }
 
-/// Where the trace goes.
+/// The destination of the trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
-    /// Standard output, which is a file or a pipe.
+    /// Standard output.
     Stdout,
     /// A file.
     File(PathBuf),
 }
 
 impl Destination {
-    /// The file that was asked for; else standard output, unless it is a terminal; else a file named after the time.
+    /// The requested file; otherwise standard output, unless it is a terminal; otherwise a file named after the time.
     pub fn choose(asked: Option<&Path>, compression: Option<Compression>) -> Self {
         match asked {
             Some(path) if path == Path::new("-") => Self::Stdout,
@@ -68,10 +68,10 @@ impl Destination {
         }
     }
 
-    /// Opens it, and leaves what is in it alone.
+    /// Opens it, and keeps its content.
     fn open(&self) -> Result<(File, Untouched), TracerError> {
         let (path, opened) = match self {
-            // A handle of its own, so that nothing else in the process can buffer in front of it.
+            // A separate handle, so that no other buffer is in front of it.
             Self::Stdout => (Path::new("standard output"), stdout_file().map(|file| (file, Untouched(None)))),
             Self::File(path) => (path.as_path(), open_file(path)),
         };
@@ -79,7 +79,7 @@ impl Destination {
     }
 }
 
-/// Makes sure that a file can be written to, and leaves what is in it alone.
+/// Checks that a file can be written to, and keeps its content.
 pub(crate) fn claim(path: &Path) -> io::Result<Untouched> {
     open_file(path).map(|(_, untouched)| untouched)
 }
@@ -95,8 +95,8 @@ fn open_file(path: &Path) -> io::Result<(File, Untouched)> {
     }
 }
 
-/// A file that was made for a trace, as long as nothing has been handed over for it: it goes again if nothing ever is,
-/// since the recording has not begun then.
+/// A file that was created for a trace, until something is handed over for it. It is removed if nothing ever is: the
+/// recording has then not begun.
 pub(crate) struct Untouched(Option<PathBuf>);
 
 impl Untouched {
@@ -109,7 +109,7 @@ impl Untouched {
 impl Drop for Untouched {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // Whoever does not let it go finds an empty file, which says as much.
+            // If this fails, the empty file remains.
             let _ = fs::remove_file(path);
         }
     }
@@ -142,18 +142,18 @@ pub struct Output {
     untouched: Untouched,
 }
 
-/// How far the writing thread is, in bytes.
+/// The progress of the writing thread, in bytes.
 #[derive(Default)]
 struct Progress {
-    /// Taken off the bytes that were handed over, and written.
+    /// Handed-over bytes that have been written.
     taken: AtomicU64,
-    /// What became of them in the file.
+    /// Their size in the file.
     written: AtomicU64,
 }
 
 impl Output {
-    /// Opens `destination` and is ready to write to it. A trace that is there already stays until the first bytes of the
-    /// new one come, so that a mistyped command does not cost it.
+    /// Opens `destination` for writing. An existing trace is kept until the first bytes of the new one come, so that a
+    /// mistyped command does not destroy it.
     pub(crate) fn open(destination: Destination, format: Format) -> Result<Self, TracerError> {
         let (file, untouched) = destination.open()?;
         let is_regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
@@ -169,7 +169,7 @@ impl Output {
         };
         std::thread::Builder::new()
             .name("xsched-output".to_owned())
-            // Nobody listens to the outcome any more if the session has been given up.
+            // If the session was given up, its receiver is gone.
             .spawn(move || drop(done.send(writer.run(incoming))))
             .map_err(Internal::at("starting the writing thread"))?;
         Ok(Self {
@@ -184,25 +184,25 @@ impl Output {
         })
     }
 
-    /// Where the trace goes.
+    /// The destination of the trace.
     pub(crate) fn destination(&self) -> &Destination {
         &self.destination
     }
 
-    /// Whether the file may pass its largest size with `collected_len` more bytes and the words at the end. Compressed
-    /// bytes are known once they are written; until then they count as if they did not compress.
+    /// Whether the file may exceed its limit with `collected_len` more bytes and the reserved end. The compressed size
+    /// is known after writing; until then bytes count as if they did not compress.
     pub(crate) fn is_full_with(&self, collected_len: usize) -> bool {
         let written = self.progress.written.load(Relaxed);
         let under_way = self.handed - self.progress.taken.load(Relaxed) + collected_len as u64;
         written + encoded_len_max(self.compression, under_way) + END_SIZE > self.size_max
     }
 
-    /// Hands over what has been collected, if it is enough for a chunk or `all` of it is wanted out.
+    /// Hands over what has been collected, if it is enough for a chunk; with `all`, always.
     pub(crate) async fn pass_on(&mut self, collected: &mut Vec<u8>, all: bool) -> Result<(), TracerError> {
         if collected.is_empty() || (!all && collected.len() < CHUNK_SIZE) {
             return Ok(());
         }
-        // The bytes are taken once there is room for them: a caller that stops waiting here loses nothing.
+        // The bytes are taken once there is space in the channel: a caller that stops waiting here loses nothing.
         let Ok(room) = self.chunks.reserve().await else { return Err(self.failure().await) };
         self.untouched.touch();
         self.handed += collected.len() as u64;
@@ -230,7 +230,7 @@ impl Output {
     }
 }
 
-/// Writes a whole file; returns its size in bytes. If that fails, the parts that fitted are in it.
+/// Writes a whole file; returns its size in bytes. If that fails, it contains the parts that fitted.
 pub(crate) fn write_file(
     path: &Path,
     compression: Option<Compression>,
@@ -243,13 +243,13 @@ pub(crate) fn write_file(
     Ok(writer.progress.written.load(Relaxed))
 }
 
-/// What the writing thread has.
+/// The state of the writing thread.
 struct Writer {
     file: File,
     compression: Option<Compression>,
-    /// It is a file of this program's own, written from its beginning.
+    /// It is a regular file that this program writes from its beginning.
     can_be_cut: bool,
-    /// Nothing is in the file but what this has written.
+    /// The file contains only what this has written.
     has_begun: bool,
     progress: Arc<Progress>,
 }
@@ -262,7 +262,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes a chunk in parts, so that almost all that fits is in the file when not everything does.
+    /// Writes a chunk in parts, so that on a full disk almost everything that fits is written.
     fn write(&mut self, chunk: &[u8]) -> io::Result<()> {
         whole_packets(chunk, CHUNK_SIZE).try_for_each(|part| self.write_part(part))
     }
@@ -276,11 +276,11 @@ impl Writer {
         self.has_begun = true;
         if let Err(error) = self.file.write_all(bytes) {
             if self.can_be_cut {
-                // What has been written of this part would make a compressed file unreadable. If it cannot be taken
-                // off either, readers find a cut tail.
+                // The incomplete part would make a compressed file unreadable. If it cannot be removed, readers find a
+                // cut end.
                 let _ = self.file.set_len(self.progress.written.load(Relaxed));
             } else if let (None, Ok(end)) = (self.compression, self.file.stream_position()) {
-                // What has been written of it stays, and loads up to its last whole packet.
+                // The incomplete part stays; it can be loaded up to its last whole packet.
                 self.progress.written.store(end, Relaxed);
             }
             return Err(error);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_there_stays_until_something_new_comes() {
+    async fn an_older_trace_stays_until_the_new_one_begins() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trace");
         drop(Output::open(Destination::File(path.clone()), Format::default()).unwrap());
@@ -344,7 +344,7 @@ mod tests {
         assert_eq!(failure.exit_code(), ExitCode::OutputFailed);
         assert!(failure.to_string().starts_with("writing the trace to /dev/full failed: "), "{failure}");
         let hint = failure.hint().unwrap();
-        assert!(hint.starts_with("there is nothing in it to load: make room"), "{hint}");
+        assert!(hint.starts_with("there is nothing in it to load: free space"), "{hint}");
     }
 
     #[test]

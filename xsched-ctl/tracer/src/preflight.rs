@@ -1,4 +1,4 @@
-//! What can be known to fail before anything is touched.
+//! Checks before anything is changed.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -21,7 +21,7 @@ pub fn check_privileges() -> Result<(), TracerError> {
     Ok(())
 }
 
-/// Checks that a process exists and uses HIP. The id of a thread, as `top -H` shows it, stands for its process.
+/// Checks that a process exists and uses HIP. The id of a thread, as `top -H` shows it, is taken for its process.
 pub fn find_process(pid: u32) -> Result<NonZeroU32, TracerError> {
     let pid = thread_group(pid).ok_or(TracerError::NoSuchProcess(pid))?;
     let mut processes = Processes::new();
@@ -40,20 +40,20 @@ fn thread_group(id: u32) -> Option<NonZeroU32> {
     status(id, "Tgid:")?.parse().ok()
 }
 
-/// What a process is in which nothing is mapped, as far as can be read.
+/// Why nothing is mapped in a process, as far as can be read.
 pub fn why_nothing_is_mapped(pid: u32) -> &'static str {
     if status(pid, "State:").is_none_or(|state| state.starts_with(['Z', 'X'])) {
         "it has ended, or its first thread has"
     } else if fs::read_link(format!("/proc/{pid}/exe"))
         .is_err_and(|error| error.kind() == ErrorKind::NotFound)
     {
-        "it is a thread of the kernel's"
+        "it is a kernel thread"
     } else {
         "it has no readable memory map"
     }
 }
 
-/// What the kernel says of a process or thread in one line of its status.
+/// One line of the status of a process or thread.
 fn status(id: u32, name: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     Some(status.lines().find_map(|line| line.strip_prefix(name))?.trim().to_owned())
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_thread_stands_for_its_process() {
-        // Test functions run on threads of their own.
+        // Test functions run on separate threads.
         let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
         assert_ne!(own, std::process::id());
         assert_eq!(thread_group(own).map(NonZeroU32::get), Some(std::process::id()));
@@ -73,10 +73,10 @@ mod tests {
     }
 
     #[test]
-    fn who_has_ended_is_no_program_that_lacks_hip() {
+    fn an_ended_process_is_not_reported_as_one_without_hip() {
         let mut child =
             std::process::Command::new("true").stdin(std::process::Stdio::piped()).spawn().unwrap();
-        let ended = format!("process {} cannot be looked at: it has ended", child.id());
+        let ended = format!("process {} cannot be inspected: it has ended", child.id());
         let patience = std::time::Instant::now() + std::time::Duration::from_secs(30);
         loop {
             let found = find_process(child.id()).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! What becomes of resolved calls: the timeline, on its way to where it goes, and the summary.
+//! Takes in resolved calls: writes them to the timeline, and adds them to the summary.
 
 mod sink;
 
@@ -28,7 +28,7 @@ pub struct Recorder {
     recording: Option<Recording>,
     summary: Summary,
     driver_summary: DriverSummary,
-    /// Per process, if asked for.
+    /// For each process, if requested.
     machine: Option<Machine>,
     losses: Losses,
     left_out: LeftOut,
@@ -38,31 +38,31 @@ pub struct Recorder {
 struct Recording {
     timeline: Timeline,
     sink: Sink,
-    /// Processes and threads that the trace has names for.
+    /// Processes and threads whose names are in the trace.
     processes: HashSet<ProcessId>,
     threads: HashSet<ThreadId>,
-    /// Processes that entries of scheduling name.
+    /// Processes that scheduling entries refer to.
     programs: Programs,
-    /// When there are so many, those that are gone are forgotten.
+    /// At this number of programs, ended ones are forgotten.
     programs_max: usize,
     /// The sink takes no more calls.
     is_full: bool,
 }
 
-/// Processes that entries of scheduling have named, before it is looked which of them are gone.
+/// Number of programs at which ended ones are first looked for.
 const PROGRAMS_MAX: usize = 1 << 12;
 
-/// What was recorded, for the closing words.
+/// What was recorded, for the final report.
 pub struct Recorded {
-    /// Where the trace is, and its size in bytes; nothing if none was asked for.
+    /// Destination of the trace and its size in bytes; none if no trace was requested.
     pub trace: Option<(Destination, u64)>,
-    /// What people should be told besides.
+    /// Further messages for the user.
     pub notices: Vec<String>,
-    /// Per library.
+    /// By library.
     pub summary: Summary,
-    /// Per command of the driver.
+    /// By command of the driver.
     pub driver_summary: DriverSummary,
-    /// Per process, if asked for.
+    /// By process, if requested.
     pub machine: Option<Machine>,
     /// What is missing.
     pub losses: Losses,
@@ -97,13 +97,13 @@ impl Recorder {
         })
     }
 
-    /// Also totals per process.
+    /// Also computes totals for each process.
     #[must_use]
     pub fn per_process(self) -> Self {
         Self { machine: Some(Machine::default()), ..self }
     }
 
-    /// Totals per process so far, if asked for.
+    /// Totals for each process so far, if requested.
     pub fn machine(&self) -> Option<&Machine> {
         self.machine.as_ref()
     }
@@ -129,12 +129,12 @@ impl Recorder {
         recording.end_or_close(Item::Hip(call))
     }
 
-    /// Whether the output has its largest size, so that recording is over.
+    /// Whether the output has reached its size limit, which ends the recording.
     pub(crate) fn is_full(&self) -> bool {
         self.recording.as_ref().is_some_and(|recording| recording.is_full)
     }
 
-    /// Notes in the timeline why recording ends before what was to be recorded does.
+    /// Notes in the timeline why recording ends early.
     pub(crate) fn ends_because(&mut self, now_ns: u64, reason: &str) -> Result<(), TracerError> {
         match &mut self.recording {
             Some(recording) => recording.timeline.ends_because(now_ns, reason).map_err(memory_write),
@@ -159,7 +159,7 @@ impl Recorder {
         recording.end_or_close(Item::Driver)
     }
 
-    /// Takes in what comes of scheduling.
+    /// Takes in results of scheduling.
     pub(crate) fn scheduling(&mut self, processes: &Processes, entries: &[Entry]) -> Result<(), TracerError> {
         let Some(recording) = self.recording.as_mut().filter(|recording| !recording.is_full) else {
             return Ok(());
@@ -172,7 +172,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Notes what the recording is made with.
+    /// Notes the settings of the recording.
     pub fn configure(&mut self, config: Vec<(&'static str, String)>) -> Result<(), TracerError> {
         match &mut self.recording {
             Some(recording) => recording.timeline.configure(now_ns(), config).map_err(memory_write),
@@ -180,14 +180,14 @@ impl Recorder {
         }
     }
 
-    /// The probes are in: the timeline begins now, not when they were begun with. Nothing was recorded so far.
+    /// The probes are attached: the timeline begins now, not when attaching began. Nothing was recorded so far.
     pub(crate) fn begin(&mut self) -> Result<(), TracerError> {
         let Some(recording) = &mut self.recording else { return Ok(()) };
         recording.timeline.collected().clear();
         recording.timeline.restart().map_err(memory_write)
     }
 
-    /// Takes note of a change: names that may be new are written again when they are next needed.
+    /// Notes a change: names that may have changed are written again at their next use.
     pub(crate) fn changed(&mut self, change: &Change) {
         if let (Some(machine), Change::Executed { pid } | Change::Exited { pid }) =
             (&mut self.machine, change)
@@ -210,7 +210,7 @@ impl Recorder {
         }
     }
 
-    /// Takes note of all losses up to `now_ns`.
+    /// Notes all losses up to `now_ns`.
     pub(crate) fn losses(&mut self, now_ns: u64, losses: Losses) -> Result<(), TracerError> {
         if losses == self.losses {
             return Ok(());
@@ -222,7 +222,7 @@ impl Recorder {
         }
     }
 
-    /// Takes note of what filters have left out up to `now_ns`.
+    /// Notes what filters have left out up to `now_ns`.
     pub(crate) fn left_out(&mut self, now_ns: u64, left_out: LeftOut) -> Result<(), TracerError> {
         self.left_out = left_out;
         match &mut self.recording {
@@ -231,7 +231,7 @@ impl Recorder {
         }
     }
 
-    /// Relates the clocks to each other once more.
+    /// Writes another correlation of the clocks.
     pub(crate) fn clocks(&mut self) -> Result<(), TracerError> {
         match &mut self.recording {
             Some(recording) => recording.timeline.clocks().map_err(memory_write),
@@ -239,14 +239,14 @@ impl Recorder {
         }
     }
 
-    /// Forgets the particulars of what ended before a time since which no call can still be held back.
+    /// Forgets data of what ended before a time; calls from before that time no longer wait.
     pub(crate) fn forget_ended(&mut self, before_ns: u64) {
         if let Some(machine) = &mut self.machine {
             machine.forget_ended(before_ns);
         }
     }
 
-    /// Hands the timeline to the output once there is enough of it, or `all` of it.
+    /// Passes the timeline to the output once there is enough of it; with `all`, passes everything.
     pub(crate) async fn pass_on(&mut self, all: bool) -> Result<(), TracerError> {
         match &mut self.recording {
             Some(Recording { timeline, sink, .. }) => sink.pass_on(timeline, now_ns(), all).await,
@@ -254,7 +254,7 @@ impl Recorder {
         }
     }
 
-    /// Asks for a dump of what is kept.
+    /// Requests a dump of the flight recorder.
     pub(crate) fn dump(&mut self, reason: &str) {
         match &mut self.recording {
             Some(Recording { sink: Sink::Kept(kept), .. }) => kept.want(reason.to_owned()),
@@ -262,14 +262,14 @@ impl Recorder {
         }
     }
 
-    /// What people should be told of the timeline, if there is one.
+    /// Messages about the timeline, if there is one.
     pub(crate) fn note(&mut self, notices: Vec<String>) {
         if self.recording.is_some() {
             self.notices.extend(notices);
         }
     }
 
-    /// What people should be told.
+    /// Messages for the user.
     pub(crate) fn take_notices(&mut self) -> Vec<String> {
         let mut notices = std::mem::take(&mut self.notices);
         if let Some(Recording { sink: Sink::Kept(kept), .. }) = &mut self.recording {
@@ -312,7 +312,7 @@ impl Recorder {
 }
 
 impl Recording {
-    /// Does what the sink wants done once something has been written.
+    /// Does what the sink requires after something has been written.
     fn end_or_close(&mut self, item: Item<'_>) -> Result<(), TracerError> {
         match self.sink.after(item, self.timeline.collected().len()) {
             After::GoOn => {}
@@ -322,7 +322,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Names the call's process and thread, once.
+    /// Writes the names of the call's process and thread, once.
     fn describe(
         &mut self,
         processes: &mut Processes,
@@ -349,7 +349,7 @@ impl Recording {
         Ok(id)
     }
 
-    /// Learns what the processes of an entry are called.
+    /// Looks up the names of an entry's processes.
     fn name(&mut self, processes: &Processes, entry: &Entry) {
         if self.programs.len() >= self.programs_max {
             self.forget_gone(processes);
@@ -367,7 +367,7 @@ impl Recording {
         }
     }
 
-    /// Forgets the processes of which nothing is known any more. Others are looked up again when they are next named.
+    /// Forgets processes that are no longer known. Others are looked up again at their next use.
     fn forget_gone(&mut self, processes: &Processes) {
         self.programs.retain(|pid, program| {
             processes.process(*pid).is_some_and(|process| process.started_ns() == program.id.start_ns)
@@ -376,7 +376,7 @@ impl Recording {
         self.programs_max = PROGRAMS_MAX.max(2 * self.programs.len());
     }
 
-    /// Keeps what is collected, and begins anew.
+    /// Keeps the collected segment, and begins a new one.
     fn close_segment(&mut self) -> Result<(), TracerError> {
         let Sink::Kept(kept) = &mut self.sink else { return Ok(()) };
         kept.close(std::mem::take(self.timeline.collected()));
@@ -386,7 +386,7 @@ impl Recording {
     }
 }
 
-/// What a process is called that is not recorded, and so not followed, and still runs.
+/// Name of a running process that is not recorded and therefore not tracked.
 fn neighbour(pid: u32) -> Option<String> {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some(name.trim_end_matches('\n').to_owned())
@@ -405,13 +405,13 @@ mod tests {
     use crate::scheduling::XQueueId;
 
     #[test]
-    fn processes_that_are_gone_take_no_memory() {
+    fn ended_processes_take_no_memory() {
         let dir = tempfile::tempdir().unwrap();
         let kept = flight_recorder::Settings { size_max: 1 << 30, slow_ns: None };
         let format = Format { kept: Some(kept), ..Format::default() };
         let sink = Sink::open(Destination::File(dir.path().join("f")), format).unwrap();
         let mut recorder = Recorder::new(Some(sink), Style::default()).unwrap();
-        // More than any kernel gives out.
+        // Ids beyond those of any kernel.
         for pid in (1 << 23..).take(8 * PROGRAMS_MAX) {
             let xqueue = XQueueId { pid, device: 1, stream_priority: 0 };
             let entry = Entry::Depth(xqueue, u64::from(pid), 1);

@@ -1,4 +1,4 @@
-//! Scheduling as a recording sees it: what the controller's processes and the arbiter write, put together with the calls.
+//! Scheduling in a recording: combines the events that processes and the arbiter write with the recorded calls.
 //!
 //! ```text
 //!   rings of processes --\                            executions, states of XQueues, preemptions, counters
@@ -8,19 +8,19 @@
 //!
 //! | module | responsible for |
 //! | --- | --- |
-//! | `source` | the controller that is asked, and the rings that it hands out |
+//! | `source` | the controller that is asked, and the event rings that it hands out |
 //! | `elsewhere` | controllers that are not asked, or cannot be reached |
 //! | `calls` | which call an event belongs to |
-//! | `judged` | how a call is treated, and by which rule; calls wait there for what is not known yet |
-//! | `processes` | who tells of its commands |
-//! | `process` | what is on the device, and since when |
+//! | `judged` | the verdict on a call and its rule; calls wait there for missing information |
+//! | `processes` | which processes write events |
+//! | `process` | which commands are on the device, and since when |
 //! | `device_clock` | the device's intervals on the host's clock |
-//! | `xqueue` | running, suspended, buffered |
-//! | `arbiter` | who may launch, and who had to give way to whom |
-//! | `entry` | what comes of it |
+//! | `xqueue` | phases of XQueues: running, suspended, buffered |
+//! | `arbiter` | which level may launch, and which process preempted which |
+//! | `entry` | the results |
 //!
-//! Everything here is written by processes that are not trusted: numbers are only compared and subtracted with care, and what
-//! is kept is bounded.
+//! The events are written by untrusted processes: arithmetic on their numbers never overflows, and all state is
+//! bounded.
 
 mod arbiter;
 mod calls;
@@ -48,13 +48,13 @@ use process::Called;
 use processes::Processes;
 use source::{Origin, RingId, Source};
 
-/// Why a process with the shim cannot have joined the controller of this user or of the machine, which is there, if it is known why.
+/// Why a process with the shim cannot have joined the running controller of this user or machine, if that is known.
 pub fn why_not_joined(pid: u32) -> Option<String> {
     elsewhere::why_not_asked(pid, true)
 }
 
-/// How much younger than a look at the rings their events may be: those of a ring that is looked at later would come too
-/// late otherwise.
+/// Events must be this much older than the time at which reading began: otherwise those of a ring that is read later
+/// could come too late.
 const SKEW_NS: u64 = 500_000;
 
 /// What is known of scheduling.
@@ -64,14 +64,14 @@ pub(crate) struct Scheduling {
     judgements: Judgements,
     processes: Processes,
     arbiter: Arbiter,
-    /// Read, and younger than some that are not.
+    /// Records that were read, but are younger than some that were not.
     early: Vec<(u64, Origin, Record)>,
     entries: Vec<Entry>,
-    /// Everything was taken in that was written until then.
+    /// All events up to this time have been taken in.
     taken_until_ns: u64,
-    /// Records that made no sense.
+    /// Malformed records.
     senseless: u64,
-    /// Rings that nothing more comes from, and when that was seen.
+    /// Rings without further events, and when their end was noticed.
     ended: Vec<(u64, RingId)>,
 }
 
@@ -92,7 +92,7 @@ impl Scheduling {
         }
     }
 
-    /// Learns of the processes that are about to write, before the calls are looked at that they have made since.
+    /// Learns of the processes that are about to write events, before the calls that they made since then are handled.
     pub(crate) fn hear(&mut self) {
         self.source.listen();
         for (ring, pid) in self.source.take_begun() {
@@ -107,28 +107,28 @@ impl Scheduling {
         }
     }
 
-    /// A call was seen. If its process tells of its commands, they are put together.
+    /// A call was seen. It is matched with events if its process writes them.
     pub(crate) fn called(&mut self, call: &mut HipCall) {
         let told = self.processes.told(call.pid);
-        // Without a controller nobody ever tells.
+        // Without a controller no process ever writes events.
         if told != Told::Not || self.source.is_connected() {
             self.calls.note(call, told);
         }
     }
 
-    /// A call is about to be recorded. Given back unless it has to wait until it is known how its process treats it, and when
-    /// the device began with what it starts.
+    /// A call is about to be recorded. Returns it unless it must wait for its verdict, or for the start of what it
+    /// launches on the device.
     pub(crate) fn hold(&mut self, call: HipCall) -> Option<HipCall> {
         if call.followed.is_some() { self.judgements.hold(call) } else { Some(call) }
     }
 
-    /// The calls that wait no longer, after [`Self::poll`].
+    /// The calls that need not wait any longer, after [`Self::poll`].
     pub(crate) fn release(&mut self) -> Vec<HipCall> {
         let is_gone = |pid| self.processes.told(pid) == Told::Not;
         self.judgements.release(self.taken_until_ns, is_gone)
     }
 
-    /// All calls that wait, and what was written about them: nothing more will come.
+    /// All waiting calls, with everything that was written about them: nothing more will come.
     pub(crate) fn release_all(&mut self) -> Vec<HipCall> {
         self.read();
         self.take_until(u64::MAX);
@@ -136,8 +136,8 @@ impl Scheduling {
         self.release()
     }
 
-    /// Takes in what was written until now. All calls are known that had returned by `called_until_ns`, but for those that are
-    /// lost and a few that are late. Entries come in order of time for each track.
+    /// Takes in events written until now. All calls that returned by `called_until_ns` are known, except for lost calls
+    /// and a few late ones. Entries are in order of time on each track.
     pub(crate) fn poll(&mut self, called_until_ns: u64) -> Vec<Entry> {
         let looked_ns = now_ns();
         let ended = self.read();
@@ -151,7 +151,7 @@ impl Scheduling {
         std::mem::take(&mut self.entries)
     }
 
-    /// What comes of the rest, after [`Self::release_all`].
+    /// The remaining entries, after [`Self::release_all`].
     pub(crate) fn finish(&mut self) -> Vec<Entry> {
         let now_ns = now_ns();
         self.emit(Called::All);
@@ -160,7 +160,7 @@ impl Scheduling {
         std::mem::take(&mut self.entries)
     }
 
-    /// What is missing.
+    /// Counts of missing information.
     pub(crate) fn losses(&self) -> [(Counter, u64); 4] {
         [
             (Counter::SchedulingLost, self.source.lost()),
@@ -170,17 +170,17 @@ impl Scheduling {
         ]
     }
 
-    /// Executions of these processes that were written before the calls that have started them were known.
+    /// Executions of these processes that were written before the calls that started them were known.
     pub(crate) fn uncalled(&self, includes: impl Fn(u32) -> bool) -> u64 {
         self.processes.uncalled(includes)
     }
 
-    /// What people should be told.
+    /// Messages for the user.
     pub(crate) fn take_notices(&mut self) -> Vec<String> {
         self.source.take_notices()
     }
 
-    /// Reads what was written; returns the rings that nothing more comes from.
+    /// Reads events; returns the rings that have ended.
     fn read(&mut self) -> Vec<RingId> {
         self.hear();
         let early = &mut self.early;
@@ -192,7 +192,8 @@ impl Scheduling {
         ended
     }
 
-    /// Forgets what says that it was written after it was read: it would wait for its time, which may never come.
+    /// Drops records with a time after the time of reading: they would wait for that time, which may be arbitrarily far
+    /// off.
     fn forget_impossible(&mut self, read_ns: u64) {
         let (latest_ns, count) = (read_ns.saturating_add(SKEW_NS), self.early.len());
         self.early.retain(|(time_ns, ..)| *time_ns <= latest_ns);
@@ -201,7 +202,7 @@ impl Scheduling {
 
     fn take_until(&mut self, until_ns: u64) {
         self.taken_until_ns = until_ns;
-        // Stable: what one process writes stays in its order.
+        // A stable sort: events of one process stay in their order.
         self.early.sort_by_key(|(time_ns, ..)| *time_ns);
         let count = self.early.partition_point(|(time_ns, ..)| *time_ns <= until_ns);
         for (time_ns, origin, record) in self.early.drain(..count).collect::<Vec<_>>() {
@@ -223,7 +224,7 @@ impl Scheduling {
         }
     }
 
-    /// Notes the ends of processes of which everything until then was taken in.
+    /// Notes the ends of processes after all their events have been taken in.
     fn let_go(&mut self, until_ns: u64) {
         for (ended_ns, ring) in self.ended.extract_if(.., |(ended_ns, _)| *ended_ns <= until_ns) {
             if let Some(pid) = self.processes.ended(ring, ended_ns) {
@@ -242,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_says_that_it_is_still_to_come_is_not_kept() {
+    fn records_with_a_future_time_are_dropped() {
         let mut scheduling = Scheduling::new();
         let record = Record { kind: 1, thread: 0, time_ns: 0, queue: 1, values: [0; 5] };
         let read_ns = 1_000_000_000;

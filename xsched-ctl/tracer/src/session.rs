@@ -1,8 +1,7 @@
-//! A recording session: from loading the programs to taking everything out of the kernel again.
+//! A recording session, from loading the programs to removing everything from the kernel.
 //!
-//! One task runs it. Every [`TICK`], or when a program asks for attention, it empties the ring buffer and then the
-//! side-band (so that every mapping that a record can name is known), resolves the records and hands them to the
-//! recorder.
+//! One task runs it. Every [`TICK`], or when a program requests it, it empties the ring buffer and then the side-band.
+//! So every mapping that a record can name is known. It then resolves the records and hands them to the recorder.
 //!
 //! | module | responsible for |
 //! | --- | --- |
@@ -36,6 +35,8 @@ mod start;
 use std::path::Path;
 use std::time::Duration;
 
+use xsched_bpf::namespace::PidNamespace;
+use xsched_chains::Chains;
 use xsched_symbols::{Processes, Sideband, now_ns};
 
 use crate::bpf::{Enlistment, Maps};
@@ -45,8 +46,6 @@ use crate::recorder::{Recorded, Recorder};
 use crate::scheduling::Scheduling;
 use audience::Audience;
 pub use audience::Targets;
-use xsched_chains::Chains;
-
 use driver::Driver;
 pub(crate) use graphs::Nodes;
 use guardian::Guardian;
@@ -59,12 +58,11 @@ pub use runtimes::RuntimeError;
 use runtimes::Runtimes;
 use selection::Selection;
 pub use start::Settings;
-use xsched_bpf::namespace::PidNamespace;
 
-/// How often the ring buffer is looked into when no program asks for it.
+/// How often the ring buffer is emptied when no program requests it.
 const TICK: Duration = Duration::from_millis(20);
 
-/// The same while stacks wait for tables.
+/// The same while stacks wait for unwind tables.
 const SHORT_TICK: Duration = Duration::from_millis(2);
 
 /// A recording in progress.
@@ -105,34 +103,34 @@ impl Session {
         }
     }
 
-    /// How a command becomes one of the targets, where the programs do not see to it.
+    /// How a command becomes a target where the programs do not add it.
     pub fn enlistment(&self) -> Option<Enlistment> {
         self.audience.selects().then(|| self.maps.enlistment())
     }
 
-    /// Whether the process that is recorded has ended. Never true of several.
+    /// Whether the single recorded process has ended. Never true of several.
     pub fn target_has_ended(&self) -> bool {
         let Targets::Process(pid) = self.targets else { return false };
         self.processes.process(pid.get()).is_none_or(|process| process.end().is_some())
     }
 
-    /// Whether the output has its largest size.
+    /// Whether the output has reached its size limit.
     pub fn is_full(&self) -> bool {
         self.recorder.is_full()
     }
 
-    /// Asks for a dump of what is kept.
+    /// Requests a dump of the flight recorder.
     pub fn dump(&mut self, reason: &str) {
         self.recorder.dump(reason);
     }
 
-    /// What people should be told.
+    /// Messages for the user.
     pub fn take_notices(&mut self) -> Vec<String> {
         self.recorder.note(self.scheduling.take_notices());
         self.recorder.take_notices()
     }
 
-    /// Notes in the timeline why recording ends before what was to be recorded does.
+    /// Notes in the timeline why recording ends early.
     pub fn ends_because(&mut self, reason: &str) -> Result<(), TracerError> {
         self.recorder.ends_because(now_ns(), reason)
     }
@@ -147,13 +145,13 @@ impl Session {
         self.runtimes.paths()
     }
 
-    /// Takes the probes out and records what is left.
+    /// Removes the probes and records what is left.
     pub async fn finish(mut self: Box<Self>) -> Result<Recorded, TracerError> {
         let started = std::time::Instant::now();
         self.driver.detach();
         self.runtimes.detach();
         tracing::debug!(took_us = started.elapsed().as_micros(), "probes taken out");
-        // Nothing is added any more, but calls may wait for their chains.
+        // No records are added any more, but calls may wait for their chains.
         loop {
             self.pump().await?;
             if !self.input.has_more() && self.held.is_empty() {
@@ -181,7 +179,7 @@ impl Session {
             tracing::warn!("{unreadable} records in the ring buffer were not readable");
         }
         self.recorder.left_out(now_ns(), self.left_out())?;
-        // The future has the recorder in it.
+        // Boxed because the future contains the recorder.
         Box::pin(self.recorder.finish()).await
     }
 }

@@ -1,4 +1,4 @@
-//! What a recording amounts to so far: per library to which calls belong, and per kernel.
+//! Totals of a recording so far: by the library to which calls belong, and by kernel.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,13 +10,13 @@ use xsched_terminal::{duration, short_name, write_table};
 
 use crate::call::HipCall;
 
-/// Kernels that are told apart; calls of further ones share a line, so that memory is bounded.
+/// Most kernels with their own line; further ones share a line, so that memory is bounded.
 const KERNELS_MAX: usize = 16_384;
 
 /// Kernels in the table.
 const KERNELS_SHOWN: usize = 10;
 
-/// Name of the line for what is not told apart.
+/// The line for further kernels.
 const OTHERS: &str = "(others)";
 
 /// Totals of all calls seen so far. Memory grows with the number of libraries and kernels, not of calls.
@@ -34,7 +34,7 @@ struct Totals {
     other_ns: u64,
 }
 
-/// One library's or kernel's line.
+/// The line of a library or kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     /// File name of the library or executable, or the kernel's name.
@@ -92,7 +92,7 @@ impl Summary {
         lines(&self.origins)
     }
 
-    /// The kernels, most launches first; those that differ in their templates' arguments alone share a line.
+    /// The kernels, most launches first; those that differ only in template arguments share a line.
     pub(crate) fn kernels(&self) -> Vec<Line> {
         let mut folded: HashMap<Arc<str>, Totals> = HashMap::new();
         for (name, totals) in &self.kernels {

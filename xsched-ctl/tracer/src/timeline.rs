@@ -4,19 +4,19 @@
 //! | --- | --- |
 //! | a HIP call | a slice named after the function on its thread's track, category `hip.launch`, `hip.copy`, … |
 //! | kernel, grid, block, stream, bytes, … | `debug.kernel`, `debug.grid`, … |
-//! | to which library it belongs | `debug.origin` |
+//! | the library to which it belongs | `debug.origin` |
 //! | the calling library and function | `debug.library`, `debug.caller` |
 //! | the libraries of its call chain, innermost first | `debug.chain` |
 //! | the functions of its call chain | its call stack, which Perfetto shows from v53 on |
 //! | that frames were found by the frame pointers of generated code | `debug.chain_through_generated_code` |
-//! | how it is treated by the rules | `debug.verdict`: `schedule`, `passthrough` or `never-suspend`; `debug.level_max`: the highest level of preemption, if there is one |
-//! | which rule says so | `debug.rule`: its name, or where it is written; the setting that it stands for; `none fits`, `domain` |
-//! | the time until the device began with what it starts | `debug.queue_delay_ns`, if its process is followed |
+//! | its verdict | `debug.verdict`: `schedule`, `passthrough` or `never-suspend`; `debug.level_max`: the highest preemption mode, if limited |
+//! | the rule that gave it | `debug.rule`: its name, or its place in a file; the setting that it represents; `none fits`, `domain` |
+//! | the time until its execution began on the device | `debug.queue_delay_ns`, if its process is followed |
 //! | the driver's queue of its stream | `debug.queue` |
 //! | what it returned | `debug.return`: a number, or an address |
 //! | a call to the driver | see `timeline/driver.rs` |
-//! | what it starts, and what becomes of that | an arrow to it; see `timeline/scheduling.rs` |
-//! | what the recording was made with | an instant `trace_config` at its beginning, category `recording` |
+//! | the execution that it starts | an arrow to it; see `timeline/scheduling.rs` |
+//! | settings of the recording | an instant `trace_config` at its beginning, category `recording` |
 //! | calls lost | an instant `events lost` by cause and processor, the counter `lost events`, one by cause |
 //! | calls recorded incompletely | an instant `incomplete` likewise, and a counter by cause |
 //! | calls that filters have left out | a counter by filter, `left_out.…` |
@@ -41,16 +41,16 @@ use xsched_bpf::Losses;
 use xsched_recording::LeftOut;
 use xsched_recording::{FoldedNames, KernelNames};
 
-/// What may be written in more than one way.
+/// Settings of the format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
-    /// Whole names of kernels, or without their templates' arguments.
+    /// Whole names of kernels, or without template arguments.
     pub names: KernelNames,
-    /// What was executed.
+    /// How executions are written.
     pub executions: Executions,
 }
 
-/// How it is written what was executed.
+/// How executions are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Executions {
     /// As slices, with arrows from their calls.
@@ -66,9 +66,9 @@ pub(crate) struct Timeline {
     losses: Losses,
     left_out: LeftOut,
     counters: HashMap<&'static str, CounterId>,
-    /// What kernels are called, unless by their whole names.
+    /// Short names of kernels, unless whole names are used.
     folded: Option<FoldedNames>,
-    /// Reused for each call: the texts of its arguments, and the annotations that refer to them.
+    /// Reused for each call: the texts of its arguments, to which annotations refer.
     texts: Vec<String>,
     executions: Executions,
     tracks: Tracks,
@@ -91,13 +91,13 @@ impl Timeline {
         })
     }
 
-    /// What has been written since it was last taken.
+    /// What has been written since this was last emptied.
     pub(crate) fn collected(&mut self) -> &mut Vec<u8> {
         self.writer.get_mut()
     }
 
-    /// Begins anew: nothing from here on leans on what was written before. Processes and threads have to be described
-    /// again.
+    /// Begins a new trace: nothing from here on refers to what was written before. Processes and threads must be
+    /// described again.
     pub(crate) fn restart(&mut self) -> Result<(), WriteError> {
         let clocks = Clocks::now();
         self.writer.restart(clocks)?;
@@ -126,12 +126,12 @@ impl Timeline {
         self.writer.thread(thread, name)
     }
 
-    /// Relates the clocks to each other, which drift apart.
+    /// Writes a correlation of the clocks, which drift apart.
     pub(crate) fn clocks(&mut self) -> Result<(), WriteError> {
         self.writer.clock_snapshot(Clocks::now())
     }
 
-    /// Writes a call of a process that is known as `process`.
+    /// Writes a call of the described process.
     pub(crate) fn call(&mut self, process: ProcessId, call: &HipCall) -> Result<(), WriteError> {
         self.texts.clear();
         let arguments: Vec<(&str, Argument)> = call.arguments().collect();
@@ -215,7 +215,7 @@ impl Timeline {
         }
     }
 
-    /// Notes what the recording is made with: here, and wherever the trace begins anew.
+    /// Notes the settings of the recording: here, and at the beginning of each further trace.
     pub(crate) fn configure(
         &mut self,
         now_ns: u64,
@@ -240,8 +240,8 @@ impl Timeline {
         })
     }
 
-    /// Notes what has been lost up to `now_ns`, given all losses so far: an instant for each cause and processor, and
-    /// the causes' counters.
+    /// Notes what was lost up to `now_ns`, given all losses so far: an instant for each cause and processor, and the
+    /// causes' counters.
     pub(crate) fn losses(&mut self, now_ns: u64, losses: &Losses) -> Result<(), WriteError> {
         let before = std::mem::replace(&mut self.losses, losses.clone());
         for (cause, count) in losses.iter() {
@@ -284,7 +284,7 @@ impl Timeline {
         })
     }
 
-    /// Notes what filters have left out up to `now_ns`, given all of it so far.
+    /// Notes what filters have left out up to `now_ns`, given the totals so far.
     pub(crate) fn left_out(&mut self, now_ns: u64, left_out: LeftOut) -> Result<(), WriteError> {
         let before = std::mem::replace(&mut self.left_out, left_out);
         for ((reason, before), (_, count)) in before.iter().zip(left_out.iter()) {
@@ -296,7 +296,7 @@ impl Timeline {
         Ok(())
     }
 
-    /// Notes that what is kept is dumped, and that `let_go` calls before it are not kept any more.
+    /// Notes that the kept part is dumped, and that `let_go` calls before it have been dropped.
     pub(crate) fn dumped(&mut self, now_ns: u64, reason: &str, let_go: u64) -> Result<(), WriteError> {
         self.writer.instant(&Instant {
             scope: Scope::Global,
@@ -307,7 +307,7 @@ impl Timeline {
         })
     }
 
-    /// Notes why recording ends before what was to be recorded does.
+    /// Notes why recording ends early.
     pub(crate) fn ends_because(&mut self, now_ns: u64, reason: &str) -> Result<(), WriteError> {
         self.writer.instant(&Instant {
             scope: Scope::Global,

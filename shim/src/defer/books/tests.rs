@@ -3,9 +3,9 @@ use std::sync::Arc;
 use xsched_sched::Nanos;
 
 use super::*;
-use crate::xqueue::Load;
+use xsched_xqueue::{Load, Setup};
 
-/// Launches nothing: in these tests everything stays held back.
+/// Launches nothing: in these tests everything stays deferred.
 struct Nowhere;
 
 impl Device for Nowhere {
@@ -67,7 +67,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let queues = XQueues::new(Nowhere);
+        let queues = XQueues::new(Nowhere, Setup::default());
         queues.suspend_all(true);
         Self { books: Books::default(), queues }
     }

@@ -7,11 +7,10 @@ use crate::api::Id;
 use crate::defer::own::boxes::check_operation;
 use crate::defer::own::copies::{DEFAULT, End, check_copy};
 use crate::defer::own::signal::is_word;
-use crate::defer::own::with_room;
-use crate::defer::owned::OwnedCall;
-use crate::defer::stopped::{Stopped, StreamName};
-use crate::instances::Instance;
+use crate::hip::owned::Owner;
 use crate::planted::{Bug, is_planted};
+use crate::runtime::copies::RuntimeCopy;
+use crate::runtime::stopped::{Stopped, StreamName};
 
 /// A longer one waits in place: all of it is checked before the call is back.
 const COUNT_MAX: usize = 256;
@@ -21,7 +20,7 @@ pub(super) fn is_batch(id: Id) -> bool {
     matches!(id, Id::hipMemcpyBatchAsync | Id::hipMemcpy3DBatchAsync)
 }
 
-pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
+pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O> {
     match call.id() {
         Id::hipMemcpyBatchAsync => copies(call, copy),
         Id::hipMemcpy3DBatchAsync => boxes(call, copy),
@@ -37,13 +36,13 @@ const ORDERS_OF_LATER: [u32; 2] = [1, 3];
 
 /// `hipMemcpyBatchAsync`: targets, sources, sizes and their number; attributes, where each begins to hold, and their number;
 /// where the first that fails is told; the stream.
-fn copies(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
+fn copies<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O> {
     let (count, attributes) = (call.size(3), call.size(6));
     let is_formed = (1..=COUNT_MAX).contains(&count) && (1..=count).contains(&attributes);
     if !is_formed || !matches!(call.stream_name(), StreamName::Created(_)) {
         return None;
     }
-    let mut owned = with_room(call, 3 * count + (ATTRIBUTE_WORDS + 1) * attributes + 1)?;
+    let mut owned = O::of(call, 3 * count + (ATTRIBUTE_WORDS + 1) * attributes + 1)?;
     // SAFETY: the application gives arrays of so many elements. What is owned is not written again, and does not move as
     // long as the call is there. Checked is what is copied, should another thread change it meanwhile.
     unsafe {
@@ -68,14 +67,14 @@ fn copies(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
 }
 
 /// `hipMemcpy3DBatchAsync`: number of copies, these, where the first that fails is told, flags, the stream.
-fn boxes(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
+fn boxes<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O> {
     const WORDS: usize = size_of::<BoxOperation>() / size_of::<u64>();
     let count = call.size(0);
     let is_formed = (1..=COUNT_MAX).contains(&count) && call.word(3) == 0;
     if !is_formed || !matches!(call.stream_name(), StreamName::Created(_)) {
         return None;
     }
-    let mut owned = with_room(call, WORDS * count + 1)?;
+    let mut owned = O::of(call, WORDS * count + 1)?;
     // SAFETY: as above.
     let operations = unsafe { own_array(&mut owned, call, 1, WORDS * count)?.get() };
     if call.size(2) != 0 {
@@ -90,7 +89,7 @@ fn boxes(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
         check_operation(copy, operation)?;
     }
     if is_planted(Bug::ShallowBoxes) {
-        return with_room(call, 0);
+        return O::of(call, 0);
     }
     shallow_if_planted(call, owned)
 }
@@ -104,12 +103,12 @@ const WAIT_64: u32 = 4;
 const WRITE_64: u32 = 5;
 
 /// `hipStreamBatchMemOp`: the stream, number of operations, these, flags.
-fn operations(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
+fn operations<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O> {
     let count = call.int(1) as usize;
     if !(1..=COUNT_MAX).contains(&count) || call.int(3) != 0 {
         return None;
     }
-    let mut owned = with_room(call, OPERATION_WORDS * count)?;
+    let mut owned = O::of(call, OPERATION_WORDS * count)?;
     // SAFETY: as above.
     let words = unsafe { own_array(&mut owned, call, 2, OPERATION_WORDS * count)?.get() };
     for operation in words.as_chunks::<OPERATION_WORDS>().0 {
@@ -151,8 +150,8 @@ impl OwnArray {
 ///
 /// # Safety
 /// Null, or so many words.
-unsafe fn own_array(
-    owned: &mut OwnedCall,
+unsafe fn own_array<O: Owner>(
+    owned: &mut O,
     call: &Stopped<'_>,
     argument: usize,
     words: usize,
@@ -167,6 +166,6 @@ unsafe fn own_array(
 }
 
 /// The call, or one with the caller's arrays.
-fn shallow_if_planted(call: &Stopped<'_>, owned: OwnedCall) -> Option<OwnedCall> {
-    if is_planted(Bug::ShallowStructure) { with_room(call, 0) } else { Some(owned) }
+fn shallow_if_planted<O: Owner>(call: &Stopped<'_>, owned: O) -> Option<O> {
+    if is_planted(Bug::ShallowStructure) { O::of(call, 0) } else { Some(owned) }
 }

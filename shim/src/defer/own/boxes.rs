@@ -5,22 +5,21 @@
 use std::slice;
 
 use crate::abi::boxes::{
-    Box3d, BoxEnd, BoxOperand, BoxOperation, DriverBox, DriverBoxEnd, DriverRows, PeerBox, Pitched, Position,
-    Size,
+    Box3d, BoxEnd, BoxOperand, BoxOperation, Coordinates, DriverBox, DriverBoxEnd, DriverRows, PeerBox,
+    Pitched, Size,
 };
 use crate::api::Id;
 use crate::defer::own::copies::{DEFAULT, DEVICE_TO_DEVICE, End, check_copy, is_on_device};
-use crate::defer::own::{plain, with_room};
-use crate::defer::owned::OwnedCall;
-use crate::defer::real::{self, MemoryType};
-use crate::defer::stopped::Stopped;
-use crate::instances::Instance;
+use crate::hip::owned::Owner;
+use crate::hip::real::{self, MemoryType};
 use crate::planted::{Bug, is_planted};
+use crate::runtime::copies::RuntimeCopy;
+use crate::runtime::stopped::Stopped;
 
 /// The largest pitch that the runtime takes.
 const PITCH_MAX: usize = i32::MAX as usize - 1;
 
-pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
+pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O> {
     // SAFETY: the application gives the structure that the function asks for.
     unsafe {
         match call.id() {
@@ -45,7 +44,7 @@ pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
 ///
 /// # Safety
 /// The first argument must be null or point to a `T`, which is made of words.
-unsafe fn owned<T: Copy>(call: &Stopped<'_>, check: impl FnOnce(&T) -> Option<()>) -> Option<OwnedCall> {
+unsafe fn owned<O: Owner, T: Copy>(call: &Stopped<'_>, check: impl FnOnce(&T) -> Option<()>) -> Option<O> {
     let given = call.size(0) as *const T;
     if given.is_null() {
         return None;
@@ -53,17 +52,17 @@ unsafe fn owned<T: Copy>(call: &Stopped<'_>, check: impl FnOnce(&T) -> Option<()
     let words = size_of::<T>() / size_of::<u64>();
     // SAFETY: the caller's promise. Checked is what is copied, should another thread change it meanwhile.
     unsafe {
-        let mut owned = with_room(call, words)?;
+        let mut owned = O::of(call, words)?;
         let own = owned.own_words(0, slice::from_raw_parts(given.cast(), words))?;
         check(&*(own as *const T))?;
         if is_planted(Bug::ShallowStructure) {
-            return plain(call);
+            return O::of(call, 0);
         }
         Some(owned)
     }
 }
 
-fn check_box(copy: &Instance, from: BoxEnd, to: BoxEnd, extent: Size, kind: u32) -> Option<()> {
+fn check_box(copy: &RuntimeCopy, from: BoxEnd, to: BoxEnd, extent: Size, kind: u32) -> Option<()> {
     let array = |end: &BoxEnd| (end.array != 0).then(|| real::array(copy, end.array));
     let (from_array, to_array) = (array(&from), array(&to));
     // An array that is none is the runtime's to tell.
@@ -77,7 +76,7 @@ fn check_box(copy: &Instance, from: BoxEnd, to: BoxEnd, extent: Size, kind: u32)
     let end = |end: BoxEnd| {
         let BoxEnd { array, position, memory } = end;
         if array != 0 && memory.address == 0 && memory.pitch == 0 {
-            let position = Position { x: position.x.checked_mul(element_bytes)?, ..position };
+            let position = Coordinates { x: position.x.checked_mul(element_bytes)?, ..position };
             return in_array(copy, ArrayPart { array, position, extent });
         }
         let is_whole = memory.xsize == 0
@@ -95,7 +94,7 @@ const POINTER: u32 = 1;
 const ARRAY: u32 = 2;
 
 /// One box of a batch.
-pub(super) fn check_operation(copy: &Instance, given: &BoxOperation) -> Option<()> {
+pub(super) fn check_operation(copy: &RuntimeCopy, given: &BoxOperation) -> Option<()> {
     let element_bytes = |operand: &BoxOperand| {
         (operand.kind == ARRAY).then(|| real::array(copy, operand.place).map(|array| array.element_bytes))
     };
@@ -117,17 +116,17 @@ fn operand_end(operand: &BoxOperand, extent: Size, element_bytes: usize) -> Opti
             let pitch = length.checked_mul(element_bytes)?;
             let memory = Pitched { address: place, pitch, xsize: pitch, ysize: rows };
             let is_within = extent.width <= length && extent.height <= rows;
-            is_within.then_some(BoxEnd { array: 0, position: Position::default(), memory })
+            is_within.then_some(BoxEnd { array: 0, position: Coordinates::default(), memory })
         }
         ARRAY if place != 0 => {
-            let position = Position { x: first, y: second, z: third };
+            let position = Coordinates { x: first, y: second, z: third };
             Some(BoxEnd { array: place, position, memory: Pitched::default() })
         }
         _ => None,
     }
 }
 
-fn check_driver_box(copy: &Instance, given: &DriverBox) -> Option<()> {
+fn check_driver_box(copy: &RuntimeCopy, given: &DriverBox) -> Option<()> {
     let end = |end: &DriverBoxEnd| {
         let memory = |address| in_memory(address, end.position, (end.pitch, end.height), given.extent);
         let (end, is_device) = match MemoryType::of(copy, end.kind).filter(|_| end.level == 0)? {
@@ -148,7 +147,7 @@ fn check_driver_box(copy: &Instance, given: &DriverBox) -> Option<()> {
 /// A box in memory with rows of `pitch` bytes and slices of `rows` rows.
 pub(super) fn in_memory(
     address: usize,
-    at: Position,
+    at: Coordinates,
     (pitch, rows): (usize, usize),
     extent: Size,
 ) -> Option<End> {
@@ -174,7 +173,7 @@ pub(super) fn in_memory(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ArrayPart {
     pub(super) array: usize,
-    pub(super) position: Position,
+    pub(super) position: Coordinates,
     pub(super) extent: Size,
 }
 
@@ -182,12 +181,12 @@ impl ArrayPart {
     /// Rows of the first slice.
     pub(super) fn rows(array: usize, (x, y): (usize, usize), (width, height): (usize, usize)) -> Self {
         let extent = Size { width, height, depth: 1 };
-        Self { array, position: Position { x, y, z: 0 }, extent }
+        Self { array, position: Coordinates { x, y, z: 0 }, extent }
     }
 }
 
 /// A part of an array that lies within it, in whole elements.
-pub(super) fn in_array(copy: &Instance, part: ArrayPart) -> Option<End> {
+pub(super) fn in_array(copy: &RuntimeCopy, part: ArrayPart) -> Option<End> {
     if part.array == 0 {
         return None;
     }
@@ -212,9 +211,9 @@ fn fits(part: &ArrayPart, size: Size, element_bytes: usize) -> bool {
 mod tests {
     use super::*;
 
-    const ORIGIN: Position = Position { x: 0, y: 0, z: 0 };
+    const ORIGIN: Coordinates = Coordinates { x: 0, y: 0, z: 0 };
 
-    fn memory(at: Position, pitched: (usize, usize), extent: (usize, usize, usize)) -> Option<End> {
+    fn memory(at: Coordinates, pitched: (usize, usize), extent: (usize, usize, usize)) -> Option<End> {
         let (width, height, depth) = extent;
         in_memory(0x1000, at, pitched, Size { width, height, depth })
     }
@@ -224,18 +223,18 @@ mod tests {
         let box_of_six_rows = memory(ORIGIN, (16, 4), (3, 3, 2));
         let bytes = (4 + 2) * 16 + 3;
         assert_eq!(box_of_six_rows, Some(End::Memory { address: 0x1000, bytes }));
-        let within = memory(Position { x: 1, y: 2, z: 3 }, (16, 4), (3, 1, 1));
+        let within = memory(Coordinates { x: 1, y: 2, z: 3 }, (16, 4), (3, 1, 1));
         assert_eq!(within, Some(End::Memory { address: 0x1000 + (3 * 4 + 2) * 16 + 1, bytes: 3 }));
     }
 
     #[test]
     fn a_box_that_leaves_its_rows_or_slices_is_left_to_the_runtime() {
-        assert_eq!(memory(Position { x: 14, y: 0, z: 0 }, (16, 4), (3, 1, 1)), None);
+        assert_eq!(memory(Coordinates { x: 14, y: 0, z: 0 }, (16, 4), (3, 1, 1)), None);
         assert_eq!(memory(ORIGIN, (16, 4), (3, 5, 2)), None);
         assert!(memory(ORIGIN, (16, 0), (3, 5, 1)).is_some(), "one slice needs no rows to be told");
         assert_eq!(memory(ORIGIN, (16, 4), (0, 1, 1)), None);
         assert_eq!(memory(ORIGIN, (16, 4), (1, 0, 1)), None);
-        assert_eq!(memory(Position { x: 0, y: usize::MAX, z: 1 }, (16, 4), (1, 1, 1)), None);
+        assert_eq!(memory(Coordinates { x: 0, y: usize::MAX, z: 1 }, (16, 4), (1, 1, 1)), None);
     }
 
     #[test]
@@ -250,7 +249,7 @@ mod tests {
         assert!(end(3, 0).is_none() && end(0, 2).is_none(), "shorter than what is copied");
         assert!(end(usize::MAX, 0).is_none(), "a length that overflows");
         let in_array = BoxOperand { kind: ARRAY, place: 0x2000, lengths: [1, 2, 3] };
-        let position = Position { x: 1, y: 2, z: 3 };
+        let position = Coordinates { x: 1, y: 2, z: 3 };
         let expected = BoxEnd { array: 0x2000, position, memory: Pitched::default() };
         assert_eq!(operand_end(&in_array, extent, 4), Some(expected));
         assert!(operand_end(&BoxOperand { kind: 3, ..in_array }, extent, 4).is_none());

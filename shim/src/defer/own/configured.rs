@@ -4,10 +4,10 @@ use std::slice;
 
 use crate::api::Id;
 use crate::defer::own::launch::{Named, Shape, checked, is_resident, own_arguments_with};
-use crate::defer::owned::OwnedCall;
-use crate::defer::stopped::Stopped;
-use crate::instances::Instance;
+use crate::hip::owned::Owner;
 use crate::planted::{Bug, is_planted};
+use crate::runtime::copies::RuntimeCopy;
+use crate::runtime::stopped::Stopped;
 
 /// Words of `hipLaunchConfig_t` and `HIP_LAUNCH_CONFIG`: grid and block (three), shared memory, stream, attributes and
 /// their number.
@@ -29,7 +29,7 @@ const ATTRIBUTES_MAX: usize = 16;
 
 type Attribute = [u64; ATTRIBUTE_WORDS];
 
-pub(super) fn own(call: &Stopped<'_>, copy: &Instance, device: i32) -> Option<OwnedCall> {
+pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy, device: i32) -> Option<O> {
     let config = call.size(0) as *const [u64; CONFIG_WORDS];
     if config.is_null() {
         return None;
@@ -59,7 +59,7 @@ pub(super) fn own(call: &Stopped<'_>, copy: &Instance, device: i32) -> Option<Ow
         is_resident(call, copy, device, named, shape)?;
     }
     let room = CONFIG_WORDS + attributes.as_flattened().len();
-    let mut owned = own_arguments_with(call, &kernel, 2, None, room)?;
+    let mut owned: O = own_arguments_with(call, &kernel, 2, None, room)?;
     if !attributes.is_empty() {
         words[CONFIG_ATTRIBUTES] = owned.keep(attributes.as_flattened())?;
         words[CONFIG_ATTRIBUTES + 1] -= u64::from(is_planted(Bug::LostAttribute));

@@ -3,16 +3,15 @@
 //! A copy returns before it is done if its memory is known to the runtime and at least one side of it is on a device;
 //! only such a copy can be made later.
 
-use crate::abi::boxes::{Pitched, Position, Size};
+use crate::abi::boxes::{Coordinates, Pitched, Size};
 use crate::abi::{Enum, MemLocation};
 use crate::api::Id;
 use crate::defer::own::boxes::{ArrayPart, in_array, in_memory};
-use crate::defer::own::plain;
-use crate::defer::owned::OwnedCall;
-use crate::defer::real;
-use crate::defer::stopped::Stopped;
-use crate::instances::Instance;
+use crate::hip::owned::Owner;
+use crate::hip::real;
 use crate::planted::{Bug, is_planted};
+use crate::runtime::copies::RuntimeCopy;
+use crate::runtime::stopped::Stopped;
 
 /// `hipMemcpyKind`
 const HOST_TO_DEVICE: u32 = 1;
@@ -36,7 +35,7 @@ pub(super) enum End {
     Variable,
 }
 
-pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
+pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O> {
     let memory = |argument, bytes| End::Memory { address: call.size(argument), bytes };
     let range = |bytes, kind| check_copy(copy, memory(0, bytes), memory(1, bytes), kind);
     let filled = |bytes| device_memory(copy, call.size(0), bytes);
@@ -93,7 +92,7 @@ pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
         Id::hipMemset3DAsync | Id::hipMemset3DAsync_spt => {
             // SAFETY: the types of these arguments.
             let (to, extent) = unsafe { (call.structure::<Pitched>(0), call.structure::<Size>(2)) };
-            let end = in_memory(to.address, Position::default(), (to.pitch, to.ysize), extent)?;
+            let end = in_memory(to.address, Coordinates::default(), (to.pitch, to.ysize), extent)?;
             is_on_device(copy, end)?.then_some(())
         }
         Id::hipMemsetD2D16Async => filled(rows(size(1), size(3).checked_mul(2)?, size(4))?),
@@ -107,11 +106,11 @@ pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
         }
         _ => None,
     }?;
-    plain(call)
+    O::of(call, 0)
 }
 
 /// Whether managed memory can be moved to a device, or to the host. The runtime refuses to move any other.
-fn is_moved(copy: &Instance, (address, bytes): (usize, usize), device: i32) -> Option<()> {
+fn is_moved(copy: &RuntimeCopy, (address, bytes): (usize, usize), device: i32) -> Option<()> {
     let is_target = device == HOST || real::is_device(copy, device);
     let range = real::memory(copy, address).filter(|_| is_target)?;
     let is_within = bytes > 0 && range.bytes_left >= bytes;
@@ -119,7 +118,7 @@ fn is_moved(copy: &Instance, (address, bytes): (usize, usize), device: i32) -> O
 }
 
 /// A part of the variable that a symbol stands for, if it lies within.
-fn in_variable(copy: &Instance, symbol: usize, offset: usize, bytes: usize) -> Option<End> {
+fn in_variable(copy: &RuntimeCopy, symbol: usize, offset: usize, bytes: usize) -> Option<End> {
     let available = real::variable_bytes(copy, symbol)?;
     let is_within = bytes > 0 && offset.checked_add(bytes).is_some_and(|end| end <= available);
     is_within.then_some(End::Variable)
@@ -133,7 +132,7 @@ fn rows(pitch: usize, width: usize, height: usize) -> Option<usize> {
 
 /// A copy that returns before it is done: between known memory, at least one side on a device, and of the kind that
 /// it says.
-pub(super) fn check_copy(copy: &Instance, to: End, from: End, kind: u32) -> Option<()> {
+pub(super) fn check_copy(copy: &RuntimeCopy, to: End, from: End, kind: u32) -> Option<()> {
     if is_planted(Bug::PageableHeldBack) {
         return Some(());
     }
@@ -148,7 +147,7 @@ pub(super) fn check_copy(copy: &Instance, to: End, from: End, kind: u32) -> Opti
 }
 
 /// Where known memory lies that has room for the copy.
-pub(super) fn is_on_device(copy: &Instance, end: End) -> Option<bool> {
+pub(super) fn is_on_device(copy: &RuntimeCopy, end: End) -> Option<bool> {
     match end {
         End::Memory { address, bytes } => {
             let range = real::memory(copy, address)?;
@@ -158,6 +157,6 @@ pub(super) fn is_on_device(copy: &Instance, end: End) -> Option<bool> {
     }
 }
 
-fn device_memory(copy: &Instance, address: usize, bytes: usize) -> Option<()> {
+fn device_memory(copy: &RuntimeCopy, address: usize, bytes: usize) -> Option<()> {
     is_on_device(copy, End::Memory { address, bytes })?.then_some(())
 }

@@ -1,18 +1,18 @@
 //! Kernel launches.
 //!
 //! Their checks are the runtime's, or stricter: it answers a launch that it refuses at once, so one that it might refuse
-//! is not held back.
+//! is not deferred.
 
 use std::sync::Arc;
 
 use crate::api::Id;
-use crate::defer::own::{configured, with_room};
-use crate::defer::owned::{Extra, OwnedCall};
-use crate::defer::real;
-use crate::defer::stopped::{Stopped, StreamName};
-use crate::instances::Instance;
+use crate::defer::own::configured;
+use crate::hip::owned::{Extra, Owner, room_for_params};
+use crate::hip::real;
 use crate::kernels::{self, Kernel};
 use crate::planted::{Bug, is_planted};
+use crate::runtime::copies::RuntimeCopy;
+use crate::runtime::stopped::{Stopped, StreamName};
 
 /// Threads of a block, and bytes of local data share, that every device has.
 const BLOCK_THREADS_MAX: u64 = 1024;
@@ -35,7 +35,7 @@ pub(super) struct Shape {
     pub(super) shared_bytes: u64,
 }
 
-pub(super) fn own(call: &Stopped<'_>, copy: &Instance, device: i32) -> Option<OwnedCall> {
+pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy, device: i32) -> Option<O> {
     let dimensions = |first| [first, first + 1, first + 2].map(|argument| call.int(argument));
     let by_handle = |shared_bytes| {
         let shape = Shape { grid: call.dim3(1), block: call.dim3(2), shared_bytes };
@@ -82,7 +82,7 @@ pub(super) fn own(call: &Stopped<'_>, copy: &Instance, device: i32) -> Option<Ow
 }
 
 /// The kernel, if it is known and no runtime refuses it in this shape.
-pub(super) fn checked(copy: &Instance, named: Named, shape: Shape) -> Option<Arc<Kernel>> {
+pub(super) fn checked(copy: &RuntimeCopy, named: Named, shape: Shape) -> Option<Arc<Kernel>> {
     let kernel = match named {
         Named::Handle(handle) => kernels::by_handle(copy.index(), handle)?,
         Named::Function(function) => kernels::by_function(copy.index(), function)?,
@@ -110,13 +110,14 @@ fn volume(extent: [u32; 3]) -> u64 {
 /// The runtime answers for the calling thread's device only.
 pub(super) fn is_resident(
     call: &Stopped<'_>,
-    copy: &Instance,
+    copy: &RuntimeCopy,
     device: i32,
     named: Named,
     shape: Shape,
 ) -> Option<()> {
-    if let StreamName::Created(stream) = call.stream_name()
-        && real::device_of(copy, stream).is_some_and(|of_stream| of_stream != device)
+    let stream = call.stream_name();
+    if matches!(stream, StreamName::Created(_))
+        && real::device_of(copy, stream.handle()).is_some_and(|of_stream| of_stream != device)
     {
         return None;
     }
@@ -132,18 +133,18 @@ pub(super) fn is_resident(
 }
 
 /// The call with its kernel's arguments, and room for so many words more.
-pub(super) fn own_arguments_with(
+pub(super) fn own_arguments_with<O: Owner>(
     call: &Stopped<'_>,
     kernel: &Kernel,
     params: usize,
     extra: Option<usize>,
     room: usize,
-) -> Option<OwnedCall> {
+) -> Option<O> {
     let given = call.size(params) as *const *const u8;
     let buffer = extra.map_or(0, |extra| call.size(extra)) as *const usize;
     match (given.is_null(), buffer.is_null(), extra) {
         (false, true, _) => {
-            let mut owned = with_room(call, OwnedCall::room_for_params(kernel) + room)?;
+            let mut owned = O::of(call, room_for_params(kernel) + room)?;
             // SAFETY: the application gives what HIP asks of it: as many arguments as the kernel has.
             unsafe { owned.own_params(params, kernel, given)? };
             Some(owned)
@@ -151,23 +152,23 @@ pub(super) fn own_arguments_with(
         (true, false, Some(argument)) => {
             // SAFETY: or a buffer between its marks.
             let extra = unsafe { Extra::read(buffer)? };
-            let mut owned = with_room(call, extra.room().checked_add(room)?)?;
+            let mut owned = O::of(call, extra.room().checked_add(room)?)?;
             // SAFETY: as above.
             unsafe { owned.own_extra(argument, extra)? };
             Some(owned)
         }
-        (true, true, _) if kernel.parameters.is_empty() => with_room(call, room),
+        (true, true, _) if kernel.parameters.is_empty() => O::of(call, room),
         // Both or neither: the runtime refuses that.
         _ => None,
     }
 }
 
-fn own_arguments(
+fn own_arguments<O: Owner>(
     call: &Stopped<'_>,
     kernel: &Kernel,
     params: usize,
     extra: Option<usize>,
-) -> Option<OwnedCall> {
+) -> Option<O> {
     own_arguments_with(call, kernel, params, extra, 0)
 }
 

@@ -1,21 +1,20 @@
 //! Events, values in memory, host functions and graphs.
 
 use crate::api::Id;
-use crate::counters;
-use crate::defer::own::plain;
-use crate::defer::owned::OwnedCall;
-use crate::defer::real;
-use crate::defer::stopped::Stopped;
-use crate::instances::Instance;
+use crate::ground::counters;
+use crate::hip::owned::Owner;
+use crate::hip::real;
+use crate::runtime::copies::RuntimeCopy;
+use crate::runtime::stopped::Stopped;
 
-pub(super) fn own(call: &Stopped<'_>, copy: &Instance) -> Option<OwnedCall> {
+pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O> {
     match call.id() {
         Id::hipStreamWriteValue32 | Id::hipStreamWaitValue32 => value(call, copy, 4)?,
         Id::hipStreamWriteValue64 | Id::hipStreamWaitValue64 => value(call, copy, 8)?,
         _ if is_complete(call) => {}
         _ => return None,
     }
-    plain(call)
+    O::of(call, 0)
 }
 
 /// Whether all is given that the runtime asks for, without flags that change what the call is.
@@ -32,7 +31,7 @@ fn is_complete(call: &Stopped<'_>) -> bool {
 }
 
 /// A write to a word of this size, or a wait for it, without flags that change what they are.
-fn value(call: &Stopped<'_>, copy: &Instance, bytes: usize) -> Option<()> {
+fn value(call: &Stopped<'_>, copy: &RuntimeCopy, bytes: usize) -> Option<()> {
     is_word(copy, call.size(1), bytes)?;
     let is_wait = matches!(call.id(), Id::hipStreamWaitValue32 | Id::hipStreamWaitValue64);
     let flags_max = if is_wait { 3 } else { 0 };
@@ -40,7 +39,7 @@ fn value(call: &Stopped<'_>, copy: &Instance, bytes: usize) -> Option<()> {
 }
 
 /// Whether there is a word of this size in memory that the runtime knows.
-pub(super) fn is_word(copy: &Instance, address: usize, bytes: usize) -> Option<()> {
+pub(super) fn is_word(copy: &RuntimeCopy, address: usize, bytes: usize) -> Option<()> {
     let fits = |range: &real::Range| range.bytes_left >= bytes && address.is_multiple_of(bytes);
     real::memory(copy, address).filter(fits).map(drop)
 }

@@ -43,7 +43,7 @@ pub(super) fn fingerprint() -> u64 {
 /// Makes everything, in an order in which what is there only half is known by its missing end.
 pub(super) fn create(pins: &Pins, times: &Times) -> Result<(), ProgramsError> {
     let mut object = EbpfLoader::new().load(ARBITER)?;
-    // Before the maps are taken out of the object: programs find them there.
+    // Programs must be loaded before the maps are taken out of the object.
     for name in UPROBES {
         program::<UProbe>(&mut object, name).load().map_err(|cause| refused(name, cause))?;
     }

@@ -145,7 +145,7 @@ fn map(
     bytes: usize,
     offset: usize,
 ) -> io::Result<NonNull<AtomicU64>> {
-    // SAFETY: a new mapping, wherever the kernel has room; nothing else is replaced.
+    // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
     let start = unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, ring, offset as u64) }?;
     NonNull::new(start.cast()).ok_or(io::Error::from(io::ErrorKind::AddrNotAvailable))
 }

@@ -11,7 +11,7 @@ use xsched_symbols::{FileId, MappedFunction, find_function, symbol_file_offsets}
 use super::pins::Pins;
 use super::{ProgramsError, attach, create};
 
-/// How the file names of all builds of the shim begin. One with another name is found too, by its symbol.
+/// Beginning of the shim's file names. A shim with another name is found too, by its symbol.
 const USUAL_NAME: &str = "libxsched_shim";
 
 /// How the names of the links are made.

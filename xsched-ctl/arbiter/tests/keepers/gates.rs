@@ -11,7 +11,7 @@ use xsched_protocol::arbiter_page::{
     QUEUE_MAX, Report, Word,
 };
 
-use super::{key, now_ns, ready, wait, with_each_obeyed};
+use super::{Kind, key, now_ns, ready, wait};
 
 /// A gate's page, mapped for as long as the test runs.
 #[derive(Clone, Copy)]
@@ -50,9 +50,8 @@ fn urgent_and_other(arbiter: &mut Arbiter) -> ((Owner, Queue, Gate), (Owner, Que
     ((a, urgent, first), (b, other, second))
 }
 
-#[test]
-fn a_gate_is_shut_while_somebody_more_urgent_has_work() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn a_gate_is_shut_while_somebody_more_urgent_has_work(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, first), (_, _, second)) = urgent_and_other(&mut arbiter);
         for _ in 0..3 {
             arbiter.report(a, Report::Idle, urgent.slot, u64::from(urgent.generation));
@@ -69,9 +68,8 @@ fn a_gate_is_shut_while_somebody_more_urgent_has_work() {
     });
 }
 
-#[test]
-fn gates_follow_levels() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn gates_follow_levels(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((_, urgent, first), (_, other, second)) = urgent_and_other(&mut arbiter);
         arbiter.set_level(urgent, 7).unwrap();
         assert_eq!((first.word(), second.word()), (GATE_ALLOWED, GATE_ALLOWED));
@@ -84,9 +82,8 @@ fn gates_follow_levels() {
     });
 }
 
-#[test]
-fn gates_open_when_the_urgent_queue_or_process_is_gone() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn gates_open_when_the_urgent_queue_or_process_is_gone(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((_, urgent, first), (_, other, second)) = urgent_and_other(&mut arbiter);
         arbiter.close(urgent);
         assert_eq!((first.word(), second.word()), (GATE_ALLOWED, GATE_ALLOWED));
@@ -101,9 +98,8 @@ fn gates_open_when_the_urgent_queue_or_process_is_gone() {
     });
 }
 
-#[test]
-fn gates_are_open_while_the_controller_is_not_obeyed() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn gates_are_open_while_the_controller_is_not_obeyed(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let (_, (_, _, second)) = urgent_and_other(&mut arbiter);
         arbiter.release();
         assert_eq!(second.word(), GATE_ALLOWED);
@@ -112,9 +108,8 @@ fn gates_are_open_while_the_controller_is_not_obeyed() {
     });
 }
 
-#[test]
-fn what_a_process_writes_there_stays() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn what_a_process_writes_there_stays(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, _), (_, _, second)) = urgent_and_other(&mut arbiter);
         second.0[0].fetch_or(GATE_KEPT_OPEN | 1 << 63, Ordering::SeqCst);
         // Behind the times, which are the arbiter's.
@@ -128,9 +123,8 @@ fn what_a_process_writes_there_stays() {
     });
 }
 
-#[test]
-fn a_gate_that_was_written_by_mistake_is_made_right_for_its_own_process() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn a_gate_that_was_written_by_mistake_is_made_right_for_its_own_process(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, first), (b, other, second)) = urgent_and_other(&mut arbiter);
         first.0[0].store(0, Ordering::SeqCst);
         second.0[0].store(GATE_ALLOWED, Ordering::SeqCst);
@@ -148,9 +142,8 @@ fn a_gate_that_was_written_by_mistake_is_made_right_for_its_own_process() {
     });
 }
 
-#[test]
-fn the_next_queue_of_a_slot_has_a_page_of_its_own() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn the_next_queue_of_a_slot_has_a_page_of_its_own(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, first), (b, other, second)) = urgent_and_other(&mut arbiter);
         second.0[GATE_WISHES].store(7, Ordering::SeqCst);
         for _ in 0..20 {
@@ -169,9 +162,8 @@ fn the_next_queue_of_a_slot_has_a_page_of_its_own() {
     });
 }
 
-#[test]
-fn a_gate_says_when_it_was_shut_and_opened() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn a_gate_says_when_it_was_shut_and_opened(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, _), (_, _, second)) = urgent_and_other(&mut arbiter);
         let times = || [GATE_SHUT_AT, GATE_OPENED_AT].map(|word| second.0[word].load(Ordering::SeqCst));
         let mut before = now_ns();
@@ -188,9 +180,8 @@ fn a_gate_says_when_it_was_shut_and_opened() {
     });
 }
 
-#[test]
-fn who_asks_for_quiet_is_woken_only_when_his_turn_comes() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn who_asks_for_quiet_is_woken_only_when_his_turn_comes(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, _), (b, other, second)) = urgent_and_other(&mut arbiter);
         ready(&mut arbiter, b, other);
         let waiter = arbiter.wake_fd().unwrap();
@@ -205,18 +196,16 @@ fn who_asks_for_quiet_is_woken_only_when_his_turn_comes() {
     });
 }
 
-#[test]
-fn a_page_cannot_be_made_shorter() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn a_page_cannot_be_made_shorter(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let owner = arbiter.speak_for(100);
         let page = arbiter.open(owner, key(), 3).unwrap().gate.unwrap();
         assert!(rustix::fs::ftruncate(&page, 0).is_err());
     });
 }
 
-#[test]
-fn a_queue_for_which_there_is_no_page_is_a_queue() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn a_queue_for_which_there_is_no_page_is_a_queue(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, _), (b, other, second)) = urgent_and_other(&mut arbiter);
         arbiter.close(other);
         let limit = getrlimit(Resource::Nofile);

@@ -1,11 +1,14 @@
-//! What the controller's calls leave in the page, and what processes can do with what they get: without programs and,
-//! where the kernel and this user's rights suffice, with them.
+//! What the controller's calls leave in the page, and what processes can do with what they get: without programs, and
+//! with them.
+
+#![expect(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
 mod gates;
 
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use std::{fs, io};
@@ -15,21 +18,44 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use xsched_arbiter::{Arbiter, ArbiterError, Owner, PINS, ProgramsError, Queue, Times};
+use xsched_harness::{Arguments, Case, needs, needs::ROOT};
 use xsched_protocol::arbiter_page::{
     ArbiterChange, DEVICE_MAX, PAGE_WORDS, QUEUE_MAX, REPORT_SYMBOL, Report, Word, device_key,
 };
-use xsched_protocol::wire::Keeper;
 
 /// Tests so far that have pinned a page.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// Runs a test with each kind of page.
-fn with_each(times: &Times, test: impl Fn(Arbiter)) {
-    test(Arbiter::in_memory(times).expect("a page takes a few hundred KiB"));
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: this user may not load BPF programs");
-        return;
+/// A test that runs with each kind of page.
+type Test = fn(Kind);
+
+/// What keeps the page.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// The controller alone.
+    InMemory,
+    /// BPF programs.
+    OfPrograms,
+}
+
+impl Kind {
+    fn run(self, times: &Times, test: impl Fn(Arbiter)) {
+        match self {
+            Self::InMemory => test(Arbiter::in_memory(times).expect("a page takes a few hundred KiB")),
+            Self::OfPrograms => with_programs(times, test),
+        }
     }
+
+    /// The same with a controller that has sent a heartbeat.
+    fn run_obeyed(self, test: impl Fn(Arbiter)) {
+        self.run(&Times::default(), |mut arbiter| {
+            arbiter.heartbeat();
+            test(arbiter);
+        });
+    }
+}
+
+fn with_programs(times: &Times, test: impl Fn(Arbiter)) {
     let name = format!("{PINS}-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let arbiter = Arbiter::programs_pinned_at(Path::new(&name), times).expect("root may load programs");
     let pins = Pins(name.into());
@@ -49,13 +75,6 @@ impl Drop for Pins {
     }
 }
 
-fn with_each_obeyed(test: impl Fn(Arbiter)) {
-    with_each(&Times::default(), |mut arbiter| {
-        arbiter.heartbeat();
-        test(arbiter);
-    });
-}
-
 fn key() -> u64 {
     device_key(0, 0xc1, 0, 0)
 }
@@ -64,13 +83,10 @@ fn ready(arbiter: &mut Arbiter, owner: Owner, queue: Queue) {
     arbiter.report(owner, Report::Ready, queue.slot, u64::from(queue.generation));
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_folder_that_somebody_else_has_made_is_not_where_the_machines_page_is() {
     /// Nobody runs anything as this user.
     const STRANGER: u32 = 4_000_000_000;
-    if !rustix::process::geteuid().is_root() {
-        return eprintln!("skipped: this user may not load BPF programs");
-    }
     let pins = Pins(format!("{PINS}-test-{}-foreign", std::process::id()).into());
     fs::create_dir(&pins.0).unwrap();
     fs::create_dir(pins.0.join("in the way")).unwrap();
@@ -86,9 +102,8 @@ fn a_folder_that_somebody_else_has_made_is_not_where_the_machines_page_is() {
     arbiter.end();
 }
 
-#[test]
-fn a_ready_queue_shows_until_it_is_idle() {
-    with_each_obeyed(|mut arbiter| {
+fn a_ready_queue_shows_until_it_is_idle(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
         let urgent = arbiter.open(a, key(), 3).unwrap().queue;
         let other = arbiter.open(b, key(), 7).unwrap().queue;
@@ -127,9 +142,8 @@ fn a_ready_queue_shows_until_it_is_idle() {
     });
 }
 
-#[test]
-fn nobody_is_held_back_while_the_controller_is_not_obeyed() {
-    with_each_obeyed(|mut arbiter| {
+fn nobody_is_held_back_while_the_controller_is_not_obeyed(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let owner = arbiter.speak_for(100);
         let queue = arbiter.open(owner, key(), 3).unwrap().queue;
         ready(&mut arbiter, owner, queue);
@@ -143,9 +157,8 @@ fn nobody_is_held_back_while_the_controller_is_not_obeyed() {
     });
 }
 
-#[test]
-fn silence_ends_obedience_when_somebody_looks() {
-    with_each(&Times { silence: Duration::ZERO, ..Times::default() }, |mut arbiter| {
+fn silence_ends_obedience_when_somebody_looks(kind: Kind) {
+    kind.run(&Times { silence: Duration::ZERO, ..Times::default() }, |mut arbiter| {
         arbiter.heartbeat();
         let owner = arbiter.speak_for(100);
         let queue = arbiter.open(owner, key(), 3).unwrap().queue;
@@ -158,9 +171,8 @@ fn silence_ends_obedience_when_somebody_looks() {
     });
 }
 
-#[test]
-fn only_a_lease_that_is_over_can_be_ended_by_others() {
-    with_each_obeyed(|mut arbiter| {
+fn only_a_lease_that_is_over_can_be_ended_by_others(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
         let queue = arbiter.open(a, key(), 3).unwrap().queue;
         ready(&mut arbiter, a, queue);
@@ -174,9 +186,8 @@ fn only_a_lease_that_is_over_can_be_ended_by_others() {
     });
 }
 
-#[test]
-fn reports_about_queues_of_others_change_nothing() {
-    with_each_obeyed(|mut arbiter| {
+fn reports_about_queues_of_others_change_nothing(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
         let queue = arbiter.open(a, key(), 3).unwrap().queue;
         ready(&mut arbiter, b, queue);
@@ -189,9 +200,8 @@ fn reports_about_queues_of_others_change_nothing() {
     });
 }
 
-#[test]
-fn the_end_of_a_process_closes_its_queues_and_no_others() {
-    with_each_obeyed(|mut arbiter| {
+fn the_end_of_a_process_closes_its_queues_and_no_others(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
         for level in 0..10 {
             let queue = arbiter.open(a, key(), level).unwrap().queue;
@@ -210,9 +220,8 @@ fn the_end_of_a_process_closes_its_queues_and_no_others() {
     });
 }
 
-#[test]
-fn a_full_page_says_so() {
-    with_each_obeyed(|mut arbiter| {
+fn a_full_page_says_so(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let owner = arbiter.speak_for(100);
         let mut open = |device| arbiter.open(owner, device_key(1, device, 0, 0), 1).unwrap().queue;
         let queues: Vec<_> = (0..DEVICE_MAX as u32).map(&mut open).collect();
@@ -230,9 +239,8 @@ fn a_full_page_says_so() {
     });
 }
 
-#[test]
-fn processes_can_read_the_page_and_not_write_it() {
-    with_each_obeyed(|arbiter| {
+fn processes_can_read_the_page_and_not_write_it(kind: Kind) {
+    kind.run_obeyed(|arbiter| {
         let map = |access| {
             // SAFETY: a new mapping, wherever the kernel has room.
             unsafe {
@@ -264,9 +272,8 @@ fn wait(on: impl AsFd, milliseconds: i64) -> io::Result<bool> {
     Ok(!events.is_empty())
 }
 
-#[test]
-fn each_process_is_woken_by_each_change_however_often_the_events_are_drained() {
-    with_each_obeyed(|mut arbiter| {
+fn each_process_is_woken_by_each_change_however_often_the_events_are_drained(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let (one, two) = (arbiter.wake_fd().unwrap(), arbiter.wake_fd().unwrap());
         let owner = arbiter.speak_for(100);
         let urgent = arbiter.open(owner, key(), 1).unwrap().queue;
@@ -291,9 +298,8 @@ fn each_process_is_woken_by_each_change_however_often_the_events_are_drained() {
     });
 }
 
-#[test]
-fn the_controller_is_called_by_each_change_that_concerns_several_while_it_listens() {
-    with_each_obeyed(|mut arbiter| {
+fn the_controller_is_called_by_each_change_that_concerns_several_while_it_listens(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let calls = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
         let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&calls, arbiter.calls_fd(), epoll::EventData::new_u64(0), edge).unwrap();
@@ -351,12 +357,9 @@ fn shim() -> Vec<u8> {
     file
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_file_that_says_that_it_is_the_shim_is_probed_until_its_probe_is_taken_out() {
-    with_each(&Times::default(), |mut arbiter| {
-        if arbiter.keeper() == Keeper::Controller {
-            return;
-        }
+    with_programs(&Times::default(), |mut arbiter| {
         let file = memfd_create("shim", MemfdFlags::CLOEXEC).unwrap();
         rustix::io::write(&file, &shim()).unwrap();
         let access = ProtFlags::READ | ProtFlags::EXEC;
@@ -377,4 +380,41 @@ fn a_file_that_says_that_it_is_the_shim_is_probed_until_its_probe_is_taken_out()
         assert!(matches!(gone, Err(ArbiterError::Programs(ProgramsError::ProbeGone))), "{gone:?}");
         arbiter.expect(find(&arbiter).probe().unwrap()).unwrap();
     });
+}
+
+/// The tests that run with each kind of page, by name.
+macro_rules! tests {
+    ($($($name:ident)::+),+ $(,)?) => { [$((stringify!($($name)::+), $($name)::+ as Test)),+] };
+}
+
+fn main() -> ExitCode {
+    let tests = tests![
+        a_ready_queue_shows_until_it_is_idle,
+        nobody_is_held_back_while_the_controller_is_not_obeyed,
+        silence_ends_obedience_when_somebody_looks,
+        only_a_lease_that_is_over_can_be_ended_by_others,
+        reports_about_queues_of_others_change_nothing,
+        the_end_of_a_process_closes_its_queues_and_no_others,
+        a_full_page_says_so,
+        processes_can_read_the_page_and_not_write_it,
+        each_process_is_woken_by_each_change_however_often_the_events_are_drained,
+        the_controller_is_called_by_each_change_that_concerns_several_while_it_listens,
+        gates::a_gate_is_shut_while_somebody_more_urgent_has_work,
+        gates::gates_follow_levels,
+        gates::gates_open_when_the_urgent_queue_or_process_is_gone,
+        gates::gates_are_open_while_the_controller_is_not_obeyed,
+        gates::what_a_process_writes_there_stays,
+        gates::a_gate_that_was_written_by_mistake_is_made_right_for_its_own_process,
+        gates::the_next_queue_of_a_slot_has_a_page_of_its_own,
+        gates::a_gate_says_when_it_was_shut_and_opened,
+        gates::who_asks_for_quiet_is_woken_only_when_his_turn_comes,
+        gates::a_page_cannot_be_made_shorter,
+        gates::a_queue_for_which_there_is_no_page_is_a_queue,
+    ];
+    let mut cases = xsched_harness::registered();
+    for (name, test) in tests {
+        cases.push(Case::new(format!("{name}::in_memory"), &[], move || test(Kind::InMemory)));
+        cases.push(Case::new(format!("{name}::of_programs"), &[&ROOT], move || test(Kind::OfPrograms)));
+    }
+    xsched_harness::run(&Arguments::from_args(), cases)
 }

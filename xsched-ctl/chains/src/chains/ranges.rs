@@ -1,4 +1,4 @@
-//! Hands out ranges of an array's elements.
+//! Allocates ranges of an array's elements.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -6,9 +6,9 @@ use std::ops::Range;
 /// The free ranges of an array.
 #[derive(Debug)]
 pub(super) struct Ranges {
-    /// By first element: the first element after it. Never two that touch.
+    /// By first element: the end of the range. Adjacent ranges are merged.
     free: BTreeMap<u32, u32>,
-    /// Ranges that somebody may still be reading, with the time since when they are held.
+    /// Ranges that may still be read, with the time at which they were given up.
     held: VecDeque<(u64, Range<u32>)>,
 }
 
@@ -31,19 +31,19 @@ impl Ranges {
         Some(start..start + count)
     }
 
-    /// Keeps a range that was taken from being handed out until [`release`](Self::release). Times must not go back.
+    /// Keeps an allocated range from reuse until [`release`](Self::release). Times must not decrease.
     pub(super) fn hold(&mut self, range: Range<u32>, since_ns: u64) {
         self.held.push_back((since_ns, range));
     }
 
-    /// Gives back what is held since before a time.
+    /// Frees what was held before a time.
     pub(super) fn release(&mut self, before_ns: u64) {
         while let Some((_, range)) = self.held.pop_front_if(|(since_ns, _)| *since_ns < before_ns) {
             self.give_back(range);
         }
     }
 
-    /// Gives back a range that was taken.
+    /// Frees an allocated range.
     pub(super) fn give_back(&mut self, range: Range<u32>) {
         if range.is_empty() {
             return;
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_given_back_grows_together_again() {
+    fn freed_neighbours_are_merged() {
         let mut ranges = Ranges::new(10);
         let [a, b, c] = [3, 3, 4].map(|count| ranges.take(count).unwrap());
         assert_eq!((a.clone(), b.clone(), c.clone()), (0..3, 3..6, 6..10));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_not_handed_out_before_its_time() {
+    fn held_ranges_are_not_reused_early() {
         let mut ranges = Ranges::new(4);
         let [a, b] = [2, 2].map(|count| ranges.take(count).unwrap());
         ranges.hold(a.clone(), 100);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_takes_no_room() {
+    fn an_empty_range_takes_no_space() {
         let mut ranges = Ranges::new(0);
         assert_eq!(ranges.take(0), Some(0..0));
         ranges.give_back(0..0);

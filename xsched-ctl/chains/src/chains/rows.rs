@@ -1,7 +1,7 @@
 //! Unwind tables in the kernel.
 //!
-//! The rows of one page (64 KiB of code) lie in one chunk, so that a search needs one; pages are put one behind the
-//! other into the chunk that was made last. A chunk is never written again once it is full.
+//! The rows of one page (64 KiB of code) lie in one chunk, so that a search reads only that. Pages are appended to the
+//! newest chunk. A full chunk is never written again.
 
 use xsched_abi::chain::{CHUNK_BITS, CHUNK_ROWS, CHUNKS_MAX, PAGES_MAX, Page};
 use xsched_abi::unwind::Row;
@@ -11,30 +11,30 @@ use xsched_unwind::Table;
 use super::ranges::Ranges;
 use crate::maps::ChainMaps;
 
-/// The tables that the programs can use.
+/// The tables in the programs' maps.
 pub(super) struct Rows {
     pages: Ranges,
     chunk_count: u32,
-    /// The chunk that was made last, and how many of its rows are used.
+    /// The newest chunk, and how many of its rows are used.
     open: Option<(Shared<Row>, u32)>,
 }
 
-/// Where a table is.
+/// The location of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Loaded {
     /// Its first page in the `PAGES` map.
     pub(super) pages: u32,
     /// The page of the file's addresses that this one is for.
     pub(super) page_first: u32,
-    /// Pages.
+    /// Number of pages.
     pub(super) page_count: u32,
 }
 
 /// Why a table was not loaded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LoadError {
-    /// The bound is reached.
-    #[error("unwind tables have no room for {rows} rows more")]
+    /// The limit is reached.
+    #[error("no space in the unwind tables for {rows} more rows")]
     Full {
         /// Rows of the table.
         rows: usize,
@@ -69,7 +69,7 @@ impl Rows {
         Ok(Loaded { pages: range.start, page_first: table.first_page(), page_count })
     }
 
-    /// Writes the rows of one page; returns the number of the first. `Err(None)` if there is no room.
+    /// Writes the rows of one page; returns the index of the first. `Err(None)` if there is no space.
     fn write(&mut self, maps: &mut ChainMaps, rows: &[Row]) -> Result<u32, Option<LoadError>> {
         let count = rows.len() as u32;
         if self.open.as_ref().is_none_or(|(_, used)| CHUNK_ROWS - used < count) {

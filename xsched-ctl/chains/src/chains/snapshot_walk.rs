@@ -1,4 +1,4 @@
-//! Walks stacks that programs could not walk.
+//! Walks stacks that the programs could not walk.
 
 use std::cell::OnceCell;
 use std::fs::File;
@@ -20,20 +20,20 @@ pub(super) struct Copied {
     pub(super) bytes: Box<[u8]>,
 }
 
-/// The addresses of a walk, innermost first, each with whether a signal has interrupted there; and how it ended.
+/// The addresses of a walk, innermost first, each with whether a signal interrupted there; and how the walk ended.
 pub(super) type Walked = (Vec<(u64, bool)>, ChainEnd);
 
-/// What a walk does where a table is still being built.
+/// What a walk does at a table that is still being built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Patience {
-    /// It is made again later.
+    /// It is repeated later.
     Wait,
     /// It ends there.
     End,
 }
 
 impl Copied {
-    /// Walks up to `depth` frames. None if a table is needed that is not there yet, and there is patience.
+    /// Walks up to `depth` frames. None if a needed table is missing and `patience` says to wait.
     pub(super) fn walk(
         &self,
         process: Option<&Process>,
@@ -79,7 +79,7 @@ impl Copied {
         Some((frames, end))
     }
 
-    /// The word at an address, or the return address where a probe has replaced it.
+    /// The word at an address; where a probe has replaced a return address, the original.
     fn word(&self, address: u64) -> Option<u64> {
         let count = self.snapshot.replaced_count as usize;
         let mut replaced = self.snapshot.replaced.iter().take(count);
@@ -90,7 +90,7 @@ impl Copied {
     }
 }
 
-/// A process's memory, opened when it is first read; what has ended cannot be.
+/// A process's memory, opened at the first read, which must happen before it ends.
 struct Memory {
     pid: u32,
     file: OnceCell<Option<File>>,
@@ -109,7 +109,7 @@ impl Memory {
     }
 }
 
-/// Where a walk steps out of generated code: the stack as it was copied, and code as it is now.
+/// What a step out of generated code reads: the stack as it was copied, and code as it is now.
 struct Around<'a> {
     copied: &'a Copied,
     process: Option<&'a Process>,

@@ -1,4 +1,4 @@
-//! The programs' view of each process's code.
+//! The code mappings of each process, as the programs see them.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,24 +12,24 @@ use super::ranges::Ranges;
 use super::tables::{Known, Tables};
 use crate::maps::ChainMaps;
 
-/// Most mappings of one process that the programs are told of.
+/// Most mappings of one process that the programs get.
 const PROCESS_MAPPINGS_MAX: usize = 1 << MAPPINGS_BITS;
 
-/// How long a list that was replaced stays as it is. A child that was forked just before goes on using its parent's
-/// list, until it is told its own; that takes tens of milliseconds.
+/// How long a replaced list remains unchanged. A child that was forked just before uses its parent's list until it gets
+/// its own, which takes tens of milliseconds.
 const HELD_NS: u64 = 1_000_000_000;
 
-/// The processes whose stacks are walked.
+/// The processes of which stacks are walked.
 pub(super) struct Spaces {
     processes: HashMap<u32, Told>,
     free: Ranges,
     generation: u64,
     version: u64,
-    /// Processes that there was no room for.
+    /// Processes for which there was no space.
     refused: u64,
 }
 
-/// What the programs have been told of a process.
+/// What the programs know about a process.
 struct Told {
     generation: u64,
     elements: Range<u32>,
@@ -64,8 +64,8 @@ impl Spaces {
         self.processes.get(&pid).map(|told| told.generation)
     }
 
-    /// Tells the programs what a process has mapped, of which everything up to `seen_ns` is known. With `renew`, chains
-    /// that were shipped before are to be shipped again.
+    /// Gives the programs a process's mappings, complete up to `seen_ns`. With `renew`, chains that were sent before
+    /// are sent again.
     pub(super) fn tell(
         &mut self,
         maps: &mut ChainMaps,
@@ -78,7 +78,7 @@ impl Spaces {
         let pieces = code(process);
         let elements: Vec<Code> = pieces.iter().map(|piece| element(tables, pid, piece)).collect();
         let before = self.processes.get(&pid);
-        // What was mapped still is, so every address means what it meant.
+        // All earlier mappings still exist, so every address means the same as before.
         let is_superset = |told: &Told| told.pieces.iter().all(|old| contains(&pieces, old));
         let generation = if let Some(told) = before.filter(|told| !renew && is_superset(told)) {
             told.generation
@@ -122,7 +122,7 @@ impl Spaces {
         }
     }
 
-    /// Processes that there was no room for.
+    /// Processes for which there was no space.
     pub(super) fn refused(&self) -> u64 {
         self.refused
     }
@@ -160,14 +160,14 @@ fn element(tables: &mut Tables, pid: u32, (range, mapping): &Piece) -> Code {
             },
             None => with_state(CodeState::Tableless),
         },
-        // User space walks for the programs: until the table is built, or because there is no room for it.
+        // User space walks for the programs: until the table is built, or because there was no space for it.
         Known::Table(_, None) | Known::Building => with_state(CodeState::Wanted),
         Known::Tableless => with_state(CodeState::Tableless),
         Known::Generated => with_state(CodeState::Generated),
     }
 }
 
-/// Two ranges around all of it, parted by the widest gap: programs lie far below their libraries.
+/// Two ranges around all of it, separated by the widest gap: programs lie far below their libraries.
 fn ranges(pieces: &[Piece]) -> [chain::Range; 2] {
     let around = |pieces: &[Piece]| {
         let start = pieces.first().map_or(0, |(range, _)| range.start);

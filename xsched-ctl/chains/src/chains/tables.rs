@@ -1,7 +1,7 @@
-//! The unwind tables of the files that stacks have led into.
+//! Unwind tables of the files that stacks have led into.
 //!
-//! A table is built when a stack first needs it, in the background, and given to the programs when it is there. What a
-//! mapping shows is decided by the opened file: an inode number may be used again, and a library rebuilt in its place.
+//! A table is built in the background when a stack first needs it, and given to the programs when it is ready. The
+//! opened file identifies a mapping's content: inode numbers are reused, and libraries are rebuilt in place.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,14 +15,14 @@ use xsched_unwind::{Builder, Cache, Image, Table, vdso};
 use super::rows::{LoadError, Loaded, Rows};
 use crate::maps::ChainMaps;
 
-/// Rows that are kept at most, of all tables together: as many as the programs have room for. Nobody knows whether what has ended
-/// comes again, so none is given up.
+/// Most rows that are kept, of all tables together: the capacity of the programs' maps. No table is evicted, because an
+/// ended program may run again.
 const ROWS_MAX: usize = (CHUNKS_MAX as usize) << CHUNK_BITS;
 
-/// Mappings that are remembered before those that nobody has any more are forgotten.
+/// Number of remembered mappings from which unused ones are forgotten.
 const MAPPINGS_MAX: usize = 8192;
 
-/// What tells the contents of files apart.
+/// Identifies the content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Content {
     File { device: u64, inode: u64, bytes: u64, modified: (i64, i64) },
@@ -32,31 +32,31 @@ enum Content {
 /// What is known of the code in a mapping.
 #[derive(Clone, Debug)]
 pub(super) enum Known {
-    /// Its table, and where the programs find it if they have it.
+    /// Its table, and its location in the programs' maps if it is there.
     Table(Arc<Table>, Option<Loaded>),
     /// Its table is being built.
     Building,
-    /// There is none to be had.
+    /// It has none.
     Tableless,
-    /// The process has made it: see [`Mapping::may_hold_generated_code`].
+    /// The process has generated it: see [`Mapping::may_hold_generated_code`].
     Generated,
 }
 
 /// Files and their tables.
 pub(super) struct Tables {
     builder: Builder<Content>,
-    /// By address of the mapping, which is kept so that the address stays its own.
+    /// By address of the mapping, which is kept alive so that the address stays unique.
     contents: HashMap<usize, (Arc<Mapping>, Option<Content>)>,
-    /// What files were when they were last opened.
+    /// The content of files when they were last opened.
     seen: HashMap<FileId, Content>,
-    /// What building them has come to.
+    /// The results of building tables.
     built: HashMap<Content, Known>,
     rows: Rows,
-    /// How many more are kept.
+    /// How many more rows may be kept.
     rows_left: usize,
-    /// The log has said that one was not.
+    /// The log has said that a table was not kept.
     is_full: bool,
-    /// Tables that the programs could not be given, or that were not kept.
+    /// Tables that did not fit into the programs' maps, or were not kept.
     refused: u64,
 }
 
@@ -74,7 +74,7 @@ impl Tables {
         })
     }
 
-    /// What is known of a mapping of a process, without asking for more.
+    /// What is known of a mapping of a process. Requests nothing.
     pub(super) fn look(&mut self, pid: u32, mapping: &Arc<Mapping>) -> Known {
         match mapping.backing {
             Backing::File | Backing::Memfd | Backing::Vdso => {}
@@ -82,14 +82,14 @@ impl Tables {
         }
         let Some(content) = self.content(pid, mapping) else { return Known::Tableless };
         match self.built.get(&content) {
-            // Of files that lie about, it is not known what is code in them.
+            // Which parts of an arbitrary file are code is unknown.
             Some(Known::Generated) if !mapping.may_hold_generated_code() => Known::Tableless,
             Some(known) => known.clone(),
             None => Known::Building,
         }
     }
 
-    /// As [`look`](Self::look), and has the table built.
+    /// Like [`look`](Self::look), and requests the table.
     pub(super) fn want(&mut self, pid: u32, mapping: &Arc<Mapping>) -> Known {
         let known = self.look(pid, mapping);
         if !matches!(known, Known::Building) {
@@ -101,7 +101,7 @@ impl Tables {
                 self.builder.request(content, image);
                 Known::Building
             }
-            // It may have been requested before, by a process that was still there.
+            // It may have been requested before, by a process that still existed.
             None if self.builder.pending() > 0 => Known::Building,
             None => Known::Tableless,
         }
@@ -123,7 +123,7 @@ impl Tables {
                 }
                 Some(content)
             }
-            // The process has ended meanwhile, but another one, or this one before, has shown the same file.
+            // The process has ended meanwhile, but the same file was opened earlier.
             (None, Some(file)) => self.seen.get(&file).copied(),
             (None, None) => None,
         };
@@ -131,12 +131,12 @@ impl Tables {
         content
     }
 
-    /// Says whether stacks wait for tables.
+    /// Sets whether stacks wait for tables.
     pub(super) fn hurry(&mut self, is_hurried: bool) {
         self.builder.hurry(is_hurried);
     }
 
-    /// Takes in tables that have been built, and gives them to the programs. Whether there were any.
+    /// Takes in finished tables, and gives them to the programs. Returns whether there were any.
     pub(super) fn collect(&mut self, maps: &mut ChainMaps) -> bool {
         let completed = self.builder.completed();
         let any = !completed.is_empty();
@@ -153,7 +153,7 @@ impl Tables {
                     let loaded = self.load(maps, &table);
                     Known::Table(table, loaded)
                 }
-                // Its content never was a program's.
+                // It is not an ELF file.
                 Err(xsched_unwind::Error::NotElf) => Known::Generated,
                 Err(error) => {
                     tracing::debug!("no unwind table: {error}");
@@ -165,7 +165,7 @@ impl Tables {
         any
     }
 
-    /// Whether a table is kept. Its rows count from then on, unless files of equal content share it.
+    /// Whether there is space to keep a table. Its rows count from then on, unless files of equal content share it.
     fn has_room(&mut self, table: &Table) -> bool {
         let is_known = |known: &Known| matches!(known, Known::Table(other, _) if other.id() == table.id());
         if self.built.values().any(is_known) {
@@ -176,9 +176,7 @@ impl Tables {
             return true;
         }
         if !std::mem::replace(&mut self.is_full, true) {
-            tracing::warn!(
-                "stacks end at libraries that come from now on: too many others were on stacks before"
-            );
+            tracing::warn!("call chains end at newly seen libraries: too many others were on stacks before");
         }
         self.refused += 1;
         false
@@ -196,7 +194,7 @@ impl Tables {
         match self.rows.load(maps, table) {
             Ok(loaded) => Some(loaded),
             Err(error) => {
-                // Stacks that lead there go on being walked in user space.
+                // Stacks that lead there are still walked in user space.
                 match error {
                     LoadError::Full { .. } => tracing::debug!("{error}"),
                     LoadError::Bpf(_) => tracing::warn!("stacks are walked more slowly: {error}"),
@@ -207,13 +205,13 @@ impl Tables {
         }
     }
 
-    /// Tables that the programs could not be given, or that were not kept.
+    /// Tables that did not fit into the programs' maps, or were not kept.
     pub(super) fn refused(&self) -> u64 {
         self.refused
     }
 }
 
-/// Opens what a mapping shows.
+/// Opens the file of a mapping.
 fn open(pid: u32, mapping: &Mapping) -> Option<(Content, Image)> {
     if mapping.backing == Backing::Vdso {
         return Some((Content::Vdso, vdso().ok()??));
@@ -234,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_kept_as_long_as_there_is_room_for_their_rows() {
+    fn tables_are_kept_while_there_is_space_for_their_rows() {
         let built = |path: &str| {
             let table = Table::build(&std::fs::File::open(path).unwrap().into()).unwrap();
             assert!(!table.rows().is_empty());

@@ -7,11 +7,11 @@ use super::{PRIORITY_MAX, PRIORITY_MIN};
 /// A class of priorities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Class {
-    /// -100: work that nobody waits for.
+    /// -100: batch work, for which no user waits.
     Low,
-    /// 0: what was given no class.
+    /// 0: the default.
     Normal,
-    /// 100: services that somebody waits for.
+    /// 100: services for which users wait.
     High,
     /// 200: work with deadlines.
     Realtime,
@@ -23,7 +23,7 @@ impl Class {
     /// Their names.
     pub const NAMES: [&str; 4] = ["realtime", "high", "normal", "low"];
 
-    /// The priority of who was given the class and no more.
+    /// The priority of a process that was given only the class.
     pub fn priority(self) -> i16 {
         match self {
             Self::Low => -100,

@@ -1,4 +1,4 @@
-//! Whom a rule is about.
+//! Which processes a rule is about.
 
 use std::fmt;
 use std::path::Path;
@@ -7,7 +7,7 @@ use xsched_rules::Pattern;
 
 use crate::subject::Subject;
 
-/// What a process must have; what is not given may be anything.
+/// What a process must match; fields that are not given match any process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selector {
     /// Its executable: the path, or only the file name if the pattern has no slash.
@@ -30,7 +30,7 @@ impl Selector {
 }
 
 impl Selector {
-    /// Whether there is nobody whom it does not fit. A cgroup is what some processes do not have.
+    /// Whether it matches every process. Some processes have no cgroup.
     pub(super) fn is_about_all(&self) -> bool {
         let mut patterns = [&self.executable, &self.user].into_iter().flatten();
         self.cgroup.is_none() && patterns.all(|pattern| pattern.to_string() == "*")
@@ -57,7 +57,7 @@ impl fmt::Display for Selector {
     }
 }
 
-/// The user's name that a pattern is, if it is no number and no glob.
+/// The user name in a pattern, unless it is a number or a glob.
 pub(crate) fn user_name(pattern: &Pattern) -> Option<String> {
     let user = pattern.to_string();
     let is_name = !user.contains(['*', '?']) && user.parse::<u32>().is_err();

@@ -1,4 +1,4 @@
-//! A configuration as people are shown what holds.
+//! The text of a configuration, as `serve --check` shows it.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use xsched_control_api::standing::{Ceiling, Standing};
 use super::Config;
 
 impl Config {
-    /// All that holds, in the order in which it is asked.
+    /// Everything that applies, in the order in which it is considered.
     pub(crate) fn shown(&self) -> String {
         let mut text = self.shown_scheduler();
         let file = self.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
-        text.push_str("\nA process stands as the first rule says that fits it:\n");
+        text.push_str("\nThe first matching rule sets the parameters of a process:\n");
         for rule in &self.standings {
             let standing = rule.wish.applied_to(Standing::default());
             let _ = writeln!(text, "  {file}:{}: {}: {standing}", rule.line, rule.selector);
         }
         let _ = writeln!(text, "  otherwise: {}", Standing::default());
-        text.push_str("\nIts user may raise it as far as the first ceiling says that fits it:\n");
+        text.push_str("\nThe first matching ceiling limits how far its user may raise it:\n");
         for rule in &self.ceilings {
             let _ = writeln!(text, "  {file}:{}: {}: {}", rule.line, rule.selector, ceiling(rule.ceiling));
         }
@@ -29,17 +29,17 @@ impl Config {
     fn shown_scheduler(&self) -> String {
         let mut text = match &self.file {
             Some(file) => format!("{}:\n", file.display()),
-            None => format!("There is no {}, so this holds:\n", super::DEFAULT_FILE),
+            None => format!("There is no {}, so the defaults apply:\n", super::DEFAULT_FILE),
         };
         let starvation = match self.starvation {
-            Duration::ZERO => "nobody has a turn for having waited".to_owned(),
-            bound => format!("who waited for {} has a turn", time(bound)),
+            Duration::ZERO => "no time slice for waiting processes".to_owned(),
+            bound => format!("a process kept waiting for {} gets a time slice", time(bound)),
         };
         let poll = match self.poll {
-            Duration::ZERO => "nobody does".to_owned(),
-            below => format!("who had to give way of late and runs kernels shorter than {}", time(below)),
+            Duration::ZERO => "never".to_owned(),
+            below => format!("recently preempted processes with kernels shorter than {}", time(below)),
         };
-        let in_flight = self.in_flight.map_or_else(|| "found out".to_owned(), time);
+        let in_flight = self.in_flight.map_or_else(|| "measured".to_owned(), time);
         let lines = [
             ("policy", format!("{}: {}", self.policy, self.policy.about())),
             ("starvation", starvation),
@@ -80,21 +80,21 @@ mod tests {
         let shown = [
             "c.toml:",
             "  policy         fair: processes of equal priority share device time by weight",
-            "  starvation     nobody has a turn for having waited",
+            "  starvation     no time slice for waiting processes",
             "  lease          50ms",
             "  linger         100us",
             "  one_at_a_time  1s",
-            "  poll           nobody does",
+            "  poll           never",
             "  in_flight      2ms",
             "  preemption     2",
             "  observe        false",
             "",
-            "A process stands as the first rule says that fits it:",
+            "The first matching rule sets the parameters of a process:",
             "  c.toml:7: executable */online-*, user alice: priority 100 (high), weight 100",
             "  c.toml:11: any process: priority 0 (normal), weight 7",
             "  otherwise: priority 0 (normal), weight 100",
             "",
-            "Its user may raise it as far as the first ceiling says that fits it:",
+            "The first matching ceiling limits how far its user may raise it:",
             "  c.toml:13: cgroup /a*: priority 49 (normal), weight 100, share 30 %",
             "  otherwise: priority 49 (normal), weight 100, no share",
             "",
@@ -105,11 +105,12 @@ mod tests {
     #[test]
     fn without_a_file_what_is_built_in_is_shown() {
         let shown = Config::default().shown();
+        assert!(shown.starts_with(
+            "There is no /etc/xsched/config.toml, so the defaults apply:\n  policy         priority: "
+        ));
         assert!(
-            shown.starts_with(
-                "There is no /etc/xsched/config.toml, so this holds:\n  policy         priority: "
-            )
+            shown.contains("  starvation     a process kept waiting for 1s gets a time slice\n"),
+            "{shown}"
         );
-        assert!(shown.contains("  starvation     who waited for 1s has a turn\n"), "{shown}");
     }
 }

@@ -23,7 +23,7 @@ fn example() -> String {
 }
 
 #[test]
-fn the_documented_example_says_what_it_says() {
+fn the_documented_example_is_read_as_documented() {
     let config = Config::parse(&example()).unwrap();
     assert_eq!(config.policy, PolicyKind::Priority);
     assert_eq!(config.in_flight, Some(Duration::from_millis(2)));
@@ -53,7 +53,7 @@ fn defaults_are_those_of_the_documented_example() {
 }
 
 #[test]
-fn the_first_rule_that_fits_decides() {
+fn the_first_matching_rule_decides() {
     let config = Config::parse(
         "[[rule]]\nexecutable = 'python3*'\npriority = 7\n[[rule]]\nuser = '1000'\nweight = 5\n[[rule]]\nclass = 'low'",
     )
@@ -143,7 +143,7 @@ fn all_mistakes_are_named_at_once_and_the_rest_is_read() {
 }
 
 #[test]
-fn users_whom_nobody_knows_are_named() {
+fn unknown_users_are_named() {
     let text = "[[rule]]\nuser = 'root'\nclass = 'high'\n[[rule]]\nuser = 'no-such-user'\nclass = 'high'\n\
                 [[rule]]\nuser = 'no-such-*'\nclass = 'high'\n[[ceiling]]\nuser = '4711'\nclass = 'high'\n\
                 [[ceiling]]\nuser = 'no-such-user'\nclass = 'high'\n";
@@ -152,7 +152,7 @@ fn users_whom_nobody_knows_are_named() {
     let warnings = config.warnings(&Users::read(config.user_names()), Cgroups::Unified);
     let starts: Vec<_> =
         warnings.iter().filter_map(|warning| warning.split_once(',')?.1.split_once(',')).collect();
-    let who = " no user is called `no-such-user`";
+    let who = " there is no user `no-such-user`";
     assert_eq!(
         starts.iter().map(|(start, _)| *start).collect::<Vec<_>>(),
         [" line 4:", " line 13:"].map(|line| format!("{line}{who}"))
@@ -160,7 +160,7 @@ fn users_whom_nobody_knows_are_named() {
 }
 
 #[test]
-fn rules_that_promise_more_than_there_is_are_named() {
+fn rules_that_promise_more_than_100_percent_are_named() {
     let rules = |shares: &[u8]| {
         let rules =
             shares.iter().map(|share| format!("[[rule]]\nexecutable = 'x{share}'\nshare = {share}\n"));
@@ -178,7 +178,7 @@ fn rules_that_promise_more_than_there_is_are_named() {
 }
 
 #[test]
-fn what_is_behind_one_for_all_is_named() {
+fn entries_behind_one_for_all_processes_are_named() {
     let warnings = |text: &str| Config::parse(text).unwrap().warnings(&Users::default(), Cgroups::Unified);
     let (all, some) = ("class = 'low'\n", "user = '7'\nclass = 'low'\n");
     assert_eq!(
@@ -190,14 +190,14 @@ fn what_is_behind_one_for_all_is_named() {
             "[[ceiling]]\nuser = '*'\n{all}[[ceiling]]\n{some}[[rule]]\n{all}[[rule]]\n{some}[[rule]]\n{all}"
         )),
         [
-            "lines 9, 12: never asked, since what line 7 begins fits every process",
-            "line 4: never asked, since what line 1 begins fits every process",
+            "lines 9, 12: never used, because the one at line 7 matches every process",
+            "line 4: never used, because the one at line 1 matches every process",
         ]
     );
 }
 
 #[test]
-fn rules_by_cgroups_that_there_are_not_are_named() {
+fn rules_by_cgroup_are_named_where_cgroups_are_unavailable() {
     let text = "[[rule]]\ncgroup = '/a'\nclass = 'low'\n[[rule]]\nuser = '7'\nclass = 'low'\n\
                 [[ceiling]]\ncgroup = '/a'\nclass = 'high'\n";
     let config = Config { file: Some("c.toml".into()), ..Config::parse(text).unwrap() };
@@ -208,8 +208,8 @@ fn rules_by_cgroups_that_there_are_not_are_named() {
         starts.collect::<Vec<_>>()
     };
     assert_eq!(start(Cgroups::Unified), [""; 0]);
-    assert_eq!(start(Cgroups::Old), ["c.toml, lines 1, 7: `cgroup` fits nobody"]);
-    assert_eq!(start(Cgroups::Mixed), ["c.toml, lines 1, 7: `cgroup` may fit nobody"]);
+    assert_eq!(start(Cgroups::Old), ["c.toml, lines 1, 7: `cgroup` matches no process"]);
+    assert_eq!(start(Cgroups::Mixed), ["c.toml, lines 1, 7: `cgroup` may match no process"]);
 }
 
 #[test]

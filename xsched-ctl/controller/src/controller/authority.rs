@@ -1,4 +1,4 @@
-//! Who may change what, and the account of who has.
+//! Permissions to change things, and the audit log of changes.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use xsched_control_api::peer::{Container, Peer};
 use xsched_control_api::standing::{AboveCeiling, Ceiling, Standing, Wish};
 use xsched_terminal::one_line;
 
-/// Who asks, as the kernel knows him.
+/// The process that asks, as the kernel identifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Actor {
-    /// The process; 0 if it is of another pid namespace.
+    /// Its id; 0 if it is in a foreign pid namespace.
     pub(crate) pid: u32,
     /// Its user.
     pub(crate) uid: u32,
-    /// Where it runs, if that is in a container.
+    /// The container that it runs in, if any.
     pub(crate) container: Option<Container>,
 }
 
@@ -25,37 +25,37 @@ pub(super) struct Account {
     is_privileged: bool,
 }
 
-/// What is asked is not done.
+/// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OrderError {
-    /// It concerns everybody.
+    /// It concerns all processes.
     #[error("only root and the user that runs the controller may do this")]
     NotPrivileged,
-    /// The same, and whoever asks would be one of them elsewhere.
+    /// It concerns all processes, and the process would be privileged outside of its container.
     #[error("root in a container is root of that container only: this is for root outside")]
     Contained,
-    /// It concerns somebody else's process.
+    /// It concerns another user's process.
     #[error("the process belongs to another user")]
     NotYours,
     /// It concerns another container's process.
     #[error("the process is not in this container")]
     Elsewhere,
-    /// It goes too far.
+    /// It exceeds a ceiling.
     #[error(transparent)]
     AboveCeiling(#[from] AboveCeiling),
-    /// There is no such thing.
+    /// The target does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// It makes no sense.
+    /// It is malformed.
     #[error("{0}")]
     Malformed(String),
-    /// There is too much of it.
+    /// A limit is reached.
     #[error("{0}")]
     Full(&'static str),
 }
 
 impl OrderError {
-    /// Of what sort it is.
+    /// The reason on the wire.
     pub(crate) fn reason(&self) -> Reason {
         match self {
             Self::NotPrivileged | Self::Contained | Self::NotYours | Self::Elsewhere => Reason::NotPermitted,
@@ -68,17 +68,17 @@ impl OrderError {
 }
 
 impl Actor {
-    /// A process that has connected.
+    /// The process at the other end of a connection.
     pub(crate) fn of(peer: &Peer) -> Self {
         Self { pid: peer.pid, uid: peer.uid, container: peer.container }
     }
 
-    /// Whether he may do anything: he is root, or runs the controller, and not in a container.
+    /// Whether it is privileged: root or the controller's user, outside of containers.
     pub(crate) fn is_privileged(self) -> bool {
         self.has_power() && self.container.is_none()
     }
 
-    /// On whose account it is what he takes: root in a container takes nothing of what there is for root outside.
+    /// The account that its resources count for: root in a container does not use up what is reserved for root outside.
     pub(super) fn account(self) -> Account {
         Account { uid: self.uid, is_privileged: self.is_privileged() }
     }
@@ -87,7 +87,7 @@ impl Actor {
         self.uid == 0 || self.uid == rustix::process::geteuid().as_raw()
     }
 
-    /// Refuses what concerns everybody.
+    /// Refuses requests that concern all processes.
     pub(super) fn check_privileged(self) -> Result<(), OrderError> {
         match self.is_privileged() {
             true => Ok(()),
@@ -96,12 +96,12 @@ impl Actor {
         }
     }
 
-    /// Whether he may see what a process is.
+    /// Whether it may see the details of a process.
     pub(super) fn may_see(self, process: Self) -> bool {
         self.is_privileged() || self.check_owns(process).is_ok()
     }
 
-    /// Refuses who does not have a process for his own: it is of his user, and of his container if he is in one.
+    /// Refuses unless the process has the same user, and the same container if the caller is in one.
     fn check_owns(self, process: Self) -> Result<(), OrderError> {
         if self.uid != process.uid {
             return Err(OrderError::NotYours);
@@ -110,7 +110,7 @@ impl Actor {
         if is_within { Ok(()) } else { Err(OrderError::Elsewhere) }
     }
 
-    /// Refuses a change of how a process stands.
+    /// Refuses a change of a process's scheduling parameters that the caller may not make.
     pub(super) fn check_change(
         self,
         process: Self,
@@ -133,13 +133,13 @@ impl fmt::Display for Actor {
     }
 }
 
-/// Writes down a change that was asked for: who, what, and what became of it.
+/// Writes the audit line of a requested change: the process, the change, and the result.
 pub(super) fn audit(actor: Actor, what: &str, outcome: Result<&str, &OrderError>) {
     let line = match outcome {
         Ok(effect) => format!("{actor} allowed: {what}: {effect}"),
         Err(error) => format!("{actor} refused: {what}: {error}"),
     };
-    // Whoever asks has chosen some of the words, and is not to write lines of his own.
+    // Some of the words come from the caller, which must not add lines to the log.
     tracing::info!(target: "audit", "{}", one_line(&line));
 }
 
@@ -149,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    /// Nobody runs a controller as this user, and he is not root.
+    /// No controller runs as this user, which is not root.
     const USER: u32 = 4_000_000_000;
 
     fn actor(uid: u32) -> Actor {
@@ -179,15 +179,15 @@ mod tests {
     }
 
     #[test]
-    fn others_processes_are_others() {
+    fn processes_of_other_users_are_not_changed() {
         assert_eq!(check(USER, 0, -255, 0), Err(OrderError::NotYours));
         assert_eq!(check(USER, USER + 1, -255, 0), Err(OrderError::NotYours));
         assert_eq!(actor(USER).check_privileged(), Err(OrderError::NotPrivileged));
     }
 
-    /// To the kernel's credentials it is the machine's.
+    /// The kernel's credentials show it as the machine's root.
     #[test]
-    fn root_of_a_container_is_a_user_like_others_and_in_there() {
+    fn root_in_a_container_is_an_ordinary_user_of_that_container() {
         let (root, own) = (contained(0, 7), rustix::process::geteuid().as_raw());
         assert!(!root.is_privileged() && !contained(own, 7).is_privileged());
         assert_eq!(root.check_privileged(), Err(OrderError::Contained));
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(
             check_for(actor(USER), contained(USER, 7), -255, 0),
             Ok(()),
-            "it is the user's all the same"
+            "it still belongs to the user"
         );
         assert_eq!(root.to_string(), "uid=0 pid=1 in a container");
     }

@@ -1,4 +1,4 @@
-//! Builds of the shim that are probed: who has brought them, and which nobody uses any more.
+//! Builds of the shim that are probed: which users brought them, and which are no longer used.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,16 +7,16 @@ use xsched_symbols::FileId;
 
 use crate::room::Division;
 
-/// Files that say they are the shim, used or not.
+/// Files that declare themselves the shim, used or not.
 const BUILDS: Division = Division { room: SHIMS_MAX - 64, each: 4 };
 
-/// So many are left as they are.
+/// Up to this many, unused builds stay probed.
 const KEPT: usize = 32;
 
-/// How long nobody uses one that goes.
+/// How long a build must be unused before its probe is removed.
 const UNUSED_NS: u64 = 60 * 1_000_000_000;
 
-/// How often one goes: to take a probe out keeps the kernel from changing others for a tenth of a second.
+/// How often a probe is removed: removal keeps the kernel from changing other probes for a tenth of a second.
 const PERIOD_NS: u64 = 10 * 1_000_000_000;
 
 /// Builds of the shim that are probed.
@@ -28,13 +28,13 @@ pub(super) struct Builds {
 
 #[derive(Debug)]
 struct Build {
-    /// Whose they count as.
+    /// The user that it counts for.
     brought_by: Option<u32>,
     used_ns: u64,
 }
 
 impl Builds {
-    /// A process has mapped one: whether it may be probed. Its user is none if he is not counted.
+    /// A process has mapped a build: returns whether it may be probed. `uid` is none if its user is not counted.
     pub(super) fn bring(&mut self, now_ns: u64, file: FileId, uid: Option<u32>) -> bool {
         if let Some(build) = self.files.get_mut(&file) {
             build.used_ns = now_ns;
@@ -51,12 +51,12 @@ impl Builds {
         may
     }
 
-    /// One is probed no more. Returns whose it counted as.
+    /// A build is no longer probed. Returns the user that it counted for.
     pub(super) fn remove(&mut self, file: FileId) -> Option<u32> {
         self.files.remove(&file)?.brought_by
     }
 
-    /// One that nobody has used for a while, when there are many: it is to be probed no more.
+    /// A build that was unused for a while, if there are many: its probe is to be removed.
     pub(super) fn spare(&mut self, now_ns: u64, used: impl FnOnce() -> BTreeSet<FileId>) -> Option<FileId> {
         if self.files.len() <= KEPT || now_ns.saturating_sub(self.looked_ns) < PERIOD_NS {
             return None;
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn users_who_bring_all_that_they_can_leave_room_for_everybody_elses() {
+    fn users_that_bring_their_maximum_leave_some_for_others() {
         let mut builds = Builds::default();
         let mut bring = |uid, inodes: std::ops::Range<u64>| {
             inodes.filter(|&inode| builds.bring(0, file(inode), uid)).count()
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_uses_goes_one_after_the_other() {
+    fn unused_builds_are_removed_one_after_the_other() {
         const SECOND: u64 = 1_000_000_000;
         let mut builds = Builds::default();
         assert!((0..40).all(|inode| builds.bring(0, file(inode), None)));
@@ -118,6 +118,6 @@ mod tests {
         assert_eq!(gone.len(), 40 - KEPT, "{gone:?}");
         assert!(gone.iter().all(|(_, inode)| ![1, 2].contains(inode)), "{gone:?}");
         assert!(gone.windows(2).all(|pair| pair[1].0 - pair[0].0 >= 10), "{gone:?}");
-        assert!(builds.bring(700 * SECOND, file(gone[0].1), Some(USER)), "it comes back as any other");
+        assert!(builds.bring(700 * SECOND, file(gone[0].1), Some(USER)), "it is probed again like any other");
     }
 }

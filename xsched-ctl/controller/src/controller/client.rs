@@ -1,4 +1,4 @@
-//! A process with the shim, and how it stands.
+//! A process with the shim, and its scheduling parameters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -20,40 +20,40 @@ use crate::subject::Subject;
 /// How its reports arrive.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Link {
-    /// It has been given this number, and is to show it.
+    /// It was given this token, and has not shown it yet.
     Awaited(u64),
-    /// A program hears it, or the controller speaks for it.
+    /// A BPF program sees its reports, or the controller writes them on its behalf.
     Known(Owner),
 }
 
 /// One process.
 #[derive(Debug)]
 pub(super) struct Client {
-    /// Who it is.
+    /// The process.
     pub(super) subject: Subject,
-    /// The same by what tells its end.
+    /// The same process by a descriptor that shows its end.
     pub(super) peer: Peer,
     /// How its reports arrive.
     pub(super) link: Link,
-    /// The file of its shim, if programs are to hear it.
+    /// The file of its shim, if BPF programs can see its reports.
     pub(super) shim: Option<FileId>,
-    /// What it says of itself.
+    /// Its own hints.
     pub(super) hint: Wish,
-    /// What `run` has given it.
+    /// The token that `run` has given it.
     pub(super) token: Option<TokenKey>,
-    /// What was set for it.
+    /// What `set` has set for it.
     pub(super) set: Wish,
-    /// Slots of its queues.
+    /// The slots of its queues.
     pub(super) queues: BTreeSet<u32>,
     /// Names of the libraries that it has numbered itself.
     pub(super) origins: BTreeMap<u32, String>,
-    /// Into whose recording it writes.
+    /// The recording that it writes events for.
     pub(super) recording: Option<RecordingId>,
-    /// To be told when the process connects anew.
+    /// Notified when the process connects again.
     pub(super) replaced: Rc<Notify>,
 }
 
-/// What others have said that concerns a process, by rank.
+/// What others have set for a process, in order of precedence.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Said {
     /// `set` for the queue, the process or its cgroup.
@@ -63,19 +63,18 @@ pub(super) struct Said {
 }
 
 impl Client {
-    /// The process as one that acts.
+    /// The process as one that makes requests.
     pub(super) fn actor(&self) -> Actor {
         Actor::of(&self.peer)
     }
 
-    /// Whether it is still to show its number.
+    /// Whether it has not shown its token yet.
     pub(super) fn is_awaited(&self) -> bool {
         matches!(self.link, Link::Awaited(_))
     }
 
-    /// How it stands: what was set goes before what `run` has asked for, that before the process's own hints, and these
-    /// before the rules. Hints count as far as its ceiling lets them, and so does `run`, unless by somebody who may do
-    /// anything.
+    /// Its scheduling parameters. In order of precedence: `set`, `run`, the process's own hints, the rules. The ceiling
+    /// limits hints, and `run` unless a privileged user ran it.
     pub(super) fn standing(&self, config: &Config, said: Said) -> (Standing, From) {
         let base = config.standing(&self.subject);
         let ceiling = config.ceiling(&self.subject);
@@ -96,7 +95,7 @@ impl Client {
     }
 }
 
-/// The hints of a process's first packet. They are brought into bounds: they are anybody's numbers.
+/// The hints of a process's first packet, clamped to valid ranges, because a process may send any number.
 pub(super) fn hints(hello: &Hello) -> Wish {
     let given = |hint: u32| hello.hints & hint != 0;
     let priority = hello.priority.clamp(i32::from(PRIORITY_MIN), i32::from(PRIORITY_MAX)) as i16;
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_more_to_say_decides() {
+    fn the_source_with_precedence_decides() {
         let config = Config::parse("[[rule]]\npriority = -10\nweight = 7").unwrap();
         let standing = |hint, wish, set| {
             client(hint).standing(&config, Said { set, run: Granted { wish, is_privileged: true } })
@@ -149,7 +148,7 @@ mod tests {
         let by_nobody =
             |wish| client(none).standing(&Config::default(), Said { set: wish, ..Said::default() }).1;
         assert_eq!(by_nobody(none), From::Default);
-        assert_eq!(by_nobody(Wish { share: Some(30), ..none }), From::Set, "it has its share from somebody");
+        assert_eq!(by_nobody(Wish { share: Some(30), ..none }), From::Set, "its share was set");
     }
 
     #[test]

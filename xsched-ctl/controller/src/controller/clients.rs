@@ -1,4 +1,4 @@
-//! What processes with the shim say, and what becomes of it.
+//! What processes with the shim report, and how the controller handles it.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -24,31 +24,32 @@ use super::{Admitted, ClientId, Controller, Heard};
 use crate::room::Division;
 use crate::subject::Subject;
 
-/// Processes of one user at once.
+/// Most processes of one user at once.
 const CLIENTS_PER_USER_MAX: usize = 1024;
 
-/// Queues of one process at once: eight devices at eight stream priorities.
+/// Most queues of one process: eight devices at eight stream priorities.
 const QUEUES_PER_CLIENT_MAX: usize = 64;
 
-/// Queues: each user is sure of as many as one process can have.
+/// Queues: each user is guaranteed as many as one process can have.
 const QUEUES: Division = Division { room: QUEUE_MAX - 256, each: QUEUES_PER_CLIENT_MAX };
 
-/// Devices that processes name first. Others on the same take none, and anybody may name devices that there are not.
+/// Devices, counted for the user that names one first. Others on the same device use none of theirs. Processes may name
+/// devices that do not exist.
 const DEVICES: Division = Division { room: DEVICE_MAX - 64, each: 4 };
 
-/// How long a user who is refused goes without being mentioned in the log again.
+/// How long the log does not mention a refused user again.
 const MENTION_AGAIN_NS: u64 = 3600 * 1_000_000_000;
 
-/// How far a program's own stream priorities can go; HIP's go from -1 to 1.
+/// Range of a program's own stream priorities; HIP's go from -1 to 1.
 const STREAM_PRIORITY_MAX: i32 = 255;
 
 impl Controller {
-    /// How to find a process's shim, if programs are to hear it.
+    /// How to find a process's shim, if BPF programs are to see its reports.
     pub(crate) fn search(&self, peer: &Peer) -> Option<ShimSearch> {
         self.arbiter.search(peer.pid).ok()
     }
 
-    /// A process introduces itself. Without a shim that was found no program will hear it.
+    /// Admits a process. If no shim was found, BPF programs cannot see its reports.
     pub(crate) fn admit(
         &mut self,
         peer: &Peer,
@@ -65,7 +66,7 @@ impl Controller {
         let wake = self.arbiter.wake_fd().map_err(|error| refuse_full(&error))?;
         self.next_client = self.next_client.wrapping_add(1);
         let id = ClientId(self.next_client);
-        // What programs cannot hear is heard over the socket.
+        // Reports that BPF programs cannot see come over the socket.
         let expected = shim.map(|shim| self.arbiter.expect(shim)).transpose();
         let (link, number) = match expected {
             Ok(Some(number)) => (Link::Awaited(number), number),
@@ -108,7 +109,7 @@ impl Controller {
         Ok(Admitted { id, welcome, wake, replaced })
     }
 
-    /// A process that connects anew has given up its former connection, whether or not the kernel has noticed.
+    /// A process that connects again has given up its former connection, whether or not the kernel has noticed.
     fn replace(&mut self, pid: u32) {
         let former = self.clients.iter().find(|(_, client)| pid != 0 && client.subject.pid == pid);
         if let Some((&id, client)) = former {
@@ -117,7 +118,7 @@ impl Controller {
         }
     }
 
-    /// Whether a process is known to the arbiter.
+    /// Whether the arbiter knows a process.
     pub(crate) fn has_joined(&mut self, id: ClientId) -> bool {
         let Some(client) = self.clients.get_mut(&id) else { return true };
         if let Link::Awaited(number) = client.link {
@@ -128,7 +129,7 @@ impl Controller {
         true
     }
 
-    /// Who a process is, and what programs call it if they hear it.
+    /// A process's attributes, and its id for BPF programs if they see it.
     pub(crate) fn identity(&self, id: ClientId) -> Option<(Subject, Option<Heard>)> {
         let client = self.clients.get(&id)?;
         let heard = match (client.link, client.shim) {
@@ -140,18 +141,19 @@ impl Controller {
         Some((client.subject.clone(), heard))
     }
 
-    /// All processes whose ids are known.
+    /// All processes with known ids.
     pub(crate) fn present(&self) -> Vec<(ClientId, u32)> {
         let all = self.clients.iter().map(|(&id, client)| (id, client.subject.pid));
         all.filter(|&(_, pid)| pid != 0).collect()
     }
 
-    /// Processes are in these cgroups, as was just read by their ids, and stand accordingly. Whether any has been moved.
+    /// Takes in the cgroups of processes, as just read by their ids, and updates their scheduling parameters. True if
+    /// any was moved.
     pub(crate) fn learn_cgroups(&mut self, read: Vec<(ClientId, String)>) -> bool {
         let mut moved = Vec::new();
         for (id, cgroup) in read {
             let Some(client) = self.clients.get_mut(&id) else { continue };
-            // Its id may be another's by now.
+            // The id may belong to another process by now.
             if client.subject.cgroup != cgroup && client.peer.is_alive() {
                 tracing::debug!("{} is in cgroup {cgroup:?} now", client.peer.describe());
                 client.subject.cgroup = cgroup;
@@ -167,14 +169,15 @@ impl Controller {
         !moved.is_empty()
     }
 
-    /// Whether somebody may see what a process does.
+    /// Checks that the caller may see what a process does.
     pub(crate) fn check_sight(&self, actor: Actor, pid: u32) -> Result<(), OrderError> {
         let owner = self.clients.values().find(|client| client.subject.pid == pid && pid != 0);
         let owner = owner.ok_or_else(|| OrderError::NotFound(format!("process {pid} has not joined")))?;
         if actor.may_see(owner.actor()) { Ok(()) } else { actor.check_privileged() }
     }
 
-    /// A process has not shown its number: no program hears it, and it has to report over the socket. False if it has.
+    /// A process has not shown its token: no BPF program sees it, so it must report over the socket. False if it has
+    /// shown it.
     pub(crate) fn speak_for(&mut self, id: ClientId) -> bool {
         let Some(client) = self.clients.get(&id) else { return false };
         let (Link::Awaited(number), pid) = (client.link, client.subject.pid) else { return false };
@@ -187,13 +190,13 @@ impl Controller {
     }
 
     fn speak(&mut self, id: ClientId, pid: u32) -> Link {
-        /// More than any process id.
+        /// Larger than any process id.
         const NO_PID: u32 = 1 << 31;
         self.counts.by_socket += u64::from(self.arbiter.keeper() == Keeper::Programs);
         Link::Known(self.arbiter.speak_for(if pid == 0 { NO_PID | id.0 } else { pid }))
     }
 
-    /// A process will use a device. Returns what it is told, and the page of its gate, or why there is none.
+    /// A process will use a device. Returns the answer and the gate page, or why there is none.
     pub(crate) fn open(
         &mut self,
         id: ClientId,
@@ -216,7 +219,7 @@ impl Controller {
             Err(error) => return Err(refuse_full(&error)),
         };
         let (now_ns, device) = (now_ns(), self.arbiter.page().queue(key.slot).word.device() as u16);
-        // One that was there before has died, and the news is still on its way.
+        // A previous queue in this slot is closed, and that event is still on its way.
         self.forget_queue(Nanos(now_ns), key.slot);
         let queue = Queue {
             key,
@@ -254,7 +257,8 @@ impl Controller {
         Ok((opened, gate))
     }
 
-    /// Whether a user may have another queue, and on this device. If not: how many he has of what there is no more for him.
+    /// Checks whether a user may have another queue, and on this device. Otherwise returns how many it has, and of
+    /// what.
     fn check_share(&self, actor: Actor, device_key: u64) -> Result<(), (usize, &'static str)> {
         let Some(uid) = counted(actor) else { return Ok(()) };
         let check = |division: Division, users: &BTreeMap<u32, usize>, what| {
@@ -266,14 +270,15 @@ impl Controller {
             *queues.entry(uid).or_default() += 1;
         }
         check(QUEUES, &queues, "queues")?;
-        // One that has its place takes none from anybody.
+        // A device that is already in use uses up no quota.
         if self.queues.values().any(|queue| queue.device_key == device_key) {
             return Ok(());
         }
         check(DEVICES, &self.devices_by_user(), "devices")
     }
 
-    /// How many devices each user has. One that several use counts once, and not if somebody who is not counted uses it, too.
+    /// How many devices each user has. A device that several users share counts once, and not at all if a privileged
+    /// user has it too.
     fn devices_by_user(&self) -> BTreeMap<u32, usize> {
         let mut users: BTreeMap<u64, Option<u32>> = BTreeMap::new();
         for queue in self.queues.values() {
@@ -292,25 +297,26 @@ impl Controller {
         self.builds.bring(now_ns(), shim, counted(Actor::of(peer)))
     }
 
-    /// Whose a queue is, unless that is somebody privileged.
+    /// The user that a queue counts for; none for privileged users.
     fn counted_user(&self, queue: &Queue) -> Option<u32> {
         counted(self.clients.get(&queue.client)?.actor())
     }
 
-    /// Says in the log why a user's process is not scheduled: once, since it tries again every second.
+    /// Logs why a user's process is not scheduled, at most once in `MENTION_AGAIN_NS`, because the process retries
+    /// every second.
     fn mention_refusal(&mut self, pid: u32, uid: u32, own: usize, what: &str) {
         let now_ns = now_ns();
         self.mentioned.retain(|_, at_ns| now_ns.saturating_sub(*at_ns) < MENTION_AGAIN_NS);
         if let Entry::Vacant(mentioned) = self.mentioned.entry(uid) {
             mentioned.insert(now_ns);
             tracing::warn!(
-                "process {pid} runs unscheduled: user {uid} has {own} {what}, and what room there is for more is kept for \
-                 others (this is said once an hour for each user)"
+                "process {pid} runs unscheduled: user {uid} has reached its limit with {own} {what} \
+                 (logged once an hour for each user)"
             );
         }
     }
 
-    /// A process reports over the socket.
+    /// Handles a report over the socket.
     pub(crate) fn report(&mut self, id: ClientId, report: &Reported) {
         let Some(Client { link: Link::Known(owner), .. }) = self.clients.get(&id) else { return };
         match Report::from_number(report.operation) {
@@ -321,7 +327,7 @@ impl Controller {
         }
     }
 
-    /// A process says what a queue has used.
+    /// A process reports what a queue has used.
     pub(crate) fn usage(&mut self, id: ClientId, usage: &Usage) {
         let queue = self.queues.get_mut(&usage.slot);
         let own = queue.filter(|queue| queue.client == id && queue.key.generation == usage.generation);
@@ -334,7 +340,7 @@ impl Controller {
         self.scheduler.handle(Nanos(now_ns), Event::Used { queue: QueueId(usage.slot), device });
     }
 
-    /// A process is gone, or its connection is.
+    /// A process or its connection has ended.
     pub(crate) fn leave(&mut self, id: ClientId) {
         let Some(client) = self.clients.remove(&id) else { return };
         let now = Nanos(now_ns());
@@ -353,7 +359,8 @@ impl Controller {
             }
             Link::Known(owner) => Some(owner),
         };
-        // There is room for so many, whether or not they live on; who connects again joins again. It may have done so.
+        // The arbiter's table of processes is limited, whether or not they still live. A process that connects again
+        // joins again, and may already have done so.
         if let Some(owner) = owner.filter(|&owner| !self.has(owner)) {
             self.arbiter.gone(owner);
         }
@@ -368,7 +375,7 @@ impl Controller {
         self.clients.values().any(|client| self.owner(client) == Some(owner))
     }
 
-    /// The process of a connection, if it is known to the arbiter.
+    /// The process of a connection, if the arbiter knows it.
     fn owner(&self, client: &Client) -> Option<Owner> {
         match client.link {
             Link::Awaited(number) => self.arbiter.joined(number),
@@ -376,8 +383,8 @@ impl Controller {
         }
     }
 
-    /// A process has shown this number. It takes room for as long as it lives, unless it is dismissed: it may have shown the number
-    /// while that was given up, because it has left or has taken too long.
+    /// A process has shown this token. It uses an entry of the arbiter's table for as long as it lives, unless it is
+    /// dismissed: its connection may have ended, or the controller may have stopped waiting for the token.
     pub(super) fn dismiss_unless_expected(&mut self, owner: Owner, number: u64) {
         let is_awaited = |client: &Client| matches!(client.link, Link::Awaited(awaited) if awaited == number);
         if !self.clients.values().any(is_awaited) && !self.has(owner) {
@@ -385,7 +392,7 @@ impl Controller {
         }
     }
 
-    /// The same for whoever has shown a number while events were lost.
+    /// The same for processes that have shown a token while events were lost.
     pub(super) fn dismiss_unconnected(&mut self) {
         let connected: BTreeSet<Owner> =
             self.clients.values().filter_map(|client| self.owner(client)).collect();
@@ -396,7 +403,7 @@ impl Controller {
         }
     }
 
-    /// A queue is not there any more.
+    /// A queue no longer exists.
     pub(super) fn forget_queue(&mut self, at: Nanos, slot: u32) {
         let Some(queue) = self.queues.remove(&slot) else { return };
         self.scheduler.handle(at, Event::Closed { queue: QueueId(slot) });
@@ -405,7 +412,7 @@ impl Controller {
         }
     }
 
-    /// What others have said that concerns a process.
+    /// What others have set for a process.
     pub(super) fn said(&self, client: &Client) -> Said {
         let run = client.token.as_ref().map(|token| self.tokens.granted(token)).unwrap_or_default();
         Said { set: client.set.or(self.set_for_group_of(client)), run }
@@ -418,12 +425,12 @@ impl Controller {
         group.map(|(_, wish)| *wish).unwrap_or_default()
     }
 
-    /// How a process stands, but for what was set for single queues of it.
+    /// The scheduling parameters of a process, without those that were set for single queues.
     pub(super) fn standing_of(&self, client: &Client) -> Standing {
         client.standing(&self.config, self.said(client)).0
     }
 
-    /// What the scheduler is to know of a queue.
+    /// The attributes of a queue for the scheduler.
     pub(super) fn attributes(&self, slot: u32) -> Option<xsched_sched::Attributes> {
         let queue = self.queues.get(&slot)?;
         let client = self.clients.get(&queue.client)?;
@@ -432,7 +439,7 @@ impl Controller {
         Some(queue.attributes(standing, self.config.ceiling(&client.subject).priority))
     }
 
-    /// Tells the scheduler how a process stands now.
+    /// Passes the current scheduling parameters of a process to the scheduler.
     pub(super) fn restand(&mut self, id: ClientId) {
         let now = Nanos(now_ns());
         let slots = self.clients.get(&id).map(|client| client.queues.clone()).unwrap_or_default();
@@ -453,7 +460,7 @@ impl Controller {
     }
 }
 
-/// A user whose things are counted: one that is not privileged.
+/// The user that something counts for; none for privileged users.
 fn counted(actor: Actor) -> Option<u32> {
     (!actor.is_privileged()).then_some(actor.uid)
 }

@@ -1,4 +1,4 @@
-//! What was set for processes that are not connected just now: they cannot shake it off by connecting anew.
+//! What was set for processes that are not connected at the moment: connecting again does not undo it.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use xsched_control_api::standing::Wish;
 
 use super::authority::Actor;
 
-/// Processes of one user that are remembered: each keeps a descriptor open.
+/// Most remembered processes of one user: each keeps a descriptor open.
 const OF_USER_MAX: usize = 1024;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Departed {
     by_pid: BTreeMap<u32, (Peer, Wish)>,
-    /// The process that was looked at last.
+    /// The process that was checked last.
     looked_at: u32,
 }
 
 impl Departed {
-    /// Remembers what was set for a process, if its id is known here and anything was.
+    /// Remembers what was set for a process, if its id is known here and something was set.
     pub(super) fn keep(&mut self, peer: Peer, set: Wish) {
         let account = |peer| Actor::of(peer).account();
         let of_user = self.by_pid.values().filter(|(other, _)| account(other) == account(&peer)).count();
@@ -28,15 +28,15 @@ impl Departed {
         }
     }
 
-    /// What was set for a process when it was connected before. It holds as long as the process lives, and its user is the
-    /// same.
+    /// What was set for a process during an earlier connection. It applies as long as the process lives and its user is
+    /// the same.
     pub(super) fn take(&mut self, peer: &Peer) -> Wish {
         let before = self.by_pid.remove(&peer.pid);
         let is_same = |(before, _): &(Peer, Wish)| before.uid == peer.uid && before.is_alive();
         before.filter(is_same).map(|(_, set)| set).unwrap_or_default()
     }
 
-    /// Looks at one process, each time at the next, and forgets it if it has ended.
+    /// Checks one process, the next one each time, and forgets it if it has ended.
     pub(super) fn look_at_one(&mut self) {
         let mut later = self.by_pid.range(self.looked_at.saturating_add(1)..);
         let Some((&pid, (peer, _))) = later.next().or_else(|| self.by_pid.first_key_value()) else { return };
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_ended_is_forgotten_and_others_are_not() {
+    fn only_ended_processes_are_forgotten() {
         let mut departed = Departed::default();
         let mut ended = Command::new("true").spawn().unwrap();
         let first = Peer::by_pid(ended.id(), 7).unwrap();
@@ -74,14 +74,18 @@ mod tests {
             departed.look_at_one();
         }
         assert_eq!(remembered(&departed), [own.pid]);
-        assert_eq!(departed.take(&Peer::unknown(own.pid, 8)), Wish::default(), "another user's");
+        assert_eq!(
+            departed.take(&Peer::unknown(own.pid, 8)),
+            Wish::default(),
+            "it is another user's process"
+        );
         departed.keep(own.clone(), SET);
         assert_eq!(departed.take(&own), SET);
         assert_eq!(departed.take(&own), Wish::default());
     }
 
     #[test]
-    fn so_many_of_a_user_and_nobody_for_whom_nothing_was_set() {
+    fn processes_of_a_user_are_limited_and_those_without_settings_are_not_kept() {
         let mut departed = Departed::default();
         departed.keep(Peer::unknown(3, 7), Wish::default());
         departed.keep(Peer::unknown(0, 7), SET);

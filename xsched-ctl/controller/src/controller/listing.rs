@@ -1,4 +1,4 @@
-//! What commands are shown.
+//! Answers to commands that show the controller's state.
 
 use std::collections::BTreeMap;
 use std::process;
@@ -19,12 +19,12 @@ use super::queue::Queue;
 #[derive(Clone, Copy, Debug, Default)]
 struct Company {
     queues: usize,
-    /// Bit L: one of level L has work.
+    /// Bit L: a queue at level L has work.
     working_levels: u64,
 }
 
 impl Controller {
-    /// How the controller is.
+    /// The controller's state.
     pub(crate) fn status(&self) -> Status {
         let page = self.arbiter.page();
         Status {
@@ -45,7 +45,7 @@ impl Controller {
         }
     }
 
-    /// All processes. Who is not privileged sees no names of others' processes.
+    /// All processes. Unprivileged callers see no names of others' processes.
     pub(super) fn list(&self, actor: Actor) -> List {
         let company = self.company();
         let process = |client| self.process(client, actor, &company);
@@ -54,7 +54,7 @@ impl Controller {
         List { controller: self.status(), processes }
     }
 
-    /// The queues of each device, looked at once for all of them.
+    /// The queues by device, computed once for all processes.
     fn company(&self) -> BTreeMap<u16, Company> {
         let page = self.arbiter.page();
         let mut devices: BTreeMap<u16, Company> = BTreeMap::new();
@@ -91,7 +91,8 @@ impl Controller {
         }
     }
 
-    /// Whether a more urgent queue of its device has work. An observer has nobody obeyed, and the masks are empty then.
+    /// Whether a more urgent queue of its device has work. While the controller only observes, the ready masks are
+    /// empty.
     fn has_more_urgent_work(&self, word: QueueWord, company: Company) -> bool {
         let working_levels = match self.state {
             State::Observing => company.working_levels,

@@ -1,4 +1,4 @@
-//! What commands order, and what becomes of it.
+//! Requests of commands, and their effects.
 
 use std::borrow::Cow;
 
@@ -14,15 +14,15 @@ use super::tokens::{Granted, TokenKey, TokenRefused};
 use super::{ClientId, Controller};
 use crate::subject::Subject;
 
-/// Cgroups for which something may be set at once.
+/// Most cgroups for which something may be set at once.
 const GROUPS_MAX: usize = 1024;
 
-/// What a connection of a command keeps between its requests.
+/// What a command's connection keeps between its requests.
 #[derive(Debug, Default)]
 pub(crate) struct Attendance(Option<TokenKey>);
 
 impl Controller {
-    /// Does what is asked, if whoever asks may.
+    /// Handles a request, if the caller may make it.
     pub(crate) fn order(&mut self, actor: Actor, request: Request, attendance: &mut Attendance) -> Answer {
         let what = describe(&request);
         let is_change = request.is_change();
@@ -36,7 +36,7 @@ impl Controller {
             Request::On {} => self.set_state(actor, self.state_when_on()),
             Request::Run { wish, token } => self.register(actor, wish, &token, attendance),
             Request::Joined {} => Ok(self.joined(attendance)),
-            // Asked elsewhere; here only whether it may be.
+            // The answer comes from elsewhere; only the permission is checked here.
             Request::Explain { pid } => {
                 self.check_sight(actor, pid).map(|()| Answer::Run { overpromised: None })
             }
@@ -71,7 +71,7 @@ impl Controller {
             Target::Queue(slot) => vec![self.client_of(*slot)?],
             Target::Cgroup(cgroup) => {
                 actor.check_privileged()?;
-                // So the kernel writes them, with which they are compared.
+                // The form in which the kernel writes the paths that these are compared with.
                 if !cgroup.starts_with('/')
                     || cgroup.len() > 4096
                     || cgroup.contains("//")
@@ -89,7 +89,7 @@ impl Controller {
         let old: Vec<_> = ids.iter().map(|id| self.standing(*id, target)).collect();
         for (id, now) in ids.iter().zip(&old) {
             let client = &self.clients[id];
-            // What is taken back may have held the process down: then the rest must be within its rights.
+            // A reset may remove what kept the process down: the rest must then be within the caller's rights.
             let asked = if wish.is_empty() { self.wish_without(*id, target) } else { wish };
             actor.check_change(client.actor(), self.config.ceiling(&client.subject), *now, asked)?;
         }
@@ -110,7 +110,7 @@ impl Controller {
         Ok(Answer::Set { changed: changed.collect(), overpromised })
     }
 
-    /// Remembers what was set. Parts that were not mentioned stay as they were set before; nothing takes all back.
+    /// Remembers what was set. Parts that were not mentioned keep their earlier values; an empty wish removes all.
     fn note(&mut self, target: &Target, wish: Wish) -> Result<(), OrderError> {
         let merged = |before: Wish| if wish.is_empty() { wish } else { wish.or(before) };
         match target {
@@ -139,7 +139,7 @@ impl Controller {
         Ok(())
     }
 
-    /// How a process stands, or one of its queues.
+    /// The scheduling parameters of a process or of one of its queues.
     fn standing(&self, id: ClientId, target: &Target) -> Standing {
         let client = &self.clients[&id];
         let said = self.said(client);
@@ -150,7 +150,7 @@ impl Controller {
         client.standing(&self.config, Said { set, ..said }).0
     }
 
-    /// What a process would have, all told, if nothing were set for it.
+    /// What a process would have if nothing were set for this target.
     fn wish_without(&self, id: ClientId, target: &Target) -> Wish {
         let client = &self.clients[&id];
         let said = self.said(client);
@@ -189,7 +189,7 @@ impl Controller {
         self.scheduler.set_policy(Nanos(now_ns()), policy);
         self.is_policy_ordered = true;
         self.warn_of_all_promises(now_ns());
-        // A policy is changed to be at work.
+        // Choosing a policy turns scheduling on.
         let turned = (self.state == State::Off).then(|| self.state_when_on());
         if let Some(state) = turned {
             self.turn(state);
@@ -225,12 +225,13 @@ impl Controller {
     ) -> Result<Answer, OrderError> {
         wish.check().map_err(|error| OrderError::Malformed(error.to_string()))?;
         if attendance.0.is_some() {
-            return Err(OrderError::Malformed("one command a connection".to_owned()));
+            return Err(OrderError::Malformed("one command per connection".to_owned()));
         }
-        // The command does not run yet: its cgroup is that of who starts it. Rules may give it more than the ceiling does.
+        // The command does not run yet; it will be in the cgroup of the process that starts it. Rules may give it more
+        // than the ceiling does.
         let subject = Subject::read(actor.pid, actor.uid, &self.users);
         actor.check_change(actor, self.config.ceiling(&subject), Standing::default(), wish)?;
-        // Nobody knows yet which devices it will use.
+        // It is not known yet which devices it will use.
         let overpromised = wish.share.and_then(|share| self.overpromised_with(share));
         let granted = Granted { wish, is_privileged: actor.is_privileged() };
         let key = self.tokens.register(actor.account(), token, granted).map_err(|refused| match refused {
@@ -239,7 +240,7 @@ impl Controller {
             TokenRefused::Full => OrderError::Full("too many commands run at once"),
         })?;
         attendance.0 = Some(key);
-        // After a restart of the controller processes may have come before the command that started them.
+        // After a restart of the controller, processes may have connected before the command that started them.
         let has_it = |id: &ClientId| self.clients[id].token == Some(key);
         for id in self.clients.keys().copied().filter(has_it).collect::<Vec<_>>() {
             self.tokens.join(&key, id);
@@ -254,7 +255,7 @@ impl Controller {
     }
 }
 
-/// What is asked for, for the account.
+/// A description for the audit log.
 fn describe(request: &Request) -> String {
     match request {
         Request::Status {} => "status".to_owned(),
@@ -271,7 +272,7 @@ fn describe(request: &Request) -> String {
     }
 }
 
-/// Words of whoever asks: all of them, unless nobody means so many.
+/// The words of a caller, cut off if they are unreasonably long.
 fn brief(words: &str) -> Cow<'_, str> {
     /// The paths of containers' cgroups are some 250 bytes long.
     const LEN_MAX: usize = 512;
@@ -305,7 +306,7 @@ fn effect(answer: &Answer) -> String {
         Answer::Policy { policy, was, turned: None } => format!("{was} -> {policy}"),
         Answer::Policy { policy, was, turned: Some(state) } => format!("{was} -> {policy}; off -> {state}"),
         Answer::State { state, was } => format!("{was} -> {state}"),
-        // Whether it can be started is found out by who has asked.
+        // The caller finds out whether it can be started.
         Answer::Run { .. } => "noted for the processes that it starts".to_owned(),
         _ => "done".to_owned(),
     }

@@ -1,7 +1,7 @@
-//! Whose work a queue's device time is: the libraries that the calls belong to.
+//! Which libraries a queue's device time belongs to.
 //!
-//! A process tells them by number. Where programs decide about its calls the numbers are this controller's; else they are
-//! its own, and it tells what they stand for.
+//! A process reports them by number. Where BPF programs decide about its calls, the numbers are the controller's.
+//! Otherwise they are its own, and it reports their names.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,22 +15,22 @@ use super::client::Client;
 use super::queue::Queue;
 use super::{ClientId, Controller};
 
-/// A library is not known.
+/// Name of an unknown library.
 const UNKNOWN: &str = "[unknown]";
 
-/// All libraries for which a process had no number left.
+/// Name of all libraries for which a process had no number left.
 const OTHERS: &str = "[others]";
 
 impl Controller {
     /// A process has numbered a library.
     pub(crate) fn name_origin(&mut self, id: ClientId, said: &OriginName) {
         if let Some(client) = self.clients.get_mut(&id) {
-            // A packet has few numbers, so there are few names.
+            // The packet limits numbers, and with them the names.
             client.origins.insert(said.id, String::from_utf8_lossy(said.text()).into_owned());
         }
     }
 
-    /// A process says how a queue's device time divides.
+    /// A process reports how a queue's device time divides.
     pub(crate) fn divide(&mut self, id: ClientId, said: &OriginUsage) {
         let queue = self.queues.get_mut(&said.slot);
         let own = queue.filter(|queue| queue.client == id && queue.key.generation == said.generation);
@@ -47,7 +47,7 @@ impl Controller {
         for (&number, time) in queue.origins.iter().filter(|(_, time)| time.ns > 0) {
             let (share, ns) = by_name.entry(name(number, client, &known)).or_default();
             *share += time.share(now_ns);
-            // They are anybody's numbers.
+            // A process may report any number.
             *ns = ns.saturating_add(time.ns);
         }
         let mut origins: Vec<_> = by_name
@@ -70,7 +70,7 @@ fn name<'a>(number: u32, client: &'a Client, known: &'a [Arc<str>]) -> &'a str {
         own if own & OriginTime::OWN != 0 => {
             client.origins.get(&(own & !OriginTime::OWN)).map(String::as_str)
         }
-        // They begin with 1.
+        // Numbers begin with 1.
         number => known.get(number as usize - 1).map(|name| &**name),
     };
     name.unwrap_or(UNKNOWN)

@@ -1,4 +1,4 @@
-//! What processes are promised of a device together.
+//! Sums of the shares that processes are promised of each device.
 
 use std::collections::BTreeMap;
 
@@ -11,27 +11,27 @@ use super::{ClientId, Controller};
 /// All of a device.
 pub(crate) const WHOLE_PERCENT: u32 = 100;
 
-/// How long the log says nothing more of a device of which too much is promised: processes come and go.
+/// How long the log does not repeat the warning for a device: processes come and go.
 const QUIET_NS: u64 = 60_000_000_000;
 
-/// When the log has said that too much is promised, by the key of the device.
+/// When the log last warned of a device, by the device's key.
 pub(super) type Warned = BTreeMap<u64, u64>;
 
 impl Controller {
-    /// The device of which most is promised, among those that these processes use; none if it is no more than there is.
+    /// The device with the largest sum, among those that these processes use; none if it is within 100 %.
     pub(super) fn overpromised(&self, clients: &[ClientId]) -> Option<Overpromised> {
         let shares = self.shares();
         let uses = |device: u64| clients.iter().any(|&client| shares.contains_key(&(device, client)));
         most(sums(&shares).into_iter().filter(|&(device, _)| uses(device)))
     }
 
-    /// The device of which most would be promised if another process with this share used it.
+    /// The device that would have the largest sum if another process with this share used it.
     pub(super) fn overpromised_with(&self, share: u8) -> Option<Overpromised> {
         most(sums(&self.shares()).into_iter().map(|(device, percent)| (device, percent + u32::from(share))))
     }
 
-    /// What the log should say of a device on which something has changed: that more of it is promised than there is, if
-    /// anybody heeds shares. So often it says so, and no more.
+    /// The warning for a device on which something has changed, if its shares exceed 100 % and the policy uses shares.
+    /// Repeated at most once in `QUIET_NS`.
     pub(super) fn warn_of_promises(&mut self, device: u64, now_ns: u64) -> Option<String> {
         if self.scheduler.policy() != PolicyKind::Partition {
             return None;
@@ -49,7 +49,7 @@ impl Controller {
         ))
     }
 
-    /// The same of all devices.
+    /// The same for all devices.
     pub(super) fn warn_of_all_promises(&mut self, now_ns: u64) {
         let devices: Vec<_> = sums(&self.shares()).into_keys().collect();
         for device in devices {
@@ -59,7 +59,8 @@ impl Controller {
         }
     }
 
-    /// The shares of processes that have any, by device. The largest of its queues is a process's, as the policy has it.
+    /// The shares of processes that have any, by device. A process's share is the largest of its queues, as in the
+    /// policy.
     fn shares(&self) -> BTreeMap<(u64, ClientId), u8> {
         let mut shares = BTreeMap::new();
         for state in self.scheduler.queues() {
@@ -72,7 +73,7 @@ impl Controller {
     }
 }
 
-/// What is promised of each device.
+/// The sum of shares for each device.
 fn sums(shares: &BTreeMap<(u64, ClientId), u8>) -> BTreeMap<u64, u32> {
     let mut sums = BTreeMap::new();
     for (&(device, _), &share) in shares {
@@ -81,7 +82,7 @@ fn sums(shares: &BTreeMap<(u64, ClientId), u8>) -> BTreeMap<u64, u32> {
     sums
 }
 
-/// The one of which most is promised, if it is more than there is.
+/// The device with the largest sum, if that exceeds 100 %.
 fn most(sums: impl Iterator<Item = (u64, u32)>) -> Option<Overpromised> {
     let beyond = sums.filter(|&(_, percent)| percent > WHOLE_PERCENT);
     let (device, percent) = beyond.max_by_key(|&(_, percent)| percent)?;

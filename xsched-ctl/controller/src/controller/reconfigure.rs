@@ -1,4 +1,4 @@
-//! Another configuration while processes are connected.
+//! Replacing the configuration while processes are connected.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -10,23 +10,23 @@ use super::Controller;
 use crate::config::Config;
 use crate::users::Users;
 
-/// What has become of another configuration, for the log.
+/// The effects of a new configuration, for the log.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
-    /// What holds now.
+    /// Changes that are in effect.
     pub(crate) effective: Vec<String>,
-    /// What does not, and why or for whom.
+    /// Changes that are not, and why or for which processes.
     pub(crate) not_effective: Vec<String>,
 }
 
 impl Controller {
-    /// Puts another configuration into effect. What was ordered by commands stays, as it does at the start.
+    /// Applies another configuration. What commands have set stays, as it does at the start.
     pub(crate) fn reconfigure(&mut self, mut config: Config, users: Users) -> Changes {
         let mut changes = Changes::default();
-        // What it means to observe is told to processes when they connect.
+        // Processes get this setting only when they connect.
         if config.observe != self.config.observe {
             changes.not_effective.push(format!(
-                "observe stays {}: that it is {} takes another start of the controller",
+                "observe stays {}: changing it to {} needs a restart of the controller",
                 self.config.observe, config.observe
             ));
             config.observe = self.config.observe;
@@ -40,33 +40,33 @@ impl Controller {
         let ids = self.clients.keys().copied().collect::<Vec<_>>();
         let mut restood = 0;
         for (id, before) in ids.iter().zip(before) {
-            // Its queues may stand otherwise for what was set for them alone.
+            // What was set for its queues alone may now combine with other parameters.
             self.restand(*id);
             restood += usize::from(self.standing_of(&self.clients[id]) != before);
         }
         self.warn_of_all_promises(now_ns());
-        changes.effective.push(format!("{restood} of {} processes stand otherwise", ids.len()));
+        changes.effective.push(format!("parameters of {restood} of {} processes changed", ids.len()));
         changes
     }
 
-    /// Other users are known by name.
+    /// Replaces the names of users.
     pub(crate) fn replace_users(&mut self, users: Users) {
         self.users.replace(users);
         self.name_clients(|_| true);
     }
 
-    /// Whether it need not be asked what a user is called.
+    /// Whether a user's name need not be looked up.
     pub(crate) fn knows_user(&self, uid: u32) -> bool {
         self.users.knows(uid)
     }
 
-    /// A user is called so, or has no name.
+    /// Takes in a user's name, or that it has none.
     pub(crate) fn learn_user(&mut self, uid: u32, name: Option<&str>) {
         self.users.learn(uid, name);
         self.name_clients(|of| of == uid);
     }
 
-    /// Processes of these users are known by the names that are known now, and stand accordingly.
+    /// Updates the user names of these users' processes, and their scheduling parameters.
     fn name_clients(&mut self, of: impl Fn(u32) -> bool) {
         let mut renamed = Vec::new();
         for (id, client) in self.clients.iter_mut().filter(|(_, client)| of(client.subject.uid)) {
@@ -88,7 +88,7 @@ impl Controller {
         }
         if self.is_policy_ordered {
             changes.not_effective.push(format!(
-                "policy {was} stays, which a command has ordered: `xsched-ctl policy {}` is what the configuration says",
+                "policy {was} stays, because a command has set it; `xsched-ctl policy {}` applies the configuration's",
                 config.policy
             ));
         } else {
@@ -115,9 +115,9 @@ impl Controller {
         }
     }
 
-    /// Some of it goes with the welcome and is not told again.
+    /// Reports settings that processes only get when they connect.
     fn say_what_newcomers_are_told(&self, config: &Config, changes: &mut Changes) {
-        let in_flight = |config: &Config| config.in_flight.map_or_else(|| "found out".to_owned(), time);
+        let in_flight = |config: &Config| config.in_flight.map_or_else(|| "measured".to_owned(), time);
         let level = |config: &Config| config.preemption_level.to_string();
         let told = [
             ("in_flight", in_flight(&self.config), in_flight(config)),
@@ -125,10 +125,9 @@ impl Controller {
             ("poll", time(self.config.poll), time(config.poll)),
         ];
         for (key, was, is) in told.into_iter().filter(|(_, was, is)| was != is) {
-            changes.not_effective.push(format!(
-                "{}: for processes that connect from now on; those that are connected keep what they were told",
-                changed(key, was, is)
-            ));
+            changes
+                .not_effective
+                .push(format!("{}: applies to processes that connect from now on", changed(key, was, is)));
         }
     }
 }

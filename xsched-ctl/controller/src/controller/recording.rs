@@ -1,7 +1,7 @@
-//! What the controller does while somebody records: it gives each process a ring to write into, and writes one itself.
+//! The controller's part in a recording: it gives each process an event ring, and writes one itself.
 //!
-//! One records at a time; root or the controller's own user takes the place of anybody else. Others see their own processes
-//! only, in the arbiter's ring too.
+//! There is one recorder at a time; a privileged one replaces an unprivileged one. Other users see only their own
+//! processes, also in the arbiter's ring.
 
 use std::os::fd::OwnedFd;
 
@@ -16,14 +16,14 @@ use xsched_protocol::wire::{Events, PacketKind, RecordPacketKind, RecordRefusal,
 use super::authority::audit;
 use super::{Actor, ClientId, Controller};
 
-/// Something for a recorder.
+/// A message for a recorder.
 #[derive(Debug)]
 pub(crate) struct Announcement {
-    /// What is said.
+    /// The packet to send.
     pub(crate) packet: RecordedRing,
-    /// The ring's memory, if there is one more.
+    /// The memory of a new ring.
     pub(crate) memory: Option<OwnedFd>,
-    /// Dropped when it has been said, or nobody hears it any more.
+    /// Dropped when it was sent, or when the recorder is gone.
     #[expect(dead_code, reason = "it is its end that says something")]
     said: oneshot::Sender<()>,
 }
@@ -32,27 +32,27 @@ pub(crate) struct Announcement {
 #[derive(Debug)]
 pub(crate) struct Told {
     pub(crate) events: Events,
-    /// Its ring, if it is to write.
+    /// Its ring, if it is to write events.
     pub(crate) ring: Option<OwnedFd>,
-    /// Ends when the recorder has the ring. The process is told after that, or else calls that it has told of would be
-    /// looked at by somebody who does not know that it does.
+    /// Ends when the recorder has the ring. Only then the process is notified: otherwise it would write events that the
+    /// recorder does not yet expect.
     pub(crate) is_announced: Option<oneshot::Receiver<()>>,
 }
 
 /// A recording has begun.
 #[derive(Debug)]
 pub(crate) struct Recorded {
-    /// Its number.
+    /// Its id.
     pub(crate) id: RecordingId,
-    /// What the recorder is to be told; closed when somebody takes his place.
+    /// Messages for the recorder; closed when another recorder replaces it.
     pub(crate) announcements: UnboundedReceiver<Announcement>,
 }
 
-/// Names a recording; never used twice.
+/// Identifies a recording; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordingId(u32);
 
-/// The recording that there is.
+/// The current recording.
 #[derive(Debug)]
 pub(super) struct Recording {
     id: RecordingId,
@@ -62,7 +62,7 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// Whether a process is to be seen.
+    /// Whether the recorder may see a process.
     fn sees(&self, process: Actor) -> bool {
         self.actor.may_see(process)
     }
@@ -73,19 +73,19 @@ impl Recording {
         }
     }
 
-    /// Returns what ends when the recorder has been told.
+    /// Returns a receiver that ends when the recorder was notified.
     fn announce(&self, ring: u32, pid: u32, memory: Option<OwnedFd>) -> oneshot::Receiver<()> {
         let is_over = u32::from(memory.is_none());
         let packet = RecordedRing { kind: RecordPacketKind::Ring as u32, ring, pid, is_over };
         let (said, is_said) = oneshot::channel();
-        // A recorder that is gone is told so by its task.
+        // If the recorder is gone, its task notices that.
         let _ = self.announcements.send(Announcement { packet, memory, said });
         is_said
     }
 }
 
 impl Controller {
-    /// Somebody wants to record.
+    /// Begins a recording.
     pub(crate) fn record(&mut self, actor: Actor) -> Result<Recorded, RecordRefusal> {
         let is_taken = |other: &Recording| other.actor.is_privileged() || !actor.is_privileged();
         if self.recording.as_ref().is_some_and(is_taken) {
@@ -108,12 +108,12 @@ impl Controller {
         Ok(Recorded { id, announcements: told })
     }
 
-    /// A recorder is gone.
+    /// A recorder has left.
     pub(crate) fn stop_recording(&mut self, id: RecordingId) {
         self.recording.take_if(|recording| recording.id == id);
     }
 
-    /// What a process has to be told about recording, if it does not know it yet.
+    /// What a process must be told about recording, if it does not know it yet.
     pub(crate) fn events_for(&mut self, id: ClientId) -> Option<Told> {
         let client = self.clients.get_mut(&id)?;
         let wanted = self.recording.as_ref().filter(|recording| recording.sees(client.actor()));
@@ -138,14 +138,14 @@ impl Controller {
         }
     }
 
-    /// A process is gone: nobody writes into its ring any more.
+    /// A process is gone: nothing writes into its ring any more.
     pub(super) fn end_ring(&self, id: ClientId, is_recorded: bool) {
         if let Some(recording) = self.recording.as_ref().filter(|_| is_recorded) {
             drop(recording.announce(id.0, 0, None));
         }
     }
 
-    /// Tells a recorder whose a queue is, and how it stands.
+    /// Writes the owner and the scheduling parameters of a queue into the arbiter's ring.
     pub(super) fn note_seat(&self, slot: u32) {
         let Some(recording) = &self.recording else { return };
         let Some(queue) = self.queues.get(&slot) else { return };
@@ -165,11 +165,11 @@ impl Controller {
         }
     }
 
-    /// Tells a recorder of a change of the page.
+    /// Writes a change of the page into the arbiter's ring.
     pub(super) fn note_change(&self, event: &ArbiterEvent) {
         let Some(recording) = &self.recording else { return };
         let is = |change: ArbiterChange| event.change == change as u32;
-        // The number that a process shows is a secret.
+        // The token that a process shows is a secret.
         if is(ArbiterChange::Joined) {
             return;
         }
@@ -233,13 +233,13 @@ mod tests {
             events.iter().any(|event| matches!(event, Event::Arbiter(change) if change.change == ready)),
             "{events:?}"
         );
-        // Each is given a ring once, and told of the end.
+        // Each gets a ring once, and is notified of the end.
         for id in [first, second] {
             let told = bench.0.events_for(id).unwrap();
             assert!(told.events.wanted == 1 && told.ring.is_some() && bench.0.events_for(id).is_none());
             let announced = follower.recorded.announcements.try_recv().unwrap();
             assert_eq!(announced.packet.ring, id.0);
-            // The process is to wait for it.
+            // The process must wait for it.
             let mut is_announced = told.is_announced.unwrap();
             assert_eq!(is_announced.try_recv(), Err(TryRecvError::Empty));
             drop(announced);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_records_his_own_processes_until_root_does() {
+    fn a_user_records_its_own_processes_until_root_records() {
         let mut bench = Bench::new("");
         let (id, opened) = bench.joined(1, 0);
         let mut strangers = Follower::new(bench.0.record(STRANGER).unwrap());

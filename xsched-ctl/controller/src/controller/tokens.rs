@@ -1,4 +1,4 @@
-//! What `run` has asked for, by the token that its command carries.
+//! What `run` has requested, by the token that its command carries.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,10 +10,10 @@ use super::authority::Account;
 /// 128 bits that only a command and its children know.
 pub(super) type TokenKey = [u8; 16];
 
-/// Tokens at once that a user may have. Each belongs to a process that waits for its command.
+/// Most tokens of a user at once. Each belongs to a process that waits for its command.
 const TOKENS_PER_USER_MAX: usize = 1024;
 
-/// All of them.
+/// All tokens.
 #[derive(Debug, Default)]
 pub(super) struct Tokens(HashMap<TokenKey, Token>);
 
@@ -21,36 +21,36 @@ pub(super) struct Tokens(HashMap<TokenKey, Token>);
 struct Token {
     account: Account,
     granted: Granted,
-    /// Those that have joined and are there.
+    /// Connected processes that have shown it.
     clients: BTreeSet<ClientId>,
-    /// Those that have ever joined.
+    /// Number of processes that have ever shown it.
     joined: u64,
-    /// `run` is there.
+    /// The connection of `run` still exists.
     is_attended: bool,
 }
 
-/// What was asked for with a token.
+/// What was requested with a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Granted {
     pub(super) wish: Wish,
-    /// By somebody who may give anything to anybody. Else each process has as much of it as its own ceiling allows: tokens
-    /// can be passed on.
+    /// A privileged user requested it. Otherwise each process gets only as much as its own ceiling allows: tokens can
+    /// be passed on.
     pub(super) is_privileged: bool,
 }
 
-/// Why a token is not taken.
+/// Why a token is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenRefused {
-    /// It is no token.
+    /// It is not a token.
     Malformed,
-    /// It is somebody else's.
+    /// It belongs to another user.
     Taken,
     /// The user has too many.
     Full,
 }
 
 impl Tokens {
-    /// Takes a token, or what is now asked for with one that is known.
+    /// Registers a token, or replaces the request of a known one.
     pub(super) fn register(
         &mut self,
         account: Account,
@@ -73,7 +73,7 @@ impl Tokens {
         Ok(key)
     }
 
-    /// `run` has gone. The token holds for those that have joined with it.
+    /// `run` has gone. The token stays valid for processes that have joined with it.
     pub(super) fn leave(&mut self, key: &TokenKey) {
         if let Some(token) = self.0.get_mut(key) {
             token.is_attended = false;
@@ -96,12 +96,12 @@ impl Tokens {
         self.forget_if_unused(key);
     }
 
-    /// What was asked for with a token.
+    /// What was requested with a token.
     pub(super) fn granted(&self, key: &TokenKey) -> Granted {
         self.0.get(key).map(|token| token.granted).unwrap_or_default()
     }
 
-    /// Who has joined with a token and is there, and how many have ever.
+    /// Which connected processes have shown a token, and how many ever have.
     pub(super) fn joined(&self, key: &TokenKey) -> (BTreeSet<ClientId>, u64) {
         self.0.get(key).map(|token| (token.clients.clone(), token.joined)).unwrap_or_default()
     }
@@ -113,7 +113,7 @@ impl Tokens {
     }
 }
 
-/// Reads 32 hexadecimal digits that are not all zero, which stands for no token.
+/// Reads 32 hexadecimal digits. All zeros mean no token.
 fn parse(text: &str) -> Option<TokenKey> {
     if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_lives_as_long_as_anybody_needs_it() {
+    fn a_token_lives_as_long_as_it_is_needed() {
         let mut tokens = Tokens::default();
         assert_eq!(tokens.register(of(7), TEXT, WISH), Ok(KEY));
         tokens.join(&KEY, ClientId(1));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_takes_anothers_token() {
+    fn no_user_takes_anothers_token() {
         let mut tokens = Tokens::default();
         tokens.register(of(7), TEXT, WISH).unwrap();
         assert_eq!(tokens.register(of(8), TEXT, WISH), Err(TokenRefused::Taken));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_has_so_many_tokens_and_no_more() {
+    fn tokens_of_a_user_are_limited() {
         let mut tokens = Tokens::default();
         for count in 1..=TOKENS_PER_USER_MAX {
             tokens.register(of(7), &format!("{count:032x}"), WISH).unwrap();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_refused() {
+    fn malformed_tokens_are_refused() {
         for text in ["", "00", &"0".repeat(32), &"g".repeat(32), &format!("+{}", "1".repeat(31))] {
             assert_eq!(Tokens::default().register(of(7), text, WISH), Err(TokenRefused::Malformed), "{text}");
         }

@@ -1,4 +1,4 @@
-//! What was decided about a process's calls, for people.
+//! The verdicts on a process's calls, for `rules explain`.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::numbered::origin;
 /// Most call sites in one answer.
 const SITES_MAX: usize = 4096;
 
-/// Everything that was decided for a process, calls with the same names taken together.
+/// All verdicts for a process; calls with the same names are combined.
 pub(super) fn explain(client: &Client, losses: &Losses) -> Explained {
     let mut sites: BTreeMap<_, u64> = BTreeMap::new();
     for (key, answer) in &client.answers {
@@ -33,7 +33,7 @@ pub(super) fn explain(client: &Client, losses: &Losses) -> Explained {
     }
 }
 
-/// Losses through which calls were given the default.
+/// Losses that cause calls to get the default.
 fn cause_matters(cause: Counter) -> bool {
     matches!(
         cause,
@@ -44,7 +44,7 @@ fn cause_matters(cause: Counter) -> bool {
 fn site(client: &Client, key: VerdictKey, answer: &Answer) -> Place {
     let subject = Subject(key.subject);
     let rules = client.book.rules();
-    // Names of the process's files and kernels, which people read at their terminals.
+    // Names of the process's files and kernels, made safe for terminals.
     let shown = |name: &str| one_line(name).into_owned();
     let function = |frame: xsched_rules::Frame<'_>| match frame.function {
         Some(function) => shown(&format!("{}:{function}", frame.library)),
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_process_calls_its_files_orders_no_terminal_about() {
+    fn file_names_of_a_process_cannot_control_the_terminal() {
         let shim = FileId { device_major: 1, device_minor: 2, inode: 3, generation: None };
         let newcomer = Newcomer { key: 7, pid: 1, tgid: 1, uid: 0, shim, caller: Caller::default() };
         let mut client = Client::new(newcomer, &Arc::default());

@@ -1,4 +1,4 @@
-//! A process that asks, and what was decided for it.
+//! A process that requests verdicts, and those that it got.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use xsched_symbols::{FileId, now_ns};
 use super::numbered::Numbered;
 use super::{ClientKey, Newcomer};
 
-/// Most kernels that a process numbers.
+/// Most kernels that a process may number.
 const KERNELS_MAX: usize = 1 << 16;
 
-/// Most libraries of a process that say what their calls are.
+/// Most libraries of a process that may declare what their calls are.
 const DOMAINS_MAX: usize = 64;
 
-/// Answers of one process after which old ones are forgotten.
+/// Number of a process's verdicts at which old ones are forgotten.
 const ANSWERS_MAX: usize = 1 << 16;
 
 /// One process.
@@ -32,20 +32,20 @@ pub(super) struct Client {
     /// When it joined.
     pub(super) since_ns: u64,
     caller: Caller,
-    /// Rules of its user's own.
+    /// Rules that its user has given it.
     settings: Option<Rules>,
     pub(super) book: Rulebook,
     kernels: HashMap<u32, String>,
     pub(super) answers: HashMap<VerdictKey, Answer>,
-    /// The log has said that too many libraries say what their calls are.
+    /// The log has warned of too many libraries that declare their calls.
     is_talkative: bool,
 }
 
-/// What was decided about calls with one chain and one subject.
+/// The verdict on calls with one chain and one subject.
 pub(super) struct Answer {
     pub(super) chain: Arc<Chain>,
     pub(super) decision: Decision,
-    /// As the programs were told.
+    /// The form that the programs got.
     told: Decided,
 }
 
@@ -68,13 +68,13 @@ impl Client {
         }
     }
 
-    /// Whether a question has to wait until a kernel's name is known.
+    /// Whether a request must wait until a kernel's name is known.
     pub(super) fn wants_name_of_kernel(&self, subject: Subject) -> bool {
         let is_named = |kernel| self.kernels.contains_key(&kernel);
         self.book.names_kernels() && subject.kernel().is_some_and(|kernel| !is_named(kernel))
     }
 
-    /// Decides about calls with a chain: what to tell the programs.
+    /// Decides about calls with a chain; returns the verdict for the programs.
     pub(super) fn answer(&mut self, key: VerdictKey, chain: Arc<Chain>, numbered: &mut Numbered) -> Decided {
         let decision = self.decide(&chain, Subject(key.subject));
         let told = numbered.decided(self.uid, self.book.rules(), &chain, decision);
@@ -82,7 +82,7 @@ impl Client {
         told
     }
 
-    /// Whether there are so many answers that they should be forgotten.
+    /// Whether there are so many verdicts that they should be forgotten.
     pub(super) fn is_full(&self) -> bool {
         self.answers.len() >= ANSWERS_MAX
     }
@@ -97,8 +97,8 @@ impl Client {
         })
     }
 
-    /// Decides about everything anew; what the programs have to be told now. Also where the same is decided: by a rule of
-    /// another name, or for a library that calls did not belong to.
+    /// Decides about everything again; returns the verdicts that the programs must get. These include unchanged
+    /// decisions that now come from a rule of another name or belong to another library.
     pub(super) fn reconsider(&mut self, numbered: &mut Numbered) -> Vec<(VerdictKey, Decided)> {
         let mut answers = std::mem::take(&mut self.answers);
         let mut changed = Vec::new();
@@ -113,19 +113,19 @@ impl Client {
         changed
     }
 
-    /// Rules may ask this about the process from now on.
+    /// The process's attributes for rules have changed.
     pub(super) fn set_caller(&mut self, caller: Caller, rules: &Arc<Rules>) {
         self.caller = caller;
         self.set_rules(rules);
     }
 
-    /// The process's user has rules of his own.
+    /// The process's user has rules for it.
     pub(super) fn set_settings(&mut self, settings: Rules, rules: &Arc<Rules>) {
         self.settings = Some(settings);
         self.set_rules(rules);
     }
 
-    /// Other rules hold.
+    /// The rules were replaced.
     pub(super) fn set_rules(&mut self, rules: &Arc<Rules>) {
         let rules = match &self.settings {
             Some(settings) => Arc::new(rules.as_ref().clone().behind(settings)),
@@ -138,7 +138,7 @@ impl Client {
         self.book = book;
     }
 
-    /// A library has said what its calls are.
+    /// A library has declared what its calls are.
     pub(super) fn set_domain(&mut self, library: &str, domain: SchedulingDomain) {
         use xsched_protocol::verdict::Action;
         let action = match domain {
@@ -148,7 +148,7 @@ impl Client {
         };
         if action.is_some() && self.book.domains().len() >= DOMAINS_MAX {
             if !std::mem::replace(&mut self.is_talkative, true) {
-                tracing::warn!("process {}: too many libraries say what their calls are", self.pid);
+                tracing::warn!("process {}: too many libraries declare what their calls are", self.pid);
             }
             return;
         }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_moved_is_decided_about_by_the_rules_of_his_new_cgroup() {
+    fn the_rules_of_the_new_cgroup_apply_to_a_moved_process() {
         let mut numbered = Numbered::new(watch::channel(Vec::new()).0, RuleNames::new());
         let rules = rules("[[rule]]\ncgroup = '/batch'\naction = 'passthrough'");
         let caller = |cgroup: &str| Caller { cgroups: vec![cgroup.to_owned()], ..Caller::default() };
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn other_rules_are_told_also_where_they_decide_the_same() {
+    fn verdicts_of_other_rules_are_sent_even_if_they_are_the_same() {
         let (names, libraries) = watch::channel(Vec::new());
         let rule_names = RuleNames::new();
         let called = rule_names.subscribe();

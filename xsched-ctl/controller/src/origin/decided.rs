@@ -1,5 +1,5 @@
-//! What the programs know of what was decided. Each user's processes have a map of their own, in which what nobody has asked about
-//! lately makes room: nobody's answers go because of another user.
+//! The verdicts in the programs' maps. Each user's processes have their own map, in which the least recently used
+//! verdicts are evicted. So no user's verdicts are evicted because of another user.
 //!
 //! ```text
 //!   VERDICTS   process ──► map of its user; beyond 32 users, one that all further ones share
@@ -14,29 +14,29 @@ use xsched_protocol::verdict::{Decided, VerdictKey};
 map_value!(pub(super) Key, VerdictKey);
 map_value!(pub(super) Value, Decided);
 
-/// Users with a map of their own. A map takes 6 MiB.
+/// Most users with their own map. A map takes 6 MiB.
 const USERS_MAX: usize = 32;
 
-/// Answers in a map.
+/// Verdicts in a map.
 const ANSWERS_PER_USER: u32 = 1 << 16;
 
 /// A user's map.
 type Answers = maps::HashMap<MapData, Key, Value>;
 
-/// Where the programs look.
+/// The map in which the programs look up a process's verdicts.
 pub(super) type ByProcess = HashOfMaps<MapData, u32, Answers>;
 
-/// Whose a map is; none: all further users'.
+/// The user of a map; none: all further users share it.
 type Holder = Option<u32>;
 
-/// All of them.
+/// All maps.
 pub(super) struct DecidedMaps {
     by_process: ByProcess,
-    /// With how many processes each has.
+    /// The maps with their numbers of processes.
     maps: HashMap<Holder, (Answers, usize)>,
-    /// By process.
+    /// By process: the user of its map.
     holders: HashMap<u32, Holder>,
-    /// For the next user who comes: the kernel takes some milliseconds to make one.
+    /// Created ahead for the next user: the kernel takes some milliseconds for that.
     spare: Option<Answers>,
 }
 
@@ -45,13 +45,13 @@ impl DecidedMaps {
         Self { by_process, maps: HashMap::new(), holders: HashMap::new(), spare: create().ok() }
     }
 
-    /// Prepares for another user, when nobody waits.
+    /// Creates a map ahead, while nothing waits for it.
     pub(super) fn prepare(&mut self) {
-        // It fails again when it is needed, and then that is told.
+        // If this fails, it is tried again when the map is needed, and then reported.
         self.spare = self.spare.take().or_else(|| create().ok());
     }
 
-    /// A process of a user will ask.
+    /// A process of a user will request verdicts.
     pub(super) fn add(&mut self, tgid: u32, uid: u32) -> Result<(), BpfError> {
         self.remove(tgid, []);
         let failed = |cause| BpfError::Map { map: "VERDICTS", cause };
@@ -72,10 +72,10 @@ impl DecidedMaps {
         added
     }
 
-    /// A process asks no more. What was decided for it goes.
+    /// A process requests no more verdicts. Removes those that it got.
     pub(super) fn remove(&mut self, tgid: u32, keys: impl IntoIterator<Item = VerdictKey>) {
         let Some(holder) = self.holders.remove(&tgid) else { return };
-        // One that is not there is removed.
+        // Removal fails only if it is not there.
         let _ = self.by_process.remove(&tgid);
         let Some((map, processes)) = self.maps.get_mut(&holder) else { return };
         *processes -= 1;
@@ -88,18 +88,19 @@ impl DecidedMaps {
         }
     }
 
-    /// Says what was decided for a process.
+    /// Writes a verdict for a process.
     pub(super) fn decide(&mut self, tgid: u32, key: VerdictKey, decided: Decided) {
         let Some((map, _)) = self.holders.get(&tgid).and_then(|holder| self.maps.get_mut(holder)) else {
             return;
         };
-        // There is always room: what was not asked for lately goes.
+        // A full map evicts the least recently used verdict.
         if let Err(error) = map.insert(Key(key), Value(decided), 0) {
             tracing::warn!("a verdict is not written: {error}");
         }
     }
 
-    /// Has it asked for anew. Of a process that has left it is not known where it has asked.
+    /// Removes a verdict, so that it is requested again. For a process that has left, the map is unknown, so all are
+    /// searched.
     pub(super) fn forget(&mut self, tgid: u32, key: VerdictKey) {
         let holder = self.holders.get(&tgid);
         let maps = self.maps.iter_mut().filter(|(other, _)| holder.is_none_or(|holder| holder == *other));
@@ -131,12 +132,10 @@ mod tests {
         map.get(&Key(key(number)), 0).is_ok_and(|Value(decided)| decided == DECIDED)
     }
 
-    /// As root, or not at all.
     #[test]
-    fn answers_of_a_user_do_not_go_because_of_another() {
-        let Ok((programs, _)) = Programs::load() else {
-            return eprintln!("skipped: BPF programs may not be loaded here");
-        };
+    #[ignore = "needs root"]
+    fn verdicts_of_a_user_are_not_evicted_because_of_another() {
+        let (programs, _) = Programs::load().unwrap();
         let mut maps = programs.decided;
         for (tgid, uid) in [(1, 1000), (2, 2000), (3, 1000)] {
             maps.add(tgid, uid).unwrap();
@@ -148,7 +147,7 @@ mod tests {
             maps.decide(1, key(number), DECIDED);
         }
         assert!(knows(&maps, 2, 0), "it is another user's");
-        assert!(!knows(&maps, 3, 0), "there is no room for it");
+        assert!(!knows(&maps, 3, 0), "it is not in the map");
         maps.remove(2, []);
         assert_eq!(maps.maps.len(), 1, "the user has no more processes");
         maps.decide(3, key(1), DECIDED);

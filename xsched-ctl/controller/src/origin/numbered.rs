@@ -1,4 +1,4 @@
-//! What programs know by numbers: the libraries that calls belong to, and the rules.
+//! Numbers for the libraries to which calls belong, and for rules, as the programs use them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use xsched_rules::{Decider, Decision, Rules};
 
 use super::rule_names::RuleNames;
 
-/// Libraries that get a number of their own, and how many of them processes of one user may bring: enough for 32 users. None is taken
-/// back.
+/// Most libraries that get a number, and most of them that processes of one user may bring: enough for 32 users.
+/// Numbers are never reused.
 const ORIGINS_MAX: usize = 1 << 16;
 const ORIGINS_PER_USER_MAX: usize = ORIGINS_MAX / 32;
 
-/// The numbers that were given.
+/// The numbers given so far.
 pub(super) struct Numbered {
-    /// Libraries that calls belong to, from 1 on.
+    /// Libraries to which calls belong, from 1 on.
     origins: HashMap<String, u32>,
     /// How many of these each user has brought.
     brought: HashMap<u32, usize>,
-    /// The same for others, who are told of a library before any process is.
+    /// The same names for others; a name is published before any process gets its number.
     names: watch::Sender<Vec<Arc<str>>>,
     rules: RuleNames,
 }
@@ -31,7 +31,7 @@ impl Numbered {
         Self { origins: HashMap::new(), brought: HashMap::new(), names, rules }
     }
 
-    /// A decision about calls of a chain as the programs are told, for a process of this user.
+    /// A decision about calls of a chain in the programs' form, for a process of this user.
     pub(super) fn decided(&mut self, uid: u32, rules: &Rules, chain: &Chain, decision: Decision) -> Decided {
         let origin = self.origin(uid, origin(rules, chain));
         let rule = match decision.by {
@@ -43,7 +43,7 @@ impl Numbered {
         Decided { verdict: decision.verdict().by(by).0, origin, rule }
     }
 
-    /// The number of a library that a process of this user has; 0 if there are too many.
+    /// The number of a library for a process of this user; 0 if there are too many.
     fn origin(&mut self, uid: u32, library: String) -> u32 {
         let next = self.origins.len() as u32 + 1;
         let brought = self.brought.entry(uid).or_default();
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_many_libraries_takes_no_numbers_from_others() {
+    fn many_libraries_of_a_user_take_no_numbers_from_others() {
         let mut numbered = Numbered::new(watch::channel(Vec::new()).0, RuleNames::new());
         for number in 0..ORIGINS_MAX {
             numbered.origin(1000, format!("lib{number}.so"));

@@ -1,4 +1,4 @@
-//! The kernel's side: the object, its maps, the probes in shims.
+//! The kernel side: the object, its maps, and the probes in shims.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -22,19 +22,19 @@ use super::{JoinError, OriginError};
 
 map_value!(Configuration, OriginConfig);
 
-/// Bytes of the ring that questions and chains come through.
+/// Size of the ring buffer for requests and chains.
 const RING_SIZE: u32 = 1 << 20;
 
-/// How the file names of all builds of the shim begin. One with another name is found too, by its symbol.
+/// Beginning of the shim's file names. A shim with another name is found too, by its symbol.
 const USUAL_NAME: &str = "libxsched_shim";
 
-/// Programs at tracepoints, and where these are.
+/// Programs at tracepoints, and the names of these.
 const TRACEPOINTS: [(&str, &[&str]); 2] = [
     ("map_enter", &["sys_enter_mmap", "sys_enter_mprotect"]),
     ("map_leave", &["sys_exit_mmap", "sys_exit_mprotect"]),
 ];
 
-/// The object in the kernel, without the maps that others use.
+/// The object in the kernel, without the maps that other modules use.
 pub(super) struct Programs {
     object: Ebpf,
     pages: HashOfMaps<MapData, u32>,
@@ -45,7 +45,7 @@ pub(super) struct Programs {
     watches_mappings: bool,
 }
 
-/// What is read from the programs, and what they walk by.
+/// What other modules use: the ring buffers to read, and the maps for stack walks.
 pub(super) struct Ends {
     pub(super) events: Ring,
     pub(super) snapshots: Ring,
@@ -53,7 +53,7 @@ pub(super) struct Ends {
 }
 
 impl Programs {
-    /// Loads everything, and becomes the one whose orders are followed.
+    /// Loads everything, and becomes the controller whose orders the programs follow.
     pub(super) fn load() -> Result<(Self, Ends), OriginError> {
         let processors = processor_count()?;
         let mut object = EbpfLoader::new()
@@ -61,7 +61,7 @@ impl Programs {
             .map_max_entries("COUNTERS", processors)
             .load(ORIGIN)
             .map_err(BpfError::from)?;
-        // Before the maps are taken out of the object: programs find them there.
+        // Programs must be loaded before the maps are taken out of the object.
         for name in ["classify", "order"] {
             let program: &mut UProbe = program(&mut object, name);
             program.load().map_err(|error| load_error(name, error))?;
@@ -95,7 +95,8 @@ impl Programs {
         Ok((programs, ends))
     }
 
-    /// Has the programs hear of all code that processes map. Not before somebody asks: it costs every process.
+    /// Notifies the programs of all code that processes map. Starts only when the first process needs it, because it
+    /// costs every process.
     fn watch_mappings(&mut self) -> Result<(), BpfError> {
         if self.watches_mappings {
             return Ok(());
@@ -120,8 +121,8 @@ impl Programs {
             .map_err(|error| attach_error(name, &path, error))
     }
 
-    /// Sees to a probe in the shim of a process. If there are as many as there may be, one in a file that is not `used` goes:
-    /// there are no more shims than the arbiter has probes.
+    /// Makes sure that the shim of a process is probed. At the limit, the probe of a file that is not `used` is
+    /// removed: there are at most as many shims as the arbiter has probes.
     pub(super) fn probe(
         &mut self,
         pid: u32,
@@ -135,12 +136,12 @@ impl Programs {
                 if self.probed.len() >= SHIMS_MAX {
                     self.detach_one(&used());
                 }
-                // The link holds the file, so nobody else's has the same number.
+                // The link keeps the file, so its inode number is not reused.
                 let link = self.attach("classify", &file, offset)?;
                 self.probed.insert(id, link);
                 Ok(())
             }
-            // Another file's function has nothing to say.
+            // The function of another file must not be trusted.
             MappedFunction::Known(_) | MappedFunction::New { .. } | MappedFunction::Nowhere => {
                 Err(JoinError::NoFunction(pid))
             }
@@ -159,12 +160,12 @@ impl Programs {
         let probed = self.probed.extract_if(|id, _| id.matches(&shim)).next();
         let program: &mut UProbe = program(&mut self.object, "classify");
         if let Some(link) = probed.and_then(|(_, link)| program.take_link(link).ok()) {
-            // The kernel takes a tenth of a second for it, in which others wait for their answers.
+            // The kernel takes a tenth of a second for it, in which other processes would wait for their verdicts.
             std::thread::spawn(move || drop(link));
         }
     }
 
-    /// Makes a page for a process of this user, which from now on is one of those that may ask.
+    /// Creates a page for a process of this user, which may request verdicts from now on.
     pub(super) fn add_page(&mut self, tgid: u32, uid: u32) -> Result<OwnedFd, JoinError> {
         self.watch_mappings()?;
         let failed = |error| BpfError::Map { map: "VERDICT_PAGES", cause: MapError::IoError(error) };
@@ -180,20 +181,20 @@ impl Programs {
         Ok(page)
     }
 
-    /// A process may not ask any more, about this as little as about anything.
+    /// A process may not request verdicts any more.
     pub(super) fn remove_page(&mut self, tgid: u32, keys: impl IntoIterator<Item = VerdictKey>) {
-        // One that is not there is removed.
+        // Removal fails only if it is not there.
         let _ = self.pages.remove(&tgid);
         self.decided.remove(tgid, keys);
     }
 }
 
-/// What a process has kept may be wrong.
+/// Marks the verdicts that a process has kept as outdated.
 pub(super) fn renew(tgid: u32) {
     order(Order::Renew, tgid.into());
 }
 
-/// Tells the programs about this kernel, and which number the controller will show.
+/// Tells the programs the offsets for this kernel, and the number that this controller will show.
 fn claim(config: &mut Array<MapData, Configuration>) -> Result<u64, BpfError> {
     let offsets = KernelTypes::read().and_then(|types| types.replaced_address_offsets());
     let offsets = offsets.unwrap_or_else(|error| {
@@ -201,7 +202,7 @@ fn claim(config: &mut Array<MapData, Configuration>) -> Result<u64, BpfError> {
         OriginConfig::default()
     });
     let mut number = [0; 8];
-    // It cannot be interrupted for so few bytes, and exists since Linux 3.17.
+    // getrandom does not fail for so few bytes, and exists since Linux 3.17.
     rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty())
         .expect("the kernel gives random numbers");
     let number = u64::from_ne_bytes(number) | 1;

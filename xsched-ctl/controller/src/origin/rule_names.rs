@@ -1,8 +1,9 @@
-//! Numbers for rules, which a verdict has room for, and what those rules are called, for whoever records.
+//! Numbers for rules, which fit into a verdict, and the names of these rules for recorders.
 //!
-//! Rules that decide here get their numbers as they decide. A process that decides itself is given its rules with their numbers.
+//! Rules that decide here get their numbers when they first decide. A process that decides itself gets its rules with
+//! their numbers.
 //!
-//! Other rules may hold later: a number keeps its meaning as long as this process lives.
+//! Rules may be replaced later: a number keeps its meaning as long as this process lives.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +12,10 @@ use tokio::sync::watch;
 use xsched_protocol::verdict::RuleId;
 use xsched_rules::{Decider, Rule, Rules};
 
-/// What rules are called, in the order of their numbers, which begin with 1.
+/// Names of rules, in the order of their numbers, which begin with 1.
 pub(crate) type Names = watch::Receiver<Vec<Arc<str>>>;
 
-/// The numbers that were given. Clones are the same.
+/// The numbers given so far. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct RuleNames {
     given: Arc<Mutex<Given>>,
@@ -25,7 +26,7 @@ pub(crate) struct RuleNames {
 struct Given {
     /// By name.
     numbers: HashMap<Arc<str>, RuleId>,
-    /// The rules that processes were given last, and the number of the first; 0: there were too many.
+    /// The rules that processes got last, and the number of the first; 0: there were too many.
     handed_out: Option<(Arc<Rules>, u16)>,
 }
 
@@ -35,12 +36,12 @@ impl RuleNames {
         Self { given: Arc::default(), names: watch::Sender::new(Vec::new()) }
     }
 
-    /// What rules are called, now and later.
+    /// Names of rules, now and later.
     pub(crate) fn subscribe(&self) -> Names {
         self.names.subscribe()
     }
 
-    /// The number of what has decided. It is told what that is called before anybody can ask.
+    /// The number of what has decided. Its name is published before the number is used.
     pub(super) fn number(&self, rules: &Rules, by: Decider) -> RuleId {
         let number = match by {
             Decider::Nobody => return RuleId::NOBODY,
@@ -60,8 +61,8 @@ impl RuleNames {
         number
     }
 
-    /// Numbers for all of these rules, for processes that decide themselves: that of the first, behind which the others
-    /// follow in their order; 0 if there are too many.
+    /// Numbers all of these rules, for processes that decide themselves. Returns the number of the first; the others
+    /// follow in their order. 0 if there are too many.
     pub(crate) fn hand_out(&self, rules: &Arc<Rules>) -> u16 {
         let mut given = self.given();
         if let Some((known, first)) = &given.handed_out
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_has_one_number_whatever_rules_hold() {
+    fn a_name_keeps_its_number_when_rules_are_replaced() {
         let numbers = RuleNames::new();
         let both = Rules::parse(&format!("{}{}", rule("name = 'mine'\n"), rule(""))).unwrap();
         let unnamed = Rules::parse(&rule("")).unwrap();
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_are_too_many_none_is_numbered() {
+    fn with_too_many_rules_none_is_numbered() {
         let numbers = RuleNames::new();
         let text: String = (0..3_000).map(|_| rule("")).collect();
         assert_eq!(numbers.hand_out(&Arc::new(Rules::parse(&text).unwrap())), 0);

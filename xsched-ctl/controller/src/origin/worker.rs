@@ -1,4 +1,4 @@
-//! The thread: takes in orders, what programs ask, and what happens to processes, and answers.
+//! The thread: handles messages, requests of programs, and changes of processes, and gives verdicts.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -25,26 +25,26 @@ use super::{JoinError, Newcomer, Order, OriginError, Page, Told, answers};
 /// How often the side-band is read when nothing else happens.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The same while questions wait for chains, and chains for tables.
+/// The same while requests wait for chains, and chains for tables.
 const SHORT_TICK: Duration = Duration::from_millis(2);
 
-/// How often memory is freed that nobody needs.
+/// How often unused memory is freed.
 const HOUSEKEEPING: Duration = Duration::from_secs(5);
 
-/// How long the memory of an ended process is kept, for records that are still on their way.
+/// How long data of an ended process is kept, for records that are still on their way.
 const GRACE_NS: u64 = 4_000_000_000;
 
-/// How long a question waits for a kernel's name, which comes over the socket.
+/// How long a request waits for a kernel's name, which comes over the socket.
 const NAME_PATIENCE: Duration = Duration::from_millis(20);
 
-/// How long a stack that was copied and is larger than its copy may be asked about anew: as soon as the tables are there
-/// the programs walk all of it.
+/// How long a stack that is larger than its copy may be requested again: as soon as the tables are there, the programs
+/// walk all of it.
 const CUT_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Records that are taken in between two looks at everything else.
+/// Records that are handled before everything else is checked again.
 const BATCH_MAX: usize = 4096;
 
-/// How long orders are followed between two looks at everything else: processes can have as many given as they like.
+/// How long messages are handled before everything else is checked again: processes can cause any number of them.
 const ORDERS_TIME: Duration = Duration::from_millis(2);
 
 pub(super) struct Worker {
@@ -60,13 +60,13 @@ pub(super) struct Worker {
     rules: Arc<Rules>,
     /// By id in the initial pid namespace.
     clients: BTreeMap<u32, Client>,
-    /// The same by id here.
+    /// The same by id in this pid namespace.
     tgids: HashMap<u32, u32>,
     questions: Vec<Question>,
-    /// Chains of stacks that were cut, and since when they are asked about.
+    /// Chains of stacks that were cut, and since when they are requested.
     cut: HashMap<u64, Instant>,
     numbered: Numbered,
-    /// Answers that the programs had forgotten.
+    /// Verdicts that the programs had evicted.
     answered_again: Arc<AtomicU64>,
     records: Vec<Record>,
     tidied: Instant,
@@ -85,7 +85,7 @@ impl Worker {
         bell: Arc<OwnedFd>,
         told: Told,
     ) -> Result<Self, OriginError> {
-        // Listen first, then look at what runs already: nothing falls between the two.
+        // Listening starts before running processes are read, so that none is missed in between.
         let sideband = Sideband::open()?;
         let (programs, Ends { events, snapshots, chains }) = Programs::load()?;
         Ok(Self {
@@ -121,7 +121,7 @@ impl Worker {
                 }
                 self.obey(order);
                 if began.elapsed() > ORDERS_TIME {
-                    // There may be more, and the bell was heard already.
+                    // There may be more messages, but the eventfd was already read: signal it again.
                     let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
                     break;
                 }
@@ -143,7 +143,7 @@ impl Worker {
             unsafe { [&self.events, &self.snapshots].map(|ring| BorrowedFd::borrow_raw(ring.as_raw_fd())) };
         let mut fds =
             [self.bell.as_fd(), rings[0], rings[1]].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-        // An interrupted wait is a short one.
+        // An interrupted wait is only shorter.
         let _ = poll(&mut fds, Some(&timeout));
         let _ = rustix::io::read(&*self.bell, &mut [0; 8]);
     }
@@ -185,11 +185,11 @@ impl Worker {
                     let rules = Arc::clone(&self.rules);
                     self.change_of(tgid, |client| client.set_rules(&rules));
                 }
-                // Whoever does not wait for it need not know.
+                // A sender that has stopped waiting does not need the answer.
                 let _ = reply.send(());
             }
             Order::LetGo(shim) => self.programs.unprobe(shim),
-            // Whoever does not wait for it need not know.
+            // A sender that has stopped waiting does not need the answer.
             Order::Heard(reply) => _ = reply.send(()),
             Order::Explain(pid, reply) => {
                 let client = self.tgids.get(&pid).and_then(|tgid| self.clients.get(tgid));
@@ -208,7 +208,7 @@ impl Worker {
         self.chains.know_as(pid, Some(tgid));
         self.tgids.insert(pid, tgid);
         self.clients.insert(tgid, Client::new(newcomer, &self.rules));
-        // After the page is there: what it maps from now on is marked by the programs.
+        // Scanned after the page exists: the programs mark what the process maps from then on.
         if self.processes.scan(pid).is_err() {
             self.drop_client(tgid);
             let cause = std::io::Error::from(std::io::ErrorKind::NotFound);
@@ -231,7 +231,7 @@ impl Worker {
         self.tgids.remove(&client.pid);
     }
 
-    /// Changes what is known of a process, and decides anew.
+    /// Changes what is known of a process, and decides again.
     fn change(&mut self, key: super::ClientKey, change: impl FnOnce(&mut Client)) {
         let found = self.clients.iter().find(|(_, client)| client.key == key);
         if let Some(tgid) = found.map(|(tgid, _)| *tgid) {
@@ -245,7 +245,7 @@ impl Worker {
         for (key, decided) in client.reconsider(&mut self.numbered) {
             self.programs.decided.decide(tgid, key, decided);
         }
-        // Also if nothing that was asked has another answer: what is asked next may not be kept as it would have been.
+        // Needed even if no existing verdict changes: later verdicts may differ in whether the process may keep them.
         renew(tgid);
     }
 
@@ -277,7 +277,7 @@ impl Worker {
                         since: Instant::now(),
                     });
                 }
-                // The tracer's.
+                // Those are the tracer's.
                 _ => {}
             }
         }
@@ -294,7 +294,7 @@ impl Worker {
         }
     }
 
-    /// Answers a question; false if it has to wait.
+    /// Answers a request; false if it must wait.
     fn answer(&mut self, question: &Question) -> bool {
         let &Question { tgid, key, since } = question;
         let waited = since.elapsed();
@@ -309,7 +309,8 @@ impl Worker {
             Lookup::Known(chain) => chain,
             Lookup::Waiting => return false,
             Lookup::Lost => {
-                // Its record was lost, or forgotten here: all are shipped anew, and the question is asked again.
+                // Its record was lost, or forgotten here: all chains are sent again, and the verdict is requested
+                // again.
                 self.chains.renew(client.pid);
                 self.programs.decided.forget(tgid, key);
                 return true;
@@ -326,7 +327,7 @@ impl Worker {
                 self.programs.decided.forget(tgid, old);
             }
             tracing::info!(
-                "process {}: what was decided about its calls is forgotten, and decided anew",
+                "process {}: the verdicts on its calls are forgotten, and given again",
                 client.pid
             );
         }
@@ -336,7 +337,7 @@ impl Worker {
         true
     }
 
-    /// Reads the side-band. Everything that was mapped before the returned time has been told.
+    /// Reads the side-band. Everything that was mapped before the returned time is known.
     fn take_changes(&mut self) -> u64 {
         let seen_ns = now_ns();
         let (processes, tgids) = (&mut self.processes, &self.tgids);
@@ -350,7 +351,7 @@ impl Worker {
         let mut ended = HashSet::new();
         for (time_ns, change) in changes {
             match change {
-                // What it was before it joined has ended before.
+                // The program before the process joined had ended earlier.
                 Change::Exited { pid } | Change::Executed { pid } if self.joined_before(pid, time_ns) => {
                     ended.insert(pid);
                 }

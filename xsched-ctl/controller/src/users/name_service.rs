@@ -1,4 +1,8 @@
-//! The system's name services: files, LDAP, whatever nsswitch.conf(5) says. Any answer may take as long as a network does.
+//! The system's name services: files, LDAP, or whatever nsswitch.conf(5) lists. Any answer may take as long as a
+//! network does.
+//!
+//! Not by a crate: `uzers` (0.12) does not tell failures from unknown users, and `nix` (0.31) reads `errno`, which these functions
+//! need not set, instead of what they return.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -7,16 +11,16 @@ use std::ptr;
 
 use libc::{c_char, c_int, passwd};
 
-/// Where an entry's text is put; it grows up to the second.
+/// Size of the buffer for an entry's text, and the limit up to which it grows.
 const TEXT_LEN: usize = 4 << 10;
 const TEXT_LEN_MAX: usize = 1 << 20;
 
-/// The number of the user who has this name; none if nobody has.
+/// The number of the user with this name; none if there is no such user.
 pub(crate) fn number(name: &str) -> io::Result<Option<u32>> {
     let Ok(name) = CString::new(name) else { return Ok(None) };
     look_up(
         |entry, text, len, found| {
-            // SAFETY: `name` ends with a zero and lives on; the rest is as `look_up` promises.
+            // SAFETY: `name` ends with a zero byte and lives on; `look_up` guarantees the rest.
             unsafe { libc::getpwnam_r(name.as_ptr(), entry, text, len, found) }
         },
         |entry| entry.pw_uid,
@@ -27,18 +31,18 @@ pub(crate) fn number(name: &str) -> io::Result<Option<u32>> {
 pub(crate) fn name(uid: u32) -> io::Result<Option<String>> {
     look_up(
         |entry, text, len, found| {
-            // SAFETY: as `look_up` promises.
+            // SAFETY: `look_up` guarantees that all pointers may be written to.
             unsafe { libc::getpwuid_r(uid, entry, text, len, found) }
         },
         |entry| {
-            // SAFETY: the name of an entry that was found ends with a zero, and lies in the text, which lives on.
+            // SAFETY: the name of an entry that was found ends with a zero byte, and lies in the text, which lives on.
             unsafe { CStr::from_ptr(entry.pw_name) }.to_string_lossy().into_owned()
         },
     )
 }
 
-/// Asks by getpwnam_r(3) or getpwuid_r(3). `ask` is given an entry to fill, `len` bytes for its text, and a place for the
-/// pointer to the entry, all of which can be written to.
+/// Asks by getpwnam_r(3) or getpwuid_r(3). `ask` gets an entry to fill, `len` bytes for its text, and space for the
+/// pointer to the entry. All of these may be written to.
 fn look_up<T>(
     ask: impl Fn(*mut passwd, *mut c_char, usize, *mut *mut passwd) -> c_int,
     take: impl Fn(&passwd) -> T,
@@ -48,9 +52,10 @@ fn look_up<T>(
         let (mut entry, mut found) = (MaybeUninit::<passwd>::uninit(), ptr::null_mut());
         match ask(entry.as_mut_ptr(), text.as_mut_ptr(), text.len(), &raw mut found) {
             0 if found.is_null() => return Ok(None),
-            // SAFETY: it was found, so that all of the entry has been written.
+            // SAFETY: the entry was found, so all of it has been written.
             0 => return Ok(Some(take(unsafe { entry.assume_init_ref() }))),
-            // Some services say so of who is not there.
+            // Some services return these for unknown users
+            // ([getpwnam_r(3)](https://man7.org/linux/man-pages/man3/getpwnam.3.html), ERRORS).
             libc::ENOENT | libc::ESRCH => return Ok(None),
             libc::EINTR => {}
             libc::ERANGE if text.len() < TEXT_LEN_MAX => text.resize(text.len() * 2, 0),
@@ -64,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_is_found_both_ways_and_nobody_else_by_a_name_that_nobody_has() {
+    fn root_is_found_both_ways_and_an_unknown_name_is_not() {
         assert_eq!((number("root").unwrap(), name(0).unwrap().as_deref()), (Some(0), Some("root")));
         assert_eq!((number("no-such-user").unwrap(), number("a\0b").unwrap()), (None, None));
         assert_eq!(name(4_000_000_001).unwrap(), None);

@@ -1,4 +1,4 @@
-//! Putting probes into files, and taking them out.
+//! Attaches probes to files, and removes them.
 
 use std::io;
 use std::num::NonZeroU32;
@@ -25,12 +25,12 @@ pub(crate) struct Site {
     pub(crate) offset: u64,
 }
 
-/// Whose calls of a probed file reach the programs.
+/// Which processes' calls in a probed file reach the programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// Every process that maps the file.
     Everybody,
-    /// One process. Others pay nothing, where the kernel can tell them apart.
+    /// One process. Other processes pay nothing, where the kernel can tell them apart.
     Process(NonZeroU32),
 }
 
@@ -42,13 +42,14 @@ pub(crate) struct Probes {
 
 /// Probes in one file. Dropping it removes them.
 pub(crate) struct Attachment {
-    // Entries go first: a call without its entry is not recorded, one without its return would be left in progress.
+    // Entries are removed first: a call without its entry is not recorded, one without its return would stay in
+    // progress.
     _enter: Links,
     _return: Links,
 }
 
 impl Probes {
-    /// `programs` that this kernel attaches as `features` say.
+    /// `programs`, which this kernel attaches as `features` say.
     pub(crate) fn new(programs: Programs, features: Features) -> Self {
         Self { programs, features }
     }
@@ -66,19 +67,19 @@ impl Probes {
         Ok(Attachment { _enter: enter, _return: returns })
     }
 
-    /// Whether taking probes out takes seconds.
+    /// Whether removing probes takes seconds.
     pub(crate) fn detach_slowly(&self) -> bool {
         self.features.attach == Attach::PerfEvents
     }
 
     /// Attaches to the function at `offset` of a dynamic loader.
     pub(super) fn attach_loader(&mut self, path: &Path, offset: u64) -> Result<Links, BpfError> {
-        // A single probe is taken out as quickly this way.
+        // For a single probe, removal is as fast this way.
         self.attach_perf_events("loader_state", path, &[Site { probe: 0, offset }], Reach::Everybody)
     }
 
-    /// Puts children of listed processes onto the list, from their first instruction on. In the initial pid namespace
-    /// only, whose ids the tracepoint tells.
+    /// Adds children of listed processes to the list, from their first instruction on. Works in the initial pid
+    /// namespace only, whose ids the tracepoint reports.
     pub(crate) fn follow_children(&mut self) -> Result<(), BpfError> {
         self.keep_tracepoint("task_new", "task", "task_newtask")
     }
@@ -89,12 +90,12 @@ impl Probes {
         self.keep_tracepoint("session_enter", "syscalls", "sys_enter_setsid")
     }
 
-    /// Reports who opens a runtime.
+    /// Reports processes that open a runtime.
     pub(crate) fn report_opening(&mut self) -> Result<(), BpfError> {
         self.keep_tracepoint("open_enter", "syscalls", "sys_enter_openat")
     }
 
-    /// Notes when a process maps code, so that no stack is walked by mappings that are out of date.
+    /// Notes when a process maps code, so that no stack is walked with outdated mappings.
     pub(crate) fn note_mapping(&mut self) -> Result<(), BpfError> {
         for call in ["mmap", "mprotect"] {
             self.keep_tracepoint("map_leave", "syscalls", &format!("sys_exit_{call}"))?;
@@ -209,7 +210,7 @@ pub(super) enum Links {
     Multi {
         _link: OwnedFd,
     },
-    /// The kernel takes them out one after the other and waits about 0.1 s each time, from several threads too.
+    /// The kernel removes them one after the other and waits about 0.1 s each time, even from several threads.
     PerfEvents {
         _links: Vec<UProbeLink>,
     },

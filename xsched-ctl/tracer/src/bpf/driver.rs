@@ -1,5 +1,5 @@
-//! The programs at AMD's kernel driver: by its own functions where the module has BTF and the kernel lets them, else by
-//! the tracepoints of ioctl(2). See `xsched_abi::driver`.
+//! The programs at AMD's kernel driver: at its own functions where the module has BTF and the kernel permits it,
+//! otherwise at the tracepoints of ioctl(2). See `xsched_abi::driver`.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
@@ -18,9 +18,9 @@ use super::object::Programs;
 /// The kernel module behind all of the driver's devices.
 const MODULE: &str = "amdgpu";
 
-/// What is attached to which of its functions.
+/// Which program is attached to which function.
 const FUNCTIONS: [(&str, &str, Direction); 4] = [
-    // Returns first: a call without its entry is not recorded, one without its return would be left in progress.
+    // Returns first: a call without its entry is not recorded, one without its return would stay in progress.
     ("driver_leave", "kfd_ioctl", Direction::Return),
     ("driver_leave", "amdgpu_drm_ioctl", Direction::Return),
     ("kfd_enter", "kfd_ioctl", Direction::Enter),
@@ -30,7 +30,7 @@ const FUNCTIONS: [(&str, &str, Direction); 4] = [
 /// Why the driver's own functions cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FunctionsError {
-    /// They are not known.
+    /// Their types are unknown.
     #[error(transparent)]
     Types(#[from] TypesError),
     /// The kernel refuses the programs.
@@ -38,11 +38,11 @@ pub enum FunctionsError {
     Refused(#[from] BpfError),
 }
 
-/// The programs at the driver's functions, loaded.
+/// The programs for the driver's functions, loaded.
 pub(crate) struct FunctionPrograms([OwnedFd; FUNCTIONS.len()]);
 
 impl FunctionPrograms {
-    /// Loads them for the module as it is loaded now. Before the maps are taken out of `programs`.
+    /// Loads them for the module as it is loaded now. Must run before the maps are taken out of `programs`.
     pub(crate) fn load(programs: &Programs, types: &KernelTypes) -> Result<Self, FunctionsError> {
         let ids = types.module_functions(MODULE, &FUNCTIONS.map(|(_, function, _)| function))?;
         let btf = sys::module_btf(MODULE).map_err(|cause| TypesError::Module { module: MODULE, cause })?;
@@ -70,14 +70,14 @@ impl FunctionPrograms {
     }
 }
 
-/// What makes driver calls reach the programs. Dropping it ends that.
+/// The links through which driver calls reach the programs. Dropping it detaches them.
 pub(crate) enum DriverLinks {
     /// The driver's own functions.
     Functions {
-        /// One each.
+        /// One for each function.
         _links: Vec<OwnedFd>,
     },
-    /// The tracepoints of ioctl(2). Entries go first.
+    /// The tracepoints of ioctl(2). Entries are detached first.
     Syscalls {
         /// Entries.
         _enter: TracePointLink,
@@ -106,7 +106,7 @@ pub(crate) struct DriverMaps {
 }
 
 impl DriverMaps {
-    /// Takes the maps, once everything is loaded that [`FunctionPrograms::load`] loads.
+    /// Takes the maps. Must run after [`FunctionPrograms::load`].
     pub(crate) fn take(programs: &mut Programs) -> Result<Self, BpfError> {
         Ok(Self {
             config: take(programs, "DRIVER")?,
@@ -115,12 +115,12 @@ impl DriverMaps {
         })
     }
 
-    /// Tells the programs what to report, and where to look.
+    /// Tells the programs what to report, and where to find it.
     pub(crate) fn configure(&mut self, config: DriverConfig) -> Result<(), BpfError> {
         self.config.set(0, ConfigValue(config), 0).map_err(|cause| BpfError::Map { map: "DRIVER", cause })
     }
 
-    /// Tells the programs of a device.
+    /// Tells the programs about a device.
     pub(crate) fn list(&mut self, number: u32, device: Device) -> Result<(), BpfError> {
         self.devices
             .insert(number, device as u32, 0)
@@ -143,11 +143,11 @@ impl DriverMaps {
     }
 }
 
-/// How an attempt to load programs for the driver's functions ends on this machine, for `doctor`.
+/// The result of an attempt to load programs for the driver's functions on this machine, for `doctor`.
 ///
 /// # Errors
 ///
-/// What is in the way.
+/// The obstacle.
 pub fn try_driver_functions(programs: &Programs) -> Result<(), FunctionsError> {
     FunctionPrograms::load(programs, &KernelTypes::read()?)?.attach().map(drop).map_err(Into::into)
 }

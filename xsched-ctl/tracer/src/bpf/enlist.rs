@@ -1,7 +1,7 @@
-//! Putting a command onto the list of the watched before its first instruction, by its own hand.
+//! Adds a command to the list of watched processes before its first instruction.
 //!
-//! In a pid namespace the programs cannot tell the id of a child at its birth. The child itself can: between fork and
-//! exec it has the tracer's descriptors still.
+//! In a pid namespace the programs cannot determine the id of a child at its birth. The child itself can: between fork
+//! and exec it still has the tracer's descriptors.
 
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
@@ -9,10 +9,10 @@ use std::os::fd::{BorrowedFd, RawFd};
 use xsched_abi::Watched;
 use xsched_bpf::sys;
 
-/// Puts the calling process onto the list.
+/// Adds the calling process to the list.
 #[derive(Clone, Copy, Debug)]
 pub struct Enlistment {
-    /// Of the map `TARGETS`, which lives as long as the session.
+    /// Descriptor of the map `TARGETS`, which lives as long as the session.
     pub(super) targets: RawFd,
 }
 
@@ -23,7 +23,7 @@ impl Enlistment {
     ///
     /// The kernel's.
     pub fn enlist(self) -> io::Result<()> {
-        // SAFETY: the map lives as long as the session, and the child of a fork has the tracer's descriptors still.
+        // SAFETY: the map lives as long as the session, and the child of a fork still has the tracer's descriptors.
         let targets = unsafe { BorrowedFd::borrow_raw(self.targets) };
         sys::insert(targets, std::process::id(), Watched::Stoppable as u8)
     }

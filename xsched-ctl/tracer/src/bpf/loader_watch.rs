@@ -1,4 +1,4 @@
-//! The probes that stop a process in its dynamic loader, until a runtime that it has just mapped is probed; see
+//! Probes that stop a process in its dynamic loader until the runtime that it has just mapped is probed; see
 //! `xsched_abi::loader`.
 
 use std::collections::HashMap;
@@ -8,13 +8,14 @@ use xsched_symbols::{FileId, now_ns};
 
 use super::attach::{Links, Probes};
 
-/// What the loader calls when its list of objects has changed. Debuggers stop there, so it is exported everywhere.
+/// The function that the loader calls when its list of objects has changed. Debuggers set a breakpoint there, so it is
+/// always exported ([glibc](https://sourceware.org/git/?p=glibc.git;a=blob;f=elf/dl-debug.c)).
 pub(crate) const LOADER_SYMBOL: &str = "_dl_debug_state";
 
 /// Probes in the dynamic loaders of the machine.
 #[derive(Default)]
 pub(crate) struct LoaderWatch {
-    /// Nothing for a loader that cannot be watched, such as musl's.
+    /// None for a loader that cannot be watched, such as musl's.
     loaders: HashMap<FileId, Option<Watch>>,
 }
 
@@ -55,7 +56,7 @@ pub(crate) fn is_loader(path: &Path) -> bool {
     })
 }
 
-/// The dynamic loader that this program itself runs under, which most others share.
+/// The dynamic loader of this program, which most other programs share.
 pub(crate) fn own_loader() -> Option<PathBuf> {
     std::fs::read_to_string("/proc/self/maps").ok()?.lines().find_map(|line| {
         let path = Path::new(line.get(line.find('/')?..)?);

@@ -1,4 +1,4 @@
-//! What user space and the programs tell each other outside the ring buffer.
+//! The maps through which user space and the programs communicate, apart from the ring buffers.
 
 use std::collections::HashSet;
 
@@ -35,7 +35,7 @@ pub(super) fn take<M: TryFrom<Map, Error = MapError>>(
 }
 
 impl Maps {
-    /// Takes the maps; programs must have been loaded for `uprobe_multi` before, since that needs them.
+    /// Takes the maps. Programs for `uprobe_multi` must have been loaded before, since that needs the maps.
     pub(crate) fn take(programs: &mut Programs) -> Result<Self, BpfError> {
         let targets = programs.ebpf.map("TARGETS").and_then(map_fd);
         let targets = targets.expect("build.rs compiles all maps into the object");
@@ -49,27 +49,27 @@ impl Maps {
         })
     }
 
-    /// Says whom to watch. Until this is called the programs watch nobody.
+    /// Sets what to watch. Before that the programs watch nothing.
     pub(crate) fn configure(&mut self, config: Config) -> Result<(), BpfError> {
         self.config.set(0, ConfigValue(config), 0).map_err(|cause| BpfError::Map { map: "CONFIG", cause })
     }
 
-    /// Puts a process onto the list of the watched.
+    /// Adds a process to the list of watched processes.
     pub(crate) fn watch(&mut self, tgid: u32, how: Watched) -> Result<(), BpfError> {
         self.targets.insert(tgid, how as u8, 0).map_err(|cause| BpfError::Map { map: "TARGETS", cause })
     }
 
-    /// A way for a child to put itself onto the list. To be used while this lives.
+    /// Lets a child add itself to the list. Valid while this lives.
     pub(crate) fn enlistment(&self) -> Enlistment {
         self.enlistment
     }
 
-    /// Takes a process off the list; one that is not on it is none of our business.
+    /// Removes a process from the list, if it is there.
     pub(crate) fn unwatch(&mut self, tgid: u32) {
         let _ = self.targets.remove(&tgid);
     }
 
-    /// Whether a process is on the list, on which children appear by themselves.
+    /// Whether a process is on the list, to which the programs add children.
     pub(crate) fn watches(&self, tgid: u32) -> bool {
         self.targets.get(&tgid, 0).is_ok()
     }
@@ -79,12 +79,12 @@ impl Maps {
         self.targets.get(&tgid, 0).is_ok_and(|how| how == Watched::Stoppable as u8)
     }
 
-    /// Says that there are probes behind a path. If there is no room for it, opening the path is reported again.
+    /// Marks a path as probed. If the map is full, opening the path is reported again.
     pub(crate) fn know(&mut self, path_hash: u64) {
         let _ = self.known.insert(path_hash, 1, 0);
     }
 
-    /// Forgets the paths behind which there are probes: some lead to other files by now. Opening them is reported again.
+    /// Clears all marks: some paths lead to other files by now. Opening them is reported again.
     pub(crate) fn know_no_path(&mut self) {
         for path_hash in self.known.keys().filter_map(Result::ok).collect::<Vec<_>>() {
             let _ = self.known.remove(&path_hash);
@@ -109,12 +109,12 @@ impl Maps {
         self.pending.keys().filter_map(Result::ok).map(|key| key.0.tid).collect()
     }
 
-    /// What was lost so far, by cause.
+    /// What has been lost so far, by cause.
     pub(crate) fn losses(&self) -> Losses {
         self.counters.losses()
     }
 
-    /// Calls that the programs have left out so far, by filter.
+    /// Calls that the programs have filtered out so far, by filter.
     pub(crate) fn left_out(&self, filter: Filter) -> u64 {
         self.counters.left_out(filter)
     }

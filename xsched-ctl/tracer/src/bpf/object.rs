@@ -11,7 +11,7 @@ use xsched_programs::TRACER;
 
 use super::options::{Driver, ExtraDevice, Uprobes};
 
-/// What the user may choose.
+/// Settings from the command line.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Bytes of the ring buffer: a power of two and a multiple of the page size.
@@ -20,25 +20,25 @@ pub struct Options {
     pub depth: u32,
     /// How to attach.
     pub uprobes: Uprobes,
-    /// How to see calls to the kernel driver.
+    /// How to record calls to the kernel driver.
     pub driver: Driver,
-    /// Devices to be taken for the driver's.
+    /// Further devices that count as the driver's.
     pub extra_devices: Vec<ExtraDevice>,
 }
 
-/// Least bytes of the ring buffer for copies of stacks: some hundred of them.
+/// Least size of the ring buffer for copies of stacks: some hundred copies.
 ///
-/// It is otherwise as large as the other one. Until the tables of a program's libraries are built, calls from different places take
-/// a copy each, of 8 or 32 KiB, and the tracer may be late by some 10 ms where all processors are busy: some thousand calls of a
-/// fast program. 64 MiB, the usual size, has room for 2,000 to 8,000 of them.
+/// Otherwise it is as large as the other one. Until the tables of a program's libraries are built, each call from a new
+/// place sends a copy of 8 or 32 KiB. On a busy machine the tracer may read some 10 ms late, which is some thousand
+/// calls of a fast program. The default of 64 MiB has space for 2,000 to 8,000 copies.
 const SNAPSHOTS_SIZE_MIN: u32 = 8 << 20;
 
-/// The object, its maps in the kernel, its programs loaded when they are first used.
+/// The object and its maps in the kernel. Programs are loaded at their first use.
 pub struct Programs {
     pub(super) ebpf: Ebpf,
-    /// Processors that this machine may have; their numbers are below it.
+    /// Possible processors of this machine; their numbers are below this.
     pub(super) processor_count: u32,
-    /// The programs again, loaded for links of type `uprobe_multi`.
+    /// The programs loaded for links of type `uprobe_multi`.
     multi: HashMap<&'static str, OwnedFd>,
 }
 
@@ -54,7 +54,7 @@ impl Programs {
         Ok(Self { ebpf, processor_count, multi: HashMap::new() })
     }
 
-    /// The object, to take maps out of.
+    /// The object, from which maps are taken.
     pub(crate) fn object(&mut self) -> &mut Ebpf {
         &mut self.ebpf
     }
@@ -83,7 +83,7 @@ impl Programs {
         self.ebpf.program_mut(name).expect("build.rs compiles all programs into the object")
     }
 
-    /// A uprobe program for links of type `uprobe_multi`, which want it loaded with that type.
+    /// A uprobe program for links of type `uprobe_multi`, which require it to be loaded with that type.
     pub(super) fn multi(&mut self, name: &'static str) -> Result<&OwnedFd, BpfError> {
         if !self.multi.contains_key(name) {
             let fd = self.load_as(name, Purpose::UprobeMulti)?;
@@ -92,8 +92,8 @@ impl Programs {
         Ok(&self.multi[name])
     }
 
-    /// Loads a program for a purpose that aya 0.14 does not know: its instructions are taken from the object, pointed
-    /// at the maps that aya made, and loaded here.
+    /// Loads a program for a purpose that aya 0.14 does not support: takes its instructions from the object, relocates
+    /// them to the maps that aya made, and loads them here.
     pub(super) fn load_as(&self, name: &'static str, purpose: Purpose<'_>) -> Result<OwnedFd, BpfError> {
         let mut object = aya_obj::Object::parse(TRACER).map_err(EbpfError::from)?;
         let btf = load_types(&mut object);
@@ -122,7 +122,7 @@ impl Programs {
     }
 }
 
-/// Gives the object's types to the kernel. Without them programs load all the same, after a longer look at them.
+/// Gives the object's types to the kernel. Without them programs load too, but verification takes longer.
 fn load_types(object: &mut aya_obj::Object) -> Option<OwnedFd> {
     let features = aya::features().btf()?;
     let types = object.fixup_and_sanitize_btf(features).ok()??.to_bytes();

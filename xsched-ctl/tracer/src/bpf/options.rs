@@ -6,7 +6,7 @@ use xsched_abi::Device;
 /// How probes are attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Uprobes {
-    /// By the best way that works on this kernel
+    /// In the best way that works on this kernel
     Auto,
     /// One perf event for each function: slower to attach and detach, works since kernel 5.15
     PerfEvents,
@@ -19,18 +19,18 @@ pub enum Driver {
     Auto,
     /// Not at all
     Off,
-    /// By the tracepoints of ioctl: adds about 0.3 us to every ioctl of the machine, whatever the device, while attached
+    /// At the tracepoints of ioctl: adds about 0.3 us to every ioctl of the machine, on any device, while attached
     Tracepoint,
-    /// By the driver's own functions, which costs others nothing; the kernel module must have BTF
+    /// At the driver's own functions, which costs other processes nothing; the kernel module must have BTF
     Fentry,
 }
 
-/// A device to be taken for one of the driver's.
+/// A device that counts as one of the driver's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtraDevice {
     /// Its number.
     pub number: u32,
-    /// What it is taken for.
+    /// The device that it counts as.
     pub device: Device,
     /// Its path.
     pub path: String,

@@ -1,6 +1,6 @@
-//! What this kernel can do, found out by doing it: the tracer probes a function of its own and calls it.
+//! Determines what this kernel can do by trying it: the tracer probes a function of its own and calls it.
 //!
-//! Versions do not tell: distributions backport both features and their faults.
+//! Version numbers are not sufficient: distributions backport both features and their faults.
 
 use std::fs;
 use std::io;
@@ -18,33 +18,35 @@ use super::options::Uprobes;
 /// How uprobes are attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attach {
-    /// One link for all functions of a file and one direction (kernel 6.6).
+    /// One link for all functions of a file and one direction (since kernel 6.6).
     Multi(PidFilter),
     /// One perf event for each function and direction.
     PerfEvents,
 }
 
-/// What restricting a `uprobe_multi` link to a process does.
+/// The effect of restricting a `uprobe_multi` link to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PidFilter {
-    /// It selects the process, so other processes do not even see the probe.
+    /// It selects the process: other processes do not even hit the probe.
     Process,
-    /// It selects one thread only (kernels 6.6 to 6.9): useless, so all processes are probed and the program selects.
+    /// It selects one thread only (kernels 6.6 to 6.9, [fixed in
+    /// 6.10](https://github.com/torvalds/linux/commit/46ba0e49b642)). That is useless, so all processes are probed and
+    /// the program selects.
     Thread,
 }
 
-/// What was found.
+/// The results.
 #[derive(Clone, Copy, Debug)]
 pub struct Features {
     /// How to attach.
     pub attach: Attach,
 }
 
-/// Programs of the functions in the table.
+/// The programs for the functions in the table.
 const CALL_PROGRAMS: [&str; 2] = ["hip_enter", "hip_return"];
 
 impl Features {
-    /// Probes the tracer itself. Programs that will be needed are loaded on the way, so a refusal shows up here.
+    /// Probes the tracer itself. This loads programs that are needed later, so a refusal shows up here.
     ///
     /// # Errors
     ///
@@ -87,7 +89,7 @@ fn probe_site() {
     std::hint::black_box(1);
 }
 
-/// Offset in its file of code of this program.
+/// The offset of this program's code in its file.
 fn own_offset(address: u64) -> io::Result<u64> {
     let maps = fs::read_to_string("/proc/self/maps")?;
     maps.lines()
@@ -109,8 +111,8 @@ fn hits(programs: &Programs) -> Result<u64, BpfError> {
         .map_err(|cause| BpfError::Map { map: "SELF_TEST", cause })
 }
 
-/// Hits of the probe while `probe_site` runs on a second thread: more than one if another tracer, whose executable is the
-/// same file, tests itself at the same moment.
+/// Hits of the probe while `probe_site` runs on a second thread. More than one if another tracer with the same
+/// executable tests itself at the same moment.
 fn hits_from_thread(programs: &Programs) -> Result<u64, BpfError> {
     let before = hits(programs)?;
     std::thread::spawn(probe_site).join().expect("probe_site does not panic");

@@ -1,5 +1,6 @@
-//! amdgpu's own commands of `/dev/dri/*`. Source: `drm/amdgpu_drm.h` up to Linux 6.18. Numbers count from
-//! `DRM_COMMAND_BASE`.
+//! amdgpu's own commands of `/dev/dri/*`. Source:
+//! [`drm/amdgpu_drm.h`](https://github.com/torvalds/linux/blob/v6.18/include/uapi/drm/amdgpu_drm.h) up to Linux 6.18.
+//! Numbers are relative to `DRM_COMMAND_BASE`.
 
 use super::command::Kind::{Flags, I32, Name, Pointer, U32, U64};
 use super::command::{Command, named, passed, returned};
@@ -51,7 +52,7 @@ pub(super) const COMMANDS: &[Command] = &[
         fields: &[
             passed("bo_size", 0, U64),
             passed("alignment", 8, U64),
-            // 64 bits, of which the lower half is in use.
+            // A field of 64 bits, of which the lower half is used.
             passed("domains", 16, Flags(DOMAINS)),
             passed("domain_flags", 24, Pointer),
             returned("handle", 0, U32),

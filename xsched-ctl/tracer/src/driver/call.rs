@@ -14,7 +14,7 @@ use super::errno;
 pub(crate) struct DriverCall {
     /// Which device.
     pub(crate) device: Device,
-    /// Its path, where the number is known.
+    /// Its path, if the device number is known.
     pub(crate) path: Option<Arc<str>>,
     /// Process.
     pub(crate) pid: u32,
@@ -22,13 +22,13 @@ pub(crate) struct DriverCall {
     pub(crate) tid: u32,
     /// When it was entered.
     pub(crate) begin_ns: u64,
-    /// When it returned; nothing for a call that was still in progress when recording ended.
+    /// When it returned; none for a call that was still in progress when recording ended.
     pub(crate) end_ns: Option<u64>,
-    /// When its process ended or ran another program while it was still in the call.
+    /// When its process ended or executed another program during the call.
     pub(crate) cut_ns: Option<u64>,
     /// What it returned: 0 or more, or a negated errno.
     pub(crate) ret: i64,
-    /// The stream whose call this was a part of, where that says something (see [`Queues`](super::Queues)).
+    /// The stream whose call contains this one, where that is meaningful (see [`Queues`](super::Queues)).
     pub(crate) stream: Option<u64>,
     value: u32,
     passed: Bytes,
@@ -54,7 +54,7 @@ pub(crate) enum Shown {
 }
 
 impl DriverCall {
-    /// From a record. `device` is what has turned out to be behind the descriptor.
+    /// From a record. `device` is the device behind the descriptor.
     pub(crate) fn new(ioctl: &Ioctl, device: Device, path: Option<Arc<str>>) -> Self {
         let entered = &ioctl.entered;
         Self {
@@ -91,7 +91,7 @@ impl DriverCall {
         }
     }
 
-    /// How long the thread was in the call, if it has returned.
+    /// The duration of the call, if it has returned.
     pub(crate) fn duration_ns(&self) -> Option<u64> {
         Some(self.end_ns?.saturating_sub(self.begin_ns))
     }
@@ -101,7 +101,7 @@ impl DriverCall {
         self.end_ns.is_some() && self.ret < 0
     }
 
-    /// The error that it returned: its name, or its number where that is not known.
+    /// The name of the error that it returned, or its number if that is unknown.
     pub(crate) fn error(&self) -> Option<Cow<'static, str>> {
         self.has_failed().then(|| match errno::name(-self.ret) {
             Some(name) => name.into(),
@@ -109,7 +109,8 @@ impl DriverCall {
         })
     }
 
-    /// The fields worth showing, in the struct's order; those that the driver fills in only if the call has succeeded.
+    /// The fields worth showing, in the struct's order. Fields that the driver fills in are shown only if the call
+    /// succeeded.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (&'static str, Shown)> {
         let command: Option<&'static Command> = command::find(self.device, self.value);
         let fields = command.map_or(&[][..], |command| command.fields);
@@ -182,7 +183,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A call whose struct had these words when it was passed, and has those when it returns.
+    /// A call whose struct had the words `before` at entry, and the others at return.
     pub(in super::super) fn call(
         device: Device,
         value: u32,

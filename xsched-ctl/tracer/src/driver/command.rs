@@ -1,6 +1,6 @@
-//! What is known about a command of the driver.
+//! Descriptions of the driver's commands.
 //!
-//! Names and offsets are those of the kernel's headers, which tests hold them to (`headers.rs`).
+//! Names and offsets are those of the kernel's headers; tests compare them (`headers.rs`).
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ pub(super) struct Command {
     pub(super) number: u8,
     /// The kernel's name.
     pub(super) name: &'static str,
-    /// What is worth showing of its struct.
+    /// The fields worth showing.
     pub(super) fields: &'static [Field],
 }
 
@@ -27,13 +27,13 @@ pub(super) struct Field {
     pub(super) name: &'static str,
     /// Offset in the struct, in bytes.
     pub(super) offset: u8,
-    /// When it holds what the name says.
+    /// When it is valid.
     pub(super) side: Side,
-    /// Type, and so how to show it.
+    /// Type, which determines how it is shown.
     pub(super) kind: Kind,
 }
 
-/// Who fills a field in.
+/// What fills a field in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     /// The caller; the driver may overwrite it.
@@ -42,7 +42,7 @@ pub(super) enum Side {
     Returned,
 }
 
-/// How the bytes of a field are to be read.
+/// The type of a field.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     /// `__u32`.
@@ -70,7 +70,7 @@ impl Kind {
     }
 }
 
-/// A command of which only the name is shown.
+/// A command without fields to show.
 pub(super) const fn named(number: u8, name: &'static str) -> Command {
     Command { number, name, fields: &[] }
 }
@@ -102,7 +102,7 @@ pub(super) fn find(device: Device, value: u32) -> Option<&'static Command> {
     table.iter().find(|command| command.number == number)
 }
 
-/// Name of a command; the tables' or its value.
+/// Name of a command: from the tables, or made of its value.
 pub(super) fn name(device: Device, value: u32) -> Cow<'static, str> {
     match find(device, value) {
         Some(command) => command.name.into(),

@@ -1,8 +1,8 @@
 //! The devices of AMD's driver on this machine, by device number.
 //!
-//! Names prove nothing: whoever may write to `/dev` may put anything there. `/dev/kfd` is the character device with
-//! the major number that the kernel has registered for `kfd`; those of `/dev/dri` are amdgpu's if sysfs says that this
-//! driver is bound to what is behind them.
+//! Names are not sufficient: a user with write access to `/dev` can create any name. `/dev/kfd` is the character device
+//! with the major number that is registered for `kfd`. Devices of `/dev/dri` are amdgpu's if sysfs shows that this
+//! driver is bound to their hardware.
 
 use std::collections::HashMap;
 use std::fs;
@@ -23,15 +23,15 @@ pub struct Devices {
 pub(crate) struct Listed {
     /// What it is.
     pub(crate) device: Device,
-    /// Where it usually is.
+    /// Its usual path.
     pub(crate) path: Arc<str>,
 }
 
-/// The kernel module, and the name under which it is bound to GPUs.
+/// The kernel module, which is also the name of its driver in sysfs.
 const MODULE: &str = "amdgpu";
 
 impl Devices {
-    /// What is there now.
+    /// The devices that exist now.
     pub fn of_this_machine() -> Self {
         let registered = fs::read_to_string("/proc/devices").unwrap_or_default();
         Self::found(&registered, Path::new("/sys/class/drm"))
@@ -71,7 +71,7 @@ impl Devices {
         self.by_number.is_empty()
     }
 
-    /// The device behind a descriptor of a process, if it can still be looked at.
+    /// The device behind a descriptor of a process; an error if the descriptor can no longer be read.
     pub(crate) fn behind(&self, pid: u32, fd: i32) -> std::io::Result<Option<&Listed>> {
         Ok(self.get(number_of(&PathBuf::from(format!("/proc/{pid}/fd/{fd}")))?))
     }
@@ -85,7 +85,7 @@ impl Devices {
     }
 }
 
-/// Number of the device that a path leads to; 0, which no device has, for other files.
+/// The number of the device at a path; 0, which no device has, for other files.
 pub fn number_of(path: &Path) -> std::io::Result<u32> {
     use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 
@@ -112,7 +112,7 @@ fn amdgpu_device(class_entry: &Path) -> Option<(u32, String)> {
     if driver.file_name()? != MODULE {
         return None;
     }
-    // Connectors have no device of their own.
+    // Connectors have no device number.
     let number = fs::read_to_string(class_entry.join("dev")).ok()?;
     let (major, minor) = number.trim().split_once(':')?;
     let name = class_entry.file_name()?.to_str()?.to_owned();

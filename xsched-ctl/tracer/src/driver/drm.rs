@@ -1,4 +1,5 @@
-//! The commands that `/dev/dri/*` has whichever driver is behind it. Source: `drm/drm.h` up to Linux 6.18.
+//! The commands that all DRM drivers have at `/dev/dri/*`. Source:
+//! [`drm/drm.h`](https://github.com/torvalds/linux/blob/v6.18/include/uapi/drm/drm.h) up to Linux 6.18.
 
 use super::command::Kind::{I32, U32, U64};
 use super::command::{Command, named, passed, returned};

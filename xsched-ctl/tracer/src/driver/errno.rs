@@ -1,11 +1,13 @@
 //! Names of the errors that the driver returns.
 
-/// Name of an errno; nothing for one that neither amdgpu nor the layers above it return.
+/// Name of an errno; none for one that neither amdgpu nor the layers above it return.
 pub(super) fn name(errno: i64) -> Option<&'static str> {
     macro_rules! names {
         ($($name:ident)*) => {
             match i32::try_from(errno).ok()? {
-                // The kernel's own, which tell ioctl(2) to begin anew after a signal; fentry sees them.
+                // The kernel's internal ones, which tell ioctl(2) to restart after a signal
+                // ([`linux/errno.h`](https://github.com/torvalds/linux/blob/master/include/linux/errno.h)); fentry sees
+                // them.
                 512 => "ERESTARTSYS",
                 513 => "ERESTARTNOINTR",
                 514 => "ERESTARTNOHAND",

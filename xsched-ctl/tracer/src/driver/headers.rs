@@ -1,5 +1,5 @@
-//! The tables against the kernel's headers, where these are installed: `linux/kfd_ioctl.h` (Debian: linux-libc-dev),
-//! `drm/drm.h` and `drm/amdgpu_drm.h` (Debian: libdrm-dev, which `cargo xtask test` unpacks).
+//! Compares the tables with the kernel's headers, where these are installed: `linux/kfd_ioctl.h` (Debian:
+//! linux-libc-dev), `drm/drm.h` and `drm/amdgpu_drm.h` (Debian: libdrm-dev, which `cargo xtask test` unpacks).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ fn folders() -> Vec<PathBuf> {
         .collect()
 }
 
-/// The header without its comments; nothing, with a word why, if it is not installed.
+/// The header without its comments. None, with a message, if it is not installed.
 fn header(name: &str) -> Option<String> {
     let text = folders().iter().find_map(|folder| fs::read_to_string(folder.join(name)).ok());
     if text.is_none() {
@@ -34,7 +34,7 @@ fn header(name: &str) -> Option<String> {
     Some(text.replace("\\\n", " "))
 }
 
-/// `#define NAME MACRO(0x12, struct name)`: name, number and struct of each definition by a macro that begins thus.
+/// `#define NAME MACRO(0x12, struct name)`: name, number and struct of each definition whose macro has this prefix.
 fn commands<'a>(
     header: &'a str,
     name_prefix: &'a str,
@@ -54,7 +54,7 @@ fn commands<'a>(
     })
 }
 
-/// Offsets and sizes of the members of a struct of plain integers, up to the first that is none.
+/// Offsets and sizes of a struct's members, up to the first that is not a plain integer.
 fn members(header: &str, name: &str) -> HashMap<String, (usize, usize)> {
     let mut members = HashMap::new();
     let definition = format!("struct {name}");
@@ -79,7 +79,7 @@ fn members(header: &str, name: &str) -> HashMap<String, (usize, usize)> {
     members
 }
 
-/// Checks that each field is at its place in one of the structs: the same name may stand in several of them.
+/// Checks that each field has its offset and size in one of the structs: the same name may occur in several.
 fn check_fields(header: &str, command: &Command, structs: &[impl AsRef<str>]) {
     for field in command.fields {
         let expected = (usize::from(field.offset), field.kind.size());
@@ -147,7 +147,7 @@ fn amdgpu_commands_are_those_of_the_header() {
         let command = amdgpu::COMMANDS.iter().find(|command| command.number == number);
         let command = command.unwrap_or_else(|| panic!("{name} ({number:#x}) is not in the table"));
         assert_eq!(command.name, name);
-        // Unions have a struct each for what goes in and what comes out.
+        // Unions have separate structs for input and output.
         let structs = ["", "_in", "_out"].map(|suffix| format!("drm_amdgpu_{lower}{suffix}"));
         check_fields(&header, command, &structs);
     }

@@ -1,5 +1,6 @@
-//! The commands of `/dev/kfd`. Source: `linux/kfd_ioctl.h` up to Linux 6.18 and what has been accepted since; numbers
-//! from 0x80 on are those of AMD's own driver packages.
+//! The commands of `/dev/kfd`. Source:
+//! [`linux/kfd_ioctl.h`](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/kfd_ioctl.h) up to Linux 6.18
+//! and what has been accepted since. Numbers from 0x80 on are those of AMD's own driver packages.
 
 use super::command::Kind::{Flags, I32, Name, Pointer, U32, U64};
 use super::command::{Command, named, passed, returned};
@@ -16,7 +17,7 @@ pub(super) const CREATE_QUEUE_ID: u8 = 52;
 /// Offset of `queue_type` in the same struct.
 pub(super) const CREATE_QUEUE_TYPE: u8 = 40;
 
-/// `KFD_IOC_QUEUE_TYPE_*` of queues that kernels are dispatched through; the others copy.
+/// `KFD_IOC_QUEUE_TYPE_*` of queues for kernels; the others are for copies.
 pub(super) const COMPUTE_TYPES: [u32; 2] = [0, 2];
 
 const QUEUE_TYPES: &[(u32, &str)] =
@@ -149,7 +150,7 @@ pub(super) const COMMANDS: &[Command] = &[
         fields: &[
             passed("num_events", 8, U32),
             passed("wait_for_all", 12, U32),
-            // Milliseconds; all bits set: for ever.
+            // Milliseconds; all bits set: forever.
             passed("timeout", 16, U32),
             returned("wait_result", 20, Name(WAIT_RESULTS)),
         ],
@@ -301,7 +302,7 @@ pub(super) const COMMANDS: &[Command] = &[
     named(0x28, "AMDKFD_IOC_PROFILER"),
     named(0x80, "AMDKFD_IOC_IPC_IMPORT_HANDLE"),
     named(0x81, "AMDKFD_IOC_IPC_EXPORT_HANDLE"),
-    // Every ROCm 5 tries it when it starts; drivers of distributions do not have it.
+    // Every ROCm 5 tries it when it starts; distributions' drivers do not have it.
     named(0x82, "AMDKFD_IOC_DBG_TRAP_DEPRECATED"),
     named(0x83, "AMDKFD_IOC_CROSS_MEMORY_COPY"),
     named(0x84, "AMDKFD_IOC_RLC_SPM"),

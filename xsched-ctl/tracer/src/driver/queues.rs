@@ -1,11 +1,12 @@
-//! Which of the driver's queues was made for which stream.
+//! Which hardware queue was created for which stream.
 //!
-//! HIP makes a queue when a stream is created or first used, within the call and on its thread. So a queue that is
-//! created inside of a call on a stream belongs to that stream; other queues (those of the copy engines, and those made
-//! outside of HIP) belong to none. Streams beyond the number of hardware queues share what others were given, which the
-//! driver does not see, so a stream without a queue is none that has no queue.
+//! HIP creates a hardware queue when a stream is created or first used, within the call and on its thread. So a
+//! hardware queue that is created inside a call on a stream belongs to that stream. Others (for copy engines, or
+//! created outside of HIP) belong to none. Streams beyond the number of hardware queues share existing ones. The driver
+//! does not see that, so a stream without a recorded queue still uses one.
 //!
-//! A call is reported when it returns: the queue is created first and the stream known later, so the creation is kept
+//! A call is reported when it returns: the creation comes first, its stream is known later. So a creation is kept until
+//! the call around it has returned.
 //! back until the call around it has returned.
 
 use std::collections::HashMap;
@@ -19,13 +20,13 @@ use crate::call::HipCall;
 /// Queues of all processes.
 #[derive(Default)]
 pub(crate) struct Queues {
-    /// By thread, creations whose surrounding call has not returned.
+    /// By thread: creations whose surrounding call has not returned.
     kept: HashMap<u32, Vec<DriverCall>>,
-    /// By process and stream, the queue's id.
+    /// By process and stream: the queue's id.
     of_stream: HashMap<(u32, u64), u32>,
 }
 
-/// Whether a call makes a queue for kernels.
+/// Whether a call creates a queue for kernels.
 fn creates_queue(call: &DriverCall) -> bool {
     call.device == Device::Kfd
         && call.number() == CREATE_QUEUE
@@ -35,7 +36,7 @@ fn creates_queue(call: &DriverCall) -> bool {
 }
 
 impl Queues {
-    /// Takes note of a call to the driver, and hands it back unless it has to wait for the call around it.
+    /// Notes a call to the driver, and returns it unless it must wait for the call around it.
     pub(crate) fn driver_returned(&mut self, call: DriverCall) -> Option<DriverCall> {
         if creates_queue(&call) {
             self.kept.entry(call.tid).or_default().push(call);
@@ -51,8 +52,7 @@ impl Queues {
         Some(call)
     }
 
-    /// Takes note of a HIP call that has returned: notes its stream's queue in it, and hands out the creations that
-    /// waited for it.
+    /// Notes a returned HIP call: sets its stream's queue in it, and returns the creations that waited for it.
     pub(crate) fn hip_returned(&mut self, hip: &mut HipCall) -> Vec<DriverCall> {
         let stream = stream(hip);
         let settled = self.settle(hip, stream);
@@ -91,7 +91,7 @@ impl Queues {
         settled
     }
 
-    /// Hands out the creations of threads that are in no HIP call: nothing will tell their stream.
+    /// Returns the creations of threads that are in no HIP call: their streams will not become known.
     pub(crate) fn give_up(&mut self, mut is_in_call: impl FnMut(u32) -> bool) -> Vec<DriverCall> {
         let (kept, settled) =
             std::mem::take(&mut self.kept).into_iter().partition(|(tid, _)| is_in_call(*tid));
@@ -105,7 +105,7 @@ impl Queues {
         !self.kept.is_empty()
     }
 
-    /// A process has ended or runs another program. Creations that still wait are handed out.
+    /// A process has ended or executed another program. Returns the creations that still wait.
     pub(crate) fn forget(&mut self, pid: u32) -> Vec<DriverCall> {
         self.of_stream.retain(|(of, _), _| *of != pid);
         let mut settled = Vec::new();
@@ -117,7 +117,7 @@ impl Queues {
     }
 }
 
-/// The stream that a call works on or creates.
+/// The stream that a call uses or creates.
 fn stream(hip: &HipCall) -> Option<u64> {
     if hip.probe.name.starts_with("hipStreamCreate") {
         return (hip.out != 0).then_some(hip.out);
@@ -125,7 +125,7 @@ fn stream(hip: &HipCall) -> Option<u64> {
     if let Some(param) = hip.probe.params.iter().find(|param| param.kind == ParamKind::Stream) {
         return Some(hip.words[usize::from(param.offset / 8)]);
     }
-    // Calls without a stream work on the null stream.
+    // Calls without a stream use the null stream.
     matches!(hip.probe.category, Category::Launch | Category::Copy | Category::Set).then_some(0)
 }
 
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_made_while_a_stream_is_created_is_that_streams() {
+    fn a_queue_created_with_a_stream_belongs_to_it() {
         let mut queues = Queues::default();
         assert!(queues.driver_returned(create(110, 2, 4)).is_none());
         let mut created = hip("hipStreamCreate", 100, 200, None);
@@ -166,7 +166,7 @@ mod tests {
         let mut launch = hip("hipModuleLaunchKernel", 300, 400, Some((8, 0x5000)));
         assert!(queues.hip_returned(&mut launch).is_empty());
         assert_eq!(launch.queue, Some(4));
-        // Other streams and other processes know nothing of it.
+        // Other streams and other processes do not get it.
         let mut other = hip("hipModuleLaunchKernel", 300, 400, Some((8, 0x6000)));
         queues.hip_returned(&mut other);
         assert_eq!(other.queue, None);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inner_call_that_knows_no_stream_leaves_it_to_the_outer_one() {
+    fn an_inner_call_without_a_stream_leaves_it_to_the_outer_one() {
         let mut queues = Queues::default();
         queues.driver_returned(create(120, 2, 1));
         let mut inner = hip("hipModuleGetFunction", 110, 150, None);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_made_before_a_call_is_not_that_calls() {
+    fn a_queue_created_before_a_call_does_not_belong_to_it() {
         let mut queues = Queues::default();
         queues.driver_returned(create(50, 2, 1));
         let mut later = hip("hipStreamCreate", 100, 200, None);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_of_copy_engines_and_failed_ones_are_nobodys() {
+    fn queues_of_copy_engines_and_failed_ones_belong_to_no_stream() {
         let mut queues = Queues::default();
         assert!(queues.driver_returned(create(110, 1, 4)).is_some());
         let mut failed = create(110, 2, 4);

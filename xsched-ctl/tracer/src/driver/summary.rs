@@ -1,4 +1,4 @@
-//! What the calls to the driver amount to, per command.
+//! Totals of the calls to the driver, by command.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -22,10 +22,10 @@ struct Totals {
     longest_ns: u64,
 }
 
-/// Commands of which there are lines: programs that make up commands do not fill memory.
+/// Most commands with their own line: programs that make up commands must not fill memory.
 const COMMAND_COUNT_MAX: usize = 1024;
 
-/// The line of the commands beyond that.
+/// The line for further commands.
 const OTHERS: &str = "others";
 
 impl DriverSummary {

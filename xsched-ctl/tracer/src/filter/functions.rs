@@ -6,22 +6,22 @@ use std::str::FromStr;
 use xsched_abi::{Category, PROBES, Probe};
 use xsched_rules::{PatternError, Patterns, closest};
 
-/// A set of functions of the table; by default all of them.
+/// A set of functions of the table; all by default.
 #[derive(Clone, Debug, Default)]
 pub struct Functions {
-    /// Their names; nothing if it is all of them.
+    /// Their names; none if it is all of them.
     wanted: Option<HashSet<&'static str>>,
 }
 
 /// Why a list of functions is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum FunctionsError {
-    /// Nothing is called so.
+    /// There is no such function or category.
     #[error("no traced function and no category is called `{name}`{}", suggestion(meant.as_deref()))]
     Unknown {
-        /// What was asked for.
+        /// The item.
         name: String,
-        /// What was probably meant.
+        /// A similar name.
         meant: Option<String>,
     },
     /// Nothing matches.
@@ -30,7 +30,7 @@ pub enum FunctionsError {
     /// A pattern is refused.
     #[error("{0}")]
     Pattern(#[from] PatternError),
-    /// Nothing is left.
+    /// No function remains.
     #[error("it leaves no function")]
     Nothing,
 }
@@ -42,7 +42,7 @@ fn suggestion(meant: Option<&str>) -> String {
     }
 }
 
-/// The categories as they are asked for: `launch`, `copy`, …
+/// The categories as on the command line: `launch`, `copy`, …
 fn categories() -> [&'static str; Category::ALL.len()] {
     Category::ALL.map(short_name)
 }
@@ -57,12 +57,12 @@ impl Functions {
         self.wanted.as_ref().is_none_or(|wanted| wanted.contains(probe.name))
     }
 
-    /// Whether they are all of the table's.
+    /// Whether it contains all functions of the table.
     pub(crate) fn are_all(&self) -> bool {
         self.wanted.is_none()
     }
 
-    /// Whether any of them is of this kind.
+    /// Whether it contains a function of this kind.
     pub(crate) fn include(&self, kind: impl Fn(&Probe) -> bool) -> bool {
         PROBES.iter().any(|probe| self.want(probe) && kind(probe))
     }
@@ -87,7 +87,7 @@ impl FromStr for Functions {
     }
 }
 
-/// Whether an item names anything.
+/// Checks that an item matches something.
 fn check(item: &str) -> Result<(), FunctionsError> {
     let pattern = Patterns::parse(&[item])?;
     if PROBES.iter().any(|probe| pattern.match_any(&[probe.name, short_name(probe.category)])) {

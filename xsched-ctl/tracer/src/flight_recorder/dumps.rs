@@ -1,4 +1,4 @@
-//! Writing what is kept to files, one after the other, beside the recording.
+//! Writes dumps to files, one after the other, next to the recording.
 
 use std::fs;
 use std::io;
@@ -17,7 +17,7 @@ pub(crate) type Written = (Destination, u64);
 pub(super) struct Dumps {
     path: PathBuf,
     compression: Option<Compression>,
-    /// Dumps begun.
+    /// Number of dumps begun.
     count: u32,
     under_way: Option<UnderWay>,
     /// The first file, before the first dump.
@@ -36,14 +36,14 @@ impl UnderWay {
         let path = self.path.display();
         match written {
             Ok(bytes) => format!("dumped {bytes} bytes to {path}: {}", self.reason),
-            // The recording is worth more than this dump of it.
+            // The recording matters more than this dump.
             Err(error) => format!("the dump to {path} failed, recording goes on: {error} ({})", self.reason),
         }
     }
 }
 
 impl Dumps {
-    /// Makes the first file if there is none, so that a path that cannot be written to is found out before recording begins.
+    /// Creates the first file if it does not exist, so that an unwritable path is detected before recording begins.
     pub(super) fn claim(path: PathBuf, compression: Option<Compression>) -> Result<Self, TracerError> {
         match claim(&path) {
             Ok(untouched) => Ok(Self { path, compression, count: 0, under_way: None, untouched }),
@@ -71,12 +71,12 @@ impl Dumps {
         self.under_way.is_some()
     }
 
-    /// What became of a dump that has ended since this was last asked. Does not wait.
+    /// The result of a dump that has ended since the last call. Does not wait.
     pub(super) async fn ended(&mut self) -> Option<String> {
         Some(self.under_way.take_if(|dump| dump.task.is_finished())?.outcome().await)
     }
 
-    /// Waits for the dump under way; returns what became of it.
+    /// Waits for the dump in progress; returns its result.
     pub(super) async fn wait(&mut self) -> Option<String> {
         Some(self.under_way.take()?.outcome().await)
     }
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_dump_that_fails_is_told_and_the_next_one_tried() {
+    async fn a_failed_dump_is_reported_and_the_next_one_is_tried() {
         let mut dumps = Dumps::claim("/dev/full".into(), None).unwrap();
         dumps.begin(vec![Arc::from(*b"x")], "asked for".to_owned());
         let notice = dumps.wait().await.unwrap();

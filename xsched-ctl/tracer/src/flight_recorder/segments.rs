@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What is kept is cut into about so many segments: the smaller they are, the closer what is left comes to what may be
-/// kept; each repeats what it needs of the trace's names.
+/// Target number of segments: with smaller ones the kept part comes closer to the limit, but each repeats the names
+/// that it needs.
 const SEGMENTS: usize = 16;
 
-/// A smaller segment would be little more than names.
+/// A smaller segment would consist mostly of names.
 const SEGMENT_SIZE_MIN: usize = 1 << 15;
 
 /// Closed segments, oldest first, and the number of calls in the one that is being written.
@@ -15,16 +15,16 @@ pub(super) struct Segments {
     size_max: usize,
     segment_size: usize,
     closed: VecDeque<Segment>,
-    /// Bytes in them.
+    /// Bytes in the closed segments.
     size: usize,
     /// Calls in the current segment.
     calls: u64,
-    /// Calls in segments that are gone.
+    /// Calls in dropped segments.
     let_go: u64,
 }
 
 struct Segment {
-    /// Shared with a dump that is under way.
+    /// Shared with a dump in progress.
     bytes: Arc<[u8]>,
     calls: u64,
 }
@@ -46,7 +46,7 @@ impl Segments {
         len >= self.segment_size
     }
 
-    /// Closes the current segment, and lets the oldest ones go to make room for it and the next.
+    /// Closes the current segment, and drops the oldest ones to make space for it and the next.
     pub(super) fn push(&mut self, bytes: Vec<u8>) {
         self.size += bytes.len();
         self.closed.push_back(Segment { bytes: bytes.into(), calls: std::mem::take(&mut self.calls) });
@@ -58,7 +58,7 @@ impl Segments {
         }
     }
 
-    /// Calls in segments that are gone.
+    /// Calls in dropped segments.
     pub(super) fn let_go(&self) -> u64 {
         self.let_go
     }
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_go_and_their_calls_are_counted() {
+    fn the_oldest_are_dropped_and_their_calls_counted() {
         const SIZE_MAX: usize = 1 << 20;
         let mut segments = Segments::new(SIZE_MAX);
         for number in 0..100_u8 {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_larger_than_what_may_be_kept_goes_at_once() {
+    fn a_segment_larger_than_the_limit_is_dropped_at_once() {
         let mut segments = Segments::new(1 << 20);
         segments.count_call();
         segments.push(vec![0; 2 << 20]);

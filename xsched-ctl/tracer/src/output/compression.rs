@@ -1,8 +1,8 @@
-//! Compression of what is written, chunk by chunk.
+//! Compresses the output, chunk by chunk.
 //!
-//! Each chunk is a gzip member, or a zstd frame, of its own: both formats are sequences of these. So whatever has been
-//! written up to a chunk's end is a whole compressed file, which Perfetto loads (it refuses a stream that lacks its end);
-//! a quarter of a mebibyte is enough for either to find what repeats.
+//! Each chunk is a separate gzip member or zstd frame: both formats are sequences of these. So after each chunk the
+//! file is a complete compressed file, which Perfetto loads (it refuses a stream without its end). A quarter of a
+//! mebibyte is enough for both to find repetitions.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// What a file's name asks for.
+    /// The compression for a file name.
     pub fn of_name(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
             "gz" => Some(Self::Gzip),
@@ -30,7 +30,7 @@ impl Compression {
         }
     }
 
-    /// The ending of such files.
+    /// The extension of such files.
     pub fn ending(self) -> &'static str {
         match self {
             Self::Gzip => "gz",
@@ -55,7 +55,7 @@ impl Compression {
 
 const MEMORY: &str = "memory takes every byte";
 
-/// The most that `len` bytes become in a file: what does not compress is stored, with some bytes around it.
+/// The largest size of `len` bytes in a file: incompressible data is stored, with some bytes around it.
 pub(crate) fn encoded_len_max(compression: Option<Compression>, len: u64) -> u64 {
     if compression.is_none() { len } else { len + len / 1024 + 64 }
 }

@@ -1,4 +1,4 @@
-//! Where the timeline goes: to an output as it grows, or into memory until it is dumped.
+//! The destination of the timeline: an output as it grows, or memory until it is dumped.
 
 use crate::call::HipCall;
 use crate::error::TracerError;
@@ -6,7 +6,7 @@ use crate::flight_recorder::{FlightRecorder, Written};
 use crate::output::{Destination, Format, Output};
 use crate::timeline::Timeline;
 
-/// Where it goes.
+/// The destination.
 pub enum Sink {
     /// To a file or a pipe.
     Output(Output),
@@ -21,18 +21,18 @@ pub(crate) enum Item<'a> {
     Hip(&'a HipCall),
     /// A call to the driver.
     Driver,
-    /// What comes of scheduling, which is no call.
+    /// A result of scheduling, which is not a call.
     Scheduling,
 }
 
-/// What has to happen after something has been written into the timeline.
+/// What must happen after something has been written into the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
     /// Nothing.
     GoOn,
     /// No more calls.
     End,
-    /// What is collected is to be kept as a segment.
+    /// The collected part must be kept as a segment.
     Close,
 }
 
@@ -57,7 +57,7 @@ impl Sink {
         if is_over { what_then } else { After::GoOn }
     }
 
-    /// Hands the timeline on, once there is enough of it or `all` of it is wanted out; begins a dump that is due.
+    /// Passes the timeline on once there is enough of it, or all of it with `all`. Begins a requested dump.
     pub(super) async fn pass_on(
         &mut self,
         timeline: &mut Timeline,
@@ -76,7 +76,7 @@ impl Sink {
         }
     }
 
-    /// Waits until everything is written; what people should be told besides.
+    /// Waits until everything is written; returns further messages for the user.
     pub(super) async fn finish(
         self,
         timeline: &mut Timeline,

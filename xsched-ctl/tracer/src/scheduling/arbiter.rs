@@ -1,4 +1,5 @@
-//! The arbiter's page as its events tell it: which queues have work, which level goes first, who had to give way to whom.
+//! The state of the arbiter page, followed by its events: which queues have work, which level may launch, and which
+//! process preempted which.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ impl Seat {
     }
 }
 
-/// What lasts on a device: the most urgent level with work, and whose it is.
+/// The most urgent level with work on a device, the processes there, and since when.
 #[derive(Debug)]
 struct Top {
     level: u64,
@@ -28,18 +29,18 @@ struct Top {
     begin_ns: u64,
 }
 
-/// The page.
+/// The followed state.
 #[derive(Debug, Default)]
 pub(super) struct Arbiter {
     seats: BTreeMap<u32, Seat>,
     tops: BTreeMap<u64, Top>,
-    /// Nobody has to be obeyed.
+    /// No process is deferred.
     is_released: bool,
     now_ns: u64,
 }
 
 impl Arbiter {
-    /// Takes in an event of the controller's.
+    /// Takes in an event of the controller.
     pub(super) fn take(&mut self, time_ns: u64, event: &Event, entries: &mut Vec<Entry>) {
         self.now_ns = self.now_ns.max(time_ns);
         match *event {
@@ -47,7 +48,8 @@ impl Arbiter {
                 let xqueue = XQueueId { pid, device, stream_priority };
                 let word = QueueWord(word);
                 let before = self.seats.insert(slot, Seat { xqueue, word });
-                // It is said again when its process stands otherwise: its word is that of now, and not of then.
+                // The event is repeated when the process's parameters change. Its word is the current one, not the one
+                // at this point of the event sequence.
                 if let Some(before) = before.filter(|before| before.xqueue == xqueue)
                     && let Some(seat) = self.seats.get_mut(&slot)
                 {
@@ -81,7 +83,7 @@ impl Arbiter {
         }
     }
 
-    /// Ends what lasts.
+    /// Ends all open intervals.
     pub(super) fn close(&mut self, time_ns: u64, entries: &mut Vec<Entry>) {
         self.now_ns = self.now_ns.max(time_ns);
         self.seats.clear();
@@ -113,13 +115,13 @@ impl Arbiter {
         self.settle(device, entries);
     }
 
-    /// Queues of a device with work, each with whether it has to give way.
+    /// Queues of a device with work, each with whether more urgent work suspends it.
     fn holders(&self, device: u64) -> BTreeMap<u32, bool> {
         let of_device = self.seats.iter().filter(|(_, seat)| seat.xqueue.device == device && seat.is_ready());
         of_device.map(|(&slot, seat)| (slot, self.holder(device, seat.word.level()).is_some())).collect()
     }
 
-    /// Tells of queues that had work and the turn, and have to give way now.
+    /// Adds the queues that had work and could launch before, and are suspended now.
     fn note_preemptions(
         &self,
         device: u64,
@@ -140,7 +142,7 @@ impl Arbiter {
         }
     }
 
-    /// Tells which level was the most urgent until now, if that has changed.
+    /// Adds the interval of the level that was the most urgent until now, if that has changed.
     fn settle(&mut self, device: u64, entries: &mut Vec<Entry>) {
         let ready = || self.seats.values().filter(|seat| seat.xqueue.device == device && seat.is_ready());
         let level = ready().map(|seat| seat.word.level()).min();
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn who_had_the_turn_is_preempted_by_who_comes() {
+    fn running_work_is_preempted_by_more_urgent_work() {
         let entries = told(&[
             (1, seat(0, 10, 3)),
             (2, seat(1, 20, 1)),
@@ -220,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_that_changes_is_the_reason() {
+    fn a_change_of_levels_is_given_as_the_reason() {
         let lowered = QueueWord::new(1, 0, 9).with_ready(true);
         let entries = told(&[
             (1, seat(0, 10, 2)),
@@ -240,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_already_and_who_has_no_work_are_not_preempted() {
+    fn suspended_and_idle_queues_are_not_preempted() {
         let entries = told(&[
             (1, seat(0, 10, 5)),
             (1, seat(1, 20, 1)),

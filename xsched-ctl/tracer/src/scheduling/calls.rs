@@ -1,8 +1,8 @@
-//! Calls that put something on a device, by thread: an event says when and on which thread, and belongs to the call around
-//! it.
+//! Calls that put work on a device, by thread. An event has a time and a thread, and belongs to the call in progress
+//! then.
 //!
-//! With a dispatch table the shim's hook runs within the call that the tracer sees, otherwise around it: then the two
-//! overlap. A thread is in one such call at a time.
+//! With a dispatch table, the shim's hook runs inside the call that the tracer sees; otherwise around it. In both cases
+//! the two overlap, and a thread is in one such call at a time.
 
 use std::cell::{Cell, OnceCell};
 use std::collections::{HashMap, VecDeque};
@@ -13,69 +13,69 @@ use xsched_abi::{Category, ParamKind};
 
 use crate::call::HipCall;
 
-/// Calls of a thread that are remembered.
+/// Most remembered calls of a thread.
 const CALLS_MAX: usize = 1 << 14;
 
-/// How long.
+/// How long they are remembered.
 const KEPT_NS: u64 = 10_000_000_000;
 
-/// Processes of which it is counted what they start before they tell of it. Most never do: they have no shim.
+/// Processes with launches that are counted before they write events. Most never write any: they have no shim.
 const UNTOLD_MAX: usize = 1 << 12;
 
-/// Whether a process tells of its commands.
+/// Whether a process writes events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     /// It does not, or not yet.
     Not,
-    /// It is asked to, or is about to be.
+    /// It was asked to, or is about to be.
     Asked,
-    /// It does, since then.
+    /// It does, since this time.
     Since(u64),
 }
 
-/// What became of a call in the timeline.
+/// Whether a call is in the timeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Settled {
-    /// It waits.
+    /// Not decided yet.
     #[default]
     NotYet,
-    /// It is there.
+    /// It is.
     Written,
     /// A filter has left it out.
     LeftOut,
 }
 
-/// A call that is followed to what it starts.
+/// A call that is followed to the execution that it starts.
 #[derive(Debug)]
 pub(crate) struct Followed {
-    /// Links it to the execution. Never used again.
+    /// Links it to the execution. Never reused.
     pub(crate) flow: u64,
     pub(super) begin_ns: u64,
     pub(super) end_ns: u64,
     pub(super) api: &'static str,
     pub(super) kernel: Option<Arc<str>>,
-    /// The library to which it belongs, once that is known.
+    /// The library to which it belongs, once known.
     origin: OnceCell<Arc<str>>,
     settled: Cell<Settled>,
-    /// From the call until the device began with it, once that is known.
+    /// From the call until its execution begins on the device, once known.
     queue_delay_ns: OnceCell<u64>,
 }
 
 impl Followed {
-    /// The device began with what it started so long after it.
+    /// Its execution began this long after it.
     pub(super) fn begun(&self, queue_delay_ns: u64) {
-        // A call that starts several things is told of the first.
+        // A call that starts several executions keeps the first one's delay.
         let _ = self.queue_delay_ns.set(queue_delay_ns);
     }
 
-    /// From the call until the device began with what it started, if that is known.
+    /// From the call until its execution began on the device, if known.
     pub(crate) fn queue_delay_ns(&self) -> Option<u64> {
         self.queue_delay_ns.get().copied()
     }
 
     /// It is in the timeline, or will not be; it belongs to this library.
     pub(crate) fn settle(&self, origin: &Arc<str>, is_written: bool) {
-        // Whoever settles it twice says the same.
+        // A second call gives the same values.
         let _ = self.origin.set(Arc::clone(origin));
         self.settled.set(if is_written { Settled::Written } else { Settled::LeftOut });
     }
@@ -94,24 +94,24 @@ impl Followed {
 pub(super) struct Calls {
     threads: HashMap<(u32, u32), VecDeque<Rc<Followed>>>,
     flows: u64,
-    /// Calls of processes that have not told of any command.
+    /// Calls of processes that have not written events.
     untold: HashMap<u32, Untold>,
-    /// How many were made by processes before they told of their commands.
+    /// Calls that processes made before they wrote events.
     early: u64,
 }
 
-/// What a process that has not told of any command may have started.
+/// Calls of a process that has not written events.
 #[derive(Debug, Default)]
 struct Untold {
-    /// Calls before it was asked to tell.
+    /// Calls before it was asked to write events.
     count: u64,
-    /// Ends of those since then.
+    /// Return times of calls since then.
     undecided: Vec<u64>,
     last_ns: u64,
 }
 
 impl Calls {
-    /// Takes note of a call, if it may start something: it is put together with that if its process tells of it.
+    /// Notes a call if it may start something. It is followed if its process writes events.
     pub(super) fn note(&mut self, call: &mut HipCall, told: Told) {
         let Some(end_ns) = may_start(call) else { return };
         match told {
@@ -152,27 +152,27 @@ impl Calls {
         }
     }
 
-    /// A process tells of its commands since then: what it has started before is not among them.
+    /// A process writes events since this time; they do not cover what it started before.
     pub(super) fn told(&mut self, pid: u32, since_ns: u64) {
         if let Some(Untold { count, undecided, .. }) = self.untold.remove(&pid) {
             self.early += count + undecided.iter().filter(|end_ns| **end_ns < since_ns).count() as u64;
         }
     }
 
-    /// Calls that may have started something which nobody has told of.
+    /// Calls that may have started something about which no event was written.
     pub(super) fn early(&self) -> u64 {
         self.early
     }
 
-    /// The call on a thread that overlaps with a time: the innermost, if calls nest.
+    /// The call on a thread that overlaps with an interval: the innermost if calls nest.
     pub(super) fn find(&self, pid: u32, tid: u32, from_ns: u64, to_ns: u64) -> Option<Rc<Followed>> {
         let calls = self.threads.get(&(pid, tid))?;
-        // They are noted as they return.
+        // Calls are noted in the order of their return.
         let first = calls.partition_point(|call| call.end_ns < from_ns);
         calls.range(first..).find(|call| call.begin_ns <= to_ns).cloned()
     }
 
-    /// Forgets what nobody will ask for.
+    /// Forgets calls that are too old for any event.
     pub(super) fn forget_old(&mut self, now_ns: u64) {
         let before_ns = now_ns.saturating_sub(KEPT_NS);
         self.untold.retain(|_, untold| untold.last_ns >= before_ns);
@@ -185,7 +185,7 @@ impl Calls {
     }
 }
 
-/// When a call has ended that may put something on a device.
+/// The return time of a call that may put work on a device.
 fn may_start(call: &HipCall) -> Option<u64> {
     let takes_stream = || call.probe.params.iter().any(|param| param.kind == ParamKind::Stream);
     let starts = match call.probe.category {
@@ -203,22 +203,22 @@ mod tests {
     use crate::call::tests::call;
 
     #[test]
-    fn what_was_called_before_its_process_told_of_it_is_counted_once_it_does() {
+    fn earlier_calls_are_counted_once_their_process_writes_events() {
         let mut calls = Calls::default();
         let of = |pid, name, end_ns| HipCall { end_ns: Some(end_ns), pid, tid: 2, ..call(name) };
         for name in ["hipLaunchKernel", "hipMemcpy", "hipMemPrefetchAsync", "hipMalloc"] {
             calls.note(&mut of(1, name, 20), Told::Not);
             calls.note(&mut of(3, name, 20), Told::Not);
         }
-        // They are asked, and do not know it yet.
+        // It was asked to write events, and has not learnt of it yet.
         calls.note(&mut of(1, "hipLaunchKernel", 30), Told::Asked);
         calls.note(&mut of(1, "hipLaunchKernel", 40), Told::Asked);
-        assert_eq!(calls.early(), 0, "it may never tell");
+        assert_eq!(calls.early(), 0, "it may never write events");
         calls.told(1, 35);
         assert_eq!(calls.early(), 4);
         calls.note(&mut of(1, "hipMemcpy", 34), Told::Since(35));
         calls.note(&mut of(1, "hipMemcpy", 36), Told::Since(35));
-        assert_eq!(calls.early(), 5, "the other is among what it tells of");
+        assert_eq!(calls.early(), 5, "its events cover the other one");
         calls.forget_old(KEPT_NS + 21);
         calls.told(3, 50);
         assert_eq!(calls.early(), 5, "that was long ago, and may have been another process");
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_starts_nothing_is_not_followed() {
+    fn calls_that_start_nothing_are_not_followed() {
         let mut calls = Calls::default();
         let mut wait = call("hipStreamSynchronize");
         calls.note(&mut wait, Told::Since(0));

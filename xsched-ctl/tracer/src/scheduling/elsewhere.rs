@@ -1,7 +1,8 @@
-//! The controller of a process where that is another one than the tracer asks, or none that it can reach: one of another folder,
-//! another user's, or one that its container hides from it.
+//! Processes under another controller than the one that the tracer asks: it uses another folder, belongs to another
+//! user, or is hidden by a container.
 //!
-//! A process looks for it where its own environment says, which sudo does not hand on, and in the files that it sees itself.
+//! A process looks for its controller as its own environment says, which sudo does not pass on, and in its own view of
+//! the file system.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,20 +19,20 @@ use xsched_terminal::one_line;
 
 use super::source::{connect_to, is_trusted};
 
-/// What file names of the shim begin with.
+/// Beginning of the shim's file names.
 const SHIM: &str = "libxsched_shim";
 
-/// Why the scheduling of a process will not be in the timeline, if that can be told. `is_asked`: there is a controller that
-/// tells of its processes.
+/// Why the scheduling of a process will not be in the timeline, if that is known. `is_asked`: a controller reports its
+/// processes to this tracer.
 pub(super) fn notice(pid: u32, is_asked: bool) -> Option<String> {
     let why = why_not_asked(pid, is_asked)?;
-    // What takes longest to find out: nobody else looks for one.
+    // Checked last because it is the slowest: programs without the shim look for no controller.
     let has_shim = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?.contains(SHIM);
     has_shim.then(|| format!("warning: scheduling of process {pid} is not in the timeline: {why}"))
 }
 
-/// Why a process with the shim, if it has that, is not under the controller that is asked, if it is known why. `is_asked`: there is
-/// one.
+/// Why a process, if it has the shim, is not under the controller that is asked. None if that is not known. `is_asked`:
+/// there is such a controller.
 pub(super) fn why_not_asked(pid: u32, is_asked: bool) -> Option<String> {
     let places = &Environment::of(pid)?.places()?;
     let root =
@@ -50,7 +51,7 @@ pub(super) fn why_not_asked(pid: u32, is_asked: bool) -> Option<String> {
              knows"
         ));
     }
-    // Without a controller there is nothing to be seen.
+    // Without a controller there is nothing to compare with.
     let own = asked.first().filter(|_| is_asked)?.folder.as_path();
     let (own, all) = (shown(own), places.iter().map(|place| shown(place)).collect::<Vec<_>>().join(" or "));
     Some(if sees_other_files(pid) {
@@ -60,7 +61,7 @@ pub(super) fn why_not_asked(pid: u32, is_asked: bool) -> Option<String> {
     })
 }
 
-/// Where a controller is that is not asked.
+/// Describes a controller that is not asked.
 fn describe(place: &Path, socket: &Socket) -> String {
     let is_seen_here = Socket::at(place).is_ok_and(|own| own.file == socket.file);
     let place = shown(place);
@@ -68,9 +69,9 @@ fn describe(place: &Path, socket: &Socket) -> String {
         return format!("its controller is in {place} of its container, where `xsched-ctl` asks it");
     }
     let why = if is_trusted(socket.user) {
-        format!("`{VARIABLE}={place}` has this program ask it")
+        format!("`{VARIABLE}={place}` makes this program ask it")
     } else {
-        format!("it is user {}'s, who may have it recorded, or root may run one", socket.user)
+        format!("only its user ({}) can record it; root can run a controller instead", socket.user)
     };
     format!("its controller is in {place}; {why}")
 }
@@ -79,7 +80,7 @@ fn shown(place: &Path) -> String {
     one_line(&place.to_string_lossy()).into_owned()
 }
 
-/// A controller's socket for recorders, with somebody behind it: files may have been left.
+/// A controller's socket for recorders on which a process listens: a stale file may remain.
 struct Socket {
     folder: PathBuf,
     /// Device and inode.
@@ -88,13 +89,13 @@ struct Socket {
 }
 
 impl Socket {
-    /// That in a folder as this program sees it.
+    /// The socket in a folder as this program sees it.
     fn at(folder: &Path) -> io::Result<Self> {
         let path = folder.join(RECORD_SOCKET);
         Self::behind(&openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?, folder)
     }
 
-    /// That in a folder as somebody sees it whose root this is, symbolic links included.
+    /// The socket in a folder as a process with this root sees it, symbolic links included.
     fn within(root: &OwnedFd, folder: &Path) -> io::Result<Self> {
         let (path, flags) = (folder.join(RECORD_SOCKET), OFlags::PATH | OFlags::CLOEXEC);
         Self::behind(&openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)?, folder)
@@ -102,13 +103,14 @@ impl Socket {
 
     fn behind(opened: &OwnedFd, folder: &Path) -> io::Result<Self> {
         let file = fstat(opened)?;
-        // Short enough for an address, whatever the folder is called.
+        // This path is short enough for a socket address, whatever the folder's name is.
         let (_, peer) = connect_to(&Path::new("/proc/self/fd").join(opened.as_raw_fd().to_string()))?;
         Ok(Self { folder: folder.to_owned(), file: (file.st_dev, file.st_ino), user: peer.uid })
     }
 }
 
-/// Whether the shim in a process follows a controller of this user: root, or its own, as the process's user namespace has them.
+/// Whether the shim in a process trusts a controller of this user: root or the process's own user, as seen in the
+/// process's user namespace.
 fn is_trusted_by(pid: u32, user: u32) -> bool {
     let map = fs::read_to_string(format!("/proc/{pid}/uid_map")).unwrap_or_default();
     let own = fs::metadata(format!("/proc/{pid}")).map(|process| seen_as(&map, process.uid()));
@@ -116,9 +118,9 @@ fn is_trusted_by(pid: u32, user: u32) -> bool {
     seen == 0 || own.is_ok_and(|own| own == seen)
 }
 
-/// What a user is called in a namespace with this map. Those that it does not have are all nobody there.
+/// The number of a user in a namespace with this map. Unmapped users all have the overflow number.
 fn seen_as(map: &str, user: u32) -> u32 {
-    /// `/proc/sys/kernel/overflowuid`, which nobody changes.
+    /// `/proc/sys/kernel/overflowuid`, at its default.
     const NOBODY: u32 = 65534;
     let seen = map.lines().find_map(|line| {
         let mut numbers = line.split_ascii_whitespace().map(str::parse::<u32>);
@@ -129,7 +131,7 @@ fn seen_as(map: &str, user: u32) -> u32 {
     seen.unwrap_or(NOBODY)
 }
 
-/// Whether paths mean something else to a process than here.
+/// Whether a process sees another file system than this program.
 fn sees_other_files(pid: u32) -> bool {
     let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
     let root = |process: &str| {
@@ -140,14 +142,15 @@ fn sees_other_files(pid: u32) -> bool {
     namespace(&pid) != namespace("self") || root(&pid) != root("self")
 }
 
-/// What a process was started with.
+/// The environment that a process was started with.
 struct Environment(Vec<u8>);
 
-/// No program is started with more, arguments included. A process may say that any memory of its was that.
+/// No program is started with more, arguments included. A process may declare any of its memory to be this
+/// ([prctl(2)](https://man7.org/linux/man-pages/man2/prctl.2.html), `PR_SET_MM_ENV_START`).
 const ENVIRONMENT_LEN_MAX: u64 = 6 << 20;
 
 impl Environment {
-    /// None if it cannot be read, or is none.
+    /// None if it cannot be read or is invalid.
     fn of(pid: u32) -> Option<Self> {
         Self::read(fs::File::open(format!("/proc/{pid}/environ")).ok()?)
     }
@@ -164,7 +167,7 @@ impl Environment {
         (!value.is_empty()).then(|| OsStr::from_bytes(value))
     }
 
-    /// Where the shim looks for a controller; None if it looks for none, or if it is not known where that is.
+    /// Where the shim looks for a controller. None if it looks for none, or the folder is unknown.
     fn places(&self) -> Option<Vec<PathBuf>> {
         let is_disabled = self.value("XSCHED_DISABLE").is_some_and(|value| value != "0");
         let scheduler =
@@ -192,18 +195,18 @@ mod tests {
         assert_eq!(places("XSCHED_SOCKET_DIR=\0XDG_RUNTIME_DIR=/run/user/7\0"), usual);
         let machine = Some(vec!["/run/xsched".into()]);
         assert_eq!(places("MY_XSCHED_SOCKET_DIR=/x\0XSCHED_SOCKET_DIRS=/x\0"), machine);
-        assert_eq!(places("XSCHED_SOCKET_DIR=x\0"), None, "it is not known where that is");
+        assert_eq!(places("XSCHED_SOCKET_DIR=x\0"), None, "it is relative to an unknown folder");
     }
 
     #[test]
-    fn nobody_is_started_with_endless_words() {
+    fn an_endless_environment_is_refused() {
         assert!(Environment::read(io::repeat(b'x')).is_none());
         let most = io::Read::take(io::repeat(b'x'), ENVIRONMENT_LEN_MAX);
         assert!(Environment::read(most).is_some());
     }
 
     #[test]
-    fn who_wants_no_controller_looks_for_none() {
+    fn a_process_without_a_controller_looks_for_none() {
         let places = |environment: &str| Environment(environment.into()).places();
         for environment in ["XSCHED_DISABLE=1", "XSCHED_SCHEDULER=LCL", "XSCHED_SCHEDULER= app "] {
             assert_eq!(places(environment), None, "{environment}");
@@ -214,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_namespace_has_names_of_its_own() {
+    fn a_user_namespace_has_its_own_numbers() {
         let host = "         0          0 4294967295\n";
         assert_eq!((seen_as(host, 0), seen_as(host, 1000)), (0, 1000));
         let rootless = "         0       1000          1\n         1     100000      65536\n";

@@ -1,17 +1,17 @@
-//! What comes of scheduling events: what the timeline shows.
+//! Results of scheduling events: what the timeline shows.
 
 use std::sync::Arc;
 
 use super::judged::Judged;
 
-/// One thing to be shown.
+/// One item to show.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Entry {
     /// Something was executed.
     Execution(Execution),
-    /// An XQueue was in a state for a while.
+    /// An XQueue was in a state for an interval.
     Phase(Phase),
-    /// Queues of a level were the most urgent with work on a device for a while; the first of them.
+    /// A level was the most urgent with work on a device for an interval.
     Ready {
         /// [`xsched_protocol::arbiter_page::device_key`]
         device: u64,
@@ -19,21 +19,21 @@ pub(crate) enum Entry {
         level: u64,
         /// Processes with work at that level.
         pids: Vec<u32>,
-        /// From when.
+        /// Start.
         begin_ns: u64,
-        /// Until when.
+        /// End.
         end_ns: u64,
     },
-    /// A queue with work had to give way.
+    /// A queue with work was preempted.
     Preempted(Preemption),
-    /// Commands of an XQueue that are held back.
+    /// Number of deferred commands of an XQueue, at a time.
     Depth(XQueueId, u64, u64),
-    /// Device time that is expected of what an XQueue has on the device.
+    /// Expected device time of what an XQueue has in flight, at a time.
     InFlight(XQueueId, u64, u64),
 }
 
 impl Entry {
-    /// A time at which its processes were there.
+    /// A time at which its processes existed.
     pub(crate) fn time_ns(&self) -> u64 {
         match self {
             Self::Execution(execution) => execution.begin_ns,
@@ -44,7 +44,7 @@ impl Entry {
         }
     }
 
-    /// The processes that it names.
+    /// The processes that it refers to.
     pub(crate) fn pids(&self) -> impl Iterator<Item = u32> {
         let (own, holder, others): (_, _, &[u32]) = match self {
             Self::Execution(execution) => (Some(execution.xqueue.pid), execution.holder, &[]),
@@ -57,7 +57,7 @@ impl Entry {
     }
 }
 
-/// All streams of a process on a device that have one priority.
+/// All streams of a process with one priority on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct XQueueId {
     /// The process.
@@ -68,17 +68,17 @@ pub(crate) struct XQueueId {
     pub(crate) stream_priority: i32,
 }
 
-/// How a slice's times are known.
+/// How an execution's times were determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timing {
-    /// Its end is that of a marker right behind it, or of a wait for it alone.
+    /// Its end is that of a marker directly behind it, or of a wait for it alone.
     Measured,
-    /// It shares the interval with others.
+    /// It shares an interval with others.
     Estimated,
 }
 
 impl Timing {
-    /// As it is shown.
+    /// The name in the timeline.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Measured => "measured",
@@ -87,7 +87,7 @@ impl Timing {
     }
 }
 
-/// Whose work goes first.
+/// The process with more urgent work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
     /// The process.
@@ -96,58 +96,58 @@ pub(crate) struct Holder {
     pub(crate) level: u64,
 }
 
-/// Something was executed. The times between the call and the end, one after the other, add up to all of it.
+/// Something was executed. The intervals from the call to the end add up to the whole.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Execution {
-    /// Whose.
+    /// Its XQueue.
     pub(crate) xqueue: XQueueId,
-    /// As HIP names it.
+    /// The stream's HIP handle.
     pub(crate) stream: u64,
-    /// The kernel, or the function if it starts none; none if the call was not seen.
+    /// The kernel, or the function for other commands; none if the call was not seen.
     pub(crate) name: Option<Arc<str>>,
     /// The function.
     pub(crate) api: Option<&'static str>,
     /// The library to which the call belongs, if the call was seen.
     pub(crate) origin: Option<Arc<str>>,
-    /// How it was treated, if its process has said so.
+    /// Its verdict, if the process has reported it.
     pub(crate) judged: Option<Judged>,
     /// Links it to its call, if that is in the timeline.
     pub(crate) flow: Option<u64>,
-    /// When the call was entered, or the earliest that is known of it.
+    /// When the call was entered, or the earliest known time of it.
     pub(crate) called_ns: u64,
-    /// From when.
+    /// Start.
     pub(crate) begin_ns: u64,
-    /// Until when.
+    /// End.
     pub(crate) end_ns: u64,
-    /// How that is known.
+    /// How its times were determined.
     pub(crate) timing: Timing,
-    /// On the host, in the call and on the way to the runtime.
+    /// Time on the host: in the call and on the way to the runtime.
     pub(crate) host_ns: u64,
-    /// Held back in the XQueue.
+    /// Time in the XQueue's buffer.
     pub(crate) buffered_ns: u64,
-    /// Of that, while others were more urgent.
+    /// The part of that in which others were more urgent.
     pub(crate) suspended_ns: u64,
-    /// To whom it gave way for the longest time.
+    /// The process that preempted it for the longest time.
     pub(crate) holder: Option<Holder>,
-    /// On the device, behind earlier commands of its stream.
+    /// Time on the device, behind earlier commands of its stream.
     pub(crate) behind_ns: u64,
-    /// On the device, at its gate, which was shut while others were more urgent.
+    /// Time on the device at its gate, which was closed while others were more urgent.
     pub(crate) gated_ns: u64,
 }
 
-/// What an XQueue is doing.
+/// The state of an XQueue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
     /// It has commands on the device.
     Running,
-    /// It has commands that it holds back, and none on the device.
+    /// It has deferred commands, and none on the device.
     Buffered,
-    /// It has commands and must give way.
+    /// It has commands and is suspended.
     Suspended,
 }
 
 impl Doing {
-    /// As it is shown.
+    /// The name in the timeline.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -157,33 +157,33 @@ impl Doing {
     }
 }
 
-/// An XQueue was in a state for a while.
+/// An XQueue was in a state for an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Phase {
     /// Which one.
     pub(crate) xqueue: XQueueId,
-    /// What it did.
+    /// Its state.
     pub(crate) doing: Doing,
-    /// From when.
+    /// Start.
     pub(crate) begin_ns: u64,
-    /// Until when.
+    /// End.
     pub(crate) end_ns: u64,
     /// Its level when it was suspended.
     pub(crate) level: Option<u8>,
-    /// To whom it gave way.
+    /// The process that preempted it.
     pub(crate) holder: Option<Holder>,
 }
 
-/// A queue with work had to give way from now on.
+/// A queue with work is suspended from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Preemption {
-    /// Whose work.
+    /// Its XQueue.
     pub(crate) xqueue: XQueueId,
     /// When.
     pub(crate) time_ns: u64,
     /// Its level.
     pub(crate) level: u64,
-    /// To whom.
+    /// The process that preempted it.
     pub(crate) by: Holder,
     /// Why.
     pub(crate) reason: &'static str,

@@ -1,8 +1,8 @@
-//! How calls are treated, and by which rule: what processes write about their commands, brought to the calls.
+//! Verdicts on calls and their rules: matches what processes write about their commands with the calls.
 //!
-//! An event is written while its call lasts or just after; the call comes here by another way, sooner or later. So a call of
-//! a process that writes events waits until all of that time were read. One that has put something on the device waits until
-//! that has begun and ended, so that it can say how long it took.
+//! An event is written during its call or just after; the call arrives independently, earlier or later. So a call of a
+//! process that writes events waits until all events of its time have been read. A call that has put something on the
+//! device also waits for its start and end there, so that its delay is known.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -13,57 +13,57 @@ use xsched_rules::action_name;
 
 use crate::call::HipCall;
 
-/// How long a call waits that nothing was written about: the thread may have been kept from writing.
+/// How long a call waits for an event about it: its thread may have been kept from writing.
 const PATIENCE_NS: u64 = 100_000_000;
 
-/// How long a call waits for the device to be done with what it has put there.
+/// How long a call waits for the device to complete what it has put there.
 pub(crate) const DEVICE_PATIENCE_NS: u64 = 3_000_000_000;
 
-/// How long before a call begins it may have been written that it passes through: where the shim's function is around the
-/// call, it says so before it calls.
+/// How long before a call its passthrough event may be written: where the shim's function is around the call, it writes
+/// the event before it calls.
 const EARLY_NS: u64 = 1_000_000;
 
-/// How long it is remembered what was written.
+/// How long events are remembered.
 const KEPT_NS: u64 = 10_000_000_000;
 
-/// What is remembered of a thread.
+/// Most remembered events of a thread.
 const SAID_MAX: usize = 1 << 14;
 
-/// Calls that wait, of all processes.
+/// Most waiting calls of all processes.
 const WAITING_MAX: usize = 1 << 17;
 
-/// How a call is treated, as it is shown.
+/// The verdict on a call, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Judged {
-    /// As files of rules name it.
+    /// Its name in files of rules.
     pub(crate) verdict: &'static str,
-    /// The highest level of preemption; 0: no limit.
+    /// The highest preemption mode; 0: no limit.
     pub(crate) level: u8,
-    /// What the rule is called that says so.
+    /// The name of the rule that gave it.
     pub(crate) rule: Arc<str>,
 }
 
-/// Something that was written, and when its call was in progress.
+/// An event, and the interval in which its call was in progress.
 #[derive(Debug)]
 struct Said {
     from_ns: u64,
     to_ns: u64,
     /// It may have been written before its call began.
     is_early: bool,
-    /// It is followed to the device.
+    /// Its call is followed to the device.
     is_followed: bool,
     judgement: Judgement,
 }
 
-/// A call that waits.
+/// A waiting call.
 #[derive(Debug)]
 struct Waiting {
     call: HipCall,
-    /// For the device; else for what is written about it.
+    /// It waits for the device; otherwise for an event about it.
     for_device: bool,
 }
 
-/// What was written, the calls that wait for it, and what rules are called.
+/// Events, the calls that wait for them, and names of rules.
 #[derive(Debug, Default)]
 pub(super) struct Judgements {
     threads: HashMap<(u32, u32), VecDeque<Said>>,
@@ -79,12 +79,12 @@ impl Waiting {
 }
 
 impl Judgements {
-    /// The controller has told what a rule is called.
+    /// The controller has named a rule.
     pub(super) fn name(&mut self, number: u16, name: Arc<str>) {
         self.names.insert(number, name);
     }
 
-    /// A process has written something.
+    /// A process has written an event.
     pub(super) fn take(&mut self, pid: u32, record: &Record, event: &Event) {
         let (to_ns, is_followed, is_early, judgement) = match *event {
             Event::Waits { judgement, .. } => (record.time_ns, true, false, judgement),
@@ -104,7 +104,7 @@ impl Judgements {
         said.push_back(Said { from_ns: record.time_ns, to_ns, is_early, is_followed, judgement });
     }
 
-    /// Takes in a call that may be judged; gives it back if it need not wait.
+    /// Takes in a call that may get a verdict; returns it if it need not wait.
     pub(super) fn hold(&mut self, call: HipCall) -> Option<HipCall> {
         let mut waiting = Waiting { call, for_device: false };
         if self.is_settled(&mut waiting) || self.waiting.len() >= WAITING_MAX {
@@ -114,8 +114,8 @@ impl Judgements {
         None
     }
 
-    /// The calls that need not wait any more, now that everything was taken in that was written until then; `is_gone` says
-    /// which processes have nothing on a device any more.
+    /// The calls that need not wait any more, given that all events until then have been taken in. `is_gone` says which
+    /// processes have nothing on a device any more.
     pub(super) fn release(&mut self, until_ns: u64, is_gone: impl Fn(u32) -> bool) -> Vec<HipCall> {
         let all = std::mem::take(&mut self.waiting);
         let mut ready = Vec::new();
@@ -130,7 +130,7 @@ impl Judgements {
         ready
     }
 
-    /// Forgets what nobody will ask for.
+    /// Forgets events that are too old for any call.
     pub(super) fn forget_old(&mut self, now_ns: u64) {
         let before_ns = now_ns.saturating_sub(KEPT_NS);
         self.threads.retain(|_, all| {
@@ -141,7 +141,7 @@ impl Judgements {
         });
     }
 
-    /// Whether all that a call waits for is known.
+    /// Whether everything that a call waits for is known.
     fn is_settled(&mut self, waiting: &mut Waiting) -> bool {
         if !waiting.for_device {
             match self.settle(&mut waiting.call) {
@@ -152,7 +152,7 @@ impl Judgements {
         !waiting.for_device || waiting.call.queue_delay_ns().is_some()
     }
 
-    /// Says how a call is treated, if that is known; whether it is followed to the device.
+    /// Sets the verdict of a call, if known; returns whether it is followed to the device.
     fn settle(&mut self, call: &mut HipCall) -> Option<bool> {
         let all = self.threads.get_mut(&(call.pid, call.tid))?;
         let end_ns = call.end_ns.unwrap_or(u64::MAX);
@@ -160,7 +160,7 @@ impl Judgements {
             let slack_ns = if said.is_early { EARLY_NS } else { 0 };
             said.from_ns <= end_ns && said.to_ns.saturating_add(slack_ns) >= call.begin_ns
         };
-        // A thread makes one call after the other: what was written before the last that fits belongs to none.
+        // A thread makes one call after the other: earlier events than the last match belong to no call.
         let place = all.iter().rposition(is_of)?;
         let Said { judgement, is_followed, .. } = all[place];
         all.drain(..=place);
@@ -168,7 +168,7 @@ impl Judgements {
         Some(is_followed)
     }
 
-    /// A judgement as it is shown.
+    /// The verdict as it is shown.
     pub(super) fn judged(&self, judgement: Judgement) -> Option<Judged> {
         let rule = match judgement.rule().decided() {
             DecidedBy::ByNobody => "none fits".into(),
@@ -199,7 +199,7 @@ mod tests {
     const PID: u32 = 1;
     const TID: u32 = 2;
 
-    /// A call that the device has not begun with yet.
+    /// A call that has not begun on the device yet.
     fn early(begin_ns: u64, end_ns: u64) -> HipCall {
         let mut call =
             HipCall { pid: PID, tid: TID, begin_ns, end_ns: Some(end_ns), ..call("hipLaunchKernel") };
@@ -207,7 +207,7 @@ mod tests {
         call
     }
 
-    /// One that it has begun with.
+    /// A call that has begun on the device.
     fn launch(begin_ns: u64, end_ns: u64) -> HipCall {
         let call = early(begin_ns, end_ns);
         call.followed.as_ref().unwrap().begun(5);
@@ -255,13 +255,13 @@ mod tests {
         judgements.name(1, "mine".into());
         judgements.said(20, &launched(1, 25, by_rule(0)));
         judgements.said(45, &Event::Waits { queue: 1, position: 1, judgement: by_rule(1) });
-        // A function around the call, and one within.
+        // A hook around the call, and one inside it.
         assert_eq!(rule(&judgements.hold(launch(22, 24)).unwrap()), Some("mine"));
         assert_eq!(rule(&judgements.hold(launch(40, 50)).unwrap()), Some("number 2"));
-        assert!(judgements.hold(launch(60, 70)).is_none(), "nothing was written yet");
+        assert!(judgements.hold(launch(60, 70)).is_none(), "no event was written yet");
         assert!(judgements.release(75, nobody_is).is_empty());
         judgements.said(72, &launched(2, 80, by_rule(0)));
-        assert!(judgements.release(75, nobody_is).is_empty(), "it was written about a later call");
+        assert!(judgements.release(75, nobody_is).is_empty(), "the event is about a later call");
         let released = judgements.release(70 + PATIENCE_NS, nobody_is);
         assert_eq!((released.len(), rule(&released[0]), judgements.is_empty()), (1, None, true));
     }
@@ -291,24 +291,24 @@ mod tests {
         let released = judgements.release(1_000, |pid| pid == PID);
         assert_eq!((released.len(), released[0].queue_delay_ns()), (1, None), "its process has ended");
         assert!(judgements.hold(early(50, 60)).is_none());
-        assert_eq!(judgements.release(60 + DEVICE_PATIENCE_NS, nobody_is).len(), 1, "not for ever");
-        // Nobody follows what passes through.
+        assert_eq!(judgements.release(60 + DEVICE_PATIENCE_NS, nobody_is).len(), 1, "not forever");
+        // Passed-through calls are not followed.
         judgements.said(70, &launched(0, 75, by_rule(0)));
         assert!(judgements.hold(early(70, 80)).is_some());
     }
 
     #[test]
-    fn what_passes_through_may_be_told_of_before_its_call() {
+    fn a_passthrough_event_may_precede_its_call() {
         let mut judgements = Judgements::default();
         judgements.said(9, &launched(0, 9, by_rule(0)));
         assert_eq!(rule(&judgements.hold(launch(10, 20)).unwrap()), Some("number 1"));
         assert!(judgements.hold(launch(21, 30)).is_none(), "it belongs to one call");
         judgements.said(35, &launched(7, 36, by_rule(0)));
-        assert!(judgements.hold(launch(37, 40)).is_none(), "this one was told of when it had returned");
+        assert!(judgements.hold(launch(37, 40)).is_none(), "its event came after its return");
     }
 
     #[test]
-    fn who_has_decided_is_called_by_name() {
+    fn rules_are_shown_by_name() {
         let judgements = Judgements::default();
         let shown = |action, level, rule| judgements.judged(Judgement::new(action, level, rule)).unwrap();
         let by_nobody = shown(Action::Schedule, 1, RuleId::NOBODY);

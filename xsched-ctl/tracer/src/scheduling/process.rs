@@ -1,4 +1,4 @@
-//! One process: what its streams have on the device, and what has become of it.
+//! One process: the commands of its streams on the device, and their executions.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
@@ -14,31 +14,31 @@ use super::entry::{Entry, Execution, Timing, XQueueId};
 use super::judged::Judgements;
 use super::xqueue::{Waits, XQueue};
 
-/// Streams of a process, and commands of a stream, that are followed at once. Nobody tells when a stream is gone.
+/// Most streams of a process, and commands of a stream, that are followed. The end of a stream is not reported.
 const STREAMS_MAX: usize = 1 << 12;
 const COMMANDS_MAX: usize = 1 << 16;
 
-/// XQueues of a process: it has one for each device and priority that its streams have.
+/// Most XQueues of a process: it has one for each device and priority of its streams.
 const XQUEUES_MAX: usize = 1 << 8;
 
-/// Complete commands of a stream whose calls are looked for at a time.
+/// Most completed commands of a stream whose calls are looked up at a time.
 const LOOKED_FOR_MAX: usize = 1 << 12;
 
-/// How much later than others of its time a call may be read: a thread may be kept from handing it over. Counted by what was
-/// read, not by the clock: the tracer may do something else for longer.
+/// How much later than others of its time a call may be read: its thread may be kept from handing it over. Measured by
+/// the times of what was read, not by the clock, because the tracer may be busy for longer.
 const CALL_PATIENCE_NS: u64 = 1_000_000_000;
 
-/// Until which time calls are known: all that had returned by then, but for those that were lost.
+/// Up to which time calls are known, except for lost ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Called {
-    /// Until then.
+    /// Those that returned by this time.
     Until(u64),
-    /// No more come.
+    /// All: no more come.
     All,
 }
 
 impl Called {
-    /// Whether a call that had returned by then would be known, had it not been lost.
+    /// Whether a call that returned by then would be known, unless it was lost.
     fn is_past(self, returned_ns: u64) -> bool {
         self > Self::Until(returned_ns.saturating_add(CALL_PATIENCE_NS))
     }
@@ -48,55 +48,55 @@ impl Called {
 #[derive(Debug)]
 struct Launch {
     number: u64,
-    /// Threads and times at which its call may have been seen, likeliest first.
+    /// Threads and times at which its call may have been seen, the likeliest first.
     sightings: [Option<(u32, u64, u64)>; 2],
     /// 0: it did not wait.
     waited_since_ns: u64,
     begun_ns: u64,
     returned_ns: u64,
     judgement: Judgement,
-    /// The device waits before it while the gate is shut.
+    /// A gate before it makes the device wait while it is closed.
     is_gated: bool,
     call: Option<Rc<Followed>>,
-    /// None: that may still be found out better.
+    /// None until it is determined.
     on_device: Option<OnDevice>,
 }
 
-/// What the device did with a command.
+/// The execution of a command.
 #[derive(Clone, Copy, Debug)]
 struct OnDevice {
-    /// From when on only a gate kept it from beginning.
+    /// From here on only a gate kept it from beginning.
     due: Nanos,
     begin: Nanos,
     end: Nanos,
 }
 
-/// Commands of which one observation has shown that they are complete.
+/// Commands that one observation has shown to be complete.
 #[derive(Debug)]
 struct Finished {
     launches: Vec<Launch>,
     seen: Seen,
-    /// Somebody has looked at it before.
+    /// It has been handled before.
     is_old: bool,
 }
 
 #[derive(Debug)]
 struct Stream {
-    /// As HIP names it.
+    /// The stream's HIP handle.
     handle: u64,
     xqueue: XQueueId,
     clock: DeviceClock,
-    /// Commands that are buffered, by position: who has called them, and when.
+    /// Buffered commands by position: the calling thread, and the time.
     waiting: HashMap<u64, (u32, u64)>,
     launched: VecDeque<Launch>,
-    /// Commands that are known to be complete.
+    /// Commands up to this number are complete.
     through: u64,
     finished: VecDeque<Finished>,
-    /// The calls of commands up to this one were looked for, and were found or are lost.
+    /// The calls of commands up to this one were looked up, and were found or are lost.
     sought: u64,
-    /// The end of the latest execution whose time is settled.
+    /// The end of the latest execution with final times.
     end_ns: u64,
-    /// When it was last told of.
+    /// The time of its last event.
     told_ns: u64,
 }
 
@@ -105,14 +105,14 @@ pub(super) struct Process {
     pid: u32,
     streams: HashMap<u64, Stream>,
     xqueues: BTreeMap<XQueueId, (XQueue, Waits)>,
-    /// When it began to tell of its commands.
+    /// When it began to write events.
     told_since_ns: Option<u64>,
-    /// When it was seen to have ended.
+    /// When its end was noticed.
     ended_ns: Option<u64>,
     is_closed: bool,
-    /// Commands that nobody followed to their end.
+    /// Commands that are no longer followed and whose end is unknown.
     lost: u64,
-    /// Executions that were handed out before their calls were known.
+    /// Executions that were passed on before their calls were known.
     uncalled: u64,
 }
 
@@ -134,7 +134,7 @@ impl Process {
         self.pid
     }
 
-    /// It tells of its commands, since then if it has not before; returns whether it has not.
+    /// It writes events, since this time if it has not before; returns whether this is the first one.
     pub(super) fn tells(&mut self, since_ns: u64) -> bool {
         let is_first = self.told_since_ns.is_none();
         self.told_since_ns.get_or_insert(since_ns);
@@ -243,7 +243,7 @@ impl Process {
         }
     }
 
-    /// What is known of an XQueue; none if the process says that it has more than any.
+    /// The state of an XQueue; none if the process reports more than the limit.
     fn xqueue(&mut self, id: XQueueId) -> Option<&mut (XQueue, Waits)> {
         if self.xqueues.len() >= XQUEUES_MAX && !self.xqueues.contains_key(&id) {
             return None;
@@ -251,8 +251,8 @@ impl Process {
         Some(self.xqueues.entry(id).or_insert_with(|| (XQueue::new(id), Waits::default())))
     }
 
-    /// Whether there is room for a stream, that of one with nothing to follow if need be: the one that was not told of for
-    /// longest, which is likely to be gone.
+    /// Whether there is space for a stream. If necessary, drops the idle stream without an event for the longest time,
+    /// which probably no longer exists.
     fn has_room(&mut self) -> bool {
         if self.streams.len() < STREAMS_MAX {
             return true;
@@ -262,7 +262,7 @@ impl Process {
         oldest.is_some_and(|queue| self.streams.remove(&queue).is_some())
     }
 
-    /// Tells the calls of what is finished when the device began with it: nothing more will be known.
+    /// Gives the calls of completed commands their delay: nothing more will be known.
     pub(super) fn tell_calls(&mut self, calls: &Calls) {
         for stream in self.streams.values_mut() {
             let gate = self.xqueues.get(&stream.xqueue).map(|(_, waits)| &waits.gate);
@@ -270,7 +270,7 @@ impl Process {
         }
     }
 
-    /// Hands out what is finished and whose calls are known, and in the timeline.
+    /// Passes on completed executions whose calls are known and in the timeline.
     pub(super) fn emit(
         &mut self,
         called: Called,
@@ -293,7 +293,7 @@ impl Process {
                 self.uncalled += finished.execute(stream, xqueue, judgements, entries);
             }
         }
-        // Streams that share a track in the timeline take turns on it.
+        // Streams that share a track in the timeline alternate on it.
         entries[first..].sort_by_key(Entry::time_ns);
         if let Some(ended_ns) = self.ended_ns
             && called > Called::Until(ended_ns)
@@ -303,9 +303,9 @@ impl Process {
         }
     }
 
-    /// It was seen to have ended: nothing more comes from it.
+    /// Its end was noticed: nothing more comes from it.
     ///
-    /// What was on the device then is not known to have been executed.
+    /// Commands that were on the device then are not known to have been executed.
     pub(super) fn ended(&mut self, ended_ns: u64) {
         self.ended_ns = Some(self.ended_ns.map_or(ended_ns, |before_ns| before_ns.min(ended_ns)));
     }
@@ -315,7 +315,7 @@ impl Process {
         self.ended_ns.is_some()
     }
 
-    /// Ends what lasts.
+    /// Ends all open intervals.
     pub(super) fn close(&mut self, time_ns: u64, entries: &mut Vec<Entry>) {
         for (xqueue, _) in self.xqueues.values_mut() {
             xqueue.close(time_ns, entries);
@@ -323,18 +323,18 @@ impl Process {
         self.is_closed = true;
     }
 
-    /// Commands whose end nobody has seen, at its end.
+    /// Commands whose end was not seen.
     pub(super) fn unseen(&self) -> u64 {
         let on_device = self.streams.values().map(|stream| stream.launched.len() as u64);
         self.lost + on_device.sum::<u64>()
     }
 
-    /// Executions that were handed out without a call.
+    /// Executions that were passed on without a call.
     pub(super) fn uncalled(&self) -> u64 {
         self.uncalled
     }
 
-    /// Whether there is nothing left to do with it.
+    /// Whether it is finished.
     pub(super) fn is_done(&self) -> bool {
         self.ended_ns.is_some() && self.is_closed
     }
@@ -356,12 +356,12 @@ impl Stream {
         }
     }
 
-    /// Whether nothing that was told of it is still to be followed.
+    /// Whether it has nothing to follow.
     fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.launched.is_empty() && self.finished.is_empty()
     }
 
-    /// Returns how many commands are not followed any more to have room for it.
+    /// Returns how many commands are dropped to make space for it.
     fn launch(&mut self, launch: Launch) -> u64 {
         let is_full = self.launched.len() >= COMMANDS_MAX;
         if is_full {
@@ -371,8 +371,8 @@ impl Stream {
         u64::from(is_full)
     }
 
-    /// Commands up to this one have completed, or are lost: returns how many more those are than before, and how many of
-    /// them will have no execution.
+    /// Commands up to this one have completed, or are lost. Returns how many more those are than before, and how many
+    /// of them will have no execution.
     fn complete(&mut self, time_ns: u64, through: u64, device_ns: u64, observed: Observed) -> (u64, u64) {
         let count = through.saturating_sub(self.through);
         self.through = self.through.max(through);
@@ -389,13 +389,13 @@ impl Stream {
         (count, 0)
     }
 
-    /// Looks for the calls of what was launched: those of a long kernel are forgotten before it ends.
+    /// Looks up the calls of launches: those of a long kernel are forgotten before it ends.
     fn seek(&mut self, pid: u32, called: Called, calls: &Calls) {
         let first = self.launched.partition_point(|launch| launch.number <= self.sought);
         let mut is_next = true;
         for launch in self.launched.range_mut(first..).take(LOOKED_FOR_MAX) {
             launch.find_call(pid, calls);
-            // Behind one whose call is on its way others may be known already.
+            // Behind a launch whose call is still on its way, others may be known already.
             is_next &= launch.call.is_some() || called.is_past(launch.returned_ns);
             if is_next {
                 self.sought = launch.number;
@@ -403,8 +403,8 @@ impl Stream {
         }
     }
 
-    /// Settles when the device had complete commands, those that were looked at before, since later observations make times more
-    /// exact; or all of them. Their calls are told.
+    /// Determines when the device ran completed commands. It handles those that were seen in an earlier round, because
+    /// later observations improve times; or all of them. Their calls get their delay.
     fn place(&mut self, pid: u32, calls: &Calls, gate: Option<&Gate>, all: bool) {
         let mut left = LOOKED_FOR_MAX;
         for finished in &mut self.finished {
@@ -419,7 +419,7 @@ impl Stream {
         }
     }
 
-    /// The same of the first, which is about to be handed out.
+    /// The same for the first one, which is about to be passed on.
     fn place_first(&mut self, gate: Option<&Gate>) {
         if let Some(first) = self.finished.front_mut() {
             self.end_ns = first.place(self.end_ns, gate);
@@ -428,10 +428,10 @@ impl Stream {
 }
 
 impl Launch {
-    /// Whether its call is known and in the timeline, or will never be.
+    /// Whether its call is known and in the timeline, or never will be.
     fn is_settled(&self, called: Called) -> bool {
         match &self.call {
-            // It waits for its chain or for the device, and both only for so long.
+            // It waits for its chain or for the device, both for a limited time.
             Some(call) => call.settled() != Settled::NotYet || called == Called::All,
             None => called.is_past(self.returned_ns),
         }
@@ -463,8 +463,8 @@ impl Launch {
         self.call.as_ref().map_or(earliest_ns, |call| call.begin_ns.min(earliest_ns))
     }
 
-    /// When it was handed to the device, which was done with it at `seen_ns`: the device may begin before the call that gave
-    /// it the command returns.
+    /// When it was handed to the device, which completed it at `seen_ns`. The device may begin before the launching
+    /// call returns.
     fn handed_ns(&self, seen_ns: u64) -> u64 {
         self.returned_ns.clamp(self.begun_ns, seen_ns.max(self.begun_ns))
     }
@@ -475,8 +475,9 @@ impl Finished {
         self.launches.iter_mut().for_each(|launch| launch.find_call(pid, calls));
     }
 
-    /// One after the other, behind what was done at `before_ns`, the last until the time that was seen; but not while they waited at
-    /// their gate. Returns the end of the last; `before_ns` if that was settled before.
+    /// Places the commands one after the other, behind the previous one's end at `before_ns`, the last until its
+    /// observed end, without the time at a closed gate. Returns the end of the last; `before_ns` if that was determined
+    /// before.
     fn place(&mut self, before_ns: u64, gate: Option<&Gate>) -> u64 {
         let seen = Nanos(self.seen.time_ns());
         let count = self.launches.len() as u64;
@@ -488,7 +489,7 @@ impl Finished {
             }
             let due = Nanos(launch.handed_ns(seen.0)).max(end);
             let begin = gate.filter(|_| launch.is_gated).map_or(due, |gate| gate.passed(due, seen));
-            // One of those behind it has waited.
+            // Another command behind this one has waited at the gate.
             let shut = gate.filter(|_| left > 1).map_or(Nanos::ZERO, |gate| gate.shut_for(begin, seen));
             end = begin + (seen - begin - shut) / left;
             launch.on_device = Some(OnDevice { due, begin, end });
@@ -497,7 +498,7 @@ impl Finished {
         end.0
     }
 
-    /// Hands them out; returns how many of them are not linked to a call for want of it.
+    /// Passes the executions on; returns how many of them are not linked to a call because it is missing.
     fn execute(
         self,
         stream: &Stream,

@@ -1,8 +1,8 @@
-//! The processes that tell of their commands, each by the ring that it writes.
+//! The processes that write events, identified by their event ring.
 //!
-//! A process is known as such from the moment in which the tracer has its ring, before it has it itself, until all is read
-//! that it has written and all calls that it has made. The calls come by another way, so one that has ended may still have
-//! calls to come. When it becomes another program it writes a new ring, under the same id.
+//! A process counts from the moment at which the tracer has its ring, which is before the process has it. It counts
+//! until all its events and calls have been read. Calls arrive independently, so an ended process may still have calls
+//! to come. When it executes another program it gets a new ring, under the same process id.
 
 use std::collections::HashMap;
 
@@ -17,28 +17,28 @@ use super::source::RingId;
 pub(super) struct Processes {
     by_ring: HashMap<RingId, Process>,
     by_pid: HashMap<u32, Teller>,
-    /// Commands whose end nobody saw, of processes that are gone.
+    /// Commands of ended processes whose end was not seen.
     unseen: u64,
-    /// Executions that were handed out before their calls were known, by process, of those that are gone.
+    /// By ended process: executions that were passed on before their calls were known.
     uncalled: HashMap<u32, u64>,
 }
 
-/// What is known under the id of a process.
+/// What is known about a process id.
 #[derive(Debug, Default)]
 struct Teller {
-    /// Its rings that are not done with.
+    /// Its unfinished rings.
     rings: usize,
     told_since_ns: Option<u64>,
 }
 
 impl Processes {
-    /// A process is about to be given a ring.
+    /// A process is about to get a ring.
     pub(super) fn begin(&mut self, ring: RingId, pid: u32) {
         self.by_ring.insert(ring, Process::new(pid));
         self.by_pid.entry(pid).or_default().rings += 1;
     }
 
-    /// Whether a process tells of its commands, or has.
+    /// Whether a process writes events, or has.
     pub(super) fn told(&self, pid: u32) -> Told {
         match self.by_pid.get(&pid) {
             None => Told::Not,
@@ -47,7 +47,7 @@ impl Processes {
         }
     }
 
-    /// The process that has written something at this time.
+    /// The process that has written an event at this time.
     pub(super) fn writer(&mut self, ring: RingId, time_ns: u64, calls: &mut Calls) -> Option<&mut Process> {
         if self.by_ring.get_mut(&ring)?.tells(time_ns) {
             self.tells(ring, time_ns, calls);
@@ -55,20 +55,20 @@ impl Processes {
         self.by_ring.get_mut(&ring)
     }
 
-    /// The first that was written into a ring.
+    /// The first event in a ring was read.
     fn tells(&mut self, ring: RingId, since_ns: u64, calls: &mut Calls) {
         let Some(pid) = self.by_ring.get(&ring).map(Process::pid) else { return };
-        tracing::info!("process {pid} tells of its commands");
+        tracing::info!("process {pid} writes scheduling events");
         calls.told(pid, since_ns);
         if let Some(teller) = self.by_pid.get_mut(&pid) {
             teller.told_since_ns.get_or_insert(since_ns);
         }
-        // A process writes into one ring: what it was before has ended.
+        // A process writes into one ring: the program before it has ended.
         let is_other = |(other, process): &(&RingId, &mut Process)| **other != ring && process.pid() == pid;
         self.by_ring.iter_mut().filter(is_other).for_each(|(_, before)| before.ended(since_ns));
     }
 
-    /// Everything was read from a ring. Returns the process, if that was the last that it writes.
+    /// Everything was read from a ring. Returns the process if this was its last ring.
     pub(super) fn ended(&mut self, ring: RingId, ended_ns: u64) -> Option<u32> {
         let process = self.by_ring.get_mut(&ring)?;
         process.ended(ended_ns);
@@ -77,7 +77,7 @@ impl Processes {
         (!self.by_ring.values().any(goes_on)).then_some(pid)
     }
 
-    /// Hands out what has become known.
+    /// Passes on what has become known.
     pub(super) fn emit(&mut self, called: Called, known: (&Calls, &Judgements), entries: &mut Vec<Entry>) {
         for process in self.by_ring.values_mut() {
             process.emit(called, known, entries);
@@ -92,12 +92,12 @@ impl Processes {
         self.by_pid.retain(|_, teller| teller.rings > 0);
     }
 
-    /// Tells the calls of what is finished when the device began with it: nothing more will be known.
+    /// Gives the calls of completed commands their delay: nothing more will be known.
     pub(super) fn tell_calls(&mut self, calls: &Calls) {
         self.by_ring.values_mut().for_each(|process| process.tell_calls(calls));
     }
 
-    /// Ends what lasts.
+    /// Ends all open intervals.
     pub(super) fn close(&mut self, now_ns: u64, entries: &mut Vec<Entry>) {
         for (_, mut process) in self.by_ring.drain() {
             process.close(now_ns, entries);
@@ -107,12 +107,12 @@ impl Processes {
         self.by_pid.clear();
     }
 
-    /// Commands whose end nobody saw.
+    /// Commands whose end was not seen.
     pub(super) fn unseen(&self) -> u64 {
         self.unseen
     }
 
-    /// Executions that were handed out before their calls were known, of these processes.
+    /// Executions of these processes that were passed on before their calls were known.
     pub(super) fn uncalled(&self, includes: impl Fn(u32) -> bool) -> u64 {
         let gone = self.uncalled.iter().map(|(pid, uncalled)| (*pid, *uncalled));
         let present = self.by_ring.values().map(|process| (process.pid(), process.uncalled()));
@@ -177,7 +177,7 @@ mod tests {
             self.wrote(ring, begun_ns + 20, &completed);
         }
 
-        /// Its call comes to the tracer; returns whether it is followed.
+        /// Its call reaches the tracer; returns whether it is followed.
         fn called(&mut self, begun_ns: u64) -> bool {
             let (begin_ns, end_ns) = (begun_ns - 1, Some(begun_ns + 6));
             let mut call = HipCall { pid: PID, tid: TID, begin_ns, end_ns, ..call("hipLaunchKernel") };
@@ -205,7 +205,7 @@ mod tests {
         bench.opened(ring, 50);
         bench.executed(ring, 100);
         assert_eq!(bench.processes.told(PID), Told::Since(50));
-        // It ends while the tracer reads what was called before.
+        // It ends while the tracer reads earlier calls.
         assert_eq!(bench.processes.ended(ring, 200), Some(PID));
         assert!(bench.executions(Called::Until(90)).is_empty());
         assert!(bench.called(100));
@@ -215,17 +215,21 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_becomes_another_program_tells_of_both() {
+    fn events_of_both_programs_of_a_process_are_used() {
         let mut bench = Bench::default();
         let [before, after] = [RingId(1), RingId(2)];
         bench.processes.begin(before, PID);
         bench.opened(before, 50);
         bench.executed(before, 100);
-        // All of it is looked at afterwards.
+        // Everything is handled afterwards.
         bench.processes.begin(after, PID);
         bench.opened(after, 300);
         bench.executed(after, 400);
-        assert_eq!(bench.processes.ended(before, 1_000), None, "its arbiter's queues are the other's");
+        assert_eq!(
+            bench.processes.ended(before, 1_000),
+            None,
+            "its queues in the arbiter page belong to the new program"
+        );
         assert!(bench.called(100) && bench.called(400));
         let executions = bench.executions(Called::Until(450));
         let mut begun: Vec<_> = executions.iter().map(|one| (one.begin_ns, one.api)).collect();
@@ -236,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_counted_once_when_a_process_is_gone() {
+    fn missing_ends_are_counted_once_when_a_process_is_gone() {
         let mut bench = Bench::default();
         for ring in [RingId(1), RingId(2)] {
             bench.processes.begin(ring, PID);
@@ -246,9 +250,9 @@ mod tests {
             assert_eq!(bench.executions(Called::All).len(), 1);
         }
         assert_eq!(bench.processes.uncalled(|pid| pid == PID), 2);
-        assert_eq!(bench.processes.uncalled(|pid| pid != PID), 0, "nobody else's");
+        assert_eq!(bench.processes.uncalled(|pid| pid != PID), 0, "none of other processes");
         bench.processes.close(300, &mut bench.entries);
         assert_eq!((bench.processes.uncalled(|pid| pid == PID), bench.processes.unseen()), (2, 0));
-        assert_eq!(bench.processes.uncalled(|pid| pid != PID), 0, "nobody else's");
+        assert_eq!(bench.processes.uncalled(|pid| pid != PID), 0, "none of other processes");
     }
 }

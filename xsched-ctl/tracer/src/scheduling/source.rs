@@ -1,4 +1,4 @@
-//! The controller that is asked for events, and the rings that it hands out.
+//! The controller that is asked for events, and the event rings that it hands out.
 
 use std::collections::HashMap;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -25,19 +25,19 @@ use zerocopy::IntoBytes as _;
 
 use super::elsewhere;
 
-/// How often a controller is looked for that is not there.
+/// How often a missing controller is looked for.
 const RETRY_NS: u64 = 1_000_000_000;
 
-/// Names a ring of a process; never used twice, as its process's id and a controller's numbers may be.
+/// Identifies the ring of a process. Never reused, unlike process ids and the controller's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct RingId(pub(super) u64);
 
-/// Whose event it is.
+/// The writer of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The arbiter's.
+    /// The arbiter.
     Arbiter,
-    /// A process's.
+    /// A process.
     Process(RingId),
 }
 
@@ -45,7 +45,7 @@ struct Ring {
     origin: Origin,
     memory: SharedRing,
     reader: Reader,
-    /// Nobody writes any more.
+    /// Nothing is written to it any more.
     is_over: bool,
 }
 
@@ -55,7 +55,7 @@ enum State {
         retry_ns: u64,
     },
     Connected(OwnedFd),
-    /// It will not do.
+    /// The controller cannot be used.
     Never,
 }
 
@@ -64,17 +64,17 @@ pub(super) struct Source {
     state: State,
     /// By the controller's numbers.
     rings: HashMap<u32, Ring>,
-    /// Rings of processes that were handed out so far.
+    /// Number of processes' rings so far.
     count: u64,
-    /// Those that are new since it was last asked, and whose they are.
+    /// Rings that are new since the last call, with their processes.
     begun: Vec<(RingId, u32)>,
-    /// What rules are called, as it was told since it was last asked.
+    /// Names of rules that are new since the last call.
     rule_names: Vec<(u16, Arc<str>)>,
     notices: Vec<String>,
     lost: u64,
-    /// People have been told why nobody's scheduling is in the timeline.
+    /// The user was told why no scheduling is in the timeline.
     has_told: bool,
-    /// They have been told why somebody's is not.
+    /// The user was told why one process's scheduling is not.
     has_named: bool,
 }
 
@@ -93,7 +93,7 @@ impl Source {
         }
     }
 
-    /// Whether there is a controller, so that processes may begin to write.
+    /// Whether there is a controller, so that processes may begin to write events.
     pub(super) fn is_connected(&self) -> bool {
         matches!(self.state, State::Connected(_))
     }
@@ -110,13 +110,12 @@ impl Source {
         std::mem::take(&mut self.notices)
     }
 
-    /// The rings of processes that are there since this was last asked, and the processes' ids.
+    /// The new rings since the last call, with the ids of their processes.
     pub(super) fn take_begun(&mut self) -> Vec<(RingId, u32)> {
         std::mem::take(&mut self.begun)
     }
 
-    /// Takes all records that are there, with the times by which they are in order; returns the rings that nothing more comes
-    /// from.
+    /// Takes all available records, with the times that order them; returns the rings that have ended.
     pub(super) fn read(&mut self, take: &mut impl FnMut(u64, Origin, Record)) -> Vec<RingId> {
         for ring in self.rings.values_mut() {
             let origin = ring.origin;
@@ -140,7 +139,7 @@ impl Source {
         .collect()
     }
 
-    /// Hears what the controller says; looks for one if there is none.
+    /// Receives the controller's packets; looks for a controller if there is none.
     pub(super) fn listen(&mut self) {
         if let State::Away { retry_ns } = self.state
             && retry_ns <= now_ns()
@@ -151,7 +150,7 @@ impl Source {
                     if error.kind() == io::ErrorKind::PermissionDenied {
                         self.tell(format!("warning: scheduling is not in the timeline: {error}"));
                     } else {
-                        tracing::debug!("no controller is asked: {error}");
+                        tracing::debug!("no controller to ask: {error}");
                     }
                     State::Away { retry_ns: now_ns() + RETRY_NS }
                 }
@@ -172,8 +171,8 @@ impl Source {
         }
     }
 
-    /// A process has made its first call, and tells nothing of its commands so far: it may be under a controller that is not
-    /// asked, or have none that it can reach.
+    /// A process has made its first call, and has written no event so far. It may be under a controller that is not
+    /// asked, or unable to reach one.
     pub(super) fn meet(&mut self, pid: u32) {
         if !self.has_named
             && let Some(notice) = elsewhere::notice(pid, self.is_connected())
@@ -183,7 +182,7 @@ impl Source {
         }
     }
 
-    /// Tells people why scheduling is not in the timeline, once.
+    /// Tells the user once why scheduling is not in the timeline.
     fn tell(&mut self, notice: String) {
         if !std::mem::replace(&mut self.has_told, true) {
             self.notices.push(notice);
@@ -216,7 +215,7 @@ impl Source {
     }
 
     fn rule(&mut self, rule: &RecordedRule) {
-        // A controller counts to less.
+        // A controller's numbers fit.
         if let Ok(number) = u16::try_from(rule.number) {
             self.rule_names.push((number, String::from_utf8_lossy(rule.text()).into()));
         }
@@ -225,7 +224,7 @@ impl Source {
     fn refused(&mut self, reason: Option<RecordRefusal>) {
         let because = match reason {
             Some(RecordRefusal::Version) => "the controller is of another version",
-            Some(RecordRefusal::Busy) => "somebody else records it",
+            Some(RecordRefusal::Busy) => "another user is recording it",
             Some(RecordRefusal::Full) => "the controller has no memory for it",
             None => "the controller refuses",
         };
@@ -238,7 +237,7 @@ impl Source {
     }
 }
 
-/// The time by which a record is in order with others: when it was written.
+/// The time that orders a record among others: when it was written.
 fn order_ns(record: &Record) -> u64 {
     match Event::of(record) {
         Some(Event::Launched { returned_ns, .. }) => returned_ns.max(record.time_ns),
@@ -246,7 +245,7 @@ fn order_ns(record: &Record) -> u64 {
     }
 }
 
-/// Asks the controller that there is to record. [`io::ErrorKind::PermissionDenied`]: there is one, of somebody else.
+/// Asks the running controller to record. [`io::ErrorKind::PermissionDenied`]: it belongs to another user.
 fn ask() -> io::Result<OwnedFd> {
     let mut error = io::Error::from(io::ErrorKind::NotFound);
     for folder in Folder::candidates() {
@@ -271,7 +270,7 @@ fn ask_at(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Connects to a controller, and finds out whose it is. Nothing is said yet, and nothing waited for.
+/// Connects to a controller, and determines its user. Nothing is sent yet.
 pub(super) fn connect_to(path: &Path) -> io::Result<(OwnedFd, Peer)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
@@ -280,12 +279,12 @@ pub(super) fn connect_to(path: &Path) -> io::Result<(OwnedFd, Peer)> {
     Ok((socket, peer))
 }
 
-/// Whether a controller of this user may say what the timeline shows.
+/// Whether a controller of this user may determine what the timeline shows.
 pub(super) fn is_trusted(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
-/// The next packet, if one is there.
+/// The next packet, if there is one.
 fn receive(socket: &OwnedFd) -> io::Result<Option<(ToRecorder, Option<OwnedFd>)>> {
     let mut packet = [0; PACKET_LEN_MAX];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -1,4 +1,4 @@
-//! What the XQueues of a process on a device are doing, together: running, suspended, or holding back by themselves.
+//! The joint state of a process's XQueues on a device: running, suspended, or deferring by themselves.
 
 use std::collections::VecDeque;
 
@@ -6,13 +6,13 @@ use xsched_sched::Gate;
 
 use super::entry::{Doing, Entry, Holder, Phase, XQueueId};
 
-/// Suspensions that are remembered, for commands that waited through them.
+/// Most remembered suspensions, for commands that waited through them.
 const SUSPENSIONS_MAX: usize = 1024;
 
-/// How close samples of a counter follow each other at most.
+/// Least distance between samples of a counter.
 const SAMPLE_EVERY_NS: u64 = 20_000;
 
-/// Since when an XQueue has to give way, and to whom.
+/// Since when an XQueue is suspended, and by which process.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     since_ns: u64,
@@ -20,14 +20,14 @@ struct Held {
     holder: Option<Holder>,
 }
 
-/// A state that lasts.
+/// The current state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct XQueue {
     id: XQueueId,
     depth: u64,
     in_flight: u64,
     held: Option<Held>,
-    /// What it is doing, and since when.
+    /// The state, and since when.
     doing: Option<(Doing, u64)>,
     /// The time of the latest change.
     now_ns: u64,
@@ -35,12 +35,12 @@ pub(super) struct XQueue {
     ahead_sampled_ns: u64,
 }
 
-/// When commands of an XQueue were kept from beginning.
+/// The intervals in which commands of an XQueue were kept from beginning.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
-    /// In their order: from when until when it had to give way, and to whom.
+    /// In order of time: begin and end of each suspension, and the preempting process.
     suspensions: VecDeque<(u64, u64, Option<Holder>)>,
-    /// The gate before what is on the device.
+    /// The gate before commands on the device.
     pub(super) gate: Gate,
 }
 
@@ -58,7 +58,7 @@ impl XQueue {
         }
     }
 
-    /// Commands are held back, or not any more.
+    /// More or fewer commands are deferred.
     pub(super) fn hold_back(&mut self, time_ns: u64, more: u64, fewer: u64, entries: &mut Vec<Entry>) {
         self.depth = self.depth.saturating_add(more).saturating_sub(fewer);
         self.settle(time_ns, entries);
@@ -68,7 +68,7 @@ impl XQueue {
         }
     }
 
-    /// Commands went to the device, or have completed. `ahead_ns`: so much is expected of those before.
+    /// Commands went to the device. `ahead_ns`: the expected time of those before.
     pub(super) fn launch(&mut self, time_ns: u64, ahead_ns: u64, more: u64, entries: &mut Vec<Entry>) {
         self.in_flight = self.in_flight.saturating_add(more);
         self.settle(time_ns, entries);
@@ -88,7 +88,7 @@ impl XQueue {
         }
     }
 
-    /// It has to give way from now on.
+    /// It is suspended from now on.
     pub(super) fn suspend(
         &mut self,
         time_ns: u64,
@@ -101,14 +101,14 @@ impl XQueue {
         self.settle(time_ns, entries);
     }
 
-    /// It need not give way any more. Returns what it waited through.
+    /// It is not suspended any more. Returns the suspension that it waited through.
     pub(super) fn resume(
         &mut self,
         time_ns: u64,
         entries: &mut Vec<Entry>,
     ) -> Option<(u64, u64, Option<Holder>)> {
         self.settle(time_ns, entries);
-        // What lasted until now was a suspension, with its reason.
+        // The phase until now was a suspension, with its reason.
         let held = self.held?;
         self.finish_phase(entries);
         self.held = None;
@@ -116,7 +116,7 @@ impl XQueue {
         Some((held.since_ns, self.now_ns, held.holder))
     }
 
-    /// So far it has waited through this.
+    /// The current suspension so far.
     pub(super) fn suspension(&self, until_ns: u64) -> Option<(u64, u64, Option<Holder>)> {
         self.held.map(|held| (held.since_ns, until_ns, held.holder))
     }
@@ -164,7 +164,7 @@ impl XQueue {
 }
 
 impl Waits {
-    /// It had to give way for this long.
+    /// Notes a suspension.
     pub(super) fn note(&mut self, suspension: (u64, u64, Option<Holder>)) {
         if self.suspensions.len() >= SUSPENSIONS_MAX {
             self.suspensions.pop_front();
@@ -172,7 +172,8 @@ impl Waits {
         self.suspensions.push_back(suspension);
     }
 
-    /// How long of a time was spent suspended, and to whom it gave way for the longest part. `current` lasts still.
+    /// How much of an interval was spent suspended, and the process that caused the longest part. `current` has not
+    /// ended.
     pub(super) fn suspended(
         &self,
         begin_ns: u64,
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_go_back_are_taken_for_now() {
+    fn times_that_go_back_count_as_now() {
         let (mut xqueue, mut entries) = (XQueue::new(ID), Vec::new());
         xqueue.launch(10, 0, 1, &mut entries);
         xqueue.complete(20, 1, &mut entries);

@@ -1,4 +1,4 @@
-//! Who is recorded, as user space sees it.
+//! Which processes are recorded, as user space decides it.
 
 use std::collections::HashSet;
 use std::num::NonZeroU32;
@@ -9,7 +9,7 @@ use xsched_symbols::{Event, EventKind};
 
 use crate::bpf::Maps;
 
-/// Whom to record.
+/// What to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Targets {
     /// Every process that uses HIP.
@@ -20,11 +20,11 @@ pub enum Targets {
     Children,
 }
 
-/// The targets and how they are told from others.
+/// The targets, and how they are recognized.
 pub(super) struct Audience {
     targets: Targets,
-    /// The children, and theirs, where the programs cannot follow them: a fork tells them ids of the initial pid
-    /// namespace only. The side-band tells ids of ours.
+    /// The children and their descendants, where the programs cannot follow them: for a fork they see ids of the
+    /// initial pid namespace only. The side-band shows ids of ours.
     descendants: Option<HashSet<u32>>,
 }
 
@@ -35,7 +35,7 @@ impl Audience {
         Self { targets, descendants }
     }
 
-    /// Whom the programs report.
+    /// Which processes the programs report.
     pub(super) fn scope(&self) -> Scope {
         match self.targets {
             Targets::Everybody => Scope::Everybody,
@@ -45,7 +45,7 @@ impl Audience {
         }
     }
 
-    /// Whether a process is recorded. Children are known to the programs, which have listed them, or else to us.
+    /// Whether a process is recorded. The programs keep the list of children, or else this does.
     pub(super) fn includes(&self, pid: u32, maps: &Maps) -> bool {
         match self.targets {
             Targets::Everybody => true,
@@ -56,8 +56,7 @@ impl Audience {
         }
     }
 
-    /// Whether a process is, or may have been, one whose calls are recorded: children that have ended are not told from
-    /// others.
+    /// Whether a process's calls are or may have been recorded: ended children cannot be told from other processes.
     pub(super) fn asks_for(&self, pid: u32) -> bool {
         match self.targets {
             Targets::Process(target) => pid == target.get(),
@@ -65,14 +64,14 @@ impl Audience {
         }
     }
 
-    /// Whether records must be looked at before they are taken: the programs report more than was asked for.
+    /// Whether records must be filtered by process: the programs report more than was requested.
     pub(super) fn selects(&self) -> bool {
         self.descendants.is_some()
     }
 
-    /// Takes note of a fork, and whether an event is to be looked at: reading an unknown process costs.
+    /// Notes a fork. Returns whether an event must be handled: reading an unknown process is expensive.
     pub(super) fn concerns(&mut self, event: &Event, maps: &Maps) -> bool {
-        /// Ids of processes that have none in our namespace, and of those that are gone.
+        /// Ids of processes without one in our namespace, and of ended ones.
         const NOBODY: [u32; 2] = [0, u32::MAX];
 
         if let EventKind::Lost { .. } = event.kind {
@@ -86,7 +85,7 @@ impl Audience {
         !NOBODY.contains(&event.pid) && self.includes(event.pid, maps)
     }
 
-    /// A process has ended, and everything that it did has been looked at.
+    /// A process has ended, and all its events have been handled.
     pub(super) fn ended(&mut self, pid: u32) {
         if let Some(descendants) = &mut self.descendants {
             descendants.remove(&pid);

@@ -1,5 +1,5 @@
-//! What processes do besides calling HIP, as the side-band tells it: they map runtimes, which are probed, and their ends cut
-//! off the calls that are in progress.
+//! What processes do besides calling HIP, as the side-band reports it: runtimes that they map are probed, and their end
+//! cuts off calls in progress.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -17,20 +17,20 @@ use super::runtimes::{RuntimeError, Runtimes};
 use crate::error::TracerError;
 
 impl Session {
-    /// A process opens what may be a runtime: with luck it is probed before it is mapped.
+    /// A process opens a file that may be a runtime: usually it can be probed before it is mapped.
     pub(super) fn opening(&mut self, opened: &Opened) {
         let len = opened.path.iter().position(|&byte| byte == 0).unwrap_or(opened.path.len());
         let path = Path::new(OsStr::from_bytes(&opened.path[..len]));
-        // A path that begins in a working folder leads elsewhere from another one.
+        // A relative path leads elsewhere from another working folder.
         if self.runtimes.opening(opened.tgid, path) && path.is_absolute() {
             self.maps.know(opened.hash);
         }
     }
 
-    /// Reads the side-band; new runtimes are probed at once. Processes that are stopped in their loader go on after
+    /// Reads the side-band; new runtimes are probed at once. Processes that are stopped in their loader continue after
     /// that.
     ///
-    /// Everything that was mapped before the returned time has been told.
+    /// Everything that was mapped before the returned time is known.
     pub(super) fn take_changes(&mut self, records: &[Record]) -> u64 {
         let seen_ns = now_ns();
         let mut stopped = HashSet::new();
@@ -66,7 +66,7 @@ impl Session {
             self.lives.changed(time_ns, change);
         }
         for pid in stopped {
-            // The side-band has told what it maps, unless it lost something.
+            // The side-band has reported its mappings, unless it lost something.
             let told = self.processes.process(pid).is_some_and(|process| process.runtimes().next().is_some());
             if !told && self.processes.scan(pid).is_ok() {
                 self.probe_mapped(pid, 0);
@@ -80,14 +80,14 @@ impl Session {
         seen_ns
     }
 
-    /// Probes what a process has mapped; returns whether it may have made calls before.
+    /// Probes the runtimes that a process has mapped; returns whether it may have made calls before.
     pub(super) fn probe_mapped(&mut self, pid: u32, mapped_ns: u64) -> bool {
         let Some(process) = self.processes.process(pid) else { return false };
         let mappings: Vec<_> = process.mappings().cloned().collect();
         mappings.iter().fold(false, |late, mapping| self.mapped(pid, mapping, mapped_ns) | late)
     }
 
-    /// Returns whether it may have made calls that are not recorded, of a runtime that is there or has been.
+    /// Returns whether it may have made unrecorded calls to a runtime that is or was mapped.
     fn mapped(&mut self, pid: u32, mapping: &Mapping, mapped_ns: u64) -> bool {
         if !Runtimes::concerns(mapping) || !self.audience.includes(pid, &self.maps) {
             return false;
@@ -106,29 +106,29 @@ impl Session {
         })
     }
 
-    /// Counts the processes that should have stopped before a time, and have not: the programs took their runtime for
-    /// another one that was behind the same path and probed.
+    /// Counts the processes that should have stopped before a time, and have not: the programs mistook their runtime
+    /// for an earlier, probed one at the same path.
     pub(super) fn count_unstopped(&mut self, before_ns: u64) {
         if self.late.count_unstopped(before_ns) > 0 {
             self.maps.know_no_path();
         }
     }
 
-    /// Whether a process that maps a runtime at `time_ns` is to stop before it runs any of its code.
+    /// Whether a process that maps a runtime at `time_ns` will stop before it runs any of its code.
     fn is_to_stop(&self, pid: u32, time_ns: u64) -> bool {
         self.maps.may_stop(pid)
             && self.processes.find(pid, time_ns).is_some_and(|process| self.runtimes.stops(process, time_ns))
     }
 
-    /// The side-band has lost events: look at what is there.
+    /// The side-band has lost events: scans the current state.
     fn catch_up(&mut self) {
-        // Only what is probed from here on may have come too late.
+        // Only what is probed from here on may be too late.
         let before_ns = now_ns();
         match self.targets {
             Targets::Process(pid) => drop(self.processes.scan(pid.get())),
             Targets::Everybody | Targets::Children => drop(self.processes.scan_running()),
         }
-        // The ends of some may be among what was lost.
+        // Ends of processes may be among the lost events.
         let has_ended = |pid: u32| self.processes.process(pid).is_none_or(|process| process.end().is_some());
         let ended: Vec<_> = self.lives.callers().filter(|&pid| has_ended(pid)).collect();
         for pid in ended {
@@ -141,7 +141,7 @@ impl Session {
         }
     }
 
-    /// Lets changes up to `time_ns` take effect on what calls after them mean.
+    /// Applies changes up to `time_ns` to what later calls mean.
     pub(super) fn settle_changes(&mut self, time_ns: u64) -> Result<(), TracerError> {
         while let Some((change_ns, change)) = self.lives.take_until(time_ns) {
             if let Change::Exited { pid } | Change::Executed { pid } = change
@@ -166,7 +166,7 @@ impl Session {
         Ok(())
     }
 
-    /// Records calls that have not returned, up to `cut_ns` where something ended them.
+    /// Records calls that have not returned; they end at `cut_ns` where something ended them.
     pub(super) fn record_pending(
         &mut self,
         cut_ns: Option<u64>,

@@ -1,9 +1,9 @@
-//! Calls to the kernel driver during a session: when the programs are attached, and what becomes of their records.
+//! Calls to the kernel driver during a session: when the programs are attached, and how their records are handled.
 //!
-//! At the driver's own functions they cost nobody else anything, so they are there from the beginning. At the
-//! tracepoints of ioctl(2) they slow every ioctl of the machine, so they are there only while a watched process uses
-//! HIP or has one of the devices open. A process that opens a device before that is stopped until they are, if it may
-//! be; else it is counted.
+//! Probes at the driver's own functions cost other processes nothing, so they are attached from the beginning. The
+//! tracepoints of ioctl(2) slow down every ioctl of the machine, so they are attached only while a watched process uses
+//! HIP or has a device open. A process that opens a device before that is stopped until they are attached, if it may be
+//! stopped. Otherwise it is counted.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::bpf::{DriverLinks, DriverMaps, FunctionPrograms, KernelTypes, Program
 use crate::driver::{Devices, DriverCall, Listed};
 use crate::error::TracerError;
 
-/// The driver's side of a session.
+/// The driver's part of a session.
 pub(super) struct Driver {
     way: Way,
     maps: DriverMaps,
@@ -33,20 +33,20 @@ pub(super) struct Driver {
     unknown: u64,
 }
 
-/// How calls are seen.
+/// How calls are recorded.
 enum Way {
     /// Not at all.
     Off,
     /// At the driver's own functions.
     Functions(FunctionPrograms),
-    /// At ioctl(2), while somebody uses the driver.
+    /// At ioctl(2), while a process uses the driver.
     WhileUsed,
     /// At ioctl(2), all the time.
     Always,
 }
 
 impl Driver {
-    /// Loads what can be loaded. Before the other maps are taken out of `programs`.
+    /// Loads what can be loaded. Must run before the other maps are taken out of `programs`.
     pub(super) fn load(
         programs: &mut Programs,
         wanted: bpf::Driver,
@@ -70,7 +70,7 @@ impl Driver {
         Ok(Self { way, maps, config, devices, links: None, users: HashSet::new(), late: 0, unknown: 0 })
     }
 
-    /// Attaches, or waits for somebody to use the driver.
+    /// Attaches, or waits for a process to use the driver.
     pub(super) fn start(&mut self, runtimes: &mut Runtimes) -> Result<(), TracerError> {
         self.maps.configure(self.config)?;
         match &self.way {
@@ -82,7 +82,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether a process that runs already is asked for ([`uses`](Self::uses)).
+    /// Whether running processes must be checked for their use of the driver ([`uses`](Self::uses)).
     pub(super) fn wants_users(&self) -> bool {
         matches!(self.way, Way::WhileUsed) && !self.devices.is_empty()
     }
@@ -105,7 +105,7 @@ impl Driver {
         }
     }
 
-    /// A process that runs already may have a device open.
+    /// Checks whether a running process has a device open.
     pub(super) fn look_at(&mut self, pid: u32, runtimes: &mut Runtimes) {
         if self.wants_users() && self.devices.are_used_by(pid) {
             self.uses(pid, runtimes);
@@ -122,14 +122,14 @@ impl Driver {
         self.maps.configure(self.config)
     }
 
-    /// A watched process opens a device. Whoever called lets it go on if it is stopped.
+    /// A watched process opens a device. If it is stopped, the caller resumes it.
     pub(super) fn opened(&mut self, opened: &DeviceOpened, runtimes: &mut Runtimes) {
         let was_attached = self.links.is_some();
         self.uses(opened.tgid, runtimes);
         self.late += u64::from(!was_attached && self.links.is_some() && opened.is_stopped == 0);
     }
 
-    /// A process has a child, which has its descriptors.
+    /// A process has a child, which inherits its descriptors.
     pub(super) fn forked(&mut self, parent: u32, child: u32) {
         if self.users.contains(&parent) {
             self.users.insert(child);
@@ -141,24 +141,24 @@ impl Driver {
         self.users.remove(&pid);
     }
 
-    /// Detaches from ioctl(2) once nobody uses the driver any more.
+    /// Detaches from ioctl(2) when no process uses the driver any more.
     pub(super) fn tidy(&mut self) -> Result<(), BpfError> {
         if matches!(self.way, Way::WhileUsed) && self.links.is_some() && self.users.is_empty() {
-            // First the reports: nothing falls between the two.
+            // Reports are enabled first, so that no opening is missed in between.
             self.report_opening(true)?;
             self.links = None;
-            tracing::debug!("ioctls are not recorded any more: nobody uses the driver");
+            tracing::debug!("ioctls are not recorded any more: no process uses the driver");
         }
         Ok(())
     }
 
-    /// Takes the programs out.
+    /// Detaches the programs.
     pub(super) fn detach(&mut self) {
         self.links = None;
         self.way = Way::Off;
     }
 
-    /// A call that has returned. None for one that was not on one of the driver's devices.
+    /// A call that has returned. None if it was not on one of the driver's devices.
     pub(super) fn returned(&mut self, ioctl: &Ioctl) -> Option<DriverCall> {
         let (device, path) = self.identify(&ioctl.entered)?;
         Some(DriverCall::new(ioctl, device, path))
@@ -178,21 +178,21 @@ impl Driver {
         pending.into_iter().filter_map(in_progress).collect()
     }
 
-    /// What is behind the descriptor of a call.
+    /// The device behind the descriptor of a call.
     fn identify(&mut self, entered: &PendingIoctl) -> Option<(Device, Option<Arc<str>>)> {
         let device = Device::from_u32(entered.device)?;
         if device != Device::Untold {
             return Some((device, self.devices.get(entered.rdev).map(|listed| listed.path.clone())));
         }
         let Ok(listed) = self.devices.behind(entered.tgid, entered.fd) else {
-            // Nothing else tells what the descriptor was. Without the driver it was not the driver's.
+            // The descriptor's device is unknown. Without the driver loaded it was not the driver's.
             self.unknown += u64::from(!self.devices.is_empty());
             return None;
         };
         listed.map(|Listed { device, path }| (*device, Some(path.clone())))
     }
 
-    /// Adds what was lost here.
+    /// Adds the losses that were counted here.
     pub(super) fn add_losses(&self, losses: Losses) -> Losses {
         losses.plus(Counter::IoctlLate, self.late).plus(Counter::IoctlDeviceUnknown, self.unknown)
     }
@@ -200,7 +200,7 @@ impl Driver {
 
 fn choose(programs: &Programs, wanted: bpf::Driver) -> Result<(Way, DriverConfig), TracerError> {
     let types = KernelTypes::read();
-    // Without them, user space looks at the descriptors.
+    // Without kernel types, user space looks at the descriptors.
     let config = types.as_ref().ok().and_then(|types| types.descriptor_offsets().ok()).unwrap_or_default();
     let way = match wanted {
         bpf::Driver::Off => Way::Off,
@@ -212,7 +212,7 @@ fn choose(programs: &Programs, wanted: bpf::Driver) -> Result<(Way, DriverConfig
         bpf::Driver::Auto => {
             let functions = types.map_err(Into::into).and_then(|types| {
                 let functions = FunctionPrograms::load(programs, &types)?;
-                // Some kernels load what they refuse to attach.
+                // Some kernels load programs that they then refuse to attach.
                 functions.attach()?;
                 Ok::<_, bpf::FunctionsError>(functions)
             });
@@ -241,7 +241,7 @@ impl Session {
         self.record_driver_calls(call)
     }
 
-    /// Records calls to the driver. Filters are about HIP's functions, so they do not apply.
+    /// Records calls to the driver. Filters are for HIP functions, so they do not apply.
     pub(super) fn record_driver_calls(
         &mut self,
         calls: impl IntoIterator<Item = DriverCall>,
@@ -249,7 +249,7 @@ impl Session {
         calls.into_iter().try_for_each(|call| self.recorder.driver_call(&mut self.processes, &call))
     }
 
-    /// Records queues of threads that are in no HIP call any more.
+    /// Records queues of threads that are no longer in a HIP call.
     pub(super) fn settle_queues(&mut self) -> Result<(), TracerError> {
         if !self.queues.has_kept() {
             return Ok(());

@@ -1,7 +1,7 @@
-//! How many kernels a graph launch starts: counted while the process builds or captures the graph.
+//! How many kernels a graph launch starts, counted while the process builds or captures the graph.
 //!
-//! A count is right or it is not given. It is not given for graphs that were there before recording began, for those of
-//! which something may have been lost or left out, and for those with nodes whose own count is not known.
+//! A count is either right or not given. It is not given for graphs from before the recording, for those with possibly
+//! lost or filtered calls, and for those with nodes whose own count is unknown.
 
 mod process;
 
@@ -11,12 +11,12 @@ use xsched_abi::{Call, Probe};
 
 use process::ProcessGraphs;
 
-/// What a graph consists of, those that it contains included.
+/// The number of nodes in a graph, including contained graphs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Nodes {
     /// Kernel nodes.
     pub(crate) kernels: u32,
-    /// All nodes, but not those that stand for a contained graph.
+    /// All nodes, except those that represent a contained graph.
     pub(crate) all: u32,
 }
 
@@ -32,14 +32,14 @@ impl std::ops::Add for Nodes {
 #[derive(Default)]
 pub(crate) struct Graphs {
     processes: HashMap<u32, ProcessGraphs>,
-    /// Calls may be missing, so that nothing is to be learnt.
+    /// Calls may be missing, so nothing can be counted.
     is_incomplete: bool,
 }
 
 impl Graphs {
-    /// Takes note of a call that has returned. For the launch of a graph: what it starts, if that is known.
+    /// Notes a returned call. For the launch of a graph, returns what it starts, if known.
     pub(crate) fn note(&mut self, probe: &Probe, call: &Call) -> Option<Nodes> {
-        // Most processes have no graphs, and a graph begins with a call that is about graphs.
+        // Most processes have no graphs, and the first call about a graph is in this category.
         let is_about_graphs = probe.category == xsched_abi::Category::Graph;
         if self.is_incomplete || call.ret as u32 != 0 {
             return None;
@@ -51,8 +51,7 @@ impl Graphs {
         }
     }
 
-    /// Calls may be missing from here on, or are not any more. What is known is forgotten: a call that is missing may
-    /// have changed it.
+    /// Sets whether calls may be missing from here on. What is known is forgotten: a missing call may have changed it.
     pub(crate) fn set_incomplete(&mut self, is_incomplete: bool) {
         self.processes.clear();
         self.is_incomplete = is_incomplete;

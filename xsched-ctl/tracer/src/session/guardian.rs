@@ -1,8 +1,8 @@
-//! Stopped processes go on, whatever happens to the tracer.
+//! Resumes stopped processes, whatever happens to the tracer.
 //!
-//! A traced command is stopped for some milliseconds when it loads a runtime that is not probed yet. Should the tracer
-//! be killed just then, nobody would let the command go on; so a shell waits for the tracer's end and does. Only
-//! processes of the tracer's own process group are ever stopped, which makes them easy to find.
+//! A traced command is stopped for some milliseconds when it loads a runtime that is not probed yet. If the tracer is
+//! killed in that time, nothing else would resume the command. So a shell waits for the tracer's end and resumes it.
+//! Only processes of the tracer's own process group are ever stopped, so one signal reaches them.
 
 use std::io;
 use std::process::{Child, Command, Stdio};
@@ -16,11 +16,11 @@ use crate::error::TracerError;
 pub(super) struct Guardian(Child);
 
 /// Standard input is a pipe whose other end only the tracer has: `read` returns when the tracer is gone. Signals from
-/// the terminal are not meant for it.
+/// the terminal are ignored.
 const SCRIPT: &str = "trap '' INT TERM HUP QUIT TSTP; read -r _; kill -s CONT 0";
 
 impl Guardian {
-    /// Starts to wait.
+    /// Starts the shell.
     pub(super) fn start() -> Result<Self, TracerError> {
         Command::new("/bin/sh")
             .args(["-c", SCRIPT])
@@ -32,17 +32,17 @@ impl Guardian {
             .map_err(|cause: io::Error| Internal::at("starting /bin/sh")(cause).into())
     }
 
-    /// Ends the wait: nothing is stopped any more.
+    /// Ends the shell: no process is stopped any more.
     pub(super) fn dismiss(mut self) {
-        // Both fail only if it has ended by itself.
+        // Both fail only if it has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Lets a process go on.
+/// Resumes a process.
 pub(super) fn go_on(pid: u32) {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
-    // It fails only if the process has ended.
+    // This fails only if the process has ended.
     let _ = kill_process(pid, Signal::CONT);
 }

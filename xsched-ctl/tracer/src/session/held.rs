@@ -1,7 +1,7 @@
-//! Calls that wait for their chains.
+//! Calls that wait for their call chains.
 //!
-//! A thread's calls stay in the order in which they were recorded, so behind a call that waits its thread's later calls
-//! wait too. Other threads' do not.
+//! The calls of a thread stay in the order in which they were recorded, so later calls of the same thread wait too.
+//! Calls of other threads do not.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ pub(crate) struct Source<'a> {
 }
 
 impl Held {
-    /// Takes in a call whose chain has this id, or 0 for none; gives it back if it need not wait.
+    /// Takes in a call whose chain has this id, or 0 for none; returns it if it need not wait.
     pub(crate) fn take(&mut self, mut source: Source<'_>, mut call: HipCall, id: u64) -> Option<HipCall> {
         if !self.threads.contains_key(&call.tid) && source.settle(&mut call, id, Duration::ZERO) {
             return Some(call);
@@ -51,7 +51,7 @@ impl Held {
         None
     }
 
-    /// Gives out the calls that need not wait any more; with `all` the others too, with what is known.
+    /// Returns the calls that need not wait any more; with `all` also the others, with what is known.
     pub(crate) fn release(&mut self, mut source: Source<'_>, all: bool) -> Vec<HipCall> {
         let mut released = Vec::new();
         let mut excess = self.count.saturating_sub(HELD_MAX);
@@ -77,10 +77,10 @@ impl Held {
 }
 
 impl Source<'_> {
-    /// Gives a call its chain; false if it has to wait for it.
+    /// Gives a call its chain; false if it must wait.
     fn settle(&mut self, call: &mut HipCall, id: u64, waited: Duration) -> bool {
         if id == 0 {
-            // Functions whose chains are recorded have one, unless there was no room for it.
+            // Functions whose chains are recorded have one, unless there was no space for it.
             if call.has_chain() && self.chains.are_recorded() {
                 call.chain = Some(Chain::lost(&call.caller).into());
             }

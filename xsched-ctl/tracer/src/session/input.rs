@@ -1,4 +1,4 @@
-//! What the programs have reported, read out of the ring buffers batch by batch.
+//! Reads the ring buffers batch by batch.
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -35,16 +35,16 @@ impl Input {
         })
     }
 
-    /// Waits until a program asks for attention.
+    /// Waits until a program wakes the tracer.
     pub(super) async fn readable(&self) {
-        // Nothing but a closed epoll fails here.
+        // This fails only for a closed epoll.
         tokio::select! {
             ready = self.events.readable() => drop(ready.map(|mut guard| guard.clear_ready())),
             ready = self.snapshots.readable() => drop(ready.map(|mut guard| guard.clear_ready())),
         }
     }
 
-    /// Reads a batch, about in order of time; returns also when reading began.
+    /// Reads a batch, roughly in order of time. Also returns the time at which reading began.
     pub(super) fn read(&mut self) -> (Vec<Record>, u64) {
         let mut records = std::mem::take(&mut self.records);
         records.clear();
@@ -70,7 +70,7 @@ impl Input {
         self.has_more
     }
 
-    /// Calls that had returned by then have been read.
+    /// All calls that returned before this time have been read.
     pub(super) fn called_until_ns(&self) -> u64 {
         self.called_until_ns
     }
@@ -81,9 +81,9 @@ impl Input {
     }
 }
 
-/// Makes a ring buffer something to wait for.
+/// Makes a ring buffer awaitable.
 fn wait_for(ring: Ring) -> Result<AsyncFd<Ring>, TracerError> {
-    // SAFETY: the ring keeps its descriptor open, and unchanged, for as long as it lives in the `AsyncFd`.
+    // SAFETY: the ring keeps its descriptor open and unchanged for as long as it lives in the `AsyncFd`.
     unsafe { AsyncFd::register_with_interest(ring, Interest::READABLE) }
         .map_err(|error| Internal::at("waiting for the ring buffer")(error.into()).into())
 }

@@ -1,8 +1,8 @@
-//! Copies of the HIP runtime that are installed where loaders and ROCm look for them, and those that the dynamic loader's
-//! cache knows.
+//! Copies of the HIP runtime that are installed where loaders and ROCm look for them, and those in the dynamic loader's
+//! cache.
 //!
-//! Probing them before any process has loaded them means that programs which start later are recorded from their
-//! first call. Copies elsewhere (in a Python package, say) are found when they are opened.
+//! They are probed before any process loads them, so programs that start later are recorded from their first call.
+//! Copies elsewhere (such as in a Python package) are found when they are opened.
 
 use std::env;
 use std::ffi::OsStr;
@@ -15,13 +15,13 @@ use xsched_symbols::{Space, is_hip_runtime, patiently};
 /// Folders of distributions.
 const FOLDERS: [&str; 4] = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib"];
 
-/// What ldconfig has found in the folders that this machine's `/etc/ld.so.conf` names.
+/// The cache of ldconfig, which searches the folders in the machine's `/etc/ld.so.conf`.
 const LOADER_CACHE: &str = "/etc/ld.so.cache";
 
-/// Where AMD's packages go, one folder a release: `/opt/rocm-6.4.1/lib`.
+/// Where AMD's packages install, one folder for each release: `/opt/rocm-6.4.1/lib`.
 const ROCM_PARENT: &str = "/opt";
 
-/// Their paths. Several may name one file.
+/// Their paths. Several may refer to one file.
 pub(super) fn installed() -> Vec<PathBuf> {
     let search = env::var_os("LD_LIBRARY_PATH");
     let folders = folders(search.as_deref(), Path::new(ROCM_PARENT));
@@ -30,8 +30,8 @@ pub(super) fn installed() -> Vec<PathBuf> {
     found
 }
 
-/// The paths of runtimes among those in a cache of the dynamic loader. Whatever else is in it, each path ends in a NUL and
-/// begins behind one.
+/// The paths of runtimes in a cache of the dynamic loader. In any version of its format each path begins after a NUL
+/// and ends with one.
 fn runtimes_in_cache(cache: &[u8]) -> impl Iterator<Item = PathBuf> {
     cache
         .split(|byte| *byte == 0)
@@ -53,7 +53,7 @@ fn runtimes_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     entries(folder).filter(|path| is_hip_runtime(path))
 }
 
-/// Nothing for a folder that is not there, not ours to read, or on a server that does not answer.
+/// Empty for a folder that does not exist, may not be read, or is on a server that does not answer.
 fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let asked = folder.to_owned();
     let read = move || fs::read_dir(asked).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loaders_cache_is_looked_through() {
+    fn the_loaders_cache_is_searched() {
         let cache = b"glibc-ld.so.cache1.1\x02\0\0\0\x30\0libamdhip64.so.6\0/usr/x/libamdhip64.so.6\0/usr/x/libm.so\0\xff\0";
         let found: Vec<_> = runtimes_in_cache(cache).collect();
         assert_eq!(found, [Path::new("/usr/x/libamdhip64.so.6")]);
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn releases_and_search_paths_are_looked_through() {
+    fn releases_and_search_paths_are_searched() {
         let dir = tempfile::tempdir().unwrap();
         let mine = dir.path().join("mine");
         for folder in ["rocm/lib", "rocm-6.4.1/lib", "other/lib", "mine"] {

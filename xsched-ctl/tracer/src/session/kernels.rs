@@ -1,41 +1,41 @@
 //! Names of kernels, by the handles under which processes launch them.
 //!
-//! A handle lives as long as what it came from: a module, a library of kernels, or a registered binary. When that goes,
-//! so does the name, since the runtime may give the same handle to another kernel.
+//! A handle lives as long as its source: a module, a library of kernels, or a registered binary. Its name is removed
+//! with the source, because the runtime may reuse the handle for another kernel.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The handles that each process has been seen to register or look up.
+/// The handles that each process has registered or looked up.
 #[derive(Default)]
 pub(crate) struct Kernels {
-    /// Shared between a process and its children until one of them changes it.
+    /// A process and its children share them until one of them changes its own.
     processes: HashMap<u32, Arc<Handles>>,
 }
 
 #[derive(Clone, Default)]
 struct Handles {
     kernels: HashMap<u64, Kernel>,
-    /// By module, library or binary, the handles that came from it.
+    /// By module, library or binary: the handles from it.
     by_source: HashMap<u64, Vec<u64>>,
 }
 
-/// A kernel as a process knows it.
+/// A kernel in a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kernel {
     /// Demangled.
     pub(crate) name: Arc<str>,
-    /// Handle of the module, library or binary that it came from; zero if that is not known.
+    /// Handle of the module, library or binary that it came from; zero if unknown.
     pub(crate) source: u64,
 }
 
 impl Kernels {
-    /// A process has learnt or defined what a handle is.
+    /// A process has looked up or defined a handle.
     pub(crate) fn define(&mut self, pid: u32, handle: u64, kernel: Kernel) {
         let handles = Arc::make_mut(self.processes.entry(pid).or_default());
         let source = kernel.source;
         let replaced = handles.kernels.insert(handle, kernel);
-        // Programs look up the same kernels again and again.
+        // Programs look up the same kernels repeatedly.
         if source != 0 && replaced.is_none_or(|replaced| replaced.source != source) {
             handles.by_source.entry(source).or_default().push(handle);
         }
@@ -54,7 +54,7 @@ impl Kernels {
         }
         let handles = Arc::make_mut(handles);
         for handle in handles.by_source.remove(&source).unwrap_or_default() {
-            // It may be another's by now.
+            // The handle may have been reused by now.
             if handles.kernels.get(&handle).is_some_and(|kernel| kernel.source == source) {
                 handles.kernels.remove(&handle);
             }
@@ -68,7 +68,7 @@ impl Kernels {
         }
     }
 
-    /// A process has ended or runs another program: its handles mean nothing any more.
+    /// A process has ended or runs another program: its handles are invalid.
     pub(crate) fn forget(&mut self, pid: u32) {
         self.processes.remove(&pid);
     }
@@ -100,13 +100,13 @@ mod tests {
     }
 
     #[test]
-    fn names_go_with_what_they_came_from() {
+    fn names_are_removed_with_their_source() {
         let mut kernels = Kernels::default();
         kernels.define(1, 0x10, kernel("add", 0xa));
         kernels.define(1, 0x20, kernel("mul", 0xa));
         kernels.define(1, 0x20, kernel("mul", 0xa));
         kernels.define(1, 0x30, kernel("sub", 0xb));
-        // Used again for a kernel of another module, before the first is known to be gone.
+        // The handle is reused for a kernel of another module, before the first is known to be gone.
         kernels.define(1, 0x20, kernel("div", 0xb));
         kernels.fork(1, 2);
         kernels.unload(1, 0xa);
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(name(&kernels, 1, 0x10), None);
         assert_eq!(name(&kernels, 1, 0x20), Some("div"));
         assert_eq!(name(&kernels, 1, 0x30), Some("sub"));
-        assert_eq!(name(&kernels, 2, 0x10), Some("add"), "the child has the module still");
+        assert_eq!(name(&kernels, 2, 0x10), Some("add"), "the child still has the module");
         kernels.unload(1, 0xb);
         assert_eq!(name(&kernels, 1, 0x20), None);
     }

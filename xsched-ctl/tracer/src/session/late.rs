@@ -1,18 +1,19 @@
-//! Processes that may have made calls before there were probes. Some of them should have been stopped meanwhile, and whether they
-//! were is reported later.
+//! Counts processes that may have made calls before they were probed. The programs should have stopped some of them; reports of
+//! these stops come later.
 
 use std::collections::HashMap;
 
-/// How long before a runtime is mapped its process may be reported as stopped for it.
+/// How long before the mapping of a runtime the report of the stop for it may be.
 const STOP_SLACK_NS: u64 = 1_000_000_000;
 
-/// What is known of them.
+/// See the module.
 #[derive(Default)]
 pub(super) struct Late {
     count: u64,
-    /// Those that the programs should stop before they run what they have mapped at that time, which is not reported yet.
+    /// Processes that the programs should stop before they run the code that they mapped at this time. The stop has not been
+    /// reported yet.
     unstopped: Vec<(u32, u64)>,
-    /// When processes were last stopped, of late.
+    /// By process: when it was last stopped, if recently.
     stops: HashMap<u32, u64>,
 }
 
@@ -24,7 +25,7 @@ impl Late {
         self.unstopped.retain(|(pid, mapped_ns)| !has_stopped(stops, *pid, *mapped_ns));
     }
 
-    /// A process has mapped a runtime before that was probed. It counts unless it has stopped, or does so (`is_to_stop`).
+    /// A process mapped a runtime before that was probed. It counts unless it has stopped, or stops later (`is_to_stop`).
     pub(super) fn mapped(&mut self, pid: u32, mapped_ns: u64, is_to_stop: bool) {
         if has_stopped(&self.stops, pid, mapped_ns) {
             return;
@@ -37,12 +38,12 @@ impl Late {
         }
     }
 
-    /// Processes have made calls before there were probes, in all likelihood.
+    /// Counts processes that were probed late and cannot be stopped.
     pub(super) fn add(&mut self, count: u64) {
         self.count += count;
     }
 
-    /// Counts those that should have stopped before a time, and have not; returns how many.
+    /// Counts the processes that should have stopped before a time, and have not. Returns their number.
     pub(super) fn count_unstopped(&mut self, before_ns: u64) -> u64 {
         self.stops.retain(|_, stop_ns| *stop_ns >= before_ns);
         let went_on = self.unstopped.extract_if(.., |(_, mapped_ns)| *mapped_ns < before_ns).count() as u64;
@@ -50,7 +51,7 @@ impl Late {
         went_on
     }
 
-    /// How many there are.
+    /// The number of processes that were probed too late.
     pub(super) fn count(&self) -> u64 {
         self.count
     }

@@ -1,37 +1,37 @@
-//! How processes live and end, in the order in which that takes effect on what their calls mean.
+//! Changes of processes, in the order in which they take effect on what calls mean, and which processes make calls.
 
 use std::collections::{HashSet, VecDeque};
 
 use xsched_symbols::Change;
 
-/// Changes that are to take effect, and processes that have made calls or have ended.
+/// See the module.
 #[derive(Default)]
 pub(super) struct Lives {
     /// Changes that happened after the records that have been resolved, with their times.
     changes: VecDeque<(u64, Change)>,
     /// Processes that have made calls: only these can have calls in progress.
     callers: HashSet<u32>,
-    /// Processes that have ended, and when that was learnt: their chains are kept a while for calls that wait.
+    /// Ended processes, and when their end was noticed. Their chains are kept for a while for calls that wait.
     ended: VecDeque<(u32, u64)>,
 }
 
 impl Lives {
-    /// Something has changed, and takes effect later.
+    /// Adds a change.
     pub(super) fn changed(&mut self, time_ns: u64, change: Change) {
         self.changes.push_back((time_ns, change));
     }
 
-    /// The next change that takes effect by then.
+    /// Takes the next change if it took effect until this time.
     pub(super) fn take_until(&mut self, time_ns: u64) -> Option<(u64, Change)> {
         self.changes.pop_front_if(|(change_ns, _)| *change_ns <= time_ns)
     }
 
-    /// A process has made a call; true for its first.
+    /// A process has made a call. Returns whether it is the first.
     pub(super) fn called(&mut self, pid: u32) -> bool {
         self.callers.insert(pid)
     }
 
-    /// Whether it has made any.
+    /// Whether a process has made calls.
     pub(super) fn has_called(&self, pid: u32) -> bool {
         self.callers.contains(&pid)
     }
@@ -41,13 +41,13 @@ impl Lives {
         self.callers.iter().copied()
     }
 
-    /// The end of a process has taken effect.
+    /// A process has ended, and this has taken effect.
     pub(super) fn ended(&mut self, pid: u32, now_ns: u64) {
         self.callers.remove(&pid);
         self.ended.push_back((pid, now_ns));
     }
 
-    /// The next process whose end took effect before a time.
+    /// Takes the next process whose end was noticed before a time.
     pub(super) fn forget_before(&mut self, before_ns: u64) -> Option<u32> {
         self.ended.pop_front_if(|(_, ended_ns)| *ended_ns < before_ns).map(|(pid, _)| pid)
     }

@@ -1,4 +1,5 @@
-//! What has been reported, batch by batch: out of the ring buffers, resolved, and on to the recorder.
+//! Processes what was reported, batch by batch: reads the ring buffers, resolves the records, passes them to the
+//! recorder.
 
 use xsched_abi::{Call, Counter, Filter};
 use xsched_bpf::Record;
@@ -13,18 +14,18 @@ use crate::call::HipCall;
 use crate::error::TracerError;
 use crate::scheduling::DEVICE_PATIENCE_NS;
 
-/// How long the memory of an ended process is kept, for records that are still on their way and calls that wait: for their
-/// chains, and then for the device.
+/// How long data of an ended process is kept, for records that are still on their way and for calls that wait: first
+/// for their chains, then for the device.
 const GRACE_NS: u64 = 20_000_000_000;
 
 const _: () = assert!(GRACE_NS > CALL_PATIENCE.as_nanos() as u64 + DEVICE_PATIENCE_NS);
 
-/// How often clocks are related to each other and memory of ended processes is freed.
+/// How often clocks are correlated and data of ended processes is freed.
 const HOUSEKEEPING_NS: u64 = 5_000_000_000;
 
 impl Session {
-    /// Takes in what has been reported so far, or a good deal of it: who calls this again and again looks at signals
-    /// in between, however busy the traced processes are.
+    /// Takes in what has been reported so far, or a large part of it. So a caller that repeats this can check for
+    /// signals in between, however busy the traced processes are.
     pub async fn pump(&mut self) -> Result<(), TracerError> {
         self.pump_batch().await?;
         let entries = self.scheduling.poll(self.input.called_until_ns());
@@ -40,9 +41,9 @@ impl Session {
             self.recorder.left_out(now_ns, self.left_out())?;
             self.driver.tidy()?;
             self.settle_queues()?;
-            // People who watch the file see it grow.
+            // A user may watch the file grow.
             self.recorder.pass_on(true).await?;
-            // Behind a full ring there are records of processes that ended any time ago.
+            // A full ring buffer may still hold records of processes that ended long ago.
             if !self.input.has_more() {
                 self.forget_before(now_ns.saturating_sub(GRACE_NS));
             }
@@ -50,12 +51,12 @@ impl Session {
         Ok(())
     }
 
-    /// One batch of records.
+    /// Processes one batch.
     async fn pump_batch(&mut self) -> Result<(), TracerError> {
         let (mut records, drained_ns) = self.input.read();
         self.scheduling.hear();
         if self.runtimes.let_go_of_written() {
-            // What is there afterwards is new.
+            // Another file may be at this path afterwards.
             self.maps.know_no_path();
         }
         for record in &records {
@@ -73,7 +74,7 @@ impl Session {
         let seen_ns = self.take_changes(&records);
         self.resolver.begin_batch(self.maps.losses().calls());
 
-        // Programs on several processors write; what they write belongs in order of time.
+        // Programs on several processors write records; they are sorted by time.
         records.sort_by_key(Record::time_ns);
         for record in &mut records {
             match record {
@@ -108,7 +109,7 @@ impl Session {
         Ok(())
     }
 
-    /// Forgets what ended before a time since which no record can still be on its way.
+    /// Forgets what ended before a time; no record from before that can still be on its way.
     fn forget_before(&mut self, before_ns: u64) {
         self.count_unstopped(before_ns);
         self.processes.forget_exited(before_ns);
@@ -155,12 +156,12 @@ impl Session {
         }
     }
 
-    /// Whether a record of a process is wanted: the programs may report more than was asked for.
+    /// Whether records of a process are wanted: the programs may report more than was requested.
     pub(super) fn is_selected(&self, pid: u32) -> bool {
         !self.audience.selects() || self.audience.includes(pid, &self.maps)
     }
 
-    /// Hands a call on, at once or when its chain is known.
+    /// Passes a call on, at once or when its chain is known.
     pub(super) fn record(&mut self, mut call: HipCall, chain: u64) -> Result<(), TracerError> {
         let settled = self.queues.hip_returned(&mut call);
         self.record_driver_calls(settled)?;
@@ -178,7 +179,7 @@ impl Session {
         }
     }
 
-    /// Hands on the calls whose chains have become known, or all.
+    /// Passes on the calls whose chains have become known, or all.
     pub(super) fn release(&mut self, all: bool) -> Result<(), TracerError> {
         if self.held.is_empty() {
             return Ok(());
@@ -194,7 +195,7 @@ impl Session {
         Ok(())
     }
 
-    /// Hands a call on, at once or when it is known how its process treats it.
+    /// Passes a call on, at once or when it is known how its process treats it.
     fn pass_on(&mut self, call: HipCall) -> Result<(), TracerError> {
         match self.scheduling.hold(call) {
             Some(call) => self.write(&call),
@@ -214,7 +215,8 @@ impl Session {
         Ok(())
     }
 
-    /// Executions without their calls, of processes whose calls were asked for: those of others have none on purpose.
+    /// Executions without their calls, of processes whose calls were requested: for other processes their absence is
+    /// intended.
     fn uncalled(&self) -> u64 {
         self.scheduling.uncalled(|pid| self.audience.asks_for(pid))
     }

@@ -1,4 +1,4 @@
-//! From records to calls with names.
+//! Turns records into calls with names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ pub(crate) struct Resolver {
     graphs: Graphs,
     /// Whether every call is recorded, so that graphs can be followed.
     sees_all: bool,
-    /// Calls that were lost before the present batch.
+    /// Calls lost before the present batch.
     lost: u64,
     /// By process, names of kernels that symbols say, by handle. Emptied whenever the process's mappings change.
     of_symbols: HashMap<u32, HashMap<u64, Arc<str>>>,
 }
 
-/// A call that has returned, or one that never did.
+/// A call that has returned, or was still in progress.
 struct Recorded<'a> {
     probe: &'static Probe,
     call: &'a Call,
@@ -35,8 +35,8 @@ struct Recorded<'a> {
 }
 
 impl Resolver {
-    /// Nothing is known yet; whose calls are is decided by `rules`, and chains show their frames as `label` says.
-    /// `sees_all`: no call is left out on purpose.
+    /// Nothing is known yet. `rules` determine origins, and chains show their frames as `label` says. `sees_all`: no
+    /// call is filtered out.
     pub(crate) fn new(rules: Rules, label: Label, sees_all: bool) -> Self {
         let mut graphs = Graphs::default();
         graphs.set_incomplete(!sees_all);
@@ -50,7 +50,7 @@ impl Resolver {
         }
     }
 
-    /// To be called before a batch of records: how many calls have been lost until they were read.
+    /// To be called before each batch of records, with the number of calls lost so far.
     pub(crate) fn begin_batch(&mut self, lost: u64) {
         if lost != self.lost {
             self.lost = lost;
@@ -60,7 +60,7 @@ impl Resolver {
         }
     }
 
-    /// Takes note of what has changed in a process.
+    /// Notes a change in a process.
     pub(crate) fn changed(&mut self, change: &Change) {
         self.names.changed(change);
         match change {
@@ -81,13 +81,14 @@ impl Resolver {
         }
     }
 
-    /// A process ended some time ago: nothing more of it is resolved. Chains may have been since it was seen to end.
+    /// A process ended some time ago: nothing more of it is resolved. Chains may have been resolved since its end was
+    /// seen.
     pub(crate) fn ended(&mut self, pid: u32) {
         self.names.ended(pid);
         self.of_symbols.remove(&pid);
     }
 
-    /// Resolves a call that has returned. None for a record that this program does not know.
+    /// Resolves a call that has returned. None for a record of an unknown function.
     pub(crate) fn returned(
         &mut self,
         processes: &mut Processes,
@@ -136,7 +137,7 @@ impl Resolver {
         let (pid, begin_ns) = (call.tgid, call.begin_ns);
         let text: Option<Arc<str>> = (!text.is_empty()).then(|| String::from_utf8_lossy(text).into());
         let kernel = match (&text, handle(probe, call)) {
-            // Functions that name a kernel: modules load by file name, the others by the kernel's.
+            // Functions that name a kernel: modules load by file name, the others by the kernel's name.
             (Some(name), _) if names_kernel(probe) => {
                 Some(Kernel { name: kernel_name(name).into(), source: source(probe, call) })
             }
@@ -147,7 +148,7 @@ impl Resolver {
             self.kernels.define(pid, handle, kernel.clone());
         }
         let kernel = kernel.map(|kernel| kernel.name);
-        // The return address may already belong to the next function: look at the call before it.
+        // The return address may already belong to the next function, so use the call instruction before it.
         let code = self.names.function(processes, pid, call.caller.wrapping_sub(1), begin_ns);
         let caller = Caller { library: code.library, symbol: code.symbol, address: call.caller };
         HipCall {
@@ -176,7 +177,7 @@ impl Resolver {
         if let Some(kernel) = self.kernels.get(pid, handle) {
             return kernel.clone();
         }
-        // Registered before recording began: the handle is a symbol of the program or library that holds the kernel.
+        // Registered before recording began: the handle is a symbol of the program or library with the kernel.
         let of_symbols = self.of_symbols.entry(pid).or_default();
         if let Some(name) = of_symbols.get(&handle) {
             return Kernel { name: name.clone(), source: 0 };
@@ -184,7 +185,7 @@ impl Resolver {
         let location = processes.locate(pid, handle, time_ns);
         let mangled = location.and_then(|location| {
             let symbol = processes.name(&location).ok();
-            // A handle is the address of something, not one inside of it.
+            // A handle is the start address of a symbol, not one inside it.
             let symbol = symbol.filter(|symbol| symbol.offset == 0).map(|symbol| symbol.mangled);
             symbol.or_else(|| processes.registered_kernel(&location))
         });
@@ -206,7 +207,7 @@ fn names_kernel(probe: &Probe) -> bool {
     matches!(probe.name, "hipModuleGetFunction" | "hipLibraryGetKernel" | "__hipRegisterFunction")
 }
 
-/// The handle under which the named kernel is known from now on.
+/// The handle by which the named kernel is known from now on.
 fn defined_handle(probe: &Probe, call: &Call) -> Option<u64> {
     let handle = match (probe.category, probe.name) {
         (Category::Register, "__hipRegisterFunction") => call.words[1],
@@ -224,7 +225,7 @@ fn source(probe: &Probe, call: &Call) -> u64 {
     if probe.category == Category::Register { call.words[0] } else { call.words[1] }
 }
 
-/// The module, library or binary that a call takes away.
+/// The module, library or binary that a call unloads.
 fn unloaded(probe: &Probe, call: &Call) -> Option<u64> {
     matches!(probe.name, "hipModuleUnload" | "hipLibraryUnload" | "__hipUnregisterFatBinary")
         .then_some(call.words[0])

@@ -1,7 +1,7 @@
-//! The copies of the HIP runtime on this machine, and the probes in them.
+//! The copies of the HIP runtime on this machine, and their probes.
 //!
-//! Probes belong to files, so each copy is probed once, whoever maps it: when the session starts if it is mapped
-//! already, else when a watched process opens or maps it.
+//! Probes belong to files, so each copy is probed once for all processes: at the start of the session if it is mapped
+//! already, otherwise when a watched process opens or maps it.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -30,18 +30,18 @@ use crate::filter::Filters;
 /// Why a copy could not be probed.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {
-    /// Its file is out of reach.
+    /// Its file cannot be opened.
     #[error("cannot open {path}: {cause}")]
     Open {
         /// Its path, as the process sees it.
         path: PathBuf,
-        /// What happened.
+        /// The cause.
         cause: xsched_symbols::OpenError,
     },
-    /// Somebody has named it, and there is no such file, it is out of reach, or its file system does not answer.
+    /// It was named by the user, but the file does not exist, cannot be opened, or its file system does not answer.
     #[error("cannot open {path}: {cause}")]
     Named {
-        /// Its path, as it was given.
+        /// Its path, as given.
         path: PathBuf,
         /// The system's error.
         cause: io::Error,
@@ -51,7 +51,7 @@ pub enum RuntimeError {
     Symbols {
         /// Its path, as the process sees it.
         path: PathBuf,
-        /// What happened.
+        /// The cause.
         cause: xsched_symbols::ElfError,
     },
     /// It has none of the functions.
@@ -73,28 +73,28 @@ pub(crate) struct Runtimes {
     /// Where processes may be stopped in their loaders.
     loaders: Option<LoaderWatch>,
     copies: Vec<Copy>,
-    /// Files that mappings know by another device than whoever opens them, as on overlayfs, where containers live:
-    /// what mappings say, and what opening says.
+    /// Files whose mappings show another device than an open descriptor does, as on overlayfs, which containers use.
+    /// Each pair has the mapping's file id and the descriptor's.
     aliases: Vec<(FileId, FileId)>,
-    /// Nothing where the kernel does not say what is written.
+    /// None where the kernel does not report writes to files.
     written: Option<AsyncFd<Written>>,
-    /// The probes have been taken out for good. What is told of later gets none.
+    /// The probes have been removed for good; no more are added.
     is_over: bool,
 }
 
 struct Copy {
     file: FileId,
     path: PathBuf,
-    /// What was in it when it was looked at; none if that may have been a part of it.
+    /// Its content when it was probed; none if the file may have been incomplete.
     content: Option<Content>,
-    /// Until the recording ends; nothing if it could not be probed, which is reported once.
+    /// Kept until the recording ends; none if it could not be probed, which is reported once.
     attachment: Option<Attachment>,
     is_probed: bool,
-    /// From when on calls are recorded.
+    /// When calls began to be recorded.
     probed_ns: u64,
 }
 
-/// Tells one content of a file from another.
+/// Distinguishes contents of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Content {
     bytes: u64,
@@ -107,14 +107,14 @@ impl Content {
         Some(Self { bytes: about.len(), modified: about.modified().ok()? })
     }
 
-    /// None also of a file that was written just now, and may be written further: what comes within the same tick of the
-    /// clock changes neither.
+    /// None for a file that was written within `FRESH`, and may still be written: writes within one tick of the clock
+    /// change neither time nor size.
     fn settled(opened: &File) -> Option<Self> {
         Self::of(opened).filter(|content| content.modified.elapsed().is_ok_and(|age| age > FRESH))
     }
 }
 
-/// How long a file counts as written just now.
+/// How long a file counts as being written.
 const FRESH: Duration = Duration::from_secs(1);
 
 impl Runtimes {
@@ -123,7 +123,7 @@ impl Runtimes {
         if probes.detach_slowly() && !filters.choose_functions() {
             tracing::warn!(
                 "allocations, events, graphs and rarer copies are not recorded: on this kernel each probe takes \
-                 0.1 s to take out (`--api` chooses others)"
+                 0.1 s to remove (`--api` chooses others)"
             );
         }
         if let Err(error) = probes.note_mapping() {
@@ -150,7 +150,7 @@ impl Runtimes {
         }
     }
 
-    /// Follows the children of listed processes, and stops them where a runtime is new.
+    /// Follows the children of listed processes, and stops these where a runtime is new.
     pub(crate) fn follow_children(&mut self) -> Result<(), BpfError> {
         self.probes.follow_children()?;
         self.stop_in_loaders()
@@ -160,7 +160,7 @@ impl Runtimes {
     pub(crate) fn stop_in_loaders(&mut self) -> Result<(), BpfError> {
         self.probes.follow_groups()?;
         self.loaders = Some(LoaderWatch::default());
-        // Most programs share this one, so it is watched before the first of them maps it.
+        // Most programs share this loader, so it is watched before the first of them maps it.
         if let Some(loader) = own_loader() {
             self.watch_loader_file(&loader);
         }
@@ -176,7 +176,7 @@ impl Runtimes {
         }
     }
 
-    /// Probes a copy that somebody has named.
+    /// Probes a copy that the user has named.
     pub(crate) fn probe_named(&mut self, path: &Path) -> Result<(), RuntimeError> {
         let unreadable = |cause| RuntimeError::Named { path: path.to_owned(), cause };
         let opened = open_regular(own_folder(path), path).map_err(unreadable)?;
@@ -184,7 +184,8 @@ impl Runtimes {
         if self.is_known(file, &opened) { Ok(()) } else { self.probe(file, path, &opened) }
     }
 
-    /// A process opens what may be a runtime: probes it if it is one. True if there are probes behind the path now.
+    /// A process opens a file that may be a runtime: probes it if it is one. True if the file at this path is probed
+    /// now.
     pub(crate) fn opening(&mut self, pid: u32, path: &Path) -> bool {
         if self.is_over {
             return false;
@@ -198,15 +199,15 @@ impl Runtimes {
                 false
             }
             Err(error) => {
-                // It may be no library at all; one that is mapped is reported then.
+                // It may not be a library; if it is mapped later, that is reported.
                 tracing::debug!("{error}");
                 false
             }
         }
     }
 
-    /// Probes a file that processes call `path`, which begins at `folder` for this one. False if there is no such file, as in
-    /// most of the folders that a loader tries; whoever gives a FIFO or a device such a name does not keep the tracer.
+    /// Probes a file that processes call `path`, which is relative to `folder` for this process. False if there is no
+    /// such file, as in most folders that a loader tries. A FIFO or device of that name does not block the tracer.
     fn probe_file(&mut self, folder: &Path, path: &Path) -> Result<bool, RuntimeError> {
         let opened = match open_regular(folder, path) {
             Ok(opened) => opened,
@@ -236,13 +237,13 @@ impl Runtimes {
             .any(|file| loaders.watched_at(self.as_opened(file), time_ns))
     }
 
-    /// Whether [`mapped`](Self::mapped) does anything with a mapping.
+    /// Whether [`mapped`](Self::mapped) handles a mapping.
     pub(crate) fn concerns(mapping: &Mapping) -> bool {
         is_hip_runtime(&mapping.path) || is_loader(&mapping.path)
     }
 
-    /// Takes note of a mapping that a process has had since `mapped_ns`: probes it if it is a runtime, watches it if it
-    /// is a loader. True if the process may have made calls before there were probes.
+    /// Handles a mapping that a process has had since `mapped_ns`: probes it if it is a runtime, watches it if it is a
+    /// loader. True if the process may have made calls before it was probed.
     pub(crate) fn mapped(
         &mut self,
         pid: u32,
@@ -278,8 +279,8 @@ impl Runtimes {
         Ok(false)
     }
 
-    /// Whether a file is probed, or could not be when it had the content that it has. One that is being copied to its
-    /// place is no library yet, and will be.
+    /// Whether a file is probed, or could not be probed with its present content. A file that is still being copied
+    /// becomes a library later.
     fn is_known(&self, file: FileId, opened: &File) -> bool {
         let content = Content::of(opened);
         let mut copies = self.copies.iter().filter(|copy| copy.file.matches(&file));
@@ -290,13 +291,13 @@ impl Runtimes {
         self.loaders.as_ref().is_some_and(|loaders| !loaders.knows(file))
     }
 
-    /// What a mapped file is known by to whoever opens it.
+    /// The file id that an open descriptor shows for a mapped file.
     fn as_opened(&self, mapped: FileId) -> FileId {
         let alias = self.aliases.iter().find(|(as_mapped, _)| as_mapped.matches(&mapped));
         alias.map_or(mapped, |(_, as_opened)| *as_opened)
     }
 
-    /// Learns that of a mapped file that has been opened.
+    /// Learns that id from an open descriptor.
     fn identify(&mut self, mapped: FileId, opened: &File) -> FileId {
         match file_id(opened) {
             Some(as_opened) if !as_opened.matches(&mapped) => {
@@ -310,7 +311,7 @@ impl Runtimes {
     }
 
     fn probe(&mut self, file: FileId, path: &Path, opened: &File) -> Result<(), RuntimeError> {
-        // Before it is read: what is written meanwhile makes it another one.
+        // Taken before the file is read: a write meanwhile makes it another content.
         let content = Content::settled(opened);
         if let Some(written) = &self.written {
             written.get_ref().watch(file, opened);
@@ -335,20 +336,20 @@ impl Runtimes {
             .into_iter()
             .filter_map(|(name, offset)| Some(Site { probe: probe_index(&name)?, offset }))
             .collect();
-        // A function under two names would be recorded twice.
+        // A function with two names would be recorded twice.
         sites.sort_by_key(|site| (site.offset, site.probe));
         sites.dedup_by_key(|site| site.offset);
         if sites.is_empty() {
             return Err(RuntimeError::NoFunctions { path: path.to_owned() });
         }
         sites.retain(|site| self.filters.probe(&PROBES[site.probe]));
-        // Through the descriptor it is this very file, whatever its path means by now.
+        // The descriptor refers to this very file, whatever its path means by now.
         let attachment = self.probes.attach_runtime(&fd_path(opened), &sites, self.reach)?;
         tracing::debug!(path = %path.display(), functions = sites.len(), "probed");
         Ok(attachment)
     }
 
-    /// Where taking probes out takes long only the vital functions get them, unless somebody has chosen others.
+    /// Where removing probes is slow, only the vital functions get them, unless the user chose others.
     fn takes_all_functions(&self) -> bool {
         !self.probes.detach_slowly() || self.filters.choose_functions()
     }
@@ -376,7 +377,7 @@ impl Runtimes {
         }
     }
 
-    /// Takes the probes out of copies that are written. True if there were any.
+    /// Removes the probes from copies that are written. True if there were any.
     pub(crate) fn let_go_of_written(&mut self) -> bool {
         let files = self.written.as_ref().map(|written| written.get_ref().take()).unwrap_or_default();
         let is_written = |copy: &mut Copy| copy.is_probed && files.iter().any(|file| copy.file.matches(file));
@@ -384,7 +385,7 @@ impl Runtimes {
         for copy in self.copies.extract_if(.., is_written) {
             found = true;
             tracing::warn!(
-                "{} is being written: its probes are taken out, and put in again when it is next loaded",
+                "{} is being overwritten: its probes are removed until it is loaded again",
                 copy.path.display()
             );
         }
@@ -401,17 +402,17 @@ impl Runtimes {
         self.probes.attach_ioctl()
     }
 
-    /// Takes all probes out.
+    /// Removes all probes.
     pub(crate) fn detach(&mut self) {
         if self.probes.detach_slowly() && self.paths().next().is_some() {
-            say!("taking the probes out, which takes some seconds on this kernel");
+            say!("removing the probes takes some seconds on this kernel");
         }
         self.copies.iter_mut().for_each(|copy| drop(copy.attachment.take()));
         self.is_over = true;
     }
 }
 
-/// What mappings of an open file are known by.
+/// The id that mappings of an open file show.
 fn file_id(opened: &File) -> Option<FileId> {
     use std::os::unix::fs::MetadataExt as _;
 
@@ -424,7 +425,7 @@ fn file_id(opened: &File) -> Option<FileId> {
     })
 }
 
-/// Where a path of this process begins.
+/// The folder at which a path of this process begins.
 fn own_folder(path: &Path) -> &'static Path {
     Path::new(if path.is_absolute() { "/" } else { "." })
 }
@@ -433,7 +434,7 @@ fn fd_path(file: &File) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
-/// The row of the table for an exported symbol.
+/// The table row for an exported symbol.
 fn probe_index(symbol: &str) -> Option<usize> {
     static INDICES: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
         let rows = PROBES.iter().enumerate();

@@ -1,4 +1,4 @@
-//! Which of the resolved calls are recorded, and what is counted of them.
+//! Decides which of the resolved calls are recorded, and counts the outcomes.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use crate::filter::{Decision, Filters};
 /// The filters, and counts of what they have decided.
 pub(super) struct Selection {
     filters: Rc<Filters>,
-    /// What was left out here; the programs count what they leave out.
+    /// Calls that were left out here. The programs count what they leave out.
     left_out: LeftOut,
     /// Recorded launches whose kernels have no known name.
     unnamed: u64,
@@ -31,9 +31,9 @@ impl Selection {
         &self.filters
     }
 
-    /// Whether a call can go at once: neither its chain nor what it starts could change the decision that it is not recorded.
+    /// Whether a call is left out already before its chain is known, because the chain could not change that.
     pub(super) fn dismisses(&mut self, call: &HipCall) -> bool {
-        // What it starts counts for the library to which it belongs, which its chain says.
+        // Its executions count for the library to which it belongs, which its chain shows.
         if call.followed.is_some() {
             return false;
         }
@@ -47,7 +47,7 @@ impl Selection {
         }
     }
 
-    /// Whether a call is recorded of which everything is known.
+    /// Whether a call is recorded; all of it is known by now.
     pub(super) fn takes(&mut self, call: &HipCall) -> bool {
         match self.filters.decide(call) {
             Decision::Record => {
@@ -65,7 +65,7 @@ impl Selection {
         }
     }
 
-    /// What was left out here.
+    /// The calls that were left out here.
     pub(super) fn left_out(&self) -> LeftOut {
         self.left_out
     }

@@ -1,4 +1,5 @@
-//! The beginning of a session: programs are loaded, told whom to watch, and attached to what is loaded already.
+//! The beginning of a session: loads the programs, tells them what to watch, and attaches them to what is already
+//! loaded.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -31,29 +32,29 @@ use crate::filter::Filters;
 use crate::recorder::Recorder;
 use crate::scheduling::Scheduling;
 
-/// How to record.
+/// Settings of a recording.
 pub struct Settings {
     /// The kernel's side.
     pub options: Options,
-    /// Which calls.
+    /// Which calls to record.
     pub filters: Filters,
-    /// Whose calls are.
+    /// What determines the origin of calls.
     pub rules: Rules,
-    /// What frames of chains are shown as.
+    /// How frames of chains are shown.
     pub label: Label,
-    /// Copies of the runtime that somebody is going to load.
+    /// Copies of the runtime that will be loaded later.
     pub runtimes: Vec<PathBuf>,
 }
 
 impl Session {
-    /// Puts the probes in. From here on calls are recorded.
+    /// Attaches the probes. From here on calls are recorded.
     ///
-    /// On the heap: what waits for a session would otherwise carry its kilobytes about.
+    /// Boxed, so that futures that hold a session stay small.
     pub fn start(targets: Targets, settings: Settings, recorder: Recorder) -> Result<Box<Self>, TracerError> {
         let Settings { options, filters, rules, label, runtimes } = settings;
         let sees_all = filters.take_every_call();
         let filters = Rc::new(filters);
-        // Listen first, then look at what runs already: nothing falls between the two.
+        // Listening starts before running processes are read, so that none is missed in between.
         let sideband = Sideband::open()?;
         let mut programs = Programs::create(&options)?;
         let features = Features::probe(&mut programs, options.uprobes)?;
@@ -98,7 +99,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Tells the programs whom to watch, and probes the runtimes that are loaded already.
+    /// Tells the programs what to watch, and probes the runtimes that are already loaded.
     fn choose(&mut self, depth: u32) -> Result<(), TracerError> {
         let own_tgid = std::process::id();
         match self.targets {
@@ -111,13 +112,13 @@ impl Session {
                 self.maps.watch(pid.get(), Watched::Recorded)?;
             }
             Targets::Children if self.audience.selects() => {
-                // The command enlists itself; those that it starts are found in the side-band.
+                // The command adds itself to the targets; processes that it starts are found by the side-band.
                 self.runtimes.probe_installed();
                 self.runtimes.stop_in_loaders()?;
                 self.guardian = Some(Guardian::start()?);
             }
             Targets::Children => {
-                // Being on the list puts its children there, before they run their first instruction.
+                // The programs add the children of a listed process before their first instruction runs.
                 self.maps.watch(own_tgid, Watched::Stoppable)?;
                 self.runtimes.follow_children()?;
                 self.guardian = Some(Guardian::start()?);
@@ -137,7 +138,7 @@ impl Session {
         self.driver.start(&mut self.runtimes)?;
         let running: Vec<_> = self.processes.running().map(xsched_symbols::Process::pid).collect();
         for pid in running {
-            // They have run for a while, and are recorded from now on.
+            // They have been running, and are recorded from now on.
             self.probe_mapped(pid, u64::MAX);
             self.driver.look_at(pid, &mut self.runtimes);
         }

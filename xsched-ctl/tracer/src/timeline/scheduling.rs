@@ -1,28 +1,28 @@
 //! Scheduling in the timeline.
 //!
-//! Everything of a device is in a group `GPU ADDRESS`; processes are called `NAME PID` in it.
+//! Everything of a device is in a group `GPU ADDRESS`, where processes are named `NAME PID`.
 //!
 //! | recorded | in the trace |
 //! | --- | --- |
-//! | what was executed | a slice named after the kernel, or the function, on the track `NAME PID stream STREAM`, category `gpu` |
-//! | the same of streams beyond the first 64 of a process on the device | on tracks that they share, `NAME PID more streams`, of which there are as many as it takes for no two slices to overlap, but no more than 4,096; `debug.stream` says which stream it was |
+//! | an execution | a slice named after the kernel, or the function, on the track `NAME PID stream STREAM`, category `gpu` |
+//! | the same for streams beyond the first 64 of a process on the device | on shared tracks, `NAME PID more streams`, as many as are needed so that no slices overlap, at most 4,096; `debug.stream` is the stream |
 //! | how its times are known | `debug.timing`: `measured` or `estimated` |
-//! | the call that it comes from | an arrow from the call's slice; `debug.api` |
-//! | whose it is, how it was treated and why | `debug.origin`, `debug.verdict`, `debug.rule`, as of the call |
-//! | the way there | `debug.queue_delay_ns`: from the call to the beginning; `debug.host_ns`, `debug.buffered_ns`, `debug.behind_ns`, `debug.gated_ns` are its parts, and `debug.suspended_ns` is the part of the second in which others were more urgent, as they were in all of the last |
-//! | who was | `debug.by`, `debug.by_pid`, `debug.by_level`: to whom it gave way for the longest time |
-//! | what an XQueue did | slices `running`, `suspended`, `buffered` on the track `NAME PID XQueue`, category `xqueue`; `debug.by`, … |
-//! | a queue with work has to give way | an instant `preempted` there, category `arbiter`, with `debug.by`, `debug.by_pid`, `debug.by_level`, `debug.level`, `debug.reason` |
+//! | the call that started it | an arrow from the call's slice; `debug.api` |
+//! | its origin, verdict and rule | `debug.origin`, `debug.verdict`, `debug.rule`, as for the call |
+//! | its delay | `debug.queue_delay_ns`: from the call to the beginning. Its parts are `debug.host_ns`, `debug.buffered_ns`, `debug.behind_ns` and `debug.gated_ns`. `debug.suspended_ns` is the part of `debug.buffered_ns` in which others were more urgent; in all of `debug.gated_ns` they were |
+//! | the process that preempted it for the longest time | `debug.by`, `debug.by_pid`, `debug.by_level` |
+//! | the state of an XQueue | slices `running`, `suspended`, `buffered` on the track `NAME PID XQueue`, category `xqueue`; `debug.by`, … |
+//! | a queue with work is suspended | an instant `preempted` there, category `arbiter`, with `debug.by`, `debug.by_pid`, `debug.by_level`, `debug.level`, `debug.reason` |
 //! | the most urgent level with work | a slice `level N: NAME PID, …` on the track `arbiter`, category `arbiter`; `debug.level`, `debug.pids` |
-//! | commands held back | the counter `held back ADDRESS` of the process |
-//! | device time that is expected of what is on the device | the counter `in-flight time ADDRESS` of the process |
-//! | device time of what was executed | the counter `device time ADDRESS` of the process |
+//! | deferred commands | the counter `held back ADDRESS` of the process |
+//! | expected device time of what is in flight | the counter `in-flight time ADDRESS` of the process |
+//! | device time of executions | the counter `device time ADDRESS` of the process |
 //!
-//! With `--gpu-render-stages` what was executed is Perfetto's typed event of a GPU instead: the stage is the kernel, the queue
+//! With `--gpu-render-stages`, an execution is Perfetto's typed GPU event instead. The stage is the kernel, the queue
 //! is named like the track, the annotations are its extra data, and its number is that of the arrow.
 //!
-//! All slices have `debug.pid` and `debug.process`. An XQueue of streams with a priority of their own is called
-//! `NAME PID XQueue +1`.
+//! All slices have `debug.pid` and `debug.process`. An XQueue of streams with their own priority is named `NAME PID
+//! XQueue +1`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -37,47 +37,48 @@ use super::{Executions, Timeline};
 use crate::call::Argument;
 use crate::scheduling::{Entry, Execution, Holder, Judged, Phase, Preemption, XQueueId};
 
-/// Processes that have something to do with scheduling.
+/// Processes that scheduling entries refer to.
 pub(crate) type Programs = HashMap<u32, Program>;
 
 /// How a process is shown.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
-    /// Which life of it.
+    /// Its id and start time.
     pub(crate) id: ProcessId,
-    /// Its name and its id.
+    /// Its name and its process id.
     pub(crate) label: Arc<str>,
 }
 
-/// Tracks, and counters, that are remembered as described. When there are more, all are described again as they are used.
+/// Limit on tracks and counters that are remembered as described. When it is reached, all are described again as they
+/// are used.
 const DESCRIBED_MAX: usize = 1 << 14;
 
-/// Streams of a process on a device that have tracks of their own: nobody finds anything among a thousand.
+/// Most streams of a process on a device with their own tracks: a thousand tracks would be unreadable.
 const OWN_TRACKS_MAX: usize = 64;
 
-/// Tracks that the others share, at most: as many streams of a process are followed at once. One that says that it has more going
-/// on is not believed, and these pile up on the last track.
+/// Most tracks that the other streams share: as many as streams of a process are followed at once. If a process reports
+/// more at once, which a correct one does not, these overlap on the last track.
 const SHARED_TRACKS_MAX: usize = 1 << 12;
 
-/// How close samples of a process's device time follow each other at most.
+/// Least distance between samples of a process's device time.
 const DEVICE_TIME_EVERY_NS: u64 = 1_000_000;
 
-/// What has been described since the trace began, or began anew.
+/// What has been described since the trace began.
 #[derive(Default)]
 pub(super) struct Tracks {
     named: HashMap<(u64, String), TrackId>,
     gpus: Vec<u64>,
     counters: HashMap<(ProcessId, u64, &'static str), CounterId>,
-    /// Device time by process and device, and when it was last shown.
+    /// By process and device: the device time, and when it was last shown.
     device_ns: HashMap<(ProcessId, u64), (u64, u64)>,
     /// Streams by process and device.
     streams: HashMap<(ProcessId, u64), Streams>,
-    /// Arrows with larger numbers may have begun.
+    /// Arrows with larger numbers may have begun in this trace.
     flow_floor: u64,
     flow_last: u64,
 }
 
-/// Which streams of a process on a device have tracks of their own, and how far the tracks that others share are taken.
+/// Which streams of a process on a device have their own tracks, and until when shared tracks are occupied.
 #[derive(Default)]
 struct Streams {
     own: HashSet<u64>,
@@ -85,7 +86,7 @@ struct Streams {
 }
 
 impl Streams {
-    /// The number of the shared track that shows something of a stream; none if the stream has its own.
+    /// The index of the shared track for a slice of a stream; none if the stream has its own.
     fn shared(&mut self, stream: u64, begin_ns: u64, end_ns: u64) -> Option<usize> {
         if self.own.contains(&stream) || self.own.len() < OWN_TRACKS_MAX {
             self.own.insert(stream);
@@ -104,21 +105,21 @@ impl Streams {
 }
 
 impl Tracks {
-    /// Nothing is described any more, and the arrows that have begun are in another trace.
+    /// A new trace begins: nothing is described any more, and earlier arrows are in another trace.
     pub(super) fn restart(&mut self) {
         self.named.clear();
         self.counters.clear();
         self.flow_floor = self.flow_last;
     }
 
-    /// Forgets what all processes but these have had.
+    /// Forgets the data of all processes but these.
     pub(super) fn forget_all_but(&mut self, programs: &Programs) {
         let known: HashSet<ProcessId> = programs.values().map(|program| program.id).collect();
         self.device_ns.retain(|(process, _), _| known.contains(process));
         self.streams.retain(|(process, _), _| known.contains(process));
     }
 
-    /// A device's number, in the order in which they were met.
+    /// A device's number, in the order of first use.
     fn gpu(&mut self, device: u64) -> u32 {
         let known = self.gpus.iter().position(|known| *known == device);
         known.unwrap_or_else(|| {
@@ -134,7 +135,7 @@ impl Tracks {
 }
 
 impl Timeline {
-    /// Writes what comes of scheduling. All processes in it are among the programs.
+    /// Writes a scheduling entry. All its processes must be in `programs`.
     pub(crate) fn scheduling(&mut self, programs: &Programs, entry: &Entry) -> Result<(), WriteError> {
         match entry {
             Entry::Execution(execution) => self.execution(programs, execution),
@@ -167,12 +168,12 @@ impl Timeline {
         }
     }
 
-    /// Forgets what all processes but these have had: the others are gone.
+    /// Forgets the data of all processes but these; the others have ended.
     pub(crate) fn forget_all_but(&mut self, programs: &Programs) {
         self.tracks.forget_all_but(programs);
     }
 
-    /// How much is remembered of processes.
+    /// Number of remembered items.
     #[cfg(test)]
     pub(crate) fn remembered(&self) -> usize {
         let Tracks { named, counters, device_ns, streams, .. } = &self.tracks;
@@ -346,7 +347,7 @@ impl Timeline {
     }
 }
 
-/// What a device is called, and the group of its tracks.
+/// The name of a device, and of the group of its tracks.
 fn gpu_name(device: u64) -> String {
     format!("GPU {}", device_name(device))
 }
@@ -355,7 +356,7 @@ fn label(programs: &Programs, pid: u32) -> Arc<str> {
     programs.get(&pid).map_or_else(|| pid.to_string().into(), |program| Arc::clone(&program.label))
 }
 
-/// To whom something gave way.
+/// The annotations of the preempting process.
 fn by(holder: Option<&(Arc<str>, Holder)>) -> Option<[Annotation<'_>; 3]> {
     let (label, holder) = holder?;
     Some([
@@ -365,7 +366,7 @@ fn by(holder: Option<&(Arc<str>, Holder)>) -> Option<[Annotation<'_>; 3]> {
     ])
 }
 
-/// How something was treated.
+/// The annotations of a verdict.
 pub(super) fn judged(judged: Option<&Judged>) -> impl Iterator<Item = Annotation<'_>> {
     judged.into_iter().flat_map(|Judged { verdict, level, rule }| {
         let level = (*level != 0).then(|| Annotation::new("level_max", u64::from(*level)));
@@ -383,9 +384,9 @@ fn join(numbers: &[u32]) -> String {
 mod tests {
     use super::*;
 
-    /// A process may say that all it has ever done lasts still.
+    /// A process may report that everything it has ever done is still in progress.
     #[test]
-    fn however_much_goes_on_at_once_there_are_only_so_many_tracks() {
+    fn the_number_of_shared_tracks_is_limited() {
         let mut streams = Streams::default();
         let shared = |number| streams.shared(number, 1, u64::MAX);
         assert!((0..3 * SHARED_TRACKS_MAX as u64).map(shared).max() < Some(Some(SHARED_TRACKS_MAX)));
@@ -397,7 +398,7 @@ mod tests {
         let mut streams = Streams::default();
         let mut shown: HashMap<Option<usize>, Vec<(u64, u64)>> = HashMap::new();
         for number in 0..1000 {
-            // Each goes on while the next two begin.
+            // Each lasts until after the next two begin.
             let (begin_ns, end_ns) = (10 * number, 10 * number + 25);
             shown.entry(streams.shared(number, begin_ns, end_ns)).or_default().push((begin_ns, end_ns));
         }
@@ -408,6 +409,6 @@ mod tests {
         for slices in shown.values() {
             assert!(slices.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{slices:?}");
         }
-        assert_eq!(streams.shared(3, 0, 1), None, "it has its track still");
+        assert_eq!(streams.shared(3, 0, 1), None, "it still has its track");
     }
 }

@@ -1,9 +1,9 @@
-//! Shares that come to more than there is.
+//! Shares that sum to more than 100 %.
 
 use super::*;
 
 #[test]
-fn who_promises_more_than_there_is_is_told() {
+fn promises_beyond_100_percent_are_reported() {
     let mut bench = Bench::new("");
     bench.joined(11, 0);
     let (both, first) = bench.joined(12, 0);
@@ -23,7 +23,7 @@ fn who_promises_more_than_there_is_is_told() {
 }
 
 #[test]
-fn a_command_is_told_that_its_share_would_be_too_much() {
+fn run_reports_that_its_share_would_be_too_much() {
     let mut bench = Bench::new("[[rule]]\nshare = 60\n");
     let run = |bench: &mut Bench, share: Option<u8>| {
         let wish = Wish { share, ..Wish::default() };
@@ -33,7 +33,7 @@ fn a_command_is_told_that_its_share_would_be_too_much() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(run(&mut bench, Some(100)), None, "nobody is there");
+    assert_eq!(run(&mut bench, Some(100)), None, "no process is there");
     bench.joined(11, 0);
     assert_eq!(run(&mut bench, Some(40)), None);
     assert_eq!(run(&mut bench, None), None);
@@ -41,13 +41,13 @@ fn a_command_is_told_that_its_share_would_be_too_much() {
 }
 
 #[test]
-fn the_log_says_that_too_much_is_promised_and_says_it_seldom() {
+fn the_log_warns_of_excess_promises_and_seldom_repeats_it() {
     let mut bench = Bench::new("[[rule]]\nshare = 60\n");
     let (_, first) = bench.joined(11, 0);
     let device = bench.0.queues[&first.slot].device_key;
     let second = bench.joined(12, 0).0;
     let now = now_ns();
-    assert_eq!(bench.0.warn_of_promises(device, now), None, "nobody heeds shares");
+    assert_eq!(bench.0.warn_of_promises(device, now), None, "the policy ignores shares");
     bench.0.scheduler.set_policy(Nanos(now), xsched_sched::PolicyKind::Partition);
     let warning = "shares of 0000:01:00.0 come to 120 %, so all shrink in proportion while all have work";
     assert_eq!(bench.0.warn_of_promises(device, now).as_deref(), Some(warning));

@@ -1,10 +1,10 @@
-//! Another configuration while processes are connected.
+//! Replacing the configuration while processes are connected.
 
 use super::*;
 use crate::controller::reconfigure::Changes;
 
 impl Bench {
-    /// Reads a configuration as SIGHUP has it read.
+    /// Applies a configuration as SIGHUP does.
     fn reconfigure(&mut self, config: &str) -> Changes {
         let changes = self.0.reconfigure(Config::parse(config).unwrap(), Users::default());
         self.0.settle(now_ns());
@@ -18,7 +18,7 @@ impl Bench {
 }
 
 #[test]
-fn another_configuration_holds_for_those_who_are_connected() {
+fn another_configuration_applies_to_connected_processes() {
     let mut bench = Bench::new("[[rule]]\npriority = 20\n[[ceiling]]\nclass = 'high'\n");
     let (by_rule, raised) = (bench.admit(11, Hello { hints: 0, ..hello(0) }), bench.joined(12, 120).1);
     let by_rule = bench.open(by_rule, 1);
@@ -27,9 +27,9 @@ fn another_configuration_holds_for_those_who_are_connected() {
     assert_eq!(bench.priorities(), [20, 120, 200]);
     assert!(bench.level(raised) < bench.level(by_rule));
     let changes = bench.reconfigure("[[rule]]\npriority = 60\n");
-    assert_eq!(changes.effective, ["2 of 3 processes stand otherwise"]);
+    assert_eq!(changes.effective, ["parameters of 2 of 3 processes changed"]);
     assert_eq!(changes.not_effective, [""; 0]);
-    // A hint counts as far as the ceiling, or as the rules raise the process; what was set stays.
+    // The ceiling or the rules limit a hint; what was set stays.
     assert_eq!(bench.priorities(), [60, 60, 200]);
     assert_eq!(bench.level(raised), bench.level(by_rule));
     bench.reconfigure("[[rule]]\npriority = -60\n");
@@ -37,7 +37,7 @@ fn another_configuration_holds_for_those_who_are_connected() {
     assert!(bench.level(raised) < bench.level(by_rule));
     assert_eq!(
         bench.reconfigure("[[rule]]\npriority = -60\n").effective,
-        ["0 of 3 processes stand otherwise"]
+        ["parameters of 0 of 3 processes changed"]
     );
 }
 
@@ -67,11 +67,11 @@ fn times_and_policy_change_while_processes_are_connected() {
         "lease: 50ms -> 70ms",
         "linger: 100us -> 1ms",
         "one_at_a_time: 1s -> 0s",
-        "0 of 1 processes stand otherwise",
+        "parameters of 0 of 1 processes changed",
     ];
     assert_eq!(changes.effective, effective);
-    let rest = ": for processes that connect from now on; those that are connected keep what they were told";
-    let not_effective = ["in_flight: found out -> 3ms", "preemption: 2 -> 1", "poll: 150us -> 0s"]
+    let rest = ": applies to processes that connect from now on";
+    let not_effective = ["in_flight: measured -> 3ms", "preemption: 2 -> 1", "poll: 150us -> 0s"]
         .map(|change| format!("{change}{rest}"));
     assert_eq!(changes.not_effective, not_effective);
     let page = bench.0.arbiter.page();
@@ -81,11 +81,11 @@ fn times_and_policy_change_while_processes_are_connected() {
     assert_eq!(bench.0.scheduler.policy(), xsched_sched::PolicyKind::Fair);
     let welcome = bench.0.admit(&Peer::unknown(12, USER), &hello(0), None).unwrap().welcome;
     assert_eq!((welcome.in_flight_ns, welcome.preemption_level, welcome.poll_below_ns), (3_000_000, 1, 0));
-    assert_eq!(bench.reconfigure(other).effective, ["0 of 2 processes stand otherwise"]);
+    assert_eq!(bench.reconfigure(other).effective, ["parameters of 0 of 2 processes changed"]);
 }
 
 #[test]
-fn what_commands_have_ordered_goes_before_another_configuration() {
+fn settings_by_commands_override_another_configuration() {
     let mut bench = Bench::new("");
     bench.order(ROOT, Request::Policy { name: Some("fair".to_owned()) });
     bench.order(ROOT, Request::Off {});
@@ -93,8 +93,8 @@ fn what_commands_have_ordered_goes_before_another_configuration() {
     assert_eq!(
         changes.not_effective,
         [
-            "observe stays false: that it is true takes another start of the controller",
-            "policy fair stays, which a command has ordered: `xsched-ctl policy partition` is what the configuration says",
+            "observe stays false: changing it to true needs a restart of the controller",
+            "policy fair stays, because a command has set it; `xsched-ctl policy partition` applies the configuration's",
         ]
     );
     assert_eq!((bench.0.scheduler.policy(), bench.0.state), (xsched_sched::PolicyKind::Fair, State::Off));

@@ -1,8 +1,8 @@
-//! How much users may have, alone and together.
+//! Quotas of users, alone and together.
 
 use super::*;
 
-/// Takes in a process of a user, and opens queues on devices for it, as many as there is room for.
+/// Admits a process of a user, and opens queues on devices for it; returns how many the quotas allow.
 fn opens(bench: &mut Bench, uid: u32, pid: u32, devices: impl IntoIterator<Item = u32>) -> usize {
     let id = bench.0.admit(&Peer::unknown(pid, uid), &hello(0), None).unwrap().id;
     let wanted = |device| OpenQueue {
@@ -14,7 +14,7 @@ fn opens(bench: &mut Bench, uid: u32, pid: u32, devices: impl IntoIterator<Item 
 }
 
 #[test]
-fn users_who_take_all_the_queues_that_they_can_leave_some_for_everybody_else() {
+fn users_that_take_their_maximum_of_queues_leave_some_for_others() {
     let mut bench = Bench::new("");
     for user in 0..3 {
         for process in 0..64 {
@@ -28,7 +28,7 @@ fn users_who_take_all_the_queues_that_they_can_leave_some_for_everybody_else() {
 }
 
 #[test]
-fn a_device_that_others_use_takes_no_room() {
+fn a_device_that_others_use_costs_no_quota() {
     let mut bench = Bench::new("");
     // All of eight accelerators in eight partitions each, and a few more.
     assert_eq!(opens(&mut bench, USER, 1, 0..64), 64);
@@ -36,15 +36,15 @@ fn a_device_that_others_use_takes_no_room() {
     for user in 1..40 {
         assert_eq!(opens(&mut bench, USER + user, 10 + user, 0..64), 64, "user {user}");
     }
-    // They count for the first, whoever that is.
+    // They count for the user with the smallest number.
     assert_eq!(opens(&mut bench, USER - 1, 100, 0..64), 64);
-    assert_eq!(opens(&mut bench, USER, 101, 128..192), 4, "none of the others is his");
+    assert_eq!(opens(&mut bench, USER, 101, 128..192), 4, "none of the others counts for this user");
     assert_eq!(opens(&mut bench, 0, 102, 0..64), 64);
-    assert_eq!(opens(&mut bench, USER, 103, 192..256), 60, "nobody's");
+    assert_eq!(opens(&mut bench, USER, 103, 192..256), 60, "they count for no user");
 }
 
 #[test]
-fn root_in_a_container_leaves_room_for_root_outside() {
+fn root_in_a_container_leaves_some_for_root_outside() {
     let mut bench = Bench::new("");
     let admit =
         |bench: &mut Bench, peer: &Peer| bench.0.admit(peer, &hello(0), None).map(|admitted| admitted.id);
@@ -54,8 +54,8 @@ fn root_in_a_container_leaves_room_for_root_outside() {
     }
     assert_eq!(bench.0.clients.len(), 1024);
     let outside = Peer::by_pid(std::process::id(), 0).unwrap();
-    let id = admit(&mut bench, &outside).expect("there is room for root");
-    // What was set for him is kept when he connects anew, however many others have left.
+    let id = admit(&mut bench, &outside).expect("root is admitted");
+    // What was set for it is kept when it connects again, however many others have left.
     for other in bench.0.clients.keys().copied().filter(|other| *other != id).collect::<Vec<_>>() {
         bench.0.leave(other);
     }
@@ -77,7 +77,7 @@ fn root_in_a_container_leaves_room_for_root_outside() {
 }
 
 #[test]
-fn a_user_who_is_refused_is_mentioned_once() {
+fn a_refused_user_is_logged_once() {
     let mut bench = Bench::new("");
     assert_eq!(opens(&mut bench, USER, 1, 0..64), 64);
     assert_eq!(opens(&mut bench, USER, 2, 64..128), 4);
@@ -88,7 +88,7 @@ fn a_user_who_is_refused_is_mentioned_once() {
 }
 
 #[test]
-fn users_who_name_all_the_devices_that_they_can_leave_some_for_everybody_else() {
+fn users_that_name_their_maximum_of_devices_leave_some_for_others() {
     let mut bench = Bench::new("");
     for user in 0..3 {
         for process in 0..8 {
@@ -104,7 +104,7 @@ fn users_who_name_all_the_devices_that_they_can_leave_some_for_everybody_else() 
 }
 
 #[test]
-fn a_user_with_many_queues_leaves_room_for_others() {
+fn a_user_with_many_queues_leaves_some_for_others() {
     let mut bench = Bench::new("");
     let mut open = |pid, uid| {
         let id = bench.0.admit(&Peer::unknown(pid, uid), &hello(0), None).unwrap().id;
@@ -117,6 +117,6 @@ fn a_user_with_many_queues_leaves_room_for_others() {
         (0..64).filter(|priority| bench.0.open(id, &wanted(*priority)).is_ok()).count()
     };
     let taken: usize = (1..=64).map(|pid| open(pid, USER)).sum();
-    assert_eq!(taken, 1856, "all that nobody is sure of, and his own part");
+    assert_eq!(taken, 1856, "everything that is not guaranteed to others");
     assert_eq!((open(100, USER + 1), open(101, 0)), (64, 64));
 }

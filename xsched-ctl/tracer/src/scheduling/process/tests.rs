@@ -88,7 +88,7 @@ impl Bench {
         self.take(begun_ns, event);
     }
 
-    /// Has to give way, and the gate is shut; or the other way round.
+    /// It is suspended and its gate closed, or the opposite.
     fn held(&mut self, time_ns: u64, held: bool) {
         self.take(time_ns, Event::Gate { device: DEVICE, stream_priority: 0, is_open: !held });
         self.take(time_ns, Event::Stands { device: DEVICE, stream_priority: 0, held, level: 3, ready: 2 });
@@ -109,7 +109,7 @@ impl Bench {
     }
 }
 
-/// All parts of the time from the call to the end.
+/// The intervals from the call to the end.
 fn parts(one: &Execution) -> u64 {
     one.host_ns + one.buffered_ns + one.behind_ns + one.gated_ns + (one.end_ns - one.begin_ns)
 }
@@ -136,7 +136,7 @@ fn an_execution_lasts_from_the_launch_to_its_marker() {
 }
 
 #[test]
-fn a_call_is_told_of_its_delay_as_its_execution_shows_it() {
+fn a_call_gets_the_same_delay_as_its_execution() {
     let mut bench = Bench::new();
     let calls = [bench.called(100, 120), bench.called(130, 140)];
     bench.launched(105, 1, 0, 0);
@@ -156,7 +156,7 @@ fn a_call_is_told_of_its_delay_as_its_execution_shows_it() {
 }
 
 #[test]
-fn a_call_that_comes_late_is_told_too() {
+fn a_late_call_gets_its_delay_too() {
     let mut bench = Bench::new();
     bench.launched(105, 1, 0, 0);
     bench.completed(300, 1, Observed::Marker);
@@ -167,7 +167,7 @@ fn a_call_that_comes_late_is_told_too() {
 }
 
 #[test]
-fn at_the_end_every_call_is_told() {
+fn at_the_end_every_call_gets_its_delay() {
     let mut bench = Bench::new();
     let call = bench.called(100, 120);
     bench.launched(105, 1, 0, 0);
@@ -195,7 +195,7 @@ fn commands_of_one_marker_share_its_time_and_wait_for_each_other() {
 }
 
 #[test]
-fn what_was_held_back_says_for_how_long_and_because_of_whom() {
+fn a_deferred_command_shows_for_how_long_and_by_which_process() {
     let mut bench = Bench::new();
     let word = xsched_protocol::arbiter_page::QueueWord::new(1, 0, 1).with_ready(true).0;
     let seat = Event::Seat {
@@ -213,7 +213,7 @@ fn what_was_held_back_says_for_how_long_and_because_of_whom() {
     bench.take(1_010, Event::Waits { queue: 1, position: 1, judgement: Judgement::NONE });
     bench.take(1_100, stands(true));
     bench.take(1_900, stands(false));
-    // By another thread.
+    // Launched by another thread.
     let launched = Event::Launched {
         queue: 1,
         number: 1,
@@ -232,7 +232,7 @@ fn what_was_held_back_says_for_how_long_and_because_of_whom() {
     let holder = Some(Holder { pid: 99, level: 1 });
     assert_eq!((one.buffered_ns, one.suspended_ns, one.holder), (990, 800, holder));
     assert_eq!((one.called_ns, one.host_ns, parts(one)), (1_000, 15, 1_500));
-    assert!(one.flow.is_some(), "it is that of the caller");
+    assert!(one.flow.is_some(), "it is that of the calling thread");
     let phases: Vec<_> = bench
         .entries
         .iter()
@@ -268,7 +268,7 @@ fn a_call_is_waited_for_until_the_calls_were_looked_at() {
     let mut bench = Bench::new();
     bench.launched(100, 1, 0, 0);
     bench.completed(200, 1, Observed::Marker);
-    // The tracer may have done something else for long.
+    // The tracer may have been busy for a long time.
     assert!(bench.executions(90).is_empty());
     bench.called(99, 106).settle(&"liba.so".into(), true);
     assert_eq!(bench.executions(110)[0].api, Some("hipLaunchKernel"));
@@ -307,7 +307,7 @@ fn a_process_that_has_ended_is_closed_when_its_calls_are_known() {
     bench.executions(90);
     bench.called(99, 106).settle(&"liba.so".into(), true);
     assert_eq!(bench.executions(300)[0].api, Some("hipLaunchKernel"));
-    assert!(!bench.process.is_done(), "others may come, and wait to be treated as its calls are");
+    assert!(!bench.process.is_done(), "others may come, and are then treated as its calls");
     bench.executions(301);
     assert!(bench.process.is_done());
 }
@@ -315,7 +315,7 @@ fn a_process_that_has_ended_is_closed_when_its_calls_are_known() {
 #[test]
 fn losses_leave_no_trace_behind() {
     let mut bench = Bench::new();
-    // The launch of 1 and all that came of 2 is lost.
+    // The launch of 1 and all events of 2 are lost.
     bench.launched(300, 3, 0, 0);
     bench.completed(400, 2, Observed::Marker);
     bench.completed(500, 3, Observed::Marker);
@@ -341,7 +341,7 @@ fn losses_leave_no_trace_behind() {
 }
 
 #[test]
-fn any_numbers_are_survived() {
+fn any_numbers_are_accepted() {
     let random = fastrand_like();
     let mut bench = Bench::new();
     for (kind, [a, b, c, d, e]) in random {
@@ -356,7 +356,7 @@ fn any_numbers_are_survived() {
     }
 }
 
-/// Numbers of all sizes, always the same.
+/// Pseudorandom numbers of all sizes, always the same.
 fn fastrand_like() -> impl Iterator<Item = (u32, [u64; 5])> {
     let mut state = 1_u64;
     let mut next = move || {
@@ -367,7 +367,7 @@ fn fastrand_like() -> impl Iterator<Item = (u32, [u64; 5])> {
 }
 
 #[test]
-fn what_lasts_ends_with_its_process_however_late_that_is_looked_at() {
+fn open_intervals_end_with_their_process_however_late_that_is_noticed() {
     let mut bench = Bench::new();
     bench.launched(100, 1, 0, 0);
     bench.process.ended(5_000);
@@ -392,7 +392,7 @@ fn opened(queue: u64, device: u64) -> Event {
 #[test]
 fn streams_that_come_and_go_are_followed_however_many_there_were() {
     let mut bench = Bench::new();
-    // The first goes on being used, and another has work on the device all the time.
+    // The first stays in use, and another one has work on the device all the time.
     let of = |queue, number, begun_ns| Event::Launched {
         queue,
         number,
@@ -422,11 +422,11 @@ fn streams_that_come_and_go_are_followed_however_many_there_were() {
     }
     assert_eq!(count, 2 * (queues.end - queues.start));
     assert_eq!(bench.process.streams.len(), STREAMS_MAX);
-    assert_eq!(bench.process.unseen(), 1, "what is still on the device");
+    assert_eq!(bench.process.unseen(), 1, "commands still on the device");
 }
 
 #[test]
-fn a_process_that_says_anything_is_given_no_more_room() {
+fn state_of_a_misbehaving_process_is_bounded() {
     let mut bench = Bench::new();
     for device in 0..10 * XQUEUES_MAX as u64 {
         bench.take(device, Event::Stands { device, stream_priority: 0, held: true, level: 3, ready: 0 });
@@ -438,7 +438,7 @@ fn a_process_that_says_anything_is_given_no_more_room() {
 
 const US: u64 = 1_000;
 
-/// Begins and ends, and how long each waited at its gate, in microseconds.
+/// Begin and end, and the time at the gate, in microseconds.
 fn gated(bench: &mut Bench) -> Vec<(u64, u64, u64)> {
     let calls = [bench.called(99 * US, 101 * US), bench.called(101 * US, 103 * US)];
     for call in calls {
@@ -453,7 +453,7 @@ fn gated(bench: &mut Bench) -> Vec<(u64, u64, u64)> {
 }
 
 #[test]
-fn what_waits_at_a_shut_gate_is_not_executed_meanwhile() {
+fn commands_at_a_closed_gate_are_not_executed_meanwhile() {
     let mut bench = Bench::new();
     bench.launched_gated(100 * US, 1);
     bench.launched_gated(102 * US, 2);
@@ -462,12 +462,12 @@ fn what_waits_at_a_shut_gate_is_not_executed_meanwhile() {
     bench.held(90_000 * US, false);
     bench.completed(91_000 * US, 2, Observed::Marker);
     let times = gated(&mut bench);
-    // The first had passed when it was shut.
+    // The first had passed the gate when it was closed.
     assert_eq!(times, [(100, 1_100, 0), (90_000, 91_000, 88_900)]);
 }
 
 #[test]
-fn what_has_no_gate_runs_on() {
+fn commands_without_a_gate_run_on() {
     let mut bench = Bench::new();
     bench.launched(100 * US, 1, 0, 0);
     bench.held(50 * US, true);
@@ -491,7 +491,7 @@ fn commands_that_share_a_marker_share_the_time_in_which_the_gate_was_open() {
 }
 
 #[test]
-fn commands_that_are_done_while_the_gate_is_shut_had_all_passed_it() {
+fn commands_completed_while_the_gate_is_closed_had_passed_it() {
     for open_us in [2_101, 90_000] {
         let mut bench = Bench::new();
         bench.launched_gated(100 * US, 1);

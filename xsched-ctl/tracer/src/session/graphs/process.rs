@@ -6,13 +6,14 @@ use xsched_abi::{Call, Category, ParamKind, Probe};
 
 use super::Nodes;
 
-/// Handles of nodes are kept for `hipGraphDestroyNode`; with more than this, graphs that lose a node lose their count.
+/// Limit on node handles, which are kept for `hipGraphDestroyNode`. Beyond it, a graph that loses a node loses its
+/// count.
 const NODES_MAX: usize = 1 << 16;
 
 /// `hipEventRecordExternal` and `hipEventWaitExternal`: the event becomes a node.
 const EXTERNAL: u32 = 1;
 
-/// The per-thread default stream's handle.
+/// The handle of the per-thread default stream, `hipStreamPerThread`.
 const PER_THREAD: u64 = 2;
 
 /// One kernel, or one node of another kind.
@@ -28,15 +29,15 @@ pub(super) struct ProcessGraphs {
     executables: HashMap<u64, Count>,
     /// By node: its graph and what it adds.
     nodes: HashMap<u64, (u64, Nodes)>,
-    /// Streams that are being captured, and what becomes of the capture.
+    /// Captured streams, and the id of their capture.
     captures: HashMap<StreamKey, u64>,
     captured: HashMap<u64, Count>,
-    /// Events that were recorded on a captured stream; a stream that waits for one joins the capture.
+    /// Events recorded on a captured stream; a stream that waits for one joins the capture.
     events: HashMap<u64, u64>,
     next_capture: u64,
 }
 
-/// A stream as seen by its user: each thread has a per-thread default stream of its own.
+/// A stream as its user sees it: each thread has its own per-thread default stream.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum StreamKey {
     Handle(u64),
@@ -44,7 +45,7 @@ enum StreamKey {
 }
 
 impl ProcessGraphs {
-    /// Takes note of a successful call; gives what the launch of a graph starts.
+    /// Notes a successful call; returns what a graph launch starts.
     pub(super) fn note(&mut self, probe: &Probe, call: &Call) -> Count {
         let is_about_graphs = probe.category == Category::Graph || probe.name.starts_with("hipGraphLaunch");
         if self.captures.is_empty() && !is_about_graphs {
@@ -60,7 +61,7 @@ impl ProcessGraphs {
                 self.executables.insert(call.out, self.count(word(1)));
             }
             "hipGraphExecDestroy" => drop(self.executables.remove(&word(0))),
-            // Nodes that are off start nothing; which kind they are of is known of the graph's, not of these.
+            // Disabled nodes start nothing; the kinds of an executable graph's nodes are unknown.
             "hipGraphNodeSetEnabled" => drop(self.executables.insert(word(0), None)),
             "hipGraphAddKernelNode" => self.adds(word(1), call.out, Some(KERNEL)),
             "hipGraphAddChildGraphNode" => self.adds(word(1), call.out, self.count(word(4))),
@@ -80,7 +81,7 @@ impl ProcessGraphs {
         None
     }
 
-    /// Count of a graph, None also for one that is not known.
+    /// The count of a graph; None also for an unknown graph.
     fn count(&self, graph: u64) -> Count {
         self.graphs.get(&graph).copied().flatten()
     }
@@ -110,7 +111,7 @@ impl ProcessGraphs {
                     count.all -= less.all;
                 }
             }
-            // It may be of any graph: captured ones do not tell their nodes.
+            // It may be of any graph: captured graphs do not report their nodes.
             None => self.graphs.values_mut().for_each(|count| *count = None),
         }
     }
@@ -156,7 +157,7 @@ impl ProcessGraphs {
         }
     }
 
-    /// Something is given to a stream; if that is captured, to the graph.
+    /// Work is given to a stream; if the stream is captured, it is added to the graph.
     fn on_stream(&mut self, probe: &Probe, call: &Call, more: Count) {
         let capture = stream(probe, call).and_then(|stream| self.captures.get(&stream));
         if let Some(count) = capture.and_then(|capture| self.captured.get_mut(capture)) {
@@ -165,12 +166,12 @@ impl ProcessGraphs {
     }
 }
 
-/// What a call adds to a graph that is being captured.
+/// What a call adds to a graph under capture.
 fn what_is_captured(probe: &Probe) -> Count {
     match (probe.category, probe.name) {
         (_, name) if name.contains("MultiDevice") => None,
         (Category::Launch, _) => Some(KERNEL),
-        // A batch is as many nodes as the runtime makes of it.
+        // The runtime decides how many nodes a batch becomes.
         (_, name) if name.contains("Batch") => None,
         (Category::Stream, name) if name.contains("Attribute") || name.contains("Query") => {
             Some(Nodes::default())
@@ -180,7 +181,7 @@ fn what_is_captured(probe: &Probe) -> Count {
     }
 }
 
-/// `hipGraphNodeType`: kernels are 0, graphs 4.
+/// Values of `hipGraphNodeType`: a kernel is 0, a child graph 4.
 fn of_type(node_type: u32) -> Count {
     match node_type {
         0 => Some(KERNEL),

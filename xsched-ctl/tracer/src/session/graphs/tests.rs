@@ -6,7 +6,7 @@ use super::*;
 const STREAM: u64 = 0x51;
 const OTHER_STREAM: u64 = 0x52;
 
-/// What a process with graphs does.
+/// The calls of a process with graphs.
 #[derive(Default)]
 struct Story(Graphs);
 
@@ -25,7 +25,7 @@ impl Story {
         }
     }
 
-    /// Makes a graph executable and launches it.
+    /// Instantiates and launches a graph.
     fn launch(&mut self, graph: u64) -> Option<(u32, u32)> {
         self.call("hipGraphInstantiate", &[0, graph], 0xe);
         self.call("hipGraphLaunch", &[0xe, 0x99], 0).map(|nodes| (nodes.kernels, nodes.all))
@@ -42,7 +42,7 @@ fn graphs_that_are_built_node_by_node() {
     story.call("hipGraphAddMemsetNode", &[0, 0xa], 4);
     story.call("hipGraphDestroyNode", &[3], 0);
     assert_eq!(story.launch(0xa), Some((2, 3)));
-    // Within another, twice, with a kernel of the general kind.
+    // Contained in another graph, twice, with a kernel added by `hipGraphAddNode`.
     story.call("hipGraphCreate", &[], 0xb);
     story.call("hipGraphAddChildGraphNode", &[0, 0xb, 0, 0, 0xa], 5);
     story.call("hipGraphAddChildGraphNode", &[0, 0xb, 0, 0, 0xa], 6);
@@ -50,7 +50,7 @@ fn graphs_that_are_built_node_by_node() {
     assert_eq!(story.launch(0xb), Some((5, 7)));
     story.call("hipGraphClone", &[0, 0xb], 0xc);
     assert_eq!(story.launch(0xc), Some((5, 7)));
-    // The same handle again, for an empty one.
+    // The same handle again, for an empty graph.
     story.call("hipGraphDestroy", &[0xb], 0);
     assert_eq!(story.launch(0xb), None);
     story.call("hipGraphCreate", &[], 0xb);
@@ -70,7 +70,7 @@ fn graphs_that_are_captured_from_several_streams() {
     story.call("hipStreamEndCapture", &[STREAM], 0xa);
     story.launches(STREAM, 5); // not captured any more
     assert_eq!(story.launch(0xa), Some((5, 6)));
-    // The event belongs to no capture any more.
+    // The event no longer belongs to a capture.
     story.call("hipStreamWaitEvent", &[STREAM, 0xee, 0], 0);
     story.call("hipStreamBeginCapture", &[OTHER_STREAM, 0], 0);
     story.launches(STREAM, 1);
@@ -93,7 +93,7 @@ fn a_captured_graph_launch_counts_with_its_kernels() {
 }
 
 #[test]
-fn what_is_not_known_is_not_told() {
+fn unknown_counts_are_not_given() {
     let mut story = Story::default();
     assert_eq!(story.launch(0x77), None, "from before recording began");
     story.call("hipStreamEndCapture", &[STREAM], 0xa);
@@ -107,11 +107,11 @@ fn what_is_not_known_is_not_told() {
     story.call("hipGraphCreate", &[], 0xd);
     assert_eq!(story.launch(0xd), Some((0, 0)));
     story.call("hipGraphNodeSetEnabled", &[0xe, 1, 0], 0);
-    assert_eq!(story.call("hipGraphLaunch", &[0xe, 0], 0), None, "some of it is off");
+    assert_eq!(story.call("hipGraphLaunch", &[0xe, 0], 0), None, "a node is disabled");
 }
 
 #[test]
-fn nothing_is_told_once_calls_were_lost() {
+fn no_count_is_given_once_calls_were_lost() {
     let mut story = Story::default();
     story.call("hipGraphCreate", &[], 0xa);
     story.0.set_incomplete(true);
