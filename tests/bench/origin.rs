@@ -101,7 +101,7 @@ fn time_known_site() -> f64 {
     let site = |number: u64| Site::new(0x7f00_1234_5678 + number * 133, 1, 211, 0);
     let sites: Vec<_> = (0..SITES).map(site).collect();
     for &site in &sites {
-        let judgement = Judgement::new(Action::Schedule, 0, RuleId::NOBODY);
+        let judgement = Judgement::new(Action::Schedule, 0, RuleId::NONE);
         CACHE.insert(site, Known { judgement, origin: 1 }, 7);
     }
     let begin = Instant::now();

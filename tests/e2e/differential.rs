@@ -100,13 +100,17 @@ fn programs_of_the_corpus_do_the_same() {
     assert!(found.is_empty(), "these differ or fail: {found:#?}");
 }
 
-/// Planted bugs, which test the programs, are compiled in only on request.
+/// Planted bugs and variables for tests are compiled in only on request.
 #[test]
-fn the_shim_has_no_planted_bug() {
-    let library = fs::read(artifacts::shim()).expect("it was built");
-    let has = |text: &str| library.windows(text.len()).any(|window| window == text.as_bytes());
-    assert!(has("XSCHED_TEST_SUSPEND"), "variables can be found like this");
-    assert!(!has("XSCHED_PLANTED_BUG"));
+fn the_released_shim_has_no_planted_bug_and_no_test_switch() {
+    let has =
+        |library: &[u8], text: &str| library.windows(text.len()).any(|window| window == text.as_bytes());
+    let [tested, released] = [artifacts::shim(), artifacts::released_shim()]
+        .map(|library| fs::read(library).expect("it was built"));
+    assert!(has(&tested, "XSCHED_TEST_SUSPEND"), "variables can be found like this");
+    assert!(has(&released, "XSCHED_DISABLE"), "in either of them");
+    assert!(!has(&tested, "XSCHED_PLANTED_BUG"));
+    assert!(!has(&released, "XSCHED_PLANTED_BUG") && !has(&released, "XSCHED_TEST_"));
 }
 
 /// Deferrable functions that no program calls, and why.

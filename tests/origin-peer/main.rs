@@ -151,5 +151,5 @@ fn shown(answer: Option<Answer>) -> String {
     let verdict: Verdict = answer.verdict();
     let kept = if verdict.is_decided_by_caller() { "kept" } else { "asked" };
     let action = verdict.action().map_or("unknown".to_owned(), |action| format!("{action:?}"));
-    format!("{action} {} {kept} rule {} us {}", verdict.level(), answer.slot.rule, answer.took.as_micros())
+    format!("{action} {} {kept} rule {} us {}", verdict.mode(), answer.slot.rule, answer.took.as_micros())
 }

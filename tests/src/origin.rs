@@ -151,7 +151,7 @@ impl Client {
         };
         client.kept = descriptors;
         if reports_token {
-            xsched_arbiter_report(Report::Join as u64, 0, welcome.number);
+            xsched_arbiter_report(Report::Join as u64, 0, welcome.token);
         }
         Ok(client)
     }

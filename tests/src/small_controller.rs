@@ -465,9 +465,9 @@ impl Controller {
             kind: PacketKind::Welcome as u32,
             keeper: Keeper::Controller as u32,
             epoch: 1,
-            number: 0,
+            token: 0,
             in_flight_ns: 0,
-            preemption_level: 2,
+            preemption_mode: 2,
             observe: 0,
             poll_below_ns: 0,
         };

@@ -102,6 +102,8 @@ impl Args {
 
 /// The one that runs clients which nothing else needs.
 const DIFFERENTIAL: &str = "differential";
+/// The one that also measures calls while they are deferred.
+const SHIM: &str = "shim";
 /// The one that needs a browser.
 const VIEWER: &str = "viewer";
 /// The one that talks to the controller only.
@@ -125,15 +127,19 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     }
     setup::ensure(workspace, &[Need::BpfBuild, Need::HipPrograms])?;
     setup::prefer(workspace, &[Need::Kernel]);
-    let mut variables = subject::build(workspace, Profile::Release)?;
+    let mut variables = subject::build_for_benchmarks(workspace)?;
     if name == VIEWER {
         setup::prefer(workspace, &[Need::SingleTests]);
         variables.push(("XSCHED_BROWSER_PYTHON", setup::browser(workspace)?.into()));
     }
-    if args.planted {
-        variables.push(("XSCHED_SHIM", subject::build_planted(workspace)?.into()));
+    if name == SHIM {
+        // Only what is measured while the shim defers calls is measured with it.
+        variables
+            .push(("XSCHED_SWITCHABLE_SHIM", subject::build_shim_with(workspace, "test-switches")?.into()));
     }
     if name == DIFFERENTIAL {
+        let feature = if args.planted { "planted-bugs" } else { "test-switches" };
+        variables.push(("XSCHED_SHIM", subject::build_shim_with(workspace, feature)?.into()));
         artifacts::build_differential(workspace)?;
     }
     command::run(

@@ -13,9 +13,9 @@
 //! | `XSCHED_AUTO_XQUEUE_LEVEL` | 1: nothing is gated on the device, see [`xsched_xqueue`] |
 //! | `XSCHED_PASSTHROUGH_LIBS`, `XSCHED_CONFIG` | whose calls pass through, see [`crate::verdict`] |
 //! | `XSCHED_VERBOSE` | `1` or `2`: on standard error, what passes through |
-//! | `XSCHED_TEST_SUSPEND` | `random[:seed[:rate]]`, `held[:ms]`, `held-stream[:ms]`: what tests suspend, see [`crate::defer::test_suspension`] |
-//! | `XSCHED_TEST_VERDICTS` | `random[:seed]`: calls are treated in all ways at random, see [`crate::verdict`] |
-//! | `XSCHED_TEST_PANIC` | a function's name: its hook panics (builds with debug assertions only) |
+//! | `XSCHED_TEST_SUSPEND` | `random[:seed[:rate]]`, `held[:ms]`, `held-stream[:ms]`: what tests suspend, see `defer/test_suspension.rs` (only with the feature `test-switches`) |
+//! | `XSCHED_TEST_VERDICTS` | `random[:seed]`: calls get all verdicts at random, see `verdict/random.rs` (only with the feature `test-switches`) |
+//! | `XSCHED_TEST_PANIC` | a function's name: its hook panics (builds with `test-switches` and debug assertions only) |
 //!
 //! The variables that choose a profiler are read where tables are handed on to one ([`of_profiler`]).
 //!
@@ -58,6 +58,7 @@ pub(crate) fn log_target() -> Option<LogTarget> {
 }
 
 /// What `XSCHED_TEST_SUSPEND` says.
+#[cfg(feature = "test-switches")]
 pub(crate) fn test_suspend() -> Option<String> {
     read("XSCHED_TEST_SUSPEND")?.into_string().ok()
 }
@@ -78,6 +79,7 @@ pub(crate) fn verbosity() -> u8 {
 }
 
 /// What `XSCHED_TEST_VERDICTS` says.
+#[cfg(feature = "test-switches")]
 pub(crate) fn test_verdicts() -> Option<String> {
     read("XSCHED_TEST_VERDICTS")?.into_string().ok()
 }
@@ -113,14 +115,14 @@ pub(crate) fn of_profiler(variable: &str) -> Option<OsString> {
 }
 
 /// Panics if `XSCHED_TEST_PANIC` names this function.
-#[cfg(debug_assertions)]
+#[cfg(all(feature = "test-switches", debug_assertions))]
 pub(crate) fn panic_if_asked(function: &CStr) {
     let asked = read("XSCHED_TEST_PANIC").is_some_and(|name| name.as_encoded_bytes() == function.to_bytes());
     assert!(!asked, "asked to panic in {}", function.to_string_lossy());
 }
 
 /// A build for users has no way to ask for a panic.
-#[cfg(not(debug_assertions))]
+#[cfg(not(all(feature = "test-switches", debug_assertions)))]
 pub(crate) fn panic_if_asked(_: &CStr) {}
 
 fn read(variable: &str) -> Option<OsString> {

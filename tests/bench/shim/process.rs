@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use xsched_tests::artifacts::{hip_sim, shim};
+use xsched_tests::artifacts::{hip_sim, shim, switchable_shim};
 use xsched_tests::serving::Serving;
 
 use crate::caller::ENTERED;
@@ -93,6 +93,11 @@ impl Scenario {
         Self::ALL.into_iter().find(|scenario| scenario.word() == word)
     }
 
+    /// The library that is measured: the one that users have, unless it must be told to suspend something.
+    fn shim(self) -> PathBuf {
+        if self.suspension().is_some() { switchable_shim() } else { shim() }
+    }
+
     /// The shim's setting for what to suspend.
     fn suspension(self) -> Option<String> {
         match self {
@@ -115,7 +120,7 @@ pub(crate) type Findings = Vec<(String, f64)>;
 
 /// Runs a process and checks that its calls enter the right library first.
 pub(crate) fn measure(way: Way, scenario: Scenario) -> Result<Findings, Box<dyn Error>> {
-    heard(way, &command(way, scenario)?.output()?)
+    heard(way, scenario, &command(way, scenario)?.output()?)
 }
 
 /// Runs a process that launches after it, and all others there, have joined a controller.
@@ -132,7 +137,7 @@ pub(crate) fn measure_under(
     drop(caller.stdin.take());
     let output = caller.wait_with_output()?;
     joined?;
-    heard(way, &output)
+    heard(way, Scenario::LaunchesWhenTold, &output)
 }
 
 /// An idle process beside the measured ones: it has a queue on the device, but no work. Ended when dropped.
@@ -159,7 +164,7 @@ impl Drop for IdleNeighbour {
 const SOCKETS: &str = "XSCHED_SOCKET_DIR";
 
 fn command(way: Way, scenario: Scenario) -> Result<Command, Box<dyn Error>> {
-    let shim = shim();
+    let shim = scenario.shim();
     let mut caller = Command::new(env::current_exe()?);
     caller.args([crate::CALLER, scenario.word()]).env("HIP_SIM_NULL", "1");
     for variable in [
@@ -187,8 +192,8 @@ fn command(way: Way, scenario: Scenario) -> Result<Command, Box<dyn Error>> {
 }
 
 /// The findings of a process that has ended.
-fn heard(way: Way, output: &Output) -> Result<Findings, Box<dyn Error>> {
-    let (shim, runtime) = (shim(), hip_sim(6).join("libamdhip64.so.6"));
+fn heard(way: Way, scenario: Scenario, output: &Output) -> Result<Findings, Box<dyn Error>> {
+    let (shim, runtime) = (scenario.shim(), hip_sim(6).join("libamdhip64.so.6"));
     let entered = if matches!(way, Way::Symbols | Way::Tables) { &shim } else { &runtime };
     if !output.status.success() {
         return Err(format!("caller: {}", String::from_utf8_lossy(&output.stderr).trim()).into());

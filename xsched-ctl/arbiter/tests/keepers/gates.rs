@@ -7,7 +7,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use xsched_arbiter::{Arbiter, Opened, Owner, Queue};
 use xsched_protocol::arbiter_page::{
-    GATE_ALLOWED, GATE_KEPT_OPEN, GATE_OPENED_AT, GATE_QUIET, GATE_SHUT_AT, GATE_SIZE, GATE_WISHES,
+    GATE_ALLOWED, GATE_CLOSED_AT, GATE_KEPT_OPEN, GATE_OPENED_AT, GATE_QUIET, GATE_SIZE, GATE_WISHES,
     QUEUE_MAX, Report, Word,
 };
 
@@ -165,7 +165,7 @@ pub(crate) fn the_next_queue_of_a_slot_has_a_page_of_its_own(kind: Kind) {
 pub(crate) fn a_gate_says_when_it_was_shut_and_opened(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, _), (_, _, second)) = urgent_and_other(&mut arbiter);
-        let times = || [GATE_SHUT_AT, GATE_OPENED_AT].map(|word| second.0[word].load(Ordering::SeqCst));
+        let times = || [GATE_CLOSED_AT, GATE_OPENED_AT].map(|word| second.0[word].load(Ordering::SeqCst));
         let mut before = now_ns();
         for _ in 0..3 {
             arbiter.report(a, Report::Idle, urgent.slot, u64::from(urgent.generation));

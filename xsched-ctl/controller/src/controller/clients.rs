@@ -100,9 +100,9 @@ impl Controller {
             kind: PacketKind::Welcome as u32,
             keeper: self.arbiter.keeper() as u32,
             epoch: self.arbiter.page().load(xsched_protocol::arbiter_page::Word::EPOCH),
-            number,
+            token: number,
             in_flight_ns: self.config.in_flight.map_or(0, |time| time.as_nanos() as u64),
-            preemption_level: self.config.preemption_level,
+            preemption_mode: self.config.preemption_level,
             observe: u32::from(self.state == State::Observing),
             poll_below_ns: self.config.poll.as_nanos() as u64,
         };

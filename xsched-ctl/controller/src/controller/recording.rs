@@ -152,7 +152,7 @@ impl Controller {
         let Some(client) = self.clients.get(&queue.client) else { return };
         if recording.sees(client.actor()) {
             let priority = self.attributes(slot).map_or(0, |attributes| attributes.priority);
-            let seat = Event::Seat {
+            let seat = Event::Claim {
                 slot,
                 generation: queue.key.generation,
                 pid: client.subject.pid,
@@ -223,9 +223,9 @@ mod tests {
         let (first, opened) = bench.joined(1, 100);
         let mut follower = Follower::new(bench.0.record(ROOT).unwrap());
         let seats = follower.events();
-        assert!(matches!(seats[..], [Event::Seat { pid: 1, slot, .. }] if slot == opened.slot), "{seats:?}");
+        assert!(matches!(seats[..], [Event::Claim { pid: 1, slot, .. }] if slot == opened.slot), "{seats:?}");
         let (second, _) = bench.joined(2, 0);
-        assert!(follower.events().iter().any(|event| matches!(event, Event::Seat { pid: 2, .. })));
+        assert!(follower.events().iter().any(|event| matches!(event, Event::Claim { pid: 2, .. })));
         bench.report(first, opened, Report::Ready);
         let ready = ArbiterChange::Ready as u32;
         let events = follower.events();

@@ -44,7 +44,7 @@ impl Arbiter {
     pub(super) fn take(&mut self, time_ns: u64, event: &Event, entries: &mut Vec<Entry>) {
         self.now_ns = self.now_ns.max(time_ns);
         match *event {
-            Event::Seat { slot, pid, device, stream_priority, word, .. } if (slot as usize) < QUEUE_MAX => {
+            Event::Claim { slot, pid, device, stream_priority, word, .. } if (slot as usize) < QUEUE_MAX => {
                 let xqueue = XQueueId { pid, device, stream_priority };
                 let word = QueueWord(word);
                 let before = self.seats.insert(slot, Seat { xqueue, word });
@@ -173,7 +173,7 @@ mod tests {
 
     fn seat(slot: u32, pid: u32, level: u64) -> Event {
         let word = QueueWord::new(1, 0, level).0;
-        Event::Seat { slot, generation: 1, pid, device: DEVICE, priority: 0, stream_priority: 0, word }
+        Event::Claim { slot, generation: 1, pid, device: DEVICE, priority: 0, stream_priority: 0, word }
     }
 
     fn change(change: ArbiterChange, slot: u32, word: QueueWord) -> Event {

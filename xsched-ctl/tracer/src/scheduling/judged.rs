@@ -171,7 +171,7 @@ impl Judgements {
     /// The verdict as it is shown.
     pub(super) fn judged(&self, judgement: Judgement) -> Option<Judged> {
         let rule = match judgement.rule().decided() {
-            DecidedBy::ByNobody => "none fits".into(),
+            DecidedBy::ByDefault => "none fits".into(),
             DecidedBy::ByRule(number) => {
                 self.names.get(&number).cloned().unwrap_or_else(|| format!("number {number}").into())
             }
@@ -181,10 +181,10 @@ impl Judgements {
             }
             DecidedBy::ByOwnRule(index) => format!("its own rule {}", index + 1).into(),
             DecidedBy::ByDomain => "domain".into(),
-            DecidedBy::BySomeRule => "unnumbered".into(),
+            DecidedBy::ByUnnumberedRule => "unnumbered".into(),
         };
         let action = judgement.action()?;
-        Some(Judged { verdict: action_name(action), level: judgement.level(), rule })
+        Some(Judged { verdict: action_name(action), level: judgement.mode(), rule })
     }
 }
 
@@ -311,7 +311,7 @@ mod tests {
     fn rules_are_shown_by_name() {
         let judgements = Judgements::default();
         let shown = |action, level, rule| judgements.judged(Judgement::new(action, level, rule)).unwrap();
-        let by_nobody = shown(Action::Schedule, 1, RuleId::NOBODY);
+        let by_nobody = shown(Action::Schedule, 1, RuleId::NONE);
         assert_eq!((by_nobody.verdict, by_nobody.level, &*by_nobody.rule), ("schedule", 1, "none fits"));
         let own = RuleId::handed_out(0, 2);
         assert_eq!(&*shown(Action::NeverSuspend, 0, own).rule, "its own rule 3");

@@ -224,7 +224,7 @@ impl Process {
                 let Some((state, _)) = self.xqueue(xqueue) else { return };
                 state.complete(time_ns, count, entries);
             }
-            Event::Stands { device, stream_priority, held, level, .. } => {
+            Event::Admission { device, stream_priority, suspended: held, level, .. } => {
                 let id = XQueueId { pid: self.pid, device, stream_priority };
                 let Some((state, waits)) = self.xqueue(id) else { return };
                 if held {
@@ -239,7 +239,7 @@ impl Process {
                     waits.gate.set(Nanos(time_ns), is_open);
                 }
             }
-            Event::Seat { .. } | Event::Arbiter(_) => {}
+            Event::Claim { .. } | Event::Arbiter(_) => {}
         }
     }
 
@@ -490,7 +490,7 @@ impl Finished {
             let due = Nanos(launch.handed_ns(seen.0)).max(end);
             let begin = gate.filter(|_| launch.is_gated).map_or(due, |gate| gate.passed(due, seen));
             // Another command behind this one has waited at the gate.
-            let shut = gate.filter(|_| left > 1).map_or(Nanos::ZERO, |gate| gate.shut_for(begin, seen));
+            let shut = gate.filter(|_| left > 1).map_or(Nanos::ZERO, |gate| gate.closed_for(begin, seen));
             end = begin + (seen - begin - shut) / left;
             launch.on_device = Some(OnDevice { due, begin, end });
             launch.tell_call();

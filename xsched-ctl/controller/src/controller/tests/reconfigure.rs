@@ -80,7 +80,7 @@ fn times_and_policy_change_while_processes_are_connected() {
     assert_eq!((settings.starvation_bound, settings.one_at_a_time), (Nanos::from_secs(2), Nanos::ZERO));
     assert_eq!(bench.0.scheduler.policy(), xsched_sched::PolicyKind::Fair);
     let welcome = bench.0.admit(&Peer::unknown(12, USER), &hello(0), None).unwrap().welcome;
-    assert_eq!((welcome.in_flight_ns, welcome.preemption_level, welcome.poll_below_ns), (3_000_000, 1, 0));
+    assert_eq!((welcome.in_flight_ns, welcome.preemption_mode, welcome.poll_below_ns), (3_000_000, 1, 0));
     assert_eq!(bench.reconfigure(other).effective, ["parameters of 0 of 2 processes changed"]);
 }
 

@@ -59,7 +59,7 @@ impl Bench {
 
     fn launched(&mut self, begun_ns: u64, number: u64, waited_since_ns: u64, position: u64) {
         let returned_ns = begun_ns + 5;
-        let judgement = Judgement::new(Action::Passthrough, 0, RuleId::NOBODY);
+        let judgement = Judgement::new(Action::Passthrough, 0, RuleId::NONE);
         let event = Event::Launched {
             queue: 1,
             number,
@@ -91,7 +91,10 @@ impl Bench {
     /// It is suspended and its gate closed, or the opposite.
     fn held(&mut self, time_ns: u64, held: bool) {
         self.take(time_ns, Event::Gate { device: DEVICE, stream_priority: 0, is_open: !held });
-        self.take(time_ns, Event::Stands { device: DEVICE, stream_priority: 0, held, level: 3, ready: 2 });
+        self.take(
+            time_ns,
+            Event::Admission { device: DEVICE, stream_priority: 0, suspended: held, level: 3, ready: 2 },
+        );
     }
 
     fn completed(&mut self, time_ns: u64, through: u64, observed: Observed) {
@@ -198,7 +201,7 @@ fn commands_of_one_marker_share_its_time_and_wait_for_each_other() {
 fn a_deferred_command_shows_for_how_long_and_by_which_process() {
     let mut bench = Bench::new();
     let word = xsched_protocol::arbiter_page::QueueWord::new(1, 0, 1).with_ready(true).0;
-    let seat = Event::Seat {
+    let seat = Event::Claim {
         slot: 0,
         generation: 1,
         pid: 99,
@@ -208,7 +211,8 @@ fn a_deferred_command_shows_for_how_long_and_by_which_process() {
         word,
     };
     bench.arbiter.take(1, &seat, &mut bench.entries);
-    let stands = |held| Event::Stands { device: DEVICE, stream_priority: 0, held, level: 3, ready: 2 };
+    let stands =
+        |held| Event::Admission { device: DEVICE, stream_priority: 0, suspended: held, level: 3, ready: 2 };
     bench.called(1_000, 1_020).settle(&"liba.so".into(), true);
     bench.take(1_010, Event::Waits { queue: 1, position: 1, judgement: Judgement::NONE });
     bench.take(1_100, stands(true));
@@ -429,7 +433,10 @@ fn streams_that_come_and_go_are_followed_however_many_there_were() {
 fn state_of_a_misbehaving_process_is_bounded() {
     let mut bench = Bench::new();
     for device in 0..10 * XQUEUES_MAX as u64 {
-        bench.take(device, Event::Stands { device, stream_priority: 0, held: true, level: 3, ready: 0 });
+        bench.take(
+            device,
+            Event::Admission { device, stream_priority: 0, suspended: true, level: 3, ready: 0 },
+        );
         bench.take(device, opened(device + 2, device));
     }
     assert_eq!(bench.process.xqueues.len(), XQUEUES_MAX);
