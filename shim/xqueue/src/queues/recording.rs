@@ -195,10 +195,10 @@ impl<D: Device> State<D> {
         let claim = &self.claims[claim.0];
         let Some(seat) = claim.seat.as_ref().filter(|_| self.journal.is_some()) else { return };
         let (level, ready) = seat.levels();
-        let event = Event::Stands {
+        let event = Event::Admission {
             device: claim.key.device,
             stream_priority: claim.key.stream_priority,
-            held: claim.standing().is_held(),
+            suspended: claim.standing().is_held(),
             level,
             ready,
         };
