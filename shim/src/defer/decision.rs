@@ -1,10 +1,11 @@
 //! What becomes of a call, and what is done once it has returned.
 
+use xsched_xqueue::{Begun, QueueId};
+
 use crate::abi::HipError;
 use crate::defer::deferral::deferral;
 use crate::ground::outcome::Reason;
 use crate::hip::device::Hip;
-use xsched_xqueue::{Begun, QueueId};
 
 /// What becomes of a call.
 #[derive(Debug)]

@@ -10,10 +10,10 @@
 //!   next record. So an event that is recorded again must not be waited for at its new position.
 
 use foldhash::{HashMap, HashSet};
+use xsched_xqueue::{Device, Face, Position, QueueId, XQueues};
 
 use crate::defer::streams::{self, StreamEntry, StreamKey};
 use crate::planted::{Bug, is_planted};
-use xsched_xqueue::{Device, Face, Position, QueueId, XQueues};
 
 /// An event: its runtime copy, and its handle.
 pub(super) type EventKey = (usize, usize);

@@ -3,10 +3,10 @@
 use std::hash::{BuildHasher as _, Hash, Hasher};
 
 use foldhash::fast::FixedState;
+use xsched_xqueue::{Class, Load};
 
 use crate::api::{Family, Id};
 use crate::runtime::stopped::Stopped;
-use xsched_xqueue::{Class, Load};
 
 /// The load of a call that puts work on a stream.
 pub(super) fn load(call: &Stopped<'_>) -> Load {

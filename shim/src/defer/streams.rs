@@ -8,11 +8,12 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
+use xsched_xqueue::{Face, QueueId};
+
 use crate::ground::hashing::MULTIPLIER;
 use crate::hip::failure::LateFailure;
 use crate::runtime::copies::{COPIES_MAX, RuntimeCopy};
 use crate::runtime::stopped::StreamName;
-use xsched_xqueue::{Face, QueueId};
 
 /// The key of a stream: its runtime copy, and its handle. Null streams are one per device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -4,6 +4,8 @@
 
 use std::sync::atomic::Ordering;
 
+use xsched_xqueue::{Admission, Course, Demand, End, Position, Refused, Treatment};
+
 use crate::abi::HipError;
 use crate::api::Family;
 use crate::defer::decision::{Decision, Effect};
@@ -20,7 +22,6 @@ use crate::planted::{Bug, is_planted};
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::{Stopped, StreamName};
 use crate::verdict;
-use xsched_xqueue::{Admission, Course, Demand, End, Position, Refused, Treatment};
 
 /// A call that puts work on a stream with a queue.
 struct Submission<'a> {
