@@ -63,7 +63,7 @@ unsafe extern "C" fn begin_afresh() {
     counters::reset();
     kernels::begin_afresh();
     defer::begin_afresh();
-    xsched_xqueue::begin_afresh();
+    xsched_xqueue::after_fork_in_child();
     connection::begin_afresh();
     domain::begin_afresh();
     verdict::begin_afresh();

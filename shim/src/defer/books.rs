@@ -12,7 +12,7 @@ use foldhash::{HashMap, HashSet};
 
 use crate::defer::streams::{self, StreamEntry, StreamKey};
 use crate::planted::{Bug, is_planted};
-use xsched_xqueue::{Device, Face, Position, QueueId, XQueues};
+use xsched_xqueue::{Device, Position, QueueId, QueueStatus, XQueues};
 
 /// An event: of which runtime copy, and which.
 pub(super) type EventKey = (usize, usize);
@@ -71,13 +71,13 @@ impl Books {
         key: StreamKey,
         device: i32,
         is_blocking: bool,
-        create: impl FnOnce(&'static Face),
+        create: impl FnOnce(&'static QueueStatus),
     ) -> &'static StreamEntry {
         let Self { streams, spare, .. } = self;
         streams.entry(key).or_insert_with(|| {
             let entry = spare.pop().unwrap_or_else(|| Box::leak(Box::default()));
             entry.becomes(device, is_blocking);
-            create(&entry.face);
+            create(&entry.status);
             entry
         })
     }
@@ -120,7 +120,7 @@ impl Books {
     pub(super) fn blocking<D: Device>(&self, copy: usize, device: i32, queues: &XQueues<D>) -> Vec<Position> {
         let blocking = self.streams.iter().filter(|(key, entry)| {
             // One that is clear has nothing that is deferred.
-            !entry.face.is_clear()
+            !entry.status.is_clear()
                 && entry.is_blocking()
                 && entry.device() == device
                 && key.copy() == copy

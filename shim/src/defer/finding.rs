@@ -39,7 +39,7 @@ pub(crate) fn stream_destroyed(copy: &RuntimeCopy, stream: Stream) {
     drop(books);
     // Before markers may be recorded again that were not because of its capture: it still goes on.
     if let Some(entry) = entry {
-        deferral.forget(entry, XQueues::outlive_stream);
+        deferral.forget(entry, XQueues::detach_stream);
     }
     deferral.note_captures(true);
 }
@@ -47,7 +47,7 @@ pub(crate) fn stream_destroyed(copy: &RuntimeCopy, stream: Stream) {
 /// All streams of a copy may be about to go.
 pub(crate) fn device_reset(copy: &RuntimeCopy) {
     let Some(deferral) = DEFERRAL.existing() else { return };
-    deferral.queues.forget_gates();
+    deferral.queues.retire_gates();
     let mut books = deferral.books();
     deferral.nulls.forget(copy.index());
     let entries = books.remove_streams(copy.index());
@@ -56,7 +56,7 @@ pub(crate) fn device_reset(copy: &RuntimeCopy) {
     for entry in entries {
         deferral.forget(entry, XQueues::destroy);
     }
-    deferral.queues.forget_without_stream();
+    deferral.queues.forget_detached();
     deferral.queues.device().forget(copy);
 }
 
@@ -91,7 +91,7 @@ impl Deferral {
     pub(super) fn is_lost(&self, copy: &RuntimeCopy) -> bool {
         let is_lost = real::current_device(copy).is_none();
         if is_lost {
-            self.queues.urge(&self.queues.all_last());
+            self.queues.force(&self.queues.all_last());
             self.queues.wait_all_launched();
         }
         is_lost
@@ -149,8 +149,8 @@ impl Deferral {
         };
         let claim = self.claim(copy, device, priority);
         let mut books = self.books();
-        let entry = books.add_stream(key, device, is_blocking, |face| {
-            self.queues.create(stream, claim, face);
+        let entry = books.add_stream(key, device, is_blocking, |status| {
+            self.queues.create(stream, claim, status);
         });
         if matches!(key, StreamKey::Legacy { .. }) {
             self.nulls.set(copy.index(), device, entry);
@@ -194,8 +194,8 @@ pub(crate) mod tests {
     pub(crate) fn with_failure(copy: &'static RuntimeCopy, stream: Stream, code: u32) {
         let deferral = deferral();
         let on_device = HipStream { copy, device: 0, name: key(copy, stream).name() };
-        let entry = deferral.books().add_stream(key(copy, stream), 0, true, |face| {
-            deferral.queues.create(on_device, None, face);
+        let entry = deferral.books().add_stream(key(copy, stream), 0, true, |status| {
+            deferral.queues.create(on_device, None, status);
         });
         entry.failure.set(code);
     }

@@ -37,7 +37,7 @@ impl Deferral {
         let treatment = Treatment::from(verdict::judge(call, || self.is_urgent()));
         let wait = |positions: &[Position]| {
             if treatment.is_forced() {
-                self.queues.urge(positions);
+                self.queues.force(positions);
             }
             if waits_for_device(call) {
                 self.queues.wait_launched_as_expected(positions);
@@ -75,7 +75,7 @@ impl Deferral {
             Id::hipStreamSynchronize | Id::hipStreamSynchronize_spt | Id::hipStreamDestroy => {
                 wait(&self.pending_on(call, copy));
             }
-            _ if is_on_many_streams(call) => self.queues.wait_turn_of_all(treatment),
+            _ if is_on_many_streams(call) => self.queues.wait_behind_all(treatment),
             _ if puts_work(call) => return self.submit_in_place(call, copy),
             _ => wait(&self.queues.all_last()),
         }
@@ -101,7 +101,7 @@ impl Deferral {
             StreamName::PerThread => (None, self.claim(copy, device, 0)),
             _ => (self.known_stream(call, copy).map(KnownStream::queue), None),
         };
-        self.queues.see_to_markers(queue, claim, HipStream { copy, device, name });
+        self.queues.settle_markers(queue, claim, HipStream { copy, device, name });
     }
 
     /// What a call that waits for the device will have seen complete.
@@ -121,7 +121,7 @@ impl Deferral {
             }
             _ => Vec::new(),
         };
-        self.queues.waits_for(&queues)
+        self.queues.host_wait_begins(&queues)
     }
 
     /// A call that both puts work on a stream and waits for it, or returns what cannot wait.

@@ -10,7 +10,7 @@ use xsched_protocol::shim_status::ShimVerdicts;
 use xsched_protocol::verdict::{Action, RuleId, Verdict};
 use xsched_protocol::wire::SchedulingDomain;
 use xsched_rules::{Call, Caller, Decider, Frame, Rulebook, Rules};
-use xsched_xqueue::{HandedOut, Library};
+use xsched_xqueue::{ControllerRules, Library};
 
 use crate::ground::counters::{self, Trouble, VerdictSource};
 use crate::ground::fork::Renewable;
@@ -24,7 +24,7 @@ use crate::verdict::{NAMES_KERNELS, caller, page, renew, settings, show, verbose
 struct Local {
     /// The user's own, as text; None: nobody has looked.
     settings: Option<String>,
-    controllers: Option<HandedOut>,
+    controllers: Option<ControllerRules>,
     book: Option<Arc<Book>>,
 }
 
@@ -33,7 +33,7 @@ struct Book {
     rules: Rulebook,
     /// How many there are before those of the controller, or the default ones.
     own_count: u32,
-    /// See [`HandedOut::first`].
+    /// See [`ControllerRules::first`].
     first: u16,
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn own_rules() -> String {
 }
 
 /// The rules of the controller, or none any more.
-pub(crate) fn set_rules(rules: Option<HandedOut>) {
+pub(crate) fn set_rules(rules: Option<ControllerRules>) {
     let mut local = local();
     local.controllers = rules;
     local.book = None;
