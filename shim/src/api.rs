@@ -15,8 +15,8 @@
 //!   because only older runtimes export it.
 //! * The signature is HIP's, in the types of [`crate::abi`].
 //!
-//! Exports, hooks, names and tests are all expansions of this list, by handing [`for_each_function`] the name
-//! of a macro. A test holds it against `tests/data/hip-api.tsv`.
+//! Exports, hooks, names and tests are expansions of this list, by passing [`for_each_function`] the name of a macro.
+//! A test compares it with `tests/data/hip-api.tsv`.
 
 mod function;
 
@@ -1460,7 +1460,7 @@ macro_rules! define_table {
     ($($family:ident {
         $($class:ident $table:ident $($index:literal)? fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty;)*
     })*) => {
-        /// One function of the list. Its number indexes [`TABLE`] and every array with a place per function.
+        /// One function of the list. Its number indexes [`TABLE`] and every array with an entry per function.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u16)]
         #[expect(non_camel_case_types, clippy::enum_variant_names, reason = "these are HIP's names")]
@@ -1479,7 +1479,7 @@ macro_rules! define_table {
             ),
         )*)*];
 
-        /// Every function's place in the tables.
+        /// Every function's slot in the tables.
         const SLOTS: [Slot; COUNT] = [$($(Slot::$table($($index)?),)*)*];
 
         /// How many functions the list has.

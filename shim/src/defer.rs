@@ -1,4 +1,4 @@
-//! Deferring: which HIP calls are deferred in XQueues, which wait in place, and which pass.
+//! Deferring: which HIP calls are kept in XQueues, which wait in place, and which pass.
 //!
 //! ```text
 //!   is anything suspended or deferred? -- no ---> the real function, at once
@@ -7,30 +7,40 @@
 //!            | yes
 //!   can it be made later? ---------------- yes --> deferred, success returned
 //!            | no
-//!   wait until it is its turn -------------------> the real function
+//!   wait until it may be made -------------------> the real function
 //! ```
 //!
-//! Two questions come from the hooks. Calls that put work on a stream ask [submission]; calls that observe work, wait for
-//! it or take something away that it uses ask [ordering]. Both find the call's stream by [finding], learn from [books]
-//! what the call comes after, leave the waiting to [`xsched_xqueue`], and answer with a [`Decision`]. What a call must own
-//! to be made later is in [own] and [owned]; while a stream captures, [capturing] decides.
+//! The hooks ask two questions. Calls that put work on a stream ask [submission]; calls that observe work, wait for
+//! it, or take away something that it uses ask [ordering]. Both find the call's stream by [finding], and learn from
+//! [dependencies] which commands the call comes after. They leave the waiting to [`xsched_xqueue`], and answer with a
+//! [`Decision`]. What a call must own to be made later is decided in [deferrable]; while a stream captures,
+//! [capturing] decides.
 //!
-//! That is so for calls that are scheduled. Others go at once, behind what they come after, see [`crate::verdict`].
+//! This holds for calls that are scheduled. Other calls go as soon as everything that they come after was launched,
+//! see [`crate::verdict`].
 //!
-//! The first call that concerns a stream also begins what has to do with other processes: the device is claimed, and the
-//! [watcher](crate::arbiter) started.
+//! The first call that concerns a stream also claims its device and starts the client of the [controller].
+//!
+//! A stream has few forms on its way:
+//!
+//! | form | what it is |
+//! | --- | --- |
+//! | [`Stream`](crate::abi::Stream) | an argument of a call, as the application passes it |
+//! | [`StreamName`](crate::runtime::stopped::StreamName) | the stream that a call means by it |
+//! | [`KnownStream`](streams::KnownStream) | what deferring knows of it: its key, and an entry with its queue |
+//! | [`HipStream`](crate::hip::marker::HipStream) | what the device layer needs to act on it |
 
-mod books;
 mod capturing;
 mod claims;
 mod controller;
 mod decision;
+mod deferrable;
 mod deferral;
+mod dependencies;
 pub(crate) mod exit;
 mod finding;
 mod load;
 mod ordering;
-mod own;
 mod streams;
 mod submission;
 #[cfg(feature = "test-switches")]
@@ -46,27 +56,27 @@ pub(crate) use decision::Decision;
 pub(crate) use finding::tests as finding_tests;
 pub(crate) use finding::{device_reset, device_set, stream_created, stream_destroyed};
 pub(crate) use ordering::order;
-pub(crate) use submission::{goes_by, submit};
+pub(crate) use submission::{passes_at_once, submit};
 
-/// Whether any call may have to wait, or others want to know of it. So it is until the first use of a device; a process that
-/// has its devices for itself pays two loads for it.
+/// Whether any call may have to wait, or is to be followed for other processes. True until the first use of a device.
+/// A process that has its devices for itself pays two loads for this question.
 pub(crate) fn is_engaged() -> bool {
     DEFERRAL.existing().is_none_or(|deferral| deferral.queues.is_engaged() || failure::any_unreported())
 }
 
-/// In a forked child: what is deferred is its parent's.
-pub(crate) fn begin_afresh() {
+/// In a forked child: deferred calls are its parent's.
+pub(crate) fn renew_after_fork() {
     DEFERRAL.renew();
-    streams::renew();
+    streams::invalidate();
     finding::forget_set_devices();
 }
 
-/// What the process has used beside others; nothing if it was always alone.
+/// What the process has used beside others; None if it was always alone.
 pub(crate) fn usage() -> Option<Usage> {
     DEFERRAL.existing()?.queues.total_usage().filter(|usage| *usage != Usage::default())
 }
 
-/// A call that nobody knows anything about.
+/// Waits for everything that is deferred: for a call of which nothing is known.
 pub(crate) fn drain() {
     deferral().drain();
 }

@@ -1,5 +1,5 @@
-//! HIP as a device: the implementation of what queues ask of one ([`xsched_xqueue::Device`]), and the questions that the shim
-//! asks a runtime copy for itself.
+//! HIP as a device: the implementation of what queues require of one ([`xsched_xqueue::Device`]), and the shim's own
+//! queries and actions on a runtime copy.
 
 pub(crate) mod device;
 pub(crate) mod failure;

@@ -1,10 +1,11 @@
 //! What the shim does with a call before the real function gets it.
 //!
-//! One file a family; a line of the list names its hook by family and class. The order is always the same:
-//! re-entry guard, arguments into types, safe code under `catch_unwind`, and then an [`Outcome`]. Hooks are
-//! safe code: the unsafe steps are here and in the gate.
+//! One file a family; a line of the list names its hook by family and class. The order is always the same: re-entry
+//! guard, arguments into types, safe code under `catch_unwind`, and then an [`Outcome`]. Hooks are safe code: the
+//! unsafe steps are here and in [`crate::entry`].
 //!
-//! Every call is passed on at once as long as nothing is suspended: hooks keep books only. Else [`crate::defer`] decides.
+//! Every call is passed on at once as long as nothing is suspended: hooks only take notes. Otherwise [`crate::defer`]
+//! decides.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -46,7 +47,8 @@ impl<S: Hooked> Call<'_, S> {
     /// Calls the real function, with the arguments that the caller gave.
     fn real(&self) -> S::Ret {
         let stack_words = Layout::of::<S>().stack_words;
-        // SAFETY: the frame is of a call to this very function, whose caller promised what the function asks for.
+        // SAFETY: the frame is of a call to this very function, and its caller has promised what the function
+        // requires.
         S::Ret::from_word(unsafe { replay(self.frame, self.target.address, stack_words) })
     }
 
@@ -61,18 +63,18 @@ impl<S: Hooked> Call<'_, S> {
         }
     }
 
-    /// The stream of a launch that names it in a structure: its fifth word, after grid, block and shared memory, in
+    /// The stream of a launch that names it in a structure: the fifth word, after grid, block and shared memory, in
     /// both `hipLaunchConfig_t` and `HIP_LAUNCH_CONFIG`.
     fn configured_stream(&self) -> Option<Stream> {
         if !matches!(self.function.id, Id::hipLaunchKernelExC | Id::hipDrvLaunchKernelEx) {
             return None;
         }
         let config = self.frame.general[0] as *const Stream;
-        // SAFETY: the first argument, which the application makes what HIP asks for.
+        // SAFETY: the first argument, which the application makes as HIP requires.
         (!config.is_null()).then(|| unsafe { config.add(4).read() })
     }
 
-    fn decided(&self, decision: Decision) -> Outcome<S::Ret> {
+    fn carry_out(&self, decision: Decision) -> Outcome<S::Ret> {
         match decision {
             Decision::Answer(result) => {
                 counters::passed(Reason::HeldBack);
@@ -82,7 +84,7 @@ impl<S: Hooked> Call<'_, S> {
             Decision::Make(followed) => {
                 counters::passed(followed.reason);
                 followed.prepare();
-                // What is followed returns an error code.
+                // Functions whose calls are followed return an error code.
                 let result = HipError(self.real().into_word() as u32);
                 Outcome::Done(S::Ret::from_word(followed.finish(result).into_word()))
             }
@@ -106,7 +108,7 @@ impl<S: Hooked> Call<'_, S> {
     }
 }
 
-/// Runs `hook` on a call that the gate has stopped.
+/// Runs `hook` on a stopped call.
 ///
 /// # Safety
 /// `frame` must be of a call to `function`, and `function` must have the signature `S`.
@@ -120,13 +122,13 @@ pub(crate) unsafe fn run<S: Hooked>(
         Ok(guard) => guard,
         Err(reason) => return Outcome::Pass(reason),
     };
-    let decided = catch_unwind(AssertUnwindSafe(|| {
+    let carry_out = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: the caller's promise.
         let args = unsafe { S::Args::read(frame, Layout::of::<S>()) };
         env::panic_if_asked(function.name);
         hook(&Call { function, target, frame, args })
     }));
-    match decided {
+    match carry_out {
         Ok(Outcome::Done(result)) => Outcome::Done(result.into_word()),
         Ok(Outcome::Pass(reason)) => Outcome::Pass(reason),
         Err(_) => {
@@ -136,7 +138,7 @@ pub(crate) unsafe fn run<S: Hooked>(
     }
 }
 
-/// A call of a function that is newer than the list: nobody knows what it concerns.
+/// A call of a function that is newer than the list: what it concerns is unknown.
 pub(crate) fn unknown() -> Outcome<u64> {
     let _guard = match ReentryGuard::enter() {
         Ok(guard) => guard,
@@ -155,11 +157,11 @@ fn submitted<S: Hooked>(work: Work, call: &Call<'_, S>) -> Outcome<S::Ret> {
         return Outcome::Pass(Reason::NotScheduled);
     }
     let stopped = call.stopped();
-    if defer::goes_by(&stopped) {
+    if defer::passes_at_once(&stopped) {
         return Outcome::Pass(Reason::NotScheduled);
     }
     counters::delayed();
-    let outcome = call.decided(defer::submit(&stopped));
+    let outcome = call.carry_out(defer::submit(&stopped));
     if matches!(outcome, Outcome::Pass(Reason::NotScheduled)) {
         counters::not_delayed();
     }
@@ -179,7 +181,7 @@ fn ordered_then<S: Hooked>(call: &Call<'_, S>, then: impl FnOnce()) -> Outcome<S
         Decision::Pass(Reason::NothingHeldBack)
     };
     then();
-    call.decided(decision)
+    call.carry_out(decision)
 }
 
 #[cfg(test)]

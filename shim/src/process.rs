@@ -1,5 +1,5 @@
-//! The shim's own life in a process: what the first HIP call prepares, what a forked child begins with, what
-//! the exit leaves behind.
+//! The shim's life in a process, and the only place where its parts are put together: the first HIP call, a fork, the
+//! exit.
 //!
 //! There is no constructor. A program that never calls HIP never runs any of the shim's code, except for one
 //! comparison at exit.
@@ -24,13 +24,13 @@ static PREPARED: AtomicBool = AtomicBool::new(false);
 
 /// Prepares the process for the shim, once.
 ///
-/// Nobody waits for the thread that does it: a forked child could wait forever, and nothing here is needed
+/// Other threads do not wait for the one that does it: a forked child could wait forever, and nothing here is needed
 /// for a call to be forwarded.
 pub(crate) fn prepare(exports: &'static [*const c_void; api::COUNT]) {
-    by_name::exports_are(exports);
+    by_name::set_exports(exports);
     #[cfg(feature = "test-switches")]
     if !env::disabled() {
-        test_suspension::start_if_asked();
+        test_suspension::start_if_configured();
     }
     if PREPARED.swap(true, Ordering::Relaxed) {
         return;
@@ -40,12 +40,12 @@ pub(crate) fn prepare(exports: &'static [*const c_void; api::COUNT]) {
     }
     let state = if env::disabled() { ShimState::Disabled } else { ShimState::Active };
     xsched_shim_status.state.store(state as u32, Ordering::Relaxed);
-    // This is the hook of the shim's own copy of the standard library. The default one prints to the
-    // application's standard error.
+    // This is the hook of the shim's own copy of the standard library. The default hook prints to the application's
+    // standard error.
     panic::set_hook(Box::new(|info| log::write(&format!("xsched-shim: {info}\n"))));
-    // SAFETY: the handlers only store to the shim's own atomics, and take a lock of its own for a bounded time. If registering
-    // fails for want of memory, the child goes on counting where its parent was.
-    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(begin_afresh)) };
+    // SAFETY: the handlers only store to the shim's own atomics, and take a lock of its own for a bounded time. If
+    // there is no memory to register them, the child's counters go on from its parent's.
+    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(renew_after_fork)) };
     defer::exit::release_at_exit();
 }
 
@@ -57,25 +57,26 @@ unsafe extern "C" fn after_fork() {
     objects::release_after_fork();
 }
 
-/// Runs in a forked child. What is known about call sites stays true there.
-unsafe extern "C" fn begin_afresh() {
+/// Runs in a forked child: lists everything that the child must not share with its parent. What is known about call
+/// sites stays true there.
+unsafe extern "C" fn renew_after_fork() {
     objects::release_after_fork();
     counters::reset();
-    kernels::begin_afresh();
-    defer::begin_afresh();
+    kernels::renew_after_fork();
+    defer::renew_after_fork();
     xsched_xqueue::after_fork_in_child();
-    connection::begin_afresh();
-    domain::begin_afresh();
-    verdict::begin_afresh();
+    connection::renew_after_fork();
+    domain::renew_after_fork();
+    verdict::renew_after_fork();
     #[cfg(feature = "test-switches")]
-    test_suspension::begin_afresh();
+    test_suspension::renew_after_fork();
 }
 
 /// Runs when the process exits or the shim is unloaded, after the program's own exit handlers: compiled code
 /// unregisters its kernels in one.
 extern "C" fn at_exit() {
     if PREPARED.load(Ordering::Relaxed) {
-        // Nothing to say about a panic here: this is where it would have been said.
+        // A panic here cannot be reported: this is where panics are reported.
         let _ = panic::catch_unwind(|| log::write(&summary::text()));
     }
 }

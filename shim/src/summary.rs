@@ -1,4 +1,4 @@
-//! The report at exit, for people.
+//! The report at exit, for users.
 
 use std::fmt::Write;
 
@@ -46,7 +46,7 @@ pub(crate) fn text() -> String {
     let sources =
         VerdictSource::ALL.iter().map(|&how| (counters::verdicts_so_far(how), how.text().to_owned()));
     if VerdictSource::ALL.iter().any(|&how| counters::verdicts_so_far(how) > 0) {
-        section(&mut text, "callers told apart", sources);
+        section(&mut text, "verdicts found", sources);
     }
     let trouble = Trouble::ALL.iter().map(|&what| (counters::trouble_so_far(what), what.text().to_owned()));
     section(&mut text, "trouble", trouble);

@@ -314,7 +314,7 @@ fn what_makes_no_sense_is_said_and_does_no_harm() {
     callers.says("wrong 0");
     let errors = callers.ends();
     let complaint = format!(
-        "[XSched] {}: there is no HIP function `hipLunchKernel` that could be held back or passed through",
+        "[XSched] {}: there is no HIP function `hipLunchKernel` that could be deferred or passed through",
         path.display()
     );
     assert!(errors.contains(&complaint), "{errors:?}");

@@ -138,10 +138,10 @@ impl DriverRows {
 pub(crate) struct BoxOperand {
     /// `hipMemcpy3DOperandType`: 1 for memory, 2 for an array.
     pub(crate) kind: u32,
-    /// Address or array.
-    pub(crate) place: usize,
-    /// Of memory: length of a row and rows of a slice, 0 for those of the extent, and where it lies. Of an array: a
-    /// position.
+    /// Address, or handle of an array.
+    pub(crate) handle: usize,
+    /// Of memory: length of a row and rows of a slice, 0 for those of the extent, and its location. Of an array:
+    /// the position.
     pub(crate) lengths: [usize; 3],
 }
 

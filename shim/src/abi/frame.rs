@@ -1,4 +1,4 @@
-//! What is saved of a call when it comes in: the registers that may hold arguments, and where the stack arguments lie.
+//! The saved state of a call that comes in: the registers that may hold arguments, and where the stack arguments lie.
 
 use std::ptr;
 
@@ -13,7 +13,7 @@ pub(crate) enum ArgumentLocation {
     Stack(usize),
 }
 
-/// What the gate saves of a call, as it lies on the stack; the caller's stack arguments follow.
+/// What the entry code saves of a call, as it lies on the stack; the caller's stack arguments follow.
 #[repr(C, align(16))]
 pub(crate) struct Frame {
     /// xmm0 to xmm7

@@ -9,8 +9,8 @@ use crate::abi::frame::Frame;
 /// returns what the function leaves in `rax`.
 ///
 /// # Safety
-/// The frame must be of a call to this function, with as many words of stack behind it, and what the arguments point
-/// to must be as the function wants it.
+/// The frame must be of a call to this function, with so many words of stack behind it, and the memory that arguments
+/// point to must be valid for the function.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn replay(
     frame: *const Frame,

@@ -21,8 +21,8 @@ pub(crate) struct ApiFunction {
     missing: unsafe fn(&Frame) -> u64,
 }
 
-/// A function's place in the dispatch tables that runtimes hand to profilers from ROCm 6.2 on: which table, and the
-/// entry's number behind the table's size.
+/// A function's entry in the dispatch tables that runtimes from ROCm 6.2 on hand to profilers: which table, and the
+/// entry's index behind the table's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(non_camel_case_types, reason = "the list names the table")]
 pub(crate) enum Slot {
@@ -59,15 +59,15 @@ pub(crate) enum Family {
 
 /// How a call relates to the order of the streams.
 ///
-/// The class is the most that may ever be done with a function; a hook may do less. A function that is
-/// ordered by a stream in a way that nobody has studied drains.
+/// The class is the most that may ever be done with a function; a hook may do less. A function whose order relative
+/// to streams was not studied drains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(non_camel_case_types, reason = "the list names the hook")]
 pub(crate) enum Class {
-    /// Puts work on a stream and returns nothing that depends on it: may be buffered and forwarded later.
+    /// Puts work on a stream and returns nothing that depends on it: may be deferred.
     deferrable,
-    /// Waits for work, observes it, takes away what it uses, or changes how it would run: what is buffered
-    /// must be forwarded first.
+    /// Waits for work, observes it, takes away what it uses, or changes how it would run: deferred work must be
+    /// launched first.
     drains,
     /// Begins, ends or observes stream capture: nothing is deferred or injected meanwhile.
     captures,

@@ -1,4 +1,4 @@
-//! Which claim a stream's work belongs to: its device, by an address that is the same in every process, and its priority.
+//! Which claim a stream's work belongs to: its device, by an address that all processes agree on, and its priority.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,14 +10,14 @@ use crate::hip::real;
 use crate::runtime::copies::RuntimeCopy;
 use xsched_xqueue::{ClaimId, ClaimKey, XQueues};
 
-/// Keys of the devices that this process uses, by copy and ordinal. None: the runtime cannot tell.
+/// Keys of the devices that this process uses, by copy and ordinal. None: the runtime does not know the address.
 #[derive(Debug, Default)]
 pub(super) struct Devices(Mutex<HashMap<(usize, i32), Option<u64>>>);
 
 impl Devices {
     /// The claim on a device for streams of this priority, as HIP counts it: smaller is more urgent.
     ///
-    /// Asks the runtime, when it is the device's first.
+    /// Asks the runtime at a device's first claim.
     pub(super) fn claim(
         &self,
         queues: &XQueues<Hip>,
@@ -30,11 +30,11 @@ impl Devices {
     }
 
     fn key(&self, copy: &RuntimeCopy, device: i32) -> Option<u64> {
-        let place = (copy.index(), device);
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&place).copied();
+        let ordinal = (copy.index(), device);
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&ordinal).copied();
         known.unwrap_or_else(|| {
             let key = real::pci_address(copy, device).and_then(|address| parse(&address));
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(place, key);
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(ordinal, key);
             key
         })
     }

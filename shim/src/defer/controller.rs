@@ -1,4 +1,4 @@
-//! What the controller tells the shim, besides the queues, and all that it hears when it is new.
+//! What the controller sends to the shim, besides what concerns queues, and everything that a new controller is sent.
 
 mod hints;
 
@@ -16,7 +16,7 @@ pub(crate) fn start<D: Device>(queues: &Arc<XQueues<D>>) {
     xsched_xqueue::start_client(queues, hints::settings(), Box::new(Shim));
 }
 
-/// This library, as the queues' client sees it.
+/// The shim, as the queues' client sees it.
 struct Shim;
 
 impl Host for Shim {
@@ -28,7 +28,7 @@ impl Host for Shim {
         let is_alone = connection.is_none();
         connection::set(connection);
         if is_alone {
-            verdict::be_alone();
+            verdict::controller_gone();
         }
     }
 
@@ -37,8 +37,8 @@ impl Host for Shim {
     }
 
     fn set_verdicts(&self, page: &OwnedFd, packet: Verdicts) -> Result<(), PageError> {
-        if verdict::begin_asking(page, packet)? {
-            tell_all();
+        if verdict::use_programs(page, packet)? {
+            send_all();
         }
         Ok(())
     }
@@ -52,13 +52,13 @@ impl Host for Shim {
     }
 }
 
-/// The controller decides about calls from now on: it hears all that was said before.
-fn tell_all() {
-    connection::tell_rules(&verdict::own_rules());
+/// The controller decides about calls from now on: sends it everything that was sent to an earlier one.
+fn send_all() {
+    connection::send_rules(&verdict::own_rules());
     for (path, domain) in domain::of_libraries() {
-        connection::tell_domain(&path, domain);
+        connection::send_domain(&path, domain);
     }
     for (number, name) in verdict::kernel_names() {
-        connection::tell_kernel(number, &name);
+        connection::send_kernel(number, &name);
     }
 }

@@ -13,7 +13,7 @@ pub(crate) enum Decision {
     Answer(HipError),
     /// The real function gets it now.
     Pass(Reason),
-    /// The real function gets it now, and what it returns is wanted.
+    /// The real function gets it now, and its result is needed.
     Make(Followed),
 }
 
@@ -31,20 +31,20 @@ pub(crate) struct Followed {
 pub(super) enum Effect {
     /// Nothing.
     None,
-    /// It puts something on the device, beside others.
+    /// It puts work on the device, beside other processes.
     Work(PendingLaunch<Hip>),
-    /// It waits for the device, or asks it.
+    /// It waits for the device, or queries it.
     Wait(Wait),
 }
 
-/// What is known when a call that waits for the device, or asks it, has succeeded.
+/// What is known when a call that waits for the device, or queries it, has succeeded.
 #[derive(Debug)]
 pub(super) struct Wait {
     /// What these queues had on the device is complete.
     pub(super) queues: Vec<(QueueId, u64)>,
     /// These events are complete; 0 is none.
     pub(super) events: [u64; 2],
-    /// The wait is recorded, so what else is complete is looked for at once.
+    /// The wait is recorded, so other completions are looked for at once.
     pub(super) is_recorded: bool,
 }
 

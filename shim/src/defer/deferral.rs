@@ -1,12 +1,12 @@
-//! Everything that deferring needs to know, and what is done with all of it at once.
+//! The state of deferring, and actions on all of it at once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::defer::books::Books;
 use crate::defer::claims::Devices;
 use crate::defer::controller;
-use crate::defer::streams::Nulls;
+use crate::defer::dependencies::Dependencies;
+use crate::defer::streams::NullStreams;
 use crate::ground::counters::{self, Trouble};
 use crate::ground::fork::Renewable;
 use crate::hip::device::Hip;
@@ -15,13 +15,14 @@ use crate::runtime::copies::RuntimeCopy;
 use crate::{planted, verdict};
 use xsched_xqueue::{ClaimId, Setup, XQueues};
 
-/// Everything that deferring needs to know.
+/// The state of deferring.
 pub(crate) struct Deferral {
     pub(super) queues: Arc<XQueues<Hip>>,
-    books: Mutex<Books>,
-    pub(super) nulls: Nulls,
-    /// Held while it is made known whether any stream captures. Whether any does, as it was made known last.
+    dependencies: Mutex<Dependencies>,
+    pub(super) null_streams: NullStreams,
+    /// Held while the queues are informed whether any stream captures.
     pub(super) captures: Mutex<()>,
+    /// Whether any did, when the queues were last informed.
     pub(super) is_capturing: AtomicBool,
     devices: Devices,
     /// The process's first use of a device was noted.
@@ -38,8 +39,8 @@ impl Default for Deferral {
         }
         Self {
             queues,
-            books: Mutex::default(),
-            nulls: Nulls::default(),
+            dependencies: Mutex::default(),
+            null_streams: NullStreams::default(),
             captures: Mutex::default(),
             is_capturing: AtomicBool::new(false),
             devices: Devices::default(),
@@ -50,7 +51,7 @@ impl Default for Deferral {
 
 pub(crate) static DEFERRAL: Renewable<Deferral> = Renewable::new();
 
-/// Counts what goes wrong in the queues.
+/// Counts errors of the queues.
 pub(super) fn note_trouble(trouble: xsched_xqueue::Trouble) {
     counters::trouble(match trouble {
         xsched_xqueue::Trouble::ControllerFull => Trouble::NoRoom,
@@ -60,7 +61,7 @@ pub(super) fn note_trouble(trouble: xsched_xqueue::Trouble) {
     });
 }
 
-/// The process's queues.
+/// The process's state.
 pub(crate) fn deferral() -> &'static Deferral {
     DEFERRAL.get()
 }
@@ -71,18 +72,18 @@ impl Deferral {
         self.queues.wait_all_launched();
     }
 
-    /// Whether others use the device and nothing keeps this process from it, so that its calls go at once whatever is said
-    /// about them.
+    /// Whether others use the device and nothing restricts this process, so that its calls go at once whatever their
+    /// verdict.
     pub(super) fn is_urgent(&self) -> bool {
         self.queues.is_urgent()
     }
 
     /// Never held while waiting, or while calling the runtime.
-    pub(super) fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn dependencies(&self) -> MutexGuard<'_, Dependencies> {
+        self.dependencies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Claims the device that the process uses first, and has somebody see to it from now on.
+    /// Claims the device that the process uses first, and starts the client of the controller.
     pub(super) fn note_first_use(&self, copy: &'static RuntimeCopy) {
         if self.is_used.load(Ordering::Acquire) || self.is_used.swap(true, Ordering::AcqRel) {
             return;

@@ -1,4 +1,4 @@
-//! The end of the process: what is deferred is launched before the runtime is taken apart.
+//! The end of the process: what is deferred is launched before the runtime is torn down.
 
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::defer::deferral::DEFERRAL;
 
-/// How long an ending process waits for what it has deferred.
+/// How long an ending process waits for its deferred calls.
 const EXIT_LIMIT: Duration = Duration::from_secs(5);
 
 /// Kernels were registered after [`release_all`] was last registered.
@@ -36,7 +36,7 @@ pub(crate) fn release_at_exit() {
 
 /// Runs when the process begins to exit.
 extern "C" fn release_all() {
-    // Nothing depends on what a panic would have left undone.
+    // Nothing depends on what a panic would leave undone.
     let _ = panic::catch_unwind(|| {
         if let Some(deferral) = DEFERRAL.existing() {
             deferral.queues.close(Instant::now() + EXIT_LIMIT);

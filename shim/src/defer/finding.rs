@@ -13,15 +13,15 @@ use crate::runtime::copies::{COPIES_MAX, RuntimeCopy};
 use crate::runtime::stopped::{Stopped, StreamName};
 use xsched_xqueue::{QueueId, XQueues};
 
-/// A stream was created. It is known from now on, since what it has on the device matters as soon as others come.
+/// A stream was created. It is known from now on: its work on the device matters as soon as other processes come.
 pub(crate) fn stream_created(copy: &'static RuntimeCopy, stream: Stream) {
     let deferral = deferral();
     deferral.note_first_use(copy);
     let device = real::device_of(copy, stream).or_else(|| real::current_device(copy));
     if let (Some(device), Some(is_blocking)) = (device, real::is_blocking(copy, stream)) {
         let key = StreamKey::created(copy, stream.0.addr());
-        // A handle of before whose end nobody has told.
-        let former = deferral.books().remove_stream(key);
+        // A stream that had this handle before, whose end the shim has not seen.
+        let former = deferral.dependencies().remove_stream(key);
         if let Some(entry) = former {
             deferral.forget(entry, XQueues::destroy);
         }
@@ -29,29 +29,29 @@ pub(crate) fn stream_created(copy: &'static RuntimeCopy, stream: Stream) {
     }
 }
 
-/// A stream is about to go.
+/// A stream is about to be destroyed.
 pub(crate) fn stream_destroyed(copy: &RuntimeCopy, stream: Stream) {
     let Some(deferral) = DEFERRAL.existing() else { return };
     let key = StreamKey::created(copy, stream.0.addr());
-    let mut books = deferral.books();
-    books.capture_ends((copy.index(), stream.0.addr()));
-    let entry = books.remove_stream(key);
-    drop(books);
-    // Before markers may be recorded again that were not because of its capture: it still goes on.
+    let mut dependencies = deferral.dependencies();
+    dependencies.capture_ends((copy.index(), stream.0.addr()));
+    let entry = dependencies.remove_stream(key);
+    drop(dependencies);
+    // First of all, since markers may be recorded again that its capture has paused: the capture still goes on.
     if let Some(entry) = entry {
         deferral.forget(entry, XQueues::detach_stream);
     }
     deferral.note_captures(true);
 }
 
-/// All streams of a copy may be about to go.
+/// All streams of a copy may be about to be destroyed.
 pub(crate) fn device_reset(copy: &RuntimeCopy) {
     let Some(deferral) = DEFERRAL.existing() else { return };
     deferral.queues.retire_gates();
-    let mut books = deferral.books();
-    deferral.nulls.forget(copy.index());
-    let entries = books.remove_streams(copy.index());
-    drop(books);
+    let mut dependencies = deferral.dependencies();
+    deferral.null_streams.forget(copy.index());
+    let entries = dependencies.remove_streams(copy.index());
+    drop(dependencies);
     deferral.note_captures(true);
     for entry in entries {
         deferral.forget(entry, XQueues::destroy);
@@ -63,7 +63,7 @@ pub(crate) fn device_reset(copy: &RuntimeCopy) {
 /// Devices that were set and claimed, by copy: a bit for each of the first 64 ordinals.
 static SET: [AtomicU64; COPIES_MAX] = [const { AtomicU64::new(0) }; COPIES_MAX];
 
-/// The calling thread has this device from now on, or another one, and will use it.
+/// The calling thread has set this device, or another one, and will use it.
 pub(crate) fn device_set(copy: &RuntimeCopy, ordinal: Option<u32>) {
     let bit = ordinal.and_then(|ordinal| 1_u64.checked_shl(ordinal)).unwrap_or(0);
     if SET[copy.index()].load(Ordering::Relaxed) & bit != 0 {
@@ -86,19 +86,19 @@ pub(super) fn forget_set_devices() {
 }
 
 impl Deferral {
-    /// Whether the runtime answers nothing any more, as after a fault of the device. What was deferred has gone then: it
-    /// runs no more, and every call has to say so.
-    pub(super) fn is_lost(&self, copy: &RuntimeCopy) -> bool {
-        let is_lost = real::current_device(copy).is_none();
-        if is_lost {
+    /// Whether the runtime refuses every call, as after a fault of the device. Then deferred calls were launched:
+    /// none of them runs, and each call must return the error.
+    pub(super) fn is_runtime_lost(&self, copy: &RuntimeCopy) -> bool {
+        let is_runtime_lost = real::current_device(copy).is_none();
+        if is_runtime_lost {
             self.queues.force(&self.queues.all_last());
             self.queues.wait_all_launched();
         }
-        is_lost
+        is_runtime_lost
     }
 
-    /// The stream of a call, and the calling thread's device. None for the per-thread stream, and for what is no
-    /// stream.
+    /// The stream of a call, and the calling thread's device. None for the per-thread stream, and for a handle that
+    /// is no stream.
     pub(super) fn stream_of(
         &self,
         call: &Stopped<'_>,
@@ -121,7 +121,7 @@ impl Deferral {
         key: StreamKey,
         device: i32,
     ) -> Option<&'static StreamEntry> {
-        let known = self.books().stream(key);
+        let known = self.dependencies().stream(key);
         known.or_else(|| {
             let name = key.name();
             let (device, is_blocking) = match name {
@@ -148,24 +148,24 @@ impl Deferral {
             StreamKey::Created { .. } => real::priority(copy, stream.handle()),
         };
         let claim = self.claim(copy, device, priority);
-        let mut books = self.books();
-        let entry = books.add_stream(key, device, is_blocking, |status| {
+        let mut dependencies = self.dependencies();
+        let entry = dependencies.add_stream(key, device, is_blocking, |status| {
             self.queues.create(stream, claim, status);
         });
         if matches!(key, StreamKey::Legacy { .. }) {
-            self.nulls.set(copy.index(), device, entry);
+            self.null_streams.set(copy.index(), device, entry);
         }
         entry
     }
 
-    /// The stream of a call, if anything was ever deferred on it.
+    /// The stream of a call, if a queue was made for it.
     ///
     /// The null stream counts as known as soon as the device has a stream.
     pub(super) fn known_stream(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) -> Option<KnownStream> {
         let name = call.stream.map(|_| call.stream_name())?;
         let device = if name == StreamName::Legacy { real::current_device(copy)? } else { 0 };
         let key = StreamKey::of(copy, name, device)?;
-        let known = self.books().stream(key);
+        let known = self.dependencies().stream(key);
         let entry = match name {
             StreamName::Legacy => Some(known.unwrap_or_else(|| self.add_stream(copy, key, device, true))),
             _ => known,
@@ -173,11 +173,11 @@ impl Deferral {
         Some(KnownStream { key, entry: entry? })
     }
 
-    /// Forgets a stream's queue, in one way or the other, and a failure that nobody will ask for.
+    /// Forgets a stream's queue by `queue_goes`, and a failure that no call will return.
     fn forget(&self, entry: &'static StreamEntry, queue_goes: impl FnOnce(&XQueues<Hip>, QueueId) -> bool) {
         entry.failure.take();
         if queue_goes(&self.queues, entry.queue()) {
-            self.books().reuse(entry);
+            self.dependencies().reuse(entry);
         }
     }
 }
@@ -190,17 +190,17 @@ pub(crate) mod tests {
         StreamKey::created(copy, stream.0.addr())
     }
 
-    /// Makes a stream known, on which a command has failed that was launched late.
+    /// Makes a stream known on which a command has failed after its call returned.
     pub(crate) fn with_failure(copy: &'static RuntimeCopy, stream: Stream, code: u32) {
         let deferral = deferral();
         let on_device = HipStream { copy, device: 0, name: key(copy, stream).name() };
-        let entry = deferral.books().add_stream(key(copy, stream), 0, true, |status| {
+        let entry = deferral.dependencies().add_stream(key(copy, stream), 0, true, |status| {
             deferral.queues.create(on_device, None, status);
         });
         entry.failure.set(code);
     }
 
     pub(crate) fn is_known(copy: &RuntimeCopy, stream: Stream) -> bool {
-        deferral().books().stream(key(copy, stream)).is_some()
+        deferral().dependencies().stream(key(copy, stream)).is_some()
     }
 }

@@ -1,4 +1,4 @@
-//! What a call means for its device: how much of its time, judged by earlier calls that look the same.
+//! How much of the device's time a call will take, judged by earlier calls that look alike.
 
 use std::hash::{BuildHasher as _, Hash, Hasher};
 
@@ -8,12 +8,12 @@ use crate::api::{Family, Id};
 use crate::runtime::stopped::Stopped;
 use xsched_xqueue::{DurationClass, Load};
 
-/// The load of a call that puts something on a stream.
+/// The load of a call that puts work on a stream.
 pub(super) fn load(call: &Stopped<'_>) -> Load {
     let mut hasher = FixedState::default().build_hasher();
     (call.id() as usize).hash(&mut hasher);
     match call.function.family {
-        // What others may wait for must not wait for room.
+        // Other work may wait for it, so it must not wait for a free slot on the device.
         Family::stream | Family::event | Family::host | Family::external => return Load::Signal,
         Family::launch => launch(call, &mut hasher),
         // By its order of magnitude.

@@ -1,13 +1,14 @@
-//! Calls that need earlier work to have been launched: they observe it, wait for it, or take away what it uses.
+//! Calls that need earlier work to have been launched: they observe it, wait for it, or take away something that it
+//! uses.
 //!
-//! They wait until what they concern was launched, and no longer: the real function waits for the device. Questions about
-//! what is deferred are answered here: not ready.
+//! They wait until the work that they concern was launched, and no longer: the real function waits for the device. A
+//! query of deferred work is answered here: not ready.
 
 use crate::abi::HipError;
 use crate::api::{Family, Id};
-use crate::defer::books::EventUse;
 use crate::defer::decision::{Decision, Wait};
 use crate::defer::deferral::{Deferral, deferral};
+use crate::defer::dependencies::EventUse;
 use crate::defer::streams::KnownStream;
 use crate::ground::outcome::Reason;
 use crate::hip::marker::HipStream;
@@ -31,7 +32,7 @@ impl Deferral {
         if !self.queues.has_reason() && !failure::any_unreported() {
             return Decision::Pass(Reason::NothingHeldBack);
         }
-        if self.is_lost(copy) {
+        if self.is_runtime_lost(copy) {
             return Decision::Pass(Reason::Drained);
         }
         let treatment = Treatment::from(verdict::judge(call, || self.is_urgent()));
@@ -47,7 +48,7 @@ impl Deferral {
         };
         let event = |argument: usize| (copy.index(), call.size(argument));
         let pending = |argument| {
-            let record = self.books().record_of(event(argument));
+            let record = self.dependencies().record_of(event(argument));
             record.filter(|&record| !self.queues.are_launched(&[record]))
         };
         match call.id() {
@@ -59,9 +60,9 @@ impl Deferral {
             }
             Id::hipEventSynchronize => wait(pending(0).as_slice()),
             Id::hipEventDestroy => {
-                let before = self.books().before_uses(&[EventUse::Record(event(0))]);
+                let before = self.dependencies().predecessors_of_uses(&[EventUse::Record(event(0))]);
                 wait(&before);
-                self.books().remove_event(event(0));
+                self.dependencies().remove_event(event(0));
             }
             Id::hipStreamQuery | Id::hipStreamQuery_spt
                 if !self.pending_on(call, copy).is_empty() && !is_planted(Bug::EarlyAnswer) =>
@@ -69,7 +70,7 @@ impl Deferral {
                 return Decision::Answer(HipError::NOT_READY);
             }
             Id::hipEventQuery | Id::hipEventElapsedTime => {}
-            Id::hipStreamQuery | Id::hipStreamQuery_spt => self.see_to_markers(call, copy),
+            Id::hipStreamQuery | Id::hipStreamQuery_spt => self.settle_markers(call, copy),
             Id::hipStreamSynchronize if is_planted(Bug::MissedDrain) => {}
             Id::hipFree if is_planted(Bug::FreeWithoutDrain) => {}
             Id::hipStreamSynchronize | Id::hipStreamSynchronize_spt | Id::hipStreamDestroy => {
@@ -93,8 +94,9 @@ impl Deferral {
         Decision::go(Reason::Drained, late_failure, wait.effect())
     }
 
-    /// What the shim has recorded in a stream is not to be found there by a program that knows the stream to be done.
-    fn see_to_markers(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) {
+    /// Settles the markers that the shim has recorded in a stream: a program that knows the stream to be done must
+    /// not find them there.
+    fn settle_markers(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) {
         let Some(device) = real::current_device(copy) else { return };
         let name = call.stream_name();
         let (queue, claim) = match name {
@@ -104,7 +106,7 @@ impl Deferral {
         self.queues.settle_markers(queue, claim, HipStream { copy, device, name });
     }
 
-    /// What a call that waits for the device will have seen complete.
+    /// The queues whose work on the device a call waits for, and how far.
     fn waited_for(
         &self,
         call: &Stopped<'_>,
@@ -113,40 +115,40 @@ impl Deferral {
     ) -> Vec<(QueueId, u64)> {
         let queues = match call.id() {
             Id::hipStreamSynchronize | Id::hipStreamSynchronize_spt => queue.into_iter().collect(),
-            // It frees what the device may still use, so it waits for all of that first.
+            // It frees memory that the device may still use, so it waits for all of that first.
             Id::hipFree if call.size(0) == 0 => Vec::new(),
             Id::hipDeviceSynchronize | Id::hipCtxSynchronize | Id::hipFree => {
                 let device = real::current_device(copy);
-                device.map(|device| self.books().queues_of(copy.index(), device)).unwrap_or_default()
+                device.map(|device| self.dependencies().queues_of(copy.index(), device)).unwrap_or_default()
             }
             _ => Vec::new(),
         };
         self.queues.host_wait_begins(&queues)
     }
 
-    /// A call that both puts work on a stream and waits for it, or returns what cannot wait.
+    /// A call that puts work on a stream and also waits for it, or whose answer cannot be given before.
     fn submit_in_place(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) -> Decision {
-        if self.books().is_any_capturing() {
-            return self.beside_a_capture(call, copy, &[]);
+        if self.dependencies().is_any_capturing() {
+            return self.during_capture(call, copy, &[]);
         }
         match self.stream_of(call, copy) {
-            Some((stream, _)) => self.in_place(stream, self.demand(call), &[]),
+            Some((stream, _)) => self.wait_in_place(stream, self.demand(call), &[]),
             None => self.without_a_queue(call, copy, &[]),
         }
     }
 
-    /// What is deferred of what a question about a stream concerns, or a wait for it.
+    /// The deferred commands that a query of a stream concerns, or a wait for it.
     fn pending_on(&self, call: &Stopped<'_>, copy: &'static RuntimeCopy) -> Vec<Position> {
         let Some(stream) = self.known_stream(call, copy) else { return Vec::new() };
         let mut pending: Vec<_> = self.queues.last(stream.queue()).into_iter().collect();
         if stream.is_null() {
-            pending.extend(self.books().blocking(copy.index(), stream.entry.device(), &self.queues));
+            pending.extend(self.dependencies().blocking(copy.index(), stream.entry.device(), &self.queues));
         }
         pending
     }
 }
 
-/// Whether all that a call does is wait for the device.
+/// Whether a call does nothing but wait for the device.
 fn waits_for_device(call: &Stopped<'_>) -> bool {
     matches!(
         call.id(),

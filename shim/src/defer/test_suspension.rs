@@ -2,12 +2,12 @@
 //!
 //! | `XSCHED_TEST_SUSPEND` | what it does |
 //! | --- | --- |
-//! | `random[:seed[:rate]]` | suspends and resumes at random, as hard as it can |
-//! | `held[:ms]` | holds the whole process back, lets everything go after so many milliseconds (50), and so on |
-//! | `held-stream[:ms]` | defers only the first stream that work was deferred on, in the same way |
+//! | `random[:seed[:rate]]` | suspends and resumes at random, as often as it can |
+//! | `held[:ms]` | suspends the whole process, resumes everything after so many milliseconds (50), and so on |
+//! | `held-stream[:ms]` | suspends only the first stream with deferred work, in the same way |
 //!
-//! `seed` (1) makes the decisions repeatable, though not their moments; `rate` (20000) is how many decisions are made in a
-//! second, about. Every suspension ends, so programs go on.
+//! `seed` (1) makes the decisions repeatable, though not their times; `rate` (20000) is roughly how many decisions
+//! are made in a second. Every suspension ends, so programs go on.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -20,28 +20,28 @@ use xsched_xqueue::threads;
 const SEED: u64 = 1;
 const RATE: u64 = 20_000;
 
-/// One of so many random decisions lets everything go.
+/// One of so many random decisions resumes everything.
 const RESUME_ALL: u64 = 8;
 
 const HELD_MS: u64 = 50;
 
-/// How long nothing is deferred between two times: enough for callers that wait in place to notice.
-const GAP: Duration = Duration::from_millis(2);
+/// The time between two suspensions: long enough for callers that wait in place to notice.
+const RUN_TIME: Duration = Duration::from_millis(2);
 
-/// How long the first suspension at random waits for something to defer.
+/// How long the first random suspension waits for a deferred command.
 const FIRST: Duration = Duration::from_secs(2);
 
-/// How often it is looked whether there is something to defer, or a stream is known by now.
-const LOOK: Duration = Duration::from_micros(100);
+/// How often the thread checks whether anything is deferred, or a stream is known.
+const CHECK_EVERY: Duration = Duration::from_micros(100);
 
-/// When what is suspended.
+/// What is suspended, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pattern {
     Random { seed: u64, rate: u64 },
     Held { what: Held, time: Duration },
 }
 
-/// What is deferred.
+/// What a pattern suspends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
     Process,
@@ -51,17 +51,17 @@ enum Held {
 static STARTED: AtomicBool = AtomicBool::new(false);
 
 /// In a forked child: the thread is its parent's.
-pub(crate) fn begin_afresh() {
+pub(crate) fn renew_after_fork() {
     STARTED.store(false, Ordering::Relaxed);
 }
 
-/// Starts it, once, if the environment says so.
-pub(crate) fn start_if_asked() {
+/// Starts the thread, once, if the environment asks for it.
+pub(crate) fn start_if_configured() {
     if STARTED.swap(true, Ordering::Relaxed) {
         return;
     }
     let Some(pattern) = env::test_suspend().and_then(|asked| Pattern::parse(&asked)) else { return };
-    // From this call on, however late the machine lets the thread run.
+    // From this call on, however late the machine runs the thread.
     deferral().suspend_process(true);
     let started = threads::start("xsched-test", note_trouble, move || match pattern {
         Pattern::Random { seed, rate } => suspend_at_random(seed, rate),
@@ -82,7 +82,7 @@ impl Deferral {
     ///
     /// False if there is no queue yet.
     fn suspend_one(&self, number: usize, suspended: bool) -> bool {
-        let mut queues = self.books().queues();
+        let mut queues = self.dependencies().queues();
         queues.sort_unstable();
         let queue = queues.get(number % queues.len().max(1)).copied();
         if let Some(queue) = queue {
@@ -98,7 +98,7 @@ impl Deferral {
 
     /// Resumes everything.
     fn resume(&self) {
-        let queues = self.books().queues();
+        let queues = self.dependencies().queues();
         for queue in queues {
             self.queues.suspend(queue, false);
         }
@@ -127,10 +127,11 @@ fn suspend_at_random(seed: u64, rate: u64) {
     let deferral = deferral();
     let mut random = Random(seed.wrapping_mul(2).wrapping_add(1));
     let pause_us_max = 2_000_000 / rate;
-    // The process is suspended. A program may be over before this thread runs again, so that nothing would ever be deferred.
+    // The process is suspended. Without this wait a program may end before this thread runs again, with nothing ever
+    // deferred.
     let begin = Instant::now();
     while !deferral.is_holding() && begin.elapsed() < FIRST {
-        thread::sleep(LOOK);
+        thread::sleep(CHECK_EVERY);
     }
     loop {
         match random.below(RESUME_ALL) {
@@ -143,7 +144,7 @@ fn suspend_at_random(seed: u64, rate: u64) {
             }
         }
         match random.below(4) {
-            // At once: the next decision meets callers half-way.
+            // At once: the next decision meets calls that are half done.
             0 => {}
             1 => thread::yield_now(),
             _ => thread::sleep(Duration::from_micros(random.below(pause_us_max.max(1)))),
@@ -161,19 +162,19 @@ fn hold(what: Held, time: Duration) {
         thread::sleep(time);
         deferral.resume();
         deferral.drain();
-        thread::sleep(GAP);
+        thread::sleep(RUN_TIME);
     }
 }
 
-/// Holds one stream back instead of the process, as soon as there is one.
+/// Suspends one stream instead of the process, as soon as there is one.
 fn narrow_to_first_stream(deferral: &Deferral) {
     while !deferral.suspend_one(0, true) {
-        thread::sleep(LOOK);
+        thread::sleep(CHECK_EVERY);
     }
     deferral.suspend_process(false);
 }
 
-/// Marsaglia's xorshift: only needs to be different with each seed.
+/// Marsaglia's xorshift: it only needs to differ with each seed.
 struct Random(u64);
 
 impl Random {

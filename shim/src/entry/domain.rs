@@ -44,12 +44,12 @@ extern "C" fn set(domain: c_int, return_address: u64) -> u32 {
         return HipError::INVALID_VALUE.0;
     };
     entry::prepare();
-    guarded(|| match verdict::speaking_library(return_address) {
+    guarded(|| match verdict::calling_library(return_address) {
         Some(path) => {
             set_of_library(&path, domain);
-            verdict::renew();
+            verdict::invalidate();
             // The domain must hold for the caller's very next call.
-            verdict::wait_for_renewal(|| connection::tell_domain(&path, domain));
+            verdict::wait_for_invalidation(|| connection::send_domain(&path, domain));
         }
         None => set_of_thread(domain),
     });
@@ -64,7 +64,7 @@ unsafe extern "C" fn get(domain: *mut c_int, return_address: u64) -> u32 {
     }
     let mut found = SchedulingDomain::Auto;
     guarded(|| {
-        found = match verdict::speaking_library(return_address) {
+        found = match verdict::calling_library(return_address) {
             Some(path) => of_library(&path),
             None => of_thread(),
         }

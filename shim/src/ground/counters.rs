@@ -36,15 +36,15 @@ counted! {
         /// A runtime handed a dispatch table out after calls by symbols: the table was left alone.
         LateTable = "dispatch tables that came late",
         /// The runtime refused a command that was launched late; the stream's next call returned the error.
-        LateFailure = "failures told late",
+        LateFailure = "failures returned late",
         /// The controller had no slot for the process, or for one more of its queues: it was not scheduled.
-        NoRoom = "times that the controller had no room: unscheduled for a second at least",
+        NoRoom = "times that the controller had no free slot: unscheduled for at least a second",
         /// The controller did not take a report: it was too far behind.
         UnsentReport = "reports that could not be sent",
         /// The controller gave memory for events that the shim does not write into.
         NoJournal = "rings of events that could not be used",
         /// The user's settings, or the controller's rules, could not be read.
-        Settings = "settings that make no sense",
+        Settings = "settings that could not be read",
         /// The shim panicked.
         Panic = "panics",
     }
@@ -58,15 +58,15 @@ counted! {
         /// The rules saw the immediate caller.
         Caller = "by the immediate caller",
         /// The call returns to no library.
-        Unknown = "by nothing: the caller is in no library",
+        Unknown = "not found: the caller is in no library",
         /// A recording uses return probes, which hide the caller, and no program walks the stack behind them.
-        Hidden = "by nothing: a return probe hides the caller",
+        Hidden = "not found: a return probe hides the caller",
         /// The controller took too long to answer.
         Late = "answers that came too late",
         /// The controller's answer was pending, and the call could go at once whatever the answer.
         NotAwaited = "answers that were not waited for",
         /// No program was attached where one should be.
-        Unheard = "questions that nobody heard",
+        Unheard = "questions that no program answered",
         /// More threads ask than there are slots.
         NoSlot = "threads without a slot",
     }

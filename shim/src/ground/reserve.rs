@@ -2,7 +2,7 @@
 //!
 //! Rust aborts a process in which an infallible allocation fails, and the shim must never end a process. So its small
 //! allocations are then served from a reserve. Allocations of any size (the arguments of a call, a table of kernels,
-//! an image) are not: they use `try_reserve` or [`has_room`] first, and the call waits in place instead. While the
+//! an image) are not: they use `try_reserve` or [`can_allocate`] first, and the call waits in place instead. While the
 //! reserve is in use nothing more is deferred ([`is_in_use`]), so queues and their records do not grow. What they
 //! have already taken from the reserve stays there as long as they need it, and a deferred call's part until it was
 //! launched.
@@ -25,12 +25,12 @@ const SIZE: usize = 1 << 20;
 static ALLOCATOR: Reserved = Reserved::new();
 
 /// Whether the system can give so many bytes now.
-pub(crate) fn has_room(bytes: usize) -> bool {
+pub(crate) fn can_allocate(bytes: usize) -> bool {
     // SAFETY: memory that is given back at once.
     unsafe {
-        let room = libc::malloc(bytes.max(1));
-        libc::free(std::hint::black_box(room));
-        !room.is_null()
+        let memory = libc::malloc(bytes.max(1));
+        libc::free(std::hint::black_box(memory));
+        !memory.is_null()
     }
 }
 

@@ -1,4 +1,4 @@
-//! HIP as a [`Device`]: launching a command means calling the real function with the arguments that it owns.
+//! HIP as a [`Device`]: launching a command means calling the real function with the arguments that the command owns.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,13 +23,13 @@ pub(crate) struct Hip {
     markers: MarkerPool,
 }
 
-/// A call that was deferred.
+/// A deferred call.
 pub(crate) struct HipCommand {
     pub(crate) call: OwnedCall,
     pub(crate) copy: &'static RuntimeCopy,
-    /// The device that was its caller's.
+    /// Its caller's device.
     pub(crate) device: i32,
-    /// Where its stream's next call finds its failure.
+    /// Where its stream's next call finds the error.
     pub(crate) failure: &'static LateFailure,
 }
 
@@ -62,13 +62,13 @@ impl Device for Hip {
     fn launch(&self, command: HipCommand) -> bool {
         let launched = catch_unwind(AssertUnwindSafe(|| {
             stay_inside();
-            let place = (command.copy.index(), command.device);
-            if DEVICE.get() != Some(place) && !is_planted(Bug::WrongDevice) {
+            let target = (command.copy.index(), command.device);
+            if DEVICE.get() != Some(target) && !is_planted(Bug::WrongDevice) {
                 real::set_device(command.copy, command.device);
-                DEVICE.set(Some(place));
+                DEVICE.set(Some(target));
             }
-            // SAFETY: it owns its arguments, or they are handles and memory that may not be destroyed before
-            // what uses them was launched: the hooks of whatever destroys them wait for that.
+            // SAFETY: the call owns its arguments, or they are handles and memory that may not be destroyed before
+            // commands that use them were launched: the hooks of the functions that destroy them wait for that.
             unsafe { command.call.make() as u32 }
         }));
         match launched {

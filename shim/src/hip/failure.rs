@@ -13,7 +13,8 @@ pub(crate) fn any_unreported() -> bool {
     UNREPORTED.load(Ordering::Relaxed) != 0
 }
 
-/// The error of a stream's last command that failed after its call had returned; 0 if there is none, or it was returned.
+/// The error of a stream's last command that failed after its call had returned; 0 if there is none, or a call has
+/// returned it.
 #[derive(Debug, Default)]
 pub(crate) struct LateFailure(AtomicU32);
 
@@ -23,7 +24,7 @@ impl LateFailure {
         self.0.load(Ordering::Acquire) != 0
     }
 
-    /// The stream's next call is to return this error.
+    /// Sets the error for the stream's next call to return.
     pub(crate) fn set(&self, code: u32) {
         if self.0.swap(code, Ordering::AcqRel) == 0 {
             UNREPORTED.fetch_add(1, Ordering::AcqRel);
@@ -32,7 +33,7 @@ impl LateFailure {
 
     /// Takes the error, to return it.
     pub(crate) fn take(&self) -> Option<HipError> {
-        // There hardly ever is one, and a load is cheaper than an exchange.
+        // There is hardly ever an error, and a load is cheaper than an exchange.
         let code = if self.is_set() { self.0.swap(0, Ordering::AcqRel) } else { 0 };
         (code != 0).then(|| {
             UNREPORTED.fetch_sub(1, Ordering::AcqRel);

@@ -1,12 +1,12 @@
-//! Gates: words of memory that a stream waits for, which the arbiter or the host opens and shuts.
+//! Gates: words of memory that a stream waits for, which the arbiter or the host opens and closes.
 //!
-//! What was launched behind a shut gate has not begun, and begins when it opens: so a lot may be launched ahead, and only the
-//! command that runs is in the way of somebody more urgent.
+//! A command behind a closed gate has not begun, and begins when the gate opens. So many commands may be launched
+//! ahead, and only the running command delays a more urgent process.
 //!
-//! A word that the arbiter writes lies in a page that is registered with the runtime. AMD's waits there with a small kernel, as it
-//! does anywhere; but with `GPU_STREAMOPS_CP_WAIT=1` it has the command processor wait, which can do so in signal memory only. So
-//! where a page is refused, or does not do what it should, the word lies in signal memory and the host writes it; where there
-//! is none of that either, there are no gates.
+//! A word that the arbiter writes lies in a page that is registered with the runtime. AMD's runtime waits there with
+//! a small kernel, as it does for any word. With `GPU_STREAMOPS_CP_WAIT=1` the command processor waits instead, which
+//! it can do in signal memory only. So if the runtime refuses a page, or does not wait there as it should, the word
+//! lies in signal memory and the host writes it. If there is no signal memory either, there are no gates.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -22,22 +22,22 @@ use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::StreamName;
 use xsched_xqueue::{GatePage, now};
 
-const SHUT: u64 = 0;
+const CLOSED: u64 = 0;
 const OPEN: u64 = GATE_KEPT_OPEN;
 
 /// Any of [`GATE_OPEN`]'s bits makes a word as large as this.
 const AT_LEAST: u64 = 1;
-const _: () = assert!(GATE_OPEN.count_ones() == 2 && SHUT < AT_LEAST);
+const _: () = assert!(GATE_OPEN.count_ones() == 2 && CLOSED < AT_LEAST);
 
-/// How long a stream that waits is watched, and how long one may take whose gate was opened.
+/// How long a waiting stream is watched, and how long a stream may take to go on after its gate was opened.
 const WATCHED: Duration = Duration::from_millis(1);
 const OPENED_MAX: Duration = Duration::from_millis(200);
 
-/// A word of memory, never given back.
+/// A word of memory that is never freed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HipGate {
     host: NonNull<AtomicU64>,
-    /// Where the device has it.
+    /// Its address on the device.
     device: NonNull<c_void>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct HipGate {
 unsafe impl Send for HipGate {}
 
 impl HipGate {
-    /// A new gate of a stream's device, open. Tries it out, for which it may need a fifth of a second.
+    /// A new gate of a stream's device, open. Tests it, which may take a fifth of a second.
     ///
     /// On a thread of the shim's own: it sets the device.
     pub(crate) fn new(stream: HipStream) -> Option<Self> {
@@ -56,12 +56,12 @@ impl HipGate {
         real::set_device(copy, device);
         let host = real::signal_memory(copy)?;
         let gate = Self { host, device: host.cast() };
-        let works = gate.is_kept(copy).unwrap_or(false);
+        let works = gate.makes_streams_wait(copy).unwrap_or(false);
         gate.set(true);
         works.then_some(gate)
     }
 
-    /// The gate in a page, which the arbiter opens and shuts. Tries the page out, as above.
+    /// The gate in a page, which the arbiter opens and closes. Tests the page, as above.
     pub(crate) fn shared(stream: HipStream, page: &'static GatePage) -> Option<Self> {
         let HipStream { copy, device, .. } = stream;
         if !real::has_wait_value(copy, device) {
@@ -75,18 +75,18 @@ impl HipGate {
             // SAFETY: in the page, of which the device has as much as the host.
             Self { host, device: unsafe { start.byte_add(offset) } }
         };
-        // The gate itself may be shut by the arbiter at any time.
-        at(page.trial()).is_kept(copy).unwrap_or(false).then(|| at(page.word()))
+        // The arbiter may close the gate itself at any time, so another word of the page is tested.
+        at(page.trial()).makes_streams_wait(copy).unwrap_or(false).then(|| at(page.word()))
     }
 
     pub(crate) fn set(self, is_open: bool) {
-        self.word().store(if is_open { OPEN } else { SHUT }, Ordering::Release);
+        self.word().store(if is_open { OPEN } else { CLOSED }, Ordering::Release);
     }
 
-    /// Has a stream wait here. False if the runtime refuses.
+    /// Makes a stream wait for the gate. False if the runtime refuses.
     pub(crate) fn put_before(self, stream: HipStream) -> bool {
         let put = || self.put(stream.copy, stream.handle());
-        // Whoever launches late has another device: the null stream would be that one's.
+        // A thread that launches late may have another device set, whose null stream would be meant.
         if stream.name == StreamName::Legacy {
             stream.on_its_device(|| Some(put())).unwrap_or(false)
         } else {
@@ -99,12 +99,12 @@ impl HipGate {
     }
 
     fn word(&self) -> &AtomicU64 {
-        // SAFETY: allocated for good. A reset of the device would take it back: gates are forgotten before.
+        // SAFETY: allocated for good. A reset of the device would free it: gates are forgotten before.
         unsafe { self.host.as_ref() }
     }
 
-    /// Whether a stream waits here while it is shut, and goes on when it opens.
-    fn is_kept(self, copy: &RuntimeCopy) -> Option<bool> {
+    /// Whether a stream waits here while the gate is closed, and goes on when it opens.
+    fn makes_streams_wait(self, copy: &RuntimeCopy) -> Option<bool> {
         let (stream, event) = (real::create_stream(copy)?, real::create_event(copy)?);
         self.set(false);
         if !self.put(copy, stream) || !real::record_event(copy, event, stream) {
@@ -116,7 +116,7 @@ impl HipGate {
         let deadline = now() + OPENED_MAX.into();
         while real::is_event_pending(copy, event) {
             if now() >= deadline {
-                // The stream stays as it is: to destroy it is to wait for it.
+                // The stream is leaked: destroying it would wait for it.
                 return Some(false);
             }
             std::thread::sleep(WATCHED / 10);
@@ -136,12 +136,12 @@ mod tests {
 
     thread_local! {
         static DEVICE: Cell<i32> = const { Cell::new(0) };
-        /// On which device which streams wait.
+        /// Which streams wait, each with the device that was set.
         static WAITS: Cell<[Option<(i32, usize)>; 2]> = const { Cell::new([None; 2]) };
     }
 
-    extern "C" fn device(place: &mut i32) -> u32 {
-        *place = DEVICE.get();
+    extern "C" fn device(device: &mut i32) -> u32 {
+        *device = DEVICE.get();
         0
     }
 
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_gate_for_a_null_stream_is_put_on_that_streams_device() {
-        // No other test has this copy.
+        // No other test uses this copy.
         const COPY: usize = 2;
         static WORD: AtomicU64 = AtomicU64::new(OPEN);
         let functions = [

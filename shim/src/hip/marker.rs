@@ -1,7 +1,7 @@
-//! Markers: events of the shim's own, recorded behind an application's work to see when that is done.
+//! Markers: HIP events of the shim, recorded behind an application's work to see when that is complete.
 //!
-//! Events are made once and used again. They belong to a device, and are recorded while that is the calling thread's device:
-//! a null stream is that of the current device.
+//! HIP events are created once and used again. They belong to a device, and are recorded while that is the calling
+//! thread's device: a null stream is that of the current device.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +13,7 @@ use crate::hip::real;
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::StreamName;
 
-/// A stream, by what names it in every thread of the process; but a per-thread stream is the calling thread's.
+/// A stream, by a name that all threads of the process understand; but a per-thread stream is the calling thread's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HipStream {
     pub(crate) copy: &'static RuntimeCopy,
@@ -31,7 +31,7 @@ impl HipStream {
         self.on_its_device(|| real::is_stream_done(self.copy, self.handle()))
     }
 
-    /// Does something while its device is the calling thread's.
+    /// Runs `act` while its device is the calling thread's.
     pub(crate) fn on_its_device<R>(self, act: impl FnOnce() -> Option<R>) -> Option<R> {
         let before = real::current_device(self.copy)?;
         if before != self.device {
@@ -45,7 +45,7 @@ impl HipStream {
     }
 }
 
-/// An event that was recorded.
+/// A HIP event that was recorded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HipMarker {
     copy: &'static RuntimeCopy,
@@ -62,12 +62,12 @@ impl PartialEq for HipMarker {
 impl Eq for HipMarker {}
 
 impl HipMarker {
-    /// Whether everything before it has completed. A runtime that cannot tell ends the wait.
+    /// Whether everything before it has completed. True if the runtime cannot tell, so that waits end.
     pub(crate) fn is_complete(self) -> bool {
         !real::is_event_pending(self.copy, self.event())
     }
 
-    /// Device time since another that is complete as well.
+    /// Device time since an earlier marker that is complete as well.
     pub(crate) fn since(self, earlier: Self) -> Option<Nanos> {
         real::device_time(self.copy, earlier.event(), self.event())
     }
@@ -77,12 +77,12 @@ impl HipMarker {
     }
 }
 
-/// Events that are not in use, by copy and device.
+/// HIP events that are not in use, by copy and device.
 #[derive(Debug, Default)]
 pub(crate) struct MarkerPool(Mutex<HashMap<(usize, i32), Vec<usize>>>);
 
 impl MarkerPool {
-    /// Records a marker; None if the runtime does not want it.
+    /// Records a marker; None if the runtime refuses.
     pub(crate) fn record(&self, stream: HipStream) -> Option<HipMarker> {
         let HipStream { copy, device, .. } = stream;
         stream.on_its_device(|| {
@@ -110,7 +110,7 @@ impl MarkerPool {
         act(all.entry((copy.index(), device)).or_default())
     }
 
-    /// A device was reset: its events are gone.
+    /// A device was reset: its HIP events do not exist any more.
     pub(crate) fn forget(&self, copy: &RuntimeCopy) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|(of, _), _| *of != copy.index());

@@ -1,4 +1,4 @@
-//! A call that is made later: everything that the real function will read is its own.
+//! A call that is made later, and owns everything that the real function will read.
 
 use std::ffi::c_void;
 use std::slice;
@@ -9,7 +9,7 @@ use crate::kernels::Kernel;
 use crate::planted::{Bug, is_planted};
 use crate::runtime::stopped::Stopped;
 
-/// Words of stack that HIP's functions take at most.
+/// The most words of stack that HIP's functions take.
 const STACK_WORDS_MAX: usize = 16;
 
 /// `HIP_LAUNCH_PARAM_BUFFER_POINTER`, `.._BUFFER_SIZE`, `.._END`
@@ -27,33 +27,35 @@ const REGISTERS: usize = 6;
 ///   0           6                                                             capacity
 /// ```
 ///
-/// One allocation, which never grows: what lies in it keeps its address.
+/// One allocation, which never grows: its contents keep their addresses.
 pub(crate) struct OwnedCall {
     words: Vec<u64>,
     layout: &'static Layout,
     function: *mut c_void,
 }
 
-/// What a call's arguments become its own in: an [`OwnedCall`]; or [`Certain`], which copies nothing, where it is only asked
-/// whether the runtime is certain to take the call.
+/// The owner of a call's arguments: an [`OwnedCall`], which copies them; or [`Certain`], which copies nothing, to ask
+/// only whether the runtime is certain to take the call.
 pub(crate) trait Owner: Sized {
-    /// The stopped call, with room for so many words that its arguments point to.
-    fn of(call: &Stopped<'_>, room: usize) -> Option<Self>;
+    /// The stopped call, with capacity for so many words that its arguments point to.
+    fn of(call: &Stopped<'_>, capacity: usize) -> Option<Self>;
 
-    /// Makes an argument point to memory of the call's own, with these contents; its address. None if there is no room left.
+    /// Makes an argument point to memory of the call's own, with these contents; its address. None if the capacity is
+    /// used up.
     fn own_words(&mut self, argument: usize, words: &[u64]) -> Option<u64>;
 
-    /// Memory of the call's own with these contents; its address. None if there is no room left.
+    /// Memory of the call's own with these contents; its address. None if the capacity is used up.
     fn keep(&mut self, words: &[u64]) -> Option<u64>;
 
-    /// Owns the arguments of a kernel that are given one by one, by an array of pointers. None if there is no room left.
+    /// Owns the arguments of a kernel that are given one by one, by an array of pointers. None if the capacity is
+    /// used up.
     ///
     /// # Safety
     /// `params` must point to as many pointers to arguments as the kernel has.
     unsafe fn own_params(&mut self, argument: usize, kernel: &Kernel, params: *const *const u8)
     -> Option<()>;
 
-    /// Owns the arguments of a kernel that are given as one buffer. None if there is no room left.
+    /// Owns the arguments of a kernel that are given as one buffer. None if the capacity is used up.
     ///
     /// # Safety
     /// The buffer must be as large as it says.
@@ -85,7 +87,7 @@ impl Owner for Certain {
     }
 }
 
-/// Registers, and the stack behind them, as [`replay`] wants it.
+/// Registers, and the stack behind them, as [`replay`] takes them.
 #[repr(C)]
 struct Passed {
     frame: Frame,
@@ -94,31 +96,32 @@ struct Passed {
 
 const _: () = assert!(std::mem::offset_of!(Passed, stack) == size_of::<Frame>());
 
-// SAFETY: what the pointers in it point to is its own, or may be used by any thread, as HIP's handles and the memory of
-// asynchronous copies may.
+// SAFETY: its pointers point to memory of its own, or to memory and objects that any thread may use, as HIP's handles
+// and the memory of asynchronous copies are.
 unsafe impl Send for OwnedCall {}
 
 impl OwnedCall {
-    /// A call with the arguments of a stopped one, and room for so many words that they point to. None while memory is short,
-    /// since queue and books would grow by it, and for a function with arguments in vector registers.
+    /// A call with the arguments of a stopped one, and capacity for so many words that they point to. None while
+    /// memory is short, since queues and their records would grow with it, and for a function with arguments in
+    /// vector registers.
     pub(crate) fn new(
         frame: &Frame,
         layout: &'static Layout,
         function: *mut c_void,
-        room: usize,
+        capacity: usize,
     ) -> Option<Self> {
         let own = REGISTERS + layout.stack_words;
         if reserve::is_in_use() || layout.has_vectors || layout.stack_words > STACK_WORDS_MAX {
             return None;
         }
         let mut words = Vec::new();
-        words.try_reserve_exact(own.checked_add(room)?).ok()?;
-        // The reserve is not for this.
+        words.try_reserve_exact(own.checked_add(capacity)?).ok()?;
+        // The reserve is for small allocations only.
         if reserve::holds(&words) {
             return None;
         }
         words.extend_from_slice(&frame.general);
-        // SAFETY: the function takes as many words of stack, so its caller has put them there.
+        // SAFETY: the function takes so many words of stack, so its caller has put them there.
         words
             .extend_from_slice(unsafe { slice::from_raw_parts(frame.stack_arguments(), layout.stack_words) });
         Some(Self { words, layout, function })
@@ -127,7 +130,7 @@ impl OwnedCall {
     /// Makes the call; returns what the function leaves in `rax`.
     ///
     /// # Safety
-    /// The arguments must still be what the function asks for.
+    /// The arguments must still be valid for the function.
     pub(crate) unsafe fn make(&self) -> u64 {
         let frame = Frame {
             vector: [[0; 2]; 8],
@@ -144,11 +147,11 @@ impl OwnedCall {
         unsafe { replay((&raw const passed).cast(), self.function, stack_words) }
     }
 
-    /// Some of the room.
+    /// Takes a part of the capacity.
     fn take(&mut self, words: usize) -> Option<&mut [u64]> {
         let begin = self.words.len();
         let is_there = words <= self.words.capacity() - begin;
-        debug_assert!(is_there, "who makes a call knows what it needs");
+        debug_assert!(is_there, "the caller of `of` knows what the call needs");
         is_there.then(|| {
             self.words.resize(begin + words, 0);
             &mut self.words[begin..]
@@ -156,18 +159,18 @@ impl OwnedCall {
     }
 
     fn set(&mut self, argument: usize, word: u64) {
-        let place = match self.layout.location(argument) {
+        let index = match self.layout.location(argument) {
             ArgumentLocation::General(register) => register,
             ArgumentLocation::Vector(_) => unreachable!("HIP passes no pointers in vector registers"),
             ArgumentLocation::Stack(word) => REGISTERS + word,
         };
-        self.words[place] = word;
+        self.words[index] = word;
     }
 }
 
 impl Owner for OwnedCall {
-    fn of(call: &Stopped<'_>, room: usize) -> Option<Self> {
-        Self::new(call.frame, call.layout, call.target.address, room)
+    fn of(call: &Stopped<'_>, capacity: usize) -> Option<Self> {
+        Self::new(call.frame, call.layout, call.target.address, capacity)
     }
 
     fn own_words(&mut self, argument: usize, words: &[u64]) -> Option<u64> {
@@ -189,10 +192,10 @@ impl Owner for OwnedCall {
         params: *const *const u8,
     ) -> Option<()> {
         let len = values_len(kernel);
-        let (values, pointers) = self.take(room_for_params(kernel))?.split_at_mut(len);
+        let (values, pointers) = self.take(params_words(kernel))?.split_at_mut(len);
         let base = values.as_mut_ptr().cast::<u8>();
         for (index, (pointer, parameter)) in pointers.iter_mut().zip(&kernel.parameters).enumerate() {
-            // SAFETY: the caller's promise; the parameter's place lies within the values.
+            // SAFETY: the caller's promise; the parameter lies within the values.
             unsafe {
                 let own = base.add(parameter.offset);
                 let given = *params.add(index);
@@ -219,12 +222,12 @@ impl Owner for OwnedCall {
 
 const WORD: usize = size_of::<u64>();
 
-/// Words that a kernel's arguments need which are given one by one.
-pub(crate) fn room_for_params(kernel: &Kernel) -> usize {
+/// Words that a kernel's arguments need if they are given one by one.
+pub(crate) fn params_words(kernel: &Kernel) -> usize {
     values_len(kernel) + kernel.parameters.len()
 }
 
-/// Words that the values of a kernel's arguments take, which lie as the kernel reads them.
+/// Words that the values of a kernel's arguments take, laid out as the kernel reads them.
 fn values_len(kernel: &Kernel) -> usize {
     let ends = kernel.parameters.iter().map(|parameter| parameter.offset + parameter.size);
     ends.max().unwrap_or(0).div_ceil(WORD)
@@ -239,12 +242,12 @@ pub(crate) struct Extra {
 }
 
 impl Extra {
-    /// What `extra` of a launch says; None if it is not formed as HIP wants it.
+    /// The contents of a launch's `extra`; None if it is malformed.
     ///
     /// # Safety
     /// It must be an array that ends in its end mark.
     pub(crate) unsafe fn read(extra: *const usize) -> Option<Self> {
-        // SAFETY: the caller's promise, read as far as it is formed.
+        // SAFETY: the caller's promise; it is read as far as it is well-formed.
         unsafe {
             let word = |index| extra.add(index).read();
             let is_formed =
@@ -254,8 +257,8 @@ impl Extra {
     }
 
     /// Words that it needs.
-    pub(crate) fn room(self) -> usize {
-        /// Its marks with what they stand for, and its size.
+    pub(crate) fn words(self) -> usize {
+        /// Its marks with their values, and its size.
         const MARKS: usize = 5 + 1;
         self.size.div_ceil(WORD) + MARKS
     }
@@ -267,7 +270,7 @@ mod tests {
     use crate::abi::{HipError, Ret, Signature};
     use crate::kernels::Parameter;
 
-    /// Arguments on registers and stack, as hipModuleLaunchKernel has them.
+    /// A function with arguments in registers and on the stack, like hipModuleLaunchKernel.
     #[expect(clippy::many_single_char_names, reason = "what is tested is their number")]
     unsafe extern "C" fn sum(
         a: u64,
@@ -322,11 +325,11 @@ mod tests {
         (CallOnStack { frame, stack }, Layout::of::<Sum>())
     }
 
-    fn owned(stopped: &CallOnStack, layout: &'static Layout, room: usize) -> OwnedCall {
-        // Through the whole value: the stack lies behind the frame.
+    fn owned(stopped: &CallOnStack, layout: &'static Layout, capacity: usize) -> OwnedCall {
+        // A pointer to the whole value: the stack lies behind the frame.
         let frame = std::ptr::from_ref(stopped).cast::<Frame>();
         // SAFETY: the frame is its first field.
-        OwnedCall::new(unsafe { &*frame }, layout, sum as *const () as *mut c_void, room).unwrap()
+        OwnedCall::new(unsafe { &*frame }, layout, sum as *const () as *mut c_void, capacity).unwrap()
     }
 
     #[test]
@@ -344,7 +347,7 @@ mod tests {
         let (first, mut second) = (1_u64, 100_u32);
         let params = [(&raw const first).cast::<u8>(), (&raw const second).cast::<u8>()];
         let (stopped, layout) = call([0, 0, params.as_ptr() as u64, 0]);
-        let mut owned = owned(&stopped, layout, room_for_params(&kernel));
+        let mut owned = owned(&stopped, layout, params_words(&kernel));
         // SAFETY: two arguments, as the kernel has.
         unsafe { owned.own_params(8, &kernel, params.as_ptr()).unwrap() };
         second = 9000;
@@ -358,9 +361,9 @@ mod tests {
         let (mut buffer, mut size) = ([1000_u32, 5], size_of::<[u32; 2]>());
         let extra = [BUFFER, buffer.as_mut_ptr() as usize, BUFFER_SIZE, &raw mut size as usize, END];
         let (stopped, layout) = call([0, 0, 0, extra.as_ptr() as u64]);
-        // SAFETY: formed as HIP wants it.
+        // SAFETY: well-formed.
         let given = unsafe { Extra::read(extra.as_ptr()).unwrap() };
-        let mut owned = owned(&stopped, layout, given.room());
+        let mut owned = owned(&stopped, layout, given.words());
         // SAFETY: the buffer is as large as it says.
         unsafe { owned.own_extra(9, given).unwrap() };
         (buffer, size) = ([0; 2], 0);

@@ -1,8 +1,8 @@
 //! Copies.
 //!
-//! The synchronous ones return when the data has arrived, except from device to device. Asynchronous ones may
-//! still read pageable host memory after they returned, or wait for it: a copy can be deferred only if its
-//! host memory is known to be pinned.
+//! The synchronous ones return when the data has arrived, except from device to device. Asynchronous ones may still
+//! read pageable host memory after they returned, or wait for it. So a copy can be deferred only if its host memory
+//! is known to be pinned.
 
 use crate::abi::Hooked;
 use crate::ground::counters::Work;

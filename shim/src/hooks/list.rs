@@ -24,8 +24,8 @@ macro_rules! hook {
     };
     ($class:ident $family:ident $signature:ty) => {
         Some(|function, frame, target| {
-            // SAFETY: whoever runs the hook promises that frame and target belong to `function`, whose signature this
-            // is.
+            // SAFETY: the caller of the hook promises that frame and target belong to `function`, whose signature
+            // this is.
             unsafe { hooks::run::<$signature>(function, frame, target, hooks::$family::$class) }
         })
     };

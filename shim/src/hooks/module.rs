@@ -19,7 +19,7 @@ pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     if let Some(copy) = call.target.copy
         && result.into_word() == 0
     {
-        // SAFETY: the runtime has taken the arguments, so they are what it asks for.
+        // SAFETY: the runtime has accepted the arguments, so they are valid.
         unsafe { note(copy, &call.stopped()) };
     }
     Outcome::Done(result)
@@ -29,8 +29,8 @@ pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
 /// The call must have succeeded.
 unsafe fn note(runtime: &RuntimeCopy, call: &Stopped<'_>) {
     let copy = runtime.index();
-    // SAFETY: the runtime has put its answer where these functions want it, and has read the strings and images, by the
-    // caller's promise.
+    // SAFETY: the runtime has written its answer to the arguments of these functions, and has read the strings and
+    // images, by the caller's promise.
     unsafe {
         let handle = || *(call.word(0) as *const usize);
         let text = |argument| CStr::from_ptr(call.word(argument) as *const c_char);
@@ -68,7 +68,7 @@ unsafe fn note_all(runtime: &RuntimeCopy, call: &Stopped<'_>) {
         return;
     };
     let (library, mut count) = (call.size(2), 0);
-    // SAFETY: HIP's signatures of these functions, handles being words, and a place for the answer.
+    // SAFETY: HIP's signatures of these functions, handles being words, and a variable for the answer.
     let get_name = unsafe {
         mem::transmute::<NonNull<c_void>, GetCount>(get_count)(&raw mut count, library);
         mem::transmute::<NonNull<c_void>, GetName>(get_name)

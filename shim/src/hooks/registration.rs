@@ -6,7 +6,7 @@ use crate::ground::outcome::Outcome;
 use crate::hooks::Call;
 use crate::{defer, kernels, runtime, verdict};
 
-/// Fat binaries and kernels as they come in.
+/// Fat binaries and kernels that are being registered.
 pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     let result = call.real();
     if let Some(copy) = call.target.copy {
@@ -33,15 +33,16 @@ pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     Outcome::Done(result)
 }
 
-/// A fat binary is taken back: its kernels must have been launched. The process exits, or the caller's library is
+/// A fat binary is unregistered: its kernels must have been launched. The process exits, or the caller's library is
 /// being unloaded.
 pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     let outcome = super::ordered(call);
     let copy = call.target.copy;
-    let wrapper = copy.and_then(|copy| kernels::fat_binary_taken_back(copy.index(), call.stopped().size(0)));
-    // The wrapper lies in the library's own data, wherever the call came from.
+    let wrapper =
+        copy.and_then(|copy| kernels::fat_binary_unregistered(copy.index(), call.stopped().size(0)));
+    // The wrapper lies in the library's own data, wherever the call comes from.
     if let Some(library) = runtime::library_at(wrapper.unwrap_or(call.frame.return_address as usize)) {
-        verdict::renew();
+        verdict::invalidate();
         runtime::forget(&library);
     }
     outcome

@@ -1,4 +1,4 @@
-//! Streams: what they wait for, how they end, what is recorded from them.
+//! Streams: waits, destruction and capture.
 
 use crate::abi::{Hooked, InRegister, Stream};
 use crate::api::Id;
@@ -19,9 +19,9 @@ pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
 pub(crate) fn observes<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     let result = call.real();
     if let (Some(copy), 0) = (call.target.copy, result.into_word()) {
-        let place = call.stopped().word(0) as *const Stream;
+        let address = call.stopped().word(0) as *const Stream;
         // SAFETY: the runtime has put the stream there, and says that it succeeded.
-        defer::stream_created(copy, unsafe { place.read() });
+        defer::stream_created(copy, unsafe { address.read() });
     }
     Outcome::Done(result)
 }
@@ -39,8 +39,8 @@ pub(crate) fn drains<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     })
 }
 
-/// The beginning and end of capture, and questions about it. Calls that synchronise while a stream captures
-/// would invalidate the capture: none may be added.
+/// The beginning and end of capture, and queries of it. Calls that synchronise while a stream captures would
+/// invalidate the capture: none may be added.
 pub(crate) fn captures<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     let (Some(copy), Some(_)) = (call.target.copy, call.stream()) else {
         return Outcome::Pass(Reason::StreamCapture);

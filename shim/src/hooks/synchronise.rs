@@ -1,4 +1,4 @@
-//! The host waiting for the device: what it waits for must have been forwarded.
+//! The host waiting for the device: the work that it waits for must have been launched.
 
 use crate::abi::Hooked;
 use crate::ground::outcome::Outcome;

@@ -27,7 +27,7 @@ impl Stopped {
     /// # Safety
     /// The call must have these arguments.
     unsafe fn read<A: Args>(&self) -> A {
-        // Through the whole value, so that the reader may go on from the frame into the stack.
+        // A pointer to the whole value, so that the reader may go on from the frame into the stack.
         let frame = std::ptr::from_ref(self).cast::<Frame>();
         // SAFETY: the frame is the first field; the arguments are the caller's promise.
         unsafe { A::read(&*frame, Box::leak(Box::new(Layout::new(A::PASSED, None)))) }
@@ -36,14 +36,14 @@ impl Stopped {
 
 type Launch = unsafe extern "C" fn(u32, Stream) -> HipError;
 
-/// These hooks decide without asking for the real function.
+/// These hooks decide without the real function.
 fn nowhere() -> Target {
     Target { address: std::ptr::null_mut(), copy: None }
 }
 
 fn run_launch(hook: fn(&Call<'_, Launch>) -> Outcome<HipError>) -> Outcome<u64> {
     let stopped = Stopped::new([7, 0x5000, 0, 0, 0, 0], &[]);
-    // SAFETY: the frame is made for this signature; the function is asked for its name only.
+    // SAFETY: the frame is made for this signature; the function's name is all that is used.
     unsafe { run(&TABLE[Id::hipLaunchKernel as usize], &stopped.frame, nowhere(), hook) }
 }
 
@@ -114,8 +114,11 @@ fn large_structures_lie_on_the_stack_between_words_in_registers() {
     // hipMemset3DAsync: a structure, a word, a structure, a word.
     let stopped = Stopped::new([0xab, 0x9000, 0, 0, 0, 0], &[0x1000, 512, 100, 4, 100, 4, 2]);
     // SAFETY: as above.
-    let (place, value, extent, stream): (PitchedPtr, u32, Extent, Stream) = unsafe { stopped.read() };
-    assert_eq!((place.ptr.addr(), place.pitch_bytes, place.xsize, place.ysize), (0x1000, 512, 100, 4));
+    let (pitched, value, extent, stream): (PitchedPtr, u32, Extent, Stream) = unsafe { stopped.read() };
+    assert_eq!(
+        (pitched.ptr.addr(), pitched.pitch_bytes, pitched.xsize, pitched.ysize),
+        (0x1000, 512, 100, 4)
+    );
     assert_eq!(extent, Extent { width: 100, height: 4, depth: 2 });
     assert_eq!((value, stream.0.addr()), (0xab, 0x9000));
 }
@@ -129,7 +132,7 @@ fn floats_come_from_vector_registers_and_narrow_words_lose_their_upper_bits() {
 }
 
 #[test]
-fn streams_are_told_apart() {
+fn kinds_of_streams_are_distinguished() {
     let stopped = Stopped::new([0; 6], &[]);
     let kind = |id: Id, stream: usize| {
         let args = (0, Stream(std::ptr::without_provenance_mut(stream)));
@@ -144,10 +147,10 @@ fn streams_are_told_apart() {
     assert_eq!(kind(Id::hipLaunchKernel_spt, 1), StreamKind::Legacy);
 }
 
-/// Then it may be another stream's at once.
+/// After that the handle may be another stream's at once.
 #[test]
 fn a_stream_is_forgotten_before_its_handle_is_given_back() {
-    // No other test has this copy.
+    // No other test uses this copy.
     const COPY: usize = 1;
     static WAS_KNOWN: AtomicBool = AtomicBool::new(true);
     extern "C" fn first_device(device: &mut i32) -> u32 {

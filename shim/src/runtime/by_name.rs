@@ -1,4 +1,5 @@
-//! Functions that a program finds by name: where a copy's calls are seen by symbols, the program gets the shim's export.
+//! Functions that a program looks up by name: where a copy's calls are seen by symbols, the program gets the shim's
+//! export.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,8 +17,8 @@ type Exports = [*const c_void; api::COUNT];
 /// The process's [`Exports`]; null before its first call.
 static EXPORTS: AtomicPtr<Exports> = AtomicPtr::new(ptr::null_mut());
 
-/// These are the process's exports.
-pub(crate) fn exports_are(exports: &'static Exports) {
+/// Sets the process's exports.
+pub(crate) fn set_exports(exports: &'static Exports) {
     EXPORTS.store(ptr::from_ref(exports).cast_mut(), Ordering::Release);
 }
 
@@ -26,7 +27,7 @@ fn exports() -> Option<&'static Exports> {
     unsafe { EXPORTS.load(Ordering::Acquire).as_ref() }
 }
 
-/// `hipGetProcAddress` and its like have answered with an address: an export takes its place if it has to.
+/// Replaces an address that `hipGetProcAddress` or a similar function has returned, if an export must take its place.
 ///
 /// # Safety
 /// `answer` must be null or point to the answer.
@@ -56,11 +57,11 @@ pub(crate) fn export_for(found: *mut c_void, exports: &Exports) -> Option<*mut c
     })
 }
 
-/// The name of the function at an address: what was asked for may stand for another one.
+/// The name of the function at an address: a name that was asked for may be an alias.
 fn symbol_name(address: *mut c_void) -> Option<std::ffi::CString> {
     // SAFETY: all of it may be zero.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: a place for the answer, whose name is a C string of a mapped object.
+    // SAFETY: a variable for the answer, whose name is a C string of a mapped object.
     unsafe {
         let known: c_int = libc::dladdr(address, &raw mut info);
         (known != 0 && !info.dli_sname.is_null() && info.dli_saddr == address)

@@ -1,15 +1,15 @@
-//! The copies of the runtime in this process, and the way by which the shim sees the calls of each.
+//! The runtime copies in this process, and how the shim sees the calls of each.
 //!
-//! A copy's calls come either by its dispatch table or by symbols, never by both. Which it is shows at the first
-//! call: a runtime that has tables hands them out then. The exports therefore make sure that a copy's first
-//! call has happened before they decide, with a call that does nothing ([`RuntimeCopy::settle`]).
+//! A copy's calls come either by its dispatch table or by symbols, never by both. Its first call decides: a runtime
+//! that has tables hands them out then. So before an export decides, it makes sure that a copy's first call has
+//! happened, by a call that does nothing ([`RuntimeCopy::settle`]).
 //!
 //! ```text
 //!   UNDECIDED --- the runtime hands its table over ----> TABLE     exports jump, the table's entries run hooks
 //!            \--- its first call returned, no table ---> SYMBOLS   exports run hooks, a late table is left alone
 //! ```
 //!
-//! There is room for four copies. More are forwarded and counted, and nothing of theirs is ever deferred.
+//! Four copies are supported. More are forwarded and counted, and none of their calls is ever deferred.
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
@@ -22,10 +22,10 @@ use crate::ground::counters::{self, Trouble};
 use crate::ground::status::{CopyStatus, xsched_shim_status};
 use crate::runtime::objects::{Handle, MappedObject};
 
-/// How many copies can be told apart. Entries of a table carry no context, so each copy has code of its own.
+/// The most copies that are distinguished. Entries of a table carry no context, so each copy has code of its own.
 pub(crate) const COPIES_MAX: usize = SHIM_COPY_COUNT;
 
-/// Functions of a copy: those of the list, and behind them room for entries of newer tables.
+/// Functions of a copy: those of the list, and behind them numbers for entries of newer tables.
 pub(crate) const IDS: usize = 1024;
 const _: () = assert!(COUNT < IDS);
 
@@ -60,7 +60,7 @@ pub(crate) enum TableKind {
 }
 
 impl TableKind {
-    /// The table with this place.
+    /// The table of a slot.
     pub(crate) fn of(slot: Slot) -> Option<Self> {
         match slot {
             Slot::runtime(_) => Some(Self::Runtime),
@@ -73,7 +73,7 @@ impl TableKind {
 /// One copy of the runtime.
 #[derive(Debug)]
 pub(crate) struct RuntimeCopy {
-    /// A reference to it that is never given back.
+    /// A reference to it that is never released.
     handle: AtomicPtr<c_void>,
     /// Compiled code has called it.
     compiler_called: AtomicBool,
@@ -84,7 +84,7 @@ pub(crate) struct RuntimeCopy {
 pub(crate) struct Target {
     /// Its code.
     pub(crate) address: *mut c_void,
-    /// The copy that it belongs to; None if there is no telling, or no room for another copy.
+    /// The copy that it belongs to; None if it is not known, or there are too many copies.
     pub(crate) copy: Option<&'static RuntimeCopy>,
 }
 
@@ -93,7 +93,7 @@ impl RuntimeCopy {
         Self { handle: AtomicPtr::new(ptr::null_mut()), compiler_called: AtomicBool::new(false) }
     }
 
-    /// The place of a mapped copy, a new one if need be.
+    /// The slot of a mapped copy, a new one if need be.
     pub(crate) fn of(object: &MappedObject) -> Option<&'static Self> {
         let base = object.start()? as u64;
         for copy in &ALL {
@@ -107,17 +107,17 @@ impl RuntimeCopy {
         None
     }
 
-    /// Its place among the copies.
+    /// Its index among the copies.
     pub(crate) fn index(&self) -> usize {
         (ptr::from_ref(self).addr() - ptr::from_ref(&ALL).addr()) / size_of::<Self>()
     }
 
-    /// The copy in this place.
+    /// The copy with this index.
     pub(crate) fn at(index: usize) -> &'static Self {
         &ALL[index]
     }
 
-    /// What others see of it.
+    /// Its part of the status that other processes read.
     pub(crate) fn status(&self) -> &'static CopyStatus {
         &xsched_shim_status.copies[self.index()]
     }
@@ -126,7 +126,7 @@ impl RuntimeCopy {
         way_numbered(self.status().ways[kind as usize].load(Ordering::Acquire))
     }
 
-    /// The way of calls of the function with this place in the tables.
+    /// The way of calls of the function with this slot.
     pub(crate) fn way_of(&self, slot: Slot) -> Way {
         TableKind::of(slot).map_or(Way::Symbols, |kind| self.way(kind))
     }
@@ -142,11 +142,11 @@ impl RuntimeCopy {
         chosen.map_or_else(|before| before == way as u32, |_| true)
     }
 
-    /// The way of calls of the function with this number, decided as far as that is possible by now.
+    /// The way of calls of the function with this slot, decided as far as that is possible by now.
     ///
-    /// The table of the runtime is asked for by naming an error, which neither opens a device nor changes the last
-    /// error. Nothing in the other table is as harmless: its way stays undecided during compiled code's first call,
-    /// and hooks of that table bear being run by both ways at once.
+    /// The runtime is made to hand out its table by naming an error, which neither opens a device nor changes the
+    /// last error. No function of the other table is as harmless. Its way stays undecided during compiled code's
+    /// first call, and hooks of that table may run by both ways at once.
     pub(crate) fn settle(&self, slot: Slot) -> Way {
         let Some(kind) = TableKind::of(slot) else { return Way::Symbols };
         if self.way(kind) == Way::Undecided {
@@ -161,7 +161,7 @@ impl RuntimeCopy {
         self.way(kind)
     }
 
-    /// Makes a call that does nothing; afterwards the runtime has handed its table out, if it has one. False if it
+    /// Makes a call that does nothing. Afterwards the runtime has handed its table out, if it has one. False if it
     /// cannot be called yet.
     fn call_once(&self) -> bool {
         type GetErrorName = unsafe extern "C" fn(u32) -> *const c_void;
@@ -180,7 +180,7 @@ impl RuntimeCopy {
         NonNull::new(self.handle.load(Ordering::Acquire))
     }
 
-    /// Keeps the copy mapped for good: the addresses kept of it must not dangle.
+    /// Keeps the copy mapped for good: addresses in it that the shim keeps must not dangle.
     pub(crate) fn keep_mapped(&self, object: &MappedObject) {
         if self.handle().is_none()
             && let Some(handle) = Handle::of_mapped(object)
@@ -191,10 +191,10 @@ impl RuntimeCopy {
 
     /// The real function with this number, if this copy has it.
     pub(crate) fn original(&self, id: Id) -> Option<NonNull<c_void>> {
-        let place = &ORIGINALS[self.index()][id as usize];
-        NonNull::new(place.load(Ordering::Acquire)).or_else(|| {
+        let original = &ORIGINALS[self.index()][id as usize];
+        NonNull::new(original.load(Ordering::Acquire)).or_else(|| {
             let found = Handle::borrow(self.handle()?).definition(TABLE[id as usize].name)?;
-            place.store(found.as_ptr(), Ordering::Release);
+            original.store(found.as_ptr(), Ordering::Release);
             Some(found)
         })
     }

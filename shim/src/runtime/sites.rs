@@ -1,8 +1,8 @@
 //! Which real function a call site reaches: looked up once, then read without a lock.
 //!
-//! A process can hold several copies of the runtime, and which of them a call reaches depends on the caller.
-//! So the answer is kept per call site: the return address tells callers apart. A later `dlopen` of a second
-//! copy changes nothing for the sites that are known and nothing is known yet about the sites that it brings.
+//! A process can hold several runtime copies, and the caller determines which of them a call reaches. So the answer
+//! is kept per call site: the return address distinguishes callers. If a second copy is loaded later, known sites
+//! stay as they are, and the sites that it brings are not known yet.
 //!
 //! The table is open-addressed and read without a lock:
 //!
@@ -13,10 +13,10 @@
 //!
 //! A full neighbourhood is no error: the site is then resolved at each call, and that is counted.
 //!
-//! Sites must not outlive their code, or another library that is mapped there later reaches the copy of its
-//! predecessor. Compiled code takes its fat binaries back when it is unloaded; that is the moment to forget
-//! the sites of its library. Nobody can be calling from there at that time, so no reader sees an entry change
-//! under it. Libraries without kernels give no such sign, see `DESIGN.md`.
+//! Sites must not outlive their code: otherwise another library that is mapped there later would reach the copy of
+//! its predecessor. Compiled code unregisters its fat binaries when it is unloaded; then the sites of its library are
+//! forgotten. No thread can be calling from there at that time, so no reader sees an entry change under it. Libraries
+//! without kernels are unloaded unnoticed, see `DESIGN.md`.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
@@ -25,36 +25,36 @@ use crate::api::COUNT;
 use crate::ground::hashing::MULTIPLIER;
 use crate::runtime::copies::{RuntimeCopy, Way, way_numbered};
 
-/// log2 of the number of entries: room for every launch site of a large framework. Pages are touched as they
-/// are used.
+/// log2 of the number of entries: enough for every launch site of a large framework. Pages are touched as they are
+/// used.
 pub(crate) const TABLE_BITS: usize = 14;
 
-/// How far from its first place an entry may lie.
+/// How far from its first index an entry may lie.
 const PROBES: usize = 32;
 
 const EMPTY: u64 = 0;
 const BEING_WRITTEN: u64 = 1;
 const FORGOTTEN: u64 = 2;
 
-/// In the place of a function's number: the key is of a library.
+/// Instead of a function's number: the key is of a library.
 const LIBRARY: u64 = COUNT as u64;
 const _: () = assert!(LIBRARY < 1 << Key::ADDRESS_SHIFT);
 
-/// A call site and the function it calls, since one site may call through a pointer. Or a library as a whole,
-/// to remember which copy it belongs to.
+/// A call site and the function it calls, since one site may call through a pointer. Or a library, to remember which
+/// copy it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key(u64);
 
 impl Key {
-    /// How far the return address is shifted to make room for the number of the function. User addresses have
-    /// 47 bits.
+    /// How far the return address is shifted to leave bits for the number of the function. User addresses have 47
+    /// bits.
     pub(crate) const ADDRESS_SHIFT: usize = 16;
 
     pub(crate) fn new(return_address: u64, id: u64) -> Self {
         Self(return_address << Self::ADDRESS_SHIFT | id)
     }
 
-    /// The key of a library, by a hash that tells it from others.
+    /// The key of a library, by a hash that distinguishes it from others.
     pub(crate) fn of_library(hash: u64) -> Self {
         Self::new(hash, LIBRARY)
     }
@@ -77,7 +77,7 @@ pub(crate) struct Site {
     pub(crate) address: AtomicPtr<c_void>,
     /// A [`Way`].
     pub(crate) way: AtomicU8,
-    /// The copy's place plus one; 0 for none.
+    /// The copy's index plus one; 0 for none.
     copy: AtomicU8,
     caller_is_runtime: AtomicBool,
 }
@@ -163,16 +163,16 @@ impl Sites {
         None
     }
 
-    /// Remembers a call site. False if there was no place for it.
+    /// Remembers a call site. False if there was no free entry for it.
     ///
-    /// Two threads that insert one site at once both succeed, with equal contents in two places.
+    /// If two threads insert one site at once, both succeed, with equal contents in two entries.
     pub(crate) fn insert(&self, key: Key, original: Original) -> bool {
         for site in self.candidates(key) {
             let free = site.key.load(Ordering::Relaxed);
             if !matches!(free, EMPTY | FORGOTTEN) {
                 continue;
             }
-            // Relaxed: the exchange only reserves the place; nothing that others wrote there is read.
+            // Relaxed: the exchange only reserves the entry; nothing that other threads wrote there is read.
             let reserved =
                 site.key.compare_exchange(free, BEING_WRITTEN, Ordering::Relaxed, Ordering::Relaxed);
             if reserved.is_ok() {
@@ -195,7 +195,7 @@ impl Sites {
             if !matches!(key.0, EMPTY | BEING_WRITTEN | FORGOTTEN)
                 && key.return_address().is_some_and(&is_gone)
             {
-                // Relaxed: whoever takes the place reserves it anew. If another thread did since the load,
+                // Relaxed: a thread that takes the entry reserves it again. If another thread did since the load,
                 // the exchange fails, as it should.
                 let _ = site.key.compare_exchange(key.0, FORGOTTEN, Ordering::Relaxed, Ordering::Relaxed);
             }
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn forgotten_sites_make_room_and_others_stay() {
+    fn forgotten_sites_leave_free_entries_and_others_stay() {
         let sites = table();
         let (gone, stays) = (Key::new(0x7f00_0000_1000, 1), Key::new(0x7f00_0000_9000, 1));
         let library = Key::of_library(0x7f00_0000_1000);

@@ -38,7 +38,7 @@ impl StreamName {
         }
     }
 
-    /// As the runtime knows it. The per-thread stream is the calling thread's.
+    /// Its handle in the runtime. The per-thread stream is the calling thread's.
     pub(crate) fn handle(self) -> Stream {
         Stream(std::ptr::without_provenance_mut(match self {
             Self::Legacy => 0,
@@ -85,7 +85,7 @@ impl Stopped<'_> {
 
     /// An argument that is a `dim3`.
     pub(crate) fn dim3(&self, argument: usize) -> [u32; 3] {
-        // SAFETY: whoever asks knows the argument to be one.
+        // SAFETY: the caller knows the argument to be one.
         let Dim3 { x, y, z } = unsafe { self.structure::<Dim3>(argument) };
         [x, y, z]
     }

@@ -1,4 +1,4 @@
-//! What the shim tells the controller about calls, from the application's threads. Never waits.
+//! What the shim sends to the controller about calls, from the application's threads. Never waits.
 
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ fn socket() -> MutexGuard<'static, Option<Arc<Connection>>> {
 }
 
 /// In a forked child: the connection is its parent's.
-pub(crate) fn begin_afresh() {
+pub(crate) fn renew_after_fork() {
     SOCKET.renew();
 }
 
@@ -29,32 +29,32 @@ pub(crate) fn set(connection: Option<Arc<Connection>>) {
     *socket() = connection;
 }
 
-/// A library has said what its calls are.
-pub(crate) fn tell_domain(path: &str, domain: SchedulingDomain) {
-    tell(&Domain::new(domain as u32, path.as_bytes()));
+/// A library has set its scheduling domain.
+pub(crate) fn send_domain(path: &str, domain: SchedulingDomain) {
+    send(&Domain::new(domain as u32, path.as_bytes()));
 }
 
 /// A kernel has a number.
-pub(crate) fn tell_kernel(number: u32, name: &str) {
-    tell(&KernelName::new(number, name.as_bytes()));
+pub(crate) fn send_kernel(number: u32, name: &str) {
+    send(&KernelName::new(number, name.as_bytes()));
 }
 
-fn tell(packet: &(impl IntoBytes + Immutable)) {
+fn send(packet: &(impl IntoBytes + Immutable)) {
     let connection = socket().clone();
     if connection.is_some_and(|connection| connection.send(packet).is_err()) {
         counters::trouble(Trouble::UnsentReport);
     }
 }
 
-/// Tells the user's own rules, if there are any.
-pub(crate) fn tell_rules(text: &str) {
+/// Sends the user's own rules, if there are any.
+pub(crate) fn send_rules(text: &str) {
     let Some(connection) = socket().clone() else { return };
     if !text.is_empty() && send_settings(&connection, text).is_err() {
         counters::trouble(Trouble::UnsentReport);
     }
 }
 
-/// The user's own rules, in a file in memory that nobody can change any more.
+/// Sends the user's own rules in a sealed file in memory.
 fn send_settings(connection: &Connection, text: &str) -> Result<(), Errno> {
     let file = memfd_create("xsched-settings", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC)?;
     let mut left = text.as_bytes();

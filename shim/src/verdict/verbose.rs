@@ -1,8 +1,8 @@
-//! What users of whitelists see: `XSCHED_VERBOSE` has the shim say on standard error what passes through.
+//! `XSCHED_VERBOSE`: the shim prints on standard error which calls pass through.
 //!
-//! | value | what is said |
+//! | value | what is printed |
 //! | --- | --- |
-//! | `1` | that the rules are in force, and each library once whose calls pass through |
+//! | `1` | that the rules are in force, and once each library whose calls pass through |
 //! | `2` | every call that passes through, too |
 
 use std::collections::HashSet;
@@ -19,10 +19,10 @@ const UNKNOWN: u8 = u8::MAX;
 const ONCE: u8 = 1;
 const ALWAYS: u8 = 2;
 
-/// Libraries that were named.
+/// Libraries that were printed.
 static NAMED: Renewable<Mutex<HashSet<String>>> = Renewable::new();
 
-/// How much is said.
+/// How much is printed.
 fn verbosity() -> u8 {
     static VERBOSITY: AtomicU8 = AtomicU8::new(UNKNOWN);
     match VERBOSITY.load(Ordering::Relaxed) {
@@ -35,45 +35,45 @@ fn verbosity() -> u8 {
     }
 }
 
-/// Whether every call is to be looked at, because something is said of those that pass through.
-pub(crate) fn is_asked() -> bool {
+/// Whether every call needs a verdict, because calls that pass through are printed.
+pub(crate) fn is_verbose() -> bool {
     verbosity() >= ONCE
 }
 
-/// Says that the rules are in force.
-pub(crate) fn begin() {
-    if is_asked() {
-        say("Passthrough initialized");
+/// Prints that the rules are in force.
+pub(crate) fn announce() {
+    if is_verbose() {
+        print("Passthrough initialized");
     }
 }
 
-/// Says what keeps the user's settings from being followed.
-pub(super) fn complain(error: &dyn std::error::Error) {
+/// Reports an error in the user's settings.
+pub(super) fn report_error(error: &dyn std::error::Error) {
     crate::ground::log::write(&format!("xsched-shim: {error}\n"));
-    if is_asked() {
-        say(&error.to_string());
+    if is_verbose() {
+        print(&error.to_string());
     }
 }
 
-/// Says that a call passes through.
-pub(super) fn passes_through(return_address: u64, function: &CStr) {
-    if !is_asked() {
+/// Reports that a call passes through.
+pub(super) fn report_pass(return_address: u64, function: &CStr) {
+    if !is_verbose() {
         return;
     }
     let library = caller::library(return_address).unwrap_or_else(|| "[unknown]".to_owned());
     if verbosity() >= ALWAYS {
-        say(&format!("Passthrough: {library} ({})", function.to_string_lossy()));
+        print(&format!("Passthrough: {library} ({})", function.to_string_lossy()));
     } else if NAMED.get().lock().unwrap_or_else(PoisonError::into_inner).insert(library.clone()) {
-        say(&format!("Passthrough: {library}"));
+        print(&format!("Passthrough: {library}"));
     }
 }
 
-/// In a forked child, which says for itself.
-pub(super) fn begin_afresh() {
+/// In a forked child, which prints for itself.
+pub(super) fn renew_after_fork() {
     NAMED.renew();
 }
 
-fn say(what: &str) {
-    // In one piece, so that threads do not tear each other's lines. There is nobody to tell of a failure.
+fn print(what: &str) {
+    // In one piece, so that the lines of threads do not mix. There is no other place for an error.
     let _ = io::stderr().write_all(format!("[XSched] {what}\n").as_bytes());
 }

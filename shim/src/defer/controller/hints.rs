@@ -1,4 +1,4 @@
-//! What the environment says of this process: a wish, which the controller limits.
+//! The settings that the environment has for this process. They are hints, which the controller limits.
 
 use std::path::PathBuf;
 
@@ -7,10 +7,10 @@ use xsched_xqueue::{SchedulerChoice, Settings};
 
 use crate::ground::env;
 
-/// Commands that a program may ask to have launched ahead, at most.
+/// The most commands that a program may ask to have launched ahead.
 const COMMANDS_MAX: i64 = 1024;
 
-/// What the environment says, as far as it concerns queues.
+/// The settings for queues.
 pub(super) fn settings() -> Settings {
     Settings {
         scheduler: scheduled_by(
@@ -27,7 +27,7 @@ pub(super) fn settings() -> Settings {
     }
 }
 
-/// A word that is none of these is as good as none: nobody is there to be told.
+/// An unknown word is ignored: there is no place to report it.
 fn scheduled_by(scheduler: Option<&str>, policy: Option<&str>) -> SchedulerChoice {
     match scheduler.map(str::to_ascii_lowercase).as_deref() {
         Some("lcl" | "local") => {
@@ -39,15 +39,15 @@ fn scheduled_by(scheduler: Option<&str>, policy: Option<&str>) -> SchedulerChoic
     }
 }
 
-/// How much the program wants to have launched ahead, in XSched's terms: commands, and how many of them at once. Like all of
-/// the shim it is no bound for a program that means ill, which could launch past the shim as well.
+/// How much the program wants to have launched ahead, in XSched's terms: commands, and how many of them at once. Like
+/// everything in the shim this does not bind a malicious program, which could also launch past the shim.
 fn limit() -> Option<Limit> {
     let threshold = hint("XSCHED_AUTO_XQUEUE_THRESHOLD", 1, COMMANDS_MAX);
     let batch = hint("XSCHED_AUTO_XQUEUE_BATCH_SIZE", 1, COMMANDS_MAX);
     limit_of(threshold.map(i32::cast_unsigned), batch.map(i32::cast_unsigned))
 }
 
-/// One of the two says what the other is: a batch is half of what may be ahead.
+/// If only one of the two is given, it determines the other: a batch is half of the threshold.
 fn limit_of(threshold: Option<u32>, batch: Option<u32>) -> Option<Limit> {
     let threshold = threshold.or(batch.map(|batch| 2 * batch))?;
     Some(Limit::Commands { threshold, batch: batch.unwrap_or(threshold.div_ceil(2)) })
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_schedules_is_said_in_xscheds_words() {
+    fn the_scheduler_is_chosen_by_xscheds_words() {
         assert_eq!(scheduled_by(None, Some("fair")), SchedulerChoice::Controller);
         assert_eq!(scheduled_by(Some("GLB"), None), SchedulerChoice::Controller);
         assert_eq!(scheduled_by(Some("APP"), None), SchedulerChoice::Nobody);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_threshold_or_a_batch_says_what_the_other_is() {
+    fn a_threshold_or_a_batch_determines_the_other() {
         assert_eq!(limit_of(None, None), None);
         let commands = |threshold, batch| Some(Limit::Commands { threshold, batch });
         assert_eq!(limit_of(Some(16), None), commands(16, 8));

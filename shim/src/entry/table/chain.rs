@@ -24,13 +24,13 @@ const SDK: &CStr = c"librocprofiler-sdk.so";
 
 /// The profiler that tables are handed on to.
 pub(super) fn next_receiver() -> Option<Receiver> {
-    let ours = rocprofiler_set_api_table as *const () as usize;
+    let own_receiver = rocprofiler_set_api_table as *const () as usize;
     let mut found =
         [libc::RTLD_NEXT, libc::RTLD_DEFAULT].into_iter().filter_map(|scope| look_up(scope, RECEIVER));
     let receiver = found
-        .find(|address| address.addr().get() != ours)
+        .find(|address| address.addr().get() != own_receiver)
         .or_else(|| symbol_of_library(&requested_library()?, RECEIVER))
-        .filter(|address| address.addr().get() != ours)?;
+        .filter(|address| address.addr().get() != own_receiver)?;
     // SAFETY: the symbol has this type wherever it is defined.
     Some(unsafe { std::mem::transmute::<NonNull<c_void>, Receiver>(receiver) })
 }

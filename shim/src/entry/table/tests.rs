@@ -3,10 +3,10 @@ use super::*;
 #[test]
 fn every_function_in_a_table_has_an_entry_there() {
     for kind in [TableKind::Compiler, TableKind::Runtime] {
-        let mut places: Vec<_> = TABLE.iter().filter_map(|function| kind.entry(function.slot)).collect();
-        places.sort_unstable();
+        let mut entries: Vec<_> = TABLE.iter().filter_map(|function| kind.entry(function.slot)).collect();
+        entries.sort_unstable();
         let all: Vec<_> = (0..KNOWN_ENTRIES[kind as usize]).collect();
-        assert_eq!(places, all, "{kind:?}");
+        assert_eq!(entries, all, "{kind:?}");
     }
 }
 

@@ -1,12 +1,12 @@
 //! Copies and fills of ranges and rows, and memory that is freed or moved in stream order.
 //!
-//! A copy returns before it is done if its memory is known to the runtime and at least one side of it is on a device;
-//! only such a copy can be made later.
+//! A copy returns before it is done if the runtime knows its memory and at least one side of it is on a device. Only
+//! such a copy can be made later.
 
 use crate::abi::boxes::{Coordinates, Pitched, Size};
 use crate::abi::{Enum, MemLocation};
 use crate::api::Id;
-use crate::defer::own::boxes::{ArrayPart, in_array, in_memory};
+use crate::defer::deferrable::boxes::{ArrayPart, in_array, in_memory};
 use crate::hip::owned::Owner;
 use crate::hip::real;
 use crate::planted::{Bug, is_planted};
@@ -29,7 +29,7 @@ const LOCATION_DEVICE: Enum = Enum(1);
 pub(super) enum End {
     /// So many bytes from an address on.
     Memory { address: usize, bytes: usize },
-    /// An array that has room for what is copied.
+    /// An array that the copy fits into.
     Array,
     /// A part of a variable of the calling thread's device.
     Variable,
@@ -109,7 +109,7 @@ pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O>
     O::of(call, 0)
 }
 
-/// Whether managed memory can be moved to a device, or to the host. The runtime refuses to move any other.
+/// Whether managed memory can be moved to a device, or to the host. The runtime refuses to move other memory.
 fn is_moved(copy: &RuntimeCopy, (address, bytes): (usize, usize), device: i32) -> Option<()> {
     let is_target = device == HOST || real::is_device(copy, device);
     let range = real::memory(copy, address).filter(|_| is_target)?;
@@ -117,21 +117,21 @@ fn is_moved(copy: &RuntimeCopy, (address, bytes): (usize, usize), device: i32) -
     (is_within && real::is_managed(copy, address)).then_some(())
 }
 
-/// A part of the variable that a symbol stands for, if it lies within.
+/// A part of the variable that a symbol names, if it lies within.
 fn in_variable(copy: &RuntimeCopy, symbol: usize, offset: usize, bytes: usize) -> Option<End> {
     let available = real::variable_bytes(copy, symbol)?;
     let is_within = bytes > 0 && offset.checked_add(bytes).is_some_and(|end| end <= available);
     is_within.then_some(End::Variable)
 }
 
-/// Bytes from the first to the last of rows.
+/// Bytes from the first to the last byte of these rows.
 fn rows(pitch: usize, width: usize, height: usize) -> Option<usize> {
     (width <= pitch && width > 0 && height > 0).then_some(())?;
     pitch.checked_mul(height - 1)?.checked_add(width)
 }
 
-/// A copy that returns before it is done: between known memory, at least one side on a device, and of the kind that
-/// it says.
+/// Checks that a copy returns before it is done: it is between known memory, at least one side is on a device, and
+/// its kind says so.
 pub(super) fn check_copy(copy: &RuntimeCopy, to: End, from: End, kind: u32) -> Option<()> {
     if is_planted(Bug::PageableHeldBack) {
         return Some(());
@@ -140,13 +140,13 @@ pub(super) fn check_copy(copy: &RuntimeCopy, to: End, from: End, kind: u32) -> O
         (true, true) => kind == DEVICE_TO_DEVICE,
         (true, false) => kind == DEVICE_TO_HOST,
         (false, true) => kind == HOST_TO_DEVICE,
-        // From host to host: the host does it itself, now.
+        // From host to host: the runtime copies at once, on the calling thread.
         (false, false) => return None,
     };
     (is_of_kind || kind == DEFAULT).then_some(())
 }
 
-/// Where known memory lies that has room for the copy.
+/// Whether known memory that the copy fits into is on a device.
 pub(super) fn is_on_device(copy: &RuntimeCopy, end: End) -> Option<bool> {
     match end {
         End::Memory { address, bytes } => {

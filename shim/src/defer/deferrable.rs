@@ -1,8 +1,8 @@
 //! Which calls can be made later, and what they must own for that.
 //!
-//! A call is deferred only if it is sure that the runtime will take it: whatever is doubtful (a kernel whose
-//! arguments nobody knows, a block that is too large, memory that HIP does not know) waits in place and gets its
-//! answer from the runtime. So does what the list calls deferrable and this module does not know yet.
+//! A call is deferred only if the runtime is certain to take it. Doubtful calls wait in place and get their answer
+//! from the runtime: a kernel with unknown arguments, a block that is too large, memory that HIP does not know. So do
+//! calls that the list calls deferrable and this module does not know yet.
 
 mod batch;
 mod boxes;
@@ -12,8 +12,8 @@ mod launch;
 mod signal;
 
 use crate::api::{Family, Id};
-use crate::defer::books::{EventKey, EventUse};
 use crate::defer::deferral::deferral;
+use crate::defer::dependencies::{EventKey, EventUse};
 use crate::ground::counters;
 use crate::hip::owned::{Certain, OwnedCall, Owner};
 use crate::hip::real;
@@ -45,7 +45,7 @@ pub(super) fn events(call: &Stopped<'_>, copy: &RuntimeCopy) -> Vec<EventUse> {
     }
 }
 
-/// The event that is the end of a launch, if it has one.
+/// The event that marks the end of a launch, if it has one.
 pub(super) fn stop_event(call: &Stopped<'_>) -> Option<u64> {
     let argument = match call.id() {
         Id::hipExtLaunchKernel => 7,
@@ -58,9 +58,9 @@ pub(super) fn stop_event(call: &Stopped<'_>) -> Option<u64> {
     Some(call.word(argument)).filter(|&event| event != 0)
 }
 
-/// The call with all that it needs, if it can be made later.
+/// The call with everything that it needs, if it can be made later.
 ///
-/// `device` is the calling thread's, `uses` what [`events`] says.
+/// `device` is the calling thread's, `uses` what [`events`] returns.
 pub(super) fn own(
     call: &Stopped<'_>,
     copy: &RuntimeCopy,
@@ -70,7 +70,7 @@ pub(super) fn own(
     owned_by(call, copy, device, uses)
 }
 
-/// Whether the runtime is certain to take the call: that it could be made later says so.
+/// Whether the runtime is certain to take the call, so that it could also be made later.
 pub(super) fn is_certain(call: &Stopped<'_>, copy: &RuntimeCopy, device: i32, uses: &[EventUse]) -> bool {
     owned_by::<Certain>(call, copy, device, uses).is_some()
 }
@@ -91,20 +91,20 @@ fn owned_by<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy, device: i32, uses:
     }
 }
 
-/// Whether an event is known to be there. Asked once for each, until any is destroyed.
+/// Whether an event is known to exist. Asked once for each, until any is destroyed.
 fn is_alive(copy: &RuntimeCopy, event: EventKey) -> bool {
     let ended = counters::calls(Id::hipEventDestroy as usize);
-    if deferral().books().is_alive(event, ended) {
+    if deferral().dependencies().is_alive(event, ended) {
         return true;
     }
     let is_event = real::is_event(copy, event.1) == Some(true);
     if is_event {
-        deferral().books().lives(event, ended);
+        deferral().dependencies().exists(event, ended);
     }
     is_event
 }
 
-/// Other processes look at shared events, and see only what has reached the runtime.
+/// Other processes look at shared events, and see only records that have reached the runtime.
 fn events_are_private() -> Option<()> {
     let shared = [Id::hipIpcGetEventHandle, Id::hipIpcOpenEventHandle];
     shared.iter().all(|&id| counters::calls(id as usize) == 0).then_some(())

@@ -17,7 +17,7 @@ pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O>
     O::of(call, 0)
 }
 
-/// Whether all is given that the runtime asks for, without flags that change what the call is.
+/// Whether a call has all that the runtime requires, and no flags that change what it does.
 fn is_complete(call: &Stopped<'_>) -> bool {
     match call.id() {
         Id::hipEventRecord | Id::hipEventRecord_spt | Id::hipGraphUpload => call.size(0) != 0,
@@ -30,7 +30,7 @@ fn is_complete(call: &Stopped<'_>) -> bool {
     }
 }
 
-/// A write to a word of this size, or a wait for it, without flags that change what they are.
+/// Checks a write to a word of this size, or a wait for it: no flags change what it does.
 fn value(call: &Stopped<'_>, copy: &RuntimeCopy, bytes: usize) -> Option<()> {
     is_word(copy, call.size(1), bytes)?;
     let is_wait = matches!(call.id(), Id::hipStreamWaitValue32 | Id::hipStreamWaitValue64);
@@ -44,7 +44,7 @@ pub(super) fn is_word(copy: &RuntimeCopy, address: usize, bytes: usize) -> Optio
     real::memory(copy, address).filter(fits).map(drop)
 }
 
-/// A graph that records events or waits for them concerns more streams than its own.
+/// Whether no graph records events or waits for them: such a graph concerns more streams than its own.
 fn graphs_have_no_events() -> bool {
     let with_events = [
         Id::hipGraphAddEventRecordNode,

@@ -1,6 +1,6 @@
 //! Copies of boxes, which HIP describes by structures; copies to and from arrays.
 //!
-//! The structure becomes the call's own. What is in it is checked as the runtime does, or more strictly.
+//! The call owns the structure. Its contents are checked as the runtime does, or more strictly.
 
 use std::slice;
 
@@ -9,7 +9,7 @@ use crate::abi::boxes::{
     Pitched, Size,
 };
 use crate::api::Id;
-use crate::defer::own::copies::{DEFAULT, DEVICE_TO_DEVICE, End, check_copy, is_on_device};
+use crate::defer::deferrable::copies::{DEFAULT, DEVICE_TO_DEVICE, End, check_copy, is_on_device};
 use crate::hip::owned::Owner;
 use crate::hip::real::{self, MemoryType};
 use crate::planted::{Bug, is_planted};
@@ -40,7 +40,7 @@ pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O>
     }
 }
 
-/// The call with its first argument's structure, if `check` finds that the runtime will take it.
+/// The call with the structure of its first argument, if `check` finds that the runtime will take it.
 ///
 /// # Safety
 /// The first argument must be null or point to a `T`, which is made of words.
@@ -50,7 +50,7 @@ unsafe fn owned<O: Owner, T: Copy>(call: &Stopped<'_>, check: impl FnOnce(&T) ->
         return None;
     }
     let words = size_of::<T>() / size_of::<u64>();
-    // SAFETY: the caller's promise. Checked is what is copied, should another thread change it meanwhile.
+    // SAFETY: the caller's promise. The check reads what the call owns, in case another thread changes the original.
     unsafe {
         let mut owned = O::of(call, words)?;
         let own = owned.own_words(0, slice::from_raw_parts(given.cast(), words))?;
@@ -65,7 +65,7 @@ unsafe fn owned<O: Owner, T: Copy>(call: &Stopped<'_>, check: impl FnOnce(&T) ->
 fn check_box(copy: &RuntimeCopy, from: BoxEnd, to: BoxEnd, extent: Size, kind: u32) -> Option<()> {
     let array = |end: &BoxEnd| (end.array != 0).then(|| real::array(copy, end.array));
     let (from_array, to_array) = (array(&from), array(&to));
-    // An array that is none is the runtime's to tell.
+    // The runtime reports a handle that is no array.
     let elements = [from_array, to_array].into_iter().flatten().collect::<Option<Vec<_>>>()?;
     let element_bytes = elements.first().map_or(1, |array| array.element_bytes);
     if elements.iter().any(|array| array.element_bytes != element_bytes) {
@@ -96,9 +96,9 @@ const ARRAY: u32 = 2;
 /// One box of a batch.
 pub(super) fn check_operation(copy: &RuntimeCopy, given: &BoxOperation) -> Option<()> {
     let element_bytes = |operand: &BoxOperand| {
-        (operand.kind == ARRAY).then(|| real::array(copy, operand.place).map(|array| array.element_bytes))
+        (operand.kind == ARRAY).then(|| real::array(copy, operand.handle).map(|array| array.element_bytes))
     };
-    // What is no array is the runtime's to tell.
+    // The runtime reports a handle that is no array.
     let elements = [element_bytes(&given.src), element_bytes(&given.dst)].into_iter().flatten();
     let elements = elements.collect::<Option<Vec<_>>>()?;
     let element_bytes = elements.first().copied().unwrap_or(1);
@@ -106,21 +106,21 @@ pub(super) fn check_operation(copy: &RuntimeCopy, given: &BoxOperation) -> Optio
     check_box(copy, end(&given.src)?, end(&given.dst)?, given.extent, DEFAULT)
 }
 
-/// One end of a batch's box in the words of a single one.
+/// One end of a batch's box, described as that of a single box.
 fn operand_end(operand: &BoxOperand, extent: Size, element_bytes: usize) -> Option<BoxEnd> {
-    let BoxOperand { kind, place, lengths: [first, second, third] } = *operand;
+    let BoxOperand { kind, handle, lengths: [first, second, third] } = *operand;
     match kind {
         POINTER => {
             let or = |given, extent| if given == 0 { extent } else { given };
             let (length, rows) = (or(first, extent.width), or(second, extent.height));
             let pitch = length.checked_mul(element_bytes)?;
-            let memory = Pitched { address: place, pitch, xsize: pitch, ysize: rows };
+            let memory = Pitched { address: handle, pitch, xsize: pitch, ysize: rows };
             let is_within = extent.width <= length && extent.height <= rows;
             is_within.then_some(BoxEnd { array: 0, position: Coordinates::default(), memory })
         }
-        ARRAY if place != 0 => {
+        ARRAY if handle != 0 => {
             let position = Coordinates { x: first, y: second, z: third };
-            Some(BoxEnd { array: place, position, memory: Pitched::default() })
+            Some(BoxEnd { array: handle, position, memory: Pitched::default() })
         }
         _ => None,
     }
@@ -138,8 +138,8 @@ fn check_driver_box(copy: &RuntimeCopy, given: &DriverBox) -> Option<()> {
                 (in_array(copy, part)?, Some(true))
             }
         };
-        let is_as_said = is_device.is_none_or(|said| is_on_device(copy, end) == Some(said));
-        is_as_said.then_some(end)
+        let is_of_its_kind = is_device.is_none_or(|expected| is_on_device(copy, end) == Some(expected));
+        is_of_its_kind.then_some(end)
     };
     check_copy(copy, end(&given.dst)?, end(&given.src)?, DEFAULT)
 }
@@ -165,7 +165,7 @@ pub(super) fn in_memory(
     let first = offset(at.z, at.y, at.x)?;
     let last = offset(at.z.checked_add(last_slice)?, at.y.checked_add(last_row)?, at.x)?;
     let bytes = (last - first).checked_add(extent.width)?;
-    // The runtime looks at the memory from its address on, the box is further behind.
+    // The runtime checks the memory from its address on; the box begins further behind.
     Some(End::Memory { address: address.checked_add(first)?, bytes })
 }
 
@@ -228,27 +228,27 @@ mod tests {
     }
 
     #[test]
-    fn a_box_that_leaves_its_rows_or_slices_is_left_to_the_runtime() {
+    fn a_box_that_exceeds_its_rows_or_slices_is_not_deferred() {
         assert_eq!(memory(Coordinates { x: 14, y: 0, z: 0 }, (16, 4), (3, 1, 1)), None);
         assert_eq!(memory(ORIGIN, (16, 4), (3, 5, 2)), None);
-        assert!(memory(ORIGIN, (16, 0), (3, 5, 1)).is_some(), "one slice needs no rows to be told");
+        assert!(memory(ORIGIN, (16, 0), (3, 5, 1)).is_some(), "one slice needs no number of rows");
         assert_eq!(memory(ORIGIN, (16, 4), (0, 1, 1)), None);
         assert_eq!(memory(ORIGIN, (16, 4), (1, 0, 1)), None);
         assert_eq!(memory(Coordinates { x: 0, y: usize::MAX, z: 1 }, (16, 4), (1, 1, 1)), None);
     }
 
     #[test]
-    fn rows_of_a_batch_are_as_long_as_it_says_or_as_the_extent() {
+    fn rows_of_a_batch_have_its_length_or_that_of_the_extent() {
         let extent = Size { width: 4, height: 3, depth: 2 };
         let end = |first, second| {
-            operand_end(&BoxOperand { kind: POINTER, place: 0x1000, lengths: [first, second, 0] }, extent, 4)
+            operand_end(&BoxOperand { kind: POINTER, handle: 0x1000, lengths: [first, second, 0] }, extent, 4)
         };
         let pitched = |pitch, ysize| Pitched { address: 0x1000, pitch, xsize: pitch, ysize };
         assert_eq!(end(0, 0).unwrap().memory, pitched(16, 3));
         assert_eq!(end(8, 5).unwrap().memory, pitched(32, 5));
         assert!(end(3, 0).is_none() && end(0, 2).is_none(), "shorter than what is copied");
         assert!(end(usize::MAX, 0).is_none(), "a length that overflows");
-        let in_array = BoxOperand { kind: ARRAY, place: 0x2000, lengths: [1, 2, 3] };
+        let in_array = BoxOperand { kind: ARRAY, handle: 0x2000, lengths: [1, 2, 3] };
         let position = Coordinates { x: 1, y: 2, z: 3 };
         let expected = BoxEnd { array: 0x2000, position, memory: Pitched::default() };
         assert_eq!(operand_end(&in_array, extent, 4), Some(expected));

@@ -1,12 +1,13 @@
-//! What the shim knows of the application's streams and events while something is deferred.
+//! Which commands a command comes after: what the shim knows of the application's streams and events while something
+//! is deferred.
 //!
-//! A command's place among others follows from these rules of HIP:
+//! The order follows from these rules of HIP:
 //!
 //! * A stream's work happens in order.
-//! * Work on the null stream of a device comes after all earlier work of the device's blocking streams, and before all
-//!   later work of them. Non-blocking streams have nothing to do with it.
-//! * A wait for an event comes after the record that was the event's last when the wait was called, and before the next
-//!   one: an event that is recorded again must not be waited for in its new place.
+//! * Work on the null stream of a device comes after all earlier work of the device's blocking streams, and before
+//!   all later work of them. It does not affect non-blocking streams.
+//! * A wait for an event comes after the record that was the event's last when the wait was called, and before the
+//!   next record. So an event that is recorded again must not be waited for at its new position.
 
 use foldhash::{HashMap, HashSet};
 
@@ -14,10 +15,10 @@ use crate::defer::streams::{self, StreamEntry, StreamKey};
 use crate::planted::{Bug, is_planted};
 use xsched_xqueue::{Device, Position, QueueId, QueueStatus, XQueues};
 
-/// An event: of which runtime copy, and which.
+/// An event: its runtime copy, and its handle.
 pub(super) type EventKey = (usize, usize);
 
-/// Commands that are deferred and name an event.
+/// Deferred commands that use an event.
 #[derive(Clone, Debug, Default)]
 struct EventEntry {
     /// Its last record.
@@ -31,7 +32,8 @@ struct EventEntry {
 pub(super) enum EventUse {
     Record(EventKey),
     Wait(EventKey),
-    /// No event, but memory by its address, which is freed: whoever frees it once more comes after that, and fails.
+    /// No event, but memory by its address, which the command frees. A second free of it comes after the first, and
+    /// fails.
     Free(EventKey),
 }
 
@@ -46,26 +48,27 @@ impl EventUse {
 }
 
 #[derive(Default)]
-pub(super) struct Books {
+pub(super) struct Dependencies {
     streams: HashMap<StreamKey, &'static StreamEntry>,
-    /// Places that were streams'.
+    /// Entries of forgotten streams, to be used again.
     spare: Vec<&'static StreamEntry>,
     events: HashMap<EventKey, EventEntry>,
-    /// Events that were there when so many had been destroyed.
+    /// Events that are known to exist, and the number of destroyed events when that was last checked.
     alive: (u64, HashSet<EventKey>),
-    /// Streams that captures began on: copy and handle.
+    /// Streams on which captures began: copy and handle.
     captures: HashSet<(usize, usize)>,
 }
 
-/// Events with nothing to remember are forgotten when there are so many.
+/// When there are more events, those with nothing to remember are forgotten.
 const EVENTS_MAX: usize = 1024;
 
-impl Books {
+impl Dependencies {
     pub(super) fn stream(&self, key: StreamKey) -> Option<&'static StreamEntry> {
         self.streams.get(&key).copied()
     }
 
-    /// Notes a stream, for which `create` makes a queue; the entry that another thread has made meanwhile, if so.
+    /// Adds a stream, for which `create` makes a queue. Returns the entry that another thread has made meanwhile, if
+    /// there is one.
     pub(super) fn add_stream(
         &mut self,
         key: StreamKey,
@@ -76,22 +79,22 @@ impl Books {
         let Self { streams, spare, .. } = self;
         streams.entry(key).or_insert_with(|| {
             let entry = spare.pop().unwrap_or_else(|| Box::leak(Box::default()));
-            entry.becomes(device, is_blocking);
+            entry.assign(device, is_blocking);
             create(&entry.status);
             entry
         })
     }
 
-    /// Forgets a stream, which its threads do as well. Its queue is there still.
+    /// Forgets a stream, also in what threads remember. Its queue still exists.
     pub(super) fn remove_stream(&mut self, key: StreamKey) -> Option<&'static StreamEntry> {
         let removed = self.streams.remove(&key);
         if removed.is_some() {
-            streams::renew();
+            streams::invalidate();
         }
         removed
     }
 
-    /// The place of a forgotten stream, whose queue is gone.
+    /// Takes the entry of a forgotten stream back, whose queue is gone.
     pub(super) fn reuse(&mut self, entry: &'static StreamEntry) {
         self.spare.push(entry);
     }
@@ -102,8 +105,8 @@ impl Books {
         self.streams.values().map(|entry| entry.queue()).collect()
     }
 
-    /// What a command on a stream comes after by the rules of null streams.
-    pub(super) fn before_on<D: Device>(&self, key: StreamKey, queues: &XQueues<D>) -> Vec<Position> {
+    /// The commands that a command on a stream comes after by the rules of null streams.
+    pub(super) fn predecessors_on<D: Device>(&self, key: StreamKey, queues: &XQueues<D>) -> Vec<Position> {
         let Some(entry) = self.stream(key) else { return Vec::new() };
         match key {
             StreamKey::Legacy { .. } if is_planted(Bug::NullStreamAlone) => Vec::new(),
@@ -119,7 +122,7 @@ impl Books {
     /// The last commands of a device's blocking streams, if they are deferred.
     pub(super) fn blocking<D: Device>(&self, copy: usize, device: i32, queues: &XQueues<D>) -> Vec<Position> {
         let blocking = self.streams.iter().filter(|(key, entry)| {
-            // One that is clear has nothing that is deferred.
+            // A clear stream has no deferred commands.
             !entry.status.is_clear()
                 && entry.is_blocking()
                 && entry.device() == device
@@ -146,8 +149,8 @@ impl Books {
         queues.last(self.stream(StreamKey::Legacy { copy, device })?.queue())
     }
 
-    /// What a command comes after that uses events so.
-    pub(super) fn before_uses(&self, uses: &[EventUse]) -> Vec<Position> {
+    /// The commands that a command with these uses comes after.
+    pub(super) fn predecessors_of_uses(&self, uses: &[EventUse]) -> Vec<Position> {
         let mut before = Vec::new();
         for used in uses {
             let (EventUse::Record(event) | EventUse::Wait(event) | EventUse::Free(event)) = used;
@@ -160,7 +163,7 @@ impl Books {
         before
     }
 
-    /// Notes that a command was deferred that uses events so.
+    /// Notes that a command with these uses was deferred.
     pub(super) fn used<D: Device>(&mut self, uses: &[EventUse], position: Position, queues: &XQueues<D>) {
         if self.events.len() > EVENTS_MAX {
             self.events.retain(|_, entry| {
@@ -184,18 +187,18 @@ impl Books {
         }
     }
 
-    /// The event's last record, or what frees the memory, if it was deferred.
+    /// The event's last record, or the command that frees the memory, if it was deferred.
     pub(super) fn record_of(&self, event: EventKey) -> Option<Position> {
         self.events.get(&event)?.record
     }
 
-    /// Whether an event is known to be there, when so many have been destroyed.
+    /// Whether an event is known to exist, as of so many destroyed events.
     pub(super) fn is_alive(&self, event: EventKey, destroyed: u64) -> bool {
         self.alive.0 == destroyed && self.alive.1.contains(&event)
     }
 
-    /// Notes that it is.
-    pub(super) fn lives(&mut self, event: EventKey, destroyed: u64) {
+    /// Notes that it exists.
+    pub(super) fn exists(&mut self, event: EventKey, destroyed: u64) {
         if self.alive.0 != destroyed {
             self.alive = (destroyed, HashSet::default());
         }
@@ -207,12 +210,12 @@ impl Books {
         self.events.remove(&event);
     }
 
-    /// Notes the beginning of a capture. False if the stream captures already.
+    /// Notes that a capture begins. False if the stream captures already.
     pub(super) fn capture_begins(&mut self, stream: (usize, usize)) -> bool {
         self.captures.insert(stream)
     }
 
-    /// Notes its end.
+    /// Notes that it ends.
     pub(super) fn capture_ends(&mut self, stream: (usize, usize)) {
         if is_planted(Bug::CapturesEndTogether) {
             self.captures.clear();
@@ -224,7 +227,7 @@ impl Books {
     pub(super) fn remove_streams(&mut self, copy: usize) -> Vec<&'static StreamEntry> {
         self.captures.retain(|&(of, _)| of != copy);
         self.alive.1.clear();
-        streams::renew();
+        streams::invalidate();
         self.streams.extract_if(|key, _| key.copy() == copy).map(|(_, entry)| entry).collect()
     }
 

@@ -1,33 +1,33 @@
 //! Kernel launches.
 //!
-//! Their checks are the runtime's, or stricter: it answers a launch that it refuses at once, so one that it might refuse
-//! is not deferred.
+//! The checks are the runtime's, or stricter. The runtime answers a launch that it refuses at once, so a launch that
+//! it might refuse is not deferred.
 
 use std::sync::Arc;
 
 use crate::api::Id;
-use crate::defer::own::configured;
-use crate::hip::owned::{Extra, Owner, room_for_params};
+use crate::defer::deferrable::configured;
+use crate::hip::owned::{Extra, Owner, params_words};
 use crate::hip::real;
 use crate::kernels::{self, Kernel};
 use crate::planted::{Bug, is_planted};
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::{Stopped, StreamName};
 
-/// Threads of a block, and bytes of local data share, that every device has.
+/// Threads of a block, and bytes of shared memory, that every device has.
 const BLOCK_THREADS_MAX: u64 = 1024;
 const SHARED_BYTES_MAX: u64 = 65536;
 
 /// How a launch names its kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Named {
+pub(super) enum KernelRef {
     /// By the handle that compiled code has registered.
     Handle(usize),
     /// By a module's or library's function.
     Function(usize),
 }
 
-/// Blocks of a grid, threads of a block, bytes of local data share besides the kernel's own.
+/// Blocks of a grid, threads of a block, bytes of shared memory besides the kernel's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) grid: [u32; 3],
@@ -39,12 +39,12 @@ pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy, device: i32)
     let dimensions = |first| [first, first + 1, first + 2].map(|argument| call.int(argument));
     let by_handle = |shared_bytes| {
         let shape = Shape { grid: call.dim3(1), block: call.dim3(2), shared_bytes };
-        let kernel = checked(copy, Named::Handle(call.size(0)), shape)?;
+        let kernel = checked(copy, KernelRef::Handle(call.size(0)), shape)?;
         Some((kernel, shape))
     };
     let by_function = |grid, shared_bytes| {
         let shape = Shape { grid, block: dimensions(4), shared_bytes };
-        let kernel = checked(copy, Named::Function(call.size(0)), shape)?;
+        let kernel = checked(copy, KernelRef::Function(call.size(0)), shape)?;
         Some((kernel, shape))
     };
     match call.id() {
@@ -54,7 +54,7 @@ pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy, device: i32)
         }
         Id::hipLaunchCooperativeKernel | Id::hipLaunchCooperativeKernel_spt => {
             let (kernel, shape) = by_handle(call.int(4).into())?;
-            is_resident(call, copy, device, Named::Handle(call.size(0)), shape)?;
+            is_resident(call, copy, device, KernelRef::Handle(call.size(0)), shape)?;
             own_arguments(call, &kernel, 3, None)
         }
         Id::hipModuleLaunchKernel => {
@@ -63,14 +63,14 @@ pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy, device: i32)
         }
         Id::hipModuleLaunchCooperativeKernel => {
             let (kernel, shape) = by_function(dimensions(1), call.int(7).into())?;
-            is_resident(call, copy, device, Named::Function(call.size(0)), shape)?;
+            is_resident(call, copy, device, KernelRef::Function(call.size(0)), shape)?;
             own_arguments(call, &kernel, 9, None)
         }
         Id::hipExtModuleLaunchKernel
         | Id::hipHccModuleLaunchKernel
         | Id::_Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j
         | Id::_Z24hipHccModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_ => {
-            // These take threads in all, not blocks.
+            // These functions take the total number of threads, not blocks.
             let (threads, block) = (dimensions(1), dimensions(4));
             let blocks = std::array::from_fn(|axis| threads[axis].checked_div(block[axis]).unwrap_or(0));
             let (kernel, _) = by_function(blocks, call.word(7))?;
@@ -81,11 +81,11 @@ pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy, device: i32)
     }
 }
 
-/// The kernel, if it is known and no runtime refuses it in this shape.
-pub(super) fn checked(copy: &RuntimeCopy, named: Named, shape: Shape) -> Option<Arc<Kernel>> {
+/// The kernel, if it is known and every runtime accepts it in this shape.
+pub(super) fn checked(copy: &RuntimeCopy, named: KernelRef, shape: Shape) -> Option<Arc<Kernel>> {
     let kernel = match named {
-        Named::Handle(handle) => kernels::by_handle(copy.index(), handle)?,
-        Named::Function(function) => kernels::by_function(copy.index(), function)?,
+        KernelRef::Handle(handle) => kernels::by_handle(copy.index(), handle)?,
+        KernelRef::Function(function) => kernels::by_function(copy.index(), function)?,
     };
     check_shape(&kernel, shape)?;
     Some(kernel)
@@ -104,15 +104,15 @@ fn volume(extent: [u32; 3]) -> u64 {
     extent.iter().map(|&extent| u64::from(extent)).fold(1, u64::saturating_mul)
 }
 
-/// Whether all blocks of a cooperative launch fit onto the stream's device together. Programs make their grids as large
-/// as these very answers of the runtime allow.
+/// Whether all blocks of a cooperative launch fit onto the stream's device together. Programs size their grids by the
+/// same answers of the runtime.
 ///
 /// The runtime answers for the calling thread's device only.
 pub(super) fn is_resident(
     call: &Stopped<'_>,
     copy: &RuntimeCopy,
     device: i32,
-    named: Named,
+    named: KernelRef,
     shape: Shape,
 ) -> Option<()> {
     let stream = call.stream_name();
@@ -124,40 +124,42 @@ pub(super) fn is_resident(
     let threads = i32::try_from(volume(shape.block)).ok()?;
     let shared_bytes = usize::try_from(shape.shared_bytes).ok()?;
     let of_unit = match named {
-        Named::Handle(handle) => real::blocks_of_unit(copy, handle, threads, shared_bytes),
-        Named::Function(function) => real::blocks_of_unit_by_function(copy, function, threads, shared_bytes),
+        KernelRef::Handle(handle) => real::blocks_of_unit(copy, handle, threads, shared_bytes),
+        KernelRef::Function(function) => {
+            real::blocks_of_unit_by_function(copy, function, threads, shared_bytes)
+        }
     };
     let (of_unit, units) = (of_unit?, real::compute_units_for_cooperation(copy, device)?);
     let fits = volume(shape.grid) <= u64::from(of_unit) * u64::from(units);
     (fits || is_planted(Bug::UncheckedLaunch)).then_some(())
 }
 
-/// The call with its kernel's arguments, and room for so many words more.
+/// The call with its kernel's arguments, and capacity for so many words more.
 pub(super) fn own_arguments_with<O: Owner>(
     call: &Stopped<'_>,
     kernel: &Kernel,
     params: usize,
     extra: Option<usize>,
-    room: usize,
+    capacity: usize,
 ) -> Option<O> {
     let given = call.size(params) as *const *const u8;
     let buffer = extra.map_or(0, |extra| call.size(extra)) as *const usize;
     match (given.is_null(), buffer.is_null(), extra) {
         (false, true, _) => {
-            let mut owned = O::of(call, room_for_params(kernel) + room)?;
-            // SAFETY: the application gives what HIP asks of it: as many arguments as the kernel has.
+            let mut owned = O::of(call, params_words(kernel) + capacity)?;
+            // SAFETY: the application gives what HIP requires: as many arguments as the kernel has.
             unsafe { owned.own_params(params, kernel, given)? };
             Some(owned)
         }
         (true, false, Some(argument)) => {
-            // SAFETY: or a buffer between its marks.
+            // SAFETY: as HIP requires, null or a buffer between its marks.
             let extra = unsafe { Extra::read(buffer)? };
-            let mut owned = O::of(call, extra.room().checked_add(room)?)?;
+            let mut owned = O::of(call, extra.words().checked_add(capacity)?)?;
             // SAFETY: as above.
             unsafe { owned.own_extra(argument, extra)? };
             Some(owned)
         }
-        (true, true, _) if kernel.parameters.is_empty() => O::of(call, room),
+        (true, true, _) if kernel.parameters.is_empty() => O::of(call, capacity),
         // Both or neither: the runtime refuses that.
         _ => None,
     }
@@ -181,11 +183,14 @@ mod tests {
     }
 
     #[test]
-    fn only_launches_that_every_device_takes_are_held_back() {
+    fn only_launches_that_every_device_accepts_are_deferred() {
         let is_taken =
             |grid, block, shared_bytes| check_shape(&kernel(), Shape { grid, block, shared_bytes }).is_some();
         assert!(is_taken([1, 1, 1], [256, 1, 1], SHARED_BYTES_MAX - 1024));
-        assert!(!is_taken([1, 1, 1], [256, 1, 1], SHARED_BYTES_MAX - 1023), "no room for the kernel's own");
+        assert!(
+            !is_taken([1, 1, 1], [256, 1, 1], SHARED_BYTES_MAX - 1023),
+            "no capacity for the kernel's own"
+        );
         assert!(!is_taken([1, 1, 1], [256, 2, 1], 0), "more threads than the kernel takes");
         assert!(!is_taken([0, 1, 1], [1, 1, 1], 0), "no blocks");
         assert!(!is_taken([1, 1, 1], [0, 1, 1], 0), "no threads");

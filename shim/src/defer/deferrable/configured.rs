@@ -1,9 +1,9 @@
-//! Launches by a configuration, which becomes the call's own with its attributes.
+//! Launches by a configuration, which the deferred call owns with its attributes.
 
 use std::slice;
 
 use crate::api::Id;
-use crate::defer::own::launch::{Named, Shape, checked, is_resident, own_arguments_with};
+use crate::defer::deferrable::launch::{KernelRef, Shape, checked, is_resident, own_arguments_with};
 use crate::hip::owned::Owner;
 use crate::planted::{Bug, is_planted};
 use crate::runtime::copies::RuntimeCopy;
@@ -12,19 +12,19 @@ use crate::runtime::stopped::Stopped;
 /// Words of `hipLaunchConfig_t` and `HIP_LAUNCH_CONFIG`: grid and block (three), shared memory, stream, attributes and
 /// their number.
 const CONFIG_WORDS: usize = 7;
-/// Which of them is the attributes' address.
+/// The word with the attributes' address.
 const CONFIG_ATTRIBUTES: usize = 5;
 
 /// `hipLaunchAttributeCooperative`, `hipLaunchAttributePriority`
 const COOPERATIVE: u32 = 2;
 const PRIORITY: u32 = 8;
-/// Urgent, usual, not urgent.
+/// High, normal, low.
 const PRIORITIES: std::ops::RangeInclusive<i32> = -1..=1;
 
-/// Words of `hipLaunchAttribute`: its id, and a value of 64 bytes. It has them in all releases that have the functions; the
-/// values of 32 bytes of earlier headers were those of graphs' nodes only.
+/// Words of `hipLaunchAttribute`: its id, and a value of 64 bytes. All releases that have these functions have this
+/// size; the values of 32 bytes in earlier headers were those of graph nodes only.
 const ATTRIBUTE_WORDS: usize = 9;
-/// More of them wait in place.
+/// A launch with more attributes waits in place.
 const ATTRIBUTES_MAX: usize = 16;
 
 type Attribute = [u64; ATTRIBUTE_WORDS];
@@ -39,13 +39,13 @@ pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy, device: i32)
     let half = |index: usize| (words[index / 2] >> (32 * (index % 2))) as u32;
     let dimensions = |first| [half(first), half(first + 1), half(first + 2)];
     let is_runtime = call.id() == Id::hipLaunchKernelExC;
-    // The driver's structure has 32 bits of shared memory, and nothing that is read behind them.
+    // The driver's structure has 32 bits of shared memory, and the word's other half is not read.
     let (named, shared_bytes) = if is_runtime {
-        (Named::Handle(call.size(1)), words[3])
+        (KernelRef::Handle(call.size(1)), words[3])
     } else {
-        (Named::Function(call.size(1)), words[3] & u64::from(u32::MAX))
+        (KernelRef::Function(call.size(1)), words[3] & u64::from(u32::MAX))
     };
-    // Arguments in a buffer, which the runtime of ROCm 7.0 does not read here.
+    // Arguments in a buffer: the runtime of ROCm 7.0 does not read them here.
     if !is_runtime && call.size(3) != 0 {
         return None;
     }
@@ -54,12 +54,12 @@ pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy, device: i32)
     // SAFETY: as many attributes as the configuration says.
     let attributes = unsafe { attributes_at(words[CONFIG_ATTRIBUTES], words[6] as u32)? };
     if !attributes.is_empty() {
-        // Without one that makes it cooperative, ROCm 7.0 refuses a launch that has attributes.
+        // ROCm 7.0 refuses a launch with attributes unless one of them makes it cooperative.
         (makes_cooperative(attributes)? || is_planted(Bug::UncheckedLaunch)).then_some(())?;
         is_resident(call, copy, device, named, shape)?;
     }
-    let room = CONFIG_WORDS + attributes.as_flattened().len();
-    let mut owned: O = own_arguments_with(call, &kernel, 2, None, room)?;
+    let capacity = CONFIG_WORDS + attributes.as_flattened().len();
+    let mut owned: O = own_arguments_with(call, &kernel, 2, None, capacity)?;
     if !attributes.is_empty() {
         words[CONFIG_ATTRIBUTES] = owned.keep(attributes.as_flattened())?;
         words[CONFIG_ATTRIBUTES + 1] -= u64::from(is_planted(Bug::LostAttribute));
@@ -68,10 +68,10 @@ pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy, device: i32)
     Some(owned)
 }
 
-/// A configuration's attributes; None where there are too many, or none where some should be.
+/// A configuration's attributes; None if there are too many, or their address is null.
 ///
 /// # Safety
-/// At the address must be so many, for as long as the call is stopped.
+/// The address must point to so many attributes, for as long as the call is stopped.
 unsafe fn attributes_at<'a>(address: u64, count: u32) -> Option<&'a [Attribute]> {
     match count as usize {
         0 => Some(&[]),
@@ -83,7 +83,7 @@ unsafe fn attributes_at<'a>(address: u64, count: u32) -> Option<&'a [Attribute]>
     }
 }
 
-/// Whether these make a launch cooperative; None if one of them is none that is known to be taken.
+/// Whether these make a launch cooperative; None if it is not known that the runtime takes all of them.
 fn makes_cooperative(attributes: &[Attribute]) -> Option<bool> {
     attributes.iter().try_fold(false, |makes, attribute| {
         let value = attribute[1] as u32;
@@ -109,7 +109,7 @@ mod tests {
     const CLUSTER: u32 = 4;
 
     #[test]
-    fn all_attributes_are_looked_at_and_unknown_ones_wait() {
+    fn all_attributes_are_checked_and_unknown_ones_wait() {
         let (cooperative, not) = (attribute(COOPERATIVE, 1), attribute(COOPERATIVE, 0));
         let (usual, wild) = (attribute(PRIORITY, 0), attribute(PRIORITY, 7));
         assert_eq!(makes_cooperative(&[usual, not, cooperative]), Some(true));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_are_read_as_far_as_the_configuration_says() {
+    fn as_many_attributes_are_read_as_the_configuration_has() {
         let all = [attribute(COOPERATIVE, 1), attribute(PRIORITY, 1)];
         let address = all.as_ptr() as u64;
         // SAFETY: two of them are there, or the address is not read.

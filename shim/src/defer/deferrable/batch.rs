@@ -1,18 +1,18 @@
-//! Batches: arrays of copies, of boxes, or of operations on words, which become the call's own.
+//! Batches: arrays of copies, of boxes, or of operations on words, which the deferred call owns.
 
 use std::slice;
 
 use crate::abi::boxes::BoxOperation;
 use crate::api::Id;
-use crate::defer::own::boxes::check_operation;
-use crate::defer::own::copies::{DEFAULT, End, check_copy};
-use crate::defer::own::signal::is_word;
+use crate::defer::deferrable::boxes::check_operation;
+use crate::defer::deferrable::copies::{DEFAULT, End, check_copy};
+use crate::defer::deferrable::signal::is_word;
 use crate::hip::owned::Owner;
 use crate::planted::{Bug, is_planted};
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::{Stopped, StreamName};
 
-/// A longer one waits in place: all of it is checked before the call is back.
+/// A longer batch waits in place: all of it is checked before the call returns.
 const COUNT_MAX: usize = 256;
 
 /// Whether a function copies in batches.
@@ -31,11 +31,12 @@ pub(super) fn own<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O>
 
 /// Words of `hipMemcpyAttributes`, whose first four bytes are a `hipMemcpySrcAccessOrder`.
 const ATTRIBUTE_WORDS: usize = 3;
-/// `hipMemcpySrcAccessOrderStream`, `hipMemcpySrcAccessOrderAny`: the source need not have been read when the call is back.
+/// `hipMemcpySrcAccessOrderStream`, `hipMemcpySrcAccessOrderAny`: the source may still be read after the call has
+/// returned.
 const ORDERS_OF_LATER: [u32; 2] = [1, 3];
 
-/// `hipMemcpyBatchAsync`: targets, sources, sizes and their number; attributes, where each begins to hold, and their number;
-/// where the first that fails is told; the stream.
+/// `hipMemcpyBatchAsync`: targets, sources, sizes and their number; attributes, the copy at which each begins to
+/// apply, and their number; where the index of the first failure is written; the stream.
 fn copies<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O> {
     let (count, attributes) = (call.size(3), call.size(6));
     let is_formed = (1..=COUNT_MAX).contains(&count) && (1..=count).contains(&attributes);
@@ -43,15 +44,16 @@ fn copies<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O> {
         return None;
     }
     let mut owned = O::of(call, 3 * count + (ATTRIBUTE_WORDS + 1) * attributes + 1)?;
-    // SAFETY: the application gives arrays of so many elements. What is owned is not written again, and does not move as
-    // long as the call is there. Checked is what is copied, should another thread change it meanwhile.
+    // SAFETY: the application gives arrays of so many elements. Owned arrays are not written again, and do not move
+    // while the call exists. The checks read what the call owns, in case another thread changes the original.
     unsafe {
         let [to, from, sizes] = [0, 1, 2].map(|argument| own_array(&mut owned, call, argument, count));
         let (to, from, sizes) = (to?, from?, sizes?);
         let given = own_array(&mut owned, call, 4, ATTRIBUTE_WORDS * attributes)?;
         own_array(&mut owned, call, 5, attributes)?;
         if call.size(7) != 0 {
-            // The caller's place is gone when the call is made, and its failure is told by the stream's next call.
+            // The caller's variable may be gone when the call is made, and the stream's next call returns its
+            // failure.
             owned.own_words(7, &[0])?;
         }
         let orders = given.get().iter().step_by(ATTRIBUTE_WORDS).map(|word| *word as u32);
@@ -66,7 +68,8 @@ fn copies<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O> {
     shallow_if_planted(call, owned)
 }
 
-/// `hipMemcpy3DBatchAsync`: number of copies, these, where the first that fails is told, flags, the stream.
+/// `hipMemcpy3DBatchAsync`: number of copies, the copies, where the index of the first failure is written, flags, the
+/// stream.
 fn boxes<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O> {
     const WORDS: usize = size_of::<BoxOperation>() / size_of::<u64>();
     let count = call.size(0);
@@ -80,7 +83,7 @@ fn boxes<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O> {
     if call.size(2) != 0 {
         owned.own_words(2, &[0])?;
     }
-    // SAFETY: as many as the words were counted for, and any words are an operation.
+    // SAFETY: there are as many words as so many operations have, and any words are an operation.
     let operations = unsafe { slice::from_raw_parts(operations.as_ptr().cast::<BoxOperation>(), count) };
     for operation in operations {
         if !ORDERS_OF_LATER.contains(&operation.order) {
@@ -94,7 +97,7 @@ fn boxes<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O> {
     shallow_if_planted(call, owned)
 }
 
-/// Words of `hipStreamBatchMemOpParams`: what is done, address, value, flags, and two that are not read.
+/// Words of `hipStreamBatchMemOpParams`: operation, address, value, flags, and two that are not read.
 const OPERATION_WORDS: usize = 6;
 /// `hipStreamMemOpWaitValue32`, `.. WriteValue32`, `.. WaitValue64`, `.. WriteValue64`
 const WAIT_32: u32 = 1;
@@ -102,7 +105,7 @@ const WRITE_32: u32 = 2;
 const WAIT_64: u32 = 4;
 const WRITE_64: u32 = 5;
 
-/// `hipStreamBatchMemOp`: the stream, number of operations, these, flags.
+/// `hipStreamBatchMemOp`: the stream, number of operations, the operations, flags.
 fn operations<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O> {
     let count = call.int(1) as usize;
     if !(1..=COUNT_MAX).contains(&count) || call.int(3) != 0 {
@@ -119,7 +122,7 @@ fn operations<O: Owner>(call: &Stopped<'_>, copy: &RuntimeCopy) -> Option<O> {
     shallow_if_planted(call, owned)
 }
 
-/// Bytes of the word, and the largest flag that does not change what the operation is. None for others.
+/// Bytes of the word, and the largest flag that does not change what the operation does. None for other operations.
 fn shape(operation: u32) -> Option<(usize, u32)> {
     match operation {
         WAIT_32 => Some((4, 3)),
@@ -139,17 +142,17 @@ struct OwnArray {
 
 impl OwnArray {
     /// # Safety
-    /// The call must be there for as long, and nothing more be made its own.
+    /// The call must exist for as long, and no more memory be made its own.
     unsafe fn get<'a>(self) -> &'a [u64] {
         // SAFETY: so many words, by the caller's promise.
         unsafe { slice::from_raw_parts(self.address as *const u64, self.words) }
     }
 }
 
-/// Makes an argument that is an array of words the call's own; None if it is null.
+/// Makes the call own an argument that is an array of words; None if it is null.
 ///
 /// # Safety
-/// Null, or so many words.
+/// The argument must be null or point to so many words.
 unsafe fn own_array<O: Owner>(
     owned: &mut O,
     call: &Stopped<'_>,
@@ -165,7 +168,7 @@ unsafe fn own_array<O: Owner>(
     Some(OwnArray { address, words })
 }
 
-/// The call, or one with the caller's arrays.
+/// The call, or with a planted bug one with the caller's arrays.
 fn shallow_if_planted<O: Owner>(call: &Stopped<'_>, owned: O) -> Option<O> {
     if is_planted(Bug::ShallowStructure) { O::of(call, 0) } else { Some(owned) }
 }
