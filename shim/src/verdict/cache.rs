@@ -161,8 +161,7 @@ mod tests {
         Site::new(0x7f00_0000_0000 + number * 5, 0, number as usize % 500, 0)
     }
 
-    const PASS: Known =
-        Known { judgement: Judgement::new(Action::Passthrough, 0, RuleId::NOBODY), origin: 0 };
+    const PASS: Known = Known { judgement: Judgement::new(Action::Passthrough, 0, RuleId::NONE), origin: 0 };
     const NEVER: Known =
         Known { judgement: Judgement::new(Action::NeverSuspend, 2, RuleId::DOMAIN), origin: 63 };
 

@@ -67,7 +67,7 @@ impl From<Judgement> for Treatment {
         match judgement.action() {
             Some(Action::Passthrough) => Self::PassThrough,
             Some(Action::NeverSuspend) => Self::NeverSuspend,
-            Some(Action::Schedule) if judgement.level() == 1 => Self::Pinned,
+            Some(Action::Schedule) if judgement.mode() == 1 => Self::Pinned,
             Some(Action::Schedule) | None => Self::Schedule,
         }
     }

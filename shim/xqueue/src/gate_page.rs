@@ -20,7 +20,8 @@ use rustix::fs::{fcntl_get_seals, fstat};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use xsched_protocol::arbiter_page::{
-    GATE_ALLOWED, GATE_KEPT_OPEN, GATE_OPEN, GATE_OPENED_AT, GATE_QUIET, GATE_SHUT_AT, GATE_SIZE, GATE_WISHES,
+    GATE_ALLOWED, GATE_CLOSED_AT, GATE_KEPT_OPEN, GATE_OPEN, GATE_OPENED_AT, GATE_QUIET, GATE_SIZE,
+    GATE_WISHES,
 };
 
 const WORDS: usize = GATE_SIZE / size_of::<AtomicU64>();
@@ -83,7 +84,7 @@ impl GatePage {
         // Before the times, which are written before it.
         let is_allowed = self.is_allowed();
         let [shut, opened] =
-            [GATE_SHUT_AT, GATE_OPENED_AT].map(|word| self.words()[word].load(Ordering::Acquire));
+            [GATE_CLOSED_AT, GATE_OPENED_AT].map(|word| self.words()[word].load(Ordering::Acquire));
         match is_allowed {
             _ if shut == 0 => None,
             true => (opened >= shut).then_some((shut, Some(opened))),
@@ -158,7 +159,7 @@ impl GatePage {
             self.words()[GATE_OPENED_AT].store(at, Ordering::Release);
             self.word().fetch_or(GATE_ALLOWED, Ordering::AcqRel);
         } else {
-            self.words()[GATE_SHUT_AT].store(at, Ordering::Release);
+            self.words()[GATE_CLOSED_AT].store(at, Ordering::Release);
             self.word().fetch_and(!GATE_ALLOWED, Ordering::AcqRel);
         }
     }
@@ -199,7 +200,7 @@ mod tests {
         assert_eq!(page.last_closure(), Some((7, None)));
         page.allow(true, 9);
         assert_eq!(page.last_closure(), Some((7, Some(9))));
-        page.words()[GATE_SHUT_AT].store(12, Ordering::Release);
+        page.words()[GATE_CLOSED_AT].store(12, Ordering::Release);
         assert_eq!(page.last_closure(), None, "it is about to be");
     }
 

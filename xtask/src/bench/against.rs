@@ -8,7 +8,8 @@
 //! runs    A B      B A      A B        A: the working tree, B: REV (a git worktree in <target>/against/)
 //! ```
 //!
-//! A row is printed for each metric that both trees report: the median of A's values, the median of B's as its baseline,
+//! Rows belong together by metric, or by their position if one tree calls a metric by another name. A row is printed for
+//! each such metric, under the name that it has in A: the median of A's values, the median of B's as its baseline,
 //! the median of the ratios turn by turn, and their spread as noise.
 
 use std::collections::BTreeMap;
@@ -124,11 +125,11 @@ fn collect(
     order: &mut Vec<String>,
     all: &mut BTreeMap<String, Series>,
 ) {
-    for row in ours {
-        let Some(other) = theirs.iter().find(|other| other.metric == row.metric && other.unit == row.unit)
-        else {
-            continue;
-        };
+    for (position, row) in ours.iter().enumerate() {
+        let is_renamed = |other: &&Measured| ours.iter().all(|row| row.metric != other.metric);
+        let same_name = theirs.iter().find(|other| other.metric == row.metric);
+        let other = same_name.or_else(|| theirs.get(position).filter(is_renamed));
+        let Some(other) = other.filter(|other| other.unit == row.unit) else { continue };
         if !all.contains_key(&row.metric) {
             order.push(row.metric.clone());
         }
@@ -189,6 +190,16 @@ mod tests {
                 "ratio": 1.25, "goal": null, "met": null, "noise": 0.4,
             })
         );
+    }
+
+    #[test]
+    fn a_renamed_metric_is_found_by_its_position() {
+        let (mut order, mut all) = (Vec::new(), BTreeMap::new());
+        let theirs = [measured("who waits", 4.0), measured("launch", 5.0)];
+        collect(&[measured("waiting", 2.0), measured("launch", 1.0)], &theirs, &mut order, &mut all);
+        assert_eq!(order, ["waiting", "launch"]);
+        assert_eq!(all["waiting"].pairs, [[2.0, 4.0]]);
+        assert_eq!(all["launch"].pairs, [[1.0, 5.0]]);
     }
 
     #[test]

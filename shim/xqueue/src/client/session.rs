@@ -274,13 +274,13 @@ impl Client {
         self.host.connect(Some(Arc::clone(&socket)));
         let keeper = keeper(welcome.keeper);
         if keeper == Keeper::Programs {
-            self.link.report(Report::Join, 0, welcome.number, Keeper::Programs);
+            self.link.report(Report::Join, 0, welcome.token, Keeper::Programs);
         }
         queues.set_limit(match welcome.in_flight_ns {
             0 => self.settings.limit.unwrap_or_default(),
             ahead => Limit::Time { ahead: Nanos(ahead), commands: 1 },
         });
-        let level = welcome.preemption_level.min(self.settings.preemption_level.unwrap_or(u32::MAX));
+        let level = welcome.preemption_mode.min(self.settings.preemption_level.unwrap_or(u32::MAX));
         queues.use_gates(level >= GATES);
         queues.poll_below(Nanos(welcome.poll_below_ns));
         // This controller numbers libraries in its own way.

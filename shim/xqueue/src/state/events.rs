@@ -138,10 +138,10 @@ impl<D: Device> State<D> {
         let claim = self.claims.get(claim);
         let Some(registration) = claim.registration().filter(|_| self.events.is_some()) else { return };
         let (level, ready) = registration.levels();
-        let event = Event::Stands {
+        let event = Event::Admission {
             device: claim.key().device,
             stream_priority: claim.key().stream_priority,
-            held: claim.admission_state().is_preempted(),
+            suspended: claim.admission_state().is_preempted(),
             level,
             ready,
         };

@@ -8,7 +8,7 @@ fn course(events: &[Event]) -> Vec<(&'static str, u64)> {
         Event::Waits { position, .. } => Some(("waits", position)),
         Event::Launched { number, .. } => Some(("launched", number)),
         Event::Completed { through, .. } => Some(("completed", through)),
-        Event::Stands { held, .. } => Some(("stands", held.into())),
+        Event::Admission { suspended: held, .. } => Some(("stands", held.into())),
         _ => None,
     });
     steps.collect()
@@ -66,10 +66,12 @@ fn what_is_held_back_is_recorded_with_its_reason_and_its_end() {
     let steps: Vec<_> = course(&events).into_iter().filter(|(what, _)| *what != "stands").collect();
     assert_eq!(steps, [("waits", 1), ("launched", 1), ("completed", 1)]);
     let held = |is: bool| {
-        events.iter().filter(move |event| matches!(event, Event::Stands { held, .. } if *held == is))
+        events
+            .iter()
+            .filter(move |event| matches!(event, Event::Admission { suspended, .. } if *suspended == is))
     };
     assert_eq!(held(true).count(), 1);
-    assert!(matches!(held(true).next(), Some(Event::Stands { level: 3, ready: 2, .. })));
+    assert!(matches!(held(true).next(), Some(Event::Admission { level: 3, ready: 2, .. })));
     let launched = events.iter().zip(&records).find_map(|(event, record)| match *event {
         Event::Launched { waited_since_ns, position: 1, .. } => Some(record.time_ns - waited_since_ns),
         _ => None,
