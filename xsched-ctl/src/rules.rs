@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(
             explanation(&explained, None),
             "hipLaunchKernel by librccl.so.1: never-suspend\n  by default:8 (collectives), kept by call site, 2 chains\n  \
-             librccl.so.1:ncclSend < app:main < …\n3 calls of all processes were given the default: walks_busy\n"
+             librccl.so.1:ncclSend < app:main < …\n3 calls of all processes got the default: walks_busy\n"
         );
     }
 
