@@ -41,7 +41,7 @@ impl NumberedRules {
     /// How recordings identify a rule.
     fn id(&self, decider: Decider) -> RuleId {
         match decider {
-            Decider::Nobody => RuleId::NONE,
+            Decider::Default => RuleId::NONE,
             Decider::Domain => RuleId::DOMAIN,
             Decider::Rule(number) => {
                 if let Some(index) = number.checked_sub(self.own_count) {
@@ -164,7 +164,7 @@ impl Local {
         });
         let controllers = parse(text);
         let before = controllers.rules().len();
-        let all = controllers.behind(&own);
+        let all = controllers.with_settings(&own);
         let own_count = (all.rules().len() - before) as u32;
         NumberedRules { rules: Rulebook::new(Arc::new(all), &this_process(users)), own_count, first }
     }

@@ -41,7 +41,7 @@ pub fn listed(rules: &Rules, file: &str) -> String {
     let mut text = String::new();
     for rule in rules.rules() {
         let name = rule.name.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
-        writeln!(text, "{}{name}: {rule}", rule.place(file)).expect("writing to a string does not fail");
+        writeln!(text, "{}{name}: {rule}", rule.location(file)).expect("writing to a string does not fail");
     }
     text.push_str("otherwise: schedule\n");
     text

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use xsched_perfetto::{
-    Event, LOST_EVENTS, OwnedAnnotation, OwnedSlice, OwnedValue, ProcessId, Scope, ThreadId,
+    LOST_EVENTS, OwnedAnnotation, OwnedSlice, OwnedValue, ProcessId, Scope, ThreadId, TraceEvent,
 };
 
 use super::delays::{Delays, EXECUTION};
@@ -42,24 +42,24 @@ pub(super) struct Collected {
 
 impl Collected {
     /// Takes in an event.
-    pub(super) fn event(&mut self, event: Event) {
+    pub(super) fn event(&mut self, event: TraceEvent) {
         match event {
-            Event::Slice(slice) if slice.category.starts_with("hip.") => self.call(&slice),
-            Event::Slice(slice) if slice.category.starts_with("driver.") => self.driver_call(slice),
-            Event::Slice(slice) if &*slice.category == EXECUTION => {
+            TraceEvent::Slice(slice) if slice.category.starts_with("hip.") => self.call(&slice),
+            TraceEvent::Slice(slice) if slice.category.starts_with("driver.") => self.driver_call(slice),
+            TraceEvent::Slice(slice) if &*slice.category == EXECUTION => {
                 self.delays.add(&slice);
                 self.device_time.add(&slice);
             }
-            Event::Process { id, name: Some(name), .. } => {
+            TraceEvent::Process { id, name: Some(name), .. } => {
                 self.processes.entry(id).or_insert(name);
             }
-            Event::Thread { id, name: Some(name) } => {
+            TraceEvent::Thread { id, name: Some(name) } => {
                 self.threads.insert(id, name);
             }
-            Event::Counter { scope: Scope::Global, name, value, .. } => {
+            TraceEvent::Counter { scope: Scope::Global, name, value, .. } => {
                 self.counters.insert(name, value);
             }
-            Event::Instant { category, annotations, .. } if &*category == "loss" => {
+            TraceEvent::Instant { category, annotations, .. } if &*category == "loss" => {
                 self.loss(&annotations);
             }
             _ => {}

@@ -159,7 +159,7 @@ fn table(
 
 #[cfg(test)]
 mod tests {
-    use xsched_perfetto::{Event, OwnedAnnotation, OwnedSlice, OwnedValue, Scope};
+    use xsched_perfetto::{OwnedAnnotation, OwnedSlice, OwnedValue, Scope, TraceEvent};
 
     use super::*;
 
@@ -185,15 +185,20 @@ mod tests {
         for holder in ["a", "b"] {
             for counter in Counter::ALL.iter().map(|cause| cause.name()).chain([LOST_EVENTS]) {
                 let scope = Scope::Global;
-                collected.event(Event::Counter { scope, name: counter.into(), ts_ns: 1, value: i64::MAX });
+                collected.event(TraceEvent::Counter {
+                    scope,
+                    name: counter.into(),
+                    ts_ns: 1,
+                    value: i64::MAX,
+                });
             }
             let annotations = vec![said("cause", cause.describe()), name("cpu"), name("lost")];
             let (scope, category) = (Scope::Global, "loss".into());
             let lost = "events lost".into();
-            collected.event(Event::Instant { scope, ts_ns: 1, category, name: lost, annotations });
+            collected.event(TraceEvent::Instant { scope, ts_ns: 1, category, name: lost, annotations });
             let annotations =
                 vec![said("by", holder), name("suspended_ns"), name("host_ns"), name("behind_ns")];
-            collected.event(Event::Slice(OwnedSlice {
+            collected.event(TraceEvent::Slice(OwnedSlice {
                 scope,
                 begin_ns: 0,
                 end_ns: Some(u64::MAX),

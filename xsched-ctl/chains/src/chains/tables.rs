@@ -133,7 +133,7 @@ impl Tables {
 
     /// Sets whether stacks wait for tables.
     pub(super) fn hurry(&mut self, is_hurried: bool) {
-        self.builder.hurry(is_hurried);
+        self.builder.set_urgent(is_hurried);
     }
 
     /// Takes in finished tables, and gives them to the programs. Returns whether there were any.

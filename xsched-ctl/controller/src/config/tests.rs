@@ -112,11 +112,11 @@ fn mistakes_are_named_with_their_line() {
     );
     assert_refused(
         "[[ceiling]]\ncgroup = '/system.slice/'\nclass = 'high'",
-        "line 2: a cgroup's path does not end with a slash; without one it stands for those below, too",
+        "line 2: a cgroup's path must not end with a slash; it also matches the cgroups below",
     );
     assert_refused(
         "[[rule]]\nexecutable = 'bin/app'\nclass = 'high'",
-        "line 2: what has a slash is a path from the root on, such as \"/opt/*/app\" or \"*/app\"",
+        "line 2: a name with a slash must be a path from the root, such as \"/opt/*/app\" or \"*/app\"",
     );
     assert_refused(
         "[rule]\nclass = 'high'",

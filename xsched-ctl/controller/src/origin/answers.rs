@@ -66,7 +66,7 @@ fn site(client: &Client, key: VerdictKey, answer: &Answer) -> Place {
 
 fn by(rules: &Rules, decider: Decider) -> By {
     match decider {
-        Decider::Nobody => By::Nobody,
+        Decider::Default => By::Nobody,
         Decider::Domain => By::Domain,
         Decider::Rule(number) => {
             let rule = &rules.rules()[number as usize];

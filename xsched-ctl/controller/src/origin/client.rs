@@ -128,7 +128,7 @@ impl Client {
     /// The rules were replaced.
     pub(super) fn set_rules(&mut self, rules: &Arc<Rules>) {
         let rules = match &self.settings {
-            Some(settings) => Arc::new(rules.as_ref().clone().behind(settings)),
+            Some(settings) => Arc::new(rules.as_ref().clone().with_settings(settings)),
             None => Arc::clone(rules),
         };
         let mut book = Rulebook::new(rules, &self.caller);

@@ -35,7 +35,7 @@ impl Numbered {
     pub(super) fn decided(&mut self, uid: u32, rules: &Rules, chain: &Chain, decision: Decision) -> Decided {
         let origin = self.origin(uid, origin(rules, chain));
         let rule = match decision.by {
-            Decider::Nobody => 0,
+            Decider::Default => 0,
             Decider::Rule(number) => number + 1,
             Decider::Domain => RULE_DOMAIN,
         };

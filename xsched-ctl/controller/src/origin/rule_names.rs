@@ -44,7 +44,7 @@ impl RuleNames {
     /// The number of what has decided. Its name is published before the number is used.
     pub(super) fn number(&self, rules: &Rules, by: Decider) -> RuleId {
         let number = match by {
-            Decider::Nobody => return RuleId::NONE,
+            Decider::Default => return RuleId::NONE,
             Decider::Domain => return RuleId::DOMAIN,
             Decider::Rule(number) => number,
         };
@@ -88,7 +88,7 @@ impl RuleNames {
 }
 
 fn name(rule: &Rule) -> Arc<str> {
-    rule.name.as_deref().map_or_else(|| rule.place("rules").into(), Arc::from)
+    rule.name.as_deref().map_or_else(|| rule.location("rules").into(), Arc::from)
 }
 
 #[cfg(test)]
@@ -108,7 +108,7 @@ mod tests {
         let numbers = RuleNames::new();
         let both = Rules::parse(&format!("{}{}", rule("name = 'mine'\n"), rule(""))).unwrap();
         let unnamed = Rules::parse(&rule("")).unwrap();
-        assert_eq!(numbers.number(&both, Decider::Nobody), RuleId::NONE);
+        assert_eq!(numbers.number(&both, Decider::Default), RuleId::NONE);
         assert_eq!(numbers.number(&both, Decider::Domain), RuleId::DOMAIN);
         assert_eq!(numbers.number(&both, Decider::Rule(1)), RuleId::numbered(0));
         assert_eq!(numbers.number(&both, Decider::Rule(0)), RuleId::numbered(1));

@@ -15,7 +15,7 @@ use xsched_chains::Names;
 use xsched_chains::{Chains, Lookup};
 use xsched_protocol::verdict::{Subject, VerdictKey};
 use xsched_rules::Rules;
-use xsched_symbols::{Change, EventKind, Processes, Sideband, now_ns};
+use xsched_symbols::{Change, PerfEventKind, Processes, Sideband, now_ns};
 
 use super::client::Client;
 use super::numbered::Numbered;
@@ -343,7 +343,7 @@ impl Worker {
         let (processes, tgids) = (&mut self.processes, &self.tgids);
         let mut changes = Vec::new();
         self.sideband.drain(|event| {
-            let concerns = matches!(event.kind, EventKind::Lost { .. }) || tgids.contains_key(&event.pid);
+            let concerns = matches!(event.kind, PerfEventKind::Lost { .. }) || tgids.contains_key(&event.pid);
             if concerns {
                 changes.extend(processes.apply(&event).map(|change| (event.time_ns, change)));
             }

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use xsched_abi::Scope;
 use xsched_bpf::namespace::PidNamespace;
-use xsched_symbols::{Event, EventKind};
+use xsched_symbols::{PerfEvent, PerfEventKind};
 
 use crate::bpf::Maps;
 
@@ -70,14 +70,15 @@ impl Audience {
     }
 
     /// Notes a fork. Returns whether an event must be handled: reading an unknown process is expensive.
-    pub(super) fn concerns(&mut self, event: &Event, maps: &Maps) -> bool {
+    pub(super) fn concerns(&mut self, event: &PerfEvent, maps: &Maps) -> bool {
         /// Ids of processes without one in our namespace, and of ended ones.
         const NOBODY: [u32; 2] = [0, u32::MAX];
 
-        if let EventKind::Lost { .. } = event.kind {
+        if let PerfEventKind::Lost { .. } = event.kind {
             return true;
         }
-        if let (Some(descendants), EventKind::Forked { parent, .. }) = (&mut self.descendants, &event.kind)
+        if let (Some(descendants), PerfEventKind::Forked { parent, .. }) =
+            (&mut self.descendants, &event.kind)
             && (*parent == std::process::id() || descendants.contains(parent))
         {
             descendants.insert(event.pid);

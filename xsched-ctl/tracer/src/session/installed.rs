@@ -10,7 +10,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use xsched_symbols::{Space, is_hip_runtime, patiently};
+use xsched_symbols::{PathSpace, is_hip_runtime, with_timeout};
 
 /// Folders of distributions.
 const FOLDERS: [&str; 4] = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib"];
@@ -57,7 +57,7 @@ fn runtimes_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
 fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let asked = folder.to_owned();
     let read = move || fs::read_dir(asked).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
-    patiently(Space::Own, folder, move || read().collect::<Vec<_>>()).unwrap_or_default().into_iter()
+    with_timeout(PathSpace::Own, folder, move || read().collect::<Vec<_>>()).unwrap_or_default().into_iter()
 }
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
-//! Who is let in: requests that name this machine, know the token, and do not come from another page.
+//! Access control: a request must name this machine, know the token, and not come from a page of another origin.
 
-use super::http::Request;
+use crate::http::Request;
 use crate::token::Token;
 
-/// Longer addresses are refused: the longest that the page makes names some dozens of tracks.
+/// Longer addresses are refused. The longest that the page makes name some dozens of tracks.
 const URL_LEN_MAX: usize = 8 << 10;
 
 const NOT_FOUND: u16 = 404;
 const FORBIDDEN: u16 = 403;
 
-/// What of the address follows the token, or the status with which to refuse. Nothing tells a wrong token from an
-/// address that does not exist.
-pub(super) fn admit<'a>(request: &'a Request, token: &Token) -> Result<&'a str, u16> {
+/// The part of the address behind the token, or the status of the refusal. A wrong token and an address that does not exist
+/// get the same answer.
+pub(super) fn check<'a>(request: &'a Request, token: &Token) -> Result<&'a str, u16> {
     let (host, origin) = (request.host.as_deref(), request.origin.as_deref());
     route(&request.url, host, origin, request.fetch_site.as_deref(), token)
 }
@@ -34,15 +34,15 @@ fn route<'a>(
     if !token.is(guess) {
         return Err(NOT_FOUND);
     }
-    // The page itself may be opened from anywhere by who has its address: from a file, from a mail.
-    let is_from_elsewhere = fetch_site.is_some_and(|site| site != "same-origin" && site != "none");
-    if is_from_elsewhere && !route.is_empty() {
+    // The page itself may be opened from anywhere, such as from a file or a mail: its address holds the token.
+    let is_cross_site = fetch_site.is_some_and(|site| site != "same-origin" && site != "none");
+    if is_cross_site && !route.is_empty() {
         return Err(FORBIDDEN);
     }
     Ok(route)
 }
 
-/// Whether a `Host` names this machine, with whatever port: `ssh -L` may have another.
+/// Whether a `Host` names this machine. Any port will do: `ssh -L` may use another one.
 fn is_this_machine(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn who_knows_the_address_is_let_in() {
+    fn requests_with_the_token_are_accepted() {
         assert_eq!(with("/TOKEN/", HOST, None, Some("none")), Ok(String::new()));
         assert_eq!(with("/TOKEN/api/x?y", HOST, None, Some("same-origin")), Ok("api/x?y".into()));
         assert_eq!(with("/TOKEN/api/x", HOST, Some("http://127.0.0.1:4711"), None), Ok("api/x".into()));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_not() {
+    fn all_other_requests_are_refused() {
         for url in ["/", "", "/TOKEN", "/TOKE/", "/x/", "/00000000000000000000000000000000/", "//TOKEN/"] {
             assert_eq!(with(url, HOST, None, None), Err(NOT_FOUND), "{url}");
         }

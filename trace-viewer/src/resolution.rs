@@ -1,10 +1,10 @@
-//! What is drawn of a row in a window: each slice that is wide enough to be seen, and the others merged, so that a window
-//! never has more to draw than it has pixels, however many slices are in it.
+//! Reduces a timeline to the resolution of a window: each slice that is wide enough to be seen, and the others merged. So a
+//! window never has more to draw than it has pixels, however many slices are in it.
 //!
-//! A window is divided into bins. Slices that begin in the same bin become one thing that says how many they are, how
-//! long all of them together ran, and which is the longest. The last one of a bin stands by itself where it reaches
-//! beyond, and so does one that reaches in from outside. So there are at most two things a bin, and each slice of the
-//! window is in exactly one of them.
+//! A window is divided into bins. Slices that begin in the same bin become one thing to draw, with their number, the sum of
+//! their durations and the longest of them. Two kinds of slices are drawn separately: the last of a bin if it ends beyond the
+//! bin, and one that begins before the window. So there are at most two things for each bin, and each slice of the window is
+//! in exactly one of them.
 
 use crate::store::{Mark, Row, Sample, Slices};
 
@@ -13,7 +13,7 @@ use crate::store::{Mark, Row, Sample, Slices};
 pub(crate) struct Window {
     pub(crate) from_ns: u64,
     pub(crate) to_ns: u64,
-    /// How many things can be told apart in it; not 0.
+    /// The number of parts; not 0.
     pub(crate) bins: u64,
 }
 
@@ -32,9 +32,9 @@ pub(crate) struct Drawn {
     pub(crate) longest: usize,
 }
 
-/// The extremes of a counter in a bin, and what it was left at.
+/// The extremes of a counter in a bin, and its last value there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Level {
+pub(crate) struct CounterBin {
     pub(crate) ts_ns: u64,
     pub(crate) min: i64,
     pub(crate) max: i64,
@@ -46,14 +46,14 @@ impl Window {
         (self.to_ns.saturating_sub(self.from_ns) / self.bins.max(1)).max(1)
     }
 
-    /// Where the bin ends in which a moment is; what is before the window counts as at its begin.
+    /// The end of the bin that a moment is in. A moment before the window counts as the window's begin.
     fn bin_end_ns(self, ts_ns: u64) -> u64 {
         let bin = (ts_ns.max(self.from_ns) - self.from_ns) / self.bin_ns();
         self.from_ns.saturating_add((bin + 1).saturating_mul(self.bin_ns()))
     }
 }
 
-/// What to draw of a row, in order of time.
+/// What to draw of a row, in time order.
 pub(crate) fn drawn(slices: &Slices, row: &Row, window: Window) -> Vec<Drawn> {
     let within = slices.within(row, window.from_ns, window.to_ns);
     let (begins, ends) = (slices.begins_ns(), slices.ends_ns());
@@ -70,7 +70,7 @@ pub(crate) fn drawn(slices: &Slices, row: &Row, window: Window) -> Vec<Drawn> {
         let bin_end_ns = window.bin_end_ns(begins[next]);
         let first = next;
         next = if begins[first] < window.from_ns {
-            first + 1 // it reaches in from outside, and is no part of the first bin
+            first + 1 // it begins before the window, and is not part of the first bin
         } else {
             first + before(&begins[first..within.end], bin_end_ns)
         };
@@ -85,26 +85,26 @@ pub(crate) fn drawn(slices: &Slices, row: &Row, window: Window) -> Vec<Drawn> {
     drawn
 }
 
-/// What to draw of a counter: the value at the window's begin, and one level a bin in which it changes.
-pub(crate) fn levels(samples: &[Sample], window: Window) -> Vec<Level> {
+/// What to draw of a counter: its value at the window's begin, and one entry for each bin in which it changes.
+pub(crate) fn counter(samples: &[Sample], window: Window) -> Vec<CounterBin> {
     let first = samples.partition_point(|sample| sample.ts_ns <= window.from_ns).saturating_sub(1);
     let last = samples.partition_point(|sample| sample.ts_ns < window.to_ns);
-    let mut levels: Vec<Level> = Vec::new();
+    let mut bins: Vec<CounterBin> = Vec::new();
     let mut bin_end_ns = 0;
     for sample in &samples[first..last.max(first)] {
         let value = sample.value;
-        match levels.last_mut() {
-            Some(level) if sample.ts_ns < bin_end_ns => {
-                (level.min, level.max, level.last) = (level.min.min(value), level.max.max(value), value);
+        match bins.last_mut() {
+            Some(bin) if sample.ts_ns < bin_end_ns => {
+                (bin.min, bin.max, bin.last) = (bin.min.min(value), bin.max.max(value), value);
             }
-            _ => levels.push(Level { ts_ns: sample.ts_ns, min: value, max: value, last: value }),
+            _ => bins.push(CounterBin { ts_ns: sample.ts_ns, min: value, max: value, last: value }),
         }
         bin_end_ns = window.bin_end_ns(sample.ts_ns);
     }
-    levels
+    bins
 }
 
-/// What to draw of marks: for each bin that has some, the first one and how many there are.
+/// What to draw of marks: for each bin that has marks, the first of them and their number.
 pub(crate) fn marks(marks: &[Mark], window: Window) -> Vec<(usize, usize)> {
     let first = marks.partition_point(|mark| mark.ts_ns < window.from_ns);
     let last = marks.partition_point(|mark| mark.ts_ns < window.to_ns);
@@ -122,7 +122,7 @@ pub(crate) fn marks(marks: &[Mark], window: Window) -> Vec<(usize, usize)> {
     drawn
 }
 
-/// How many of some sorted times are before a moment. Few are, mostly, so it looks near the front first.
+/// How many of the sorted times are before a moment. Mostly few are, so the search starts near the front.
 fn before(times: &[u64], moment: u64) -> usize {
     let mut reach = 1;
     while reach < times.len() && times[reach] < moment {
@@ -139,9 +139,9 @@ mod tests {
     use super::*;
     use crate::store::slices_of;
 
-    /// Nothing is lost, nothing counted twice, and nothing is more than can be seen.
+    /// No slice is lost or counted twice, and there are no more things than the resolution allows.
     #[test]
-    fn every_slice_of_a_window_is_in_exactly_one_thing() {
+    fn every_slice_of_a_window_is_drawn_exactly_once() {
         for seed in 0..300 {
             let mut rng = Rng::with_seed(seed);
             let (mut times, mut now) = (Vec::new(), 0);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wide_enough_stands_by_itself() {
+    fn wide_slices_are_drawn_separately() {
         let slices = slices_of(&[(0, 100), (100, 101), (102, 103), (104, 200), (300, 400)]);
         let window = Window { from_ns: 0, to_ns: 400, bins: 8 };
         let seen: Vec<_> = drawn(&slices, &slices.rows()[0], window)
@@ -194,14 +194,14 @@ mod tests {
         let samples =
             [(0, 5), (10, 9), (11, -3), (12, 4), (500, 6)].map(|(ts_ns, value)| Sample { ts_ns, value });
         let window = Window { from_ns: 5, to_ns: 405, bins: 4 };
-        let seen = levels(&samples, window);
-        assert_eq!(seen, [Level { ts_ns: 0, min: -3, max: 9, last: 4 }]);
-        assert_eq!(levels(&samples, Window { from_ns: 100, to_ns: 200, bins: 10 })[0].last, 4);
-        assert_eq!(levels(&[], window), []);
+        let seen = counter(&samples, window);
+        assert_eq!(seen, [CounterBin { ts_ns: 0, min: -3, max: 9, last: 4 }]);
+        assert_eq!(counter(&samples, Window { from_ns: 100, to_ns: 200, bins: 10 })[0].last, 4);
+        assert_eq!(counter(&[], window), []);
     }
 
     #[test]
-    fn a_search_from_the_front_finds_what_a_plain_one_finds() {
+    fn a_search_from_the_front_agrees_with_a_binary_search() {
         let times: Vec<u64> = (0..100).map(|time| time / 3).collect();
         for (first, moment) in (0..100).flat_map(|first| (0..40).map(move |moment| (first, moment))) {
             let times = &times[first..];
