@@ -289,12 +289,12 @@ pub fn set<const N: usize>(map: BorrowedFd<'_>, index: u32, value: &[u8; N]) -> 
 
 /// Puts a map into an array of maps. Programs see it at once. The call returns once all programs have ended that may have seen
 /// the previous map, which takes the kernel some milliseconds.
-pub fn put(maps: BorrowedFd<'_>, index: u32, map: BorrowedFd<'_>) -> io::Result<()> {
+pub fn insert_map(maps: BorrowedFd<'_>, index: u32, map: BorrowedFd<'_>) -> io::Result<()> {
     set(maps, index, &map.as_raw_fd().to_ne_bytes())
 }
 
-/// Removes a map from an array of maps. It takes as long as [`put`].
-pub fn take_out(maps: BorrowedFd<'_>, index: u32) -> io::Result<()> {
+/// Removes a map from an array of maps. It takes as long as [`insert_map`].
+pub fn remove_map(maps: BorrowedFd<'_>, index: u32) -> io::Result<()> {
     element(bpf_cmd::BPF_MAP_DELETE_ELEM, maps, index, 0)
 }
 
