@@ -1,13 +1,13 @@
-//! The arbiter's page: which queues exist, which have work, and who may therefore launch.
+//! The arbiter page: which queues exist, which have work, and which levels may therefore launch.
 //!
 //! One page serves the machine. Only the arbiter writes it: the BPF programs, or the controller itself where there is
 //! no BPF. Applications map it read-only. Everything in it is a word of 64 bits, read and written whole.
 //!
-//! A *queue* here is a process's claim on one device at one priority; it stands for all streams of the process that have
-//! no priority of their own. Each device has a mask of the levels at which a queue is ready, and one of the levels at
-//! which queues exist. A queue of level M may launch while no bit below M is ready: one load and one AND.
+//! A *queue* here is a process's claim on one device at one stream priority; it stands for all streams of that priority. Each
+//! device has a mask of the levels at which a queue is ready, and one of the levels at which queues exist. A queue of level M
+//! may launch while no bit below M is ready: one load and one AND.
 //!
-//! The masks also say whether anybody has to be obeyed at all: when the controller is gone, all ready bits are clear.
+//! When the controller is gone, all ready bits are clear: then no queue has to wait for another.
 
 pub mod dispatch;
 pub mod gate;
@@ -20,8 +20,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub use dispatch::Host;
 pub use gate::{
-    ALL_GATES, GATE_ALLOWED, GATE_KEPT_OPEN, GATE_OPEN, GATE_OPENED_AT, GATE_QUIET, GATE_SHUT_AT, GATE_SIZE,
-    GATE_WISHES,
+    ALL_GATES, GATE_ALLOWED, GATE_CLOSED_AT, GATE_KEPT_OPEN, GATE_OPEN, GATE_OPENED_AT, GATE_QUIET,
+    GATE_SIZE, GATE_WISHES,
 };
 pub use operation::{ArbiterChange, ArbiterEvent, Control, Report};
 pub use queue_word::QueueWord;
@@ -29,14 +29,14 @@ pub use queue_word::QueueWord;
 pub use words::AtomicWords;
 pub use words::{PAGE_WORDS, Word, Words};
 
-/// Devices that a page has room for: eight accelerators in eight partitions each take a quarter. Anybody may name devices
-/// that there are not.
+/// Devices that a page has entries for: eight accelerators in eight partitions each take a quarter. The rest is for devices
+/// that do not exist: a process may name any.
 pub const DEVICE_MAX: usize = 256;
 
 /// Levels of urgency; 0 is the most urgent.
 pub const LEVEL_COUNT: usize = 64;
 
-/// Queues that a page has room for.
+/// Queues that a page has slots for.
 pub const QUEUE_MAX: usize = 4096;
 
 /// First word of a [`Page`].
@@ -48,12 +48,11 @@ pub const PAGE_VERSION: u64 = 3;
 /// Bytes of the programs' ring of events.
 pub const EVENTS_SIZE: u32 = 1 << 20;
 
-/// Bytes of the ring by which the programs call the controller. What is in it says nothing; if it is full, the controller has been
-/// called.
+/// Bytes of the ring by which the programs wake the controller. Its records carry no information, so a full ring loses nothing.
 pub const CALLS_SIZE: u32 = 4096;
 
-/// Marks the owner of a queue for whose process the controller speaks, because no program hears it. The other bits are
-/// the process's id as the controller has it.
+/// Marks the owner of a queue if the controller reports for its process, because no program sees the process's reports. The
+/// other bits are the process's id in the controller's pid namespace.
 pub const SPOKEN_FOR: u64 = 1 << 32;
 
 /// The symbol of the shim's function that the programs probe: `fn(operation, slot, argument)`, see [`Report`].
@@ -79,35 +78,35 @@ pub struct Page {
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct PageHeader {
-    /// [`PAGE_MAGIC`]
+    /// Magic number: [`PAGE_MAGIC`].
     pub magic: u64,
-    /// [`PAGE_VERSION`]
+    /// Version of the layout: [`PAGE_VERSION`].
     pub version: u64,
     /// Grows with each controller that takes the page over.
     pub epoch: u64,
     /// 1 while a controller is there; 0: all ready masks are zero.
     pub obey: u64,
-    /// When the controller last showed that it lives.
+    /// When the controller wrote its last heartbeat.
     pub heartbeat_ns: u64,
-    /// How long the controller may be silent.
+    /// How old the last heartbeat may be.
     pub silence_ns: u64,
     /// How long a queue counts as ready after its last report.
     pub lease_ns: u64,
     /// How long a queue stays ready after its last completion.
     pub linger_ns: u64,
-    /// Thread group that may use [`Control`], as the initial pid namespace has it; 0: the page is not kept by programs.
+    /// Thread group that may use [`Control`], by its id in the initial pid namespace; 0: no program keeps the page.
     pub controller: u64,
-    /// Changes that gave up on repairing a mask.
+    /// Changes that reached their bound on attempts before the masks were right.
     pub exhausted: u64,
-    /// Reports about queues that are not the caller's, or not there any more.
+    /// Reports about queues that are not the caller's, or are closed.
     pub refused: u64,
     /// Slots in use lie below this.
     pub slots: u64,
-    /// Events that found the ring full. Whoever reads the ring reads the page anew when this grows.
+    /// Events that found the ring full. A reader of the ring reads the whole page again when this grows.
     pub events_lost: u64,
-    /// Tells builds of the programs apart; 0 where there are none.
+    /// Distinguishes builds of the programs; 0 where there are none.
     pub programs: u64,
-    /// 1 while the controller has to hear at once of whatever changes a mask of several queues.
+    /// 1 while the programs have to wake the controller at every change of a mask with several levels.
     pub listens: u64,
     /// Keeps the size a multiple of 128; zero.
     pub reserved: u64,
@@ -117,9 +116,9 @@ pub struct PageHeader {
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct DeviceWords {
-    /// Which device, see [`device_key`]; 0: this place is free.
+    /// The device's [`device_key`]; 0: this entry is free.
     pub key: u64,
-    /// Bit L: a queue of level L is ready, and the controller is to be obeyed.
+    /// Bit L: a queue of level L is ready, and a controller is there.
     pub ready: u64,
     /// Bit L: there is a queue of level L.
     pub exists: u64,
@@ -137,9 +136,9 @@ pub struct DeviceWords {
 pub struct QueueEntry {
     /// A [`QueueWord`].
     pub word: u64,
-    /// Until when it counts as ready without another report; meaningless unless it is ready.
+    /// Until when it counts as ready without another report; valid only while it is ready.
     pub lease_until_ns: u64,
-    /// Its process: thread group id as the initial pid namespace has it, or an id with [`SPOKEN_FOR`].
+    /// Its process: thread group id in the initial pid namespace, or an id with [`SPOKEN_FOR`].
     pub owner: u64,
     /// Zero.
     pub reserved: u64,
@@ -149,7 +148,7 @@ const _: () = assert!(size_of::<PageHeader>() == 128);
 const _: () = assert!(size_of::<DeviceWords>() == 32 + 16 * LEVEL_COUNT);
 const _: () = assert!(size_of::<QueueEntry>() == 32);
 
-/// Where the kernel counts the threads of a process that are left. User space tells the programs.
+/// Where the kernel counts a process's remaining threads. User space passes these offsets to the programs.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct KernelOffsets {
@@ -165,8 +164,9 @@ pub const fn more_urgent(level: u64) -> u64 {
     (1 << (level & (LEVEL_COUNT as u64 - 1))) - 1
 }
 
-/// Names a device by its PCI address and partition: ordinals differ between processes. A domain has all the bits that
-/// Linux and the runtimes give it: those of Intel's VMD begin at 0x10000.
+/// Names a device by its PCI address and partition: ordinals differ between processes. The domain has all the bits that Linux
+/// and the runtimes give it. Those behind Intel's VMD begin at 0x10000:
+/// <https://github.com/torvalds/linux/blob/master/drivers/pci/controller/vmd.c> (`vmd_find_free_domain`).
 ///
 /// ```text
 ///   63   62     56 55            24 23      16 15      8 7       0
@@ -180,7 +180,7 @@ pub const fn device_key(domain: u32, bus: u32, device: u32, partition: u32) -> u
         | partition as u64 & 0xff
 }
 
-/// Whether [`device_key`] makes such numbers.
+/// Whether a key may come from [`device_key`].
 pub const fn is_device_key(key: u64) -> bool {
     key >> 56 == 1 << 7
 }

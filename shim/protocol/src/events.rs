@@ -1,8 +1,7 @@
-//! What happens in the queues of a process and on the arbiter's page, on its way to whoever records a timeline.
+//! Scheduling events: what happens in the queues of a process and on the arbiter page, for a recording.
 //!
-//! Each process that is recorded has a [ring](Ring) of its own, in memory that the controller has made, sealed and handed
-//! out; the controller writes one more about the arbiter. Writers never wait: what finds no room is counted. Readers trust
-//! nothing that they find.
+//! Each process that is recorded has a [ring](Ring) of its own, in sealed memory that the controller has made; the controller
+//! writes one more about the arbiter. Writers never wait: a record that does not fit is counted. Readers validate everything.
 
 mod record;
 mod ring;

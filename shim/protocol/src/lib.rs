@@ -9,9 +9,9 @@
 //! | `wire` | the messages between a process and the controller |
 //! | `events` | the rings in which scheduling is recorded |
 //! | `verdict` | the pages with the verdicts on calls |
-//! | `shim_status` | what other processes may read of the shim |
+//! | `shim_status` | the shim's state, for other processes to read |
 //! | `probe` | HIP's functions, by the numbers that verdicts and records use |
-//! | `return_probe` | what the kernel does to a return address |
+//! | `return_probe` | how the kernel replaces a return address |
 //!
 //! Nothing here knows BPF, a socket or a clock.
 

@@ -1,10 +1,12 @@
-//! The one table of probed functions.
+//! The only table of probed functions.
 //!
-//! The programs are the same for every function; a [`Cookie`], attached to each probe, tells them what to read.
-//! User space decodes the argument words by the table. Signatures are checked against `tests/data/hip-api.tsv`.
+//! The programs are the same for every function; a [`Cookie`], attached to each probe, selects what they read.
+//! User space decodes the argument words by the table. `tests/hip_api.rs` checks the signatures against HIP's.
 
+mod function;
 mod table;
 
+pub use function::{Category, Param, ParamKind, Pointee, Probe, Return};
 pub use table::PROBES;
 
 /// Argument words that a record carries.
@@ -23,176 +25,14 @@ pub const WORD_COUNT: usize = 11;
 /// contiguous here as they are in memory.
 pub type Words = [u64; WORD_COUNT];
 
-/// A probed function.
-#[derive(Clone, Copy, Debug)]
-pub struct Probe {
-    /// HIP's name, and the exported symbol unless [`aliases`](Self::aliases) has more.
-    pub name: &'static str,
-    /// Further symbols under which runtimes export it.
-    pub aliases: &'static [&'static str],
-    /// Group, shown as the slice's category.
-    pub category: Category,
-    /// Arguments worth showing.
-    pub params: &'static [Param],
-    /// Argument that points to a NUL-terminated name.
-    pub text: Option<u8>,
-    /// Argument that points to where a handle is returned.
-    pub out: Option<u8>,
-    /// Memory of which 40 bytes are kept in place of the first stack arguments.
-    pub pointee: Option<Pointee>,
-    /// What the return register holds.
-    pub ret: Return,
-    /// Probed also where each probe takes 0.1 s to remove, that is where there are no `uprobe_multi` links.
-    pub is_vital: bool,
-}
-
-/// Memory that an argument leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pointee {
-    /// Argument that points to a struct, or [`STACK`](Self::STACK).
-    pub argument: u8,
-    /// Where to begin, in bytes; a multiple of eight.
-    pub offset: u16,
-}
-
-impl Pointee {
-    /// In place of an argument: the stack arguments themselves, for those beyond the first.
-    pub const STACK: u8 = 14;
-}
-
-/// A group of functions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Category {
-    /// Starts kernels.
-    Launch,
-    /// Copies memory.
-    Copy,
-    /// Fills memory.
-    Set,
-    /// Loads and unloads code.
-    Module,
-    /// Registers an executable's or library's kernels before `main`.
-    Register,
-    /// Makes, destroys and orders streams.
-    Stream,
-    /// Waits on the host.
-    Synchronize,
-    /// Allocates, frees, maps and moves memory.
-    Memory,
-    /// Makes, records and asks events.
-    Event,
-    /// Builds, captures and changes graphs.
-    Graph,
-    /// Chooses and resets devices and contexts.
-    Device,
-}
-
-impl Category {
-    /// All of them.
-    pub const ALL: [Self; 11] = [
-        Self::Launch,
-        Self::Copy,
-        Self::Set,
-        Self::Memory,
-        Self::Module,
-        Self::Register,
-        Self::Stream,
-        Self::Synchronize,
-        Self::Event,
-        Self::Graph,
-        Self::Device,
-    ];
-
-    /// Name of the category in traces.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Launch => "hip.launch",
-            Self::Copy => "hip.copy",
-            Self::Set => "hip.set",
-            Self::Module => "hip.module",
-            Self::Register => "hip.register",
-            Self::Stream => "hip.stream",
-            Self::Synchronize => "hip.synchronize",
-            Self::Memory => "hip.memory",
-            Self::Event => "hip.event",
-            Self::Graph => "hip.graph",
-            Self::Device => "hip.device",
-        }
-    }
-
-    /// Whether its calls say what kernels are called. Filters never keep them from user space.
-    pub const fn names_kernels(self) -> bool {
-        matches!(self, Self::Module | Self::Register)
-    }
-}
-
-/// Type of a probed function's return value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Return {
-    /// `hipError_t`.
-    Error,
-    /// A pointer.
-    Pointer,
-    /// Nothing.
-    Void,
-}
-
-/// An argument worth showing.
-#[derive(Clone, Copy, Debug)]
-pub struct Param {
-    /// Name of the annotation.
-    pub name: &'static str,
-    /// Type, and so how to show it.
-    pub kind: ParamKind,
-    /// Offset of its first byte within the call's words.
-    pub offset: u8,
-}
-
-/// How the bytes of an argument are to be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ParamKind {
-    /// A kernel: host handle or `hipFunction_t`.
-    Kernel,
-    /// Three consecutive `u32`: blocks or threads per block.
-    Dim3,
-    /// Three words, a `u32` each.
-    Dims,
-    /// As [`ParamKind::Dims`], but threads in all instead of blocks.
-    Threads,
-    /// `hipStream_t`.
-    Stream,
-    /// A pointer.
-    Pointer,
-    /// `size_t`.
-    Size,
-    /// `unsigned int`.
-    U32,
-    /// `int`.
-    I32,
-    /// `hipMemcpyKind`.
-    CopyKind,
-}
-
-impl ParamKind {
-    /// Bytes that it takes, the gaps between words included.
-    pub const fn size(self) -> usize {
-        match self {
-            Self::Kernel | Self::Stream | Self::Pointer | Self::Size => 8,
-            Self::Dim3 => 12,
-            Self::Dims | Self::Threads => 20,
-            Self::U32 | Self::I32 | Self::CopyKind => 4,
-        }
-    }
-}
-
-/// The 64 bits that come with every hit of a probe.
+/// The 64 bits that the kernel passes to the program with every hit of a probe.
 ///
 /// ```text
 /// bits  0..16  index into PROBES
 ///      16..20  text argument + 1, or 0
 ///      20..24  out argument + 1, or 0
 ///      24..28  pointee argument + 1, or 0; 15: the stack
-///      28..40  pointee offset, in eight bytes
+///      28..40  pointee offset, in units of eight bytes
 ///      40      starts kernels
 ///      41      names kernels
 ///      42      its calls have no chain
@@ -272,13 +112,13 @@ impl Cookie {
         self.0 & 1 << 40 != 0
     }
 
-    /// Whether the function names kernels, so that its calls are always recorded.
+    /// Whether the function names kernels: then its calls are always recorded.
     pub const fn names_kernels(self) -> bool {
         self.0 & 1 << 41 != 0
     }
 
-    /// Whether the chain of its calls is recorded. Registration is left out: each of thousands of kernels is registered
-    /// from an instruction of its own, and all by their library's constructor.
+    /// Whether the call chain of its calls is recorded. Not for registration: thousands of kernels are registered from
+    /// an instruction each, all by their library's constructor.
     pub const fn has_chain(self) -> bool {
         self.0 & 1 << 42 == 0
     }

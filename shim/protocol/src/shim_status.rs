@@ -1,7 +1,7 @@
-//! What `libxsched_shim.so` shows of itself to whoever may read the process's memory.
+//! The state of `libxsched_shim.so`, for other processes that may read the process's memory.
 //!
-//! It lies in the shim's data under the symbol [`SHIM_STATUS_SYMBOL`]. Each field is written whole; fields of different
-//! moments may be seen together.
+//! It lies in the shim's data under the symbol [`SHIM_STATUS_SYMBOL`]. Each field is written whole, but a reader may see fields
+//! of different moments.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -14,20 +14,20 @@ pub const SHIM_STATUS_MAGIC: [u8; 8] = *b"XSCHSHIM";
 /// Changes whenever [`ShimStatus`] changes its layout or meaning.
 pub const SHIM_STATUS_VERSION: u32 = 2;
 
-/// How many copies of the runtime a shim tells apart.
+/// Runtime copies that a shim distinguishes.
 pub const SHIM_COPY_COUNT: usize = 4;
 
 /// The shim in one process.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ShimStatus {
-    /// [`SHIM_STATUS_MAGIC`]
+    /// Magic number: [`SHIM_STATUS_MAGIC`].
     pub magic: [u8; 8],
-    /// [`SHIM_STATUS_VERSION`]
+    /// Version of the layout: [`SHIM_STATUS_VERSION`].
     pub version: u32,
     /// A [`ShimState`].
     pub state: u32,
-    /// Copies of the runtime, in the order of their first calls; zero where there is none.
+    /// Runtime copies, in the order of their first calls; zero where there is none.
     pub copies: [ShimCopy; SHIM_COPY_COUNT],
     /// A [`ShimVerdicts`].
     pub verdicts: u32,
@@ -35,21 +35,21 @@ pub struct ShimStatus {
     pub reserved: u32,
 }
 
-/// One copy of the runtime.
+/// One runtime copy.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ShimCopy {
     /// Address that its file is mapped at; 0 for none.
     pub base: u64,
-    /// A [`ShimWay`] for the functions that compiled code registers itself with, and one for all others.
+    /// Two [`ShimWay`]s: for the functions with which compiled code registers itself, and for all others.
     pub ways: [u32; 2],
     /// Entries replaced in its two dispatch tables.
     pub entries: u32,
-    /// Those among them that the shim does not know: the runtime is newer.
+    /// Those among them that the shim does not know, because the runtime is newer.
     pub newer_entries: u32,
 }
 
-/// Whether the shim does anything.
+/// Whether the shim is active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ShimState {
@@ -61,23 +61,23 @@ pub enum ShimState {
     Disabled = 2,
 }
 
-/// How the shim tells the callers of HIP apart.
+/// How the shim determines the origin of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ShimVerdicts {
-    /// Nothing has had to be decided.
+    /// No call has needed a verdict yet.
     None = 0,
     /// By the library that a call returns to: no program walks the stack.
     Caller = 1,
-    /// By the whole call chain, walked by the controller's programs.
+    /// By the whole call chain, which the controller's programs walk.
     Programs = 2,
 }
 
-/// How the shim sees the calls of a copy.
+/// How calls of a runtime copy reach the shim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ShimWay {
-    /// No call has shown it yet.
+    /// No call has reached it yet.
     Undecided = 0,
     /// By the symbols that the shim exports.
     Symbols = 1,

@@ -1,8 +1,8 @@
-//! Verdicts: what the rules say of a call, by who really makes it.
+//! Verdicts: how the rules treat a call, by the origin of the call.
 //!
 //! A process asks by calling a probed function of its shim, [`CLASSIFY_SYMBOL`]. The program at that probe walks the stack
-//! from the registers that it is given, looks up what the controller has decided about this chain of calls, and leaves
-//! the answer in the slot of the calling thread before the function returns.
+//! from the registers in the arguments and looks up the controller's decision about this call chain. It writes the answer into
+//! the slot of the calling thread before the function returns.
 //!
 //! ```text
 //!   shim                                programs                              controller
@@ -11,7 +11,7 @@
 //!   slot.ticket == ticket, read it  ◄──  new:   slot = PENDING           └──  VERDICTS  ◄──┘
 //! ```
 //!
-//! Each process has a page of slots for itself, which it maps and can only read.
+//! Each process maps a verdict page of its own, read-only.
 
 mod judgement;
 
@@ -21,65 +21,65 @@ pub use judgement::{DecidedBy, Judgement, RuleId, SETTINGS};
 
 /// The symbol of the shim's function that the programs probe:
 /// `fn(slot, ticket, subject, rip, rsp, rbp)`, all of 64 bits and in registers. It begins with a one-byte no-operation and
-/// returns at once. `rip`, `rsp` and `rbp` are the registers of whoever called the hook, after the hook's return.
+/// returns at once. `rip`, `rsp` and `rbp` are the registers of the hook's caller, as of the hook's return.
 pub const CLASSIFY_SYMBOL: &str = "xsched_classify";
 
 /// The symbol of the controller's function that the programs probe: `fn(operation, argument)`, see [`Order`].
 pub const ORDER_SYMBOL: &str = "xsched_origin_order";
 
-/// Threads of one process that can ask at the same time. A slot belongs to whom the process gives it.
+/// Threads of one process that can ask at the same time. The process assigns slots to its threads.
 pub const VERDICT_SLOTS: usize = 1024;
 
-/// What one process maps.
+/// The verdict page of one process.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C, align(64))]
 pub struct VerdictPage {
-    /// Changes whenever a verdict that the process has kept may be wrong: other rules, other code mapped, a domain set.
+    /// Changes whenever a verdict that the process has kept may be wrong: other rules, other mappings, or a domain that was set.
     pub generation: u64,
     /// Keeps the slots aligned; zero.
     pub reserved: [u64; 7],
-    /// By thread, as the process has numbered its own.
+    /// By thread, as the process numbers its threads.
     pub slots: [VerdictSlot; VERDICT_SLOTS],
 }
 
-/// The answer to one thread.
+/// The answer to a thread.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C, align(64))]
 pub struct VerdictSlot {
-    /// The ticket of the call that was answered, written last. Another number: no program was there.
+    /// The ticket of the call that was answered, written last. Any other number: no program has seen the call.
     pub ticket: u64,
     /// A [`Verdict`].
     pub verdict: u64,
-    /// Id of the chain of calls; 0: it could not be found out.
+    /// Id of the call chain; 0: unknown.
     pub chain: u64,
-    /// Id of the library that the call belongs to; 0: unknown.
+    /// Id of the call's origin; 0: unknown.
     pub origin: u32,
-    /// Number of the rule that has decided, and one; 0: none has, the default holds.
+    /// Index of the rule that decided, plus one; 0: the default applies.
     pub rule: u32,
-    /// [`VerdictPage::generation`] as it was before the answer was looked up: what the answer may be kept under.
+    /// [`VerdictPage::generation`] as it was before the lookup: the answer may be kept while the page has this generation.
     pub generation: u64,
     /// Keeps slots of different threads in different cache lines; zero.
     pub reserved: [u64; 3],
 }
 
-/// What becomes of a call, as one word.
+/// The decision on a call, as one word.
 ///
 /// ```text
 ///   63  48 47  32 31      18 17      16                15    8 7      0
-///     0     rule       0     pending decided by caller  level   action
+///     0     rule       0     pending decided by caller  mode    action
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Verdict(pub u64);
 
-/// What is done with a call.
+/// The action of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Action {
-    /// It waits its turn like all work of its process.
+    /// It is scheduled like all work of its process.
     Schedule = 1,
-    /// It is launched at once, behind what its stream has buffered, and is no work of the process to be counted.
+    /// It is launched at once, behind the commands that its stream has deferred, and does not count as work of the process.
     Passthrough = 2,
-    /// As [`Action::Schedule`], but once it is called nothing holds it back.
+    /// As [`Action::Schedule`], but it is never deferred or suspended.
     NeverSuspend = 3,
 }
 
@@ -95,44 +95,44 @@ impl Action {
 }
 
 impl Verdict {
-    /// Any call with the same return address, API and kernel has the same verdict, so it may be kept by call site.
+    /// Any call with the same return address, API and kernel has the same verdict, so it may be cached by call site.
     pub const DECIDED_BY_CALLER: u64 = 1 << 16;
 
-    /// Nobody has decided yet: ask again soon.
+    /// Not decided yet: the process asks again soon.
     pub const PENDING: u64 = 1 << 17;
 
-    /// Nothing is known, and nothing will be: the default holds.
+    /// Unknown, and final: the default applies.
     pub const UNKNOWN: Self = Self(0);
 
-    /// `level` is the highest level of preemption, 1 to 3; 0: no limit.
+    /// `mode` is the highest preemption mode, 1 to 3; 0: no limit.
     #[inline]
-    pub const fn new(action: Action, level: u8, decided_by_caller: bool) -> Self {
+    pub const fn new(action: Action, mode: u8, decided_by_caller: bool) -> Self {
         let decided = if decided_by_caller { Self::DECIDED_BY_CALLER } else { 0 };
-        Self(action as u64 | (level as u64) << 8 | decided)
+        Self(action as u64 | (mode as u64) << 8 | decided)
     }
 
-    /// The same, with what has decided.
+    /// The same, with the rule that decided.
     #[inline]
     #[must_use]
     pub const fn by(self, rule: RuleId) -> Self {
         Self(self.0 & !(0xffff << 32) | rule.bits() << 32)
     }
 
-    /// What has decided.
+    /// The rule that decided.
     #[inline]
     pub const fn rule(self) -> RuleId {
         RuleId::from_bits(self.0 >> 32)
     }
 
-    /// None: nothing is known (yet).
+    /// None while nothing is decided, and for [`Verdict::UNKNOWN`].
     #[inline]
     pub const fn action(self) -> Option<Action> {
         Action::from_number(self.0 as u8)
     }
 
-    /// The highest level of preemption; 0: no limit.
+    /// The highest preemption mode; 0: no limit.
     #[inline]
-    pub const fn level(self) -> u8 {
+    pub const fn mode(self) -> u8 {
         (self.0 >> 8) as u8
     }
 
@@ -149,7 +149,7 @@ impl Verdict {
     }
 }
 
-/// What is called, as one word: `subject` of the classification function.
+/// The function and the kernel of a call, as one word: `subject` of the classification function.
 ///
 /// ```text
 ///   63    48 47          16 15    0
@@ -159,15 +159,15 @@ impl Verdict {
 pub struct Subject(pub u64);
 
 impl Subject {
-    /// A function that [`PROBES`](crate::probe::PROBES) does not have.
+    /// A function that is not in [`PROBES`](crate::probe::PROBES).
     pub const UNKNOWN_API: u16 = u16::MAX;
 
     /// `api` is an index into [`PROBES`](crate::probe::PROBES), or [`Subject::UNKNOWN_API`]. `kernel` is a number that the process
-    /// has told by [`KernelName`](crate::wire::KernelName); it is left out unless rules name kernels.
+    /// has announced by [`KernelName`](crate::wire::KernelName); it is left out unless rules name kernels.
     #[inline]
     pub const fn new(api: u16, kernel: Option<u32>) -> Self {
         let kernel = match kernel {
-            // The last number has none after it.
+            // The field holds the number plus one, so the largest number has no encoding.
             Some(kernel) if kernel < u32::MAX => kernel as u64 + 1,
             _ => 0,
         };
@@ -187,7 +187,7 @@ impl Subject {
     }
 }
 
-/// Key of the map `VERDICTS`. A chain's id is of one process and one state of its mappings.
+/// Key of the map `VERDICTS`. A chain's id holds for one process and one state of its mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct VerdictKey {
@@ -197,7 +197,7 @@ pub struct VerdictKey {
     pub subject: u64,
 }
 
-/// Value of the map `VERDICTS`: what the controller has decided.
+/// Value of the map `VERDICTS`: the controller's decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Decided {
@@ -209,38 +209,38 @@ pub struct Decided {
     pub rule: u32,
 }
 
-/// A question that nobody has asked before, in the ring buffer behind the `Stack` of its chain.
+/// A question that has no decision yet, in the ring buffer behind the `Stack` of its chain.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Wanted {
     /// `RecordKind::Wanted` of the tracer's records.
     pub kind: u32,
-    /// The process, as the initial pid namespace has it.
+    /// The process, by its id in the initial pid namespace.
     pub tgid: u32,
-    /// What is asked about.
+    /// The question.
     pub key: VerdictKey,
 }
 
-/// What the controller orders by [`ORDER_SYMBOL`]. Only the program may write a page that is frozen.
+/// Operations of the controller through [`ORDER_SYMBOL`]. Only the program can write a page that is frozen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Order {
-    /// The caller is the controller; the argument is the number that it has put into the programs' configuration.
+    /// The caller becomes the controller. Argument: the token that it has put into the programs' configuration.
     Claim = 1,
-    /// The process with this id (as the initial pid namespace has it) may have kept verdicts that are wrong now.
+    /// Verdicts that a process has kept may be wrong now. Argument: its id in the initial pid namespace.
     Renew = 2,
 }
 
-/// The single element of the `ORIGIN` map: who may order, and where the kernel remembers return addresses that return
-/// probes have replaced.
+/// The only element of the `ORIGIN` map: which process is the controller, and where the kernel keeps the return addresses that
+/// return probes have replaced.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct OriginConfig {
-    /// What the controller shows to become the one that orders; 0: it has.
+    /// The token that the controller has to show; 0: it has shown it.
     pub number: u64,
-    /// Its thread group, as the initial pid namespace has it.
+    /// The controller's thread group, by its id in the initial pid namespace.
     pub controller: u64,
-    /// Of `utask` in `struct task_struct`; 0: nothing of this is known.
+    /// Of `utask` in `struct task_struct`; 0: none of these offsets is known.
     pub task_utask: u32,
     /// Of `return_instances` in `struct uprobe_task`.
     pub utask_instances: u32,
@@ -254,10 +254,10 @@ pub struct OriginConfig {
     pub reserved: u32,
 }
 
-/// [`VerdictSlot::rule`] where a library on the chain has said what its calls are.
+/// [`VerdictSlot::rule`] where a library on the chain has declared its scheduling domain.
 pub const RULE_DOMAIN: u32 = u32::MAX;
 
-/// Most processes that have a page.
+/// Maximum number of processes with a verdict page.
 pub const VERDICT_PAGES_MAX: u32 = 1 << 12;
 
 const _: () = assert!(size_of::<VerdictSlot>() == 64 && size_of::<VerdictPage>() == 64 + 64 * VERDICT_SLOTS);
@@ -272,11 +272,11 @@ mod tests {
     #[test]
     fn a_verdict_keeps_its_parts_apart() {
         for action in [Action::Schedule, Action::Passthrough, Action::NeverSuspend] {
-            for level in 0..=3 {
+            for mode in 0..=3 {
                 for decided in [false, true] {
-                    let verdict = Verdict::new(action, level, decided);
+                    let verdict = Verdict::new(action, mode, decided);
                     assert_eq!(verdict.action(), Some(action));
-                    assert_eq!((verdict.level(), verdict.is_decided_by_caller()), (level, decided));
+                    assert_eq!((verdict.mode(), verdict.is_decided_by_caller()), (mode, decided));
                     assert!(!verdict.is_pending());
                 }
             }

@@ -1,28 +1,28 @@
-//! What shim and controller say to each other over the controller's socket.
+//! The packets that shim and controller exchange over the controller's socket.
 //!
-//! The socket is a unix one of type `SOCK_SEQPACKET`; each packet is one of these structures, whole. A reader refuses a
-//! packet of any other length, and of a kind that it does not know. Whoever speaks is known by the kernel's credentials of
-//! the connection, never by what a packet says.
+//! The socket is a Unix socket of type `SOCK_SEQPACKET`; each packet is one of these structures, whole. A reader refuses a
+//! packet of another length, or of an unknown kind. The kernel's credentials of the connection identify the sender; the
+//! contents of a packet never do.
 //!
 //! ```text
 //!   shim                              controller
 //!   Hello                 ------->
-//!                         <-------    Welcome, with the page and something to wait on
+//!                         <-------    Welcome, with the page and an epoll instance
 //!   (joins by a report, where programs keep the page)
 //!   OpenQueue             ------->
 //!                         <-------    Opened, which says how to report about this queue
 //!   Usage, OriginName,
 //!   OriginUsage           ------->
-//!   Reported              ------->    where no program hears the reports
-//!                         <-------    Verdicts, with a page of verdicts, once it was heard; or
-//!                         <-------    Rules, with their text, where no program hears it, and when they change
+//!   Reported              ------->    where no program sees the reports
+//!                         <-------    Verdicts, with a verdict page, once a program has seen the process; or
+//!                         <-------    Rules, with their text, where no program sees it, and when they change
 //!   Domain, KernelName,
 //!   Settings              ------->
-//!                         <-------    Events, while somebody records
+//!                         <-------    Events, while a recording runs
 //! ```
 //!
-//! Queues are closed by [`crate::arbiter_page::Report::Close`], and by the end of process or connection. A queue whose word in the
-//! page is not open with the generation of [`Opened`] is gone: nobody obeys it, and its process connects anew.
+//! Queues are closed by [`crate::arbiter_page::Report::Close`], and by the end of process or connection. If a queue's word in the
+//! page is not open with the generation of [`Opened`], the queue is gone: its process ignores the page and reconnects.
 
 mod decode;
 mod recording;
@@ -83,7 +83,7 @@ pub enum PacketKind {
     Events = 16,
 }
 
-/// A shim introduces its process. In all versions the first two words are what they are here.
+/// A shim registers its process. The first two words are the same in all versions.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Hello {
@@ -93,7 +93,7 @@ pub struct Hello {
     pub version: u32,
     /// [`crate::arbiter_page::PAGE_VERSION`]
     pub page_version: u64,
-    /// Which of the hints below were given: bits [`Hello::PRIORITY`] and so on.
+    /// Which of the hints below were given: bits such as [`Hello::PRIORITY`].
     pub hints: u32,
     /// -255 to 255, larger is more urgent. A hint, which the controller limits.
     pub priority: i32,
@@ -101,7 +101,7 @@ pub struct Hello {
     pub utilization: u32,
     /// Weight beside others of the same priority.
     pub weight: u32,
-    /// What `xsched-ctl run` has put into the environment; zero for nothing.
+    /// A token that `xsched-ctl run` has put into the environment; zero for none.
     pub token: [u8; 16],
 }
 
@@ -114,31 +114,31 @@ impl Hello {
     pub const WEIGHT: u32 = 1 << 2;
 }
 
-/// The controller takes a process in. Two descriptors come with it: the page, to be mapped read-only, and an epoll
-/// instance that becomes readable when masks change (edge-triggered: a wait of zero empties it).
+/// The controller accepts a process. Two descriptors come with it: the page, to be mapped read-only, and an epoll instance that
+/// becomes readable when masks change (edge-triggered: a wait with a timeout of zero resets it).
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Welcome {
     /// [`PacketKind::Welcome`]
     pub kind: u32,
-    /// A [`Keeper`]: who writes the page. How to report about a queue says its [`Opened`].
+    /// A [`Keeper`]: what writes the page. How to report about a queue is in its [`Opened`].
     pub keeper: u32,
     /// The page's epoch.
     pub epoch: u64,
-    /// What to show by [`crate::arbiter_page::Report::Join`]; nothing to show where the controller keeps the page.
-    pub number: u64,
-    /// Most device time that a process with more urgent neighbours may have launched ahead, in nanoseconds; 0: the shim
-    /// finds out.
+    /// The token to show by [`crate::arbiter_page::Report::Join`]; unused where the controller keeps the page.
+    pub token: u64,
+    /// Maximum device time, in nanoseconds, that a process with more urgent neighbours may have in flight; 0: the shim determines
+    /// it.
     pub in_flight_ns: u64,
-    /// How it is preempted, at most: 1 stops launching, 2 gates what is queued.
-    pub preemption_level: u32,
-    /// 1: decide and record, hold nothing back.
+    /// The highest preemption mode: 1 stops launching, 2 also gates queued commands.
+    pub preemption_mode: u32,
+    /// 1: decide and record, but defer nothing.
     pub observe: u32,
-    /// Whose kernels are shorter than this polls the page when it had to give way of late, in nanoseconds; 0: nobody does.
+    /// In nanoseconds: a process with kernels shorter than this polls the page after a recent preemption; 0: none polls.
     pub poll_below_ns: u64,
 }
 
-/// Who writes the page.
+/// What writes the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Keeper {
@@ -148,24 +148,23 @@ pub enum Keeper {
     Controller = 2,
 }
 
-/// A process will use a device, at one priority.
+/// A process will use a device, at one stream priority.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct OpenQueue {
     /// [`PacketKind::OpenQueue`]
     pub kind: u32,
-    /// Comes back in [`Opened`].
+    /// Returned in [`Opened`].
     pub request: u32,
     /// [`crate::arbiter_page::device_key`]
     pub device: u64,
-    /// How much more urgent than the process its streams in this queue are, as the program asked for: HIP's stream
-    /// priorities, negated.
+    /// How much more urgent its streams in this queue are than the rest of the process: HIP's stream priorities, negated.
     pub stream_priority: i32,
     /// Zero.
     pub reserved: u32,
 }
 
-/// The queue is there. One descriptor may come with it: its gate's page, to be mapped to read and to write; see
+/// The queue is open. One descriptor may come with it: its gate page, to be mapped to read and to write; see
 /// [`crate::arbiter_page::GATE_SIZE`].
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -174,18 +173,18 @@ pub struct Opened {
     pub kind: u32,
     /// [`OpenQueue::request`]
     pub request: u32,
-    /// Its place in the page.
+    /// Its slot in the page.
     pub slot: u32,
     /// Its generation.
     pub generation: u32,
     /// A [`Keeper`]: whether to report about it by calling the report function or by [`Reported`]. A process whose calls no
-    /// program hears has to use the latter even where programs keep the page.
+    /// program sees has to use the latter even where programs keep the page.
     pub keeper: u32,
     /// Zero.
     pub reserved: u32,
 }
 
-/// A report, where no program hears it.
+/// A report, where no program sees it.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Reported {
@@ -199,7 +198,7 @@ pub struct Reported {
     pub argument: u64,
 }
 
-/// What a queue has used so far. Sent when it changed, every 10 ms at most.
+/// The use of a queue so far. Sent after a change, at most every 10 ms.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Usage {
@@ -215,13 +214,13 @@ pub struct Usage {
     pub device_ns: u64,
     /// Commands launched.
     pub launched: u64,
-    /// Commands that were held back before.
+    /// Commands that were deferred before.
     pub held_back: u64,
-    /// Time for which something was held back because others were more urgent, in nanoseconds.
+    /// Time for which commands were deferred because other queues were more urgent, in nanoseconds.
     pub suspended_ns: u64,
 }
 
-/// The name of a library that calls belong to, where the process finds that out itself. Sent before its number is used.
+/// The name of an origin, where the process determines origins itself. Sent before its number is used.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct OriginName {
@@ -237,11 +236,11 @@ pub struct OriginName {
     pub name: [u8; NAME_LEN_MAX],
 }
 
-/// Libraries that a process tells apart, those that are unknown and all others included.
+/// Origins that a process distinguishes, including the unknown one and the rest.
 pub const ORIGINS_MAX: u32 = 64;
 
-/// How the device time of a queue divides among the libraries that the calls belong to; together it is
-/// [`Usage::device_ns`]. Sent behind that, with those parts that have changed.
+/// How the device time of a queue divides among the origins of its calls; the sum is [`Usage::device_ns`]. Sent after that packet,
+/// with the parts that have changed.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct OriginUsage {
@@ -251,20 +250,20 @@ pub struct OriginUsage {
     pub slot: u32,
     /// Its generation.
     pub generation: u32,
-    /// How many of `times` there are. The others are zero.
+    /// Number of parts in `times`. The others are zero.
     pub count: u32,
     /// The parts.
     pub times: [OriginTime; ORIGIN_TIMES_MAX],
 }
 
-/// Parts in one packet.
+/// Maximum number of parts in one packet.
 pub const ORIGIN_TIMES_MAX: usize = 25;
 
-/// One library's part.
+/// The part of one origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct OriginTime {
-    /// Which library: the controller's number for it
+    /// The origin: the controller's number for it
     /// ([`VerdictSlot::origin`](crate::verdict::VerdictSlot::origin)), the process's own with [`Self::OWN`] added, or one of
     /// [`Self::UNKNOWN`] and [`Self::OTHERS`].
     pub origin: u32,
@@ -275,16 +274,16 @@ pub struct OriginTime {
 }
 
 impl OriginTime {
-    /// It is not known to whom the calls belong.
+    /// Calls whose origin is unknown.
     pub const UNKNOWN: u32 = 0;
-    /// Libraries for which the process had no number left.
+    /// Origins for which the process had no number left.
     pub const OTHERS: u32 = u32::MAX;
     /// The process's own number, see [`OriginName::id`].
     pub const OWN: u32 = 1 << 31;
 }
 
 impl OriginUsage {
-    /// Parts of one queue, as many as there is room for.
+    /// Parts of one queue, as many as fit.
     pub fn new(slot: u32, generation: u32, parts: &[OriginTime]) -> Self {
         let count = parts.len().min(ORIGIN_TIMES_MAX);
         let mut times = [OriginTime::default(); ORIGIN_TIMES_MAX];
@@ -298,18 +297,18 @@ impl OriginUsage {
     }
 }
 
-/// Somebody records, or nobody does any more. With the former comes one descriptor: the memory of a
-/// [ring](crate::events::Ring), which takes the place of one that was given before.
+/// A recording begins or ends. With the former comes one descriptor: the memory of a [ring](crate::events::Ring), which replaces
+/// an earlier one.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Events {
     /// [`PacketKind::Events`]
     pub kind: u32,
-    /// 1: somebody records.
+    /// 1: a recording runs.
     pub wanted: u32,
 }
 
-/// The controller refuses; the connection ends, and the shim tries again later, unless it is of another version.
+/// The controller refuses. The connection ends. The shim retries later, unless its version differs.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Refusal {
@@ -319,21 +318,21 @@ pub struct Refusal {
     pub reason: u32,
 }
 
-/// Why.
+/// The reason for a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum RefusalReason {
-    /// Another version of shim and controller.
+    /// Shim and controller have different versions.
     Version = 1,
-    /// A packet that makes no sense.
+    /// An invalid packet.
     Malformed = 2,
     /// The page, or the process's part of it, is full.
     Full = 3,
-    /// The process did not show its number.
+    /// The process did not show its token.
     NotJoined = 4,
 }
 
-/// Programs decide about the calls of the process. One descriptor comes with it: a
+/// Programs decide on the calls of the process. One descriptor comes with it: a
 /// [`VerdictPage`](crate::verdict::VerdictPage), to be mapped read-only. Sent again when `flags` change, with the same page.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -349,12 +348,12 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    /// Verdicts depend on the kernel: the process tells its name and puts its number into the subject.
+    /// Verdicts depend on the kernel: the process announces kernels' names and puts their numbers into the subject.
     pub const RULES_NAME_KERNELS: u32 = 1;
 }
 
-/// The process decides about its calls itself. One descriptor comes with it: a sealed memory file with the text of the
-/// rules, and behind it what the process's user is called, a line for each name. Sent again when they change.
+/// The process decides on its calls itself. One descriptor comes with it: a sealed memory file with the text of the rules,
+/// followed by the names of the process's user, one a line. Sent again when they change.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Rules {
@@ -362,15 +361,14 @@ pub struct Rules {
     pub kind: u32,
     /// Length of the text in bytes.
     pub len: u32,
-    /// Number of its first rule, behind which the others have theirs, see [`crate::verdict::RuleId::handed_out`]; 0: they have
-    /// none.
+    /// Number of its first rule; the numbers of the others follow, see [`crate::verdict::RuleId::handed_out`]. 0: they have none.
     pub first_rule: u32,
 }
 
-/// Longest text in a packet, in bytes. What is longer is cut.
+/// Longest text in a packet, in bytes. Longer text is cut.
 pub const NAME_LEN_MAX: usize = 400;
 
-/// A library has said what its calls are.
+/// A library has declared the scheduling domain of its calls.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Domain {
@@ -382,7 +380,7 @@ pub struct Domain {
     pub path_len: u32,
     /// Zero.
     pub reserved: u32,
-    /// The library, as the process has it mapped.
+    /// The library's path, as in the process's mappings.
     pub path: [u8; NAME_LEN_MAX],
 }
 
@@ -422,12 +420,12 @@ pub struct KernelName {
     pub name_len: u32,
     /// Zero.
     pub reserved: u32,
-    /// As the code object has it: mangled.
+    /// As in the code object: mangled.
     pub name: [u8; NAME_LEN_MAX],
 }
 
-/// The user of the process has rules of his own, which come before all others for this process. Sent after [`Verdicts`]. One
-/// descriptor comes with it: a sealed memory file with their text.
+/// The process's user has set rules for this process, which precede all others. Sent after [`Verdicts`]. One descriptor comes
+/// with it: a sealed memory file with their text.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Settings {
@@ -437,13 +435,13 @@ pub struct Settings {
     pub len: u32,
 }
 
-/// Longest text of a process's own rules, in bytes.
+/// Longest text of a user's rules for a process, in bytes.
 pub const SETTINGS_LEN_MAX: u32 = 60 << 10;
 
 macro_rules! text {
     ($packet:ident $text:ident $len:ident $number:ident) => {
         impl $packet {
-            /// With as much of the text as there is room for.
+            /// With as much of the text as fits.
             pub fn new($number: u32, text: &[u8]) -> Self {
                 let len = text.len().min(NAME_LEN_MAX);
                 let mut cut = [0; NAME_LEN_MAX];

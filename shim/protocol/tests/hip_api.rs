@@ -1,6 +1,6 @@
 //! The table of probed functions agrees with HIP's signatures (`tests/data/hip-api.tsv`).
 
-#![expect(clippy::unwrap_used, reason = "a test says by panicking what it could not do")]
+#![expect(clippy::unwrap_used, reason = "a test panics with the step that failed")]
 
 use std::collections::HashMap;
 
@@ -66,7 +66,7 @@ fn words(signature: &Signature) -> HashMap<usize, &str> {
     words
 }
 
-/// Types that are pointers by another name.
+/// Types that are pointers under another name.
 const HANDLES: [&str; 17] = [
     "hipArray_const_t",
     "hipArray_t",
@@ -109,7 +109,7 @@ fn check(probe: &Probe, signature: &Signature) {
     for param in probe.params {
         let word = usize::from(param.offset / 8);
         if probe.pointee.is_some() && word >= 6 {
-            // A field of a struct, whose layout the list does not have.
+            // A field of a struct, whose layout is not in the list.
             continue;
         }
         let count = if matches!(param.kind, ParamKind::Dims | ParamKind::Threads) { 3 } else { 1 };
@@ -147,7 +147,7 @@ fn every_function_of_hip_is_probed_or_left_out_for_a_reason() {
     let mut forgotten = Vec::new();
     for (name, signature) in signatures().into_iter().filter(|(name, _)| !is_probed(name)) {
         let pattern = LEFT_OUT.iter().flat_map(|(patterns, _)| patterns.iter()).find(|pattern| {
-            // What is ordered on a stream is left out by its own name only.
+            // A function that takes a stream is left out only by its own name.
             let is_by_name = !pattern.contains('*');
             let is_ordered = signature.params.iter().any(|param| param == "hipStream_t");
             WildMatch::new(pattern).matches(&name) && (is_by_name || !is_ordered)
@@ -159,14 +159,14 @@ fn every_function_of_hip_is_probed_or_left_out_for_a_reason() {
     }
     forgotten.sort();
     assert!(forgotten.is_empty(), "neither probed nor left out: {forgotten:#?}");
-    assert!(unused.is_empty(), "left out, but there is nothing of that name: {unused:?}");
+    assert!(unused.is_empty(), "left out, but HIP has no such function: {unused:?}");
 }
 
-/// Functions that are not probed, and why.
+/// Functions that are not probed, with the reason.
 const LEFT_OUT: [(&[&str], &str); 12] = [
     (
         &["hip*Get*", "hipDeviceCanAccessPeer", "hipChooseDevice*"],
-        "answers from what the host knows; nothing is ordered on a device",
+        "answers from the host's own state; submits nothing to a device",
     ),
     (
         &[
@@ -231,7 +231,7 @@ const LEFT_OUT: [(&[&str], &str); 12] = [
     ),
     (
         &["hip*Shareable*", "hipMemPool*Pointer", "hipMemPoolSetAccess", "hipMemRetainAllocationHandle"],
-        "passes a handle on; what is done with it is recorded",
+        "passes a handle on; its use is recorded",
     ),
     (
         &["hip*ExternalSemaphore", "hipGraphics*egister*", "hipOccupancy*", "hipModuleOccupancy*"],

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use xsched_protocol::arbiter_page::{
-    GATE_ALLOWED, GATE_OPENED_AT, GATE_QUIET, GATE_SHUT_AT, GATE_SIZE, GATE_WISHES,
+    GATE_ALLOWED, GATE_CLOSED_AT, GATE_OPENED_AT, GATE_QUIET, GATE_SIZE, GATE_WISHES,
 };
 
 use crate::clock::now_ns;
@@ -53,7 +53,7 @@ impl Gates {
             words[GATE_OPENED_AT].store(now_ns(), Ordering::SeqCst);
             words[0].fetch_or(GATE_ALLOWED, Ordering::SeqCst);
         } else {
-            words[GATE_SHUT_AT].store(now_ns(), Ordering::SeqCst);
+            words[GATE_CLOSED_AT].store(now_ns(), Ordering::SeqCst);
             words[0].fetch_and(!GATE_ALLOWED, Ordering::SeqCst);
         }
     }

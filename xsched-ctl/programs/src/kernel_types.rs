@@ -131,11 +131,9 @@ mod tests {
     use super::*;
 
     #[test]
+    #[ignore = "needs BTF"]
     fn offsets_are_found_in_this_kernels_btf() {
-        let Ok(types) = KernelTypes::read() else {
-            eprintln!("skipped: this kernel has no BTF");
-            return;
-        };
+        let types = KernelTypes::read().unwrap();
         let found = types.descriptor_offsets().unwrap();
         // Inodes begin with their mode, so the offset of the device number is not 0; pointers are aligned.
         assert!(found.inode_rdev != 0 && found.inode_rdev.is_multiple_of(4), "{found:?}");

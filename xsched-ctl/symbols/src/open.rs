@@ -227,6 +227,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs namespaces"]
     fn links_of_a_container_lead_to_its_own_files() {
         let script = "mount -t tmpfs tmpfs /mnt && mkdir /mnt/rocm && echo x > /mnt/rocm/lib && ln -s /mnt/rocm /mnt/link && \
             echo && read end";
@@ -243,9 +244,7 @@ mod tests {
             .map(|path| open_regular(&root, Path::new(path)).map(drop).map_err(|error| error.kind()));
         drop(container.stdin.take());
         container.wait().unwrap();
-        if !is_there {
-            return eprintln!("skipped: mount namespaces cannot be made here");
-        }
+        assert!(is_there, "the script ended early");
         assert_eq!(opened, [Ok(()), Ok(()), Err(io::ErrorKind::NotFound)]);
     }
 
@@ -271,9 +270,7 @@ mod tests {
         let took = began.elapsed();
         drop(holder.stdin.take());
         holder.wait().unwrap();
-        if !has_lease {
-            return eprintln!("skipped: no leases here");
-        }
+        assert!(has_lease, "the kernel leases no files in the folder of temporary files");
         assert_eq!(opened, Err(io::ErrorKind::WouldBlock));
         assert!(took < Duration::from_secs(20), "{took:?}");
     }

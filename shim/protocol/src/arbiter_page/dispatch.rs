@@ -1,11 +1,8 @@
-//! What each report and each order does: a change of the page, and an event that tells of it.
+//! What each report and each control operation does: it changes the page and emits an event about the change.
 //!
-//! [`Report::Join`] and [`Control::Claim`] are about who the caller is, which only the programs need to find out.
+//! [`Report::Join`] and [`Control::Claim`] establish the caller's identity. Only the programs need that, so they handle both.
 
-#![expect(
-    clippy::inline_always,
-    reason = "a call costs a BPF program its stack, and the verifier its patience"
-)]
+#![expect(clippy::inline_always, reason = "a call costs a BPF program stack space and the verifier time")]
 
 use super::protocol::{self, Caller, Change, Refusal, Wakes};
 use super::{
@@ -13,15 +10,15 @@ use super::{
     Word, Words,
 };
 
-/// Where a page is kept.
+/// Keeps a page.
 pub trait Host: Words {
     /// The time, on the clock of the page.
     fn now_ns(&self) -> u64;
 
-    /// Whether a process that queues are opened for is there.
+    /// Whether the process that a queue is opened for still exists.
     fn lives(&self, owner: u64) -> bool;
 
-    /// Tells of a change, and wakes whom it concerns.
+    /// Emits an event about a change, and wakes the waiters that it concerns.
     fn emit(&self, event: ArbiterEvent, wakes: Wakes);
 
     /// [`protocol::refresh`]
@@ -52,22 +49,22 @@ pub fn report<H: Host>(host: &H, owner: u64, report: Report, slot: u64, argument
     match report {
         Report::Ready => {
             let outcome = protocol::ready(host, slot, generation, caller, now_ns);
-            // Renewals are nobody's business.
+            // A renewal changes no mask.
             if outcome.is_err() || outcome.is_ok_and(|change| !change.old.is_ready()) {
-                tell(host, ArbiterChange::Ready, slot, owner, outcome);
+                finish(host, ArbiterChange::Ready, slot, owner, outcome);
             }
         }
         Report::Idle => {
             let outcome = protocol::idle(host, slot, generation, caller);
-            tell(host, ArbiterChange::Idle, slot, owner, outcome);
+            finish(host, ArbiterChange::Idle, slot, owner, outcome);
         }
         Report::Close => {
             let outcome = protocol::close(host, slot, generation, caller);
-            tell(host, ArbiterChange::Closed, slot, owner, outcome);
+            finish(host, ArbiterChange::Closed, slot, owner, outcome);
         }
         Report::Expire => {
             let outcome = protocol::expire(host, slot, generation, now_ns);
-            tell(host, ArbiterChange::Expired, slot, owner, outcome);
+            finish(host, ArbiterChange::Expired, slot, owner, outcome);
         }
         Report::Check => {
             if protocol::check(host, now_ns) {
@@ -75,7 +72,7 @@ pub fn report<H: Host>(host: &H, owner: u64, report: Report, slot: u64, argument
             }
         }
         Report::Gate => match protocol::gate(host, slot, generation, caller) {
-            // Any thread of the process may have asked: the one that sleeps is another.
+            // Any thread of the process may have asked; the one that sleeps may be another.
             Ok(true) => {
                 let word = QueueWord(host.load(Word::queue(slot)));
                 emit(
@@ -94,7 +91,7 @@ pub fn report<H: Host>(host: &H, owner: u64, report: Report, slot: u64, argument
     }
 }
 
-/// The controller orders.
+/// A control operation of the controller.
 #[inline(always)]
 pub fn control<H: Host>(host: &H, owner: u64, control: Control, slot: u64, first: u64, second: u64) {
     let generation = first as u32;
@@ -110,19 +107,19 @@ pub fn control<H: Host>(host: &H, owner: u64, control: Control, slot: u64, first
                 released(host, owner);
             }
         }
-        // Nobody but the controller gives places away, and no queue is opened meanwhile.
+        // Only the controller assigns entries, and it opens no queue meanwhile.
         Control::AddDevice => host.store(Word::key(slot), first),
         Control::Open => {
             let outcome = protocol::open(host, slot, QueueWord(first), second, || host.lives(second));
-            tell(host, ArbiterChange::Opened, slot, second, outcome);
+            finish(host, ArbiterChange::Opened, slot, second, outcome);
         }
         Control::Close => {
             let outcome = protocol::close(host, slot, generation, Caller::Controller);
-            tell(host, ArbiterChange::Closed, slot, owner, outcome);
+            finish(host, ArbiterChange::Closed, slot, owner, outcome);
         }
         Control::SetLevel => {
             let outcome = protocol::set_level(host, slot, generation, second);
-            tell(host, ArbiterChange::Level, slot, owner, outcome);
+            finish(host, ArbiterChange::Level, slot, owner, outcome);
         }
         Control::Listen => host.store(Word::LISTENS, first),
         Control::SetTimes => {
@@ -131,12 +128,12 @@ pub fn control<H: Host>(host: &H, owner: u64, control: Control, slot: u64, first
         }
         Control::Expire => {
             let outcome = protocol::expire(host, slot, generation, host.now_ns());
-            tell(host, ArbiterChange::Expired, slot, owner, outcome);
+            finish(host, ArbiterChange::Expired, slot, owner, outcome);
         }
         Control::Speak => {
-            let speaker = host.load(Word::owner(slot));
+            let process = host.load(Word::owner(slot));
             match Report::from_number(first) {
-                Some(said) if speaker & SPOKEN_FOR != 0 => report(host, speaker, said, slot, second),
+                Some(kind) if process & SPOKEN_FOR != 0 => report(host, process, kind, slot, second),
                 _ => host.add(Word::REFUSED, 1),
             }
         }
@@ -151,7 +148,7 @@ pub fn control<H: Host>(host: &H, owner: u64, control: Control, slot: u64, first
     }
 }
 
-/// Closes all queues of a process that is gone. Its end must have been noted: see [`protocol::open`].
+/// Closes all queues of a process that has ended. Its end must have been noted before: see [`protocol::open`].
 #[inline(always)]
 pub fn close_all<H: Host>(host: &H, owner: u64) {
     for slot in 0..protocol::slots(host) {
@@ -159,7 +156,7 @@ pub fn close_all<H: Host>(host: &H, owner: u64) {
     }
 }
 
-/// Closes the queue in a slot if it belongs to a process that is gone.
+/// Closes the queue in a slot if it belongs to a process that has ended.
 #[inline(always)]
 pub fn close_one<H: Host>(host: &H, slot: u64, owner: u64) {
     if let Ok(change) = protocol::close_of(host, slot, owner) {
@@ -167,7 +164,7 @@ pub fn close_one<H: Host>(host: &H, slot: u64, owner: u64) {
     }
 }
 
-/// After the page has ceased to be obeyed: nobody counts as ready.
+/// After the controller is gone: clears all ready masks.
 #[inline(always)]
 pub fn released<H: Host>(host: &H, owner: u64) {
     refresh_all(host);
@@ -182,11 +179,11 @@ fn refresh_all<H: Host>(host: &H) {
 }
 
 #[inline(always)]
-fn tell<H: Host>(host: &H, kind: ArbiterChange, slot: u64, owner: u64, outcome: Result<Change, Refusal>) {
+fn finish<H: Host>(host: &H, kind: ArbiterChange, slot: u64, owner: u64, outcome: Result<Change, Refusal>) {
     match outcome {
         Ok(change) => emit(host, kind, owner, slot, change.new, change.wakes),
         Err(Refusal::Refused) => host.add(Word::REFUSED, 1),
-        // Counted where it happened, or nothing to tell.
+        // `Exhausted` is counted where it occurs; `Unchanged` is no event.
         Err(Refusal::Exhausted | Refusal::Unchanged) => {}
     }
 }

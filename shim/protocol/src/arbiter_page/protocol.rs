@@ -1,32 +1,29 @@
-//! How queues change, and how masks follow: the only code that writes a page.
+//! How queues change, and how masks and gates follow: the only code that changes the words of queues, counts, masks and gates.
 //!
-//! It runs in the BPF programs, in a controller that keeps the page in its own memory, and under the model checker of
-//! `tests/arbiter_model.rs`, which tries every order in which the steps of several changes can happen.
+//! It runs in the BPF programs, in a controller that keeps the page in its own memory, and in the model checker of
+//! `tests/arbiter_model`, which tries every order in which the steps of several changes can happen.
 //!
-//! * A queue's word is changed by compare-and-exchange. Whoever wins is the only one who knows what it was and what it
-//!   is now, so it alone corrects the counts: those of the new state before those of the old one, so that a queue that
-//!   changes its level is never invisible in between. A count may be negative meanwhile: somebody may undo a change that
-//!   has not arrived yet.
-//! * A mask's bit is derived: it is set while its count is positive (and, for the ready mask, while the controller is
-//!   obeyed). Two words cannot be changed at once, so whoever has changed one of the sources writes the bit and then
-//!   looks at the sources again, until they agree with what it wrote. After the last change of a source its author
-//!   leaves the right bit; whoever overwrites that with something older looks again too.
-//! * A queue's gate is derived from a ready mask and the queue's word, in the same way: see [`gate`](super::gate).
+//! * A queue's word is changed by compare-and-exchange. The caller that succeeds alone knows the old and the new word, so it
+//!   alone corrects the counts. It counts the new state before it takes off the old one, so that a queue that changes its
+//!   level is never invisible in between. A count may be negative for a moment: another caller may take back a change that is
+//!   not counted yet.
+//! * A mask's bit is derived: it is set while its count is positive (and, for the ready mask, while a controller is there). Two
+//!   words cannot be changed at once. So a caller that has changed a source writes the bit and then checks the sources again,
+//!   until they agree with what it wrote. The author of the last change of a source leaves the right bit; a caller that
+//!   overwrites it with an older value checks again, too.
+//! * A queue's gate is derived from a ready mask and the queue's word in the same way: see [`gate`](super::gate).
 //! * Nothing waits. All loops are bounded, and a bound that is reached is counted in
 //!   [`PageHeader::exhausted`](super::PageHeader::exhausted); the controller then repairs the device.
 
-#![expect(
-    clippy::inline_always,
-    reason = "a call costs a BPF program its stack, and the verifier its patience"
-)]
+#![expect(clippy::inline_always, reason = "a call costs a BPF program stack space and the verifier time")]
 
 use super::{LEVEL_COUNT, QUEUE_MAX, QueueWord, Word, Words};
 
-/// Among the levels of [`repair_ready`]: the mask is another one, whether or not anybody's turn has come or gone by that. The
-/// most urgent level may always launch, so that its bit is free for this.
+/// Among the levels that [`repair_ready`] returns: the mask has changed, whether or not that changes which levels may launch. The
+/// most urgent level may always launch, so its bit is free for this.
 pub const CHANGED: u64 = 1;
 
-/// Attempts at one word, or at one bit. Each that fails means that somebody else has got on.
+/// Attempts at one word, or at one bit. Each that fails means that another caller has made progress.
 pub(super) const TRIES: u32 = 16;
 
 /// A change that was made.
@@ -36,37 +33,37 @@ pub struct Change {
     pub old: QueueWord,
     /// The queue as it is.
     pub new: QueueWord,
-    /// Who is to be woken.
+    /// What is to be woken.
     pub wakes: Wakes,
 }
 
-/// Who is to be woken by a change.
+/// What a change wakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wakes {
-    /// The processes that wait for changes: the turn of one that has work has come, or has gone and it wants to be told, or its
-    /// level is another one.
+    /// Processes that wait for changes: a queue with work may launch now; or it may not any more, and its process wants to be
+    /// notified; or a queue's level has changed.
     pub processes: bool,
-    /// The controller, if it listens: a mask is another one that concerns several levels.
+    /// The controller, if it asked for that: a mask with several levels has changed.
     pub controller: bool,
 }
 
 impl Wakes {
-    /// Whoever listens.
+    /// All that wait.
     pub const ALL: Self = Self { processes: true, controller: true };
 }
 
 /// Why nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The queue is gone or somebody else's.
+    /// The queue is gone or another process's.
     Refused,
-    /// The queue is as wanted, or its time has not come.
+    /// The queue already is as wanted, or its lease is not over.
     Unchanged,
-    /// Others changed the word all the time.
+    /// Other callers changed the word at each attempt.
     Exhausted,
 }
 
-/// Who asks for a change.
+/// The author of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
     /// The controller, which may change any queue.
@@ -77,8 +74,8 @@ pub enum Caller {
 
 /// Opens a queue in a free slot; `word` has the slot's next generation. Only one thread of the machine may open queues.
 ///
-/// `lives` says whether the process is still there. It is asked again when the queue is open: the clean-up after a
-/// process notes its end before it looks for queues, so one of the two sees the other.
+/// `lives` says whether the process still exists. It is asked again when the queue is open. The clean-up after a process notes
+/// the process's end before it looks for queues, so at least one of the two sees the other.
 #[inline(always)]
 pub fn open<W: Words>(
     words: &W,
@@ -106,7 +103,7 @@ pub fn open<W: Words>(
     if lives() {
         return Ok(change);
     }
-    // Unless the clean-up was faster.
+    // Fails if the clean-up was faster.
     let _ = close(words, slot, word.generation(), Caller::Controller);
     Err(Refusal::Refused)
 }
@@ -119,13 +116,13 @@ pub fn close<W: Words>(words: &W, slot: u64, generation: u32, caller: Caller) ->
     })
 }
 
-/// Closes the queue in a slot if it is this process's.
+/// Closes the queue in a slot if this process owns it.
 #[inline(always)]
 pub fn close_of<W: Words>(words: &W, slot: u64, owner: u64) -> Result<Change, Refusal> {
     transition(words, slot, |word| is_of(words, slot, word, Caller::Process(owner)).then(|| word.closed()))
 }
 
-/// A queue has work, or still has: its lease begins anew.
+/// A queue has work, or still has: its lease is renewed.
 #[inline(always)]
 pub fn ready<W: Words>(
     words: &W,
@@ -135,15 +132,15 @@ pub fn ready<W: Words>(
     now_ns: u64,
 ) -> Result<Change, Refusal> {
     let is_meant = |word: QueueWord| is_of(words, slot, word, caller) && word.generation() == generation;
-    // Before the word counts the renewal, so that who judges the lease by that word sees this one.
+    // Before the word counts the renewal: a caller that sees the old word's lease as over then fails to replace the word.
     if is_meant(QueueWord(words.load(Word::queue(slot)))) {
         prolong(words, slot, now_ns + words.load(Word::LEASE));
     }
     transition(words, slot, |word| is_meant(word).then(|| word.renewed()))
 }
 
-/// Makes a lease last until then, unless it lasts longer: a thread that has slept since it read the clock must not shorten
-/// what others have said since, be it about a queue that has the slot by now.
+/// Extends a lease to this time, unless it lasts longer. A thread that slept since it read the clock must not shorten a later
+/// renewal, not even that of another queue in the same slot.
 #[inline(always)]
 fn prolong<W: Words>(words: &W, slot: u64, until_ns: u64) {
     for _ in 0..TRIES {
@@ -163,7 +160,7 @@ pub fn idle<W: Words>(words: &W, slot: u64, generation: u32, caller: Caller) -> 
     })
 }
 
-/// A queue counts as idle because its lease is over by `now_ns`. Anybody may ask.
+/// A queue counts as idle because its lease is over by `now_ns`. Any caller may ask.
 #[inline(always)]
 pub fn expire<W: Words>(words: &W, slot: u64, generation: u32, now_ns: u64) -> Result<Change, Refusal> {
     transition(words, slot, |word| {
@@ -185,28 +182,28 @@ pub fn set_level<W: Words>(words: &W, slot: u64, generation: u32, level: u64) ->
     outcome.map(|change| Change { wakes: Wakes::ALL, ..change })
 }
 
-/// The controller lives. True if the page was not obeyed before: then [`refresh`] has to follow for every device.
+/// A heartbeat. Returns true if no controller was there before: then [`refresh`] has to follow for every device.
 #[inline(always)]
 pub fn obey<W: Words>(words: &W, now_ns: u64) -> bool {
     words.store(Word::HEARTBEAT, now_ns);
     words.replace(Word::OBEY, 0, 1)
 }
 
-/// The page is not obeyed any more. True if it was: then [`refresh`] has to follow for every device.
+/// No controller is there any more. Returns true if one was: then [`refresh`] has to follow for every device.
 #[inline(always)]
 pub fn release<W: Words>(words: &W) -> bool {
     words.replace(Word::OBEY, 1, 0)
 }
 
-/// As [`release`], if the controller has been silent for too long.
+/// As [`release`], if the last heartbeat is too old.
 #[inline(always)]
 pub fn check<W: Words>(words: &W, now_ns: u64) -> bool {
     let silent_ns = now_ns.saturating_sub(words.load(Word::HEARTBEAT));
     silent_ns > words.load(Word::SILENCE) && release(words)
 }
 
-/// Makes a queue's gate agree with the masks. True if somebody must be woken by that: whose change it follows may come too late
-/// to see that there was anything to do.
+/// Makes a queue's gate agree with the masks. Returns true if a process must be woken for it: the caller whose change the gate
+/// follows may come too late to see that an update was due.
 #[inline(always)]
 pub fn gate<W: Words>(words: &W, slot: u64, generation: u32, caller: Caller) -> Result<bool, Refusal> {
     let word = QueueWord(words.load(Word::queue(slot)));
@@ -216,13 +213,13 @@ pub fn gate<W: Words>(words: &W, slot: u64, generation: u32, caller: Caller) -> 
     Ok(words.follow_gate(slot))
 }
 
-/// Makes a device's ready mask agree with its counts and with [`obey`], and the gates of its queues with that; true if the
-/// mask is another one now.
+/// Makes a device's ready mask agree with its counts and with [`obey`], and the gates of its queues with the mask. Returns true
+/// if the mask has changed.
 #[inline(always)]
 pub fn refresh<W: Words>(words: &W, device: u64) -> bool {
     let mut turned = 0;
     if words.load(Word::key(device)) != 0 {
-        // Who sets a bit after this looks again afterwards, and so sees what has led here.
+        // A caller that sets a bit after this load checks its sources afterwards, and so sees the change that caused this call.
         let mask = words.load(Word::ready(device));
         for level in 0..LEVEL_COUNT as u64 {
             if mask & bit(level) != 0 || is_positive(words.load(Word::ready_count(device, level))) {
@@ -231,7 +228,7 @@ pub fn refresh<W: Words>(words: &W, device: u64) -> bool {
         }
     }
     if turned & !CHANGED != 0 {
-        // Whoever has this done wakes everybody.
+        // Callers wake every waiter in any case.
         let _ = words.follow_gates(device, turned & !CHANGED);
     }
     turned != 0
@@ -296,15 +293,15 @@ fn settle<W: Words>(words: &W, slot: u64, old: QueueWord, new: QueueWord) -> Cha
         turned |= words.repair_ready(device, old.level());
         before = bit(old.level());
     }
-    // After the mask, which others look at, and before anybody is woken, which takes the longest.
+    // After the mask, which other callers read, and before the wake-ups, which take the longest.
     if turned & !CHANGED != 0 {
         processes |= words.follow_gates(device, turned & !CHANGED);
     }
     if moved || old.is_open() != new.is_open() {
         processes |= words.follow_gate(slot);
     }
-    // Nobody is concerned but queues of other levels that have work, and whoever waits has. One that is not seen here has
-    // yet to say so, and looks at the mask afterwards.
+    // Only queues of other levels that have work are concerned, and only those wait. A queue whose bit is not visible here will
+    // set it later, and looks at the mask after that.
     let concerned = if turned != 0 { before | words.load(Word::ready(device)) } else { 0 };
     if old.is_open() && (!new.is_open() || moved) {
         words.add(Word::exist_count(device, old.level()), 1u64.wrapping_neg());
@@ -314,8 +311,8 @@ fn settle<W: Words>(words: &W, slot: u64, old: QueueWord, new: QueueWord) -> Cha
     Change { old, new, wakes: Wakes { processes, controller: has_several_levels } }
 }
 
-/// Makes a bit of the ready mask agree with its count and with [`obey`]. Returns the levels whose queues may launch since
-/// then or may not any more, whose gates are to follow, with [`CHANGED`]; 0 if the mask is as it was.
+/// Makes a bit of the ready mask agree with its count and with [`obey`]. Returns the levels that may launch since then or may not
+/// any more, whose gates are to follow, with [`CHANGED`]; 0 if the mask is as it was.
 #[inline(always)]
 pub fn repair_ready<W: Words>(words: &W, device: u64, level: u64) -> u64 {
     let turned = repair(words, Word::ready(device), level, || {
@@ -327,16 +324,16 @@ pub fn repair_ready<W: Words>(words: &W, device: u64, level: u64) -> u64 {
     turned
 }
 
-/// Makes a bit of the mask of levels agree with its count. Who changes the ready mask looks only for gates of levels that there
-/// are: so whoever sets the bit has the gates of the level follow what was missed while it was not; true if
-/// somebody must be woken by that, see [`gate::follow`](super::gate::follow).
+/// Makes a bit of the mask of existing levels agree with its count. A caller that changes the ready mask updates only the gates of
+/// levels that exist. So the caller that sets a level's bit updates the gates that missed a change before. Returns true if a
+/// process must be woken for it, see [`gate::follow`](super::gate::follow).
 #[inline(always)]
 pub fn repair_exists<W: Words>(words: &W, device: u64, level: u64) -> bool {
     let is_there = || is_positive(words.load(Word::exist_count(device, level)));
     repair(words, Word::exists(device), level, is_there) != 0 && words.follow_gates(device, bit(level))
 }
 
-/// Makes a bit agree with `wanted`. Returns what its own changes have turned, see [`repair_ready`].
+/// Makes a bit agree with `wanted`. Returns what its own writes have changed, see [`repair_ready`].
 #[inline(always)]
 fn repair<W: Words>(words: &W, mask: Word, level: u64, wanted: impl Fn() -> bool) -> u64 {
     let mut turned = 0;
@@ -351,7 +348,7 @@ fn repair<W: Words>(words: &W, mask: Word, level: u64, wanted: impl Fn() -> bool
         if before != after {
             turned |= free_levels(before) ^ free_levels(after) | CHANGED;
         }
-        // What it was made from may have changed since it was read, and whoever changed it may have been here before.
+        // The sources may have changed since they were read, and their author may have checked this bit before that write.
         let is_still_wanted = wanted();
         if is_still_wanted == is_wanted {
             return turned;
@@ -362,7 +359,7 @@ fn repair<W: Words>(words: &W, mask: Word, level: u64, wanted: impl Fn() -> bool
     turned
 }
 
-/// The levels whose queues may launch under a ready mask: those up to the most urgent one of it, or all.
+/// The levels that may launch under a ready mask: those up to its most urgent one, or all.
 #[inline(always)]
 const fn free_levels(ready: u64) -> u64 {
     ready ^ ready.wrapping_sub(1)

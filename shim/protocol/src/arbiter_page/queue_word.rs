@@ -9,8 +9,8 @@ use super::{DEVICE_MAX, LEVEL_COUNT};
 ///   generation      renewals     device     level      ready   open
 /// ```
 ///
-/// Renewals count the reports that the queue still has work: whoever ends a lease that has just been renewed finds
-/// another word than it has read.
+/// Renewals count the reports that the queue still has work. So a caller that ends a lease which was just renewed finds another
+/// word than it has read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct QueueWord(pub u64);
@@ -24,7 +24,7 @@ impl QueueWord {
     const RENEWALS: u64 = 0xffff << 16;
     const GENERATION_SHIFT: u32 = 32;
 
-    /// An open queue that is not ready. Level and device are taken modulo the room that there is for them.
+    /// An open queue that is not ready. Level and device are taken modulo their counts.
     #[inline]
     pub const fn new(generation: u32, device: u64, level: u64) -> Self {
         let device = (device & (DEVICE_MAX as u64 - 1)) << Self::DEVICE_SHIFT;
@@ -78,8 +78,8 @@ impl QueueWord {
     /// The same queue at another level.
     #[inline]
     pub const fn with_level(self, level: u64) -> Self {
-        let room = (LEVEL_COUNT as u64 - 1) << Self::LEVEL_SHIFT;
-        Self(self.0 & !room | level << Self::LEVEL_SHIFT & room)
+        let field = (LEVEL_COUNT as u64 - 1) << Self::LEVEL_SHIFT;
+        Self(self.0 & !field | level << Self::LEVEL_SHIFT & field)
     }
 
     /// The slot after its queue was closed.

@@ -1,9 +1,6 @@
 //! Words of the page by number, for code that must run on any page: the programs' map, a controller's memory, a model.
 
-#![expect(
-    clippy::inline_always,
-    reason = "a call costs a BPF program its stack, and the verifier its patience"
-)]
+#![expect(clippy::inline_always, reason = "a call costs a BPF program stack space and the verifier time")]
 
 use core::mem::offset_of;
 
@@ -17,8 +14,8 @@ const QUEUES: usize = offset_of!(Page, queues) / 8;
 const DEVICE_WORDS: usize = size_of::<DeviceWords>() / 8;
 const QUEUE_WORDS: usize = size_of::<QueueEntry>() / 8;
 
-/// Where a word lies in the page. Devices, levels and slots are taken modulo the room that there is for them, so that a
-/// word is within the page whatever it was made from.
+/// The index of a word in the page. Devices, levels and slots are taken modulo their counts, so that a word is within the page
+/// whatever it was made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Word(u32);
 
@@ -117,17 +114,17 @@ impl Word {
 const _: () =
     assert!(DEVICE_MAX.is_power_of_two() && LEVEL_COUNT.is_power_of_two() && QUEUE_MAX.is_power_of_two());
 
-/// A page that can be changed by several at once.
+/// A page that several threads or programs change at once.
 ///
-/// All operations are sequentially consistent. In the BPF programs loads and stores are plain and the others are locked,
-/// which on x86 is the same as long as nobody stores a word and then loads one that others write without a locked
-/// operation in between: [`protocol`] never does.
+/// All operations are sequentially consistent. In the BPF programs loads and stores are plain and the others are locked. On x86
+/// that is the same, unless a word is stored and another caller's word then loaded without a locked operation in between:
+/// [`protocol`] never does that.
 pub trait Words {
-    /// The word.
+    /// Loads the word.
     fn load(&self, word: Word) -> u64;
-    /// Changes the word.
+    /// Stores the word.
     fn store(&self, word: Word, new: u64);
-    /// Puts `new` in the place of `old`; false if something else was there.
+    /// Replaces `old` by `new`; returns false if the word was not `old`.
     fn replace(&self, word: Word, old: u64, new: u64) -> bool;
     /// Adds, with wrapping.
     fn add(&self, word: Word, count: u64);
@@ -136,20 +133,20 @@ pub trait Words {
     /// Clears bits; returns what was there before.
     fn clear(&self, word: Word, bits: u64) -> u64;
 
-    /// The word of the gate of a slot's queue; none if it has no gate. Not all who change a page have gates.
+    /// The gate of a slot's queue; none if it has no gate. Not every keeper of a page has gates.
     #[inline(always)]
     fn gate(&self, slot: u64) -> Option<u64> {
         let _ = slot;
         None
     }
 
-    /// Sets or clears [`GATE_ALLOWED`](super::GATE_ALLOWED) in that word, and nothing else.
+    /// Sets or clears [`GATE_ALLOWED`](super::GATE_ALLOWED) in that gate, and nothing else.
     #[inline(always)]
     fn set_gate(&self, slot: u64, is_allowed: bool) {
         let _ = (slot, is_allowed);
     }
 
-    /// Whether [`GATE_QUIET`](super::GATE_QUIET) is among what the process of a slot's queue asks for.
+    /// Whether the process of a slot's queue has requested [`GATE_QUIET`](super::GATE_QUIET).
     #[inline(always)]
     fn is_quiet(&self, slot: u64) -> bool {
         let _ = slot;
@@ -211,7 +208,7 @@ mod atomic {
 
     use super::{PAGE_WORDS, Word, Words};
 
-    /// A page in memory that is shared with others.
+    /// A page in shared memory.
     #[derive(Clone, Copy, Debug)]
     pub struct AtomicWords<'a>(&'a [AtomicU64; PAGE_WORDS]);
 

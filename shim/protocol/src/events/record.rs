@@ -1,4 +1,4 @@
-//! One event, as words in a ring and as what it says.
+//! One event, as words in a ring and decoded.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute};
 
@@ -8,19 +8,19 @@ use crate::verdict::Judgement;
 /// Words of a record.
 pub(super) const RECORD_WORDS: usize = 8;
 
-/// An event as it lies in a ring. What the last words mean depends on the kind: see [`Event`].
+/// An event as it lies in a ring. The meaning of the last words depends on the kind: see [`Event`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Record {
-    /// What happened.
+    /// The kind of the event.
     pub kind: u32,
-    /// The thread that says so, in its own pid namespace.
+    /// The thread that wrote it, in its own pid namespace.
     pub thread: u32,
     /// When.
     pub time_ns: u64,
-    /// Which queue, or slot.
+    /// The queue's number, or a slot.
     pub queue: u64,
-    /// The rest.
+    /// The remaining values.
     pub values: [u64; 5],
 }
 
@@ -40,18 +40,19 @@ impl Record {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Observed {
-    /// A marker behind them was seen complete.
+    /// A marker behind them was complete.
     Marker = 1,
-    /// The program has waited for them.
+    /// The program has synchronized with them.
     Wait = 2,
-    /// It does not: nobody follows them any more.
+    /// It does not know: they are not followed any more.
     Lost = 3,
 }
 
-/// What happened. Queues have numbers that their process never uses again; commands of a queue are counted from 1.
+/// What happened. A process never uses a queue's number again. The commands of a queue are counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// There is a queue before a stream.
+    /// A queue in front of a stream was opened.
     QueueOpened {
         /// Its number.
         queue: u64,
@@ -59,68 +60,68 @@ pub enum Event {
         stream: u64,
         /// [`crate::arbiter_page::device_key`], or 0 if the runtime cannot tell.
         device: u64,
-        /// How much more urgent than the process it is.
+        /// How much more urgent than the rest of the process it is.
         stream_priority: i32,
-        /// Commands that are held back.
+        /// Commands that are deferred.
         held_back: u32,
-        /// Commands on the device.
+        /// Commands in flight.
         in_flight: u32,
-        /// Commands that ever went there.
+        /// Commands launched so far.
         launched: u64,
     },
     /// A command has to wait.
     Waits {
         /// Its queue.
         queue: u64,
-        /// The how-many-th that is buffered; 0 if its caller waits.
+        /// Its position among all commands that were ever deferred here; 0 if its caller waits.
         position: u64,
-        /// How it is treated, and why.
+        /// Its judgement.
         judgement: Judgement,
     },
-    /// A command has been given to the runtime, or is about to be and is not followed.
+    /// A command was launched, or is about to be and is not followed.
     Launched {
         /// Its queue.
         queue: u64,
-        /// The how-many-th that went to the device; 0 if the runtime has refused it, or nobody follows it.
+        /// Its number among all that went to the device; 0 if the runtime refused it, or it is not followed.
         number: u64,
-        /// When the runtime had taken it. The record's own time is when it was handed over.
+        /// When the runtime's function returned. The record's own time is when the function was called.
         returned_ns: u64,
-        /// What [`Event::Waits`] said; 0 if it did not.
+        /// The position that [`Event::Waits`] gave; 0 if it did not wait.
         position: u64,
         /// Since when it waited; 0 if it did not.
         waited_since_ns: u64,
-        /// Device time that is expected of what was launched before and has not completed.
+        /// Expected device time of the commands that were launched before and have not completed.
         ahead_ns: u64,
-        /// How it is treated, and why.
+        /// Its judgement.
         judgement: Judgement,
-        /// Whether the device waits before it while the gate is shut.
+        /// Whether the device waits before it while the gate is closed.
         is_gated: bool,
     },
     /// Commands have completed.
     Completed {
         /// Their queue.
         queue: u64,
-        /// All up to this one.
+        /// All up to this number.
         through: u64,
-        /// Device time since the marker before; 0 if there is no such or the device does not tell.
+        /// Device time since the previous marker; 0 if there is none or the device does not measure it.
         device_ns: u64,
-        /// How that is known.
+        /// How the process knows.
         observed: Observed,
     },
-    /// The queues of a device with a stream priority have to give way, or need not any more.
-    Stands {
+    /// The queues of a device with a stream priority are preempted from now on, or may launch again.
+    Admission {
         /// [`crate::arbiter_page::device_key`]
         device: u64,
         /// See [`Event::QueueOpened`].
         stream_priority: i32,
-        /// Whether they have to give way.
-        held: bool,
+        /// Whether they are preempted.
+        suspended: bool,
         /// Their level.
         level: u8,
         /// Levels with work, as the process sees them.
         ready: u64,
     },
-    /// The gate before commands of the queues of a device with a stream priority is open, or shut, from now on.
+    /// The gate before commands of the queues of a device with a stream priority is open or closed from now on.
     Gate {
         /// [`crate::arbiter_page::device_key`]
         device: u64,
@@ -129,8 +130,9 @@ pub enum Event {
         /// Whether commands pass it.
         is_open: bool,
     },
-    /// The controller: whose queue of the page this is.
-    Seat {
+    /// From the controller: the process and the scheduling parameters of a claim, by its slot in the page.
+    Claim {
+        /// Its slot.
         /// Its place.
         slot: u32,
         /// Its generation.
@@ -146,7 +148,7 @@ pub enum Event {
         /// Its [`crate::arbiter_page::QueueWord`].
         word: u64,
     },
-    /// The controller: the page has changed.
+    /// From the controller: the page has changed.
     Arbiter(ArbiterEvent),
 }
 
@@ -154,12 +156,12 @@ const QUEUE_OPENED: u32 = 1;
 const WAITS: u32 = 2;
 const LAUNCHED: u32 = 3;
 const COMPLETED: u32 = 4;
-const STANDS: u32 = 5;
-const SEAT: u32 = 6;
+const ADMISSION: u32 = 5;
+const CLAIM: u32 = 6;
 const ARBITER: u32 = 7;
 const GATE: u32 = 8;
 
-/// A launch's number takes so many bits of its word, enough for nine years at a million a second; its judgement has the rest.
+/// A launch's number takes 48 bits of its word, enough for nine years at a million a second; its judgement has the rest.
 const NUMBER_BITS: u32 = 48;
 const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 
@@ -195,15 +197,15 @@ impl Event {
             Self::Completed { queue, through, device_ns, observed } => {
                 (COMPLETED, queue, [through, device_ns, observed as u64, 0, 0])
             }
-            Self::Stands { device, stream_priority, held, level, ready } => {
-                (STANDS, 0, [device, word(stream_priority), held.into(), level.into(), ready])
+            Self::Admission { device, stream_priority, suspended, level, ready } => {
+                (ADMISSION, 0, [device, word(stream_priority), suspended.into(), level.into(), ready])
             }
             Self::Gate { device, stream_priority, is_open } => {
                 (GATE, 0, [device, word(stream_priority), is_open.into(), 0, 0])
             }
-            Self::Seat { slot, generation, pid, device, priority, stream_priority, word: own } => {
+            Self::Claim { slot, generation, pid, device, priority, stream_priority, word: own } => {
                 let priorities = word(priority) << 32 | word(stream_priority);
-                (SEAT, slot.into(), [generation.into(), pid.into(), device, priorities, own])
+                (CLAIM, slot.into(), [generation.into(), pid.into(), device, priorities, own])
             }
             Self::Arbiter(event) => {
                 let ArbiterEvent { time_ns, change, slot, word, ready, owner } = event;
@@ -213,7 +215,7 @@ impl Event {
         Record { kind, thread, time_ns, queue, values }
     }
 
-    /// What a record says; none if it makes no sense.
+    /// Decodes a record; none if it is invalid.
     pub fn of(record: &Record) -> Option<Self> {
         let Record { kind, queue, values, .. } = *record;
         Some(match kind {
@@ -245,10 +247,10 @@ impl Event {
                 let observed = all.into_iter().find(|&how| how as u64 == values[2])?;
                 Self::Completed { queue, through: values[0], device_ns: values[1], observed }
             }
-            STANDS => Self::Stands {
+            ADMISSION => Self::Admission {
                 device: values[0],
                 stream_priority: values[1] as u32 as i32,
-                held: values[2] != 0,
+                suspended: values[2] != 0,
                 level: u8::try_from(values[3]).ok().filter(|&level| level < 64)?,
                 ready: values[4],
             },
@@ -257,7 +259,7 @@ impl Event {
                 stream_priority: values[1] as u32 as i32,
                 is_open: values[2] != 0,
             },
-            SEAT => Self::Seat {
+            CLAIM => Self::Claim {
                 slot: u32::try_from(queue).ok()?,
                 generation: values[0] as u32,
                 pid: values[1] as u32,
@@ -314,9 +316,9 @@ mod tests {
                 is_gated: true,
             },
             Event::Completed { queue: 1, through: 2, device_ns: 3, observed: Observed::Wait },
-            Event::Stands { device: 1, stream_priority: -2, held: true, level: 63, ready: 4 },
+            Event::Admission { device: 1, stream_priority: -2, suspended: true, level: 63, ready: 4 },
             Event::Gate { device: 1, stream_priority: -2, is_open: true },
-            Event::Seat {
+            Event::Claim {
                 slot: 1,
                 generation: 2,
                 pid: 3,
@@ -336,9 +338,9 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_no_event() {
+    fn an_invalid_record_is_no_event() {
         let record = Record { kind: 0, thread: 0, time_ns: 0, queue: u64::MAX, values: [u64::MAX; 5] };
-        for kind in [0, COMPLETED, STANDS, SEAT, ARBITER, GATE + 1, u32::MAX] {
+        for kind in [0, COMPLETED, ADMISSION, CLAIM, ARBITER, GATE + 1, u32::MAX] {
             assert_eq!(Event::of(&Record { kind, ..record }), None, "{kind}");
         }
     }

@@ -7,18 +7,18 @@
 //! ```
 //!
 //! `head` and `tail` count records from the beginning; each is written by one side only, in a cache line of its own. A
-//! record is there when `head` has passed it: a writer that dies at any point leaves whole records and nothing else. The
-//! reader moves on a `tail` of its own and only shows it to the writer, so that nothing that it reads can lead it astray.
+//! record is complete when `head` has passed it: a writer that dies at any point leaves whole records and nothing else. The
+//! reader keeps its own `tail` and only publishes it to the writer, so that nothing that it reads can mislead it.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::record::{RECORD_WORDS, Record};
 
-/// First word: the words of another program are not taken for a ring.
+/// First word, so that other memory is not taken for a ring.
 const MAGIC: u64 = u64::from_le_bytes(*b"XSCHRING");
 
-/// Changes whenever the layout or the meaning of records does.
+/// Changes whenever the layout or the meaning of records changes.
 const VERSION: u64 = 3;
 
 const HEAD: usize = 8;
@@ -26,7 +26,7 @@ const LOST: usize = 9;
 const TAIL: usize = 16;
 const RECORDS: usize = 32;
 
-/// Records that a ring has room for: those of 20 ms at 800,000 a second.
+/// Records that fit in a ring: those of 20 ms at 800,000 a second.
 pub const RECORD_COUNT: usize = 1 << 14;
 
 /// Words of a ring.
@@ -35,7 +35,7 @@ pub const RING_WORDS: usize = RECORDS + RECORD_COUNT * RECORD_WORDS;
 /// Bytes of a ring.
 pub const RING_SIZE: usize = RING_WORDS * size_of::<u64>();
 
-/// A ring's memory.
+/// The memory of a ring.
 pub type RingMemory = [AtomicU64; RING_WORDS];
 
 /// The writer's side of a ring. There is one writer at a time.
@@ -43,14 +43,14 @@ pub type RingMemory = [AtomicU64; RING_WORDS];
 pub struct Ring<'a>(&'a RingMemory);
 
 impl<'a> Ring<'a> {
-    /// Makes a ring of memory that is all zero.
+    /// Makes a ring in memory that is all zero.
     pub fn prepare(memory: &'a RingMemory) -> Self {
         memory[0].store(MAGIC, Ordering::Relaxed);
         memory[1].store(VERSION, Ordering::Release);
         Self(memory)
     }
 
-    /// A ring that somebody has prepared; none if this is no ring, or one of another version.
+    /// A ring that was prepared before; none if the memory is no ring, or one of another version.
     pub fn of(memory: &'a RingMemory) -> Option<Self> {
         is_ring(memory).then_some(Self(memory))
     }
@@ -59,22 +59,22 @@ impl<'a> Ring<'a> {
     #[inline]
     pub fn write(self, record: &Record) {
         let head = self.0[HEAD].load(Ordering::Relaxed);
-        // Pairs with the release in `Reader::read`: a place is used again when its record was copied.
+        // Pairs with the release in `Reader::read`: an entry is written again only after its record was copied.
         let tail = self.0[TAIL].load(Ordering::Acquire);
         if head.wrapping_sub(tail) >= RECORD_COUNT as u64 {
             let lost = self.0[LOST].load(Ordering::Relaxed);
             self.0[LOST].store(lost.wrapping_add(1), Ordering::Relaxed);
             return;
         }
-        for (place, word) in place(self.0, head).iter().zip(record.words()) {
-            place.store(word, Ordering::Relaxed);
+        for (entry, word) in entry(self.0, head).iter().zip(record.words()) {
+            entry.store(word, Ordering::Relaxed);
         }
-        // Whoever sees this sees the record.
+        // A reader that sees the new head sees the record.
         self.0[HEAD].store(head.wrapping_add(1), Ordering::Release);
     }
 }
 
-/// The writer has broken the rules: nothing more is read of its ring.
+/// The writer's words are invalid: its ring is not read any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken;
 
@@ -94,7 +94,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A reader from the first record that has not been read.
+    /// A reader from the first record on.
     ///
     /// # Errors
     /// This is no ring, or one of another version.
@@ -102,11 +102,10 @@ impl Reader {
         if is_ring(memory) { Ok(Self::default()) } else { Err(Broken) }
     }
 
-    /// Takes the records that are there, at most as many as there is room for; returns how many were lost since the
-    /// last time.
+    /// Takes the records that are there, at most as many as fit in a ring; returns how many were lost since the last call.
     ///
     /// # Errors
-    /// The writer claims to have written more than there is room for.
+    /// The writer claims to have written more than fits.
     pub fn read(&mut self, memory: &RingMemory, mut take: impl FnMut(Record)) -> Result<u64, Broken> {
         let head = memory[HEAD].load(Ordering::Acquire);
         let count = head.wrapping_sub(self.tail);
@@ -114,7 +113,7 @@ impl Reader {
             return Err(Broken);
         }
         for _ in 0..count {
-            let words = place(memory, self.tail);
+            let words = entry(memory, self.tail);
             take(Record::of_words(core::array::from_fn(|index| words[index].load(Ordering::Relaxed))));
             self.tail = self.tail.wrapping_add(1);
         }
@@ -129,7 +128,7 @@ fn is_ring(memory: &RingMemory) -> bool {
     memory[1].load(Ordering::Acquire) == VERSION && memory[0].load(Ordering::Relaxed) == MAGIC
 }
 
-fn place(memory: &RingMemory, number: u64) -> &[AtomicU64] {
+fn entry(memory: &RingMemory, number: u64) -> &[AtomicU64] {
     let at = RECORDS + (number as usize % RECORD_COUNT) * RECORD_WORDS;
     &memory[at..at + RECORD_WORDS]
 }
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_once() {
+    fn records_that_do_not_fit_are_counted_once() {
         let memory = memory();
         let ring = Ring::prepare(&memory);
         let mut reader = Reader::new(&memory).unwrap();
@@ -189,9 +188,9 @@ mod tests {
         let ring = Ring::prepare(&memory);
         let mut reader = Reader::new(&memory).unwrap();
         ring.write(&record(1));
-        // As far as a writer comes before it says so.
+        // All that a writer writes before it advances the head.
         for words in 0..RECORD_WORDS {
-            place(&memory, 1)[words].store(u64::MAX, Ordering::Relaxed);
+            entry(&memory, 1)[words].store(u64::MAX, Ordering::Relaxed);
         }
         assert_eq!(drain(&mut reader, &memory), (Vec::from([1]), 0));
     }

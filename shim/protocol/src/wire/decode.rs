@@ -1,7 +1,7 @@
-//! From the bytes of a packet to what it says.
+//! Decodes packets.
 //!
-//! Both sides read packets of a peer that they do not trust: a packet is refused unless its kind is one that this side may
-//! get, its length is that kind's, and what is reserved is zero.
+//! Both sides read packets of a peer that they do not trust. A packet is refused unless this side may receive its kind, it has
+//! the length of that kind, and its reserved words are zero.
 
 use core::fmt;
 
@@ -14,28 +14,28 @@ use super::{
 };
 use crate::arbiter_page::is_device_key;
 
-/// No packet is longer. A receiver with this much room and one byte more sees whether one was.
+/// Length of the longest packet. A receiver with a buffer that is one byte longer can detect a longer one.
 pub const PACKET_LEN_MAX: usize = 16 + NAME_LEN_MAX;
 
-/// A packet that makes no sense.
+/// An invalid packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// It is too short to say what it is.
+    /// Too short for a kind.
     NoKind(usize),
-    /// This side does not get packets of this kind.
+    /// This side does not receive packets of this kind.
     Kind(u32),
     /// Packets of this kind have another length.
     Length {
-        /// What it says it is.
+        /// Its kind.
         kind: u32,
         /// Its length.
         len: usize,
     },
-    /// A greeting of another version of the protocol, in which it may have another length.
+    /// A `Hello` of another version of the protocol, in which it may have another length.
     Version(u32),
-    /// Something that must be zero is not.
+    /// A reserved word is not zero.
     Reserved(u32),
-    /// It says a number that means nothing, or more text than there is.
+    /// A number without a meaning, or a text longer than its field.
     Value(u32),
 }
 
@@ -45,35 +45,37 @@ impl fmt::Display for Malformed {
             Self::NoKind(len) => write!(f, "a packet of {len} bytes"),
             Self::Kind(kind) => write!(f, "a packet of kind {kind}"),
             Self::Length { kind, len } => write!(f, "a packet of kind {kind} with {len} bytes"),
-            Self::Version(version) => write!(f, "a greeting in version {version} of the protocol"),
-            Self::Reserved(kind) => write!(f, "a packet of kind {kind} with something in its reserved words"),
-            Self::Value(kind) => write!(f, "a packet of kind {kind} with a number that means nothing"),
+            Self::Version(version) => write!(f, "a hello in version {version} of the protocol"),
+            Self::Reserved(kind) => {
+                write!(f, "a packet of kind {kind} with a reserved word that is not zero")
+            }
+            Self::Value(kind) => write!(f, "a packet of kind {kind} with a number that has no meaning"),
         }
     }
 }
 
 impl core::error::Error for Malformed {}
 
-/// What a shim says.
+/// A packet of a shim.
 #[derive(Clone, Copy, Debug)]
 pub enum FromShim {
     /// Its first packet.
     Hello(Hello),
     /// A process will use a device.
     OpenQueue(OpenQueue),
-    /// A report that no program hears.
+    /// A report that no program sees.
     Reported(Reported),
-    /// What a queue has used.
+    /// The use of a queue.
     Usage(Usage),
-    /// What a library says of its calls.
+    /// The scheduling domain of a library.
     Domain(Domain),
     /// The name of a kernel.
     KernelName(KernelName),
-    /// The process has rules of its own.
+    /// Rules of the process's user.
     Settings(Settings),
-    /// The name of a library that calls belong to.
+    /// The name of an origin.
     OriginName(OriginName),
-    /// How a queue's device time divides among such.
+    /// How a queue's device time divides among origins.
     OriginUsage(OriginUsage),
 }
 
@@ -128,20 +130,20 @@ impl FromShim {
     }
 }
 
-/// What the controller says.
+/// A packet of the controller.
 #[derive(Clone, Copy, Debug)]
 pub enum FromController {
-    /// The process is taken in.
+    /// The process is accepted.
     Welcome(Welcome),
-    /// A queue is there.
+    /// A queue is open.
     Opened(Opened),
     /// The connection ends.
     Refusal(Refusal),
-    /// Programs decide about calls.
+    /// Programs decide on calls.
     Verdicts(Verdicts),
-    /// The process decides about calls.
+    /// The process decides on calls.
     Rules(Rules),
-    /// Somebody records, or nobody.
+    /// A recording begins or ends.
     Events(Events),
 }
 
@@ -165,8 +167,7 @@ pub(super) fn kind(packet: &[u8]) -> Result<u32, Malformed> {
     Ok(kind)
 }
 
-/// A greeting that is not as long as those of this version, if it says that it is of another one. Its first two words are the same
-/// in all of them.
+/// Finds a `Hello` of another version, which may have another length. Its first two words are the same in all versions.
 fn another_version(packet: &[u8]) -> Option<Malformed> {
     let (_, rest) = u32::read_from_prefix(packet).ok()?;
     let (version, _) = u32::read_from_prefix(rest).ok()?;
@@ -231,9 +232,9 @@ mod tests {
         assert_eq!(FromShim::parse(&longer).unwrap_err(), Malformed::Length { kind: 1, len: longer.len() });
     }
 
-    /// Whoever is to be told why he is not taken in may say more, or less, than this version knows.
+    /// A process of another version is told the reason for its refusal; its packet may be longer or shorter.
     #[test]
-    fn a_greeting_of_another_version_is_known_whatever_its_length() {
+    fn a_hello_of_another_version_is_recognised_at_any_length() {
         let packet = Hello { version: WIRE_VERSION + 1, ..hello() };
         let bytes = packet.as_bytes();
         for other in [&bytes[..8], &bytes[..bytes.len() - 1], &[bytes, &[0; 16]].concat()] {
@@ -291,7 +292,7 @@ mod tests {
         assert_eq!(FromShim::parse(unnumbered.as_bytes()).unwrap_err(), Malformed::Value(13));
     }
 
-    /// Random bytes, and true packets with random damage, are read or refused, and what is read is what was sent.
+    /// Random bytes, and valid packets with random damage, are read or refused; what is read equals what was sent.
     #[test]
     fn random_packets_are_read_whole_or_refused() {
         let mut random = 0x9E37_79B9_7F4A_7C15_u64;
@@ -303,18 +304,18 @@ mod tests {
         };
         let (mut read, mut refused) = (0, 0);
         for _ in 0..200_000 {
-            // Mostly one of the lengths that there are, or nearly.
+            // Mostly one of the valid lengths, or nearly.
             let len = match next() % 4 {
                 0 => next() % (PACKET_LEN_MAX as u64 + 2),
                 1 => PACKET_LEN_MAX as u64 + next() % 2,
                 _ => 24 + 8 * (next() % 4),
             } as usize;
             let mut packet: std::vec::Vec<u8> = (0..len).map(|_| next() as u8).collect();
-            // Otherwise nearly none would have a kind.
+            // Otherwise hardly any would have a valid kind.
             if let Some(first) = packet.first_chunk_mut::<4>() {
                 *first = (next() as u32 % 15).to_le_bytes();
             }
-            // Nor would any of these make sense.
+            // Otherwise hardly any would be valid.
             if len == PACKET_LEN_MAX {
                 packet[4..16].fill(0);
                 packet[8] = next() as u8;

@@ -1,14 +1,14 @@
-//! What controller and recorder say to each other, over a socket of their own of the same type.
+//! The packets that controller and recorder exchange, over a socket of their own of the same type.
 //!
 //! ```text
 //!   recorder                          controller
 //!   Record                ------->
 //!                         <-------    RecordedRing, with its memory: one for the arbiter, then one for each process
-//!                         <-------    RecordedRule, for each that has decided about calls
-//!                         <-------    RecordRefused, and the end
+//!                         <-------    RecordedRule, for each rule that has decided on calls
+//!                         <-------    RecordRefused, then the end
 //! ```
 //!
-//! The connection is the recording: when it ends, nobody writes any more.
+//! The connection is the recording: when it ends, writing ends.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -32,7 +32,7 @@ pub enum RecordPacketKind {
     Rule = 35,
 }
 
-/// Somebody wants to record.
+/// A request to record.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Record {
@@ -42,7 +42,7 @@ pub struct Record {
     pub version: u32,
 }
 
-/// There is one more ring, or no more will be written to one.
+/// A ring was added, or its writing has ended.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct RecordedRing {
@@ -52,11 +52,11 @@ pub struct RecordedRing {
     pub ring: u32,
     /// Its process, in the controller's pid namespace; 0 if it has no id there, or for the arbiter's.
     pub pid: u32,
-    /// 1: nobody writes to it any more, and no descriptor comes with this.
+    /// 1: its writing has ended, and no descriptor comes with this.
     pub is_over: u32,
 }
 
-/// What a rule is called by which calls are treated.
+/// The name of a rule that has decided on calls.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct RecordedRule {
@@ -68,12 +68,12 @@ pub struct RecordedRule {
     pub name_len: u32,
     /// Zero.
     pub reserved: u32,
-    /// Its name, or where it is written.
+    /// Its name, or the position of its definition.
     pub name: [u8; NAME_LEN_MAX],
 }
 
 impl RecordedRule {
-    /// A packet; what is too long of the name is cut.
+    /// A packet; a name that is too long is cut.
     pub fn new(number: u16, name: &str) -> Self {
         let name_len = name.floor_char_boundary(NAME_LEN_MAX);
         let mut cut = [0; NAME_LEN_MAX];
@@ -88,7 +88,7 @@ impl RecordedRule {
     }
 }
 
-/// Nothing is recorded, or not any more.
+/// The recording is refused, or ends.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct RecordRefused {
@@ -98,27 +98,27 @@ pub struct RecordRefused {
     pub reason: u32,
 }
 
-/// Why.
+/// The reason for the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum RecordRefusal {
     /// Another version of recorder and controller.
     Version = 1,
-    /// Somebody else records.
+    /// Another recording runs.
     Busy = 2,
     /// There is no memory for rings.
     Full = 3,
 }
 
-/// What the controller says to a recorder.
+/// A packet of the controller to a recorder.
 #[derive(Clone, Copy, Debug)]
-#[expect(clippy::large_enum_variant, reason = "it is read, looked at and forgotten; there is no heap here")]
+#[expect(clippy::large_enum_variant, reason = "it is read, used and dropped; there is no heap here")]
 pub enum ToRecorder {
     /// A ring, or its end.
     Ring(RecordedRing),
-    /// What a rule is called.
+    /// The name of a rule.
     Rule(RecordedRule),
-    /// The end; a [`RecordRefusal`] if the reason is known here.
+    /// The end; with a [`RecordRefusal`] if the reason is known here.
     Refused(Option<RecordRefusal>),
 }
 
@@ -126,7 +126,7 @@ impl Record {
     /// Reads a packet.
     ///
     /// # Errors
-    /// It is none.
+    /// The packet is invalid.
     pub fn parse(packet: &[u8]) -> Result<Self, Malformed> {
         match kind(packet)? {
             kind if kind == RecordPacketKind::Record as u32 => whole(kind, packet),
@@ -139,7 +139,7 @@ impl ToRecorder {
     /// Reads one packet.
     ///
     /// # Errors
-    /// It makes no sense.
+    /// The packet is invalid.
     pub fn parse(packet: &[u8]) -> Result<Self, Malformed> {
         match kind(packet)? {
             kind if kind == RecordPacketKind::Ring as u32 => Ok(Self::Ring(whole(kind, packet)?)),
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_is_told_with_its_name_as_far_as_there_is_room() {
+    fn a_rules_name_is_cut_to_its_field() {
         let long = "\u{fc}".repeat(NAME_LEN_MAX);
         for (name, len) in [("", 0), ("collectives", 11), (&long, NAME_LEN_MAX)] {
             let packet = RecordedRule::new(7, name);

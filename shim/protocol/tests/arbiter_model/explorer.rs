@@ -1,11 +1,11 @@
 //! Tries every order in which the steps of several threads can happen.
 //!
-//! A step is one access to memory. An operation is an ordinary function, so a thread's place in it is what its accesses
-//! have returned so far: to make the next step, the function is run again from its beginning, gets those results, and
-//! makes one access more. What it would do after that is cut off by giving it zeros and ignoring what it does.
+//! A step is one access to memory. An operation is an ordinary function. The progress of a thread within it is the list of
+//! results of its accesses so far. To make the next step, the function runs again from its beginning, gets those results, and
+//! makes one more access. Everything after that access is discarded: the function gets zeros, and its writes are ignored.
 //!
-//! Two orders that lead to the same memory and the same places are looked at once, and reading a word that nobody writes
-//! is no step. Which words are written turns out on the way: whenever it is one more, everything begins anew.
+//! Two orders that lead to the same memory and the same progress are explored once. Reading a word that no thread writes is no
+//! step. The written words are found during the exploration; whenever one more is found, the exploration restarts.
 
 use std::cell::{Cell, RefCell};
 use std::collections::hash_map::DefaultHasher;
@@ -18,42 +18,42 @@ use xsched_protocol::arbiter_page::{
     more_urgent,
 };
 
-/// What a thread does: one after the other.
+/// The operations of a thread, in order.
 pub(crate) type Operations<'a> = Vec<Box<dyn Fn(&Machine<'_>) + 'a>>;
 
 /// Words that are not zero. Behind the page lie the words of the machine around it.
 pub(crate) type Memory = BTreeMap<u64, u64>;
 
-/// Where it is noted that somebody was woken.
+/// The word that says whether a waiter was woken.
 const WAKE: u64 = PAGE_WORDS as u64;
 
-/// Where the words of gates are, by slot; that of a queue without a gate is [`NO_GATE`].
+/// The gates, by slot; the word of a queue without a gate is [`NO_GATE`].
 const GATES: u64 = WAKE + 1;
 
 const NO_GATE: u64 = u64::MAX;
 
-/// Where it is noted that a process lives: behind this, by owner.
+/// The words behind this one say which processes live, by owner.
 const OWNERS: u64 = GATES + QUEUE_MAX as u64;
 
-/// Where it is noted what the process of a queue asks for, by slot.
+/// The requests of queues' processes, by slot.
 const WISHES: u64 = OWNERS + QUEUE_MAX as u64;
 
 /// How far a thread has got.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Place {
+struct Progress {
     operation: usize,
     /// What the accesses of that operation have returned so far.
     results: Vec<u64>,
 }
 
-/// What one run of an operation may touch.
+/// Runs an operation, and limits the accesses that it makes.
 pub(crate) struct Machine<'a> {
     memory: RefCell<&'a mut Memory>,
-    /// Words that somebody writes; none while there is nobody else.
+    /// Words that some thread writes; none while there are no threads.
     written: Option<&'a RefCell<BTreeSet<u64>>>,
     results: &'a [u64],
     position: Cell<usize>,
-    /// How many accesses may really be made.
+    /// How many further accesses are made.
     budget: Cell<usize>,
     made: Cell<Option<u64>>,
     end: Cell<End>,
@@ -85,38 +85,38 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Does everything at once, with nobody else there.
+    /// Runs an operation at once, without other threads.
     pub(crate) fn alone(memory: &mut Memory, operation: impl Fn(&Machine<'_>)) {
         operation(&Machine::new(memory, &[], usize::MAX));
     }
 
-    /// What the clock shows from now on.
+    /// Sets the clock.
     pub(crate) fn at(&self, now_ns: u64) -> &Self {
         self.now_ns.set(now_ns);
         self
     }
 
-    /// From now on gates are written by what is seen once: a fault.
+    /// Plants a fault: from now on gates are written without checking their sources again.
     pub(crate) fn write_gates_once(&self) {
         self.writes_gates_once.set(true);
     }
 
-    /// Notes that a process is there, or is not any more.
+    /// Sets whether a process exists.
     pub(crate) fn set_lives(&self, owner: u64, lives: bool) {
         self.access(OWNERS + owner, |_| u64::from(lives));
     }
 
-    /// Gives the next queue of a slot a new page, or none.
+    /// Gives the next queue of a slot a new gate page, or none.
     pub(crate) fn make_gate(&self, slot: u64, is_there: bool) {
         self.access(GATES + slot, |_| if is_there { GATE_ALLOWED } else { NO_GATE });
     }
 
-    /// A process asks not to be woken to give way.
+    /// A process requests not to be woken when it is preempted.
     pub(crate) fn ask_for_quiet(&self, slot: u64) {
         self.access(WISHES + slot, |old| old | GATE_QUIET);
     }
 
-    /// Waits until somebody has been woken since the last time.
+    /// Waits until a wake-up since the last wait.
     pub(crate) fn wait(&self) {
         let position = self.position.get();
         let would_be_made = position >= self.results.len() && self.budget.get() > 0;
@@ -127,7 +127,7 @@ impl<'a> Machine<'a> {
         self.access(WAKE, |_| 0);
     }
 
-    /// Forgets whether anybody was woken.
+    /// Discards a wake-up.
     pub(crate) fn wait_is_over(&self) {
         self.access(WAKE, |_| 0);
     }
@@ -142,9 +142,9 @@ impl<'a> Machine<'a> {
         self.step(at, |old| old)
     }
 
-    /// Reads and writes: returns what was there.
+    /// Reads and writes; returns the old value.
     fn access(&self, at: u64, change: impl FnOnce(u64) -> u64) -> u64 {
-        // What is only pretended, after the end of the budget, may be wrong.
+        // An access after the end of the budget may be wrong.
         let is_real = self.budget.get() > 0 || self.position.get() < self.results.len();
         if let Some(written) = self.written.filter(|_| is_real) {
             written.borrow_mut().insert(at);
@@ -242,12 +242,12 @@ impl Host for Machine<'_> {
     }
 }
 
-/// Whether anybody has been woken who has not looked.
+/// Whether a wake-up has not been taken.
 pub(crate) fn is_woken(memory: &Memory) -> bool {
     memory.contains_key(&WAKE)
 }
 
-/// Whether a process is there.
+/// Whether a process exists.
 pub(crate) fn lives(memory: &Memory, owner: u64) -> bool {
     memory.contains_key(&(OWNERS + owner))
 }
@@ -263,19 +263,19 @@ pub(crate) fn word(memory: &Memory, word: Word) -> u64 {
     memory.get(&(word.index() as u64)).copied().unwrap_or(0)
 }
 
-/// What was seen.
+/// The result of an exploration.
 #[derive(Debug, Default)]
 pub(crate) struct Explored {
     /// Different states.
     pub(crate) states: usize,
-    /// Different states in which no thread could go on.
+    /// Different states in which no thread can continue.
     pub(crate) ends: usize,
-    /// What was wrong in one of them, with the number of the thread that made each step.
+    /// A violation, with the number of the thread that made each step.
     pub(crate) violation: Option<(String, Vec<usize>)>,
 }
 
-/// Tries all orders, until something is wrong. `always` judges every state; `finally` every state in which no thread can
-/// go on, and is told which threads wait.
+/// Tries all orders, until the first violation. `always` checks every state; `finally` checks every state in which no thread can
+/// continue, and gets which threads wait.
 pub(crate) fn explore(
     begin: &Memory,
     threads: &[Operations<'_>],
@@ -302,27 +302,27 @@ fn explore_with(
     let known = written.borrow().len();
     let mut explored = Explored::default();
     let mut seen = HashSet::new();
-    let mut open = vec![(begin.clone(), vec![Place::default(); threads.len()], Vec::new())];
-    while let Some((memory, places, path)) = open.pop() {
-        if !seen.insert(digest(&memory, &places)) {
+    let mut open = vec![(begin.clone(), vec![Progress::default(); threads.len()], Vec::new())];
+    while let Some((memory, all_progress, path)) = open.pop() {
+        if !seen.insert(digest(&memory, &all_progress)) {
             continue;
         }
         explored.states += 1;
         let mut waiting = vec![false; threads.len()];
         let mut is_end = true;
         for (index, operations) in threads.iter().enumerate() {
-            let Some(operation) = operations.get(places[index].operation) else { continue };
+            let Some(operation) = operations.get(all_progress[index].operation) else { continue };
             let mut next = memory.clone();
-            let Some(place) = step(&mut next, written, &places[index], operation) else {
+            let Some(progress) = step(&mut next, written, &all_progress[index], operation) else {
                 waiting[index] = true;
                 continue;
             };
             is_end = false;
-            let mut places = places.clone();
-            places[index] = place;
+            let mut all_progress = all_progress.clone();
+            all_progress[index] = progress;
             let mut path = path.clone();
             path.push(index);
-            open.push((next, places, path));
+            open.push((next, all_progress, path));
         }
         let mut verdict = always(&memory);
         if is_end {
@@ -344,25 +344,25 @@ fn explore_with(
 fn step(
     memory: &mut Memory,
     written: &RefCell<BTreeSet<u64>>,
-    place: &Place,
+    progress: &Progress,
     operation: &dyn Fn(&Machine<'_>),
-) -> Option<Place> {
-    let machine = Machine { written: Some(written), ..Machine::new(memory, &place.results, 1) };
+) -> Option<Progress> {
+    let machine = Machine { written: Some(written), ..Machine::new(memory, &progress.results, 1) };
     operation(&machine);
-    let mut place = place.clone();
+    let mut progress = progress.clone();
     match machine.end.get() {
         End::Blocked => return None,
-        End::Returned => place = Place { operation: place.operation + 1, results: Vec::new() },
-        End::Cut => place.results.push(machine.made.get().expect("it was cut at the next access")),
+        End::Returned => progress = Progress { operation: progress.operation + 1, results: Vec::new() },
+        End::Cut => progress.results.push(machine.made.get().expect("it was cut at the next access")),
     }
-    Some(place)
+    Some(progress)
 }
 
-/// 128 bits: among some millions of states, two different ones are as good as never taken for one.
-fn digest(memory: &Memory, places: &[Place]) -> (u64, u64) {
+/// A digest of 128 bits: among some millions of states, two different ones practically never have the same digest.
+fn digest(memory: &Memory, all_progress: &[Progress]) -> (u64, u64) {
     let half = |seed: u8| {
         let mut hasher = DefaultHasher::new();
-        (seed, memory, places).hash(&mut hasher);
+        (seed, memory, all_progress).hash(&mut hasher);
         hasher.finish()
     };
     (half(1), half(2))

@@ -1,7 +1,8 @@
-//! The arbiter's protocol, checked in every order of its steps: no bit is lost, none is stuck, nobody sleeps who may run.
+//! Model checker of the arbiter's protocol, over every order of its steps: no bit is lost or stuck, and no process sleeps that may
+//! launch.
 //!
-//! What is run is the code of the programs. They run to their end once they have begun, so that a death comes between two
-//! reports of a process, but anywhere between the steps of all others.
+//! It runs the code of the programs. A program runs to its end once it has begun. So the death of a process comes between two
+//! of its reports, but anywhere between the steps of all others.
 
 mod explorer;
 
@@ -11,11 +12,11 @@ use xsched_protocol::arbiter_page::{
     more_urgent, protocol,
 };
 
-/// Two processes, each with a queue of the same number.
+/// Two processes. Each has a queue in the slot of the same number.
 const A: u64 = 0;
 const B: u64 = 1;
 
-/// Most queues of a scenario.
+/// Maximum number of queues in a scenario.
 const SLOTS: u64 = 3;
 
 fn open(slot: u64, owner: u64, level: u64) -> impl Fn(&Machine<'_>) {
@@ -38,7 +39,7 @@ fn expire(slot: u64) -> Box<dyn Fn(&Machine<'_>)> {
     Box::new(move |machine| dispatch::control(machine.at(5000), 0, Control::Expire, slot, 1, 0))
 }
 
-/// What the programs do when a process ends.
+/// The programs' operations at the end of a process.
 fn death(owner: u64) -> Box<dyn Fn(&Machine<'_>)> {
     Box::new(move |machine| {
         machine.set_lives(owner, false);
@@ -46,7 +47,7 @@ fn death(owner: u64) -> Box<dyn Fn(&Machine<'_>)> {
     })
 }
 
-/// What the programs do when the controller ends.
+/// The programs' operations at the end of the controller.
 fn controllers_death() -> Box<dyn Fn(&Machine<'_>)> {
     Box::new(|machine| {
         if protocol::release(machine) {
@@ -55,7 +56,7 @@ fn controllers_death() -> Box<dyn Fn(&Machine<'_>)> {
     })
 }
 
-/// Waits until the queue in a slot may launch, as a process does that must not wait longer than it has to.
+/// Waits until the queue in a slot may launch, and no longer.
 fn wait_to_launch(slot: u64) -> Box<dyn Fn(&Machine<'_>)> {
     Box::new(move |machine| {
         loop {
@@ -68,8 +69,8 @@ fn wait_to_launch(slot: u64) -> Box<dyn Fn(&Machine<'_>)> {
     })
 }
 
-/// One device, an obeyed controller, and queues of living processes: owner and level each. Those of which it is said so
-/// are ready. They have no gates, which nothing else depends on.
+/// A page with one device, a living controller, and queues of living processes: owner, level and whether it is ready. They have
+/// no gates, on which nothing else depends.
 fn page(queues: &[(u64, u64, bool)]) -> Memory {
     page_with(queues, false)
 }
@@ -100,7 +101,7 @@ fn page_with(queues: &[(u64, u64, bool)], gates: bool) -> Memory {
     memory
 }
 
-/// What must hold when nobody is changing anything.
+/// Checks what must hold while no change is under way.
 fn is_consistent(memory: &Memory) -> Result<(), String> {
     let is_obeyed = word(memory, Word::OBEY) == 1;
     for level in 0..LEVEL_COUNT as u64 {
@@ -146,8 +147,8 @@ fn is_consistent(memory: &Memory) -> Result<(), String> {
     }
 }
 
-/// Explores a scenario in which everything must be consistent at the end, and nobody asleep who may launch. A thread that
-/// waits does so for the queue with its own number.
+/// Explores a scenario at whose end everything must be consistent and no waiting thread may launch. A thread that waits does so
+/// for the queue with its own number.
 fn run(begin: &Memory, threads: &[Operations<'_>]) -> Explored {
     explore(
         begin,
@@ -283,7 +284,7 @@ fn a_late_heartbeat_meets_processes_that_have_given_it_up() {
 }
 
 #[test]
-fn a_process_dies_while_others_do_something_about_it() {
+fn a_process_dies_while_other_changes_of_its_queue_run() {
     for reports in 0..3 {
         let begin = page(&[(A, 2, false), (B, 2, true)]);
         let life = || -> Operations<'_> {
@@ -306,9 +307,9 @@ fn a_process_dies_while_a_queue_is_opened_for_it() {
 }
 
 #[test]
-fn a_slot_that_changes_hands_obeys_nobody_from_before() {
+fn reports_of_a_slots_former_owner_are_refused() {
     let begin = page(&[(A, 2, true)]);
-    // A knows what the next generation will be, and goes on lying about it until it is dead.
+    // A knows the next generation in advance, and sends false reports about it until it is dead.
     let lie = |operation| -> Box<dyn Fn(&Machine<'_>)> {
         Box::new(move |machine| dispatch::report(machine, A, operation, 0, 2))
     };
@@ -334,7 +335,7 @@ fn a_slot_that_changes_hands_obeys_nobody_from_before() {
     assert_eq!(explored.violation, None);
 }
 
-/// Explores what threads do to the lease of the queue in slot 0: in the end it must not have run out.
+/// Explores what threads do to the lease of the queue in slot 0: at the end it must not have run out.
 fn lasts(begin: &Memory, threads: &[Operations<'_>]) -> Explored {
     explore(
         begin,
@@ -348,12 +349,12 @@ fn lasts(begin: &Memory, threads: &[Operations<'_>]) -> Explored {
     )
 }
 
-/// A says at this time that the queue in slot 0 still has work.
+/// A reports at this time that the queue in slot 0 still has work.
 fn renew(now_ns: u64) -> Box<dyn Fn(&Machine<'_>)> {
     Box::new(move |machine| dispatch::report(machine.at(now_ns), A, Report::Ready, 0, 1))
 }
 
-/// B says at this time that the lease of the queue in slot 0 may be over.
+/// B reports at this time that the lease of the queue in slot 0 may be over.
 fn doubt(now_ns: u64) -> Box<dyn Fn(&Machine<'_>)> {
     Box::new(move |machine| dispatch::report(machine.at(now_ns), B, Report::Expire, 0, 1))
 }
@@ -369,7 +370,7 @@ fn a_lease_that_is_renewed_does_not_run_out() {
 #[test]
 fn a_lease_that_is_renewed_does_not_run_out_for_the_controller() {
     let begin = page(&[(A, 2, true), (B, 5, false)]);
-    // It looks at the lease, and then orders.
+    // It reads the lease, and then ends it.
     let look: Operations<'_> = vec![Box::new(|machine| {
         let word = QueueWord(machine.at(1061).load(Word::queue(0)));
         if word.is_ready() && machine.load(Word::lease_until(0)) < 1061 {
@@ -383,7 +384,7 @@ fn a_lease_that_is_renewed_does_not_run_out_for_the_controller() {
 #[test]
 fn a_thread_that_has_slept_does_not_shorten_a_lease() {
     let begin = page(&[(A, 2, true), (B, 5, false)]);
-    // One thread of A reads the clock and sleeps until another has renewed, and others doubt.
+    // One thread of A reads the clock and sleeps. Meanwhile another thread renews, and B reports.
     let explored = lasts(&begin, &[vec![renew(1005)], vec![renew(1060)], vec![doubt(1061)]]);
     assert_eq!(explored.violation, None);
 }
@@ -391,7 +392,7 @@ fn a_thread_that_has_slept_does_not_shorten_a_lease() {
 #[test]
 fn a_thread_that_has_slept_does_not_shorten_the_lease_of_a_slots_next_queue() {
     let begin = page(&[(A, 2, true)]);
-    // Renewed for what is long gone; then it is B's, who has work from 2000 until 2050.
+    // The renewal is for a queue that is gone; the slot is then B's, which has work from 2000 until 2050.
     let next: Operations<'_> = vec![
         control(Control::Close, 0, 1, 0),
         Box::new(|machine| {
@@ -412,7 +413,7 @@ fn a_thread_that_has_slept_does_not_shorten_the_lease_of_a_slots_next_queue() {
     assert_eq!(explored.violation, None);
 }
 
-/// B waits in slot 0 for A in slot 1; what else happens is `others`.
+/// B waits in slot 0 for A in slot 1, with these other threads.
 fn waits(others: Vec<Operations<'_>>) {
     let mut threads: Vec<Operations<'_>> = vec![vec![wait_to_launch(0)]];
     threads.extend(others);
@@ -425,12 +426,12 @@ fn waits(others: Vec<Operations<'_>>) {
 }
 
 #[test]
-fn who_waits_is_woken_when_the_other_is_done() {
+fn a_waiting_process_is_woken_when_the_other_is_done() {
     waits(vec![vec![report(A, Report::Idle, 1), report(A, Report::Ready, 1), report(A, Report::Idle, 1)]]);
 }
 
 #[test]
-fn who_begins_to_wait_is_woken_when_the_other_is_done() {
+fn a_process_that_begins_to_wait_is_woken_when_the_other_is_done() {
     let begin = page(&[(B, 5, false), (A, 2, true)]);
     let wait = vec![report(B, Report::Ready, 0), wait_to_launch(0)];
     let reports = [Report::Idle, Report::Ready, Report::Idle];
@@ -438,22 +439,22 @@ fn who_begins_to_wait_is_woken_when_the_other_is_done() {
 }
 
 #[test]
-fn who_waits_is_woken_when_the_other_dies_or_leaves() {
+fn a_waiting_process_is_woken_when_the_other_dies_or_leaves() {
     waits(vec![vec![death(A)]]);
     waits(vec![vec![report(A, Report::Close, 1)], vec![expire(1)]]);
 }
 
 #[test]
-fn who_waits_is_woken_when_levels_change() {
+fn a_waiting_process_is_woken_when_levels_change() {
     waits(vec![vec![control(Control::SetLevel, 1, 1, 9)], vec![report(A, Report::Ready, 1)]]);
     waits(vec![vec![control(Control::SetLevel, 0, 1, 0)]]);
-    // Also if the arbiter takes the one that waits for idle.
+    // Also if the arbiter counts the waiting one as idle.
     waits(vec![vec![expire(0), control(Control::SetLevel, 0, 1, 0)]]);
 }
 
-/// Whoever has the gate follow in another's place, and is faster than the one whose change it is, wakes it instead.
+/// A caller that updates the gate for another, and is faster than the author of the change, wakes the waiter instead.
 #[test]
-fn who_waits_is_woken_by_whoever_sees_to_its_gate() {
+fn a_waiting_process_is_woken_by_the_caller_that_updates_its_gate() {
     let look_at_gate = || vec![report(B, Report::Gate, 0)];
     let repair = || vec![control(Control::Repair, 0, 0, 0)];
     waits(vec![vec![report(A, Report::Idle, 1)], look_at_gate()]);
@@ -463,15 +464,15 @@ fn who_waits_is_woken_by_whoever_sees_to_its_gate() {
 }
 
 #[test]
-fn who_waits_is_woken_when_the_controller_dies() {
+fn a_waiting_process_is_woken_when_the_controller_dies() {
     waits(vec![vec![controllers_death()], vec![report(A, Report::Ready, 1)]]);
 }
 
-/// B has work in slot 0, and waits until A in slot 1 has, too, which comes and goes.
+/// B has work in slot 0, and waits until A in slot 1 has, too, whose work comes and goes.
 #[test]
-fn who_does_not_ask_for_quiet_is_woken_to_give_way() {
+fn without_a_request_for_quiet_a_preempted_process_is_woken() {
     let wait: Operations<'_> = vec![Box::new(|machine| {
-        // More often than anything can happen; what is only pretended after the thread's last step must end, too.
+        // More often than anything can change; discarded accesses after the thread's last step must end, too.
         for _ in 0..8 {
             if machine.load(Word::ready(0)) & more_urgent(5) != 0 {
                 return;
@@ -489,7 +490,7 @@ fn who_does_not_ask_for_quiet_is_woken_to_give_way() {
             |_| Ok(()),
             |memory, waiting| {
                 is_consistent(memory)?;
-                if waiting[0] { Err("it sleeps though it has to give way".to_owned()) } else { Ok(()) }
+                if waiting[0] { Err("it sleeps though it is preempted".to_owned()) } else { Ok(()) }
             },
         );
         assert_eq!(explored.violation, None);
@@ -498,7 +499,7 @@ fn who_does_not_ask_for_quiet_is_woken_to_give_way() {
 }
 
 #[test]
-fn who_asks_for_quiet_is_woken_only_when_his_turn_comes() {
+fn with_a_request_for_quiet_a_process_is_woken_only_when_it_may_launch() {
     let mut memory = gated(&[(B, 5, true), (A, 2, false), (A, 7, false)]);
     let mut woken_by = |change: &dyn Fn(&Machine<'_>)| {
         Machine::alone(&mut memory, change);
@@ -516,11 +517,11 @@ fn who_asks_for_quiet_is_woken_only_when_his_turn_comes() {
     );
 }
 
-// Gates. What nobody changes is no step, so these are apart from the others.
+// Gates. They have scenarios of their own, since a word that no thread writes takes no step.
 
 #[test]
-fn gates_follow_whoever_comes_and_goes() {
-    // Two of one level take turns before a third, whose turn it is when both are idle.
+fn gates_follow_queues_that_come_and_go() {
+    // Two of one level alternate before a third, which may launch when both are idle.
     let begin = gated(&[(A, 2, false), (B, 2, true), (B, 5, true)]);
     holds(
         &begin,
@@ -553,7 +554,7 @@ fn gates_follow_levels() {
     holds(&begin, &[vec![control(Control::SetLevel, 0, 1, 7)], vec![report(B, Report::Idle, 1)]]);
 }
 
-/// While the mask of levels is written by somebody who has not seen the last change, it does not show a level that there is.
+/// The mask of levels may miss an existing level while a caller writes it that has not seen the last change.
 #[test]
 fn gates_follow_while_the_last_of_their_level_comes_and_another_goes() {
     let begin = gated(&[(A, 2, false), (B, 7, false), (B, 5, false)]);
@@ -576,7 +577,7 @@ fn gates_follow_the_end_of_a_process_and_of_a_queue() {
 }
 
 #[test]
-fn the_gate_of_a_slot_that_changes_hands_is_that_of_its_queue() {
+fn the_gate_of_a_reused_slot_is_that_of_its_queue() {
     let begin = gated(&[(A, 2, true), (B, 5, true)]);
     let reopen: Operations<'_> = vec![
         control(Control::Close, 1, 1, 0),
@@ -595,7 +596,7 @@ fn gates_follow_a_queue_that_is_opened_while_its_process_dies() {
 }
 
 #[test]
-fn gates_follow_obedience() {
+fn gates_follow_the_controllers_release_and_return() {
     let begin = gated(&[(A, 2, true), (B, 5, true)]);
     holds(
         &begin,
@@ -608,10 +609,10 @@ fn gates_follow_obedience() {
 }
 
 #[test]
-fn whatever_a_gate_was_an_order_to_repair_makes_it_right() {
+fn a_repair_corrects_a_gate_in_any_state() {
     for bits in [0, GATE_ALLOWED] {
         let mut begin = gated(&[(A, 2, true), (B, 5, true), (B, 6, false)]);
-        // As after changes that gave up, of an open queue and of one that is closed.
+        // As after changes that reached their bound, of an open queue and of one that is closed.
         Machine::alone(&mut begin, |machine| {
             report(B, Report::Close, 2)(machine);
             (1..SLOTS).for_each(|slot| machine.set_gate(slot, bits != 0));
@@ -623,10 +624,10 @@ fn whatever_a_gate_was_an_order_to_repair_makes_it_right() {
     }
 }
 
-// What the checker must find.
+// Faults that the checker must find.
 
 #[test]
-fn a_gate_that_is_not_looked_at_again_is_found() {
+fn a_gate_that_is_not_checked_again_is_found() {
     let begin = gated(&[(A, 2, false), (B, 2, true), (B, 5, true)]);
     let careless = |owner, first: Report, then: Report| -> Operations<'_> {
         let change = move |machine: &Machine<'_>, operation: Report| {
@@ -642,7 +643,7 @@ fn a_gate_that_is_not_looked_at_again_is_found() {
 }
 
 #[test]
-fn a_mask_that_is_not_looked_at_again_is_found() {
+fn a_mask_that_is_not_checked_again_is_found() {
     let begin = page(&[(A, 2, false), (B, 2, false)]);
     let careless = |owner| -> Operations<'_> {
         let change = move |machine: &Machine<'_>, is_ready: bool| {
@@ -678,14 +679,14 @@ fn a_queue_that_is_opened_without_asking_again_is_found() {
 }
 
 #[test]
-fn a_sleeper_that_does_not_look_again_is_found() {
+fn a_waiter_that_does_not_look_again_is_found() {
     let begin = page(&[(B, 5, true), (A, 2, true)]);
-    // Takes what has woken it for a sign that everything is as it was then.
+    // Concludes from a wake-up that everything is as it was then.
     let careless: Operations<'_> = vec![Box::new(|machine| {
         if machine.load(Word::ready(0)) & more_urgent(5) != 0 {
             machine.wait();
             if machine.load(Word::ready(0)) & more_urgent(5) != 0 {
-                // Forgets what may have happened since.
+                // Discards what may have happened since.
                 machine.wait_is_over();
                 machine.wait();
             }

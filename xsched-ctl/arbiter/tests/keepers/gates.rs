@@ -7,11 +7,11 @@ use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use xsched_arbiter::{Arbiter, Opened, Owner, Queue};
 use xsched_protocol::arbiter_page::{
-    GATE_ALLOWED, GATE_KEPT_OPEN, GATE_OPENED_AT, GATE_QUIET, GATE_SHUT_AT, GATE_SIZE, GATE_WISHES,
+    GATE_ALLOWED, GATE_CLOSED_AT, GATE_KEPT_OPEN, GATE_OPENED_AT, GATE_QUIET, GATE_SIZE, GATE_WISHES,
     QUEUE_MAX, Report, Word,
 };
 
-use super::{key, now_ns, ready, wait, with_each_obeyed};
+use super::{Kind, key, now_ns, ready, wait};
 
 /// A gate page, mapped for the duration of the test.
 #[derive(Clone, Copy)]
@@ -50,9 +50,8 @@ fn urgent_and_other(arbiter: &mut Arbiter) -> ((Owner, Queue, Gate), (Owner, Que
     ((a, urgent, first), (b, other, second))
 }
 
-#[test]
-fn a_gate_is_closed_while_a_more_urgent_queue_has_work() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn a_gate_is_closed_while_a_more_urgent_queue_has_work(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, first), (_, _, second)) = urgent_and_other(&mut arbiter);
         for _ in 0..3 {
             arbiter.report(a, Report::Idle, urgent.slot, u64::from(urgent.generation));
@@ -69,9 +68,8 @@ fn a_gate_is_closed_while_a_more_urgent_queue_has_work() {
     });
 }
 
-#[test]
-fn gates_follow_levels() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn gates_follow_levels(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((_, urgent, first), (_, other, second)) = urgent_and_other(&mut arbiter);
         arbiter.set_level(urgent, 7).unwrap();
         assert_eq!((first.word(), second.word()), (GATE_ALLOWED, GATE_ALLOWED));
@@ -84,9 +82,8 @@ fn gates_follow_levels() {
     });
 }
 
-#[test]
-fn gates_open_when_the_urgent_queue_or_process_ends() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn gates_open_when_the_urgent_queue_or_process_ends(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((_, urgent, first), (_, other, second)) = urgent_and_other(&mut arbiter);
         arbiter.close(urgent);
         assert_eq!((first.word(), second.word()), (GATE_ALLOWED, GATE_ALLOWED));
@@ -101,9 +98,8 @@ fn gates_open_when_the_urgent_queue_or_process_ends() {
     });
 }
 
-#[test]
-fn gates_are_open_while_the_page_is_not_in_force() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn gates_are_open_while_the_page_is_not_in_force(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let (_, (_, _, second)) = urgent_and_other(&mut arbiter);
         arbiter.release();
         assert_eq!(second.word(), GATE_ALLOWED);
@@ -112,9 +108,8 @@ fn gates_are_open_while_the_page_is_not_in_force() {
     });
 }
 
-#[test]
-fn bits_and_words_of_the_process_are_kept() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn bits_and_words_of_the_process_are_kept(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, _), (_, _, second)) = urgent_and_other(&mut arbiter);
         second.0[0].fetch_or(GATE_KEPT_OPEN | 1 << 63, Ordering::SeqCst);
         // After the times, which the arbiter writes.
@@ -128,9 +123,8 @@ fn bits_and_words_of_the_process_are_kept() {
     });
 }
 
-#[test]
-fn a_process_can_have_its_own_gate_corrected() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn a_process_can_have_its_own_gate_corrected(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, first), (b, other, second)) = urgent_and_other(&mut arbiter);
         first.0[0].store(0, Ordering::SeqCst);
         second.0[0].store(GATE_ALLOWED, Ordering::SeqCst);
@@ -148,9 +142,8 @@ fn a_process_can_have_its_own_gate_corrected() {
     });
 }
 
-#[test]
-fn the_next_queue_of_a_slot_has_a_new_page() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn the_next_queue_of_a_slot_has_a_new_page(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, first), (b, other, second)) = urgent_and_other(&mut arbiter);
         second.0[GATE_WISHES].store(7, Ordering::SeqCst);
         for _ in 0..20 {
@@ -169,11 +162,10 @@ fn the_next_queue_of_a_slot_has_a_new_page() {
     });
 }
 
-#[test]
-fn a_gate_page_has_the_times_of_closing_and_opening() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn a_gate_page_has_the_times_of_closing_and_opening(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, _), (_, _, second)) = urgent_and_other(&mut arbiter);
-        let times = || [GATE_SHUT_AT, GATE_OPENED_AT].map(|word| second.0[word].load(Ordering::SeqCst));
+        let times = || [GATE_CLOSED_AT, GATE_OPENED_AT].map(|word| second.0[word].load(Ordering::SeqCst));
         let mut before = now_ns();
         for _ in 0..3 {
             arbiter.report(a, Report::Idle, urgent.slot, u64::from(urgent.generation));
@@ -188,9 +180,8 @@ fn a_gate_page_has_the_times_of_closing_and_opening() {
     });
 }
 
-#[test]
-fn a_quiet_process_is_woken_only_when_its_gate_opens() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn a_quiet_process_is_woken_only_when_its_gate_opens(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, _), (b, other, second)) = urgent_and_other(&mut arbiter);
         ready(&mut arbiter, b, other);
         let waiter = arbiter.wake_fd().unwrap();
@@ -205,18 +196,16 @@ fn a_quiet_process_is_woken_only_when_its_gate_opens() {
     });
 }
 
-#[test]
-fn a_gate_page_cannot_be_truncated() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn a_gate_page_cannot_be_truncated(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let owner = arbiter.speak_for(100);
         let page = arbiter.open(owner, key(), 3).unwrap().gate.unwrap();
         assert!(rustix::fs::ftruncate(&page, 0).is_err());
     });
 }
 
-#[test]
-fn a_queue_without_a_gate_page_works() {
-    with_each_obeyed(|mut arbiter| {
+pub(crate) fn a_queue_without_a_gate_page_works(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, _), (b, other, second)) = urgent_and_other(&mut arbiter);
         arbiter.close(other);
         let limit = getrlimit(Resource::Nofile);

@@ -1,11 +1,14 @@
-//! The effects of the controller's calls on the page, and what processes can do with their descriptors: without programs and,
-//! if the kernel and this user's permissions are sufficient, with programs.
+//! The effects of the controller's calls on the page, and what processes can do with their descriptors: without programs,
+//! and with them.
+
+#![expect(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
 mod gates;
 
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use std::{fs, io};
@@ -15,21 +18,44 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use xsched_arbiter::{Arbiter, ArbiterError, Owner, PINS, ProgramsError, Queue, Times};
+use xsched_harness::{Arguments, Case, needs, needs::ROOT};
 use xsched_protocol::arbiter_page::{
     ArbiterChange, DEVICE_MAX, PAGE_WORDS, QUEUE_MAX, REPORT_SYMBOL, Report, Word, device_key,
 };
-use xsched_protocol::wire::Keeper;
 
 /// The number of tests so far that have pinned a page.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// Runs a test with each kind of page.
-fn with_each(times: &Times, test: impl Fn(Arbiter)) {
-    test(Arbiter::in_memory(times).expect("a page takes a few hundred KiB"));
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: this user may not load BPF programs");
-        return;
+/// A test that runs with each kind of page.
+type Test = fn(Kind);
+
+/// What keeps the page.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// The controller alone.
+    InMemory,
+    /// BPF programs.
+    OfPrograms,
+}
+
+impl Kind {
+    fn run(self, times: &Times, test: impl Fn(Arbiter)) {
+        match self {
+            Self::InMemory => test(Arbiter::in_memory(times).expect("a page takes a few hundred KiB")),
+            Self::OfPrograms => with_programs(times, test),
+        }
     }
+
+    /// The same with a controller that has sent a heartbeat.
+    fn run_obeyed(self, test: impl Fn(Arbiter)) {
+        self.run(&Times::default(), |mut arbiter| {
+            arbiter.heartbeat();
+            test(arbiter);
+        });
+    }
+}
+
+fn with_programs(times: &Times, test: impl Fn(Arbiter)) {
     let name = format!("{PINS}-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let arbiter = Arbiter::programs_pinned_at(Path::new(&name), times).expect("root may load programs");
     let pins = Pins(name.into());
@@ -49,13 +75,6 @@ impl Drop for Pins {
     }
 }
 
-fn with_each_obeyed(test: impl Fn(Arbiter)) {
-    with_each(&Times::default(), |mut arbiter| {
-        arbiter.heartbeat();
-        test(arbiter);
-    });
-}
-
 fn key() -> u64 {
     device_key(0, 0xc1, 0, 0)
 }
@@ -64,13 +83,10 @@ fn ready(arbiter: &mut Arbiter, owner: Owner, queue: Queue) {
     arbiter.report(owner, Report::Ready, queue.slot, u64::from(queue.generation));
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_folder_of_another_user_is_replaced() {
     /// No process runs as this user.
     const STRANGER: u32 = 4_000_000_000;
-    if !rustix::process::geteuid().is_root() {
-        return eprintln!("skipped: this user may not load BPF programs");
-    }
     let pins = Pins(format!("{PINS}-test-{}-foreign", std::process::id()).into());
     fs::create_dir(&pins.0).unwrap();
     fs::create_dir(pins.0.join("in the way")).unwrap();
@@ -86,9 +102,8 @@ fn a_folder_of_another_user_is_replaced() {
     arbiter.end();
 }
 
-#[test]
-fn a_queue_is_in_the_mask_while_it_is_ready() {
-    with_each_obeyed(|mut arbiter| {
+fn a_queue_is_in_the_mask_while_it_is_ready(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
         let urgent = arbiter.open(a, key(), 3).unwrap().queue;
         let other = arbiter.open(b, key(), 7).unwrap().queue;
@@ -127,9 +142,8 @@ fn a_queue_is_in_the_mask_while_it_is_ready() {
     });
 }
 
-#[test]
-fn masks_are_empty_while_the_page_is_not_in_force() {
-    with_each_obeyed(|mut arbiter| {
+fn masks_are_empty_while_the_page_is_not_in_force(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let owner = arbiter.speak_for(100);
         let queue = arbiter.open(owner, key(), 3).unwrap().queue;
         ready(&mut arbiter, owner, queue);
@@ -143,9 +157,8 @@ fn masks_are_empty_while_the_page_is_not_in_force() {
     });
 }
 
-#[test]
-fn a_check_after_silence_takes_the_page_out_of_force() {
-    with_each(&Times { silence: Duration::ZERO, ..Times::default() }, |mut arbiter| {
+fn a_check_after_silence_takes_the_page_out_of_force(kind: Kind) {
+    kind.run(&Times { silence: Duration::ZERO, ..Times::default() }, |mut arbiter| {
         arbiter.heartbeat();
         let owner = arbiter.speak_for(100);
         let queue = arbiter.open(owner, key(), 3).unwrap().queue;
@@ -158,9 +171,8 @@ fn a_check_after_silence_takes_the_page_out_of_force() {
     });
 }
 
-#[test]
-fn other_processes_can_end_expired_leases_only() {
-    with_each_obeyed(|mut arbiter| {
+fn other_processes_can_end_expired_leases_only(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
         let queue = arbiter.open(a, key(), 3).unwrap().queue;
         ready(&mut arbiter, a, queue);
@@ -174,9 +186,8 @@ fn other_processes_can_end_expired_leases_only() {
     });
 }
 
-#[test]
-fn reports_about_other_processes_queues_change_nothing() {
-    with_each_obeyed(|mut arbiter| {
+fn reports_about_other_processes_queues_change_nothing(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
         let queue = arbiter.open(a, key(), 3).unwrap().queue;
         ready(&mut arbiter, b, queue);
@@ -189,9 +200,8 @@ fn reports_about_other_processes_queues_change_nothing() {
     });
 }
 
-#[test]
-fn the_end_of_a_process_closes_its_queues_and_no_others() {
-    with_each_obeyed(|mut arbiter| {
+fn the_end_of_a_process_closes_its_queues_and_no_others(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let (a, b) = (arbiter.speak_for(100), arbiter.speak_for(200));
         for level in 0..10 {
             let queue = arbiter.open(a, key(), level).unwrap().queue;
@@ -210,9 +220,8 @@ fn the_end_of_a_process_closes_its_queues_and_no_others() {
     });
 }
 
-#[test]
-fn a_full_page_is_an_error() {
-    with_each_obeyed(|mut arbiter| {
+fn a_full_page_is_an_error(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let owner = arbiter.speak_for(100);
         let mut open = |device| arbiter.open(owner, device_key(1, device, 0, 0), 1).unwrap().queue;
         let queues: Vec<_> = (0..DEVICE_MAX as u32).map(&mut open).collect();
@@ -230,9 +239,8 @@ fn a_full_page_is_an_error() {
     });
 }
 
-#[test]
-fn processes_can_only_read_the_page() {
-    with_each_obeyed(|arbiter| {
+fn processes_can_only_read_the_page(kind: Kind) {
+    kind.run_obeyed(|arbiter| {
         let map = |access| {
             // SAFETY: this creates a new mapping at an address of the kernel's choice.
             unsafe {
@@ -264,9 +272,8 @@ fn wait(on: impl AsFd, milliseconds: i64) -> io::Result<bool> {
     Ok(!events.is_empty())
 }
 
-#[test]
-fn draining_events_does_not_affect_other_waiters() {
-    with_each_obeyed(|mut arbiter| {
+fn draining_events_does_not_affect_other_waiters(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let (one, two) = (arbiter.wake_fd().unwrap(), arbiter.wake_fd().unwrap());
         let owner = arbiter.speak_for(100);
         let urgent = arbiter.open(owner, key(), 1).unwrap().queue;
@@ -291,9 +298,8 @@ fn draining_events_does_not_affect_other_waiters() {
     });
 }
 
-#[test]
-fn a_listening_controller_is_called_for_changes_with_several_levels() {
-    with_each_obeyed(|mut arbiter| {
+fn a_listening_controller_is_called_for_changes_with_several_levels(kind: Kind) {
+    kind.run_obeyed(|mut arbiter| {
         let calls = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
         let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&calls, arbiter.calls_fd(), epoll::EventData::new_u64(0), edge).unwrap();
@@ -351,12 +357,9 @@ fn shim() -> Vec<u8> {
     file
 }
 
-#[test]
+#[needs(ROOT)]
 fn a_file_with_the_shims_function_is_probed_until_the_probe_is_removed() {
-    with_each(&Times::default(), |mut arbiter| {
-        if arbiter.keeper() == Keeper::Controller {
-            return;
-        }
+    with_programs(&Times::default(), |mut arbiter| {
         let file = memfd_create("shim", MemfdFlags::CLOEXEC).unwrap();
         rustix::io::write(&file, &shim()).unwrap();
         let access = ProtFlags::READ | ProtFlags::EXEC;
@@ -377,4 +380,41 @@ fn a_file_with_the_shims_function_is_probed_until_the_probe_is_removed() {
         assert!(matches!(gone, Err(ArbiterError::Programs(ProgramsError::ProbeGone))), "{gone:?}");
         arbiter.expect(find(&arbiter).probe().unwrap()).unwrap();
     });
+}
+
+/// The tests that run with each kind of page, by name.
+macro_rules! tests {
+    ($($($name:ident)::+),+ $(,)?) => { [$((stringify!($($name)::+), $($name)::+ as Test)),+] };
+}
+
+fn main() -> ExitCode {
+    let tests = tests![
+        a_queue_is_in_the_mask_while_it_is_ready,
+        masks_are_empty_while_the_page_is_not_in_force,
+        a_check_after_silence_takes_the_page_out_of_force,
+        other_processes_can_end_expired_leases_only,
+        reports_about_other_processes_queues_change_nothing,
+        the_end_of_a_process_closes_its_queues_and_no_others,
+        a_full_page_is_an_error,
+        processes_can_only_read_the_page,
+        draining_events_does_not_affect_other_waiters,
+        a_listening_controller_is_called_for_changes_with_several_levels,
+        gates::a_gate_is_closed_while_a_more_urgent_queue_has_work,
+        gates::gates_follow_levels,
+        gates::gates_open_when_the_urgent_queue_or_process_ends,
+        gates::gates_are_open_while_the_page_is_not_in_force,
+        gates::bits_and_words_of_the_process_are_kept,
+        gates::a_process_can_have_its_own_gate_corrected,
+        gates::the_next_queue_of_a_slot_has_a_new_page,
+        gates::a_gate_page_has_the_times_of_closing_and_opening,
+        gates::a_quiet_process_is_woken_only_when_its_gate_opens,
+        gates::a_gate_page_cannot_be_truncated,
+        gates::a_queue_without_a_gate_page_works,
+    ];
+    let mut cases = xsched_harness::registered();
+    for (name, test) in tests {
+        cases.push(Case::new(format!("{name}::in_memory"), &[], move || test(Kind::InMemory)));
+        cases.push(Case::new(format!("{name}::of_programs"), &[&ROOT], move || test(Kind::OfPrograms)));
+    }
+    xsched_harness::run(&Arguments::from_args(), cases)
 }

@@ -1,14 +1,15 @@
 //! Addresses in every kind of memory, in programs of every layout.
 
+use xsched_harness::needs;
 use xsched_symbols::{Backing, NameError};
 
-use crate::subject::{Subject, Watch, build, folder, library, subject};
+use crate::subject::{Subject, WATCHING, Watch, build, folder, library, subject};
 
 const NOW: u64 = u64::MAX;
 
-#[test]
+#[needs(WATCHING)]
 fn code_and_data_of_programs_at_fixed_and_at_random_addresses() {
-    let Some(mut watch) = Watch::start() else { return };
+    let mut watch = Watch::start();
     let folder = folder();
     for (name, flags) in [
         ("random", ["-pie", "-fPIE"]),
@@ -19,7 +20,7 @@ fn code_and_data_of_programs_at_fixed_and_at_random_addresses() {
         ("aligned", ["-pie", "-Wl,-z,max-page-size=0x200000"]),
     ] {
         let flags = [&flags[..], &["-O1", "-pthread", "-ldl"]].concat();
-        let Some(program) = build(folder.path(), name, "subject.c", &flags) else { return };
+        let program = build(folder.path(), name, "subject.c", &flags);
         let mut subject = Subject::start(&program);
         let expected = [
             ("code", "subject_code+0"),
@@ -49,9 +50,9 @@ fn code_and_data_of_programs_at_fixed_and_at_random_addresses() {
     }
 }
 
-#[test]
+#[needs(WATCHING)]
 fn memory_that_is_not_a_library() {
-    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+    let (program, mut watch) = (subject(), Watch::start());
     let mut subject = Subject::start(program);
     let pid = subject.pid();
     for (memory, backing) in [
@@ -76,9 +77,9 @@ fn memory_that_is_not_a_library() {
     assert!(watch.processes.locate(pid, u64::MAX, NOW).is_none());
 }
 
-#[test]
+#[needs(WATCHING)]
 fn generated_code_is_found_from_the_event_alone() {
-    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+    let (program, mut watch) = (subject(), Watch::start());
     let mut subject = Subject::start(program);
     let pid = subject.pid();
     let (address, asked_ns) = (subject.address("generate"), subject.time_ns());
@@ -87,11 +88,11 @@ fn generated_code_is_found_from_the_event_alone() {
     assert_eq!(watch.locate(pid, address, asked_ns).mapping.backing, Backing::Anonymous);
 }
 
-#[test]
+#[needs(WATCHING)]
 fn a_library_in_memory_only() {
-    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+    let (program, mut watch) = (subject(), Watch::start());
     let folder = folder();
-    let Some(path) = library(folder.path(), "libseed.so", "seed_entry") else { return };
+    let path = library(folder.path(), "libseed.so", "seed_entry");
     let mut subject = Subject::start(program);
     subject.must(&format!("open-as-memfd {}", path.display()));
     let (entry, data) = (subject.address("symbol seed_entry"), subject.address("symbol library_zeroed"));

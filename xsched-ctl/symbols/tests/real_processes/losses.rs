@@ -3,13 +3,14 @@
 use std::process::Command;
 
 use rustix::event::{PollFd, PollFlags, poll};
+use xsched_harness::needs;
 use xsched_symbols::{Change, PerfEvent, PerfEventKind, Sideband};
 
-use crate::subject::{Subject, Watch, subject};
+use crate::subject::{Subject, WATCHING, Watch, subject};
 
-#[test]
+#[needs(WATCHING)]
 fn a_ring_overflows_without_a_reader() {
-    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+    let (program, mut watch) = (subject(), Watch::start());
     watch.sideband = Sideband::with_ring_bytes(1).expect("permitted a moment ago");
     let mut subject = Subject::start(program);
     let code = subject.address("code");
@@ -43,9 +44,9 @@ fn a_ring_overflows_without_a_reader() {
     assert!(watch.processes.process(pid).unwrap().end().is_some(), "an end without a report is noticed");
 }
 
-#[test]
+#[needs(WATCHING)]
 fn the_end_event_of_a_process_is_lost() {
-    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+    let (program, mut watch) = (subject(), Watch::start());
     let mut subject = Subject::start(program);
     let pid = subject.pid();
     watch.processes.scan(pid).expect("it runs");
@@ -55,9 +56,9 @@ fn the_end_event_of_a_process_is_lost() {
     assert!(watch.processes.process(pid).unwrap().end().is_some(), "an end without a report is noticed");
 }
 
-#[test]
+#[needs(WATCHING)]
 fn the_end_event_of_a_thread_is_lost() {
-    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+    let (program, mut watch) = (subject(), Watch::start());
     let mut subject = Subject::start(program);
     let pid = subject.pid();
     let time_ns = subject.time_ns();
@@ -70,9 +71,9 @@ fn the_end_event_of_a_thread_is_lost() {
     watch.catch_up_until("the exit", |watch| watch.has_exited(pid));
 }
 
-#[test]
+#[needs(WATCHING)]
 fn records_are_whole_wherever_the_ring_wraps() {
-    let Some(mut watch) = Watch::start() else { return };
+    let mut watch = Watch::start();
     watch.sideband = Sideband::with_ring_bytes(16 << 10).expect("permitted a moment ago");
     // Each round writes a few kilobytes of events of varying length into rings of 16 KiB.
     for round in 0..200 {
@@ -87,9 +88,9 @@ fn records_are_whole_wherever_the_ring_wraps() {
     assert!(executed >= 400, "{executed}");
 }
 
-#[test]
+#[needs(WATCHING)]
 fn the_side_band_can_be_waited_for() {
-    let (Some(program), Some(mut watch)) = (subject(), Watch::start()) else { return };
+    let (program, mut watch) = (subject(), Watch::start());
     for _ in 0..3 {
         watch.catch_up();
         let subject = Subject::start(program);

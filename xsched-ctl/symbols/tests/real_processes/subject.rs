@@ -9,25 +9,18 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use xsched_harness::Need;
 use xsched_symbols::{Change, Location, NameError, Processes, Sideband, SidebandError, Symbol};
 
-/// Builds `source` into `name`, once for each test that needs it. Without `cc`, prints the reason and returns None.
-pub(crate) fn build(folder: &Path, name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
+/// Builds `source` into `name`, once for each test that needs it.
+pub(crate) fn build(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real_processes");
     let output = folder.join(name);
     let mut command = Command::new("cc");
     command.current_dir(&sources).args(flags).arg(source).arg("-o").arg(&output);
-    match command.output() {
-        Ok(done) if done.status.success() => Some(output),
-        Ok(done) => {
-            println!("skipped: cc cannot build {name}: {}", String::from_utf8_lossy(&done.stderr));
-            None
-        }
-        Err(error) => {
-            println!("skipped: cc does not start: {error}");
-            None
-        }
-    }
+    let done = command.output().expect("a C compiler is installed");
+    assert!(done.status.success(), "{command:?}: {}", String::from_utf8_lossy(&done.stderr));
+    output
 }
 
 /// A separate folder for one test.
@@ -38,29 +31,28 @@ pub(crate) fn folder() -> TempDir {
 /// The subject program, which all tests share. It is in cargo's folder for temporary files of tests, because no test is known
 /// to be the last one that could delete it. The folder's name changes with the source. Older folders are kept, because other
 /// tests may run their programs.
-pub(crate) fn subject() -> Option<&'static Path> {
-    static SUBJECT: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let built = SUBJECT.get_or_init(|| {
+pub(crate) fn subject() -> &'static Path {
+    static SUBJECT: OnceLock<PathBuf> = OnceLock::new();
+    SUBJECT.get_or_init(|| {
         const FLAGS: &[&str] = &["-O1", "-pie", "-fPIE", "-pthread", "-ldl"];
         let mut hasher = DefaultHasher::new();
         (include_str!("subject.c"), FLAGS).hash(&mut hasher);
         let shared = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let home = shared.join(format!("subject-{:016x}", hasher.finish()));
         let program = home.join("subject");
-        if program.exists() {
-            return Some(program);
+        if !program.exists() {
+            let folder = tempfile::tempdir_in(shared).expect("cargo makes that folder");
+            build(folder.path(), "subject", "subject.c", FLAGS);
+            // It fails if another test was quicker; otherwise there is nothing left to be deleted.
+            let _ = fs::rename(folder.path(), home);
+            assert!(program.exists(), "{}", program.display());
         }
-        let folder = tempfile::tempdir_in(shared).expect("cargo makes that folder");
-        build(folder.path(), "subject", "subject.c", FLAGS)?;
-        // This fails if another test was faster; otherwise the temporary folder is gone.
-        let _ = fs::rename(folder.path(), home);
-        program.exists().then_some(program)
-    });
-    built.as_deref()
+        program
+    })
 }
 
 /// A library with `entry` as its only function.
-pub(crate) fn library(folder: &Path, name: &str, entry: &str) -> Option<PathBuf> {
+pub(crate) fn library(folder: &Path, name: &str, entry: &str) -> PathBuf {
     build(folder, name, "library.c", &["-O1", "-shared", "-fPIC", &format!("-DENTRY={entry}")])
 }
 
@@ -137,6 +129,16 @@ pub(crate) fn hexadecimal(text: &str) -> u64 {
     u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap_or_else(|_| panic!("no address: {text}"))
 }
 
+/// This user may watch every process.
+pub(crate) static WATCHING: Need = Need {
+    name: "watching processes",
+    missing: || match Sideband::open() {
+        Err(SidebandError::NotPermitted) => Some(SidebandError::NotPermitted.to_string()),
+        // Any other error makes each test fail.
+        Ok(_) | Err(_) => None,
+    },
+};
+
 /// A side-band, and the processes from its events.
 pub(crate) struct Watch {
     pub(crate) sideband: Sideband,
@@ -145,20 +147,11 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// If this user may not watch every process, prints the reason and returns None.
-    pub(crate) fn start() -> Option<Self> {
-        match Sideband::open() {
-            Ok(sideband) => {
-                let mut processes = Processes::new();
-                assert!(processes.scan_running() > 0);
-                Some(Self { sideband, processes, changes: Vec::new() })
-            }
-            Err(SidebandError::NotPermitted) => {
-                println!("skipped: {}", SidebandError::NotPermitted);
-                None
-            }
-            Err(error) => panic!("{error}"),
-        }
+    pub(crate) fn start() -> Self {
+        let sideband = Sideband::open().expect("the need was probed");
+        let mut processes = Processes::new();
+        assert!(processes.scan_running() > 0);
+        Self { sideband, processes, changes: Vec::new() }
     }
 
     pub(crate) fn catch_up(&mut self) {

@@ -13,7 +13,7 @@ use crate::walkers::Walkers;
 
 #[test]
 fn every_frame_at_every_instruction_agrees_with_the_oracles() {
-    let Some(kinds) = kinds_of_walks(&USUAL) else { return };
+    let kinds = kinds_of_walks(&USUAL);
     assert!(kinds["whole"] > 10_000, "the program has some more instructions outside of the lazy binder");
     assert!(kinds["lazy binder"] > 10_000, "it looks up six functions");
     assert!(kinds["realigning"] < 20, "two functions' first and last instructions");
@@ -30,16 +30,16 @@ fn other_compilers_and_flags_agree_as_well() {
         build(["clang-19", "clang++-19"], &["-O2", "-fomit-frame-pointer"]),
     ];
     for build in builds {
-        let Some(kinds) = kinds_of_walks(&build) else { continue };
+        let kinds = kinds_of_walks(&build);
         assert!(kinds["whole"] > 10_000, "{build:?}");
         assert_eq!(kinds.get("lazy binder"), None, "{build:?}");
     }
 }
 
 /// The ends of the walks from every instruction, after all their frames have been checked.
-fn kinds_of_walks(build: &Build) -> Option<BTreeMap<&'static str, usize>> {
-    let (_folder, program) = build.program()?;
-    let mut traced = Traced::start(&program, build.binding)?;
+fn kinds_of_walks(build: &Build) -> BTreeMap<&'static str, usize> {
+    let (_folder, program) = build.program();
+    let mut traced = Traced::start(&program, build.binding);
     assert_eq!(traced.go_on(0), Halt::Trap, "the first breakpoint");
     let mut walkers = Walkers::of(&traced);
     let mut kinds: BTreeMap<&'static str, usize> = BTreeMap::new();
@@ -79,13 +79,13 @@ fn kinds_of_walks(build: &Build) -> Option<BTreeMap<&'static str, usize>> {
         "some dozen instructions enter a handler"
     );
     assert!(matches!(traced.go_on(0), Halt::Exited(0)));
-    Some(kinds)
+    kinds
 }
 
 #[test]
 fn a_copied_stack_gives_the_whole_chain() {
-    let Some((_folder, program)) = USUAL.program() else { return };
-    let Some(mut traced) = Traced::start(&program, USUAL.binding) else { return };
+    let (_folder, program) = USUAL.program();
+    let mut traced = Traced::start(&program, USUAL.binding);
     assert_eq!(traced.go_on(0), Halt::Trap, "the first breakpoint");
     let halt = traced.go_on(0);
     assert_eq!(halt, Halt::Signal(libc::SIGUSR1), "raised on the way");
@@ -126,13 +126,9 @@ fn a_copied_stack_gives_the_whole_chain() {
 
 #[test]
 fn the_chain_has_every_kind_of_rule() {
-    let Some((_folder, program)) = USUAL.program() else { return };
-    let Some(traced) = Traced::start(&program, USUAL.binding).map(|mut traced| {
-        traced.go_on(0);
-        traced
-    }) else {
-        return;
-    };
+    let (_folder, program) = USUAL.program();
+    let mut traced = Traced::start(&program, USUAL.binding);
+    traced.go_on(0);
     let walkers = Walkers::of(&traced);
     let met =
         |rule| walkers.mapped.iter().any(|mapped| mapped.table.tally().iter().any(|&(has, _)| has == rule));

@@ -44,8 +44,8 @@ pub(crate) struct Code {
 }
 
 impl Traced {
-    /// Starts a program, stopped before its first instruction. If that is not permitted, prints the reason and returns None.
-    pub(crate) fn start(program: &Path, binding: Binding) -> Option<Self> {
+    /// Starts a program, stopped before its first instruction.
+    pub(crate) fn start(program: &Path, binding: Binding) -> Self {
         let mut command = Command::new(program);
         command.stdin(Stdio::null());
         match binding {
@@ -62,18 +62,11 @@ impl Traced {
                 }
             });
         }
-        let child = match command.spawn() {
-            Ok(child) => child,
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                println!("skipped: ptrace is forbidden here");
-                return None;
-            }
-            Err(error) => panic!("the program does not start: {error}"),
-        };
+        let child = command.spawn().unwrap_or_else(|error| panic!("{command:?} is not traced: {error}"));
         let memory = File::open(format!("/proc/{}/mem", child.id())).expect("its memory");
         let mut traced = Self { child, memory, has_ended: false };
         assert_eq!(traced.wait(), Halt::Trap, "stopped by exec");
-        Some(traced)
+        traced
     }
 
     /// Continues the program, and delivers a signal unless it is 0.

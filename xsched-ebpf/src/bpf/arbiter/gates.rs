@@ -6,7 +6,7 @@ use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::btf_maps::{self, ArrayOfMaps};
 use aya_ebpf::macros::btf_map;
 use xsched_protocol::arbiter_page::{
-    GATE_ALLOWED, GATE_OPENED_AT, GATE_QUIET, GATE_SHUT_AT, GATE_SIZE, GATE_WISHES, QUEUE_MAX, gate,
+    GATE_ALLOWED, GATE_CLOSED_AT, GATE_OPENED_AT, GATE_QUIET, GATE_SIZE, GATE_WISHES, QUEUE_MAX, gate,
 };
 
 use crate::page::Kept;
@@ -48,7 +48,7 @@ pub(crate) fn set(slot: u64, is_allowed: bool, now_ns: u64) {
             core::ptr::write_volatile(word.add(GATE_OPENED_AT), now_ns);
             atomic_or::<u64, u64, { AtomicOrdering::SeqCst }>(word, GATE_ALLOWED);
         } else {
-            core::ptr::write_volatile(word.add(GATE_SHUT_AT), now_ns);
+            core::ptr::write_volatile(word.add(GATE_CLOSED_AT), now_ns);
             atomic_and::<u64, u64, { AtomicOrdering::SeqCst }>(word, !GATE_ALLOWED);
         }
     }

@@ -1,7 +1,8 @@
 //! Copies of memory.
 
-use super::super::Category::Copy;
-use super::{Param, ParamKind, Probe, bytes, copy_kind, dst, field, param, pointer, size, src, stream};
+use super::row::{bytes, copy_kind, dst, field, param, pointer, size, src, stream};
+use crate::probe::Category::Copy;
+use crate::probe::{Param, ParamKind, Probe};
 
 const PLAIN: &[Param] = &[dst(0), src(1), bytes(2)];
 const PLAIN_ASYNC: &[Param] = &[dst(0), src(1), bytes(2), stream(3)];
@@ -48,7 +49,7 @@ const PEER_ASYNC: &[Param] = &[
     stream(5),
 ];
 
-// The last 40 bytes of structs, so that nothing is read beyond them.
+// The last 40 bytes of structs, so that no byte beyond them is read.
 
 /// Of the 160 bytes of `hipMemcpy3DParms`: extent at 128, kind at 152.
 const BOX_TAIL: u16 = 120;

@@ -1,7 +1,8 @@
-//! Devices and contexts: chosen, reset, made known to each other; and marks of profilers.
+//! Devices and contexts: selection, reset, peer access; and markers of profilers.
 
-use super::super::Category::Device;
-use super::{Param, ParamKind, Probe, device, flags, param, pointer};
+use super::row::{device, flags, param, pointer};
+use crate::probe::Category::Device;
+use crate::probe::{Param, ParamKind, Probe};
 
 const CONTEXT: &[Param] = &[pointer("context", 0)];
 const PEER: &[Param] = &[param("peer", ParamKind::I32, 0)];

@@ -1,7 +1,8 @@
-//! Events.
+//! HIP events.
 
-use super::super::Category::Event;
-use super::{Param, Probe, flags, pointer, stream};
+use super::row::{flags, pointer, stream};
+use crate::probe::Category::Event;
+use crate::probe::{Param, Probe};
 
 const RECORD: &[Param] = &[pointer("event", 0), stream(1)];
 

@@ -1,7 +1,8 @@
-//! Graphs: built or captured, made executable, changed. Their launches are launches.
+//! Graphs: built or captured, instantiated, changed. The launches of graphs are in `launch.rs`.
 
-use super::super::Category::Graph;
-use super::{Param, ParamKind, Probe, field, flags, param, pointer, stream};
+use super::row::{field, flags, param, pointer, stream};
+use crate::probe::Category::Graph;
+use crate::probe::{Param, ParamKind, Probe};
 
 const GRAPH: &[Param] = &[pointer("graph", 0)];
 /// Where a node is returned, graph, dependencies, their number.
@@ -72,7 +73,7 @@ pub(super) const PROBES: &[Probe] = &[
     Probe::new("hipDrvGraphAddMemsetNode", Graph, ADD).out(0),
     Probe::new("hipDrvGraphAddMemFreeNode", Graph, ADD).out(0),
     Probe::new("hipGraphDestroyNode", Graph, &[pointer("node", 0)]),
-    // Changes to what is executable already.
+    // Changes of executable graphs.
     Probe::new("hipGraphExecKernelNodeSetParams", Graph, CHANGE_KERNEL).pointee(2, KERNEL_TAIL),
     Probe::new("hipGraphExecChildGraphNodeSetParams", Graph, CHANGE),
     Probe::new("hipGraphExecEventRecordNodeSetEvent", Graph, CHANGE),

@@ -1,7 +1,8 @@
 //! Launches of kernels and graphs.
 
-use super::super::Category::Launch;
-use super::{Param, ParamKind, Probe, field, kernel, param, pointer, stream};
+use super::row::{field, kernel, param, pointer, stream};
+use crate::probe::Category::Launch;
+use crate::probe::{Param, ParamKind, Probe};
 
 /// f, dim3 grid, dim3 block, args, shared memory, stream: the `dim3` take two words each.
 const BY_HANDLE: &[Param] = &[

@@ -1,7 +1,8 @@
-//! Memory that is allocated, freed, mapped, moved and shared. Freeing waits for the device.
+//! Memory: allocated, freed, mapped, migrated and shared. Freeing waits for the device.
 
-use super::super::Category::Memory;
-use super::{Param, ParamKind, Probe, bytes, device, flags, param, pointer, size, stream};
+use super::row::{bytes, device, flags, param, pointer, size, stream};
+use crate::probe::Category::Memory;
+use crate::probe::{Param, ParamKind, Probe};
 
 const ALLOCATE: &[Param] = &[bytes(1)];
 const ALLOCATE_FLAGS: &[Param] = &[bytes(1), flags(2)];
@@ -22,7 +23,7 @@ pub(super) const PROBES: &[Probe] = &[
     Probe::new("hipMallocAsync", Memory, &[bytes(1), stream(2)]).out(0),
     Probe::new("hipMallocFromPoolAsync", Memory, &[bytes(1), pointer("pool", 2), stream(3)]).out(0),
     Probe::new("hipFreeAsync", Memory, &[pointer("ptr", 0), stream(1)]),
-    // Of the host, within the device's reach.
+    // Host memory that the device can access.
     Probe::new("hipHostMalloc", Memory, ALLOCATE_FLAGS).out(0),
     Probe::new("hipHostAlloc", Memory, ALLOCATE_FLAGS).out(0),
     Probe::new("hipExtHostAlloc", Memory, ALLOCATE_FLAGS).out(0),
@@ -43,7 +44,7 @@ pub(super) const PROBES: &[Probe] = &[
     Probe::new("hipMipmappedArrayCreate", Memory, &[]).out(0),
     Probe::new("hipFreeMipmappedArray", Memory, FREE_ARRAY),
     Probe::new("hipMipmappedArrayDestroy", Memory, FREE_ARRAY),
-    // Addresses and the memory behind them.
+    // Virtual addresses and the memory behind them.
     Probe::new("hipMemAddressReserve", Memory, ALLOCATE).out(0),
     Probe::new("hipMemAddressFree", Memory, &[pointer("ptr", 0), bytes(1)]),
     Probe::new("hipMemCreate", Memory, ALLOCATE).out(0),
@@ -57,7 +58,7 @@ pub(super) const PROBES: &[Probe] = &[
     Probe::new("hipMemPoolDestroy", Memory, &[pointer("pool", 0)]),
     Probe::new("hipMemPoolTrimTo", Memory, &[pointer("pool", 0), size("keep_bytes", 1)]),
     Probe::new("hipDeviceGraphMemTrim", Memory, &[device(0)]),
-    // Where memory is.
+    // Migration.
     Probe::new("hipMemPrefetchAsync", Memory, &[pointer("ptr", 0), bytes(1), device(2), stream(3)]),
     Probe::new("hipMemPrefetchAsync_v2", Memory, &[pointer("ptr", 0), bytes(1), stream(4)]),
     Probe::new("hipMemAdvise", Memory, &[pointer("ptr", 0), bytes(1), device(3)]),
@@ -67,7 +68,7 @@ pub(super) const PROBES: &[Probe] = &[
         Memory,
         &[stream(0), pointer("ptr", 1), bytes(2), param("flags", ParamKind::U32, 3)],
     ),
-    // Between processes and with other interfaces.
+    // Shared between processes and with other APIs.
     Probe::new("hipIpcGetMemHandle", Memory, &[pointer("ptr", 1)]),
     // The handle of 64 bytes is passed on the stack.
     Probe::new("hipIpcOpenMemHandle", Memory, &[flags(1)]).out(0),

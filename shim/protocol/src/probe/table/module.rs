@@ -1,8 +1,9 @@
 //! Code: modules and libraries of kernels, the registration before `main`, and functions reached by name.
 
-use super::super::Category::{Module, Register};
 use super::super::Return;
-use super::{Probe, kernel, pointer};
+use super::row::{kernel, pointer};
+use crate::probe::Category::{Module, Register};
+use crate::probe::Probe;
 
 pub(super) const PROBES: &[Probe] = &[
     Probe::new("hipModuleLoad", Module, &[]).text(1).out(0).vital(),

@@ -1,7 +1,8 @@
 //! Fills of memory.
 
-use super::super::Category::Set;
-use super::{Param, ParamKind, Probe, bytes, dst, field, param, size, stream, value};
+use super::row::{bytes, dst, field, param, size, stream, value};
+use crate::probe::Category::Set;
+use crate::probe::{Param, ParamKind, Probe};
 
 const PLAIN: &[Param] = &[dst(0), value(1), bytes(2)];
 const PLAIN_ASYNC: &[Param] = &[dst(0), value(1), bytes(2), stream(3)];
@@ -17,7 +18,7 @@ const PITCHED_U32: &[Param] =
 const PITCHED_U32_ASYNC: &[Param] =
     &[dst(0), param("value", ParamKind::U32, 2), size("width", 3), size("height", 4), stream(5)];
 
-/// The pitched pointer takes the first 32 bytes of the stack arguments, the extent is behind it.
+/// The pitched pointer takes the first 32 bytes of the stack arguments; the extent follows.
 const EXTENT: u16 = 32;
 const BOX: &[Param] = &[
     value(0),

@@ -1,7 +1,8 @@
-//! Streams: made and destroyed, waiting for each other and for the host, and waited for.
+//! Streams: created and destroyed; waits of streams for each other and for the host, and of the host for streams.
 
-use super::super::Category::{Stream, Synchronize};
-use super::{Param, ParamKind, Probe, flags, param, pointer, size, stream};
+use super::row::{flags, param, pointer, size, stream};
+use crate::probe::Category::{Stream, Synchronize};
+use crate::probe::{Param, ParamKind, Probe};
 
 const WAIT_EVENT: &[Param] = &[stream(0), pointer("event", 1), flags(2)];
 const CALLBACK: &[Param] = &[stream(0), pointer("function", 1), pointer("argument", 2)];
