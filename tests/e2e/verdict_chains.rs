@@ -440,10 +440,18 @@ fn neighbour(controller: &Controller, class: &str, log: &Path) -> Child {
         .env("XSCHED_LOG", log)
         .env("HIP_SIM_SHARED", format!("verdict-chains-{}", process::id()))
         .env("HIP_SIM_DURATIONS", "device_step=arg1us");
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut ready = String::new();
-    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut ready).unwrap();
-    let pid = ready.trim_end().strip_prefix("ready ").unwrap_or_else(|| panic!("{ready}"));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let begin = Instant::now();
+    let (child, pid) = loop {
+        let mut child = command.spawn().unwrap();
+        let mut ready = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut ready).unwrap();
+        if let Some(pid) = ready.trim_end().strip_prefix("ready ") {
+            break (child, pid.to_owned());
+        }
+        // On a busy machine the controller may take longer to answer than the command waits.
+        assert_eq!((child.wait().unwrap().code(), begin.elapsed() < LONG), (Some(69), true), "{ready}");
+    };
     controller.0.wait_for_verdict_source(pid.parse().unwrap()).unwrap();
     child
 }

@@ -61,7 +61,8 @@ impl Serving {
         serve.stderr(File::create(folder.path().join("log"))?);
         let mut serving = Self { child: serve.spawn()?, folder, verdict_source };
         let begin = Instant::now();
-        while !serving.folder().join("shim.sock").exists() {
+        // Its sockets exist before it answers, which on a busy machine is longer than commands wait.
+        while !serving.answers()? {
             if begin.elapsed() > PATIENCE {
                 let said = serving.log();
                 return Err(io::Error::other(format!("the controller does not start: {said}")));
@@ -73,6 +74,13 @@ impl Serving {
             }
         }
         Ok(serving)
+    }
+
+    /// Whether it answers a command.
+    fn answers(&self) -> io::Result<bool> {
+        let is_there = self.folder().join("shim.sock").exists();
+        let list = || xsched_ctl(["list"]).env("XSCHED_SOCKET_DIR", self.folder()).output();
+        Ok(is_there && list()?.status.success())
     }
 
     /// The folder of its sockets: `XSCHED_SOCKET_DIR` of its clients.

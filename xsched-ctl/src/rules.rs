@@ -62,7 +62,7 @@ fn explanation(explained: &Explained, process: Option<&Process>) -> String {
     for site in &explained.sites {
         let Place { api, kernel, origin, action, level, .. } = site;
         let kernel = kernel.as_deref().map(|kernel| format!(" of {kernel}")).unwrap_or_default();
-        let level = if *level == 0 { String::new() } else { format!(", preemption level {level} at most") };
+        let level = if *level == 0 { String::new() } else { format!(", preemption mode {level} at most") };
         let _ = writeln!(text, "{api}{kernel} by {origin}: {action}{level}");
         let _ = writeln!(text, "  {}, {}", by(&site.by, explained.file.as_deref()), kept(site));
         let end = if site.whole { "" } else { " < …" };
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(
             explanation(&explained, None),
             "hipLaunchKernel by librccl.so.1: never-suspend\n  by default:8 (collectives), kept by call site, 2 chains\n  \
-             librccl.so.1:ncclSend < app:main < …\n3 calls of all processes were given the default: walks_busy\n"
+             librccl.so.1:ncclSend < app:main < …\n3 calls of all processes got the default: walks_busy\n"
         );
     }
 

@@ -1,4 +1,4 @@
-//! One HIP call: what the entry probe notes, and the record that the return probe submits.
+//! One HIP call: the entry probe's note, and the record that the return probe submits.
 
 use xsched_protocol::probe::{WORD_COUNT, Words};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -8,8 +8,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// Mangled names of template-heavy kernels reach several kilobytes.
 pub const TEXT_LEN_MAX: usize = 4096;
 
-/// Which call of which thread. The stack pointer tells nested calls of one thread apart; the probe tells a function
-/// from one that it tail-jumps into.
+/// Identifies a call in progress. The stack pointer distinguishes nested calls of one thread; the probe distinguishes a function from
+/// one to which it jumps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct CallKey {
@@ -31,7 +31,7 @@ pub struct CallKey {
 pub struct Pending {
     /// When it was entered.
     pub begin_ns: u64,
-    /// Return address, that is an address in the immediate caller.
+    /// Return address, that is, an address in the immediate caller.
     pub caller: u64,
     /// Id of its call chain, or zero; see [`chain`](crate::chain).
     pub chain: u64,
@@ -55,7 +55,7 @@ pub struct Call {
     pub begin_ns: u64,
     /// When it returned.
     pub end_ns: u64,
-    /// Return address, that is an address in the immediate caller.
+    /// Return address, that is, an address in the immediate caller.
     pub caller: u64,
     /// Return register (`rax`).
     pub ret: u64,

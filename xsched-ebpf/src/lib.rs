@@ -1,6 +1,6 @@
-//! What the tracer's BPF programs and user space share: records, call chains, unwind rows, counters.
+//! Types that the tracer's BPF programs and user space share: records, call chains, unwind rows, counters.
 //!
-//! `xsched_protocol` has what the shim shares with them.
+//! Types that the shim shares with both are in `xsched_protocol`.
 //!
 //! Plain data only: `#[repr(C)]`, sized by assertion, without padding, readable by either side without `unsafe`.
 //! Times are nanoseconds of `CLOCK_BOOTTIME`. Process and thread ids are those of the tracer's pid namespace.

@@ -59,7 +59,8 @@ impl Attributes {
     }
 }
 
-/// A change of a queue: an input of the scheduler, not an event of a recording. An event of an unknown queue is ignored, and counted: events of a dead process may come late.
+/// A change of a queue: an input of the scheduler, not an event of a recording. An event of an unknown queue is ignored and
+/// counted, since events of a dead process may come late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A queue was opened; it is not ready. An open one of the same name is closed first.

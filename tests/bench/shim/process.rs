@@ -137,7 +137,7 @@ pub(crate) fn measure_under(
     drop(caller.stdin.take());
     let output = caller.wait_with_output()?;
     joined?;
-    heard(way, Scenario::LaunchesWhenTold, &output)
+    heard(way, Scenario::LaunchesWhenSignalled, &output)
 }
 
 /// An idle process beside the measured ones: it has a queue on the device, but no work. Ended when dropped.

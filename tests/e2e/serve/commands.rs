@@ -117,7 +117,7 @@ fn a_command_can_outlive_its_terminal() {
 
 #[needs(nothing)]
 fn run_warns_about_processes_that_use_hip_without_the_shim() {
-    // `env -u` removes the preload, as the loader does for set-user-id programs.
+    // `env -u` removes the preload, as the loader does in secure-execution mode.
     let folder = tempfile::tempdir().unwrap();
     let hip = xsched_tests::artifacts::hip_sim(6).join("libamdhip64.so.6");
     let script = "import ctypes, sys, time; hip = ctypes.CDLL(sys.argv[1]); time.sleep(60)";

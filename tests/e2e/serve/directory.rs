@@ -12,7 +12,7 @@ const FAR_AWAY: &str = "[[rule]]\nuser = 'ada'\nclass = 'high'\n[[rule]]\nuser =
 fn users_of_a_directory_service_are_known_by_their_names() {
     let (_folder, wrapper) = fixture::far_away_users();
     let mut controller = Controller::start_by(wrapper, FAR_AWAY);
-    let line = controller.process().wait_for_stderr("never fits");
+    let line = controller.process().wait_for_stderr("never matches");
     assert!(line.contains("config.toml, line 10: there is no user `nobody-at-all`"), "{line}");
     let (mut ada, mut service) = (controller.process_of(70_001), controller.process_of(70_002));
     for process in [&mut ada, &mut service] {
@@ -56,6 +56,6 @@ fn a_directory_service_that_does_not_answer_blocks_no_process() {
         assert!(std::time::Instant::now() < deadline, "{}", controller.listed(&service));
     }
     assert_eq!(controller.listed(&service)["user"], "svc-render");
-    let line = controller.reload(FAR_AWAY, "never fits");
+    let line = controller.reload(FAR_AWAY, "never matches");
     assert!(line.contains("there is no user `nobody-at-all`"), "{line}");
 }

@@ -126,7 +126,9 @@ fn a_reloaded_configuration_applies_to_connected_processes() {
     controller.process().signal(Signal::TERM);
     let outcome = controller.finish();
     assert_eq!(outcome.code, 0);
-    for line in ["policy: priority -> fair", "preemption: 2 -> 1: for processes that connect from now on"] {
+    for line in
+        ["policy: priority -> fair", "preemption: 2 -> 1: applies to processes that connect from now on"]
+    {
         assert!(outcome.stderr.contains(line), "{line}: {}", outcome.stderr);
     }
 }

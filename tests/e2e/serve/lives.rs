@@ -95,14 +95,17 @@ fn a_controller_that_cannot_distinguish_processes_warns_once() {
     let (_folder, wrapper) = fixture::container();
     let mut controller = Controller::start_by(wrapper, "");
     let processes = [(); 2].map(|()| controller.joined(0, 5));
-    controller.process().wait_for_stderr("belongs into the host's pid namespace");
+    controller.process().wait_for_stderr("run the controller in the host's pid namespace");
     let (code, message) = controller.refused(&["serve", "--no-bpf"]);
-    assert!(code == 69 && message.contains("ends there") && !message.contains("kill"), "{message}");
+    assert!(
+        code == 69 && message.contains("must be stopped there") && !message.contains("kill"),
+        "{message}"
+    );
     drop(processes);
     // `unshare` reacts only to this signal, and its end kills the controller.
     controller.process().signal(Signal::KILL);
     let account = controller.finish().stderr;
-    assert_eq!(account.matches("belongs into").count(), 1, "{account}");
+    assert_eq!(account.matches("run the controller in").count(), 1, "{account}");
 }
 
 #[needs(ROOT)]

@@ -35,6 +35,7 @@ use std::{collections::HashMap, env, process::ExitCode};
 use libtest_mimic::Trial;
 
 pub use self::needs::Need;
+use self::skipped::Skipped;
 
 /// A test that `#[needs(..)]` has registered.
 #[doc(hidden)]
@@ -102,20 +103,64 @@ pub fn run(arguments: &Arguments, cases: Vec<Case>) -> ExitCode {
     let is_in_nextest = env::var_os("NEXTEST_EXECUTION_MODE").is_some_and(|mode| mode == "process-per-test");
     // The needs have been probed for the list before nextest starts a process for one test.
     let is_chosen = is_in_nextest && !arguments.list;
-    let mut reasons: HashMap<&'static str, Option<String>> = HashMap::new();
-    let mut skipped = Vec::new();
-    let mut trials = Vec::new();
-    for Case { name, needs, run } in cases {
-        let mut unmet = needs.into_iter().filter_map(|need| {
-            let reason = reasons.entry(need.name).or_insert_with(need.missing).clone()?;
-            Some((need.name, reason))
-        });
-        let unmet = if is_chosen { None } else { unmet.next() };
-        trials.push(Trial::test(&name, run).with_ignored_flag(unmet.is_some()));
-        skipped.extend(unmet.map(|(need, reason)| skipped::Skipped { need, reason, test: name }));
-    }
+    let (trials, skipped) = trials(cases, !is_chosen);
     if !is_chosen {
         skipped::report(arguments, &skipped);
     }
     libtest_mimic::run(arguments, trials).exit_code()
+}
+
+/// The tests for the runner, and those with an unmet need, which are ignored there. Each need is probed at most once.
+fn trials(cases: Vec<Case>, probes: bool) -> (Vec<Trial>, Vec<Skipped>) {
+    let mut reasons: HashMap<&'static str, Option<String>> = HashMap::new();
+    let (mut trials, mut skipped) = (Vec::new(), Vec::new());
+    for Case { name, needs, run } in cases {
+        let mut unmet = needs.into_iter().filter(|_| probes).filter_map(|need| {
+            let reason = reasons.entry(need.name).or_insert_with(need.missing).clone()?;
+            Some((need.name, reason))
+        });
+        let unmet = unmet.next();
+        trials.push(Trial::test(&name, run).with_ignored_flag(unmet.is_some()));
+        skipped.extend(unmet.map(|(need, reason)| Skipped { need, reason, test: name }));
+    }
+    (trials, skipped)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    static PROBES: AtomicUsize = AtomicUsize::new(0);
+    static MET: Need = Need { name: "met", missing: || None };
+    static UNMET: Need = Need {
+        name: "unmet",
+        missing: || {
+            PROBES.fetch_add(1, Ordering::Relaxed);
+            Some("absent".to_owned())
+        },
+    };
+
+    fn cases() -> Vec<Case> {
+        let case = |name: &str, needs: &[&'static Need]| Case::new(name, needs, || {});
+        vec![case("a", &[]), case("b", &[&MET, &UNMET]), case("c", &[&MET]), case("d", &[&UNMET])]
+    }
+
+    #[test]
+    fn tests_with_an_unmet_need_are_ignored_and_each_need_is_probed_once() {
+        let (trials, skipped) = trials(cases(), true);
+        let ignored: Vec<_> = trials.iter().map(Trial::has_ignored_flag).collect();
+        assert_eq!(ignored, [false, true, false, true]);
+        let skipped: Vec<_> = skipped.iter().map(|one| (one.need, &*one.reason, &*one.test)).collect();
+        assert_eq!(skipped, [("unmet", "absent", "b"), ("unmet", "absent", "d")]);
+        assert_eq!(PROBES.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_chosen_test_runs_without_probes() {
+        let (trials, skipped) = trials(cases(), false);
+        assert!(!trials.iter().any(Trial::has_ignored_flag));
+        assert!(skipped.is_empty());
+    }
 }

@@ -46,3 +46,19 @@ fn write(folder: &Path, skipped: &[Skipped]) -> io::Result<()> {
     fs::write(&parts, lines)?;
     fs::rename(parts, folder.join(name).with_extension("skipped"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_skipped_test_is_a_line_of_the_programs_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let skip = |test: &str, reason: &str| Skipped { need: "n", reason: reason.into(), test: test.into() };
+        write(folder.path(), &[skip("old", "")]).unwrap();
+        write(folder.path(), &[skip("a::b", "two\nlines"), skip("c", "one")]).unwrap();
+        let files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let [file] = &files[..] else { panic!("{files:?}") };
+        assert_eq!(fs::read_to_string(file).unwrap(), "n\ttwo lines\ta::b\nn\tone\tc\n");
+    }
+}

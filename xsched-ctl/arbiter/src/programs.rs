@@ -12,7 +12,6 @@ mod gates;
 mod pins;
 mod ring;
 mod shim;
-mod sys;
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};

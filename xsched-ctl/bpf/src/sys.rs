@@ -1,5 +1,5 @@
-//! bpf(2) calls that aya 0.14 lacks: programs and links of type `uprobe_multi`, and programs at functions of kernel
-//! modules.
+//! bpf(2) calls that aya 0.14 lacks, or makes only together with others: programs and links of type `uprobe_multi`, programs
+//! at functions of kernel modules, maps that are mapped into memory or frozen, elements of arrays of maps.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -7,7 +7,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use aya_obj::generated::{
     BPF_F_MMAPABLE, BPF_F_UPROBE_MULTI_RETURN, bpf_attach_type, bpf_attr, bpf_btf_info, bpf_cmd, bpf_insn,
-    bpf_map_type, bpf_prog_type,
+    bpf_map_info, bpf_map_type, bpf_prog_type,
 };
 
 /// Size of the buffer for the verifier log of a failed load.
@@ -19,8 +19,7 @@ const LOG_SIZE: usize = 1 << 18;
 ///
 /// The kernel's error.
 pub fn create_mappable_array(value_size: u32, entries: u32) -> io::Result<OwnedFd> {
-    // SAFETY: an all-zero bpf_attr is valid, and the kernel requires unused fields to be zero.
-    let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
+    let mut attr = zeroed();
     // SAFETY: this arm of the union is the one of BPF_MAP_CREATE, and all its fields are plain data.
     let fields = unsafe { &mut attr.__bindgen_anon_1 };
     fields.map_type = bpf_map_type::BPF_MAP_TYPE_ARRAY as u32;
@@ -37,8 +36,7 @@ pub fn create_mappable_array(value_size: u32, entries: u32) -> io::Result<OwnedF
 ///
 /// The kernel's error.
 pub fn create_lru_map(key_size: u32, value_size: u32, entries: u32) -> io::Result<OwnedFd> {
-    // SAFETY: an all-zero bpf_attr is valid, and the kernel requires unused fields to be zero.
-    let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
+    let mut attr = zeroed();
     // SAFETY: this arm of the union is the one of BPF_MAP_CREATE, and all its fields are plain data.
     let fields = unsafe { &mut attr.__bindgen_anon_1 };
     fields.map_type = bpf_map_type::BPF_MAP_TYPE_LRU_HASH as u32;
@@ -54,8 +52,7 @@ pub fn create_lru_map(key_size: u32, value_size: u32, entries: u32) -> io::Resul
 ///
 /// The kernel's error.
 pub fn freeze(map: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: an all-zero bpf_attr is valid, and the kernel requires unused fields to be zero.
-    let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
+    let mut attr = zeroed();
     attr.__bindgen_anon_2.map_fd = map.as_raw_fd() as u32;
     bpf_call(bpf_cmd::BPF_MAP_FREEZE, &mut attr).map(drop)
 }
@@ -90,8 +87,7 @@ pub struct Functions<'a> {
 ///
 /// The kernel's error.
 pub fn load_btf(types: &[u8]) -> io::Result<OwnedFd> {
-    // SAFETY: an all-zero bpf_attr is valid, and the kernel requires unused fields to be zero.
-    let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
+    let mut attr = zeroed();
     // SAFETY: this arm of the union is the one of BPF_BTF_LOAD, and all its fields are plain data.
     let fields = unsafe { &mut attr.__bindgen_anon_7 };
     fields.btf = types.as_ptr() as u64;
@@ -132,8 +128,7 @@ pub fn load(code: &Code<'_>, purpose: Purpose<'_>) -> Result<OwnedFd, (io::Error
 }
 
 fn try_load(code: &Code<'_>, purpose: Purpose<'_>, log: &mut [u8]) -> io::Result<OwnedFd> {
-    // SAFETY: an all-zero bpf_attr is valid, and the kernel requires unused fields to be zero.
-    let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
+    let mut attr = zeroed();
     // SAFETY: this arm of the union is the one of BPF_PROG_LOAD, and all its fields are plain data.
     let fields = unsafe { &mut attr.__bindgen_anon_3 };
     match purpose {
@@ -197,8 +192,7 @@ pub fn link_uprobe_multi(
 
     assert_eq!(offsets.len(), cookies.len(), "one cookie for each offset");
     let path = CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: an all-zero bpf_attr is valid, and the kernel requires unused fields to be zero.
-    let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
+    let mut attr = zeroed();
     // SAFETY: this arm of the union is the one of BPF_LINK_CREATE, and all its fields are plain data.
     let create = unsafe { &mut attr.link_create };
     create.__bindgen_anon_1.prog_fd = program.as_raw_fd() as u32;
@@ -218,8 +212,7 @@ pub fn link_uprobe_multi(
 
 /// Attaches a program that was loaded for a kernel function.
 pub fn link_function(program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    // SAFETY: an all-zero bpf_attr is valid, and the kernel requires unused fields to be zero.
-    let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
+    let mut attr = zeroed();
     // SAFETY: this arm of the union is the one of BPF_RAW_TRACEPOINT_OPEN, and all its fields are plain data.
     unsafe { &mut attr.raw_tracepoint }.prog_fd = program.as_raw_fd() as u32;
     bpf(bpf_cmd::BPF_RAW_TRACEPOINT_OPEN, &mut attr)
@@ -244,8 +237,7 @@ pub fn module_btf(module: &str) -> io::Result<OwnedFd> {
 }
 
 fn next_btf_id(after: u32) -> io::Result<u32> {
-    // SAFETY: an all-zero bpf_attr is valid, and the kernel requires unused fields to be zero.
-    let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
+    let mut attr = zeroed();
     // SAFETY: these arms of the unions are the ones of BPF_BTF_GET_NEXT_ID, and all their fields are plain data.
     let ids = unsafe { &mut attr.__bindgen_anon_6 };
     ids.__bindgen_anon_1.start_id = after;
@@ -255,8 +247,7 @@ fn next_btf_id(after: u32) -> io::Result<u32> {
 }
 
 fn btf_by_id(id: u32) -> io::Result<OwnedFd> {
-    // SAFETY: an all-zero bpf_attr is valid, and the kernel requires unused fields to be zero.
-    let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
+    let mut attr = zeroed();
     attr.__bindgen_anon_6.__bindgen_anon_1.btf_id = id;
     bpf(bpf_cmd::BPF_BTF_GET_FD_BY_ID, &mut attr)
 }
@@ -270,14 +261,68 @@ fn btf_name(btf: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
     let mut info: bpf_btf_info = unsafe { std::mem::zeroed() };
     info.name = name.as_mut_ptr() as u64;
     info.name_len = NAME_LEN_MAX as u32;
-    // SAFETY: an all-zero bpf_attr is valid, and the kernel requires unused fields to be zero.
-    let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
+    let mut attr = zeroed();
     attr.info.bpf_fd = btf.as_raw_fd() as u32;
     attr.info.info_len = size_of::<bpf_btf_info>() as u32;
     attr.info.info = (&raw mut info) as u64;
     bpf_call(bpf_cmd::BPF_OBJ_GET_INFO_BY_FD, &mut attr)?;
     name.truncate(name.iter().position(|&byte| byte == 0).unwrap_or(name.len()));
     Ok(name)
+}
+
+/// The number by which the kernel knows a map.
+pub fn id(map: BorrowedFd<'_>) -> io::Result<u32> {
+    // SAFETY: an all-zero bpf_map_info is valid.
+    let mut info: bpf_map_info = unsafe { std::mem::zeroed() };
+    let mut attr = zeroed();
+    attr.info.bpf_fd = map.as_raw_fd() as u32;
+    attr.info.info_len = size_of::<bpf_map_info>() as u32;
+    attr.info.info = (&raw mut info) as u64;
+    bpf_call(bpf_cmd::BPF_OBJ_GET_INFO_BY_FD, &mut attr)?;
+    Ok(info.id)
+}
+
+/// Writes an element of an array that no other process has yet: `value`, and zeroes behind it.
+pub fn set<const N: usize>(map: BorrowedFd<'_>, index: u32, value: &[u8; N]) -> io::Result<()> {
+    element(bpf_cmd::BPF_MAP_UPDATE_ELEM, map, index, value.as_ptr() as u64)
+}
+
+/// Puts a map into an array of maps. Programs see it at once. The call returns once all programs have ended that may have seen
+/// the previous map, which takes the kernel some milliseconds.
+pub fn insert_map(maps: BorrowedFd<'_>, index: u32, map: BorrowedFd<'_>) -> io::Result<()> {
+    set(maps, index, &map.as_raw_fd().to_ne_bytes())
+}
+
+/// Removes a map from an array of maps. It takes as long as [`insert_map`].
+pub fn remove_map(maps: BorrowedFd<'_>, index: u32) -> io::Result<()> {
+    element(bpf_cmd::BPF_MAP_DELETE_ELEM, maps, index, 0)
+}
+
+/// The [`id`] of the map at an index of an array of maps, if there is one.
+pub fn id_at(maps: BorrowedFd<'_>, index: u32) -> Option<u32> {
+    let mut id = 0_u32;
+    element(bpf_cmd::BPF_MAP_LOOKUP_ELEM, maps, index, (&raw mut id) as u64).is_ok().then_some(id)
+}
+
+/// Writes an element of a map whose keys and values have these types. It makes one system call and allocates nothing, so it may
+/// be called between fork and exec.
+pub fn insert(map: BorrowedFd<'_>, key: u32, value: u8) -> io::Result<()> {
+    element(bpf_cmd::BPF_MAP_UPDATE_ELEM, map, key, (&raw const value) as u64)
+}
+
+fn element(command: bpf_cmd, map: BorrowedFd<'_>, key: u32, value: u64) -> io::Result<()> {
+    let mut attr = zeroed();
+    // SAFETY: this arm of the union is the one of single elements, and all its fields are plain data.
+    let fields = unsafe { &mut attr.__bindgen_anon_2 };
+    fields.map_fd = map.as_raw_fd() as u32;
+    fields.key = (&raw const key) as u64;
+    fields.__bindgen_anon_1.value = value;
+    bpf_call(command, &mut attr).map(drop)
+}
+
+fn zeroed() -> bpf_attr {
+    // SAFETY: an all-zero bpf_attr is valid, and the kernel requires unused fields to be zero.
+    unsafe { std::mem::zeroed() }
 }
 
 /// For commands that return a new file descriptor.

@@ -1,6 +1,8 @@
 //! Tells a service manager the controller's state by the protocol of
 //! [sd_notify(3)](https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html): one datagram for each
 //! message.
+//!
+//! Not by the crate `sd-notify` (0.5): it waits while the manager does not read, and knows no abstract sockets.
 
 use std::env;
 use std::ffi::OsString;

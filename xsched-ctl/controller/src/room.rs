@@ -34,7 +34,7 @@ impl Division {
     }
 }
 
-/// Connections. Each costs one to four descriptors.
+/// Connections. Each costs one descriptor (a command) or four (a process).
 const CONNECTIONS: Division = Division { room: 4096, each: 64 };
 
 /// For each user: one connection for each process or `run`, and some for other commands.

@@ -229,7 +229,7 @@ pub(super) async fn on_thread<T: Send + 'static>(
     });
     thread
         .inspect_err(|error| {
-            tracing::warn!("{}: cannot start a thread to read its files: {error}", peer.describe())
+            tracing::warn!("{}: cannot start a thread to read its files: {error}", peer.describe());
         })
         .ok()?;
     told.await.ok()

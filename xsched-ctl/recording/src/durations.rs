@@ -3,6 +3,7 @@
 //! A duration falls into a bucket by its nine leading binary digits. So a bucket is at most 1/256 of its values wide,
 //! and its middle at most 1/512 away from any of them. Only buckets with durations take memory: most kinds of calls
 //! need some dozens, and there can be many thousands of kinds.
+//! (`hdrhistogram` needs about 90 KiB for each kind at this precision, for durations up to 1 ms.)
 
 use std::collections::BTreeMap;
 

@@ -120,6 +120,18 @@ impl Filters {
         }
     }
 
+    /// As [`decide`](Self::decide), for a call whose chain is not known yet. Nothing if the chain could change the decision: it
+    /// may show another library to which the call belongs.
+    pub(crate) fn decide_early(&self, call: &HipCall) -> Option<Decision> {
+        let decision = self.decide(call);
+        let is_final = match decision {
+            Decision::NamesOnly | Decision::LeaveOut(Reason::Short) => true,
+            Decision::LeaveOut(Reason::Kernel) => self.libraries.is_everything(),
+            Decision::LeaveOut(_) | Decision::Record => false,
+        };
+        is_final.then_some(decision)
+    }
+
     /// A call without a kernel matches no filter by kernel.
     fn takes_kernel(&self, kernel: Option<&str>) -> bool {
         kernel.is_some_and(|kernel| self.kernels.match_any(&[kernel, plain_name(kernel)]))

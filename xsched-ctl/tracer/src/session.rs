@@ -5,14 +5,14 @@
 //!
 //! | module | responsible for |
 //! | --- | --- |
-//! | `start` | loading, attaching, processes that already run |
-//! | `pump` | records, batch by batch |
-//! | `changes` | what processes do besides calling HIP |
-//! | `audience` | which processes are recorded |
+//! | `start` | loading, attaching, what runs already |
+//! | `input`, `pump` | records, batch by batch |
+//! | `changes`, `lives`, `late` | what processes do besides calling; which of them were probed too late |
+//! | `audience`, `selection` | which processes and which of their calls are recorded |
 //! | `runtimes`, `installed` | which files are probed, and when |
-//! | `guardian` | resumes stopped processes even if the tracer dies |
-//! | `resolve`, `kernels`, `graphs`, `perf_map` | names |
-//! | `chains`, `held` | call chains, and calls that wait for them |
+//! | `guardian` | stopped processes go on, even if the tracer dies |
+//! | `resolve`, `kernels`, `graphs` | names |
+//! | `held` | calls that wait for their chains |
 //! | `driver` | calls to the kernel driver |
 
 mod audience;
@@ -21,43 +21,43 @@ mod driver;
 mod graphs;
 mod guardian;
 mod held;
+mod input;
 mod installed;
 mod kernels;
+mod late;
+mod lives;
 mod pump;
 pub(crate) mod resolve;
 mod runtimes;
+mod selection;
 mod start;
 
-use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
-use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::io::unix::AsyncFd;
-use xsched_abi::ChainEnd;
-use xsched_recording::LeftOut;
-use xsched_symbols::{Change, Processes, Sideband, now_ns};
+use xsched_bpf::namespace::PidNamespace;
+use xsched_chains::Chains;
+use xsched_symbols::{Processes, Sideband, now_ns};
 
 use crate::bpf::{Enlistment, Maps};
 use crate::driver::Queues;
 use crate::error::TracerError;
-use crate::filter::Filters;
 use crate::recorder::{Recorded, Recorder};
 use crate::scheduling::Scheduling;
 use audience::Audience;
 pub use audience::Targets;
-use xsched_chains::Chains;
-
 use driver::Driver;
 pub(crate) use graphs::Nodes;
 use guardian::Guardian;
 use held::Held;
+use input::Input;
+use late::Late;
+use lives::Lives;
 use resolve::Resolver;
 pub use runtimes::RuntimeError;
 use runtimes::Runtimes;
+use selection::Selection;
 pub use start::Settings;
-use xsched_bpf::namespace::PidNamespace;
-use xsched_bpf::{Record, Ring};
 
 /// How often the ring buffer is emptied when no program requests it.
 const TICK: Duration = Duration::from_millis(20);
@@ -70,15 +70,12 @@ pub struct Session {
     targets: Targets,
     audience: Audience,
     namespace: PidNamespace,
-    filters: Rc<Filters>,
-    /// What user space has filtered out.
-    left_out: LeftOut,
+    selection: Selection,
     runtimes: Runtimes,
     driver: Driver,
     queues: Queues,
     maps: Maps,
-    ring: AsyncFd<Ring>,
-    snapshots: AsyncFd<Ring>,
+    input: Input,
     chains: Box<Chains>,
     held: Held,
     sideband: Sideband,
@@ -86,44 +83,21 @@ pub struct Session {
     resolver: Resolver,
     recorder: Recorder,
     scheduling: Scheduling,
-    /// Changes that happened after the records that have been resolved.
-    changes: VecDeque<(u64, Change)>,
-    /// Processes that have made calls: only these can have calls in progress.
-    callers: HashSet<u32>,
-    records: Vec<Record>,
-    /// The last batch was full, so there may be more.
-    has_more: bool,
-    /// All calls that returned before this time have been read.
-    called_until_ns: u64,
+    lives: Lives,
+    late: Late,
     housekeeping_ns: u64,
-    unreadable: u64,
-    /// Processes that may have made calls before they were probed.
-    late: u64,
-    /// Processes that the programs should stop before they run the code that they mapped at this time. The stop has not
-    /// been seen yet.
-    unstopped: Vec<(u32, u64)>,
-    /// By process: when it was last stopped, if recently.
-    stops: HashMap<u32, u64>,
-    /// Recorded launches whose kernels have no known name.
-    unnamed: u64,
-    /// Recorded calls by how their chains end.
-    chain_ends: [u64; ChainEnd::ALL.len()],
-    /// Ended processes, and when their end was noticed. Their chains are kept for a while for calls that wait.
-    ended: VecDeque<(u32, u64)>,
     guardian: Option<Guardian>,
 }
 
 impl Session {
     /// Waits until there is something to do.
     pub async fn wait(&self) {
-        if self.has_more {
+        if self.input.has_more() {
             return tokio::task::yield_now().await;
         }
         let tick = if self.chains.is_waiting() { SHORT_TICK } else { TICK };
-        // This fails only for a closed epoll, and then the tick remains.
         tokio::select! {
-            ready = self.ring.readable() => drop(ready.map(|mut guard| guard.clear_ready())),
-            ready = self.snapshots.readable() => drop(ready.map(|mut guard| guard.clear_ready())),
+            () = self.input.readable() => {}
             () = self.runtimes.something_written() => {}
             () = tokio::time::sleep(tick) => {}
         }
@@ -180,7 +154,7 @@ impl Session {
         // No records are added any more, but calls may wait for their chains.
         loop {
             self.pump().await?;
-            if !self.has_more && self.held.is_empty() {
+            if !self.input.has_more() && self.held.is_empty() {
                 break;
             }
             self.wait().await;
@@ -200,8 +174,9 @@ impl Session {
         self.recorder.scheduling(&self.processes, &entries)?;
         self.recorder.note(self.scheduling.take_notices());
         self.report_losses(now_ns())?;
-        if self.unreadable > 0 {
-            tracing::warn!("{} records in the ring buffer were not readable", self.unreadable);
+        let unreadable = self.input.unreadable();
+        if unreadable > 0 {
+            tracing::warn!("{unreadable} records in the ring buffer were not readable");
         }
         self.recorder.left_out(now_ns(), self.left_out())?;
         // Boxed because the future contains the recorder.

@@ -2,9 +2,7 @@
 
 use proc_macro::{TokenStream, TokenTree};
 
-/// Registers a function without parameters as a test, with the [`Need`]s that it names, or with `nothing`.
-///
-/// [`Need`]: https://docs.rs/xsched-harness
+/// Registers a function without parameters as a test, with the needs that it names, or with `nothing`.
 #[proc_macro_attribute]
 pub fn needs(needs: TokenStream, test: TokenStream) -> TokenStream {
     let Some(name) = function_name(&test) else { return error("`#[needs(..)]` belongs on a function") };

@@ -7,12 +7,12 @@ use aya::maps::{Array, Map, MapData};
 use aya::programs::links::FdLink;
 use aya::programs::{ProgramError, RawTracePoint, UProbe};
 use aya::{Ebpf, EbpfLoader};
+use xsched_bpf::sys;
 use xsched_programs::{ARBITER, KernelTypes};
 use xsched_protocol::arbiter_page::{AtomicWords, KernelOffsets, PAGE_MAGIC, PAGE_VERSION, Word, Words as _};
 
 use super::error::ProgramsError;
 use super::pins::Pins;
-use super::sys;
 use crate::page::Page;
 use crate::times::Times;
 

@@ -13,9 +13,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use aya::maps::MapData;
+use xsched_bpf::sys;
 use xsched_protocol::arbiter_page::{GATE_ALLOWED, GATE_SIZE};
-
-use super::sys;
 
 /// The pause between two checks.
 const CHECK_PAUSE: Duration = Duration::from_micros(20);
@@ -40,7 +39,7 @@ impl Gates {
     }
 
     fn try_make(&mut self, slot: u32) -> io::Result<OwnedFd> {
-        let page = sys::create_mappable(GATE_SIZE)?;
+        let page = sys::create_mappable_array(GATE_SIZE as u32, 1)?;
         let mut words = [0; GATE_SIZE];
         words[..8].copy_from_slice(&GATE_ALLOWED.to_ne_bytes());
         sys::set(page.as_fd(), 0, &words)?;

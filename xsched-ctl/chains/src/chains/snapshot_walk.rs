@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
 use xsched_abi::chain::Replaced;
-use xsched_abi::generated::{self, Place, Surroundings};
+use xsched_abi::generated::{self, AddressKind, Surroundings};
 use xsched_abi::unwind::{Registers, Step, step};
 use xsched_abi::{ChainEnd, Snapshot};
 use xsched_symbols::Process;
@@ -126,13 +126,13 @@ impl Surroundings for Around<'_> {
         self.copied.word(address)
     }
 
-    fn place(&mut self, address: u64) -> Place {
+    fn kind(&mut self, address: u64) -> AddressKind {
         let Snapshot { tgid, time_ns, .. } = *self.copied.snapshot;
         match self.process.and_then(|process| process.code_at(address, time_ns)) {
-            None => Place::Nowhere,
+            None => AddressKind::NoCode,
             Some(mapping) => match self.tables.look(tgid, mapping) {
-                Known::Generated => Place::Generated,
-                Known::Table(..) | Known::Building | Known::Tableless => Place::Code,
+                Known::Generated => AddressKind::Generated,
+                Known::Table(..) | Known::Building | Known::Tableless => AddressKind::Code,
             },
         }
     }

@@ -1,5 +1,8 @@
 //! The system's name services: files, LDAP, or whatever nsswitch.conf(5) lists. Any answer may take as long as a
 //! network does.
+//!
+//! Not by a crate: `uzers` (0.12) does not tell failures from unknown users, and `nix` (0.31) reads `errno`, which these functions
+//! need not set, instead of what they return.
 
 use std::ffi::{CStr, CString};
 use std::io;

@@ -146,7 +146,7 @@ fn sees_other_files(pid: u32) -> bool {
 struct Environment(Vec<u8>);
 
 /// No program is started with more, arguments included. A process may declare any of its memory to be this
-/// ([prctl(2)](https://man7.org/linux/man-pages/man2/prctl.2.html), `PR_SET_MM_ENV_START`).
+/// ([prctl(2)](https://man7.org/linux/man-pages/man2/prctl.2.html), `PR_SET_MM`).
 const ENVIRONMENT_LEN_MAX: u64 = 6 << 20;
 
 impl Environment {

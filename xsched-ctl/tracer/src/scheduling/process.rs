@@ -490,8 +490,8 @@ impl Finished {
             let due = Nanos(launch.handed_ns(seen.0)).max(end);
             let begin = gate.filter(|_| launch.is_gated).map_or(due, |gate| gate.passed(due, seen));
             // Another command behind this one has waited at the gate.
-            let shut = gate.filter(|_| left > 1).map_or(Nanos::ZERO, |gate| gate.shut_for(begin, seen));
-            end = begin + (seen - begin - shut) / left;
+            let closed = gate.filter(|_| left > 1).map_or(Nanos::ZERO, |gate| gate.closed_for(begin, seen));
+            end = begin + (seen - begin - closed) / left;
             launch.on_device = Some(OnDevice { due, begin, end });
             launch.tell_call();
         }

@@ -1,7 +1,7 @@
 //! What processes do besides calling HIP, as the side-band reports it: runtimes that they map are probed, and their end
 //! cuts off calls in progress.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -15,9 +15,6 @@ use super::audience::Targets;
 use super::guardian::go_on;
 use super::runtimes::{RuntimeError, Runtimes};
 use crate::error::TracerError;
-
-/// How long before the mapping of a runtime the report of the stop for it may be.
-const STOP_SLACK_NS: u64 = 1_000_000_000;
 
 impl Session {
     /// A process opens a file that may be a runtime: usually it can be probed before it is mapped.
@@ -40,13 +37,9 @@ impl Session {
         for record in records {
             if let Record::LoaderStop(stop) = record {
                 stopped.insert(stop.tgid);
-                self.stops.insert(stop.tgid, stop.time_ns);
+                self.late.stopped(stop.tgid, stop.time_ns);
             }
         }
-        let was_stopped = |stops: &HashMap<u32, u64>, pid, mapped_ns| {
-            stops.get(&pid).is_some_and(|stop_ns| stop_ns.saturating_add(STOP_SLACK_NS) >= mapped_ns)
-        };
-        self.unstopped.retain(|(pid, mapped_ns)| !was_stopped(&self.stops, *pid, *mapped_ns));
         let mut changes = Vec::new();
         let (processes, maps, audience) = (&mut self.processes, &self.maps, &mut self.audience);
         self.sideband.drain(|event| {
@@ -65,11 +58,12 @@ impl Session {
                 }
                 _ => None,
             };
-            if let Some(pid) = late.filter(|pid| !was_stopped(&self.stops, *pid, time_ns)) {
-                self.note_late(pid, time_ns);
+            if let Some(pid) = late {
+                let is_to_stop = self.is_to_stop(pid, time_ns);
+                self.late.mapped(pid, time_ns, is_to_stop);
             }
             self.chains.changed(&change);
-            self.changes.push_back((time_ns, change));
+            self.lives.changed(time_ns, change);
         }
         for pid in stopped {
             // The side-band has reported its mappings, unless it lost something.
@@ -112,24 +106,10 @@ impl Session {
         })
     }
 
-    /// A process mapped a runtime at `time_ns`, before that was probed, and was not seen to stop since.
-    fn note_late(&mut self, pid: u32, time_ns: u64) {
-        let is_to_stop = self.is_to_stop(pid, time_ns);
-        tracing::debug!(pid, is_to_stop, "a runtime was mapped before it was probed");
-        if is_to_stop {
-            self.unstopped.push((pid, time_ns));
-        } else {
-            self.late += 1;
-        }
-    }
-
     /// Counts the processes that should have stopped before a time, and have not: the programs mistook their runtime
     /// for an earlier, probed one at the same path.
     pub(super) fn count_unstopped(&mut self, before_ns: u64) {
-        self.stops.retain(|_, stop_ns| *stop_ns >= before_ns);
-        let went_on = self.unstopped.extract_if(.., |(_, mapped_ns)| *mapped_ns < before_ns).count() as u64;
-        if went_on > 0 {
-            self.late += went_on;
+        if self.late.count_unstopped(before_ns) > 0 {
             self.maps.know_no_path();
         }
     }
@@ -150,38 +130,36 @@ impl Session {
         }
         // Ends of processes may be among the lost events.
         let has_ended = |pid: u32| self.processes.process(pid).is_none_or(|process| process.end().is_some());
-        let ended: Vec<_> = self.callers.iter().copied().filter(|&pid| has_ended(pid)).collect();
-        self.changes.extend(ended.into_iter().map(|pid| (before_ns, Change::Exited { pid })));
+        let ended: Vec<_> = self.lives.callers().filter(|&pid| has_ended(pid)).collect();
+        for pid in ended {
+            self.lives.changed(before_ns, Change::Exited { pid });
+        }
         let running: Vec<_> = self.processes.running().map(xsched_symbols::Process::pid).collect();
         for pid in running {
-            self.late += u64::from(self.probe_mapped(pid, before_ns));
+            let is_late = self.probe_mapped(pid, before_ns);
+            self.late.add(u64::from(is_late));
         }
     }
 
     /// Applies changes up to `time_ns` to what later calls mean.
     pub(super) fn settle_changes(&mut self, time_ns: u64) -> Result<(), TracerError> {
-        while let Some((change_ns, change)) = self.changes.front()
-            && *change_ns <= time_ns
-        {
-            if let Change::Exited { pid } | Change::Executed { pid } = *change
-                && self.callers.contains(&pid)
+        while let Some((change_ns, change)) = self.lives.take_until(time_ns) {
+            if let Change::Exited { pid } | Change::Executed { pid } = change
+                && self.lives.has_called(pid)
             {
-                let change_ns = *change_ns;
                 self.record_pending(Some(change_ns), |tgid| tgid == pid)?;
                 let settled = self.queues.forget(pid);
                 self.record_driver_calls(settled)?;
             }
-            let Some((_, change)) = self.changes.pop_front() else { break };
             if let Change::Forked { pid, parent } = change {
                 self.driver.forked(parent, pid);
             }
             self.resolver.changed(&change);
             self.recorder.changed(&change);
             if let Change::Exited { pid } = change {
-                self.callers.remove(&pid);
+                self.lives.ended(pid, now_ns());
                 self.maps.unwatch(pid);
                 self.audience.ended(pid);
-                self.ended.push_back((pid, now_ns()));
                 self.driver.ended(pid);
             }
         }

@@ -1,7 +1,7 @@
 //! Processes what was reported, batch by batch: reads the ring buffers, resolves the records, passes them to the
 //! recorder.
 
-use xsched_abi::{Call, ChainEnd, Counter, Filter};
+use xsched_abi::{Call, Counter, Filter};
 use xsched_bpf::Record;
 use xsched_chains::CALL_PATIENCE;
 use xsched_recording::{LeftOut, Reason};
@@ -12,11 +12,7 @@ use super::guardian::go_on;
 use super::held::Source;
 use crate::call::HipCall;
 use crate::error::TracerError;
-use crate::filter::Decision;
 use crate::scheduling::DEVICE_PATIENCE_NS;
-
-/// Records that are resolved before everything else is checked again.
-const BATCH_MAX: usize = 8192;
 
 /// How long data of an ended process is kept, for records that are still on their way and for calls that wait: first
 /// for their chains, then for the device.
@@ -31,8 +27,8 @@ impl Session {
     /// Takes in what has been reported so far, or a large part of it. So a caller that repeats this can check for
     /// signals in between, however busy the traced processes are.
     pub async fn pump(&mut self) -> Result<(), TracerError> {
-        self.has_more = self.pump_batch().await?;
-        let entries = self.scheduling.poll(self.called_until_ns);
+        self.pump_batch().await?;
+        let entries = self.scheduling.poll(self.input.called_until_ns());
         for call in self.scheduling.release() {
             self.write(&call)?;
         }
@@ -48,27 +44,16 @@ impl Session {
             // A user may watch the file grow.
             self.recorder.pass_on(true).await?;
             // A full ring buffer may still hold records of processes that ended long ago.
-            if !self.has_more {
+            if !self.input.has_more() {
                 self.forget_before(now_ns.saturating_sub(GRACE_NS));
             }
         }
         Ok(())
     }
 
-    /// One batch; returns whether there is more.
-    async fn pump_batch(&mut self) -> Result<bool, TracerError> {
-        let mut records = std::mem::take(&mut self.records);
-        records.clear();
-        let drained_ns = now_ns();
-        let mut has_more = false;
-        for ring in [&mut self.ring, &mut self.snapshots] {
-            let drained = ring.get_mut().drain(&mut records, BATCH_MAX);
-            self.unreadable += drained.unreadable;
-            has_more |= drained.has_more;
-        }
-        // Records are roughly in order of time.
-        let read_ns = records.iter().filter_map(Record::returned_ns).max().unwrap_or(self.called_until_ns);
-        self.called_until_ns = if has_more { read_ns } else { drained_ns };
+    /// Processes one batch.
+    async fn pump_batch(&mut self) -> Result<(), TracerError> {
+        let (mut records, drained_ns) = self.input.read();
         self.scheduling.hear();
         if self.runtimes.let_go_of_written() {
             // Another file may be at this path afterwards.
@@ -116,12 +101,12 @@ impl Session {
             }
         }
         self.release(false)?;
-        if !has_more {
+        if !self.input.has_more() {
             self.settle_changes(drained_ns)?;
         }
         self.recorder.pass_on(false).await?;
-        self.records = records;
-        Ok(has_more)
+        self.input.reuse(records);
+        Ok(())
     }
 
     /// Forgets what ended before a time; no record from before that can still be on its way.
@@ -129,7 +114,7 @@ impl Session {
         self.count_unstopped(before_ns);
         self.processes.forget_exited(before_ns);
         self.recorder.forget_ended(before_ns);
-        while let Some((pid, _)) = self.ended.pop_front_if(|(_, ended_ns)| *ended_ns < before_ns) {
+        while let Some(pid) = self.lives.forget_before(before_ns) {
             self.chains.ended(pid);
             self.resolver.ended(pid);
         }
@@ -137,19 +122,14 @@ impl Session {
     }
 
     pub(super) fn report_losses(&mut self, now_ns: u64) -> Result<(), TracerError> {
-        let mut losses = self.maps.losses().plus(Counter::LateProbes, self.late);
+        let mut losses = self.maps.losses().plus(Counter::LateProbes, self.late.count());
         losses = losses.plus(Counter::ChainMapsFull, self.chains.refused());
-        losses = losses.plus(Counter::KernelUnnamed, self.unnamed);
+        losses = self.selection.add_losses(losses);
         for (cause, count) in self.scheduling.losses() {
             losses = losses.plus(cause, count);
         }
-        if self.filters.take_every_call() {
+        if self.selection.filters().take_every_call() {
             losses = losses.plus(Counter::SchedulingUncalled, self.uncalled());
-        }
-        for (end, count) in ChainEnd::ALL.into_iter().zip(self.chain_ends) {
-            if let Some(cause) = Counter::of_chain(end) {
-                losses = losses.plus(cause, count);
-            }
         }
         self.recorder.losses(now_ns, self.driver.add_losses(losses))
     }
@@ -171,7 +151,7 @@ impl Session {
 
     /// A process has made a call.
     pub(super) fn meet(&mut self, pid: u32) {
-        if self.callers.insert(pid) {
+        if self.lives.called(pid) {
             self.scheduling.meet(pid);
         }
     }
@@ -185,6 +165,9 @@ impl Session {
     pub(super) fn record(&mut self, mut call: HipCall, chain: u64) -> Result<(), TracerError> {
         let settled = self.queues.hip_returned(&mut call);
         self.record_driver_calls(settled)?;
+        if self.selection.dismisses(&call) {
+            return Ok(());
+        }
         let source = Source {
             chains: &mut self.chains,
             processes: &mut self.processes,
@@ -222,18 +205,9 @@ impl Session {
 
     /// Records a call that the filters let through.
     pub(super) fn write(&mut self, call: &HipCall) -> Result<(), TracerError> {
-        let mut is_written = false;
-        match self.filters.decide(call) {
-            Decision::Record => {
-                if let Some(chain) = &call.chain {
-                    self.chain_ends[chain.end as usize] += 1;
-                }
-                self.unnamed += u64::from(call.is_unnamed());
-                self.recorder.call(&mut self.processes, call)?;
-                is_written = true;
-            }
-            Decision::NamesOnly => {}
-            Decision::LeaveOut(reason) => self.left_out.add(reason, 1),
+        let is_written = self.selection.takes(call);
+        if is_written {
+            self.recorder.call(&mut self.processes, call)?;
         }
         if let Some(followed) = &call.followed {
             followed.settle(&call.origin, is_written);
@@ -249,10 +223,10 @@ impl Session {
 
     /// What filters have left out so far.
     pub(super) fn left_out(&self) -> LeftOut {
-        let mut left_out = self.left_out;
+        let mut left_out = self.selection.left_out();
         left_out.add(Reason::Short, self.maps.left_out(Filter::Short));
         left_out.add(Reason::Unsampled, self.maps.left_out(Filter::Unsampled));
-        if !self.filters.take_every_call() {
+        if !self.selection.filters().take_every_call() {
             left_out.add(Reason::Uncalled, self.uncalled());
         }
         left_out

@@ -1,19 +1,15 @@
 //! The beginning of a session: loads the programs, tells them what to watch, and attaches them to what is already
 //! loaded.
 
-use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
-use xsched_abi::{ChainEnd, Config, Watched};
+use xsched_abi::{Config, Watched};
 use xsched_bpf::Ring;
 use xsched_bpf::namespace::PidNamespace;
 use xsched_chains::ChainMaps;
 use xsched_chains::Chains;
 use xsched_chains::Label;
-use xsched_recording::LeftOut;
 use xsched_rules::Rules;
 use xsched_symbols::{Processes, Sideband, now_ns};
 use xsched_terminal::Internal;
@@ -23,8 +19,12 @@ use super::audience::{Audience, Targets};
 use super::driver::Driver;
 use super::guardian::Guardian;
 use super::held::Held;
+use super::input::Input;
+use super::late::Late;
+use super::lives::Lives;
 use super::resolve::Resolver;
 use super::runtimes::Runtimes;
+use super::selection::Selection;
 use crate::bpf::{Features, Maps, Options, Probes, Programs, Reach};
 use crate::driver::Queues;
 use crate::error::TracerError;
@@ -63,8 +63,7 @@ impl Session {
         let chains = Chains::new(ChainMaps::take(programs.object())?, options.depth)
             .map(Box::new)
             .map_err(Internal::at("starting threads"))?;
-        let ring = wait_for(Ring::events(programs.object())?)?;
-        let snapshots = wait_for(Ring::snapshots(programs.object())?)?;
+        let input = Input::new(Ring::events(programs.object())?, Ring::snapshots(programs.object())?)?;
         let reach = match targets {
             Targets::Process(pid) => Reach::Process(pid),
             Targets::Everybody | Targets::Children => Reach::Everybody,
@@ -75,13 +74,11 @@ impl Session {
             audience: Audience::new(targets, namespace),
             namespace,
             runtimes: Runtimes::new(Probes::new(programs, features), reach, filters.clone()),
-            filters,
-            left_out: LeftOut::default(),
+            selection: Selection::new(filters),
             driver,
             queues: Queues::default(),
             maps,
-            ring,
-            snapshots,
+            input,
             chains,
             held: Held::default(),
             sideband,
@@ -89,19 +86,9 @@ impl Session {
             resolver: Resolver::new(rules, label, sees_all),
             recorder,
             scheduling: Scheduling::new(),
-            changes: VecDeque::new(),
-            callers: HashSet::new(),
-            records: Vec::new(),
-            has_more: false,
-            called_until_ns: 0,
+            lives: Lives::default(),
+            late: Late::default(),
             housekeeping_ns: now_ns(),
-            unreadable: 0,
-            late: 0,
-            unstopped: Vec::new(),
-            stops: HashMap::new(),
-            unnamed: 0,
-            chain_ends: [0; ChainEnd::ALL.len()],
-            ended: VecDeque::new(),
             guardian: None,
         });
         for path in &runtimes {
@@ -141,8 +128,8 @@ impl Session {
         self.maps.configure(Config {
             scope: self.audience.scope() as u32,
             own_tgid,
-            min_duration_ns: self.filters.min_duration_ns(),
-            launch_share: self.filters.launch_share(),
+            min_duration_ns: self.selection.filters().min_duration_ns(),
+            launch_share: self.selection.filters().launch_share(),
             pid_namespace_device,
             pid_namespace_inode,
             depth,
@@ -168,11 +155,4 @@ impl Session {
             _ => Ok(()),
         }
     }
-}
-
-/// Makes a ring buffer awaitable.
-fn wait_for(ring: Ring) -> Result<AsyncFd<Ring>, TracerError> {
-    // SAFETY: the ring keeps its descriptor open and unchanged for as long as it lives in the `AsyncFd`.
-    unsafe { AsyncFd::register_with_interest(ring, Interest::READABLE) }
-        .map_err(|error| Internal::at("waiting for the ring buffer")(error.into()).into())
 }
