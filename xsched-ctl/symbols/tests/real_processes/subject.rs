@@ -87,13 +87,13 @@ impl Subject {
         line.trim_end().to_owned()
     }
 
-    pub(crate) fn tell(&mut self, command: &str) {
+    pub(crate) fn send(&mut self, command: &str) {
         let stdin = self.stdin.as_mut().expect("open until the end");
         writeln!(stdin, "{command}").expect("write to the subject");
     }
 
     pub(crate) fn ask(&mut self, command: &str) -> String {
-        self.tell(command);
+        self.send(command);
         self.line()
     }
 
