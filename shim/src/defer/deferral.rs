@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use xsched_xqueue::{ClaimId, Setup, XQueues};
+
 use crate::defer::claims::Devices;
 use crate::defer::controller;
 use crate::defer::dependencies::Dependencies;
@@ -13,7 +15,6 @@ use crate::hip::device::Hip;
 use crate::hip::real;
 use crate::runtime::copies::RuntimeCopy;
 use crate::{planted, verdict};
-use xsched_xqueue::{ClaimId, Setup, XQueues};
 
 /// The state of deferring.
 pub(crate) struct Deferral {
@@ -35,7 +36,7 @@ impl Default for Deferral {
         let queues = XQueues::new(Hip::default(), setup);
         queues.await_first_use(true);
         if verdict::is_verbose() {
-            queues.look_at_all();
+            queues.observe_all_calls();
         }
         Self {
             queues,
@@ -54,9 +55,9 @@ pub(crate) static DEFERRAL: Renewable<Deferral> = Renewable::new();
 /// Counts errors of the queues.
 pub(super) fn note_trouble(trouble: xsched_xqueue::Trouble) {
     counters::trouble(match trouble {
-        xsched_xqueue::Trouble::NoRoom => Trouble::NoRoom,
+        xsched_xqueue::Trouble::ControllerFull => Trouble::NoRoom,
         xsched_xqueue::Trouble::UnsentReport => Trouble::UnsentReport,
-        xsched_xqueue::Trouble::NoJournal => Trouble::NoJournal,
+        xsched_xqueue::Trouble::NoEventRing => Trouble::NoJournal,
         xsched_xqueue::Trouble::Panic => Trouble::Panic,
     });
 }

@@ -4,6 +4,8 @@
 //! They wait until the work that they concern was launched, and no longer: the real function waits for the device. A
 //! query of deferred work is answered here: not ready.
 
+use xsched_xqueue::{Position, QueueId, Treatment};
+
 use crate::abi::HipError;
 use crate::api::{Family, Id};
 use crate::defer::decision::{Decision, Wait};
@@ -17,7 +19,6 @@ use crate::planted::{Bug, is_planted};
 use crate::runtime::copies::RuntimeCopy;
 use crate::runtime::stopped::{Stopped, StreamName};
 use crate::verdict;
-use xsched_xqueue::{Position, QueueId, Treatment};
 
 /// A call that needs earlier work to have been launched, while something is suspended or deferred.
 pub(crate) fn order(call: &Stopped<'_>) -> Decision {
@@ -38,7 +39,7 @@ impl Deferral {
         let treatment = Treatment::from(verdict::judge(call, || self.is_urgent()));
         let wait = |positions: &[Position]| {
             if treatment.is_forced() {
-                self.queues.urge(positions);
+                self.queues.force(positions);
             }
             if waits_for_device(call) {
                 self.queues.wait_launched_as_expected(positions);
@@ -76,7 +77,7 @@ impl Deferral {
             Id::hipStreamSynchronize | Id::hipStreamSynchronize_spt | Id::hipStreamDestroy => {
                 wait(&self.pending_on(call, copy));
             }
-            _ if is_on_many_streams(call) => self.queues.wait_turn_of_all(treatment),
+            _ if is_on_many_streams(call) => self.queues.wait_behind_all(treatment),
             _ if puts_work(call) => return self.submit_in_place(call, copy),
             _ => wait(&self.queues.all_last()),
         }
@@ -103,7 +104,7 @@ impl Deferral {
             StreamName::PerThread => (None, self.claim(copy, device, 0)),
             _ => (self.known_stream(call, copy).map(KnownStream::queue), None),
         };
-        self.queues.see_to_markers(queue, claim, HipStream { copy, device, name });
+        self.queues.settle_markers(queue, claim, HipStream { copy, device, name });
     }
 
     /// The queues whose work on the device a call waits for, and how far.
@@ -123,7 +124,7 @@ impl Deferral {
             }
             _ => Vec::new(),
         };
-        self.queues.waits_for(&queues)
+        self.queues.host_wait_begins(&queues)
     }
 
     /// A call that puts work on a stream and also waits for it, or whose answer cannot be given before.
