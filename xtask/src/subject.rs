@@ -1,4 +1,4 @@
-//! What tests and benchmarks exercise: builds it, and tells them where it is.
+//! Builds what tests and benchmarks exercise, and passes its paths to them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,8 +16,8 @@ pub(crate) type Variables = Vec<(&'static str, OsString)>;
 /// Builds the simulated HIP runtime with its programs, the command and the shim.
 ///
 /// `XSCHED_ARTIFACTS` is the folder that has `hip-sim/` and `apps/`, `XSCHED_CTL` the command and `XSCHED_SHIM` the
-/// library to preload. `XSCHED_SOCKET_DIR` is a folder without a controller: no program of a test is scheduled by the one
-/// that this machine may have.
+/// library to preload. `XSCHED_SOCKET_DIR` is a folder without a controller, so that a controller of this machine does not schedule
+/// programs of tests.
 pub(crate) fn build(workspace: &Workspace, profile: Profile) -> Result<Variables> {
     artifacts::build(workspace)?;
     command::run(
@@ -33,7 +33,7 @@ pub(crate) fn build(workspace: &Workspace, profile: Profile) -> Result<Variables
     ])
 }
 
-/// Builds the shim with bugs on purpose, apart from the one for users; the library's path.
+/// Builds the shim with planted bugs, separately from the one for users; returns the library's path.
 pub(crate) fn build_planted(workspace: &Workspace) -> Result<PathBuf> {
     let target_dir = workspace.target_dir.join("planted");
     let mut build = command::cargo(&workspace.root);

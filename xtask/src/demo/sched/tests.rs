@@ -1,6 +1,6 @@
 use super::*;
 
-/// What `cargo xtask test` has built: the stage for it, or none without.
+/// The environment from what `cargo xtask test` has built; none without it.
 fn stage() -> Option<Stage> {
     let (Some(xsched_ctl), Some(artifacts)) = (env::var_os("XSCHED_CTL"), env::var_os("XSCHED_ARTIFACTS"))
     else {
@@ -11,22 +11,22 @@ fn stage() -> Option<Stage> {
 }
 
 #[test]
-fn the_batch_job_gives_way_under_the_controller_of_the_demo_and_not_natively() {
+fn the_batch_job_is_preempted_under_the_demos_controller_and_not_natively() {
     let Some(stage) = stage() else { return };
     let native = Figures::beside(&stage.run("native", Rights::Own, &beside("", "", 2)).unwrap()).unwrap();
     let controller = Controller::start(&stage, Rights::Own).unwrap();
     let scheduled = Figures::beside(&stage.run("scheduled", Rights::Own, &scheduled(2)).unwrap()).unwrap();
     drop(controller);
-    // Hardware queues take turns: one kernel of the other's for each of the request's, however slow this machine is.
+    // Hardware queues alternate: one kernel of the other's for each of the request's, however slow this machine is.
     assert!(native.between > 4.0, "{}", native.between);
     assert!(scheduled.between < native.between / 2.0, "{} of {}", scheduled.between, native.between);
     assert!(scheduled.batch_rate > 0.0);
 }
 
 #[test]
-fn a_command_that_fails_is_no_figure() {
+fn a_failed_command_gives_no_figures() {
     let Some(stage) = stage() else { return };
-    // Nobody listens there.
+    // No controller listens there.
     let error = stage.run("scheduled", Rights::Own, &scheduled(1)).unwrap_err();
     assert!(error.to_string().contains("ended with exit status: 69"), "{error}");
 }
@@ -36,7 +36,7 @@ fn figures(latencies_ms: &[f64], between: f64, batch_rate: f64) -> Figures {
 }
 
 #[test]
-fn the_table_says_what_was_gained_and_what_it_cost() {
+fn the_table_shows_gain_and_cost() {
     let table = Table {
         alone: figures(&[0.9; 60], 0.0, 500.0),
         native: figures(&[17.0; 60], 8.04, 480.0),
@@ -58,7 +58,7 @@ The batch job keeps 95 % of its kernels a second, natively 96 %; the service nee
 }
 
 #[test]
-fn no_gain_is_called_none() {
+fn a_run_without_a_gain_is_reported_as_such() {
     let latencies = |longest: f64| [[1.0; 59].as_slice(), &[longest]].concat();
     let table = Table {
         alone: figures(&[0.9; 60], 0.0, 500.0),
