@@ -21,7 +21,7 @@ pub(super) struct Sentence {
     pub(super) start: String,
 }
 
-/// Comments, doc comments and string literals.
+/// Comments, doc comments, string literals, and the names that are defined.
 pub(super) fn of_rust(text: &str) -> Vec<Paragraph> {
     let mut reader = Reader::default();
     let mut last = (Kind::Code, 0);
@@ -34,7 +34,7 @@ pub(super) fn of_rust(text: &str) -> Vec<Paragraph> {
         }
         reader.is_measured = piece.kind == Kind::Doc;
         match piece.kind {
-            Kind::Code => {}
+            Kind::Code => lines.for_each(|(line, number)| reader.names(number, line)),
             Kind::Doc | Kind::Comment => lines.for_each(|(line, number)| reader.line(number, line)),
             Kind::Text => lines.for_each(|(line, number)| reader.paragraph.push((number, line.to_owned()))),
         }
@@ -92,6 +92,19 @@ impl Reader {
         }
         if trimmed.starts_with('#') {
             self.end();
+        }
+    }
+
+    /// Each name that a line of code defines is a text.
+    fn names(&mut self, number: usize, code: &str) {
+        let mut is_defined = false;
+        for word in code.split(|c: char| c != '_' && !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
+            if is_defined {
+                self.paragraph.push((number, word.replace('_', " ")));
+                self.end();
+            }
+            is_defined =
+                matches!(word, "fn" | "struct" | "enum" | "trait" | "type" | "const" | "static" | "mod");
         }
     }
 
@@ -173,7 +186,7 @@ mod tests {
     #[test]
     fn comments_are_paragraphs_and_code_is_left_out() {
         let text = "//! One\n//! more.\n//!\n//! ```text\n//! picture\n//! ```\nfn a() { // why `x y`\n    \"text\"; }";
-        assert_eq!(texts(&of_rust(text)), ["One more.", "why  CODE", "text"]);
+        assert_eq!(texts(&of_rust(text)), ["One more.", "a", "why  CODE", "text"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The word rules that a program can judge: words for people where processes and code are meant, and long sentences.
 //!
-//! It reads comments, doc comments and string literals of Rust files, and Markdown files. Sentences are measured in doc
-//! comments and in Markdown. Code, quoted code and files of test data are left out.
+//! It reads comments, doc comments, string literals and names of definitions in Rust files, and Markdown files. Sentences are
+//! measured in doc comments and in Markdown. Other code, quoted code and files of test data are left out.
 //!
 //! `words.toml` has the number of finds that a folder may have. It may only fall: with fewer finds the check asks to lower the
 //! number. A folder that is not in the list may have none.
@@ -211,9 +211,10 @@ mod tests {
     #[test]
     fn words_for_people_are_found_in_comments_and_strings() {
         let lines = |text| found(text).into_iter().map(|(line, _)| line).collect::<Vec<_>>();
-        assert_eq!(lines("// Who waits.\nfn who() { say(\"his turn\"); }"), [1, 2]);
+        assert_eq!(lines("// Who waits.\nfn f() { say(\"his turn\"); }"), [1, 2]);
         assert_eq!(lines("/// Whoever comes, and nobody\n/// else.\nfn f() {}"), [1, 1]);
-        assert!(found("/// The history of `who` and `self.him`.\nfn who() {}").is_empty());
+        assert!(found("/// The history of `who` and `self.him`.\nfn f() { who() }").is_empty());
+        assert_eq!(lines("fn f() {}\nfn who_waits_is_woken() {}"), [2]);
         assert!(found("// whose, WHO's \"whole\" the\n").len() == 1, "only the second");
         assert_eq!(lines("// Users\n// who wait.\n// A process who waits."), [3]);
     }
